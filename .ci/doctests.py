@@ -1,0 +1,56 @@
+"""Runs the doctests of every module of the installed functensor, by the name it is imported by.
+
+A primitive is an instance and no function, so doctest alone would pass over its examples: objects
+with a docstring of their own are looked for as well.
+"""
+
+import doctest
+import importlib
+import pkgutil
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+
+import functensor
+
+
+def modules() -> Iterator[types.ModuleType]:
+    """Imports and yields every module of the package."""
+    yield functensor
+    for found in pkgutil.walk_packages(functensor.__path__, "functensor."):
+        yield importlib.import_module(found.name)
+
+
+def documented_instances(module: types.ModuleType, seen: set[int]) -> Iterator[tuple[str, object]]:
+    """Yields the instances in a module that have a docstring which is not their class's."""
+    for name, value in sorted(vars(module).items()):
+        kind = type(value)
+        if kind.__module__.partition(".")[0] != "functensor" or id(value) in seen:
+            continue
+        doc = getattr(value, "__doc__", None)
+        if isinstance(doc, str) and doc != kind.__doc__:
+            seen.add(id(value))
+            yield name, value
+
+
+def main() -> int:
+    """Runs all examples; fails if one fails or if there are none at all."""
+    warnings.simplefilter("error")
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    seen: set[int] = set()
+    for module in modules():
+        tests = finder.find(module, module.__name__)
+        for name, value in documented_instances(module, seen):
+            tests += finder.find(value, f"{module.__name__}.{name}", module, vars(module).copy())
+        for test in tests:
+            if test.examples:
+                runner.run(test)
+    failed, tried = runner.summarize(verbose=False)
+    print(f"doctests: {tried - failed} passed, {failed} failed")
+    return 1 if failed or not tried else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

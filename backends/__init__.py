@@ -1,0 +1,13 @@
+"""Buffers and how they are computed with: the lowest floor.
+
+It knows nothing of arrays, traces or derivatives.
+"""
+
+from __future__ import annotations
+
+if __name__ != "functensor.backends":
+    raise ImportError(f"'{__name__}' imported bare: write 'import functensor.backends' instead")
+
+from .protocol import Backend, BackendUnavailable, DeviceError, get, info, register
+
+__all__ = ["Backend", "BackendUnavailable", "DeviceError", "get", "info", "register"]

@@ -1,0 +1,226 @@
+"""Convolution on the CPU: windows gathered into matrices, multiplied by BLAS.
+
+Channels lie last in the memory of what is computed, whatever the layout of the operands: windows
+are then copied in long runs and all matrix products are large. Results are views of such memory
+with the axes (batch, channels, *spatial); elementwise functions and pooling keep its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+__all__ = ["conv", "conv_input_grad", "conv_kernel_grad"]
+
+Shape = tuple[int, ...]
+
+# Windows overlap, so their copies take many times the memory of the image: they are made in blocks
+# of about this many bytes, which also stay in the cache until they are multiplied.
+BLOCK_BYTES = 4 << 20
+
+# With fewer channels than this, runs along the last spatial axis are longer than along channels.
+FEW_CHANNELS = 8
+
+
+def conv(x: Any, w: Any, *, geometry: Any) -> Any:
+    """Correlates x (N, C, *spatial) with w (O, C / groups, *kernel)."""
+    dtype = np.result_type(x, w)
+    windows = sliding(x, w.shape[2:], geometry)
+    weights = kernel_matrices(w, geometry.groups)
+    out = np.empty((*windows.shape[: w.ndim - 1], *weights.shape[::2]), dtype)
+    for block, columns in gathered(windows, dtype):
+        np.matmul(columns, weights, out=matrices(out[block]))
+    return channels_second(out)
+
+
+def conv_kernel_grad(x: Any, g: Any, *, kernel: Shape, geometry: Any) -> Any:
+    """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
+    dtype = np.result_type(x, g)
+    windows = sliding(x, kernel, geometry)
+    g = grouped(channels_last(g), geometry.groups)
+    channels, outputs = windows.shape[-1], g.shape[-1]
+    total = np.zeros((geometry.groups, prod(kernel) * channels, outputs), dtype)
+    part = np.empty_like(total)
+    for block, columns in gathered(windows, dtype):
+        total += np.matmul(columns.swapaxes(1, 2), matrices(g[block]), out=part)
+    w = total.reshape(geometry.groups, *kernel, channels, outputs)
+    w = w.transpose(0, w.ndim - 1, w.ndim - 2, *range(1, w.ndim - 2))
+    return w.reshape(geometry.groups * outputs, channels, *kernel)
+
+
+def conv_input_grad(g: Any, w: Any, *, spatial: Shape, geometry: Any) -> Any:
+    """Transposes ``conv`` in x: g (N, O, *out), w (O, C / groups, *kernel) to (N, C, *spatial)."""
+    groups, padding = geometry.groups, geometry.padding
+    g = grouped(channels_last(g), groups)
+    full = tuple(n + lo + hi for n, (lo, hi) in zip(spatial, padding))
+    spread = spread_planes if w.shape[1] < FEW_CHANNELS and g.shape[-1] > 1 else spread_rows
+    out = spread(g, kernel_matrices(w, groups), w.shape[2:], full, geometry)
+    inner = (slice(lo, lo + n) for n, (lo, _) in zip(spatial, padding))
+    return channels_second(out[(slice(None), *inner)])
+
+
+def spread_rows(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
+    """Adds, for each place in the kernel, what it makes of all of g (N, *out, groups, outputs).
+
+    Args:
+        g: values for all windows, channels last.
+        weights: the kernel as a matrix (taps and channels, outputs) for each group.
+        kernel, full: the spatial shapes of the kernel and of the padded result.
+        geometry: the convolution's.
+
+    Returns:
+        An array (N, *full, groups, channels).
+    """
+    groups, outputs = g.shape[-2:]
+    channels = weights.shape[1] // prod(kernel)
+    taps = weights.reshape(groups, *kernel, channels, outputs).swapaxes(-1, -2)
+    dtype = np.result_type(g, weights)
+    out = np.zeros((g.shape[0], *full, groups, channels), dtype)
+    part = np.empty((*g.shape[:-1], channels), dtype)
+    for tap in np.ndindex(*kernel):
+        own = taps[(slice(None), *tap)]
+        if outputs == 1:
+            np.multiply(g, own[:, 0], out=part)
+        else:
+            np.matmul(matrices(g), own, out=matrices(part))
+        out[(slice(None), *reached(tap, g.shape[1:-2], geometry))] += part
+    return out
+
+
+def spread_planes(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
+    """Does the same for few channels, in blocks: rows of a channel are added, not of an element."""
+    images, *count, groups, outputs = g.shape
+    channels = weights.shape[1] // prod(kernel)
+    dtype = np.result_type(g, weights)
+    out = np.zeros((groups, channels, images, *full), dtype)
+    row_bytes = prod(count[1:]) * groups * weights.shape[1] * dtype.itemsize
+    for many, rows in blocks(images, count[0], row_bytes):
+        part = g[many, rows]
+        planes = np.matmul(weights, matrices(part).swapaxes(1, 2))
+        planes = planes.reshape(groups, *kernel, channels, *part.shape[:-2])
+        for tap in np.ndindex(*kernel):
+            first, *others = reached(tap, part.shape[1:-2], geometry)
+            skipped = rows.start * geometry.stride[0]
+            first = slice(first.start + skipped, first.stop + skipped, first.step)
+            out[(slice(None), slice(None), many, first, *others)] += planes[(slice(None), *tap)]
+    return out.transpose(*range(2, out.ndim), 0, 1)
+
+
+def reached(tap: Shape, count: Shape, geometry: Any) -> tuple[slice, ...]:
+    """Returns the key of the elements that a place in the kernel meets, in all windows."""
+    places = zip(tap, geometry.dilation, geometry.stride, count)
+    return tuple(slice(i * d, i * d + s * n, s) for i, d, s, n in places)
+
+
+# -- windows
+
+
+def sliding(x: Any, kernel: Shape, geometry: Any) -> Any:
+    """Returns a view (N, *out, groups, *kernel, channels) of x (N, C, *spatial) with its padding."""
+    stride, padding, dilation, groups = geometry
+    x = grouped(padded(x, padding, groups), groups)
+    spatial = zip(x.shape[1:], kernel, stride, dilation)
+    count = ((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in spatial)
+    steps = x.strides[1:-2]
+    return as_strided(
+        x,
+        (x.shape[0], *count, groups, *kernel, x.shape[-1]),
+        (
+            x.strides[0],
+            *(step * s for step, s in zip(steps, stride)),
+            x.strides[-2],
+            *(step * d for step, d in zip(steps, dilation)),
+            x.strides[-1],
+        ),
+        writeable=False,
+    )
+
+
+def gathered(windows: Any, dtype: Any) -> Iterator[tuple[Any, Any]]:
+    """Yields blocks of windows, and for each group their matrix (windows, taps and channels)."""
+    rank = windows.ndim // 2 - 1
+    count, groups, window = (
+        windows.shape[: rank + 1],
+        windows.shape[rank + 1],
+        windows.shape[rank + 2 :],
+    )
+    if prod(window[:-1]) == 1:
+        yield (slice(None),), matrices(windows.reshape(*count, groups, window[-1]))
+        return
+    whose, where, what = (rank + 1,), range(rank + 1), range(rank + 2, windows.ndim)
+    few = window[-1] < FEW_CHANNELS
+    order = (*whose, *what, *where) if few else (*whose, *where, *what)
+    taps = prod(window)
+    buffer = np.empty(0, dtype)
+    for block in blocks(*count[:2], prod(count[2:]) * groups * taps * dtype.itemsize):
+        moved = windows[block].transpose(order)
+        if moved.size > buffer.size:
+            buffer = np.empty(moved.size, dtype)
+        columns = buffer[: moved.size].reshape(moved.shape)
+        np.copyto(columns, moved)
+        if few:
+            columns = columns.reshape(groups, taps, prod(moved.shape[-rank - 1 :])).swapaxes(1, 2)
+        else:
+            columns = columns.reshape(groups, prod(moved.shape[1 : rank + 2]), taps)
+        yield block, columns
+
+
+def blocks(images: int, rows: int, row_bytes: int) -> Iterator[tuple[slice, slice]]:
+    """Yields slices of images and of rows; a block has whole images, or rows of one image."""
+    fit = max(1, BLOCK_BYTES // max(1, row_bytes))
+    many = max(1, fit // rows)
+    for image in range(0, images, many):
+        for row in range(0, rows, fit):
+            yield slice(image, image + many), slice(row, row + fit)
+
+
+# -- layouts
+
+
+def channels_last(x: Any) -> Any:
+    """Returns x with its channels as the last axis, in memory too."""
+    moved = x.transpose(0, *range(2, x.ndim), 1)
+    return moved if moved.strides[-1] == moved.itemsize else np.ascontiguousarray(moved)
+
+
+def padded(x: Any, padding: Any, groups: int) -> Any:
+    """Returns x (N, C, *spatial) with zeros around, as (N, *spatial, C)."""
+    few = x.shape[1] // groups < FEW_CHANNELS
+    last = (0, *range(2, x.ndim), 1)
+    if not any(map(any, padding)):
+        return x.transpose(last) if few else channels_last(x)
+    spatial = [n + lo + hi for n, (lo, hi) in zip(x.shape[2:], padding)]
+    if few:
+        out = np.zeros((*x.shape[:2], *spatial), x.dtype).transpose(last)
+    else:
+        out = np.zeros((x.shape[0], *spatial, x.shape[1]), x.dtype)
+    inner = (slice(lo, lo + n) for n, (lo, _) in zip(x.shape[2:], padding))
+    out[(slice(None), *inner)] = x.transpose(last)
+    return out
+
+
+def channels_second(out: Any) -> Any:
+    """Returns an array (N, *spatial, groups, channels) as (N, channels, *spatial)."""
+    flat = out.reshape(*out.shape[:-2], out.shape[-2] * out.shape[-1])
+    return flat.transpose(0, flat.ndim - 1, *range(1, flat.ndim - 1))
+
+
+def grouped(x: Any, groups: int) -> Any:
+    """Splits the last axis into groups of channels."""
+    return x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
+
+
+def matrices(x: Any) -> Any:
+    """Returns an array (N, *spatial, groups, channels) as a matrix for each group."""
+    return x.reshape(prod(x.shape[:-2]), *x.shape[-2:]).swapaxes(0, 1)
+
+
+def kernel_matrices(w: Any, groups: int) -> Any:
+    """Returns a kernel as a matrix (taps and channels, outputs) for each group."""
+    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    moved = w.transpose(0, *range(3, w.ndim), 2, 1)
+    return moved.reshape(groups, prod(w.shape[2:]), w.shape[1])

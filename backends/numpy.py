@@ -1,0 +1,107 @@
+"""The CPU backend: NumPy's buffers, NumPy's ufuncs and OpenBLAS through NumPy."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import (
+    activations,
+    convolution,
+    philox,
+    pooling,
+    protocol,
+    reductions,
+    scatter,
+    selection,
+    special,
+)
+
+__all__ = ["NumpyBackend", "backend"]
+
+
+class NumpyBackend:
+    """Implements ``Backend`` over ``numpy``; its only device is ``cpu``."""
+
+    name = "numpy"
+    xp: Any = np
+
+    def __init__(self) -> None:
+        self.kernels: dict[str, Callable[..., Any]] = {
+            "avg_pool": pooling.avg_pool,
+            "avg_pool_grad": pooling.avg_pool_grad,
+            "conv": convolution.conv,
+            "conv_input_grad": convolution.conv_input_grad,
+            "conv_kernel_grad": convolution.conv_kernel_grad,
+            "erf": special.erf,
+            "erfc": special.erfc,
+            "gelu": activations.gelu,
+            "gelu_slope": activations.gelu_slope,
+            "index_add": scatter.index_add,
+            "log_ratio": selection.log_ratio,
+            "log_softmax": reductions.log_softmax,
+            "logsumexp": reductions.logsumexp,
+            "max": reductions.max,
+            "max_pool": pooling.max_pool,
+            "max_pool_argmax": pooling.max_pool_argmax,
+            "maximum": selection.maximum,
+            "mean": reductions.mean,
+            "min": reductions.min,
+            "minimum": selection.minimum,
+            "pool_scatter": pooling.pool_scatter,
+            "pool_take": pooling.pool_take,
+            "power": selection.power,
+            "random_bits": philox.numpy_random_bits,
+            "relu": selection.relu,
+            "scatter_add": scatter.scatter_add,
+            "sigmoid": activations.sigmoid,
+            "silu": activations.silu,
+            "softmax": reductions.softmax,
+            "softmax_derivative": reductions.softmax_derivative,
+            "softplus": activations.softplus,
+            "sum": reductions.sum,
+            "where": selection.where,
+        }
+
+    def asarray(self, values: Any, dtype: Any = None) -> Any:
+        """Returns a ``numpy.ndarray`` with the values."""
+        return np.asarray(values, dtype=dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Returns an array of zeros."""
+        return np.zeros(shape, dtype)
+
+    def ones(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Returns an array of ones."""
+        return np.ones(shape, dtype)
+
+    def to_host(self, buffer: Any) -> Any:
+        """Returns the buffer itself: it lives on the host."""
+        return np.asarray(buffer)
+
+    def synchronize(self) -> None:
+        """Returns at once: NumPy's calls are done when they return."""
+
+    def devices(self) -> list[str]:
+        """Returns ``["cpu"]``."""
+        return ["cpu"]
+
+    def memory(self) -> dict[str, int]:
+        """Returns the process's peak resident memory in bytes."""
+        return {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+
+    def info(self) -> dict[str, Any]:
+        """Returns NumPy's version and which BLAS it was built with."""
+        build: Any = np.show_config(mode="dicts")
+        blas = build.get("Build Dependencies", {}).get("blas", {})
+        return {
+            "version": np.__version__,
+            "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
+            "devices": self.devices(),
+        }
+
+
+backend = protocol.register(NumpyBackend())

@@ -1,0 +1,122 @@
+"""Adding values into an array at positions that may repeat: the CPU's kernels.
+
+``np.add.at`` is fast only for one flat index array. Keys of index arrays after whole axes, which
+is what embeddings and losses take, are brought into that form, or added by rows where those are
+long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+__all__ = ["index_add", "scatter_add"]
+
+# Rows of fewer elements are added element by element.
+MIN_ROW = 8
+# What one row summed by itself costs, in elements that are added one by one.
+ROW_COST = 2000
+
+
+def scatter_add(*operands: Any, shape: tuple[int, ...], keys: Sequence[Any]) -> Any:
+    """Adds values into one array of zeros, each at its own key.
+
+    Args:
+        operands: the values for each key, then the index arrays of all keys in order.
+        shape: the result's shape.
+        keys: for each of the values ``native``, the key, ``arrays``, how many index arrays it
+            takes, and ``fill(indices)``, the key with those in their places.
+
+    Returns:
+        An array of that shape, of the first values' dtype.
+    """
+    out = np.zeros(shape, np.asarray(operands[0]).dtype)
+    start = len(keys)
+    for values, key in zip(operands, keys, strict=False):
+        if key.arrays:
+            _add_at(out, key, operands[start : start + key.arrays], values)
+            start += key.arrays
+        else:
+            out[key.native] += values
+    return out
+
+
+def index_add(x: Any, v: Any, *indices: Any, key: Any) -> Any:
+    """Returns a copy of an array with values added at a key.
+
+    Args:
+        x: the array.
+        v: what to add, of a shape that broadcasts to that of ``x[key]``.
+        indices: the index arrays.
+        key: as for ``scatter_add``; ``shape(x, indices)`` is that of the elements.
+    """
+    out = np.array(x, order="C")
+    v = np.asarray(v).astype(out.dtype, copy=False)
+    if key.arrays:
+        # NumPy 2.4 reads past the end of values that have fewer axes than the elements.
+        _add_at(out, key, indices, np.broadcast_to(v, key.shape(out, indices)))
+    else:
+        out[key.native] += v
+    return out
+
+
+def _add_at(out: Any, key: Any, indices: Sequence[Any], values: Any) -> None:
+    """Adds values into a contiguous array in place; positions that repeat add up.
+
+    Args:
+        out: the array.
+        key: as for ``scatter_add``, with at least one index array.
+        indices: the index arrays.
+        values: what to add, of the shape of ``out[key]``.
+    """
+    whole = len(key.native) - key.arrays
+    if key.native[:whole] != (slice(None),) * whole or not out.size:
+        np.add.at(out, key.fill(indices), values)
+        return
+    # Whole axes, then those that are indexed, then rows.
+    indexed, width = out.shape[whole : len(key.native)], prod(out.shape[len(key.native) :])
+    arrays = [np.asarray(index, np.intp) for index in indices]
+    positions = np.reshape(np.ravel_multi_index(arrays, indexed, mode="wrap"), -1)
+    if whole:
+        blocks = np.arange(prod(out.shape[:whole])) * prod(indexed)
+        positions = (blocks[:, None] + positions).reshape(-1)
+    rows = np.reshape(values, (-1, width))
+    if width >= MIN_ROW:
+        _add_rows(out.reshape(-1, width), positions, rows)
+    else:
+        _add_flat(out.reshape(-1), positions, rows)
+
+
+def _add_rows(out: Any, positions: Any, rows: Any) -> None:
+    """Adds rows: at once if no place repeats, sum by sum if there are few places."""
+    places = _distinct(positions, len(out))
+    if places >= len(positions):
+        out[positions] += rows
+    elif places * ROW_COST < rows.size:
+        # Sixteen bits are sorted by radix, in linear time.
+        small = positions.astype(np.uint16) if len(out) <= 1 << 16 else positions
+        order = np.argsort(small, kind="stable")
+        rows, positions = rows[order], positions[order]
+        ends = [*(np.flatnonzero(positions[1:] != positions[:-1]) + 1).tolist(), len(rows)]
+        for start, end in zip([0, *ends], ends, strict=False):
+            out[positions[start]] += rows[start:end].sum(axis=0)
+    else:
+        _add_flat(out.reshape(-1), positions, rows)
+
+
+def _distinct(positions: Any, length: int) -> int:
+    """Returns how many positions, all below ``length``, differ."""
+    # Counting costs that length, which scatters of few rows into a long array must not cost each.
+    if length <= 16 * len(positions):
+        return int(np.count_nonzero(np.bincount(positions)))
+    ordered = np.sort(positions)
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + 1
+
+
+def _add_flat(out: Any, positions: Any, rows: Any) -> None:
+    width = rows.shape[1]
+    flat = positions if width == 1 else positions[:, None] * width + np.arange(width)
+    np.add.at(out, flat.reshape(-1), rows.reshape(-1))

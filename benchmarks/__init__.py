@@ -1,0 +1,1 @@
+"""Benchmarks of functensor against the libraries its users would take instead."""

@@ -1,0 +1,171 @@
+"""Seeded NumPy data, float32 and the same for every peer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.case import NumpyArray, Problem
+
+SCALAR_OPS_STEPS = 100
+ATTENTION_HEADS = 4
+BLOCKS = 2
+LAYER_NORM_EPSILON = 1e-5
+L2_PENALTY = 1e-3
+LEARNING_RATE = 1e-3
+
+
+def _normal(rng: np.random.Generator, *shape: int, scale: float = 1.0) -> NumpyArray:
+    return (scale * rng.standard_normal(shape)).astype(np.float32)
+
+
+def _zeros(*shape: int) -> NumpyArray:
+    return np.zeros(shape, np.float32)
+
+
+def _dense(rng: np.random.Generator, name: str, n_in: int, n_out: int) -> dict[str, NumpyArray]:
+    weight = _normal(rng, n_in, n_out, scale=float(np.sqrt(2 / n_in)))
+    return {f"{name}_w": weight, f"{name}_b": _zeros(n_out)}
+
+
+def _scalar_ops(rng: np.random.Generator) -> Problem:
+    # Below 2.2 the map y -> x sin(y) settles on a fixed point, so that peers agree after 100 steps.
+    return Problem("scalar-ops", "gradient", rng.uniform(0.7, 1.5, 10).astype(np.float32))
+
+
+def _elementwise(rng: np.random.Generator) -> Problem:
+    return Problem("elementwise", "gradient", _normal(rng, 4 * 2**20))
+
+
+def _mlp(rng: np.random.Generator, name: str, hidden: int, batch: int) -> Problem:
+    params = {
+        **_dense(rng, "dense1", 784, hidden),
+        **_dense(rng, "dense2", hidden, hidden),
+        **_dense(rng, "dense3", hidden, 10),
+    }
+    return Problem(name, "train", params, (_normal(rng, batch, 784), rng.integers(0, 10, batch)))
+
+
+def _mlp_small(rng: np.random.Generator) -> Problem:
+    return _mlp(rng, "mlp-small", 128, 64)
+
+
+def _mlp_medium(rng: np.random.Generator) -> Problem:
+    return _mlp(rng, "mlp-medium", 1024, 256)
+
+
+def _cnn(rng: np.random.Generator) -> Problem:
+    params = {
+        "conv1_w": _normal(rng, 32, 1, 3, 3, scale=0.4),
+        "conv1_b": _zeros(32),
+        "conv2_w": _normal(rng, 64, 32, 3, 3, scale=0.08),
+        "conv2_b": _zeros(64),
+        **_dense(rng, "dense1", 9216, 128),
+        **_dense(rng, "dense2", 128, 10),
+    }
+    return Problem("cnn", "train", params, (_normal(rng, 32, 1, 28, 28), rng.integers(0, 10, 32)))
+
+
+def _gpt_small(rng: np.random.Generator) -> Problem:
+    width, vocabulary, batch, tokens = 128, 64, 4, 128
+    params = {
+        "embedding": _normal(rng, vocabulary, width, scale=0.1),
+        "position": _normal(rng, tokens, width, scale=0.1),
+    }
+    for block in range(BLOCKS):
+        for norm in ("norm1", "norm2"):
+            params[f"block{block}_{norm}_scale"] = np.ones(width, np.float32)
+            params[f"block{block}_{norm}_bias"] = _zeros(width)
+        params |= _dense(rng, f"block{block}_qkv", width, 3 * width)
+        params |= _dense(rng, f"block{block}_out", width, width)
+        params |= _dense(rng, f"block{block}_up", width, 4 * width)
+        params |= _dense(rng, f"block{block}_down", 4 * width, width)
+    params |= {"norm_scale": np.ones(width, np.float32), "norm_bias": _zeros(width)}
+    params |= _dense(rng, "head", width, vocabulary)
+    text = rng.integers(0, vocabulary, (batch, tokens + 1))
+    causal = np.tril(np.ones((tokens, tokens), np.bool_))
+    batches = (text[:, :-1].copy(), text[:, 1:].copy(), causal)
+    return Problem("gpt-small", "train", params, batches)
+
+
+def _logreg(rng: np.random.Generator) -> Problem:
+    features = _normal(rng, 100_000, 50)
+    noisy = features @ _normal(rng, 50) + _normal(rng, 100_000)
+    targets = (noisy > 0).astype(np.float32)
+    params = {"w": _normal(rng, 50, scale=0.1), "b": _normal(rng, 1, scale=0.1)}
+    return Problem("logreg", "gradient", params, (features, targets))
+
+
+def _hessian(rng: np.random.Generator) -> Problem:
+    features = _normal(rng, 256, 32)
+    targets = np.tanh(features @ _normal(rng, 32, scale=0.3)).astype(np.float32)
+    return Problem("hessian", "hessian", _normal(rng, 32, scale=0.2), (features, targets))
+
+
+def _per_example(rng: np.random.Generator) -> Problem:
+    params = {**_dense(rng, "dense1", 64, 64), **_dense(rng, "dense2", 64, 10)}
+    batch = (_normal(rng, 256, 64), rng.integers(0, 10, 256))
+    return Problem("per-example", "per-example", params, batch)
+
+
+def _layernorm(rng: np.random.Generator) -> Problem:
+    params = {
+        "x": _normal(rng, 4096, 512),
+        "scale": 1 + _normal(rng, 512, scale=0.5),
+        "bias": _normal(rng, 512, scale=0.5),
+    }
+    return Problem("layernorm", "gradient", params)
+
+
+def _rnn(rng: np.random.Generator) -> Problem:
+    return _recurrence(rng, "rnn", 100)
+
+
+def _recurrence(rng: np.random.Generator, name: str, length: int) -> Problem:
+    width, batch = 64, 16
+    x = _normal(rng, batch, length, width)
+    params = {
+        "input": _normal(rng, width, width, scale=0.1),
+        "hidden": _normal(rng, width, width, scale=0.1),
+        "bias": _normal(rng, width, scale=0.1),
+    }
+    if name.startswith("rnn-input"):
+        return Problem(name, "gradient", params | {"x": x})
+    return Problem(name, "gradient", params, (x,))
+
+
+_MAKERS: dict[str, Callable[[np.random.Generator], Problem]] = {
+    "scalar-ops": _scalar_ops,
+    "elementwise": _elementwise,
+    "mlp-small": _mlp_small,
+    "mlp-medium": _mlp_medium,
+    "cnn": _cnn,
+    "gpt-small": _gpt_small,
+    "logreg": _logreg,
+    "hessian": _hessian,
+    "per-example": _per_example,
+    "layernorm": _layernorm,
+    "rnn": _rnn,
+}
+
+WORKLOADS: tuple[str, ...] = tuple(_MAKERS)
+SIZED = ("rnn", "rnn-input")
+"""Families that take a length, as in `rnn:1000`; `rnn-input` differentiates the sequence too."""
+
+KNOWN = ", ".join((*WORKLOADS, *(f"{family}:LENGTH" for family in SIZED)))
+
+
+def is_workload(name: str) -> bool:
+    """Whether `problem` knows the name."""
+    family, _, size = name.partition(":")
+    return name in _MAKERS or (family in SIZED and size.isdecimal() and int(size) > 0)
+
+
+def problem(name: str) -> Problem:
+    """The data of a workload that is in `KNOWN`."""
+    if not is_workload(name):
+        raise ValueError(f"unknown workload {name!r}; known: {KNOWN}")
+    rng = np.random.default_rng(20_26)
+    size = name.partition(":")[2]
+    return _recurrence(rng, name, int(size)) if size else _MAKERS[name](rng)

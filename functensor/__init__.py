@@ -1,0 +1,48 @@
+"""functensor: function transformations over NumPy and CuPy, in pure Python.
+
+``grad``, ``vjp``, ``jvp``, ``vmap`` and their kin transform functions of arrays;
+``functensor.numpy`` is NumPy made of what they understand; ``Tensor`` is a mutable face over the
+same machinery.
+"""
+
+from __future__ import annotations
+
+from . import hooks, numpy, tree
+from .custom import custom_jvp, custom_vjp, stop_gradient, value
+from .derivatives import hessian, hvp, jacfwd, jacrev, jvp, linearize
+from .gradients import grad, value_and_grad, vjp
+from .primitives.array import Array
+from .primitives.types import ShapeDtype
+from .staging import Program, eval_shape, make_program
+from .vectorize import vmap
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Array",
+    "Program",
+    "ShapeDtype",
+    "custom_jvp",
+    "custom_vjp",
+    "eval_shape",
+    "grad",
+    "hessian",
+    "hooks",
+    "hvp",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "make_program",
+    "nn",
+    "numpy",
+    "optim",
+    "random",
+    "stop_gradient",
+    "testing",
+    "tree",
+    "value",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

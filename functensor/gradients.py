@@ -1,0 +1,256 @@
+"""Reverse mode for users: ``grad``, ``value_and_grad`` and ``vjp``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
+from typing import Any
+
+from . import tree
+from .arguments import Selection, check_inexact
+from .forward import zeros_like
+from .primitives.core import RAW, base_trace, run, to_buffer, under, wrap
+from .primitives.errors import NonScalarOutputError, RuleResultError, function_name, message
+from .primitives.types import ShapeDtype, shape_dtype
+from .reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
+
+__all__ = ["grad", "value_and_grad", "vjp"]
+
+
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    has_aux: bool = False,
+    allow_int: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """Returns a function that computes the gradient of a scalar function.
+
+    Args:
+        fun: returns a real scalar, or with ``has_aux`` a pair of that and anything.
+        argnums: by which positional arguments to differentiate: one (the default, 0) or several.
+            Each may be a tree of real or complex arrays of any shape.
+        argnames: by which arguments, by name.
+        has_aux: whether ``fun`` returns extras beside the scalar.
+        allow_int: whether integer inputs are accepted; their gradients are zeros.
+        holomorphic: whether ``fun`` is a holomorphic function of complex arguments.
+
+    Returns:
+        A function of the same arguments. It returns the gradient in the structure, shapes and
+        dtypes of the argument: a tuple for several positions, a dict for several names; with
+        ``has_aux`` a pair of that and the extras. A gradient by a complex argument is the
+        derivative along the real axis minus i times that along the imaginary one, as in JAX.
+
+    Raises:
+        NonScalarOutputError: the output is not a scalar.
+        GradientInputError: an input is not real or complex.
+
+    >>> import functensor as ft
+    >>> ft.grad(lambda x: x**3)(2.0)
+    Array(12., dtype=float64)
+    """
+    both = value_and_grad(
+        fun,
+        argnums,
+        argnames,
+        has_aux=has_aux,
+        allow_int=allow_int,
+        holomorphic=holomorphic,
+        name="grad",
+    )
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, gradients = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
+
+    return update_wrapper(gradient, fun)
+
+
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    has_aux: bool = False,
+    allow_int: bool = False,
+    holomorphic: bool = False,
+    name: str = "value_and_grad",
+) -> Callable[..., Any]:
+    """Returns a function that computes a scalar function's value and gradient.
+
+    Args:
+        fun, argnums, argnames, has_aux, allow_int, holomorphic: as for `grad`.
+        name: what messages call the transformation.
+
+    Returns:
+        A function of the same arguments that returns ``(value, gradient)``; with ``has_aux`` the
+        value is the pair that ``fun`` returned.
+
+    Raises:
+        NonScalarOutputError: the output is not a scalar.
+        GradientInputError: an input is not real or complex.
+
+    >>> import functensor as ft
+    >>> ft.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(2.0, 3.0)
+    (Array(6., dtype=float64), (Array(3., dtype=float64), Array(2., dtype=float64)))
+    """
+
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        selection = Selection(fun, args, kwargs, argnums, argnames)
+        leaves, treedef = tree.flatten(selection.values)
+        check_inexact(selection, leaves, allow_int)
+        trace = ReverseTrace(base_trace(), name, fun)
+        tracers = [
+            trace.input(trace.lift(leaf), partial(selection.path, i)) if is_inexact(leaf) else leaf
+            for i, leaf in enumerate(leaves)
+        ]
+        selected = treedef.unflatten(tracers)
+        out = run(trace, selection.call, (fun, selected))
+        aux = None
+        if has_aux:
+            out, aux = _pair(fun, out)
+        value, node = _output(trace, out)
+        _check_scalar(fun, value, name, holomorphic)
+        grads: dict[Any, Any] = {}
+        with under(trace.parent):
+            if node is not None:
+                one = shape_dtype(value).dtype.type(1)
+                grads = backward([(node, one)], consume=True)
+            gradients = [
+                _result(grads, tracer) if is_inexact(leaf) else wrap(zeros_like(leaf))
+                for leaf, tracer in zip(leaves, tracers, strict=True)
+            ]
+        value = wrap(value)
+        if has_aux:
+            value = (value, tree.map(lambda leaf: _public(trace, leaf), aux))
+        return value, treedef.unflatten(gradients)
+
+    return update_wrapper(value_and_gradient, fun)
+
+
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Computes a function and returns it with the function that pulls cotangents back.
+
+    Args:
+        fun: takes and returns trees of arrays.
+        primals: its arguments.
+        has_aux: whether ``fun`` returns a pair of the output and extras.
+
+    Returns:
+        ``(out, vjp_fun)``, with ``has_aux`` ``(out, vjp_fun, aux)``. ``vjp_fun`` takes a cotangent
+        of the output's structure, shapes and dtypes, and returns a tuple with one of every
+        argument's; it may be called many times.
+
+    Raises:
+        RuleResultError: a cotangent does not fit the output.
+
+    >>> import functensor as ft
+    >>> out, pull = ft.vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> pull(1.0)
+    (Array(3., dtype=float64), Array(2., dtype=float64))
+    """
+    leaves, treedef = tree.flatten(primals)
+    trace = ReverseTrace(base_trace(), "vjp", fun)
+    tracers = [
+        trace.input(trace.lift(leaf), partial(_path, primals, i)) if is_inexact(leaf) else leaf
+        for i, leaf in enumerate(leaves)
+    ]
+    out = run(trace, fun, treedef.unflatten(tracers))
+    aux = None
+    if has_aux:
+        out, aux = _pair(fun, out)
+    out_leaves, out_treedef = tree.flatten(out)
+    outputs = [_output(trace, leaf) for leaf in out_leaves]
+    kinds = [shape_dtype(value) for value, _ in outputs]
+    nodes = [node for _, node in outputs]
+    inputs = [
+        t.node if isinstance(t, ReverseTracer) and t.trace is trace else None for t in tracers
+    ]
+
+    def pull(cotangent: Any) -> Any:
+        gs, got = tree.flatten(cotangent)
+        if got != out_treedef:
+            raise RuleResultError(
+                message(
+                    f"vjp of {function_name(fun)} was given a cotangent of structure {got}, "
+                    f"but its output has the structure {out_treedef}",
+                    fix="pass a cotangent with the structure of the output",
+                    number=9,
+                )
+            )
+        level = base_trace()
+        with under(level):
+            roots = []
+            for g, kind, node in zip(gs, kinds, nodes, strict=True):
+                if node is not None:
+                    roots.append((node, cotangent_of(kind, to_buffer(g) if level is RAW else g)))
+            grads = backward(roots, consume=False)
+            result = [
+                wrap(grads[node] if node in grads else zeros_like(leaf))
+                for leaf, node in zip(leaves, inputs, strict=True)
+            ]
+        return treedef.unflatten(result)
+
+    public = out_treedef.unflatten([wrap(value) for value, _ in outputs])
+    if has_aux:
+        return public, pull, tree.map(lambda leaf: _public(trace, leaf), aux)
+    return public, pull
+
+
+def _path(primals: Any, index: int) -> str:
+    """Returns the name of the arguments' leaf of that index, for messages."""
+    (position, *rest), _ = tree.leaves_with_path(primals)[index]
+    return f"argument {position.value}{tree.keystr(tuple(rest))}"
+
+
+def _result(grads: dict[Any, Any], tracer: ReverseTracer) -> Any:
+    node = tracer.node
+    if node in grads:
+        return wrap(grads[node])
+    return wrap(zeros_like(ShapeDtype(node.shape, node.dtype)))
+
+
+def _output(trace: ReverseTrace, out: Any) -> tuple[Any, Any]:
+    """Returns an output's value at the parent's level and its node, None for a constant."""
+    if isinstance(out, ReverseTracer) and out.trace is trace:
+        return out.value, out.node
+    return trace.lift(out), None
+
+
+def _public(trace: ReverseTrace, leaf: Any) -> Any:
+    """Returns an extra output as the caller sees it."""
+    if isinstance(leaf, ReverseTracer) and leaf.trace is trace:
+        return wrap(leaf.value)
+    return leaf
+
+
+def _pair(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
+    if not isinstance(out, tuple) or len(out) != 2:
+        raise TypeError(
+            f"has_aux=True, but {function_name(fun)} returned {type(out).__name__} "
+            "instead of a pair (output, extras)"
+        )
+    return out
+
+
+def _check_scalar(fun: Callable[..., Any], value: Any, name: str, holomorphic: bool) -> None:
+    known = shape_dtype(value)
+    if known.shape != ():
+        raise NonScalarOutputError(
+            message(
+                f"{name} of {function_name(fun)}: the output has shape {known.shape}, not ()",
+                fix="use ft.jacrev or ft.vjp, or reduce it, e.g. .sum()",
+                number=7,
+            )
+        )
+    if known.dtype.kind != ("c" if holomorphic else "f"):
+        raise NonScalarOutputError(
+            message(
+                f"{name} of {function_name(fun)}: the output is {known.dtype}, not "
+                f"{'complex' if holomorphic else 'real'}",
+                fix="return a float; holomorphic=True is for complex outputs of complex inputs",
+                number=7,
+            )
+        )

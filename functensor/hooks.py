@@ -1,0 +1,295 @@
+"""Hooks on every operation of unmodified functions, forward and backward.
+
+An interceptor is one more trace, which always stands innermost, next to the user's function: so a
+hook sees the same operations whether the function is evaluated, differentiated or vectorised.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from itertools import count
+from types import TracebackType
+from typing import Any
+
+from .custom import CustomCall
+from .forward import tangent_of
+from .primitives.core import RAW, Primitive, Trace, evaluate, slot, under
+from .primitives.errors import RuleResultError, describe, message, user_line
+from .primitives.types import shape_dtype
+from .reverse import cotangents_of, is_inexact
+
+__all__ = ["FnHook", "Handle", "Hook", "Operation", "use"]
+
+next_id = count(1).__next__
+
+
+class Operation:
+    """What a hook is told of the operation that it sees.
+
+    Attributes:
+        name: the primitive's name.
+        params: its static parameters.
+        line: the user's ``file:line`` that called it.
+    """
+
+    __slots__ = ("line", "name", "params")
+
+    def __init__(self, name: str, params: dict[str, Any], line: str) -> None:
+        self.name = name
+        self.params = params
+        self.line = line
+
+    def __repr__(self) -> str:
+        return f"<{self.name} at {self.line}>"
+
+
+class Hook:
+    """Observes or replaces what operations compute; subclass it and override either method.
+
+    Within a hook no hook is active, so that it may compute with arrays itself.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> class Doubled(ft.hooks.Hook):
+    ...     def backward(self, op, grad_inputs, grad_output):
+    ...         return [2 * g for g in grad_inputs]
+    >>> with ft.hooks.use(Doubled(), match="sin"):
+    ...     print(ft.grad(np.sin)(0.0))
+    2.0
+    """
+
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> Any:
+        """Sees an operation after it ran.
+
+        Args:
+            op: the operation.
+            inputs: its operands.
+            output: its output.
+
+        Returns:
+            None to leave the output as it is, or an array of its shape and dtype in its place.
+        """
+        return None
+
+    def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> Any:
+        """Sees an operation in the backward pass.
+
+        Args:
+            op: the operation.
+            grad_inputs: for every operand its cotangent, None where it has none.
+            grad_output: the cotangent of its output.
+
+        Returns:
+            None to leave the cotangents as they are, or a sequence in their place.
+        """
+        return None
+
+
+class FnHook(Hook):
+    """A hook made of plain functions.
+
+    Args:
+        forward: called as `Hook.forward`.
+        backward: called as `Hook.backward`.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> seen = []
+    >>> with ft.hooks.use(ft.hooks.FnHook(forward=lambda op, inputs, out: seen.append(op.name))):
+    ...     _ = np.sum(np.exp(np.zeros(3)) * 2)
+    >>> seen
+    ['exp', 'multiply', 'sum']
+    """
+
+    def __init__(
+        self,
+        forward: Callable[..., Any] | None = None,
+        backward: Callable[..., Any] | None = None,
+    ) -> None:
+        if forward is not None:
+            self.forward = forward  # type: ignore[method-assign]
+        if backward is not None:
+            self.backward = backward  # type: ignore[method-assign]
+
+
+class Handle:
+    """A registration of a hook: a context manager, ended by leaving it or by ``remove``.
+
+    Attributes:
+        id: unique in the process.
+        active: whether the hook is still called.
+    """
+
+    def __init__(self, hook: Hook, match: Any) -> None:
+        self.id = next_id()
+        self.hook = hook
+        self.active = True
+        self._match = _matcher(match)
+        self._thread = threading.get_ident()
+        self.sees_backward = _overrides(hook, "backward")
+
+    def matches(self, name: str) -> bool:
+        """Says whether the hook wants to see a primitive."""
+        return self.active and self._match(name)
+
+    def remove(self) -> None:
+        """Ends the registration; may be called at any time, also from within the hook, again."""
+        self.active = False
+        if threading.get_ident() == self._thread:
+            trace = slot.trace
+            while isinstance(trace, HookTrace) and not trace.handle.active:
+                trace = None if trace.parent is RAW else trace.parent
+                slot.trace = trace
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        state = "active" if self.active else "removed"
+        return f"<handle {self.id} of {type(self.hook).__name__}, {state}>"
+
+
+def use(hook: Hook, match: str | Sequence[str] | Callable[[str], bool] | None = None) -> Handle:
+    """Registers a hook for the operations that this thread runs from now on.
+
+    Args:
+        hook: the hook.
+        match: which primitives it sees: a name, several names, a regular expression for the
+            whole name, or a function of the name; None for all.
+
+    Returns:
+        A `Handle`: use it in a ``with`` statement, or call its ``remove``.
+
+    Raises:
+        TypeError: ``hook`` is not a `Hook`.
+    """
+    if not isinstance(hook, Hook):
+        raise TypeError(f"use takes a Hook, not {type(hook).__name__}; wrap functions in FnHook")
+    handle = Handle(hook, match)
+    slot.trace = HookTrace(slot.trace or RAW, handle)
+    return handle
+
+
+def _matcher(match: Any) -> Callable[[str], bool]:
+    if match is None:
+        return lambda name: True
+    if isinstance(match, str):
+        return lambda name: re.fullmatch(match, name) is not None
+    if callable(match):
+        return match  # type: ignore[no-any-return]
+    names = frozenset(match)
+    return names.__contains__
+
+
+def _overrides(hook: Hook, method: str) -> bool:
+    return getattr(getattr(hook, method), "__func__", None) is not getattr(Hook, method)
+
+
+class HookTrace(Trace):
+    """Shows operations to a hook and passes them on to its parent."""
+
+    __slots__ = ("handle",)
+
+    interceptor = True
+
+    def __init__(self, parent: Trace, handle: Handle) -> None:
+        super().__init__(parent, "hook", handle.hook)
+        self.handle = handle
+
+    def over(self, trace: Trace) -> Trace:
+        below = self.parent.over(trace) if self.parent.interceptor else trace
+        return HookTrace(below, self.handle) if self.handle.active else below
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        handle = self.handle
+        if not handle.matches(primitive.name):
+            return self.below(primitive, args, params)
+        op = Operation(primitive.name, params, user_line())
+        if handle.sees_backward and not primitive.constant:
+            call = tapped(handle, op, primitive, params)
+            with under(None if self.parent is RAW else self.parent):
+                (out,) = call.bind(args)
+        else:
+            out = self.below(primitive, args, params)
+        with under(None if self.parent is RAW else self.parent):
+            replaced = handle.hook.forward(op, tuple(args), out)
+        return out if replaced is None else _replacement(op, replaced, out)
+
+    def below(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Hands an operation to the parent."""
+        if self.parent is RAW:
+            return evaluate(primitive, args, params)
+        return self.parent.process(primitive, args, params)
+
+    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        with under(None if self.parent is RAW else self.parent):
+            outs: list[Any] = call.bind(args)
+            if self.handle.matches(call.name):
+                op = Operation(call.name, {}, user_line())
+                for i, out in enumerate(outs):
+                    replaced = self.handle.hook.forward(op, tuple(args), out)
+                    outs[i] = out if replaced is None else _replacement(op, replaced, out)
+        return outs
+
+
+def tapped(
+    handle: Handle, op: Operation, primitive: Primitive, params: dict[str, Any]
+) -> CustomCall:
+    """Returns the primitive as a call whose cotangents the hook sees."""
+
+    def evaluated(values: list[Any]) -> list[Any]:
+        return [primitive.bind(values, params)]
+
+    def fwd(values: list[Any]) -> tuple[list[Any], list[Any]]:
+        out = primitive.bind(values, params)
+        return [out], [out, *values]
+
+    def bwd(residuals: list[Any], gs: list[Any]) -> list[Any]:
+        cotangents = cotangents_of(primitive, gs[0], residuals, params)
+        if not handle.active:
+            return cotangents
+        replaced = handle.hook.backward(op, tuple(cotangents), gs[0])
+        if replaced is None:
+            return cotangents
+        replaced = list(replaced)
+        if len(replaced) != len(cotangents):
+            raise RuleResultError(
+                message(
+                    f"the backward hook on {op.name} returned {len(replaced)} cotangents for "
+                    f"{len(cotangents)} operands",
+                    fix="return one for each of grad_inputs, or None to change nothing",
+                    number=9,
+                )
+            )
+        return [
+            None if new is None else new if old is None else _replacement(op, new, old)
+            for new, old in zip(replaced, cotangents, strict=True)
+        ]
+
+    def jvp(values: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
+        out = primitive.bind(values, params)
+        known = [t if is_inexact(v) else None for t, v in zip(tangents, values, strict=True)]
+        return [out], [tangent_of(primitive, out, values, known, params)]
+
+    return CustomCall(op.name, evaluated, fwd, bwd, jvp)
+
+
+def _replacement(op: Operation, new: Any, old: Any) -> Any:
+    """Returns what a hook gave in place of a value, checked against it."""
+    if getattr(new, "shape", ()) != old.shape or shape_dtype(new).dtype != old.dtype:
+        raise RuleResultError(
+            message(
+                f"a hook on {op.name} returned {describe(new)} in place of {describe(old)}",
+                fix="return an array of the same shape and dtype, or None to change nothing",
+                number=9,
+            )
+        )
+    return new

@@ -1,0 +1,239 @@
+"""Types of elements, and the questions one asks of arrays without computing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import (
+    bool_,
+    complex64,
+    complex128,
+    complexfloating,
+    dtype,
+    float16,
+    float32,
+    float64,
+    floating,
+    generic,
+    inexact,
+    int8,
+    int16,
+    int32,
+    int64,
+    int_,
+    integer,
+    intp,
+    isdtype,
+    issubdtype,
+    number,
+    promote_types,
+    signedinteger,
+    uint,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    uintp,
+    unsignedinteger,
+)
+from numpy import (
+    can_cast as _can_cast,
+)
+from numpy import (
+    finfo as _finfo,
+)
+from numpy import (
+    iinfo as _iinfo,
+)
+
+from ..primitives.array import Array
+from ..primitives.registry import registry
+from ..primitives.rules import shape_of
+from ..primitives.types import shape_dtype
+
+__all__ = [
+    "bool",
+    "bool_",
+    "can_cast",
+    "complex64",
+    "complex128",
+    "complexfloating",
+    "dtype",
+    "e",
+    "euler_gamma",
+    "finfo",
+    "float16",
+    "float32",
+    "float64",
+    "floating",
+    "generic",
+    "iinfo",
+    "inexact",
+    "inf",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "int_",
+    "integer",
+    "intp",
+    "iscomplexobj",
+    "isdtype",
+    "isrealobj",
+    "isscalar",
+    "issubdtype",
+    "nan",
+    "ndarray",
+    "ndim",
+    "newaxis",
+    "number",
+    "pi",
+    "promote_types",
+    "result_type",
+    "shape",
+    "signedinteger",
+    "size",
+    "uint",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uintp",
+    "unsignedinteger",
+]
+
+# NumPy's name of its boolean type since version 2.
+bool = np.bool_
+ndarray = Array
+
+e = np.e
+pi = np.pi
+euler_gamma = np.euler_gamma
+inf = np.inf
+nan = np.nan
+newaxis = None
+
+
+def _typed(x: Any) -> Any:
+    """Returns an array's dtype in its place; everything else as it is."""
+    return x.dtype if isinstance(x, Array) else x
+
+
+@registry.add_function
+def result_type(*arrays_and_dtypes: Any) -> dtype[Any]:
+    """Returns the dtype to which arrays, dtypes and Python scalars promote together.
+
+    >>> import functensor.numpy as np
+    >>> np.result_type(np.ones(2, "float32"), 1.0), np.result_type("int32", np.ones(2))
+    (dtype('float32'), dtype('float64'))
+    """
+    return np.result_type(*map(_typed, arrays_and_dtypes))
+
+
+@registry.add_function
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
+    """Says whether elements of one dtype can be cast to another under a rule.
+
+    Args:
+        from_: a dtype or an array.
+        to: a dtype.
+        casting: ``no``, ``equiv``, ``safe``, ``same_kind`` or ``unsafe``.
+
+    >>> import functensor.numpy as np
+    >>> np.can_cast("int32", "float64"), np.can_cast(np.ones(1), "int32")
+    (True, False)
+    """
+    return _can_cast(_typed(from_), to, casting)
+
+
+def finfo(type: Any) -> Any:
+    """Returns the limits of a floating-point dtype, or of an array's dtype.
+
+    >>> import functensor.numpy as np
+    >>> np.finfo(np.ones(2, "float32")).bits
+    32
+    """
+    return _finfo(_typed(type))
+
+
+def iinfo(type: Any) -> Any:
+    """Returns the limits of an integer dtype, or of an array's dtype.
+
+    >>> import functensor.numpy as np
+    >>> np.iinfo("uint8").max
+    255
+    """
+    return _iinfo(_typed(type))
+
+
+@registry.add_function
+def shape(a: Any) -> tuple[int, ...]:
+    """Returns the length of every axis of an array, a number or nested lists.
+
+    >>> import functensor.numpy as np
+    >>> np.shape([[1, 2, 3]])
+    (1, 3)
+    """
+    return shape_of(a)
+
+
+@registry.add_function
+def ndim(a: Any) -> int:
+    """Returns the number of axes of an array, a number or nested lists.
+
+    >>> import functensor.numpy as np
+    >>> np.ndim(np.ones((2, 3)))
+    2
+    """
+    return len(shape_of(a))
+
+
+@registry.add_function
+def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
+    """Returns the number of elements, or the length of an axis.
+
+    >>> import functensor.numpy as np
+    >>> np.size(np.ones((2, 3))), np.size(np.ones((2, 3)), 1)
+    (6, 3)
+    """
+    lengths = shape_of(a)
+    if axis is not None:
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        lengths = tuple(lengths[i] for i in axes)
+    product = 1
+    for length in lengths:
+        product *= length
+    return product
+
+
+@registry.add_function
+def iscomplexobj(x: Any) -> Any:
+    """Says whether the dtype is complex.
+
+    >>> import functensor.numpy as np
+    >>> np.iscomplexobj(np.ones(2)), np.iscomplexobj(1j)
+    (False, True)
+    """
+    return shape_dtype(x if isinstance(x, Array) else np.asarray(x)).dtype.kind == "c"
+
+
+@registry.add_function
+def isrealobj(x: Any) -> Any:
+    """Says whether the dtype is not complex.
+
+    >>> import functensor.numpy as np
+    >>> np.isrealobj(np.ones(2))
+    True
+    """
+    return not iscomplexobj(x)
+
+
+def isscalar(element: Any) -> Any:
+    """Says whether it is a number of Python's or NumPy's, and no array.
+
+    >>> import functensor.numpy as np
+    >>> np.isscalar(3.0), np.isscalar(np.ones(()))
+    (True, False)
+    """
+    return np.isscalar(element)

@@ -1,0 +1,71 @@
+"""Elementary functions made of primitives."""
+
+from __future__ import annotations
+
+from math import pi
+from typing import Any
+
+import numpy as np
+
+from ..primitives.registry import registry
+from ..primitives.registry import registry as ops
+from .creation import asarray
+
+__all__ = ["float_power", "polyval", "sinc"]
+
+
+@registry.add_function
+def sinc(x: Any) -> Any:
+    """Returns sin(pi x) / (pi x), which is 1 at zero.
+
+    Args:
+        x: an array of any shape, or a number.
+
+    >>> import functensor.numpy as np
+    >>> np.sinc(np.array([0.0, 0.5]))
+    Array([1.        , 0.63661977], dtype=float64, device='cpu')
+    """
+    x = asarray(x)
+    if x.dtype.kind not in "fc":
+        x = ops.astype(x, np.float64)
+    squared = ops.square(ops.multiply(x, pi))
+    # Near zero a series, so that derivatives of any order are those of the function.
+    small = ops.less(ops.abs(squared), 1e-4)
+    series = 1 - squared / 6 * (1 - squared / 20 * (1 - squared / 42))
+    angle = ops.multiply(ops.where(small, 1, x), pi)
+    return ops.where(small, series, ops.divide(ops.sin(angle), angle))
+
+
+@registry.add_function
+def float_power(x: Any, y: Any) -> Any:
+    """Returns x to the power y in at least double precision, of integers too.
+
+    Args:
+        x, y: arrays whose shapes broadcast, or numbers.
+
+    >>> import functensor.numpy as np
+    >>> np.float_power(2, -1)
+    Array(0.5, dtype=float64, device='cpu')
+    """
+    x, y = asarray(x), asarray(y)
+    kind = np.result_type(x.dtype, y.dtype, np.float64)
+    return ops.power(ops.astype(x, kind), ops.astype(y, kind))
+
+
+@registry.add_function
+def polyval(p: Any, x: Any) -> Any:
+    """Returns values of a polynomial, by Horner's rule.
+
+    Args:
+        p: the coefficients on one axis, that of the highest power first.
+        x: where to evaluate it.
+
+    >>> import functensor.numpy as np
+    >>> np.polyval([3, 0, 1], 5)
+    Array(76, dtype=int64, device='cpu')
+    """
+    p, x = asarray(p), asarray(x)
+    out = ops.multiply(x, 0)
+    for i in range(p.shape[0]):
+        out = ops.add(ops.multiply(out, x), ops.index(p, i))
+    return out

@@ -1,0 +1,234 @@
+"""Differences, integrals and interpolation along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..primitives.registry import registry
+from ..primitives.registry import registry as ops
+from ..primitives.rules import shape_of
+from ..primitives.types import canonical_axis
+from .creation import asarray
+from .searching import searchsorted
+
+__all__ = ["cross", "cumulative_prod", "cumulative_sum", "diff", "ediff1d", "interp", "trapezoid"]
+
+
+@registry.add_function
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Returns the differences of neighbours along an axis.
+
+    Args:
+        a: an array of at least one axis.
+        n: how often to take differences.
+        axis: along which axis.
+        prepend, append: what to put before and behind the array first: slices, or a number.
+
+    Returns:
+        An array that is shorter by n along the axis; of booleans, whether neighbours differ.
+
+    >>> import functensor.numpy as np
+    >>> np.diff(np.array([1.0, 4.0, 9.0]))
+    Array([3., 5.], dtype=float64, device='cpu')
+    """
+    a = asarray(a)
+    if n < 0 or not a.shape:
+        raise ValueError(f"diff: {n} differences of an array of shape {a.shape}")
+    axis = canonical_axis(axis, len(a.shape))
+    parts = [a]
+    edge = tuple([1 if i == axis else length for i, length in enumerate(a.shape)])
+    for place, extra in ((0, prepend), (len(parts), append)):
+        if extra is not None:
+            extra = asarray(extra)
+            extra = ops.broadcast_to(extra, edge) if not extra.shape else extra
+            parts.insert(place if place == 0 else len(parts), extra)
+    if len(parts) > 1:
+        a = ops.concatenate(parts, axis=axis)
+    subtract = ops.not_equal if a.dtype.kind == "b" else ops.subtract
+    before = (slice(None),) * axis
+    for _ in range(n):
+        later = ops.index(a, (*before, slice(1, None)))
+        a = subtract(later, ops.index(a, (*before, slice(None, -1))))
+    return a
+
+
+@registry.add_function
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Returns the differences of neighbours in the flattened array.
+
+    Args:
+        ary: an array.
+        to_end, to_begin: what to join to the differences.
+
+    >>> import functensor.numpy as np
+    >>> np.ediff1d(np.array([1.0, 4.0, 9.0]), to_begin=0.0)
+    Array([0., 3., 5.], dtype=float64, device='cpu')
+    """
+    steps = diff(ops.reshape(asarray(ary), -1))
+    ends = [asarray(e) for e in (to_begin, to_end) if e is not None]
+    ends = [ops.reshape(ops.astype(e, steps.dtype), -1) for e in ends]
+    if not ends:
+        return steps
+    first = ends[:1] if to_begin is not None else []
+    return ops.concatenate([*first, steps, *ends[len(first) :]])
+
+
+@registry.add_function
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Returns the integral along an axis by the trapezoidal rule.
+
+    Args:
+        y: the values.
+        x: where they are taken: of y's shape, or on one axis; None for steps of dx.
+        dx: the distance of two neighbours.
+        axis: along which axis.
+
+    >>> import functensor.numpy as np
+    >>> np.trapezoid(np.array([1.0, 2.0, 3.0]))
+    Array(4., dtype=float64, device='cpu')
+    """
+    y = asarray(y)
+    axis = canonical_axis(axis, len(y.shape))
+    if x is not None:
+        x = asarray(x)
+        if len(x.shape) == 1:
+            dx = ops.reshape(diff(x), (-1,) + (1,) * (len(y.shape) - axis - 1))
+        else:
+            dx = diff(x, axis=axis)
+    before = (slice(None),) * axis
+    later = ops.index(y, (*before, slice(1, None)))
+    height = ops.divide(ops.add(later, ops.index(y, (*before, slice(None, -1)))), 2.0)
+    return ops.sum(ops.multiply(height, dx), axis=axis)
+
+
+@registry.add_function
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
+    """Returns values of the piecewise linear function through given points.
+
+    Args:
+        x: where to evaluate it.
+        xp: the points' coordinates on one axis, in ascending order.
+        fp: the points' values.
+        left, right: the value before the first and behind the last point; None for that point's.
+        period: the function's period, in which case the order of xp does not matter.
+
+    Returns:
+        An array of x's shape. Derivatives flow to x, xp and fp.
+
+    Raises:
+        ValueError: xp and fp differ in length, or there are no points.
+
+    >>> import functensor.numpy as np
+    >>> np.interp(2.5, [1.0, 2.0, 3.0], [3.0, 2.0, 0.0])
+    Array(1., dtype=float64, device='cpu')
+    """
+    x, xp, fp = asarray(x), asarray(xp), asarray(fp)
+    if len(xp.shape) != 1 or xp.shape != fp.shape or not xp.size:
+        raise ValueError(f"interp: coordinates of shape {xp.shape}, values of shape {fp.shape}")
+    if fp.dtype.kind not in "fc":
+        fp = ops.astype(fp, np.float64)
+    if period is not None:
+        period = ops.abs(asarray(period))
+        x, xp = ops.remainder(x, period), ops.remainder(xp, period)
+        order = ops.argsort(xp)
+        xp, fp = ops.take(xp, order), ops.take(fp, order)
+        last, first = slice(-1, None), slice(1)
+        xp = ops.concatenate((ops.subtract(xp[last], period), xp, ops.add(xp[first], period)))
+        fp = ops.concatenate((fp[last], fp, fp[first]))
+        left = right = None
+    length = xp.shape[0]
+    if length == 1:
+        inside = ops.broadcast_to(fp[0], x.shape)
+    else:
+        end = ops.clip(searchsorted(xp, x, "right"), 1, length - 1)
+        start = ops.subtract(end, 1)
+        x0, x1, f0, f1 = (ops.take(v, i) for v in (xp, fp) for i in (start, end))
+        width = ops.subtract(x1, x0)
+        # Points at one place make a jump, whose slope must not be divided by zero.
+        jump = ops.equal(width, 0)
+        share = ops.divide(ops.subtract(x, x0), ops.where(jump, 1, width))
+        inside = ops.where(jump, f1, ops.add(f0, ops.multiply(share, ops.subtract(f1, f0))))
+    out = ops.where(ops.less(x, xp[0]), fp[0] if left is None else left, inside)
+    return ops.where(ops.greater(x, xp[-1]), fp[-1] if right is None else right, out)
+
+
+@registry.add_function
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1) -> Any:
+    """Returns the cross product of vectors of three components.
+
+    Args:
+        a, b: the vectors; their other axes broadcast.
+        axisa, axisb: where the components stand.
+        axisc: where they stand in the result.
+
+    Raises:
+        ValueError: the vectors have not three components.
+
+    >>> import functensor.numpy as np
+    >>> np.cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+    Array([0., 0., 1.], dtype=float64, device='cpu')
+    """
+    a, b = ops.moveaxis(asarray(a), axisa, -1), ops.moveaxis(asarray(b), axisb, -1)
+    if shape_of(a)[-1] != 3 or shape_of(b)[-1] != 3:
+        raise ValueError(f"cross: three components are needed, not shapes {a.shape} and {b.shape}")
+    x, y, z = (ops.index(a, (Ellipsis, i)) for i in range(3))
+    u, v, w = (ops.index(b, (Ellipsis, i)) for i in range(3))
+    return ops.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=axisc)
+
+
+def _cumulative(
+    name: str, first: int, x: Any, axis: int | None, dtype: Any, include_initial: bool
+) -> Any:
+    x = asarray(x)
+    if axis is None:
+        if len(x.shape) != 1:
+            raise ValueError(f"give axis=, for an array of shape {x.shape}")
+        axis = 0
+    axis = canonical_axis(axis, len(x.shape))
+    out = getattr(ops, name)(x if dtype is None else ops.astype(x, dtype), axis)
+    if not include_initial:
+        return out
+    shape = tuple([1 if i == axis else n for i, n in enumerate(out.shape)])
+    return ops.concatenate((np.full(shape, first, out.dtype), out), axis=axis)
+
+
+@registry.add_function
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """Returns the sums of the elements up to each place along an axis.
+
+    Args:
+        x: an array.
+        axis: along which axis; it must be given unless there is only one.
+        dtype: the dtype to sum in.
+        include_initial: whether to begin with a zero.
+
+    >>> import functensor.numpy as np
+    >>> np.cumulative_sum(np.array([1.0, 2.0]), include_initial=True)
+    Array([0., 1., 3.], dtype=float64, device='cpu')
+    """
+    return _cumulative("cumsum", 0, x, axis, dtype, include_initial)
+
+
+@registry.add_function
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """Returns the products of the elements up to each place along an axis.
+
+    Args:
+        x: an array.
+        axis: along which axis; it must be given unless there is only one.
+        dtype: the dtype to multiply in.
+        include_initial: whether to begin with a one.
+
+    >>> import functensor.numpy as np
+    >>> np.cumulative_prod(np.array([2.0, 3.0]), include_initial=True)
+    Array([1., 2., 6.], dtype=float64, device='cpu')
+    """
+    return _cumulative("cumprod", 1, x, axis, dtype, include_initial)

@@ -1,0 +1,392 @@
+"""Arrays put together, turned and laid out on grids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..primitives.core import wrap
+from ..primitives.registry import registry
+from ..primitives.registry import registry as ops
+from ..primitives.rules import shape_of
+from ..primitives.types import broadcast_shapes as _broadcast_shapes
+from ..primitives.types import canonical_axis
+from .creation import asarray
+
+__all__ = [
+    "append",
+    "broadcast_shapes",
+    "column_stack",
+    "delete",
+    "diag_indices",
+    "diagflat",
+    "dsplit",
+    "dstack",
+    "fliplr",
+    "flipud",
+    "hsplit",
+    "indices",
+    "insert",
+    "ix_",
+    "matrix_transpose",
+    "meshgrid",
+    "rot90",
+    "tril_indices",
+    "triu_indices",
+    "unstack",
+    "vsplit",
+]
+
+
+# -- joined and taken apart
+
+
+@registry.add_function
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """Returns an array with values joined to its end.
+
+    Args:
+        arr: an array.
+        values: what to join: with as many axes as arr, unless ``axis`` is None.
+        axis: along which axis; None joins the flattened arrays.
+
+    >>> import functensor.numpy as np
+    >>> np.append(np.array([1.0]), [2.0, 3.0])
+    Array([1., 2., 3.], dtype=float64, device='cpu')
+    """
+    return ops.concatenate((asarray(arr), asarray(values)), axis=axis)
+
+
+@registry.add_function
+def insert(arr: Any, obj: int, values: Any, axis: int | None = None) -> Any:
+    """Returns an array with values put before an index.
+
+    Args:
+        arr: an array.
+        obj: the index, an integer.
+        values: what to put there: it broadcasts to one slice of arr, or has slices of its own.
+        axis: along which axis; None takes the flattened array.
+
+    >>> import functensor.numpy as np
+    >>> np.insert(np.array([1.0, 2.0]), 1, 5.0)
+    Array([1., 5., 2.], dtype=float64, device='cpu')
+    """
+    arr = asarray(arr)
+    if axis is None:
+        arr, axis = ops.reshape(arr, -1), 0
+    axis = canonical_axis(axis, len(arr.shape))
+    place = canonical_axis(obj, arr.shape[axis] + 1, "obj")
+    values = ops.astype(asarray(values), arr.dtype)
+    lengths = list(arr.shape)
+    lengths[axis] = values.shape[axis] if len(values.shape) == len(lengths) else 1
+    if axis == 0 and len(values.shape) == len(lengths) - 1 and len(lengths) > 1:
+        values = ops.expand_dims(values, 0)
+    before = (slice(None),) * axis
+    parts = (
+        ops.index(arr, (*before, slice(None, place))),
+        ops.broadcast_to(values, tuple(lengths)),
+        ops.index(arr, (*before, slice(place, None))),
+    )
+    return ops.concatenate(parts, axis=axis)
+
+
+@registry.add_function
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """Returns an array without some of its slices.
+
+    Args:
+        arr: an array.
+        obj: which: an integer, a slice, integers or booleans, whose values are known.
+        axis: along which axis; None takes the flattened array.
+
+    >>> import functensor.numpy as np
+    >>> np.delete(np.array([1.0, 2.0, 3.0]), 1)
+    Array([1., 3.], dtype=float64, device='cpu')
+    """
+    arr = asarray(arr)
+    if axis is None:
+        arr, axis = ops.reshape(arr, -1), 0
+    axis = canonical_axis(axis, len(arr.shape))
+    gone = obj if isinstance(obj, slice | int) else np.asarray(obj)
+    return ops.take(arr, np.delete(np.arange(arr.shape[axis]), gone), axis=axis)
+
+
+@registry.add_function
+def dstack(tup: Any) -> Any:
+    """Returns arrays joined along the third axis, those of fewer axes extended to three.
+
+    >>> import functensor.numpy as np
+    >>> np.dstack([np.zeros(2), np.ones(2)]).shape
+    (1, 2, 2)
+    """
+    return ops.concatenate([ops.atleast_3d(asarray(x)) for x in tup], axis=2)
+
+
+@registry.add_function
+def column_stack(tup: Any) -> Any:
+    """Returns arrays joined along the second axis, 1-d ones as columns.
+
+    >>> import functensor.numpy as np
+    >>> np.column_stack([np.zeros(2), np.ones(2)])
+    Array([[0., 1.],
+           [0., 1.]], dtype=float64, device='cpu')
+    """
+    arrays = [asarray(x) for x in tup]
+    return ops.concatenate(
+        [ops.reshape(x, (-1, 1)) if len(x.shape) < 2 else x for x in arrays], axis=1
+    )
+
+
+@registry.add_function
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """Returns the slices of an array along an axis, as a tuple.
+
+    >>> import functensor.numpy as np
+    >>> [part.tolist() for part in np.unstack(np.eye(2))]
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    x = asarray(x)
+    before = (slice(None),) * canonical_axis(axis, len(x.shape))
+    return tuple([ops.index(x, (*before, i)) for i in range(x.shape[axis])])
+
+
+@registry.add_function
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Returns the parts, of equal length, into which an array is cut along its first axis.
+
+    >>> import functensor.numpy as np
+    >>> len(np.vsplit(np.eye(2), 2))
+    2
+    """
+    if len(shape_of(ary)) < 2:
+        raise ValueError(f"vsplit: two axes are needed, not shape {shape_of(ary)}")
+    return ops.split(ary, indices_or_sections, 0)  # type: ignore[no-any-return]
+
+
+@registry.add_function
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Returns the parts, of equal length, into which an array is cut along its second axis.
+
+    >>> import functensor.numpy as np
+    >>> [part.shape for part in np.hsplit(np.eye(2), 2)]
+    [(2, 1), (2, 1)]
+    """
+    if not shape_of(ary):
+        raise ValueError("hsplit: an array without axes cannot be cut")
+    return ops.split(ary, indices_or_sections, int(len(shape_of(ary)) > 1))  # type: ignore[no-any-return]
+
+
+@registry.add_function
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Returns the parts, of equal length, into which an array is cut along its third axis.
+
+    >>> import functensor.numpy as np
+    >>> [part.shape for part in np.dsplit(np.ones((1, 2, 4)), 2)]
+    [(1, 2, 2), (1, 2, 2)]
+    """
+    if len(shape_of(ary)) < 3:
+        raise ValueError(f"dsplit: three axes are needed, not shape {shape_of(ary)}")
+    return ops.split(ary, indices_or_sections, 2)  # type: ignore[no-any-return]
+
+
+# -- turned
+
+
+@registry.add_function
+def flipud(m: Any) -> Any:
+    """Returns an array with its first axis reversed.
+
+    >>> import functensor.numpy as np
+    >>> np.flipud(np.array([1.0, 2.0]))
+    Array([2., 1.], dtype=float64, device='cpu')
+    """
+    return ops.flip(m, 0)
+
+
+@registry.add_function
+def fliplr(m: Any) -> Any:
+    """Returns an array with its second axis reversed.
+
+    >>> import functensor.numpy as np
+    >>> np.fliplr(np.array([[1.0, 2.0]]))
+    Array([[2., 1.]], dtype=float64, device='cpu')
+    """
+    return ops.flip(m, 1)
+
+
+@registry.add_function
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+    """Returns an array turned by 90 degrees in a plane, from the first axis towards the second.
+
+    Args:
+        m: an array of at least two axes.
+        k: how often to turn it.
+        axes: the plane.
+
+    >>> import functensor.numpy as np
+    >>> np.rot90(np.array([[1, 2], [3, 4]]))
+    Array([[2, 4],
+           [1, 3]], dtype=int64, device='cpu')
+    """
+    first, second = (canonical_axis(axis, len(shape_of(m))) for axis in axes)
+    if first == second:
+        raise ValueError(f"rot90: axes {axes} do not make a plane")
+    turns = k % 4
+    if turns == 0:
+        return asarray(m)
+    if turns == 2:
+        return ops.flip(m, (first, second))
+    if turns == 1:
+        return ops.swapaxes(ops.flip(m, second), first, second)
+    return ops.flip(ops.swapaxes(m, first, second), second)
+
+
+@registry.add_function
+def matrix_transpose(x: Any, /) -> Any:
+    """Returns an array with its last two axes swapped.
+
+    >>> import functensor.numpy as np
+    >>> np.matrix_transpose(np.ones((4, 2, 3))).shape
+    (4, 3, 2)
+    """
+    if len(shape_of(x)) < 2:
+        raise ValueError(f"matrix_transpose: two axes are needed, not shape {shape_of(x)}")
+    return ops.swapaxes(x, -1, -2)
+
+
+@registry.add_function
+def diagflat(v: Any, k: int = 0) -> Any:
+    """Returns the square matrix whose diagonal holds an array's elements.
+
+    >>> import functensor.numpy as np
+    >>> np.diagflat(np.array([[1.0, 2.0]]))
+    Array([[1., 0.],
+           [0., 2.]], dtype=float64, device='cpu')
+    """
+    return ops.diag(ops.reshape(asarray(v), -1), k)
+
+
+# -- grids and indices
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
+    """Returns the shape to which shapes broadcast.
+
+    Raises:
+        ShapeError: they do not.
+
+    >>> import functensor.numpy as np
+    >>> np.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    tuples = [tuple(s) if isinstance(s, Sequence) else (s,) for s in shapes]
+    return _broadcast_shapes("broadcast_shapes", *tuples) if tuples else ()
+
+
+@registry.add_function
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+    """Returns the coordinates of a grid's points, given those on each axis.
+
+    Args:
+        xi: numbers on one axis each.
+        copy: of no effect: arrays are immutable.
+        sparse: whether axes along which nothing changes have length 1.
+        indexing: ``xy``: the second axis is that of the first argument; ``ij``: axes are in order.
+
+    Returns:
+        A tuple of arrays, one for each argument.
+
+    >>> import functensor.numpy as np
+    >>> x, y = np.meshgrid(np.arange(2.0), np.arange(3.0))
+    >>> x.shape, y[:, 0].tolist()
+    ((3, 2), [0.0, 1.0, 2.0])
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
+    rank = len(xi)
+    order = list(range(rank))
+    if indexing == "xy" and rank > 1:
+        order[:2] = 1, 0
+    shapes = [tuple([-1 if i == place else 1 for i in range(rank)]) for place in order]
+    out = tuple([ops.reshape(asarray(x), shape) for x, shape in zip(xi, shapes, strict=True)])
+    return out if sparse or not out else ops.broadcast_arrays(*out)
+
+
+def indices(dimensions: Sequence[int], dtype: Any = int, sparse: bool = False) -> Any:
+    """Returns for each axis of a shape the index of every element along it.
+
+    Args:
+        dimensions: the shape.
+        dtype: the dtype of the indices.
+        sparse: whether to return a tuple of arrays of length 1 along all other axes.
+
+    Returns:
+        An array of shape ``(len(dimensions), *dimensions)``, or with ``sparse`` a tuple.
+
+    >>> import functensor.numpy as np
+    >>> np.indices((2, 2))[0]
+    Array([[0, 0],
+           [1, 1]], dtype=int64, device='cpu')
+    """
+    if sparse:
+        return tuple([wrap(i) for i in np.indices(dimensions, dtype, sparse=True)])
+    return wrap(np.indices(dimensions, dtype))
+
+
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """Returns index arrays that pick the rows, columns and so on of a grid.
+
+    >>> import functensor.numpy as np
+    >>> np.arange(9).reshape(3, 3)[np.ix_([0, 2], [1])]
+    Array([[1],
+           [7]], dtype=int64, device='cpu')
+    """
+    arrays = [asarray(a) for a in args]
+    for a in arrays:
+        if len(a.shape) != 1:
+            raise ValueError(f"ix_ takes indices on one axis each, not of shape {a.shape}")
+    picked = [ops.nonzero(a)[0] if a.dtype.kind == "b" else a for a in arrays]
+    return meshgrid(*picked, sparse=True, indexing="ij")  # type: ignore[no-any-return]
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """Returns the indices of the elements on and below a diagonal of a matrix.
+
+    Args:
+        n, m: the numbers of rows and columns, as many by default.
+        k: which diagonal: above the main one where positive.
+
+    >>> import functensor.numpy as np
+    >>> [i.tolist() for i in np.tril_indices(2)]
+    [[0, 1, 1], [0, 0, 1]]
+    """
+    rows, columns = np.tril_indices(n, k, m)
+    return wrap(rows), wrap(columns)
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """Returns the indices of the elements on and above a diagonal of a matrix.
+
+    Args:
+        n, m: the numbers of rows and columns, as many by default.
+        k: which diagonal: above the main one where positive.
+
+    >>> import functensor.numpy as np
+    >>> [i.tolist() for i in np.triu_indices(2)]
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    rows, columns = np.triu_indices(n, k, m)
+    return wrap(rows), wrap(columns)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+    """Returns the indices of the main diagonal of an array whose axes all have length n.
+
+    >>> import functensor.numpy as np
+    >>> np.zeros((2, 2)).at[np.diag_indices(2)].set(1)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float64, device='cpu')
+    """
+    return (wrap(np.arange(n)),) * ndim

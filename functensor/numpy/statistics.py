@@ -1,0 +1,126 @@
+"""Averages, ranges and counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..primitives.registry import registry
+from ..primitives.registry import registry as ops
+from ..primitives.rules import shape_of
+from ..primitives.types import canonical_axis
+from .creation import asarray
+
+__all__ = ["average", "bincount", "ptp"]
+
+
+@registry.add_function
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
+) -> Any:
+    """Returns the weighted average over axes: sum(a * weights) / sum(weights).
+
+    Args:
+        a: an array.
+        axis: over which axes: None for all, an integer or a tuple.
+        weights: of a's shape, or of one axis with a's length along ``axis``; None for equal ones.
+        returned: whether to return the sum of the weights too.
+        keepdims: whether the axes stay, with length 1.
+
+    Returns:
+        The average; with ``returned`` a pair of that and the sum of the weights.
+
+    Raises:
+        ValueError: the weights' shape does not fit.
+
+    >>> import functensor.numpy as np
+    >>> np.average(np.array([1.0, 2.0]), weights=np.array([3.0, 1.0]))
+    Array(1.25, dtype=float64, device='cpu')
+    """
+    a = asarray(a)
+    if weights is None:
+        mean = ops.mean(a, axis, keepdims=keepdims)
+        if not returned:
+            return mean
+        number = a.size / max(mean.size, 1)
+        return mean, ops.broadcast_to(asarray(number, mean.dtype), mean.shape)
+    weights = asarray(weights)
+    if weights.shape != a.shape:
+        if axis is None or isinstance(axis, tuple):
+            raise ValueError(
+                f"average: weights of shape {weights.shape} for an array of shape {a.shape}: give "
+                "weights of its shape, or the one axis that they are for"
+            )
+        axis = canonical_axis(axis, len(a.shape))
+        if weights.shape != (a.shape[axis],):
+            raise ValueError(
+                f"average: weights of shape {weights.shape} for axis {axis} of length "
+                f"{a.shape[axis]}"
+            )
+        weights = ops.reshape(weights, (-1,) + (1,) * (len(a.shape) - axis - 1))
+    kind = np.result_type(a.dtype, weights.dtype)
+    if a.dtype.kind in "biu":
+        kind = np.result_type(kind, np.float64)
+    a, weights = ops.astype(a, kind), ops.broadcast_to(ops.astype(weights, kind), a.shape)
+    scale = ops.sum(weights, axis=axis, keepdims=keepdims)
+    mean = ops.divide(ops.sum(ops.multiply(a, weights), axis=axis, keepdims=keepdims), scale)
+    return (mean, scale) if returned else mean
+
+
+@registry.add_function
+def ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """Returns the range of values over axes: the maximum minus the minimum.
+
+    Args:
+        a: an array.
+        axis: over which axes: None for all, an integer or a tuple.
+        keepdims: whether the axes stay, with length 1.
+
+    >>> import functensor.numpy as np
+    >>> np.ptp(np.array([3.0, 1.0, 7.0]))
+    Array(6., dtype=float64, device='cpu')
+    """
+    return ops.subtract(
+        ops.max(a, axis=axis, keepdims=keepdims), ops.min(a, axis=axis, keepdims=keepdims)
+    )
+
+
+@registry.add_function
+def bincount(
+    x: Any, /, weights: Any = None, minlength: int = 0, *, length: int | None = None
+) -> Any:
+    """Returns how often each number occurs, or the sum of the weights that come with it.
+
+    Args:
+        x: integers from 0 up, on one axis.
+        weights: a number for each; derivatives flow to them.
+        minlength: the least length of the result.
+        length: the length of the result, where the largest integer is not known (under vmap);
+            larger integers are an error.
+
+    Returns:
+        An array with an element for each number from 0 up.
+
+    Raises:
+        ValueError: an integer is negative, or x has not one axis.
+
+    >>> import functensor.numpy as np
+    >>> np.bincount(np.array([0, 2, 2]))
+    Array([1, 0, 2], dtype=int64, device='cpu')
+    """
+    x = asarray(x)
+    if len(x.shape) != 1 or x.dtype.kind not in "biu":
+        raise ValueError(f"bincount counts integers on one axis, not {x.describe()}")
+    if length is None:
+        largest = int(ops.max(x)) if x.size else -1
+        if x.size and int(ops.min(x)) < 0:
+            raise ValueError("bincount counts integers from 0 up; there are negative ones")
+        length = max(largest + 1, minlength)
+    if weights is None:
+        return ops.index_add(np.zeros(length, np.intp), x, 1)
+    weights = asarray(weights)
+    if shape_of(weights) != x.shape:
+        raise ValueError(f"bincount: weights of shape {weights.shape} for {x.shape[0]} integers")
+    kind = weights.dtype if weights.dtype.kind == "f" else np.float64
+    return ops.index_add(np.zeros(length, kind), x, weights)

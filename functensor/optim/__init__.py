@@ -1,0 +1,44 @@
+"""Optimizers: pure functions of trees, and stateful ones for tensors that are made of them.
+
+>>> import functensor as ft, functensor.numpy as np
+>>> opt = ft.optim.adam(0.1)
+>>> step = opt.minimize(lambda params: np.sum((params["x"] - 3.0) ** 2))
+>>> params = {"x": np.zeros(2)}
+>>> state = opt.init(params)
+>>> for _ in range(300):
+...     params, state = step(params, state)
+>>> print(np.round(params["x"], 3), int(state.step))
+[3. 3.] 300
+"""
+
+from __future__ import annotations
+
+from .algorithms import (
+    AdagradState,
+    AdamState,
+    MomentumState,
+    SgdState,
+    adagrad,
+    adam,
+    momentum,
+    sgd,
+)
+from .optimizer import Optimizer
+from .stateful import SGD, Adagrad, Adam, MomentumSGD, StatefulOptimizer
+
+__all__ = [
+    "SGD",
+    "Adagrad",
+    "AdagradState",
+    "Adam",
+    "AdamState",
+    "MomentumSGD",
+    "MomentumState",
+    "Optimizer",
+    "SgdState",
+    "StatefulOptimizer",
+    "adagrad",
+    "adam",
+    "momentum",
+    "sgd",
+]

@@ -1,0 +1,246 @@
+"""The algorithms: each is a rule for one parameter, and the numbers that one step needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..primitives.types import shape_dtype
+from .optimizer import Optimizer, Rate, elementwise, rate_at
+
+__all__ = [
+    "AdagradState",
+    "AdamState",
+    "MomentumState",
+    "SgdState",
+    "adagrad",
+    "adam",
+    "momentum",
+    "sgd",
+]
+
+
+class SgdState(NamedTuple):
+    """The state of `sgd`: how many updates were made, and the last loss."""
+
+    step: Any
+    loss: Any
+
+
+class MomentumState(NamedTuple):
+    """The state of `momentum`: besides step and loss, every parameter's velocity."""
+
+    step: Any
+    loss: Any
+    velocity: Any
+
+
+class AdamState(NamedTuple):
+    """The state of `adam`: besides step and loss, the running means of gradients and squares."""
+
+    step: Any
+    loss: Any
+    mean: Any
+    square: Any
+
+
+class AdagradState(NamedTuple):
+    """The state of `adagrad`: besides step and loss, every parameter's sum of squares."""
+
+    step: Any
+    loss: Any
+    total: Any
+
+
+def sgd(lr: Rate) -> Optimizer:
+    """Returns gradient descent: ``p <- p - lr g``.
+
+    Args:
+        lr: the learning rate: a number, or a function of how many updates were made before.
+
+    Returns:
+        An `Optimizer` with the state `SgdState`.
+
+    Raises:
+        ValueError: the learning rate is negative.
+
+    H. Robbins and S. Monro, "A stochastic approximation method", 1951.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> opt = ft.optim.sgd(lambda step: 1.0 / (1 + step))
+    >>> x = np.array([4.0])
+    >>> state = opt.init(x)
+    >>> x, state = opt.update(x, state, np.array([1.0]))
+    >>> x, state = opt.update(x, state, np.array([1.0]))
+    >>> x
+    Array([2.5], dtype=float64, device='cpu')
+    """
+    _check("sgd: lr", lr)
+
+    def coefficients(step: Any) -> Sequence[Any]:
+        return (rate_at(lr, step),)
+
+    def rule(xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+        (rate,) = coefficients
+        return (xp.subtract(p, xp.multiply(g, rate, out[0]), out[0]),)
+
+    return elementwise("sgd", SgdState, (), coefficients, rule)
+
+
+def momentum(lr: Rate, momentum: Any = 0.9, nesterov: bool = False) -> Optimizer:
+    """Returns gradient descent with momentum: ``v <- momentum v + g``, ``p <- p - lr v``.
+
+    Args:
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        momentum: how much of the velocity is left after a step, from 0 up to 1.
+        nesterov: look ahead: ``p <- p - lr (momentum v + g)``.
+
+    Returns:
+        An `Optimizer` with the state `MomentumState`.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    B. Polyak, "Some methods of speeding up the convergence of iteration methods", 1964; for
+    Nesterov's form I. Sutskever et al., "On the importance of initialization and momentum in deep
+    learning", 2013.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> opt = ft.optim.momentum(0.5, momentum=0.5)
+    >>> x = np.array([4.0])
+    >>> state = opt.init(x)
+    >>> x, state = opt.update(x, state, np.array([2.0]))
+    >>> opt.update(x, state, np.array([2.0]))[0]
+    Array([1.5], dtype=float64, device='cpu')
+    """
+    _check("momentum: lr", lr)
+    _check("momentum: momentum", momentum, 1)
+
+    def coefficients(step: Any) -> Sequence[Any]:
+        return rate_at(lr, step), momentum
+
+    def rule(xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+        rate, kept = coefficients
+        v = xp.add(xp.multiply(slots[0], kept, out[1]), g, out[1])
+        direction = xp.add(xp.multiply(v, kept, out[0]), g, out[0]) if nesterov else v
+        return xp.subtract(p, xp.multiply(direction, rate, out[0]), out[0]), v
+
+    return elementwise("momentum", MomentumState, (_zeros,), coefficients, rule)
+
+
+def adam(lr: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> Optimizer:
+    """Returns Adam: steps of about lr, whatever the scale of a parameter's gradient.
+
+    After t steps ``m <- b1 m + (1 - b1) g``, ``v <- b2 v + (1 - b2) g^2`` and
+    ``p <- p - lr m' / (sqrt(v') + eps)`` with ``m' = m / (1 - b1^t)``, ``v' = v / (1 - b2^t)``.
+
+    Args:
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        b1: the decay of the mean of gradients, from 0 up to 1.
+        b2: the decay of the mean of their squares, from 0 up to 1.
+        eps: what keeps the denominator from zero.
+
+    Returns:
+        An `Optimizer` with the state `AdamState`.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    D. Kingma and J. Ba, "Adam: a method for stochastic optimization", 2015, algorithm 1.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> opt = ft.optim.adam(0.1)
+    >>> params = [np.array([1.0]), np.array([1.0])]
+    >>> params, state = opt.update(params, opt.init(params), [np.array([0.5]), np.array([50.0])])
+    >>> np.round(np.concatenate(params), 6)
+    Array([0.9, 0.9], dtype=float64, device='cpu')
+    """
+    _check("adam: lr", lr)
+    _check("adam: b1", b1, 1)
+    _check("adam: b2", b2, 1)
+    _check("adam: eps", eps)
+
+    def coefficients(step: Any) -> Sequence[Any]:
+        t = step + 1
+        # lr m' / (sqrt(v') + eps) = rate m / (sqrt(v) + floor): two passes fewer.
+        root = (1 - b2**t) ** 0.5
+        return rate_at(lr, step) * root / (1 - b1**t), eps * root, b1, b2, 1 - b1, 1 - b2
+
+    def rule(xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+        rate, floor, b1, b2, b1_rest, b2_rest = coefficients
+        new_p, new_m, new_v = out
+        fresh = xp.multiply(g, b1_rest, new_p)
+        m = xp.add(xp.multiply(slots[0], b1, new_m), fresh, new_m)
+        fresh = xp.multiply(xp.square_abs(g, new_p), b2_rest, new_p)
+        v = xp.add(xp.multiply(slots[1], b2, new_v), fresh, new_v)
+        ratio = xp.divide(m, xp.add(xp.sqrt(v, new_p), floor, new_p), new_p)
+        return xp.subtract(p, xp.multiply(ratio, rate, new_p), new_p), m, v
+
+    return elementwise("adam", AdamState, (_zeros, _real_zeros), coefficients, rule)
+
+
+def adagrad(lr: Rate, initial_accumulator_value: float = 0.0, eps: Any = 1e-10) -> Optimizer:
+    """Returns Adagrad: ``a <- a + g^2``, ``p <- p - lr g / (sqrt(a) + eps)``.
+
+    Args:
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        initial_accumulator_value: what ``a`` is at first, not negative.
+        eps: what keeps the denominator from zero.
+
+    Returns:
+        An `Optimizer` with the state `AdagradState`.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    J. Duchi, E. Hazan and Y. Singer, "Adaptive subgradient methods for online learning and
+    stochastic optimization", 2011.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> opt = ft.optim.adagrad(1.0)
+    >>> x = np.array([1.0])
+    >>> x, state = opt.update(x, opt.init(x), np.array([3.0]))
+    >>> x, state = opt.update(x, state, np.array([4.0]))
+    >>> np.round(x, 6), state.total
+    (Array([-0.8], dtype=float64, device='cpu'), Array([25.], dtype=float64, device='cpu'))
+    """
+    _check("adagrad: lr", lr)
+    _check("adagrad: initial_accumulator_value", initial_accumulator_value)
+    _check("adagrad: eps", eps)
+
+    def start(p: Any) -> Any:
+        zeros = _real_zeros(p)
+        zeros.fill(initial_accumulator_value)
+        return zeros
+
+    def coefficients(step: Any) -> Sequence[Any]:
+        return rate_at(lr, step), eps
+
+    def rule(xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+        rate, floor = coefficients
+        a = xp.add(slots[0], xp.square_abs(g, out[0]), out[1])
+        ratio = xp.divide(g, xp.add(xp.sqrt(a, out[0]), floor, out[0]), out[0])
+        return xp.subtract(p, xp.multiply(ratio, rate, out[0]), out[0]), a
+
+    return elementwise("adagrad", AdagradState, (start,), coefficients, rule)
+
+
+def _zeros(p: Any) -> Any:
+    """Returns zeros of a parameter's shape and dtype."""
+    known = shape_dtype(p)
+    return np.zeros(known.shape, known.dtype)
+
+
+def _real_zeros(p: Any) -> Any:
+    """Returns zeros of a parameter's shape, real ones for a complex parameter."""
+    zeros = _zeros(p)
+    return zeros.real.copy() if zeros.dtype.kind == "c" else zeros
+
+
+def _check(name: str, value: Any, below: float = float("inf")) -> None:
+    """Checks a number that is given as one of Python's."""
+    if isinstance(value, int | float) and not 0 <= value < below:
+        limit = "" if below == float("inf") else f" and below {below}"
+        raise ValueError(f"{name} is {value}: it must not be negative{limit}")

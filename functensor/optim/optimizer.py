@@ -1,0 +1,260 @@
+"""What an optimizer is, and how a rule for one parameter becomes one for a tree of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..arguments import is_array_like
+from ..gradients import value_and_grad
+from ..primitives.array import Array, Tracer
+from ..primitives.core import slot, wrap
+from ..primitives.errors import GradientInputError, ShapeError, describe, message
+from ..primitives.registry import registry as ops
+from ..primitives.rules import shape_of
+from ..primitives.types import shape_dtype
+
+__all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
+
+# A learning rate: a number, or a function of how many updates were made before.
+Rate = Any
+
+
+class Optimizer:
+    """An optimizer as pure functions of trees: nothing is hidden, nothing is changed in place.
+
+    Attributes:
+        name: the algorithm's name.
+        init: ``init(params)`` returns the state before the first update: a named tuple of arrays
+            and trees with at least ``step``, how many updates were made, and ``loss``, the last
+            loss that `minimize` saw (NaN before).
+        update: ``update(params, state, grads)`` returns ``(params, state)`` after one update. All
+            three trees match; every parameter keeps its shape and dtype; parameters of integers,
+            which have no gradient, stay as they are.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> opt = ft.optim.sgd(0.1)
+    >>> params = {"w": np.array([1.0, 2.0])}
+    >>> state = opt.init(params)
+    >>> grads = ft.grad(lambda p: np.sum(p["w"] ** 2))(params)
+    >>> params, state = opt.update(params, state, grads)
+    >>> params["w"], int(state.step)
+    (Array([0.8, 1.6], dtype=float64, device='cpu'), 1)
+    """
+
+    __slots__ = ("init", "name", "update")
+
+    def __init__(
+        self,
+        name: str,
+        init: Callable[[Any], Any],
+        update: Callable[[Any, Any, Any], tuple[Any, Any]],
+    ) -> None:
+        self.name = name
+        self.init = init
+        self.update = update
+
+    def minimize(self, loss: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
+        """Returns a function that makes one step towards the minimum of a loss.
+
+        Args:
+            loss: ``loss(params, *batch)`` returns a scalar, with ``has_aux`` a pair of that and
+                extras.
+            has_aux: whether it does.
+
+        Returns:
+            A pure function: ``step(params, state, *batch)`` returns ``(params, state)``, with
+            ``has_aux`` ``(params, state, extras)``. ``state.loss`` is the loss before the step.
+
+        >>> import functensor as ft, functensor.numpy as np
+        >>> opt = ft.optim.momentum(0.1)
+        >>> step = opt.minimize(lambda w, target: np.sum((w - target) ** 2))
+        >>> w = np.zeros(2)
+        >>> state = opt.init(w)
+        >>> for _ in range(200):
+        ...     w, state = step(w, state, np.array([1.0, -1.0]))
+        >>> print(np.round(w, 3), bool(state.loss < 1e-6))
+        [ 1. -1.] True
+        """
+        differentiated = value_and_grad(loss, has_aux=has_aux, name="minimize")
+        update = self.update
+
+        def step(params: Any, state: Any, *batch: Any, **kwargs: Any) -> Any:
+            value, grads = differentiated(params, *batch, **kwargs)
+            aux = None
+            if has_aux:
+                value, aux = value
+            params, after = update(params, state, grads)
+            if value.dtype != state.loss.dtype:
+                value = ops.astype(value, state.loss.dtype)
+            after = after._replace(loss=value)
+            return (params, after, aux) if has_aux else (params, after)
+
+        return step
+
+    def __repr__(self) -> str:
+        return f"<optimizer {self.name}>"
+
+
+class Buffers:
+    """What rules compute with where all is known: ufuncs that write where they are told."""
+
+    add = np.add
+    subtract = np.subtract
+    multiply = np.multiply
+    divide = np.divide
+    sqrt = np.sqrt
+
+    @staticmethod
+    def square_abs(x: Any, out: Any) -> Any:
+        """Returns the square of the absolute value."""
+        return np.multiply(x, x, out)
+
+
+class Primitives:
+    """What rules compute with inside transformations: primitives, which never write."""
+
+    @staticmethod
+    def add(x: Any, y: Any, out: Any) -> Any:
+        """Returns the sum."""
+        return ops.add(x, y)
+
+    @staticmethod
+    def subtract(x: Any, y: Any, out: Any) -> Any:
+        """Returns the difference."""
+        return ops.subtract(x, y)
+
+    @staticmethod
+    def multiply(x: Any, y: Any, out: Any) -> Any:
+        """Returns the product."""
+        return ops.multiply(x, y)
+
+    @staticmethod
+    def divide(x: Any, y: Any, out: Any) -> Any:
+        """Returns the quotient."""
+        return ops.divide(x, y)
+
+    @staticmethod
+    def sqrt(x: Any, out: Any) -> Any:
+        """Returns the square root."""
+        return ops.sqrt(x)
+
+    @staticmethod
+    def square_abs(x: Any, out: Any) -> Any:
+        """Returns the square of the absolute value."""
+        if shape_dtype(x).dtype.kind == "c":
+            return ops.real(ops.multiply(x, ops.conj(x)))
+        return ops.square(x)
+
+
+def elementwise(
+    name: str,
+    state_type: Callable[..., Any],
+    starts: Sequence[Callable[[Any], Any]],
+    coefficients: Callable[[Any], Sequence[Any]],
+    rule: Callable[..., Sequence[Any]],
+) -> Optimizer:
+    """Returns the optimizer that updates every parameter by itself, element by element.
+
+    Args:
+        name: the algorithm's name.
+        state_type: a named tuple of ``step``, ``loss``, and one tree for each of ``starts``.
+        starts: ``start(parameter)`` returns what a tree of the state holds for it at first.
+        coefficients: ``coefficients(step)`` returns the numbers that the rule needs; ``step`` is
+            how many updates were made before.
+        rule: ``rule(xp, p, g, slots, coefficients, out)`` returns the new parameter and slots.
+            ``xp`` computes, each function writing into its last argument if it can; ``out`` has a
+            place for the new parameter, scratch until then, and one for each slot.
+    """
+
+    def init(params: Any) -> Any:
+        leaves, treedef = tree.flatten(params)
+        dtypes: list[Any] = [np.float32]
+        for i, leaf in enumerate(leaves):
+            if not is_array_like(leaf):
+                raise GradientInputError(
+                    message(
+                        f"{name}: {_path(params, i)} is of type {type(leaf).__name__}, not an array",
+                        fix="give the optimizer a tree of arrays alone",
+                        number=7,
+                    )
+                )
+            if shape_dtype(leaf).dtype.kind in "fc":
+                dtypes.append(np.finfo(shape_dtype(leaf).dtype).dtype)
+        loss = np.full((), np.nan, np.result_type(*dtypes))
+        trees = [treedef.unflatten([wrap(start(leaf)) for leaf in leaves]) for start in starts]
+        return state_type(wrap(np.zeros((), np.int64)), wrap(loss), *trees)
+
+    def update(params: Any, state: Any, grads: Any) -> tuple[Any, Any]:
+        leaves, treedef = tree.flatten(params)
+        columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]
+        numbers = [_number(c) for c in coefficients(_number(state.step))]
+        known = slot.trace is None and not any(isinstance(c, Array) for c in numbers)
+        made = []
+        for i, (p, g, *slots) in enumerate(zip(leaves, *columns, strict=True)):
+            if shape_of(g) != shape_of(p):
+                raise ShapeError(
+                    message(
+                        f"{name}: {_path(params, i)} is {describe(p)}, "
+                        f"but its gradient is {describe(g)}",
+                        fix="give gradients of the parameters' shapes",
+                        number=16,
+                    )
+                )
+            made.append(_updated(rule, p, g, slots, numbers, known))
+        params, *trees = map(treedef.unflatten, zip(*made, strict=True)) if made else (params,)
+        return params, state_type(state.step + 1, state.loss, *(trees or state[2:]))
+
+    return Optimizer(name, init, update)
+
+
+def _updated(
+    rule: Callable[..., Any], p: Any, g: Any, slots: Sequence[Any], numbers: Any, known: bool
+) -> Sequence[Any]:
+    """Returns one parameter and its slots after an update."""
+    if known:
+        buffers = [x._data if type(x) is Array else x for x in (p, g, *slots)]
+        if all(isinstance(b, np.ndarray | np.floating) and b.dtype.kind == "f" for b in buffers):
+            # Large arrays cost more to allocate than to compute with: no temporaries.
+            out = [np.empty_like(b) for b in (buffers[0], *buffers[2:])]
+            made = rule(Buffers, buffers[0], buffers[1], buffers[2:], numbers, out)
+            return [wrap(buffer) for buffer in made]
+    dtype = shape_dtype(p).dtype
+    if dtype.kind not in "fc":
+        return [p, *slots]
+    if dtype.kind == "c":
+        # Steepest descent goes along the conjugate of a gradient in JAX's convention.
+        g = ops.conj(g)
+    numbers = [ops.astype(c, np.finfo(dtype).dtype) if isinstance(c, Array) else c for c in numbers]
+    made = rule(Primitives, p, g, slots, numbers, [None] * (1 + len(slots)))
+    kept = [dtype, *(shape_dtype(x).dtype for x in slots)]
+    return [x if x.dtype == d else ops.astype(x, d) for x, d in zip(made, kept, strict=True)]
+
+
+def _number(x: Any) -> Any:
+    """Returns a number as a Python scalar, which decides no dtype, unless it is a tracer."""
+    return x if isinstance(x, Tracer) or type(x) in (int, float) else x.item()
+
+
+def _column(name: str, params: Any, treedef: Any, other: Any) -> list[Any]:
+    """Returns the leaves of a tree that has the parameters' structure."""
+    leaves, found = tree.flatten(other)
+    if found != treedef:
+        try:
+            tree.map(lambda p, x: None, params, other)
+        except ValueError as error:
+            raise ValueError(f"{name}: gradients and state must match the parameters: {error}") from None
+    return leaves
+
+
+def _path(params: Any, index: int) -> str:
+    path, _ = tree.leaves_with_path(params)[index]
+    return f"params{tree.keystr(path)}"
+
+
+def rate_at(lr: Rate, step: Any) -> Any:
+    """Returns the learning rate of the update after ``step`` others."""
+    return lr(step) if callable(lr) else lr

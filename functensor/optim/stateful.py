@@ -1,0 +1,197 @@
+"""Optimizers that change tensors in place; all they compute is the pure optimizers' work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .. import tree
+from ..primitives.errors import GradientInputError, MissingGradientError, message
+from ..tensor import Tensor, missing_reason
+from .algorithms import adagrad, adam, momentum, sgd
+from .optimizer import Optimizer, Rate, rate_at
+
+__all__ = ["SGD", "Adagrad", "Adam", "MomentumSGD", "StatefulOptimizer"]
+
+
+class StatefulOptimizer:
+    """Updates tensors by the gradients that ``backward`` has left in them.
+
+    Args:
+        params: tensors that require grad.
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        make: makes the pure optimizer of a learning rate.
+
+    Attributes:
+        params: the tensors.
+        lr: the learning rate; may be set between steps.
+
+    Raises:
+        GradientInputError: there are no tensors, or one cannot be updated.
+    """
+
+    def __init__(
+        self, params: Iterable[Tensor], lr: Rate, make: Callable[[Rate], Optimizer]
+    ) -> None:
+        self.params = [params] if isinstance(params, Tensor) else list(params)
+        if not self.params:
+            raise GradientInputError(
+                message(
+                    f"{type(self).__name__} was given no parameters",
+                    fix="pass a list of tensors (of an iterator that was not used before)",
+                    number=7,
+                )
+            )
+        for i, p in enumerate(self.params):
+            if not isinstance(p, Tensor) or not p.is_leaf or p.dtype.kind not in "fc":
+                what = p.name() if isinstance(p, Tensor) else f"of type {type(p).__name__}"
+                raise GradientInputError(
+                    message(
+                        f"parameter {i} of {type(self).__name__} is {what}: it must be a tensor "
+                        "of floats that was not computed from others",
+                        fix="Tensor(data, requires_grad=True)",
+                        number=7,
+                    )
+                )
+        if len(set(self.params)) < len(self.params):
+            raise ValueError(f"{type(self).__name__} was given a parameter twice")
+        self.lr = lr
+        make(lr)  # checks its range
+        self._pure = make(lambda step: rate_at(self.lr, step))
+        # One state for each, so that a parameter without a gradient is left out altogether.
+        self._states = [self._pure.init(p.data) for p in self.params]
+
+    def step(self) -> None:
+        """Updates every tensor that has a gradient.
+
+        Raises:
+            MissingGradientError: none has; the message says why for each.
+        """
+        moved = False
+        for i, p in enumerate(self.params):
+            if p.requires_grad and p.grad is not None:
+                p.data, self._states[i] = self._pure.update(p.data, self._states[i], p.grad.data)
+                moved = True
+        if not moved:
+            reasons = [f"    {p.name()}: {missing_reason(p)}" for p in self.params]
+            raise MissingGradientError(
+                message(
+                    f"{type(self).__name__}.step(): no parameter has a gradient\n"
+                    + "\n".join(reasons),
+                    fix="loss.backward() before step(), and zero_grad() after it",
+                    number=13,
+                )
+            )
+
+    def zero_grad(self) -> None:
+        """Clears the gradients of all tensors."""
+        for p in self.params:
+            p.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the learning rate and, for every tensor, its state as a named tuple."""
+        return {"lr": self.lr, "states": list(self._states)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from what `state_dict` returned.
+
+        Raises:
+            ValueError: it belongs to other parameters or another optimizer.
+        """
+        states = list(state["states"])
+        if len(states) != len(self._states):
+            raise ValueError(
+                f"the state is one of {len(states)} parameters, not of {len(self._states)}"
+            )
+        for i, (new, old) in enumerate(zip(states, self._states, strict=True)):
+            found, wanted = ([(x.shape, x.dtype) for x in tree.leaves(s)] for s in (new, old))
+            if type(new) is not type(old) or found != wanted:
+                raise ValueError(f"the state of parameter {i} is {new}, which does not fit {old}")
+        self.lr = state["lr"]
+        self._states = states
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.params)} parameters, lr={self.lr}>"
+
+
+class SGD(StatefulOptimizer):
+    """Gradient descent on tensors: see `sgd`.
+
+    Args:
+        params: tensors that require grad.
+        lr: the learning rate: a number, or a function of how many updates were made before.
+
+    >>> import functensor as ft
+    >>> w = ft.Tensor([4.0], requires_grad=True)
+    >>> opt = ft.optim.SGD([w], lr=0.25)
+    >>> (w * w).sum().backward()
+    >>> opt.step()
+    >>> opt.zero_grad()
+    >>> w
+    Tensor([2.], dtype=float32, requires_grad=True)
+    """
+
+    def __init__(self, params: Iterable[Tensor], lr: Rate) -> None:
+        super().__init__(params, lr, sgd)
+
+
+class MomentumSGD(StatefulOptimizer):
+    """Gradient descent with momentum on tensors: see `momentum`.
+
+    Args:
+        params: tensors that require grad.
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        momentum: how much of the velocity is left after a step.
+        nesterov: look ahead.
+    """
+
+    def __init__(
+        self, params: Iterable[Tensor], lr: Rate, momentum: float = 0.9, nesterov: bool = False
+    ) -> None:
+        super().__init__(params, lr, lambda rate: _momentum(rate, momentum, nesterov))
+
+
+_momentum = momentum
+
+
+class Adam(StatefulOptimizer):
+    """Adam on tensors: see `adam`.
+
+    Args:
+        params: tensors that require grad.
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        b1, b2: the decays of the means of gradients and of their squares.
+        eps: what keeps the denominator from zero.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        lr: Rate = 1e-3,
+        b1: float = 0.9,
+        b2: float = 0.999,
+        eps: float = 1e-8,
+    ) -> None:
+        super().__init__(params, lr, lambda rate: adam(rate, b1, b2, eps))
+
+
+class Adagrad(StatefulOptimizer):
+    """Adagrad on tensors: see `adagrad`.
+
+    Args:
+        params: tensors that require grad.
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        initial_accumulator_value: what the sum of squares is at first.
+        eps: what keeps the denominator from zero.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        lr: Rate = 1e-2,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+    ) -> None:
+        super().__init__(
+            params, lr, lambda rate: adagrad(rate, initial_accumulator_value, eps)
+        )

@@ -1,0 +1,194 @@
+"""Keys, and the random words that they stand for.
+
+A key is an array of two 64-bit words. Bits come from Philox4x64-10, of which a key has streams
+that never meet: stream 0 is what the distributions draw, word after word; stream 1 holds the keys
+that `split` returns, child i being its words 2i and 2i + 1; stream 2 those of `fold_in`, the child
+for a number n being the first two words of its block n + 1. So a child's numbers are independent
+of its parent's and of its siblings', and `split(key, 2)` begins as `split(key, 3)` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .primitives.array import Array
+from .primitives.core import wrap
+from .primitives.errors import ShapeError, describe, message
+from .primitives.random_bits import random_bits
+from .primitives.registry import registry as ops
+from .primitives.rules import shape_of
+from .primitives.types import broadcast_shapes
+
+__all__ = [
+    "as_shape",
+    "bits",
+    "check_fit",
+    "fold_in",
+    "fraction",
+    "inner_fraction",
+    "key",
+    "real_dtype",
+    "split",
+    "words",
+]
+
+DRAWN, SPLIT, FOLDED = 0, 1, 2
+KEY_BITS = 128
+WORD = 2**64
+
+
+def key(seed: Any) -> Any:
+    """Returns the key that belongs to a seed.
+
+    Args:
+        seed: an integer from 0 to 2**128 - 1, or an integer array without axes.
+
+    Returns:
+        An array of ``uint64`` of shape ``(2,)``: the seed's low and high word.
+
+    >>> from functensor import random
+    >>> random.key(42)
+    Array([42,  0], dtype=uint64, device='cpu')
+    """
+    if isinstance(seed, Array | np.generic | np.ndarray):
+        if seed.dtype.kind not in "iu" or seed.shape != ():
+            raise TypeError(f"a seed is an integer without axes, not {describe(seed)}")
+        low = ops.reshape(ops.astype(seed, np.uint64), (1,))
+        return ops.concatenate((low, np.zeros(1, np.uint64)))
+    if not isinstance(seed, int):
+        raise TypeError(f"a seed is an integer, not {type(seed).__name__}")
+    if not 0 <= seed < 2**KEY_BITS:
+        raise ValueError(f"a seed lies between 0 and 2**{KEY_BITS} - 1; {seed} does not")
+    return wrap(np.array([seed % WORD, seed // WORD], np.uint64))
+
+
+def split(key: Any, num: int | Sequence[int] = 2) -> Any:
+    """Returns new keys, independent of each other and of the key.
+
+    Args:
+        key: a key.
+        num: how many, or the shape of an array of keys.
+
+    Returns:
+        An array of ``uint64`` of shape ``(num, 2)``, or ``(*num, 2)``: it can be unpacked,
+        indexed, and mapped over by ``vmap``.
+
+    >>> from functensor import random
+    >>> weights, bias = random.split(random.key(0))
+    >>> random.split(random.key(0), 3).shape
+    (3, 2)
+    """
+    return words(key, (*as_shape(num), 2), 64, SPLIT)
+
+
+def fold_in(key: Any, data: Any) -> Any:
+    """Returns a new key made of a key and a number, such as the number of a step.
+
+    Args:
+        key: a key.
+        data: an integer without axes; it may be traced.
+
+    Returns:
+        A key, an array of ``uint64`` of shape ``(2,)``.
+
+    >>> from functensor import random
+    >>> step_key = random.fold_in(random.key(0), 1000)
+    """
+    if not isinstance(data, Array):
+        data = np.asarray(data)
+    if data.dtype.kind not in "iu" or data.shape != ():
+        raise TypeError(f"fold_in takes an integer without axes, not {describe(data)}")
+    return words(key, (2,), 64, FOLDED, start=ops.astype(data, np.uint64))
+
+
+def bits(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.uint64) -> Any:
+    """Returns uniformly distributed random bits.
+
+    Args:
+        key: a key.
+        shape: the result's shape.
+        dtype: ``uint8``, ``uint16``, ``uint32`` or ``uint64``.
+
+    Returns:
+        An array of that shape and dtype: the stream of ``numpy.random.Philox(key=key)``.
+
+    >>> from functensor import random
+    >>> random.bits(random.key(0), (2,), "uint8").dtype
+    dtype('uint8')
+    """
+    dtype = np.dtype(dtype)
+    if dtype.kind != "u":
+        raise TypeError(f"bits come as unsigned integers, not {dtype}")
+    return words(key, as_shape(shape), dtype.itemsize * 8, DRAWN)
+
+
+# -- what distributions are made of
+
+
+def words(key: Any, shape: tuple[int, ...], width: int, stream: int, start: Any = 0) -> Any:
+    """Returns words of a number of bits from one of a key's streams, from block ``start`` on.
+
+    Raises:
+        TypeError: it is no key.
+    """
+    if not isinstance(key, Array | np.ndarray) or key.dtype != np.uint64 or key.shape != (2,):
+        got = describe(key)
+        fix = "random.key(seed) makes one, random.split(key) more of one"
+        if got.startswith("uint64"):
+            fix = "take one of the keys, keys[i], or map over them with ft.vmap"
+        raise TypeError(f"expected a key, uint64[2], got {got}; {fix}")
+    return random_bits.bind((key, start), {"shape": shape, "bits": width, "stream": stream})
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """Returns a shape that may be given as one integer."""
+    lengths = shape if isinstance(shape, Sequence) else (shape,)
+    return tuple(length.__index__() for length in lengths)
+
+
+def real_dtype(dtype: Any, name: str) -> np.dtype[Any]:
+    """Returns a dtype in which numbers can be drawn.
+
+    Raises:
+        TypeError: it is not real.
+    """
+    dtype = np.dtype(dtype)
+    if dtype.kind != "f" or dtype.itemsize > 8:
+        raise TypeError(f"{name} draws float16, float32 or float64, not {dtype}")
+    return dtype
+
+
+def check_fit(name: str, shape: tuple[int, ...], *parameters: Any) -> None:
+    """Checks that parameters broadcast to the shape that was asked for.
+
+    Raises:
+        ShapeError: they do not.
+    """
+    if broadcast_shapes(name, shape, *map(shape_of, parameters)) != shape:
+        raise ShapeError(
+            message(
+                f"{name}: parameters of shape {' and '.join(str(shape_of(p)) for p in parameters)} "
+                f"do not broadcast to the shape {shape}",
+                fix="pass shape=, the shape of the result, parameters' axes included",
+                number=16,
+            )
+        )
+
+
+def fraction(key: Any, shape: tuple[int, ...], dtype: np.dtype[Any], spare: int = 0) -> Any:
+    """Returns floats uniform on [0, 1) of as many binary digits as the dtype holds, or fewer."""
+    width = dtype.itemsize * 8
+    digits = np.finfo(dtype).nmant + 1 - spare
+    drawn = words(key, shape, width, DRAWN)
+    top = ops.astype(ops.right_shift(drawn, width - digits), dtype)
+    return ops.multiply(top, 0.5**digits)
+
+
+def inner_fraction(key: Any, shape: Any, dtype: Any, name: str) -> Any:
+    """Returns floats uniform on the open interval (0, 1): the centres of equal parts of it."""
+    dtype = real_dtype(dtype, name)
+    # One digit is left for the half.
+    return ops.add(fraction(key, as_shape(shape), dtype, 1), 0.5 ** (np.finfo(dtype).nmant + 1))

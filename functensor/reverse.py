@@ -1,0 +1,451 @@
+"""Reverse mode: the nodes that a run leaves behind, and the walk back over them.
+
+A tracer points to a node; a node holds the primitive, the parents, what the rules need, and a
+number that grows with every node. Backward collects the nodes that the output depends on, sorts
+them by number, and walks down. Nothing recurses, so a chain of a million operations works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from .primitives.array import Tracer
+from .primitives.core import BUFFER_TYPES, Primitive, Trace, wrap
+from .primitives.errors import BackwardError, RuleResultError, describe, message
+from .primitives.indexing import Scatter, scatter_sum
+from .primitives.registry import registry as ops
+from .primitives.types import ShapeDtype, shape_dtype
+
+__all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "cotangent_of", "is_inexact"]
+
+new = object.__new__
+ndarray = np.ndarray
+next_number = count().__next__
+number_of = attrgetter("number")
+
+NO_PARAMS: dict[str, Any] = {}
+
+
+class Node:
+    """One operation of a run that reverse mode can go back over.
+
+    Attributes:
+        primitive: the primitive; None for an input.
+        parents: for every operand its node, or None where it does not depend on an input.
+        saved: what the rules need: the output and operands, None for the rest. Of an input, the
+            function that names it in messages, or None.
+        params: the primitive's static parameters.
+        number: grows from node to node; sorts them topologically.
+        shape, dtype: the output's, which its cotangent has too.
+    """
+
+    __slots__ = ("dtype", "number", "params", "parents", "primitive", "saved", "shape")
+
+    primitive: Any
+    parents: tuple[Any, ...]
+    saved: Any
+    params: dict[str, Any]
+    number: int
+    shape: Any
+    dtype: Any
+
+
+class ReverseTracer(Tracer):
+    """A value of reverse mode: the value at the parent's level, and its node."""
+
+    __slots__ = ("node", "trace", "value")
+
+    node: Node
+
+    def origin(self) -> str:
+        primitive = self.node.primitive
+        return "an input" if primitive is None else f"made by {primitive.name}"
+
+    def dependence(self) -> str:
+        try:
+            _, inputs = collect([self.node])
+        except BackwardError:
+            return ""
+        inputs.sort(key=number_of)
+        names = [node.saved() for node in inputs if node.saved is not None]
+        return f", which depends on {' and '.join(names)}" if names else ""
+
+
+class ReverseTrace(Trace):
+    """Runs a function and leaves behind the nodes of all that depends on its inputs."""
+
+    __slots__ = ()
+
+    # The class of the tracers, which the facade replaces by its own.
+    tracer = ReverseTracer
+
+    def input(self, value: Any, name: Callable[[], str] | None = None) -> Any:
+        """Returns the tracer of an input, whose value is one of the parent's level.
+
+        ``name`` gives what messages call it.
+        """
+        return self.wrap(value, make_node(None, (), name, NO_PARAMS, value))
+
+    def wrap(self, value: Any, node: Node) -> Any:
+        """Returns the tracer of a value and its node."""
+        out = new(self.tracer)
+        out.trace = self
+        out.value = value
+        out.node = node
+        return out
+
+    def process1(self, primitive: Primitive, x: Any) -> Any:
+        if type(x) is not self.tracer or x.trace is not self:
+            return wrap(self.parent.process1(primitive, self.lift(x)))
+        value = x.value
+        ans = self.parent.process1(primitive, value)
+        keep = primitive.keepers[1]
+        if keep is None:
+            return wrap(ans)
+        node = new(Node)
+        node.primitive = primitive
+        node.parents = (x.node,)
+        node.saved = keep(ans, (value,))
+        node.params = NO_PARAMS
+        node.number = next_number()
+        try:
+            node.shape = ans.shape
+            node.dtype = ans.dtype
+        except AttributeError:
+            node.shape, node.dtype = (), np.dtype(type(ans))
+        out = new(self.tracer)
+        out.trace = self
+        out.value = ans
+        out.node = node
+        return out
+
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        parents: tuple[Node | None, Node | None]
+        tracer = self.tracer
+        if type(x) is tracer and x.trace is self:
+            a = x.value
+            if type(y) is tracer and y.trace is self:
+                b = y.value
+                parents = (x.node, y.node)
+                mask = 3
+            else:
+                b = y if type(y) in BUFFER_TYPES else self.lift(y)
+                parents = (x.node, None)
+                mask = 1
+        elif type(y) is tracer and y.trace is self:
+            a = x if type(x) in BUFFER_TYPES else self.lift(x)
+            b = y.value
+            parents = (None, y.node)
+            mask = 2
+        else:
+            return wrap(self.parent.process2(primitive, self.lift(x), self.lift(y)))
+        ans = self.parent.process2(primitive, a, b)
+        keep = primitive.keepers[mask]
+        if keep is None:
+            return wrap(ans)
+        node = new(Node)
+        node.primitive = primitive
+        node.parents = parents
+        node.saved = keep(ans, (a, b))
+        node.params = NO_PARAMS
+        node.number = next_number()
+        try:
+            node.shape = ans.shape
+            node.dtype = ans.dtype
+        except AttributeError:
+            node.shape, node.dtype = (), np.dtype(type(ans))
+        out = new(tracer)
+        out.trace = self
+        out.value = ans
+        out.node = node
+        return out
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        values, parents, mask = self.unwrap(args)
+        ans = self.parent.process(primitive, values, params)
+        keep = primitive.keepers[mask] if mask else None
+        if keep is None or not is_inexact(ans):
+            return wrap(ans)
+        return self.wrap(ans, make_node(primitive, parents, keep(ans, values), params, ans))
+
+    def unwrap(self, args: Iterable[Any]) -> tuple[list[Any], tuple[Node | None, ...], int]:
+        """Returns the operands' values and nodes, and a bit for each that has one."""
+        values: list[Any] = []
+        parents: list[Node | None] = []
+        mask = 0
+        for i, a in enumerate(args):
+            if type(a) is self.tracer and a.trace is self:
+                values.append(a.value)
+                parents.append(a.node)
+                mask |= 1 << i
+            else:
+                values.append(self.lift(a))
+                parents.append(None)
+        return values, tuple(parents), mask
+
+    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        values, parents, mask = self.unwrap(args)
+        if not mask:
+            return [wrap(out) for out in self.parent.custom(call, values)]
+        outs, pullback = call.reverse(self.parent, values)
+        joint = make_node(CustomPullback(call.name), parents, pullback, NO_PARAMS, 0.0)
+        joint.shape = tuple(shape_dtype(out) for out in outs)
+        return [
+            self.wrap(out, make_node(PROJECTION, (joint,), i, NO_PARAMS, out))
+            if is_inexact(out)
+            else wrap(out)
+            for i, out in enumerate(outs)
+        ]
+
+
+class CustomPullback:
+    """Stands as the primitive of a node whose rule the user wrote; ``saved`` is the pullback."""
+
+    vjps = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def pullback(self, g: Any, saved: Any, params: Any) -> Any:
+        """Returns the cotangents of the operands for those of the outputs."""
+        return saved(g)
+
+
+class Part:
+    """A cotangent of one of several outputs."""
+
+    __slots__ = ("g", "index")
+
+    def __init__(self, index: int, g: Any) -> None:
+        self.index = index
+        self.g = g
+
+
+class _Projection:
+    """Stands as the primitive of the nodes of a custom function's outputs."""
+
+    name = "output"
+    vjps = (lambda g, saved, params: Part(saved, g),)
+
+
+PROJECTION = _Projection()
+
+# Cotangents that many operations contribute to one node and that are added up all at once.
+SPARSE = frozenset({Part, Scatter})
+
+
+def make_node(
+    primitive: Any, parents: tuple[Node | None, ...], saved: Any, params: Any, ans: Any
+) -> Node:
+    """Returns a new node; the hot path writes the same out in line."""
+    node = new(Node)
+    node.primitive = primitive
+    node.parents = parents
+    node.saved = saved
+    node.params = params
+    node.number = next_number()
+    try:
+        node.shape = ans.shape
+        node.dtype = ans.dtype
+    except AttributeError:
+        node.shape, node.dtype = (), np.dtype(type(ans))
+    return node
+
+
+def is_inexact(x: Any) -> bool:
+    """Says whether a value is real or complex, so that it can have a derivative."""
+    try:
+        return x.dtype.kind in "fc"
+    except AttributeError:
+        return type(x) in (float, complex)
+
+
+class Consumed:
+    """Stands for what a node saved, once a backward pass has used it up."""
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+
+
+def backward(
+    roots: Sequence[tuple[Node, Any]], *, consume: bool, line: str = ""
+) -> dict[Node, Any]:
+    """Walks back from outputs to inputs, under the trace that is in the slot.
+
+    Args:
+        roots: output nodes with their cotangents, which have the outputs' shapes and dtypes.
+        consume: whether nodes give up what they saved as soon as it was used.
+        line: the user's line, for the message of a second pass over consumed nodes.
+
+    Returns:
+        The cotangents of the inputs that the outputs depend on.
+
+    Raises:
+        BackwardError: an earlier pass has consumed a node.
+    """
+    grads: dict[Node, Any] = {}
+    pending: dict[Node, list[Any]] = {}
+    owned: set[Node] = set()
+    for node, g in roots:
+        grads[node] = grads[node] + g if node in grads else g
+    order, inputs = collect(grads)
+    spent = Consumed(line)
+    while order:
+        node = order.pop()
+        g = grads.pop(node, None)
+        if pending and node in pending:
+            g = gathered(g, pending.pop(node), node)
+        if g is None:
+            continue
+        primitive = node.primitive
+        saved = node.saved
+        params = node.params
+        parents = node.parents
+        if consume:
+            node.saved = spent
+            node.parents = ()
+        vjps = primitive.vjps
+        if vjps is None:
+            vjps = [lambda *_, c=c: c for c in primitive.pullback(g, saved, params)]
+        for vjp, parent in zip(vjps, parents):
+            if parent is None:
+                continue
+            c = vjp(g, saved, params)
+            if type(c) is not ndarray:
+                if c is None:
+                    continue
+                if type(c) in SPARSE:
+                    pending.setdefault(parent, []).append(c)
+                    continue
+            if c.shape != parent.shape or c.dtype is not parent.dtype:
+                c = fitted(c, parent, primitive)
+            before = grads.get(parent)
+            if before is None:
+                grads[parent] = c
+            elif parent in owned and type(c) is ndarray:
+                before += c
+                grads[parent] = before
+            else:
+                grads[parent] = before + c
+                owned.add(parent)
+    for node in inputs:
+        if node in pending:
+            grads[node] = gathered(grads.get(node), pending.pop(node), node)
+    return grads
+
+
+def collect(roots: Iterable[Node]) -> tuple[list[Node], list[Node]]:
+    """Returns all nodes that the roots depend on, oldest first, and the inputs among them."""
+    order = [node for node in roots if node.primitive is not None]
+    inputs = [node for node in roots if node.primitive is None]
+    seen = {*order, *inputs}
+    for node in order:
+        if type(node.saved) is Consumed:
+            raise _spent(node.saved.line, node.primitive)
+        for parent in node.parents:
+            if parent is not None and parent not in seen:
+                seen.add(parent)
+                (order if parent.primitive is not None else inputs).append(parent)
+    order.sort(key=number_of)
+    return order, inputs
+
+
+def gathered(g: Any, contributions: list[Any], node: Node) -> Any:
+    """Returns the cotangent that many sparse ones add up to."""
+    if type(contributions[0]) is Part:
+        outputs: list[Any] = [None] * len(node.shape)
+        for part in contributions:
+            before = outputs[part.index]
+            outputs[part.index] = part.g if before is None else before + part.g
+        return outputs
+    total = scatter_sum(contributions)
+    return total if g is None else g + total
+
+
+def cotangents_of(
+    primitive: Primitive, g: Any, saved: Sequence[Any], params: dict[str, Any]
+) -> list[Any]:
+    """Returns the cotangents of all operands of one primitive, None where it has none.
+
+    Args:
+        primitive: the primitive.
+        g: its output's cotangent.
+        saved: its output and its operands.
+        params: its static parameters.
+    """
+    operands = saved[1:]
+    if primitive.pullback is not None:
+        found = list(primitive.pullback(g, tuple(saved), params))
+    else:
+        rules = primitive.vjps or [None] * len(operands)
+        found = [
+            vjp(g, tuple(saved), params) if vjp is not None and is_inexact(x) else None
+            for vjp, x in zip(rules, operands)
+        ]
+    # Index arrays come last and need no rules.
+    found += [None] * (len(operands) - len(found))
+    for i, (c, x) in enumerate(zip(found, operands, strict=True)):
+        if type(c) is Scatter:
+            c = scatter_sum([c])
+        if c is not None:
+            found[i] = fitted(c, shape_dtype(x), primitive)
+    return found
+
+
+def fitted(c: Any, node: Node | ShapeDtype, primitive: Any) -> Any:
+    """Returns a cotangent in the shape and dtype of the operand that it belongs to."""
+    shape = shape_dtype(c).shape
+    if shape != node.shape:
+        extra = len(shape) - len(node.shape)
+        if extra < 0 or not getattr(primitive, "broadcasts", False):
+            raise RuleResultError(
+                message(
+                    f"the vjp of {primitive.name!r} returned a cotangent of shape {shape} for an "
+                    f"operand of shape {node.shape}",
+                    fix="a cotangent has the shape of its operand",
+                    number=9,
+                )
+            )
+        axes = tuple(range(extra)) + tuple(
+            i for i, n in enumerate(node.shape, extra) if n == 1 and shape[i] != 1
+        )
+        c = ops.reshape(ops.sum(c, axis=axes), node.shape)
+    if shape_dtype(c).dtype != node.dtype or type(c) in (float, int, complex):
+        if shape_dtype(c).dtype.kind == "c" and node.dtype.kind != "c":
+            c = ops.real(c)
+        c = ops.astype(c, node.dtype)
+    return c
+
+
+def _spent(line: str, primitive: Any) -> BackwardError:
+    return BackwardError(
+        message(
+            f"backward reached {primitive.name!r} a second time: what it had saved was freed by "
+            f"the backward pass at {line}",
+            fix="loss.backward(retain_graph=True) the first time; for two losses that share a "
+            "graph, (loss1 + loss2).backward()",
+            number=12,
+        )
+    )
+
+
+def cotangent_of(value: Any, g: Any, name: str = "cotangent", of: str = "output") -> Any:
+    """Returns a cotangent or tangent that a user gave, checked, in the dtype of its value."""
+    wanted = shape_dtype(value)
+    got = shape_dtype(g)
+    if got.shape != wanted.shape:
+        raise RuleResultError(
+            message(
+                f"a {name} of shape {got.shape} was given for an {of} {describe(value)}",
+                fix=f"pass a {name} of shape {wanted.shape}",
+                number=9,
+            )
+        )
+    return ops.astype(g, wanted.dtype) if got.dtype != wanted.dtype or got.weak else g

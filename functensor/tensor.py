@@ -1,0 +1,431 @@
+"""``Tensor``: the mutable face of the library, for scripts of ``loss.backward()`` and ``step()``.
+
+Tensors use the nodes and primitives of everything else; what they record is in ``tensor_tape``,
+PyTorch's names for what arrays can do already are in ``tensor_names``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .primitives.array import Array
+from .primitives.core import to_buffer, under, wrap
+from .primitives.errors import (
+    BackwardError,
+    GradientInputError,
+    MissingGradientError,
+    MissingGradientWarning,
+    NonScalarOutputError,
+    TracerConversionError,
+    message,
+)
+from .primitives.registry import registry as ops
+from .reverse import cotangent_of
+from .tensor_data import buffer_of, is_device, on_device
+from .tensor_inplace import InPlace
+from .tensor_mode import enable_grad, is_grad_enabled, no_grad
+from .tensor_tape import TAPE, HookHandle, Leaf, TapeTrace, receiver_of, run_backward
+
+__all__ = [
+    "CpuTensor",
+    "CudaTensor",
+    "Tensor",
+    "enable_grad",
+    "is_grad_enabled",
+    "missing_reason",
+    "no_grad",
+    "tensor",
+]
+
+
+
+class Tensor(InPlace):
+    """An array that can be changed, and that collects its gradient in ``grad``.
+
+    Every operation on tensors gives a new tensor. Changing one in place, with ``x[i] = v``,
+    ``x += v`` or a method whose name ends in an underscore, gives this one a new value: tensors
+    that were computed from it before keep theirs, and so do slices, which are no views. Write
+    ``x[0, 1] = v`` and not ``x[0][1] = v``.
+
+    Methods have PyTorch's names and NumPy's. Called with PyTorch's arguments (``dim``,
+    ``keepdim``) they do as in PyTorch, with NumPy's (``axis``, ``keepdims``) as in NumPy.
+
+    Args:
+        data: an array, which keeps its dtype, or numbers in nested lists; of those, floats become
+            float32.
+        requires_grad: whether ``backward`` adds to ``grad``.
+        dtype: the dtype of the elements, if it is to be another.
+
+    Raises:
+        GradientInputError: ``requires_grad`` of integers.
+
+    >>> import functensor as ft
+    >>> w = ft.Tensor([1.0, 2.0], requires_grad=True)
+    >>> loss = (w * w).sum()
+    >>> loss.backward()
+    >>> w.grad
+    Tensor([2., 4.], dtype=float32)
+    """
+
+    __slots__ = ()
+
+    trace: Any = TAPE
+    # A tensor has its buffer where an array has it; tracers are asked for their value.
+    value: Any = Array.__dict__["_data"]
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None) -> None:
+        self._data = buffer_of(data, dtype)
+        self.node = None
+        if requires_grad:
+            self.requires_grad_()
+
+    # -- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of every axis."""
+        return self._data.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
+        return self._data.dtype  # type: ignore[no-any-return]
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was not computed from others that require grad."""
+        return self.node is None or isinstance(self.node, Leaf)
+
+    @property
+    def grad_fn(self) -> str | None:
+        """The name of the operation that computed the tensor, None for leaves."""
+        return None if self.is_leaf else self.node.primitive.name
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether what is computed from the tensor is recorded; may be set on leaves.
+
+        Raises:
+            BackwardError: it is set to False on a tensor that is no leaf.
+            GradientInputError: it is set to True on integers.
+        """
+        return self.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Sets `requires_grad` and returns the tensor."""
+        if requires_grad and self.node is None:
+            if self.dtype.kind not in "fc":
+                raise GradientInputError(
+                    message(
+                        f"requires_grad of {self.name()}: {self.dtype} has no gradient",
+                        fix="Tensor(data, dtype='float32', requires_grad=True)",
+                        number=7,
+                    )
+                )
+            self.node = Leaf(self._data)
+        elif not requires_grad and not self.is_leaf:
+            raise BackwardError(
+                message(
+                    f"requires_grad = False on {self.name()}, which is no leaf: it was computed "
+                    f"by {self.grad_fn!r}",
+                    fix="x.detach()",
+                    number=12,
+                )
+            )
+        elif not requires_grad:
+            self.node = None
+        return self
+
+    @property
+    def data(self) -> Array:
+        """The value as an immutable array; may be set to another of the same shape."""
+        return wrap(self._data)  # type: ignore[no-any-return]
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self.copy_value(value)
+
+    def copy_value(self, value: Any) -> None:
+        """Sets the value, without recording it; the tensor keeps its shape, dtype and ``grad``."""
+        with no_grad():
+            self._change(lambda: buffer_of(value, None), "x.data = value")
+
+    # -- gradients
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The sum of the gradients of all backward passes since it was last cleared, or None.
+
+        Reading it where it will always be None gives a `MissingGradientWarning` that says why. It
+        may be set.
+        """
+        receiver = None if self.node is None else receiver_of(self.node)
+        if receiver is not None and receiver.keeps:
+            return receiver.grad  # type: ignore[no-any-return]
+        warnings.warn(self._missing("was read"), MissingGradientWarning, stacklevel=2)
+        return None
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        receiver = None if self.node is None else receiver_of(self.node)
+        if receiver is None or not receiver.keeps:
+            if value is not None:
+                raise MissingGradientError(self._missing("was set"))
+        elif value is None:
+            receiver.grad = None
+        else:
+            with no_grad():
+                given = to_buffer(value)
+                buffer = to_buffer(cotangent_of(self._data, given, "gradient", "tensor"))
+            same = isinstance(value, Tensor) and buffer is given
+            receiver.grad = value if same else TAPE.wrap(buffer, None)
+
+    def _missing(self, what: str) -> str:
+        return message(
+            f".grad of {self.name()} {what}, but it is None: {missing_reason(self)}",
+            fix="x.retain_grad() before backward()"
+            if self.node is not None
+            else "Tensor(data, requires_grad=True)",
+            number=13,
+        )
+
+    def retain_grad(self) -> None:
+        """Lets ``backward`` set ``grad`` although the tensor is no leaf.
+
+        Raises:
+            MissingGradientError: the tensor does not require grad.
+        """
+        self._receiver("retain_grad()").keeps = True
+
+    def register_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
+        """Calls a function with the tensor's whole gradient, once in every backward pass.
+
+        Args:
+            hook: takes the gradient; returns None, or what takes its place from there on.
+
+        Returns:
+            A handle with an ``id`` and ``remove()``; a context manager too.
+
+        Raises:
+            MissingGradientError: the tensor does not require grad.
+
+        >>> import functensor as ft
+        >>> x = ft.Tensor([3.0, 0.1], requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad.clamp(-1.0, 1.0))
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        Tensor([1. , 0.2], dtype=float32)
+        """
+
+        def on_buffer(g: Any) -> Any:
+            with under(None):
+                result = hook(TAPE.wrap(g, None))
+                if result is None:
+                    return g
+                return to_buffer(cotangent_of(g, to_buffer(result), "hook's gradient", "tensor"))
+
+        return HookHandle(self._receiver("register_hook()").hooks, on_buffer)
+
+    def _receiver(self, what: str) -> Any:
+        if self.node is None:
+            raise MissingGradientError(
+                message(
+                    f"{what} of {self.name()}, which will have no gradient: "
+                    f"{missing_reason(self)}",
+                    fix="Tensor(data, requires_grad=True)",
+                    number=13,
+                )
+            )
+        return receiver_of(self.node, make=True)
+
+    def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
+        """Adds the gradient of the tensor by every leaf that requires grad to that leaf's ``grad``.
+
+        Args:
+            gradient: the gradient by this tensor, of its shape; 1 for a single element.
+            retain_graph: keep what the graph holds, so that ``backward`` can go over it again.
+
+        Raises:
+            BackwardError: there is no graph, or an earlier pass has used it up.
+            NonScalarOutputError: there is no ``gradient``, and not just one real element.
+        """
+        if self.node is None:
+            raise BackwardError(
+                message(
+                    f"backward() of {self.name()}: nothing that it was computed from requires "
+                    "grad, so there is no graph to go back over",
+                    fix="x = Tensor(data, requires_grad=True) before the loss is computed, "
+                    "outside of no_grad()",
+                    number=12,
+                )
+            )
+        if gradient is not None:
+            with no_grad():
+                g = to_buffer(cotangent_of(self._data, to_buffer(gradient), "gradient", "tensor"))
+        elif self._data.size == 1 and self.dtype.kind == "f":
+            g = np.ones(self.shape, self.dtype)
+        else:
+            raise NonScalarOutputError(
+                message(
+                    f"backward() of {self.name()}, which is not one real number",
+                    fix="loss.sum().backward(), or pass backward() a gradient of that shape",
+                    number=7,
+                )
+            )
+        run_backward(self.node, g, consume=not retain_graph)
+
+    def detach(self) -> Tensor:
+        """Returns a tensor of the same value that does not require grad."""
+        return TAPE.wrap(self._data, None)  # type: ignore[no-any-return]
+
+    def clone(self) -> Tensor:
+        """Returns a copy, through which gradients flow back."""
+        return ops.positive(self)  # type: ignore[no-any-return]
+
+    # -- conversion
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Returns the values as a read-only NumPy array, without a copy.
+
+        Raises:
+            TracerConversionError: the tensor requires grad.
+        """
+        return self.__array__()  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self.node is not None:
+            raise TracerConversionError(
+                message(
+                    f"numpy() asked for a plain NumPy array, but {self.name()} requires grad",
+                    fix="x.detach().numpy()",
+                    number=1,
+                )
+            )
+        return super().__array__(dtype, copy)
+
+    def to(self, *target: Any, dtype: Any = None, device: str | None = None) -> Any:
+        """Returns the tensor with another dtype or on another device; itself if it is so already.
+
+        Args:
+            target: a dtype, a device (``"cpu"``, ``"cuda"``, ``"cuda:0"``), or a tensor that has
+                both.
+            dtype: the dtype.
+            device: the device.
+
+        Raises:
+            BackendUnavailable: the device's backend is not installed.
+            DeviceError: there is no such device.
+        """
+        for wanted in target:
+            if isinstance(wanted, Array):
+                dtype, device = wanted.dtype, wanted.device
+            elif is_device(wanted):
+                device = wanted
+            else:
+                dtype = wanted
+        moved = self if dtype is None or self.dtype == dtype else ops.astype(self, dtype)
+        if device is None or device == self.device:
+            return moved
+        return TAPE.wrap(on_device(moved.detach()._data, device), None)
+
+    def _copy(self, memo: Any = None) -> Tensor:
+        if not self.is_leaf:
+            raise BackwardError(
+                message(
+                    f"copy of {self.name()}, which was computed by {self.grad_fn!r}: "
+                    "the copy would have no graph",
+                    fix="x.detach(), or x.clone() to let gradients through",
+                    number=12,
+                )
+            )
+        return type(self)(self, self.requires_grad)
+
+    __copy__ = __deepcopy__ = _copy
+
+    def __reduce__(self) -> Any:
+        return type(self), (np.asarray(self._copy().detach()), self.requires_grad)
+
+    def origin(self) -> str:
+        """Returns what made the tensor, for messages."""
+        return "a tensor" if self.is_leaf else f"a tensor made by {self.grad_fn}"
+
+    def __repr__(self) -> str:
+        body = np.array2string(np.asarray(self._data), separator=", ", prefix="Tensor(")
+        if 0 in self.shape:
+            body = f"[], shape={self.shape}"
+        suffix = ", requires_grad=True" if self.requires_grad else ""
+        return f"Tensor({body}, dtype={self.dtype}{suffix})"
+
+    def __str__(self) -> str:
+        return str(self._data)
+
+    def __format__(self, spec: str) -> str:
+        return format(self._data[()], spec) if spec else str(self)
+
+
+TapeTrace.tracer = Tensor
+
+
+def missing_reason(x: Tensor) -> str:
+    """Returns why a tensor has no gradient."""
+    if x.node is None:
+        return "its requires_grad is False"
+    if not isinstance(x.node, Leaf):
+        return f"it is not a leaf, it was computed by {x.grad_fn!r}"
+    return (
+        "no backward() has reached it since its gradient was last cleared: there is no path to it "
+        "from the loss, or backward() was not called"
+    )
+
+
+def tensor(
+    data: Any, dtype: Any = None, device: str = "cpu", requires_grad: bool = False
+) -> Tensor:
+    """Makes a `Tensor` of a copy of data.
+
+    Args:
+        data: an array, or numbers in nested lists.
+        dtype: the dtype of the elements, if it is to be another.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:0"``.
+        requires_grad: whether ``backward`` adds to its ``grad``.
+
+    Returns:
+        The tensor.
+
+    Raises:
+        BackendUnavailable: the device's backend is not installed.
+
+    >>> import functensor as ft
+    >>> ft.tensor([[1, 2], [3, 4]], dtype="float32").mean()
+    Tensor(2.5, dtype=float32)
+    """
+    made: Tensor = Tensor(data, dtype=dtype).to(device=device)
+    return made.requires_grad_(requires_grad)
+
+
+def CpuTensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
+    """Makes a `Tensor` on the CPU; arguments as for `Tensor`.
+
+    >>> import functensor as ft
+    >>> ft.CpuTensor([1.0]).device
+    'cpu'
+    """
+    return tensor(data, dtype, "cpu", requires_grad)
+
+
+def CudaTensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
+    """Makes a `Tensor` on the current NVIDIA GPU; arguments as for `Tensor`.
+
+    Raises:
+        BackendUnavailable: CuPy is not installed; the message has the command that brings it.
+    """
+    return tensor(data, dtype, "cuda", requires_grad)

@@ -1,0 +1,175 @@
+"""Changes of tensors in place: the same object gets a new value and a new node.
+
+Buffers never change, so that what was computed from the tensor before, and what the backward pass
+will need of it, stay as they were.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from .primitives.array import Tracer
+from .primitives.core import to_buffer
+from .primitives.errors import BackwardError, ShapeError, message
+from .primitives.protocols import conversion_error
+from .primitives.registry import registry as ops
+from .tensor_mode import mode
+from .tensor_names import TorchNames
+from .tensor_tape import Leaf, receiver_of
+
+__all__ = ["InPlace"]
+
+next_id = count(1).__next__
+naming = threading.Lock()
+
+
+def _operator(symbol: str, name: str) -> Callable[[Any, Any], Any]:
+    """Returns the method that puts the result of a function in the tensor's place."""
+
+    def method(self: Any, other: Any) -> Any:
+        return self._change(lambda: getattr(ops, name)(self, other), symbol)
+
+    method.__doc__ = f"Puts ``functensor.numpy.{name}`` in the tensor's place."
+    return method
+
+
+def _function(name: str) -> Callable[[Any], Any]:
+    """Returns the method that puts a function of the tensor in its place."""
+
+    def method(self: Any) -> Any:
+        return self._change(lambda: getattr(ops, name)(self), f"x.{name}_()")
+
+    method.__doc__ = f"Puts ``functensor.numpy.{name}`` of the tensor in its place."
+    return method
+
+
+class InPlace(TorchNames):
+    """The methods of `Tensor` that change it, and how they are counted."""
+
+    __slots__ = ("_changes", "_id", "node")
+
+    _changes: int
+    _id: int
+    node: Any
+
+    @property
+    def id(self) -> int:
+        """A number that no other tensor of the process has."""
+        with naming:
+            if not hasattr(self, "_id"):
+                self._id = next_id()
+            return self._id
+
+    def name(self) -> str:
+        """Returns what messages call the tensor."""
+        return f"tensor {self.id} ({self.describe()})"
+
+    @property
+    def _version(self) -> int:
+        """How many times the tensor was changed in place."""
+        return getattr(self, "_changes", 0)
+
+    def _change(self, compute: Callable[[], Any], what: str) -> Any:
+        """Gives the tensor the value, and the node, of what ``compute`` returns."""
+        node = self.node
+        if isinstance(node, Leaf) and mode.enabled:
+            raise BackwardError(
+                message(
+                    f"{what}: {self.name()}, at version {self._version}, is a leaf that requires "
+                    "grad: a change in place would cut it off from its gradient",
+                    fix="with no_grad(): for an update, or change a copy: y = x.clone()",
+                    number=12,
+                )
+            )
+        result = compute()
+        if isinstance(result, Tracer) and not isinstance(result, InPlace):
+            raise conversion_error(result, what)
+        if result.shape != self.shape:
+            raise ShapeError(
+                message(
+                    f"{what}: the result has shape {result.shape}, but {self.name()} keeps its own",
+                    fix="x = x + y makes a new tensor",
+                    number=16,
+                )
+            )
+        if result.dtype != self.dtype:
+            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                raise TypeError(
+                    f"{what}: the result is {result.dtype}, which {self.name()} cannot hold; "
+                    "x = x + y makes a new tensor"
+                )
+            result = ops.astype(result, self.dtype)
+        if isinstance(result, InPlace):
+            self._data = result._data
+            if mode.enabled:
+                kept = None if node is None else receiver_of(node)
+                self.node = result.node
+                if kept is not None and kept.keeps and self.node is not None:
+                    receiver_of(self.node, make=True).keeps = True
+        else:
+            self._data = to_buffer(result)
+        self._changes = self._version + 1
+        return self
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._change(lambda: ops.index_set(self, key, value), "x[...] = value")
+
+    # -- operators and methods
+
+    __iadd__ = _operator("x += y", "add")
+    __isub__ = _operator("x -= y", "subtract")
+    __imul__ = _operator("x *= y", "multiply")
+    __itruediv__ = _operator("x /= y", "divide")
+    __ifloordiv__ = _operator("x //= y", "floor_divide")
+    __imod__ = _operator("x %= y", "remainder")
+    __ipow__ = _operator("x **= y", "power")
+    __iand__ = _operator("x &= y", "bitwise_and")
+    __ior__ = _operator("x |= y", "bitwise_or")
+    __ixor__ = _operator("x ^= y", "bitwise_xor")
+
+    mul_ = _operator("x.mul_(y)", "multiply")
+    div_ = _operator("x.div_(y)", "divide")
+    pow_ = _operator("x.pow_(y)", "power")
+    exp_ = _function("exp")
+    sqrt_ = _function("sqrt")
+    relu_ = _function("relu")
+    sigmoid_ = _function("sigmoid")
+    tanh_ = _function("tanh")
+    abs_ = _function("abs")
+
+    def neg_(self) -> Any:
+        """Changes the sign."""
+        return self._change(lambda: -self, "x.neg_()")
+
+    def add_(self, other: Any, *, alpha: Any = 1) -> Any:
+        """Adds ``alpha`` times another."""
+        return self._change(lambda: self.add(other, alpha=alpha), "x.add_(y)")
+
+    def sub_(self, other: Any, *, alpha: Any = 1) -> Any:
+        """Subtracts ``alpha`` times another."""
+        return self._change(lambda: self.sub(other, alpha=alpha), "x.sub_(y)")
+
+    def clamp_(self, min: Any = None, max: Any = None) -> Any:
+        """Limits the elements to an interval."""
+        return self._change(lambda: self.clip(min, max), "x.clamp_()")
+
+    def masked_fill_(self, mask: Any, value: Any) -> Any:
+        """Puts a value wherever a mask is true."""
+        return self._change(lambda: self.masked_fill(mask, value), "x.masked_fill_()")
+
+    def copy_(self, other: Any) -> Any:
+        """Takes the values of another that broadcasts to the tensor's shape."""
+        return self._change(lambda: ops.broadcast_to(other, self.shape), "x.copy_(y)")
+
+    def fill_(self, value: Any) -> Any:
+        """Sets all elements to a number."""
+        return self._change(lambda: ops.broadcast_to(value, self.shape), "x.fill_(y)")
+
+    def zero_(self) -> Any:
+        """Sets all elements to zero."""
+        return self._change(lambda: np.zeros(self.shape, self.dtype), "x.zero_()")

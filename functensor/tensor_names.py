@@ -1,0 +1,373 @@
+"""PyTorch's names for what arrays can do already.
+
+Where PyTorch and NumPy mean different things by one name, the argument decides: ``dim`` asks for
+PyTorch's meaning, ``axis`` for NumPy's, and a position counts as PyTorch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .primitives.array import Tracer
+from .primitives.registry import registry as ops
+from .primitives.types import canonical_axis
+
+__all__ = ["Extremum", "Size", "TorchNames"]
+
+
+class Extremum(NamedTuple):
+    """The largest or smallest elements along an axis, and where the first of each is."""
+
+    values: Any
+    indices: Any
+
+
+class Size(int):
+    """The number of elements; called, the shape or one of its lengths, as in PyTorch.
+
+    >>> import functensor as ft
+    >>> x = ft.Tensor([[1.0, 2.0, 3.0]])
+    >>> x.size, x.size(), x.size(-1)
+    (3, (1, 3), 3)
+    """
+
+    shape: tuple[int, ...]
+
+    def __call__(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    __repr__ = int.__repr__
+
+
+def _elementwise(name: str) -> Callable[..., Any]:
+    """Returns the method that is the function of a name, of the tensor and one more argument."""
+
+    def method(self: Any, *other: Any) -> Any:
+        return getattr(ops, name)(self, *other)
+
+    method.__name__ = name
+    method.__doc__ = f"Returns ``functensor.numpy.{name}`` of the tensor, element by element."
+    return method
+
+
+def _axis(dim: Any, axis: Any) -> Any:
+    """Returns the axes that were given by either name."""
+    if dim is not None and axis is not None:
+        raise TypeError(f"dim={dim} and axis={axis}: give one of them, they mean the same")
+    return axis if dim is None else dim
+
+
+def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+    """Returns a shape that was given as one tuple or as several numbers."""
+    nested = len(sizes) == 1 and isinstance(sizes[0], tuple | list)
+    return tuple(sizes[0] if nested else sizes)
+
+
+class Casts(Tracer):
+    """The methods that cast; apart from the others, since they have the names of types."""
+
+    __slots__ = ()
+
+    def float(self) -> Any:
+        """Returns the elements as float32."""
+        return self.astype(np.float32)
+
+    def double(self) -> Any:
+        """Returns the elements as float64."""
+        return self.astype(np.float64)
+
+    def half(self) -> Any:
+        """Returns the elements as float16."""
+        return self.astype(np.float16)
+
+    def long(self) -> Any:
+        """Returns the elements as int64."""
+        return self.astype(np.int64)
+
+    def int(self) -> Any:
+        """Returns the elements as int32."""
+        return self.astype(np.int32)
+
+    def bool(self) -> Any:
+        """Returns the elements as booleans."""
+        return self.astype(np.bool_)
+
+
+class TorchNames(Casts):
+    """The methods of `Tensor` that only give names."""
+
+    __slots__ = ()
+
+    # -- element by element
+
+    exp = _elementwise("exp")
+    expm1 = _elementwise("expm1")
+    log = _elementwise("log")
+    log1p = _elementwise("log1p")
+    sqrt = _elementwise("sqrt")
+    square = _elementwise("square")
+    abs = _elementwise("abs")
+    sign = _elementwise("sign")
+    neg = _elementwise("negative")
+    reciprocal = _elementwise("reciprocal")
+    sin = _elementwise("sin")
+    cos = _elementwise("cos")
+    tan = _elementwise("tan")
+    sinh = _elementwise("sinh")
+    cosh = _elementwise("cosh")
+    tanh = _elementwise("tanh")
+    erf = _elementwise("erf")
+    floor = _elementwise("floor")
+    ceil = _elementwise("ceil")
+    isnan = _elementwise("isnan")
+    isinf = _elementwise("isinf")
+    isfinite = _elementwise("isfinite")
+    logical_not = _elementwise("logical_not")
+    relu = _elementwise("relu")
+    sigmoid = _elementwise("sigmoid")
+    mul = multiply = _elementwise("multiply")
+    div = divide = _elementwise("divide")
+    pow = _elementwise("power")
+    maximum = _elementwise("maximum")
+    minimum = _elementwise("minimum")
+    eq = _elementwise("equal")
+    ne = _elementwise("not_equal")
+    lt = _elementwise("less")
+    le = _elementwise("less_equal")
+    gt = _elementwise("greater")
+    ge = _elementwise("greater_equal")
+    matmul = mm = bmm = mv = _elementwise("matmul")
+
+    def add(self, other: Any, *, alpha: Any = 1) -> Any:
+        """Returns the sum with ``alpha`` times another."""
+        return self + (other if alpha == 1 else alpha * other)
+
+    def sub(self, other: Any, *, alpha: Any = 1) -> Any:
+        """Returns the difference from ``alpha`` times another."""
+        return self - (other if alpha == 1 else alpha * other)
+
+    def clamp(self, min: Any = None, max: Any = None) -> Any:
+        """Returns the elements limited to an interval."""
+        return self.clip(min, max)
+
+    def masked_fill(self, mask: Any, value: Any) -> Any:
+        """Returns the elements, a value in place of those where the mask is true."""
+        return ops.where(mask, value, self)
+
+    def equal(self, other: Any) -> bool:
+        """Says whether another has the same shape and all the same elements."""
+        return self.shape == np.shape(other) and bool(ops.all(ops.equal(self, other)))
+
+    def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+        """Says whether all elements differ by at most ``atol + rtol * abs(other)``."""
+        close = ops.abs(self - other) <= atol + rtol * ops.abs(other)
+        return bool(ops.all(ops.logical_or(close, ops.equal(self, other))))
+
+    # -- along axes
+
+    def sum(  # type: ignore[override]
+        self,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        dtype: Any = None,
+        axis: Any = None,
+        keepdims: bool = False,
+    ) -> Any:
+        """Returns the sum over axes."""
+        return ops.sum(self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims)
+
+    def prod(  # type: ignore[override]
+        self,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        dtype: Any = None,
+        axis: Any = None,
+        keepdims: bool = False,
+    ) -> Any:
+        """Returns the product over axes."""
+        return ops.prod(self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims)
+
+    def mean(  # type: ignore[override]
+        self,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        dtype: Any = None,
+        axis: Any = None,
+        keepdims: bool = False,
+    ) -> Any:
+        """Returns the mean over axes."""
+        return ops.mean(self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims)
+
+    def var(  # type: ignore[override]
+        self,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        correction: float = 1,
+        axis: Any = None,
+        ddof: float | None = None,
+        keepdims: bool = False,
+    ) -> Any:
+        """Returns the variance over axes.
+
+        Sums of squares are divided by the number of elements minus ``correction``; where ``axis``
+        or ``ddof`` is given, minus ``ddof``, which is 0 by default.
+        """
+        if axis is not None or ddof is not None:
+            correction = ddof or 0
+        return ops.var(self, _axis(dim, axis), ddof=correction, keepdims=keepdim or keepdims)
+
+    def std(  # type: ignore[override]
+        self,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        correction: float = 1,
+        axis: Any = None,
+        ddof: float | None = None,
+        keepdims: bool = False,
+    ) -> Any:
+        """Returns the standard deviation over axes, the root of `var`."""
+        if axis is not None or ddof is not None:
+            correction = ddof or 0
+        return ops.std(self, _axis(dim, axis), ddof=correction, keepdims=keepdim or keepdims)
+
+    def max(  # type: ignore[override]
+        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
+    ) -> Any:
+        """Returns the maximum; along ``dim``, a pair of it and its indices."""
+        return self._extremum("max", dim, axis, keepdim or keepdims)
+
+    def min(  # type: ignore[override]
+        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
+    ) -> Any:
+        """Returns the minimum; along ``dim``, a pair of it and its indices."""
+        return self._extremum("min", dim, axis, keepdim or keepdims)
+
+    def _extremum(self, name: str, dim: Any, axis: Any, keepdims: bool) -> Any:
+        values = getattr(ops, name)(self, _axis(dim, axis), keepdims=keepdims)
+        if dim is None:
+            return values
+        return Extremum(values, getattr(ops, f"arg{name}")(self, dim, keepdims=keepdims))
+
+    def any(  # type: ignore[override]
+        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
+    ) -> Any:
+        """Returns whether any element is true."""
+        return ops.any(self, _axis(dim, axis), keepdims=keepdim or keepdims)
+
+    def all(  # type: ignore[override]
+        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
+    ) -> Any:
+        """Returns whether all elements are true."""
+        return ops.all(self, _axis(dim, axis), keepdims=keepdim or keepdims)
+
+    def argmax(  # type: ignore[override]
+        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
+    ) -> Any:
+        """Returns the index of the first maximum."""
+        return ops.argmax(self, _axis(dim, axis), keepdims=keepdim or keepdims)
+
+    def argmin(  # type: ignore[override]
+        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
+    ) -> Any:
+        """Returns the index of the first minimum."""
+        return ops.argmin(self, _axis(dim, axis), keepdims=keepdim or keepdims)
+
+    def logsumexp(
+        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
+    ) -> Any:
+        """Returns the logarithm of the sum of exponentials over axes."""
+        return ops.logsumexp(self, _axis(dim, axis), keepdims=keepdim or keepdims)
+
+    def cumsum(self, dim: Any = None, *, axis: Any = None) -> Any:  # type: ignore[override]
+        """Returns the cumulative sum."""
+        return ops.cumsum(self, _axis(dim, axis))
+
+    def softmax(self, dim: int = -1) -> Any:
+        """Returns the exponentials divided by their sum along an axis."""
+        return ops.softmax(self, axis=dim)
+
+    def log_softmax(self, dim: int = -1) -> Any:
+        """Returns the logarithm of `softmax`."""
+        return ops.log_softmax(self, axis=dim)
+
+    # -- shape
+
+    @property
+    def size(self) -> Size:  # type: ignore[override]
+        """The number of elements; called as ``size()`` or ``size(dim)``, the shape."""
+        shape = self.shape
+        number = Size(super().size)
+        number.shape = shape
+        return number
+
+    def numel(self) -> int:
+        """Returns the number of elements."""
+        return int(self.size)
+
+    def dim(self) -> int:
+        """Returns the number of axes."""
+        return self.ndim
+
+    def view(self, *shape: Any) -> Any:
+        """Returns the elements in another shape; one length may be -1."""
+        return ops.reshape(self, _shape(shape))
+
+    def expand(self, *sizes: Any) -> Any:
+        """Returns the elements repeated along axes of length 1; -1 keeps a length."""
+        wanted = _shape(sizes)
+        own = (1,) * (len(wanted) - self.ndim) + self.shape
+        return ops.broadcast_to(self, tuple(o if w == -1 else w for w, o in zip(wanted, own)))
+
+    def permute(self, *dims: Any) -> Any:
+        """Returns the tensor with its axes in another order."""
+        return ops.transpose(self, _shape(dims))
+
+    def transpose(self, *axes: Any) -> Any:
+        """Returns the tensor with two axes swapped; of other numbers of axes, in their order."""
+        if len(axes) == 2:
+            return ops.swapaxes(self, *axes)
+        return super().transpose(*axes)
+
+    def t(self) -> Any:
+        """Returns the transpose of a matrix; a vector as it is."""
+        if self.ndim > 2:
+            raise ValueError(f"t() of a tensor of {self.ndim} axes; mT swaps the last two")
+        return ops.transpose(self)
+
+    def unsqueeze(self, dim: int) -> Any:
+        """Returns the tensor with a new axis of length 1."""
+        return ops.expand_dims(self, dim)
+
+    def squeeze(self, dim: Any = None, *, axis: Any = None) -> Any:  # type: ignore[override]
+        """Returns the tensor without axes of length 1; a longer ``dim`` stays."""
+        if axis is not None or dim is None:
+            return ops.squeeze(self, _axis(dim, axis))
+        dims = [canonical_axis(d, self.ndim) for d in (dim if isinstance(dim, tuple) else (dim,))]
+        return ops.squeeze(self, tuple(d for d in dims if self.shape[d] == 1))
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Any:
+        """Returns the tensor with some axes in a row made into one."""
+        if not self.ndim:
+            return ops.reshape(self, -1)
+        first, last = canonical_axis(start_dim, self.ndim), canonical_axis(end_dim, self.ndim)
+        return ops.reshape(self, (*self.shape[:first], -1, *self.shape[last + 1 :]))
+
+    def contiguous(self) -> Any:
+        """Returns the tensor itself: how elements lie in memory is no part of it."""
+        return self
+
+    def gather(self, dim: int, index: Any) -> Any:
+        """Returns elements along an axis, by an own index for every place on the others."""
+        return ops.take_along_axis(self, index, dim)
+
+    def index_select(self, dim: int, index: Any) -> Any:
+        """Returns the slices at some indices of an axis."""
+        return ops.take(self, index, dim)

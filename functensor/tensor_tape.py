@@ -1,0 +1,246 @@
+"""The standing trace of tensors: what they record, and what becomes of their gradients.
+
+Tensors use the nodes of reverse mode. The nodes are reached from the results alone, so there is no
+tape to clear: a graph is gone when its results are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+from .hooks import next_id
+from .primitives.array import Tracer
+from .primitives.core import BUFFER_TYPES, RAW, Primitive, base_trace, to_buffer, under
+from .primitives.errors import TracerConversionError, message, user_line
+from .reverse import NO_PARAMS, Node, ReverseTrace, backward, is_inexact, make_node, next_number
+from .tensor_mode import mode, no_grad
+
+__all__ = ["TAPE", "HookHandle", "Leaf", "Receiver", "TapeTrace", "receiver_of", "run_backward"]
+
+new = object.__new__
+
+# Threads may go back to the same leaves at the same time.
+adding = threading.Lock()
+
+
+class Receiver:
+    """What becomes of the gradient of one tensor: hooks see it, and it is added to ``grad``.
+
+    Attributes:
+        hooks: functions from a buffer to a buffer, by the ids of their handles.
+        keeps: whether there is a ``grad``.
+        grad: a tensor, or None before the first backward pass.
+    """
+
+    __slots__ = ("grad", "hooks", "keeps")
+
+    def __init__(self, keeps: bool) -> None:
+        self.hooks: dict[int, Callable[[Any], Any]] = {}
+        self.keeps = keeps
+        self.grad: Any = None
+
+    def shown(self, g: Any) -> Any:
+        """Returns the gradient after all hooks have seen it."""
+        for hook in tuple(self.hooks.values()):
+            g = hook(g)
+        return g
+
+    def add(self, g: Any) -> None:
+        """Adds to ``grad``, which stays the same tensor."""
+        with adding:
+            if self.grad is None:
+                self.grad = TAPE.wrap(g, None)
+            else:
+                self.grad._data = self.grad._data + g
+
+
+class Leaf(Node):
+    """The node of a tensor that requires grad by itself."""
+
+    __slots__ = ("receiver",)
+
+    def __init__(self, value: Any) -> None:
+        self.primitive = None
+        self.parents = ()
+        self.saved = None
+        self.params = NO_PARAMS
+        self.number = next_number()
+        self.shape = value.shape
+        self.dtype = value.dtype
+        self.receiver = Receiver(keeps=True)
+
+
+class Received:
+    """Stands as the primitive of a node whose gradient somebody wants to see.
+
+    The walk hands a node's gradient to its primitive once, when all of it has come together.
+    """
+
+    vjps = None
+
+    def __init__(self, node: Node) -> None:
+        self.receiver = Receiver(keeps=False)
+        self.primitive = node.primitive
+        self.name = node.primitive.name
+        self.broadcasts = getattr(node.primitive, "broadcasts", False)
+        self.wanted = [parent is not None for parent in node.parents]
+
+    def pullback(self, g: Any, saved: Any, params: Any) -> Any:
+        """Returns the cotangents of the operands, once the receiver has seen that of the output."""
+        g = self.receiver.shown(g)
+        if self.receiver.keeps:
+            self.receiver.add(g)
+        if self.primitive.vjps is None:
+            return self.primitive.pullback(g, saved, params)
+        return [
+            vjp(g, saved, params) if wanted else None
+            for vjp, wanted in zip(self.primitive.vjps, self.wanted)
+        ]
+
+
+def receiver_of(node: Node, *, make: bool = False) -> Any:
+    """Returns the receiver of a node, None if it has none and none is to be made."""
+    if isinstance(node, Leaf):
+        return node.receiver
+    if not isinstance(node.primitive, Received):
+        if not make:
+            return None
+        node.primitive = Received(node)
+    return node.primitive.receiver
+
+
+class HookHandle:
+    """The registration of a hook on a tensor: a context manager, ended too by ``remove``.
+
+    Attributes:
+        id: unique in the process.
+    """
+
+    __slots__ = ("_hooks", "id")
+
+    def __init__(self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any]) -> None:
+        self.id = next_id()
+        self._hooks = hooks
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Ends the registration; may be called at any time, also from within the hook, again."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        return f"<handle {self.id}, {'active' if self.id in self._hooks else 'removed'}>"
+
+
+def run_backward(node: Node, g: Any, *, consume: bool) -> None:
+    """Walks back from a node and adds to the gradients of the leaves.
+
+    Nothing is added if a hook raises.
+    """
+    with under(RAW), no_grad():
+        grads = backward([(node, g)], consume=consume, line=user_line())
+        totals = [
+            (leaf.receiver, leaf.receiver.shown(g))
+            for leaf, g in grads.items()
+            if isinstance(leaf, Leaf)
+        ]
+    for receiver, total in totals:
+        receiver.add(total)
+
+
+class TapeTrace(ReverseTrace):
+    """Processes primitives that meet a tensor, whenever no transformation runs.
+
+    Results are tensors, with a node if an operand has one and the thread's switch is on.
+    """
+
+    __slots__ = ()
+
+    standing = True
+    # The class of the tensors, which names itself here.
+    tracer: Any = Tracer
+
+    def wrap(self, value: Any, node: Node | None) -> Any:
+        """Returns the tensor of a buffer and its node."""
+        out = new(self.tracer)
+        out._data = value
+        out.node = node
+        return out
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        values, parents, mask = self.unwrap(args)
+        ans = RAW.process(primitive, values, params)
+        out = new(self.tracer)
+        out._data = ans
+        out.node = None
+        if mask:
+            keep = primitive.keepers[mask]
+            if keep is not None and is_inexact(ans):
+                out.node = make_node(primitive, parents, keep(ans, values), params, ans)
+        return out
+
+    def process1(self, primitive: Primitive, x: Any) -> Any:
+        return self.process(primitive, (x,), NO_PARAMS)
+
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        return self.process(primitive, (x, y), NO_PARAMS)
+
+    def unwrap(self, args: Iterable[Any]) -> tuple[list[Any], tuple[Node | None, ...], int]:
+        """Returns the operands' buffers and nodes, and a bit for each that has a node to record."""
+        values: list[Any] = []
+        parents: list[Node | None] = []
+        mask = 0
+        recording = mode.enabled
+        for i, a in enumerate(args):
+            node = None
+            if isinstance(a, self.tracer):
+                values.append(a._data)
+                if recording and a.node is not None:
+                    node = a.node
+                    mask |= 1 << i
+            else:
+                values.append(a if type(a) in BUFFER_TYPES else to_buffer(a))
+            parents.append(node)
+        return values, tuple(parents), mask
+
+    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        outs = super().custom(call, args)
+        return [x if isinstance(x, self.tracer) else self.wrap(to_buffer(x), None) for x in outs]
+
+    def leave(self, tracer: Tracer) -> Any:
+        """Returns the buffer of a tensor that is used where only arrays are.
+
+        Raises:
+            TracerConversionError: it requires grad, and its gradient would get lost.
+        """
+        if tracer.node is None or not mode.enabled:  # type: ignore[attr-defined]
+            return tracer._data
+        stack = base_trace().stack()
+        where = "inside a transformation" if stack else "where a plain array is wanted"
+        raise TracerConversionError(
+            message(
+                f"{tracer.describe()} requires grad and was used {where}: "
+                "its gradient would get lost",
+                under=stack,
+                fix="pass it as an argument of the transformed function, or x.detach()"
+                if stack
+                else "x.detach(), or functensor.numpy.stack for a list of tensors",
+                number=1,
+            )
+        )
+
+
+TAPE = TapeTrace(RAW, "a tensor")

@@ -1,0 +1,187 @@
+"""``vmap``: a function of one example becomes a function of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+
+from . import tree
+from .arguments import is_array_like
+from .batching import BatchTrace, BatchTracer
+from .primitives.core import base_trace, run, under, wrap
+from .primitives.errors import AxisSizeError, describe, function_name, message
+from .primitives.registry import registry as ops
+from .primitives.rules import shape_of
+from .primitives.types import canonical_axis
+
+__all__ = ["vmap"]
+
+
+def vmap(
+    fun: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    *,
+    axis_size: int | None = None,
+) -> Callable[..., Any]:
+    """Returns a function that maps ``fun`` over axes of its arguments, all examples at once.
+
+    Args:
+        fun: takes and returns trees of arrays of one example.
+        in_axes: which axis to map over: an integer, None for an argument that all examples
+            share, or a tuple with one entry for each positional argument; an entry may be a tree
+            of those that the argument's structure begins with. Keyword arguments are mapped over
+            axis 0.
+        out_axes: where the batch axis goes in the outputs, likewise; None for outputs that do not
+            depend on the example.
+        axis_size: how many examples there are, where no argument tells.
+
+    Returns:
+        A function of the same arguments with the additional axes.
+
+    Raises:
+        AxisSizeError: the mapped axes have different lengths, or there is none.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.vmap(np.dot, in_axes=(0, None))(np.ones((2, 3)), np.arange(3.0))
+    Array([3., 3.], dtype=float64, device='cpu')
+    """
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, treedef = tree.flatten((args, kwargs))
+        axes = _input_axes(fun, in_axes, args, kwargs)
+        for leaf, axis in zip(leaves, axes, strict=True):
+            if axis is not None and not is_array_like(leaf):
+                raise TypeError(
+                    f"vmap of {function_name(fun)} over {type(leaf).__name__} {leaf!r:.40}: "
+                    "not an array; give it the axis None"
+                )
+        size = _common_size(fun, treedef, leaves, axes, axis_size)
+        trace = BatchTrace(base_trace(), "vmap", fun, size)
+        with under(trace.parent):
+            tracers = [
+                leaf if axis is None else trace.wrap(_moved(trace.lift(leaf), axis, 0))
+                for leaf, axis in zip(leaves, axes, strict=True)
+            ]
+        new_args, new_kwargs = treedef.unflatten(tracers)
+        out = run(trace, fun, new_args, new_kwargs)
+        out_leaves, out_treedef = tree.flatten(out)
+        places = tree.broadcast_prefix(out_axes, out, _is_none)
+        with under(trace.parent):
+            results = [_output(trace, leaf, place) for leaf, place in zip(out_leaves, places)]
+        return out_treedef.unflatten([wrap(r) if is_array_like(r) else r for r in results])
+
+    return update_wrapper(mapped, fun)
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _input_axes(
+    fun: Callable[..., Any], in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Any]:
+    """Returns an axis or None for every leaf of ``(args, kwargs)``."""
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise ValueError(
+            f"vmap of {function_name(fun)}: in_axes={in_axes} has {len(in_axes)} entries for "
+            f"{len(args)} positional arguments"
+        )
+    axes = tree.broadcast_prefix(in_axes, args, _is_none) + [0] * len(tree.leaves(kwargs))
+    for axis in axes:
+        if axis is not None and not isinstance(axis, int):
+            raise TypeError(f"in_axes holds integers and None, not {axis!r}")
+    return axes
+
+
+def _common_size(
+    fun: Callable[..., Any], treedef: Any, leaves: list[Any], axes: list[Any], size: int | None
+) -> int:
+    """Returns the length that all mapped axes share."""
+    sizes: dict[int, int] = {}
+    for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
+        if axis is not None:
+            shape = shape_of(leaf)
+            if not shape:
+                raise AxisSizeError(
+                    message(
+                        f"vmap of {function_name(fun)}: {_paths(treedef, leaves)[i]} is a scalar "
+                        "and has no axis to map over",
+                        fix="in_axes=None for arguments that all examples share",
+                        number=10,
+                    )
+                )
+            sizes[i] = shape[canonical_axis(axis, len(shape))]
+    lengths = [*sizes.values()] + ([size] if size is not None else [])
+    if not lengths:
+        raise AxisSizeError(
+            message(
+                f"vmap of {function_name(fun)}: no argument is mapped",
+                fix="map at least one argument, or give axis_size=",
+                number=10,
+            )
+        )
+    usual = max(set(lengths), key=lengths.count)
+    if any(n != usual for n in lengths):
+        paths = _paths(treedef, leaves)
+        rows = [
+            f"    {paths[i]}: {describe(leaves[i])}, axis {axes[i]} has length {n}"
+            + ("   <- differs" if n != usual else "")
+            for i, n in sizes.items()
+        ]
+        if size is not None:
+            rows.append(f"    axis_size={size}" + ("   <- differs" if size != usual else ""))
+        raise AxisSizeError(
+            message(
+                f"vmap of {function_name(fun)}: the mapped axes differ in length\n"
+                + "\n".join(rows),
+                fix="give every mapped argument the same length, or in_axes=None to share one",
+                number=10,
+            )
+        )
+    return usual
+
+
+def _paths(treedef: Any, leaves: list[Any]) -> list[str]:
+    """Returns for every leaf of ``(args, kwargs)`` its name in messages."""
+    names = []
+    for path, _ in tree.leaves_with_path(treedef.unflatten(leaves)):
+        place = path[1].value
+        names.append(f"argument {place!r}{tree.keystr(path[2:])}")
+    return names
+
+
+def _moved(value: Any, source: int, destination: int) -> Any:
+    """Returns a value with one axis elsewhere."""
+    ndim = len(shape_of(value))
+    source %= ndim
+    if source == destination:
+        return value
+    order = [i for i in range(ndim) if i != source]
+    order.insert(destination, source)
+    return ops.transpose(value, order)
+
+
+def _output(trace: BatchTrace, leaf: Any, place: Any) -> Any:
+    """Returns an output with its batch axis in place."""
+    if isinstance(leaf, BatchTracer) and leaf.trace is trace:
+        if place is None:
+            raise AxisSizeError(
+                message(
+                    f"vmap of {function_name(trace.fun)}: out_axes is None for an output that "
+                    "depends on the example",
+                    fix="out_axes=0",
+                    number=10,
+                )
+            )
+        return _moved(leaf.value, 0, canonical_axis(place, len(leaf.value.shape)))
+    if place is None:
+        return leaf
+    value = trace.lift(leaf)
+    shape = shape_of(value)
+    place = canonical_axis(place, len(shape) + 1)
+    widened = ops.reshape(value, (*shape[:place], 1, *shape[place:]))
+    return ops.broadcast_to(widened, (*shape[:place], trace.size, *shape[place:]))

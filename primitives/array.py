@@ -1,0 +1,488 @@
+"""The immutable array, and the tracer that stands for one inside a transformation.
+
+Every operation is a primitive found in the registry, so that this module knows none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .at import At
+from .errors import ConcretizationError, ImmutableArrayError, message
+from .protocols import NumpyProtocols
+from .registry import registry as ops
+
+__all__ = ["Array", "Tracer", "concrete"]
+
+
+class Array(NumpyProtocols):
+    """An immutable n-dimensional array over a backend's buffer.
+
+    Arrays follow NumPy: operators broadcast, dtypes promote as in NumPy 2, indexing gives views.
+    ``x.at[i].set(v)`` and its kin stand in place of assignment. Make one with
+    ``functensor.numpy.array`` or any other creation function.
+
+    >>> import functensor.numpy as np
+    >>> x = np.array([1.0, 2.0, 3.0])
+    >>> (x * 2).at[0].set(0)
+    Array([0., 4., 6.], dtype=float64, device='cpu')
+    """
+
+    __slots__ = ("__weakref__", "_data")
+    _data: Any
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # -- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of every axis."""
+        return self._data.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
+        return self._data.dtype  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes that one element takes."""
+        return self.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where the buffer is: ``"cpu"``."""
+        return "cpu"
+
+    @property
+    def T(self) -> Any:
+        """The array with its axes reversed."""
+        return ops.transpose(self)
+
+    @property
+    def mT(self) -> Any:
+        """The array with its last two axes swapped."""
+        return ops.swapaxes(self, -1, -2)
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return ops.real(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return ops.imag(self)
+
+    @property
+    def at(self) -> At:
+        """Updates by index: ``x.at[i].set(v)``, add, multiply, min, max and get."""
+        return At(self)
+
+    # -- arithmetic
+
+    def __add__(self, other: Any) -> Any:
+        return ops.add(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return ops.add(other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return ops.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return ops.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return ops.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return ops.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return ops.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return ops.divide(other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return ops.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return ops.floor_divide(other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return ops.remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return ops.remainder(other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return ops.floor_divide(self, other), ops.remainder(self, other)
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return ops.floor_divide(other, self), ops.remainder(other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        # Squares are the most frequent powers, and multiplying is far cheaper than pow.
+        if type(other) in (int, float) and other == 2:
+            return ops.square(self)
+        return ops.power(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return ops.power(other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return ops.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return ops.matmul(other, self)
+
+    def __neg__(self) -> Any:
+        return ops.negative(self)
+
+    def __pos__(self) -> Any:
+        return ops.positive(self)
+
+    def __abs__(self) -> Any:
+        return ops.abs(self)
+
+    def __invert__(self) -> Any:
+        return ops.invert(self)
+
+    def __and__(self, other: Any) -> Any:
+        return ops.bitwise_and(self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return ops.bitwise_and(other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return ops.bitwise_or(self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return ops.bitwise_or(other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return ops.bitwise_xor(self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return ops.bitwise_xor(other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return ops.left_shift(self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return ops.left_shift(other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return ops.right_shift(self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return ops.right_shift(other, self)
+
+    # -- comparison
+
+    def __eq__(self, other: Any) -> Any:
+        return ops.equal(self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return ops.not_equal(self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return ops.less(self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return ops.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return ops.greater(self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return ops.greater_equal(self, other)
+
+    # -- containers and conversion
+
+    def __getitem__(self, key: Any) -> Any:
+        return ops.index(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise ImmutableArrayError(
+            message(
+                f"x[...] = value: an array ({self.describe()}) is immutable",
+                fix="x = x.at[i].set(value)",
+                number=3,
+            )
+        )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without axes")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over an array without axes")
+        return (ops.index(self, i) for i in range(self.shape[0]))
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(ops.any(ops.equal(self, item)))
+
+    def __bool__(self) -> bool:
+        return bool(concrete(self, "bool()"))
+
+    def __int__(self) -> int:
+        return int(concrete(self, "int()"))
+
+    def __float__(self) -> float:
+        return float(concrete(self, "float()"))
+
+    def __complex__(self) -> complex:
+        return complex(concrete(self, "complex()"))
+
+    def __index__(self) -> int:
+        return concrete(self, "an index").__index__()  # type: ignore[no-any-return]
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        if ndigits is None:
+            return int(ops.round(self))
+        return ops.round(self, ndigits)
+
+    def item(self) -> Any:
+        """Returns the only element as a Python scalar."""
+        return concrete(self, ".item()").item()
+
+    def tolist(self) -> Any:
+        """Returns the elements as nested lists of Python scalars."""
+        return concrete(self, ".tolist()").tolist()
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (np.asarray(concrete(self, "pickle")),)
+
+    def describe(self) -> str:
+        """Returns dtype and shape as ``float32[2,3]``."""
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        body = np.array2string(np.asarray(self._data), separator=", ", prefix="Array(")
+        if 0 in self.shape:
+            body = f"[], shape={self.shape}"
+        return f"Array({body}, dtype={self.dtype}, device={self.device!r})"
+
+    def __str__(self) -> str:
+        return str(self._data)
+
+    def __format__(self, spec: str) -> str:
+        return format(concrete(self, "format()"), spec) if spec else str(self)
+
+    # -- methods; each is the function of the same name
+
+    def astype(self, dtype: Any) -> Any:
+        """Returns the array with its elements cast to a dtype."""
+        return ops.astype(self, dtype)
+
+    def reshape(self, *shape: Any) -> Any:
+        """Returns the elements in another shape; one length may be -1."""
+        return ops.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> Any:
+        """Returns the array with its axes permuted, reversed by default."""
+        if not axes or axes == (None,):
+            return ops.transpose(self)
+        return ops.transpose(self, axes[0] if len(axes) == 1 else axes)
+
+    def sum(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+        """Returns the sum over axes."""
+        return ops.sum(self, axis, dtype, keepdims=keepdims)
+
+    def prod(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+        """Returns the product over axes."""
+        return ops.prod(self, axis, dtype, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+        """Returns the mean over axes."""
+        return ops.mean(self, axis, dtype, keepdims=keepdims)
+
+    def var(self, axis: Any = None, ddof: float = 0, *, keepdims: bool = False) -> Any:
+        """Returns the variance over axes."""
+        return ops.var(self, axis, ddof=ddof, keepdims=keepdims)
+
+    def std(self, axis: Any = None, ddof: float = 0, *, keepdims: bool = False) -> Any:
+        """Returns the standard deviation over axes."""
+        return ops.std(self, axis, ddof=ddof, keepdims=keepdims)
+
+    def max(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """Returns the maximum over axes."""
+        return ops.max(self, axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """Returns the minimum over axes."""
+        return ops.min(self, axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """Returns whether any element is true."""
+        return ops.any(self, axis, keepdims=keepdims)
+
+    def all(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """Returns whether all elements are true."""
+        return ops.all(self, axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        """Returns the index of the first maximum."""
+        return ops.argmax(self, axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        """Returns the index of the first minimum."""
+        return ops.argmin(self, axis, keepdims=keepdims)
+
+    def cumsum(self, axis: int | None = None) -> Any:
+        """Returns the cumulative sum."""
+        return ops.cumsum(self, axis)
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """Returns the array without axes of length 1."""
+        return ops.squeeze(self, axis)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """Returns the array with two axes swapped."""
+        return ops.swapaxes(self, axis1, axis2)
+
+    def ravel(self) -> Any:
+        """Returns the elements along one axis."""
+        return ops.reshape(self, -1)
+
+    def flatten(self) -> Any:
+        """Returns the elements along one axis."""
+        return ops.reshape(self, -1)
+
+    def dot(self, other: Any) -> Any:
+        """Returns the dot product."""
+        return ops.dot(self, other)
+
+    def clip(self, min: Any = None, max: Any = None) -> Any:
+        """Returns the elements limited to an interval."""
+        return ops.clip(self, min, max)
+
+    def conj(self) -> Any:
+        """Returns the complex conjugate."""
+        return ops.conj(self)
+
+    def round(self, decimals: int = 0) -> Any:
+        """Returns the elements rounded to decimals."""
+        return ops.round(self, decimals)
+
+    def take(self, indices: Any, axis: int | None = None) -> Any:
+        """Returns elements along an axis."""
+        return ops.take(self, indices, axis)
+
+
+class Tracer(Array):
+    """Stands for an array inside a transformation; operations on it are handed to its trace.
+
+    Attributes:
+        trace: the trace that it belongs to.
+        value: what it stands for at the level of the trace's parent.
+    """
+
+    __slots__ = ()
+    trace: Any
+    value: Any
+
+    # Whether the value behind it is that of the caller, so that Python may branch on it.
+    concrete = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return np.shape(self.value) if not hasattr(self.value, "shape") else self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        if hasattr(self.value, "dtype"):
+            return self.value.dtype  # type: ignore[no-any-return]
+        return np.dtype(type(self.value))
+
+    @property
+    def device(self) -> str:
+        return getattr(self.value, "device", "cpu")
+
+    def origin(self) -> str:
+        """Returns what made the tracer, for messages."""
+        return "made by a transformation"
+
+    def dependence(self) -> str:
+        """Returns which arguments the value depends on, for messages."""
+        return ""
+
+    def under(self) -> str:
+        """Returns the transformation that it belongs to, for messages."""
+        return self.trace.stack()  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}<{self.describe()} under {self.under()}>"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(concrete(self, "format()"), spec) if spec and self.concrete else repr(self)
+
+
+def concrete(x: Any, wanted: str) -> Any:
+    """Returns the buffer behind an array or a tracer.
+
+    Args:
+        x: the array.
+        wanted: what asks for it, for the message.
+
+    Raises:
+        ConcretizationError: under vmap or staging the value is not known.
+    """
+    inner = x
+    while isinstance(inner, Tracer):
+        if not inner.concrete:
+            branching = wanted == "bool()"
+            raise ConcretizationError(
+                message(
+                    f"{wanted} asked for the value of {x.describe()}{x.dependence()}, "
+                    "which is not known while the function is traced",
+                    under=x.under(),
+                    fix="np.where(condition, a, b) instead of if/and/or/min"
+                    if branching
+                    else "compute with arrays, or pass the number in from outside",
+                    number=4 if branching else 5,
+                )
+            )
+        inner = inner.value
+    return inner._data if isinstance(inner, Array) else np.asarray(inner)[()]
+
+
+def _rebuild(buffer: Any) -> Array:
+    out = object.__new__(Array)
+    out._data = buffer
+    return out

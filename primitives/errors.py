@@ -1,0 +1,168 @@
+"""Every error that functensor raises on purpose, and the words they share.
+
+A message says what happened, the user's file and line, the argument with its shape and dtype,
+the stack of transformations, and right code. The classes derive from the built-in error that
+NumPy, JAX or PyTorch users already catch.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+__all__ = [
+    "AxisSizeError",
+    "BackendUnavailable",
+    "BackwardError",
+    "ConcretizationError",
+    "DeviceError",
+    "EscapedTracerError",
+    "GradientInputError",
+    "ImmutableArrayError",
+    "MissingGradientError",
+    "MissingGradientWarning",
+    "MissingRuleError",
+    "NonScalarOutputError",
+    "RuleResultError",
+    "ShapeError",
+    "TracerConversionError",
+    "UnusedUpdateWarning",
+    "describe",
+    "function_line",
+    "message",
+    "missing_rule",
+    "user_line",
+]
+
+from ..backends import BackendUnavailable, DeviceError
+
+DOCS = "docs/errors.md"
+
+
+class TracerConversionError(TypeError):
+    """A tracer reached code that wants a plain NumPy array (docs/errors.md#error-1)."""
+
+
+class ImmutableArrayError(TypeError):
+    """An item of an array, or of a plain buffer, was assigned a value (docs/errors.md#error-2)."""
+
+
+class ConcretizationError(TypeError):
+    """A traced value was asked for the number that it stands for (docs/errors.md#error-4)."""
+
+
+class EscapedTracerError(RuntimeError):
+    """A tracer was used after its transformation had ended (docs/errors.md#error-6)."""
+
+
+class NonScalarOutputError(TypeError):
+    """``grad`` of a function whose output is not a real scalar (docs/errors.md#error-7)."""
+
+
+class GradientInputError(TypeError):
+    """``grad`` with respect to something that is not inexact (docs/errors.md#error-7)."""
+
+
+class MissingRuleError(TypeError):
+    """A primitive lacks the rule that a transformation needs (docs/errors.md#error-8)."""
+
+
+class RuleResultError(TypeError):
+    """A custom rule or a hook returned the wrong thing (docs/errors.md#error-9)."""
+
+
+class AxisSizeError(ValueError):
+    """``vmap`` over axes whose sizes disagree (docs/errors.md#error-10)."""
+
+
+class BackwardError(RuntimeError):
+    """``backward`` cannot run: its graph was freed or changed (docs/errors.md#error-12)."""
+
+
+class MissingGradientError(RuntimeError):
+    """A gradient that is needed is None (docs/errors.md#error-13)."""
+
+
+class MissingGradientWarning(UserWarning):
+    """``.grad`` was read where it cannot be set (docs/errors.md#error-13)."""
+
+
+class ShapeError(ValueError):
+    """Shapes that do not broadcast or contract (docs/errors.md#error-16)."""
+
+
+class UnusedUpdateWarning(UserWarning):
+    """The result of ``x.at[i].set(v)`` was thrown away (docs/errors.md#error-3)."""
+
+
+def user_line() -> str:
+    """Returns ``file:line`` of the innermost frame outside of functensor and NumPy."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in ("functensor", "numpy"):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "<unknown>"
+
+
+def describe(x: Any) -> str:
+    """Returns an array's dtype and shape as ``float32[2, 3]``, or the type's name."""
+    shape = getattr(x, "shape", None)
+    dtype = getattr(x, "dtype", None)
+    if shape is None or dtype is None:
+        return type(x).__name__
+    return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+def function_name(fun: Any) -> str:
+    """Returns the name under which messages mention a function."""
+    return getattr(fun, "__name__", None) or type(fun).__name__
+
+
+def function_line(fun: Any) -> str:
+    """Returns ``name (file:line)`` of a function's definition, as far as it is known."""
+    while hasattr(fun, "__wrapped__"):
+        fun = fun.__wrapped__
+    code = getattr(fun, "__code__", None)
+    if code is None:
+        return function_name(fun)
+    return f"{function_name(fun)} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def message(what: str, *, under: str = "", fix: str, number: int) -> str:
+    """Puts together the parts that every message has.
+
+    Args:
+        what: what happened, naming the offending argument.
+        under: the stack of transformations, innermost last.
+        fix: right code, one line.
+        number: the error's anchor in the documentation.
+    """
+    lines = [what, f"  at {user_line()}"]
+    if under:
+        lines.append(f"  under {under}")
+    lines.append(f"  fix: {fix}")
+    lines.append(f"  see {DOCS}#error-{number}")
+    return "\n".join(lines)
+
+
+def missing_rule(name: str, mode: str, index: int) -> MissingRuleError:
+    """Returns the error for a primitive that lacks a rule.
+
+    Args:
+        name: the primitive's name.
+        mode: ``vjp``, ``jvp``, ``batching`` or ``shape``.
+        index: the operand that the rule would be for.
+    """
+    wanted = f"{mode} for {name!r}"
+    if mode in ("vjp", "jvp"):
+        wanted += f" with respect to argument {index}"
+        fix = (
+            f"declare it, e.g. {name} = unary({name!r}, lambda g, x: g * ...), or give the "
+            f"function a rule with ft.custom_{mode}"
+        )
+    else:
+        fix = f"declare it with {mode}=..., or build the primitive with a family that supplies it"
+    return MissingRuleError(message(f"no {wanted}", fix=fix, number=8))

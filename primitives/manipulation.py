@@ -1,0 +1,318 @@
+"""Shapes: elements move, none is computed with."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .core import Primitive
+from .errors import ShapeError, message
+from .families import structural
+from .keys import FULL
+from .registry import registry as ops
+from .rules import shape_of
+from .samples import Sample
+from .types import broadcast_shapes, canonical_axes, canonical_axis
+
+__all__ = ["as_shape", "broadcast_to", "flip", "reshape", "roll", "transpose", "tril", "triu"]
+
+# Up to this many elements a copy costs less than making a view with strides of zero.
+SMALL = 2048
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """Returns a shape that was given as an integer or a sequence of integers."""
+    try:
+        return tuple(map(operator.index, shape))
+    except TypeError:
+        return (operator.index(shape),)
+
+
+def _reshape_arguments(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    if order != "C":
+        raise ValueError(
+            f"reshape: order {order!r} is not offered; for 'F' write reshape(a.T, shape[::-1]).T"
+        )
+    wanted = as_shape(shape)
+    size = prod(shape_of(a))
+    if prod(wanted) != size or (wanted and min(wanted) < 0):
+        known = -prod(wanted)
+        if wanted.count(-1) != 1 or min(wanted) < -1 or not known or size % known:
+            raise ShapeError(
+                message(
+                    f"reshape: {shape_of(a)} has {size} elements, which do not fill {wanted}",
+                    fix=f"give lengths whose product is {size}; one of them may be -1",
+                    number=16,
+                )
+            )
+        wanted = tuple(size // known if n == -1 else n for n in wanted)
+    return (a,), {"shape": wanted}
+
+
+reshape = structural(
+    "reshape",
+    lambda g, x_shape: ops.reshape(g, x_shape),
+    compute=lambda xp, x, *, shape: (
+        x.reshape(shape) if type(x) is xp.ndarray else xp.reshape(x, shape)
+    ),
+    prepare=_reshape_arguments,
+    shape=lambda x_shape, *, shape: shape,
+    shift=lambda size, *, shape: {"shape": (size, *shape)},
+    samples=[
+        Sample((2, 3), shape=(3, 2)),
+        Sample((), shape=(1, 1)),
+        Sample((0, 3), shape=(3, 0)),
+        Sample((1,), shape=()),
+    ],
+    doc="""Returns the elements in another shape.
+
+    Args:
+        a: an array.
+        shape: an integer or integers; one of them may be -1 and is then worked out.
+        order: ``C``: the last axis moves fastest.
+        copy: of no effect; arrays are immutable, so that nothing tells a copy from a view.
+
+    Returns:
+        An array of a's dtype and the given shape.
+
+    Raises:
+        ShapeError: the elements do not fill the shape.
+
+    >>> import functensor.numpy as np
+    >>> np.reshape(np.arange(4.0), (2, -1))
+    Array([[0., 1.],
+           [2., 3.]], dtype=float64, device='cpu')
+    """,
+)
+
+
+def _transpose_arguments(a: Any, axes: Any = None) -> Any:
+    ndim = len(shape_of(a))
+    if axes is None:
+        return (a,), {"axes": tuple(range(ndim - 1, -1, -1))}
+    order = tuple([canonical_axis(i, ndim) for i in axes])
+    if len(order) != ndim or len(set(order)) != ndim:
+        raise ValueError(f"transpose: axes {axes} are not a permutation of {ndim} axes")
+    return (a,), {"axes": order}
+
+
+transpose = structural(
+    "transpose",
+    lambda g, *, axes: ops.transpose(g, sorted(range(len(axes)), key=axes.__getitem__)),
+    compute=lambda xp, x, *, axes: (
+        x.transpose(axes) if type(x) is xp.ndarray else xp.transpose(x, axes)
+    ),
+    prepare=_transpose_arguments,
+    shape=lambda x_shape, *, axes: tuple(x_shape[a] for a in axes),
+    shift=lambda size, *, axes: {"axes": (0, *(a + 1 for a in axes))},
+    samples=[Sample((2, 3, 4), axes=(2, 0, 1)), Sample((), axes=()), Sample((0, 3), axes=(1, 0))],
+    doc="""Returns an array with its axes permuted.
+
+    Args:
+        a: an array.
+        axes: for every axis of the result the axis of a that it is; None reverses them.
+
+    Returns:
+        An array of a's dtype.
+
+    >>> import functensor.numpy as np
+    >>> np.transpose(np.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """,
+)
+
+
+def _broadcast(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
+    if prod(shape) > SMALL or np.ndim(x) > len(shape):
+        return xp.broadcast_to(x, shape)
+    x = xp.asarray(x)
+    out = xp.empty(shape, x.dtype)
+    out[...] = x
+    return out
+
+
+def _broadcast_shape(x_shape: tuple[int, ...], *, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if len(x_shape) > len(shape) or broadcast_shapes("broadcast_to", x_shape, shape) != shape:
+        raise ShapeError(
+            message(
+                f"broadcast_to: {x_shape} does not broadcast to {shape}",
+                fix="axes are compared from the last; only axes of length 1 grow",
+                number=16,
+            )
+        )
+    return shape
+
+
+def _batch_broadcast(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    shape = params["shape"]
+    size, *own = shape_of(values[0])
+    # With as many axes as the result it keeps its batch axis in front.
+    aligned = ops.reshape(values[0], (size, *(1,) * (len(shape) - len(own)), *own))
+    return primitive.bind((aligned,), {"shape": (size, *shape)})
+
+
+broadcast_to = structural(
+    "broadcast_to",
+    lambda g: g,
+    compute=_broadcast,
+    prepare=lambda array, shape, subok=False: ((array,), {"shape": as_shape(shape)}),
+    shape=_broadcast_shape,
+    batch=_batch_broadcast,
+    broadcasts=True,
+    samples=[
+        Sample((1, 3), shape=(2, 3)),
+        Sample((), shape=(2,)),
+        Sample((3,), shape=(2, 0, 3)),
+        Sample((3, 1), shape=(2, 3, 4)),
+    ],
+    doc="""Returns an array repeated, without a copy where it is large, to a shape.
+
+    Args:
+        array: an array.
+        shape: an integer or integers.
+        subok: of no effect.
+
+    Returns:
+        An array of the same dtype and the given shape.
+
+    Raises:
+        ShapeError: axes are compared from the last; those that differ must have length 1.
+
+    >>> import functensor.numpy as np
+    >>> np.broadcast_to(np.array([1.0, 2.0]), (2, 2))
+    Array([[1., 2.],
+           [1., 2.]], dtype=float64, device='cpu')
+    """,
+)
+
+
+def _flip(xp: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
+    backwards = slice(None, None, -1)
+    return xp.asarray(x)[tuple(backwards if i in axis else FULL for i in range(np.ndim(x)))]
+
+
+flip = structural(
+    "flip",
+    lambda g, *, axis: ops.flip(g, axis),
+    compute=_flip,
+    prepare=lambda m, axis=None: ((m,), {"axis": canonical_axes(axis, len(shape_of(m)))}),
+    shape=lambda x_shape, *, axis: x_shape,
+    shift=lambda size, *, axis: {"axis": tuple(a + 1 for a in axis)},
+    samples=[
+        Sample((2, 3), axis=(1,)),
+        Sample((2, 3, 4), axis=(0, 2)),
+        Sample((0, 3), axis=(0, 1)),
+    ],
+    doc="""Returns an array with its elements in reverse order along axes.
+
+    Args:
+        m: an array.
+        axis: None for all axes, an integer or a tuple.
+
+    Returns:
+        An array of m's shape and dtype.
+
+    >>> import functensor.numpy as np
+    >>> np.flip(np.array([1.0, 2.0, 3.0]))
+    Array([3., 2., 1.], dtype=float64, device='cpu')
+    """,
+)
+
+
+def _roll_arguments(a: Any, shift: Any, axis: Any = None) -> Any:
+    if axis is None:
+        return (a,), {"shift": (int(np.sum(as_shape(shift))),), "axis": None}
+    total: dict[int, int] = {}
+    steps, axes = np.broadcast_arrays(as_shape(shift), as_shape(axis))
+    for step, i in zip(steps.tolist(), axes.tolist(), strict=True):
+        i = canonical_axis(i, len(shape_of(a)))
+        total[i] = total.get(i, 0) + step
+    return (a,), {"shift": tuple(total.values()), "axis": tuple(total)}
+
+
+def _batch_roll(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    axis = params["axis"]
+    if axis is not None:
+        return primitive.bind(values, {**params, "axis": tuple(a + 1 for a in axis)})
+    shape = shape_of(values[0])
+    flat = ops.reshape(values[0], (shape[0], prod(shape[1:])))
+    return ops.reshape(primitive.bind((flat,), {**params, "axis": (1,)}), shape)
+
+
+roll = structural(
+    "roll",
+    lambda g, *, shift, axis: ops.roll(g, tuple(-s for s in shift), axis),
+    compute=lambda xp, x, *, shift, axis: xp.roll(x, shift[0] if axis is None else shift, axis),
+    prepare=_roll_arguments,
+    shape=lambda x_shape, *, shift, axis: x_shape,
+    batch=_batch_roll,
+    samples=[
+        Sample((2, 3), shift=(1,), axis=None),
+        Sample((2, 3), shift=(-1,), axis=(1,)),
+        Sample((3, 2, 4), shift=(2, 5), axis=(0, 2)),
+        Sample((0, 3), shift=(1,), axis=(0,)),
+    ],
+    doc="""Returns an array with its elements moved along axes, the last ones to the front.
+
+    Args:
+        a: an array.
+        shift: by how many places; a tuple goes with a tuple of axes.
+        axis: None rolls the flattened array; an integer or a tuple.
+
+    Returns:
+        An array of a's shape and dtype.
+
+    >>> import functensor.numpy as np
+    >>> np.roll(np.array([1.0, 2.0, 3.0]), 1)
+    Array([3., 1., 2.], dtype=float64, device='cpu')
+    """,
+)
+
+
+def _triangle(name: str, which: str, shown: str) -> Primitive:
+    def arguments(m: Any, k: int = 0) -> Any:
+        if len(shape_of(m)) < 2:
+            raise ShapeError(
+                message(
+                    f"{name}: an array of shape {shape_of(m)} has no last two axes",
+                    fix=f"np.{name}(x[None, :] * np.ones((n, 1))) for n equal rows",
+                    number=16,
+                )
+            )
+        return (m,), {"k": operator.index(k)}
+
+    return structural(
+        name,
+        lambda g, *, k: ops[name].bind((g,), {"k": k}),
+        prepare=arguments,
+        shape=lambda x_shape, *, k: x_shape,
+        samples=[Sample((3, 3), k=0), Sample((2, 3, 4), k=1), Sample((2, 0), k=-1)],
+        doc=f"""Returns an array with zeros {which} a diagonal of its last two axes.
+
+    Args:
+        m: an array of at least two axes.
+        k: which diagonal: 0 the main one, positive ones above it.
+
+    Returns:
+        An array of m's shape and dtype.
+
+    Raises:
+        ShapeError: it has fewer than two axes.
+
+    >>> import functensor.numpy as np
+    >>> np.{name}(np.ones((2, 2)))
+    Array({shown}, dtype=float64, device='cpu')
+    """,
+    )
+
+
+tril = _triangle("tril", "above", "[[1., 0.],\n           [1., 1.]]")
+triu = _triangle("triu", "below", "[[1., 1.],\n           [0., 1.]]")

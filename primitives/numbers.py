@@ -1,0 +1,96 @@
+"""What numbers are made of: dtypes, real and imaginary parts, angles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .families import elementwise, unary
+from .registry import registry as ops
+from .samples import NONZERO
+
+__all__ = ["angle", "astype", "conj", "imag", "is_complex", "real"]
+
+
+def is_complex(x: Any) -> bool:
+    """Says whether an operand is complex, which is known without its values.
+
+    >>> is_complex(1j), is_complex(np.ones(2))
+    (True, False)
+    """
+    if isinstance(x, int | float | complex):
+        return isinstance(x, complex)
+    kind: str = x.dtype.kind
+    return kind == "c"
+
+
+def _cast(xp: Any, x: Any, *, dtype: Any) -> Any:
+    x = xp.asarray(x)
+    return x[()] if x.dtype == dtype else x.astype(dtype)[()]
+
+
+astype = elementwise(
+    "astype",
+    lambda g, *, dtype: g if dtype.kind in "fc" else None,
+    prepare=lambda x, dtype, *, copy=True: ((x,), {"dtype": np.dtype(dtype)}),
+    compute=_cast,
+    params=[{"dtype": np.dtype(name)} for name in ("float64", "complex128", "int64")],
+    reference=lambda x, dtype: np.asarray(x).astype(dtype),
+    doc="Returns x with its elements cast to a dtype; casts to integers have derivative 0.",
+    options={"dtype": "anything that ``numpy.dtype`` takes.", "copy": "arrays never change."},
+    example="np.astype([1.7, -1.7], int) -> [1, -1]",
+)
+
+
+# A cotangent or tangent that comes back complex for something real loses its imaginary part, so
+# that one line serves both modes, and real arguments as well.
+real = unary(
+    "real",
+    lambda g: g,
+    compute=lambda xp, x: xp.asarray(x).real[()],
+    dtypes="fdD",
+    doc="Returns the real part.",
+    example="np.real([1 + 2j, 3]) -> [1.0, 3.0]",
+)
+imag = unary(
+    "imag",
+    lambda g: g * -1j,
+    compute=lambda xp, x: xp.asarray(x).imag[()],
+    dtypes="fdD",
+    doc="Returns the imaginary part, 0 for real x.",
+    example="np.imag([1 + 2j, 3]) -> [2.0, 0.0]",
+)
+conj = unary(
+    "conj",
+    lambda g: ops.conj(g),
+    compute=lambda xp, x: xp.conjugate(x) if is_complex(x) else xp.asarray(x)[()],
+    dtypes="fdD",
+    doc="Returns the complex conjugate.",
+    example="np.conj([1 + 2j, 3]) -> [(1-2j), (3-0j)]",
+)
+
+
+def _angle_arguments(z: Any, deg: bool = False) -> Any:
+    return (z,), {"deg": bool(deg)}
+
+
+def _angle_rule(g: Any, x: Any, *, deg: bool) -> Any:
+    if not is_complex(x):
+        return None
+    return g / ops.where(x == 0, 1, x) * (-180j / np.pi if deg else -1j)
+
+
+angle = elementwise(
+    "angle",
+    _angle_rule,
+    prepare=_angle_arguments,
+    compute=lambda xp, x, *, deg: xp.angle(x, deg),
+    params=({"deg": False}, {"deg": True}),
+    domains=NONZERO,
+    dtypes="fdD",
+    doc="Returns the angle of a complex number, counterclockwise from the positive real axis.",
+    options={"deg": "whether in degrees rather than radians."},
+    arguments={"z": "an array of any shape, or a number."},
+    example="np.angle([1j, -1.0], deg=True) -> [90.0, 180.0]",
+)

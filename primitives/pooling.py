@@ -1,0 +1,369 @@
+"""Pooling: the maximum or the mean of windows that slide over the spatial axes.
+
+The maximum's derivative goes to the first element of a window that has it. Which one that is, is
+itself a primitive without a derivative; what moves cotangents and tangents there and back is linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .core import Primitive
+from .families import linear
+from .registry import registry as ops
+from .rules import shape_of
+from .samples import DISTINCT, Domain, Operand, Sample
+from .types import ShapeDtype
+from .windows import Padding, count_windows, per_axis, refuse, resolve_padding, spatial_of
+
+__all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter", "pool_take"]
+
+Shape = tuple[int, ...]
+
+
+class Windows(NamedTuple):
+    """Which windows there are: their shape, how far apart they lie, the padding around."""
+
+    window: Shape
+    stride: Shape
+    padding: Padding
+
+    def count(self, name: str, spatial: Shape) -> Shape:
+        """Returns how many there are along each axis; refuses those longer than the input."""
+        dense = (1,) * len(spatial)
+        return count_windows(name, spatial, self.window, self.stride, self.padding, dense)
+
+
+# -- parameters and shapes
+
+
+def _prepared(
+    primitive: Primitive,
+    xs: tuple[Any, ...],
+    window: Any,
+    stride: Any,
+    padding: Any,
+    **params: Any,
+) -> Any:
+    """Returns what ``prepare`` does, once the shapes are known to fit: kernels rely on it.
+
+    Args:
+        primitive: the one to prepare.
+        xs: its operands.
+        window, stride, padding: as the user gave them.
+        params: other parameters; ``spatial`` is that of the array below the windows, where the
+            operands are what has a value for each window.
+    """
+    name = primitive.name
+    spatial = spatial_of(name, shape_of(xs[0]))
+    rank = len(spatial)
+    if "spatial" in params:
+        spatial = params["spatial"] = per_axis(name, "spatial", params["spatial"], rank)
+    sizes = per_axis(name, "window", window, rank)
+    strides = sizes if stride is None else per_axis(name, "stride", stride, rank)
+    paddings = resolve_padding(name, padding, spatial, sizes, strides, (1,) * rank)
+    for axis, (size, pair) in enumerate(zip(sizes, paddings)):
+        if max(pair) >= size:
+            raise refuse(
+                f"{name}: along spatial axis {axis} a window of {size} fits into a padding of "
+                f"{max(pair)} alone",
+                "make the padding smaller than the window",
+            )
+    params["windows"] = Windows(sizes, strides, paddings)
+    primitive.infer(primitive, *(ShapeDtype(shape_of(x), float) for x in xs), **params)
+    return xs, params
+
+
+def _prepare_max(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> Any:
+    return _prepared(max_pool, (x,), window, stride, padding)
+
+
+def _prepare_argmax(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> Any:
+    return _prepared(max_pool_argmax, (x,), window, stride, padding)
+
+
+def _prepare_take(x: Any, winner: Any, *, window: Any, stride: Any = None, padding: Any = 0) -> Any:
+    return _prepared(pool_take, (x, winner), window, stride, padding)
+
+
+def _prepare_scatter(
+    g: Any, winner: Any, *, spatial: Any, window: Any, stride: Any = None, padding: Any = 0
+) -> Any:
+    return _prepared(pool_scatter, (g, winner), window, stride, padding, spatial=spatial)
+
+
+def _prepare_avg(
+    x: Any, window: Any, *, stride: Any = None, padding: Any = 0, count_include_pad: bool = True
+) -> Any:
+    include = bool(count_include_pad)
+    return _prepared(avg_pool, (x,), window, stride, padding, count_include_pad=include)
+
+
+def _prepare_avg_grad(
+    g: Any,
+    *,
+    spatial: Any,
+    window: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    count_include_pad: bool = True,
+) -> Any:
+    params = {"spatial": spatial, "count_include_pad": bool(count_include_pad)}
+    return _prepared(avg_pool_grad, (g,), window, stride, padding, **params)
+
+
+def _agree(name: str, count: Shape, *values: ShapeDtype) -> None:
+    for value in values:
+        if value.shape != (*values[0].shape[:2], *count):
+            raise refuse(
+                f"{name}: values of shape {value.shape} for windows of shape {count}",
+                f"give an array of shape {(*values[0].shape[:2], *count)}",
+            )
+
+
+def _infer_down(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
+    count = params["windows"].count(primitive.name, x.shape[2:])
+    dtype = x.dtype
+    if primitive is max_pool_argmax:
+        dtype = np.min_scalar_type(-prod(params["windows"].window))
+    elif primitive is avg_pool and dtype.kind in "?biu":
+        dtype = np.dtype(float)
+    return ShapeDtype((*x.shape[:2], *count), dtype)
+
+
+def _infer_take(
+    primitive: Primitive, x: ShapeDtype, winner: ShapeDtype, *, windows: Windows
+) -> ShapeDtype:
+    out = ShapeDtype((*x.shape[:2], *windows.count(primitive.name, x.shape[2:])), x.dtype)
+    _agree(primitive.name, out.shape[2:], out, winner)
+    return out
+
+
+def _infer_up(
+    primitive: Primitive, g: ShapeDtype, *winner: ShapeDtype, spatial: Shape, **params: Any
+) -> ShapeDtype:
+    _agree(primitive.name, params["windows"].count(primitive.name, spatial), g, *winner)
+    return ShapeDtype((*g.shape[:2], *spatial), g.dtype)
+
+
+def _batch(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    """Batches by taking every example's images for more images."""
+    size, images = shape_of(values[flags.index(True)])[:2]
+    folded = []
+    for v, flag in zip(values, flags):
+        shape = shape_of(v)[flag:]
+        v = v if flag else ops.broadcast_to(v, (size, *shape))
+        folded.append(ops.reshape(v, (size * images, *shape[1:])))
+    out = primitive.bind(folded, params)
+    return ops.reshape(out, (size, images, *shape_of(out)[1:]))
+
+
+# -- the maximum
+
+
+def _winner(x: Any, windows: Windows) -> Any:
+    return max_pool_argmax.bind((x,), {"windows": windows})
+
+
+def _take(x: Any, winner: Any, windows: Windows) -> Any:
+    return pool_take.bind((x, winner), {"windows": windows})
+
+
+def _scatter(g: Any, winner: Any, spatial: Shape, windows: Windows) -> Any:
+    return pool_scatter.bind((g, winner), {"spatial": spatial, "windows": windows})
+
+
+_ARGUMENTS = """
+    Args:
+        x: an array of shape (batch, channels, *spatial), with one to three spatial axes or more.
+        window: the windows' lengths, an integer or one for each spatial axis.
+        stride: how far they lie apart; None for as far as they are long.
+        padding: elements around x{padding}: an integer, an integer or a pair (before, after)
+            for each spatial axis, "VALID" for none, "SAME" for ``ceil(length / stride)`` windows."""
+
+max_pool = Primitive(
+    "max_pool",
+    prepare=_prepare_max,
+    infer=_infer_down,
+    batch=_batch,
+    vjp=(lambda g, x, *, windows: _scatter(g, _winner(x, windows), shape_of(x)[2:], windows),),
+    jvp=(lambda g, x, *, windows: _take(g, _winner(x, windows), windows),),
+    reference="tests.references.max_pool",
+    samples=[
+        Sample(Operand((2, 3, 6), DISTINCT), window=2),
+        Sample(Operand((2, 2, 5, 4), DISTINCT), window=2),
+        Sample(Operand((1, 2, 5, 6), DISTINCT), window=(3, 2), stride=(2, 1), padding=1),
+        Sample(Operand((1, 1, 4, 5), DISTINCT), window=2, stride=3, padding=((0, 1), (1, 0))),
+        Sample(Operand((1, 2, 5, 3), DISTINCT), window=3, stride=2, padding="SAME"),
+        Sample(Operand((1, 2, 3, 4, 2), DISTINCT), window=2, stride=1),
+        Sample((0, 2, 4), window=2),
+    ],
+    doc=f"""Returns the maximum of every window that slides over the spatial axes.
+{_ARGUMENTS.format(padding=", less than all")}
+
+    Returns:
+        An array of shape (batch, channels, *windows) of x's dtype. The derivative goes to the
+        first element, in C order, that is equal to the maximum.
+
+    Raises:
+        ShapeError: a window is longer than the padded axis.
+
+    >>> import numpy as np
+    >>> from functensor.primitives.pooling import max_pool
+    >>> max_pool(np.arange(4.0).reshape(1, 1, 4), 2)
+    Array([[[1., 3.]]], dtype=float64, device='cpu')
+    """,
+)
+
+max_pool_argmax = Primitive(
+    "max_pool_argmax",
+    prepare=_prepare_argmax,
+    infer=_infer_down,
+    batch=_batch,
+    constant=True,
+    reference="tests.references.max_pool_argmax",
+    samples=max_pool.samples,
+    doc=f"""Returns which element of every window is its maximum, the first of equal ones.
+{_ARGUMENTS.format(padding=", less than all")}
+
+    Returns:
+        An array of small integers of shape (batch, channels, *windows): places in the window,
+        counted in C order.
+
+    Raises:
+        ShapeError: a window is longer than the padded axis.
+    """,
+)
+
+pool_take = Primitive(
+    "pool_take",
+    prepare=_prepare_take,
+    infer=_infer_take,
+    batch=_batch,
+    vjp=(lambda g, x_shape, y, *, windows: _scatter(g, y, x_shape[2:], windows), None),
+    jvp=(lambda g, y, *, windows: _take(g, y, windows), None),
+    dtypes="fdD",
+    reference="tests.references.pool_take",
+    samples=[
+        Sample((2, 3, 6), Operand((2, 3, 3), Domain(0, 1, kind="i")), window=2),
+        Sample((1, 2, 5, 6), Operand((1, 2, 3, 7), Domain(0, 5, kind="i")), window=(3, 2), stride=(2, 1), padding=1),
+        Sample((1, 1, 4, 5), Operand((1, 1, 2, 2), Domain(0, 3, kind="i")), window=2, stride=3, padding=((0, 1), (1, 0))),
+        Sample((0, 2, 4), Operand((0, 2, 2), Domain(0, 1, kind="i")), window=2),
+    ],
+    doc="""Returns of every window the element at a given place; of the padding, zero.
+
+    Args:
+        x: an array of shape (batch, channels, *spatial).
+        winner: places in the windows, as ``max_pool_argmax`` returns them.
+        window, stride, padding: those of ``max_pool``.
+
+    Returns:
+        An array of winner's shape and x's dtype.
+    """,
+)
+
+pool_scatter = Primitive(
+    "pool_scatter",
+    prepare=_prepare_scatter,
+    infer=_infer_up,
+    batch=_batch,
+    vjp=(lambda g, y, *, windows: _take(g, y, windows), None),
+    jvp=(lambda g, y, *, spatial, windows: _scatter(g, y, spatial, windows), None),
+    dtypes="fdD",
+    reference="tests.references.pool_scatter",
+    samples=[
+        Sample((2, 3, 3), Operand((2, 3, 3), Domain(0, 1, kind="i")), spatial=6, window=2),
+        Sample((2, 3, 3), Operand((2, 3, 3), Domain(0, 1, kind="i")), spatial=7, window=2),
+        Sample((1, 2, 3, 7), Operand((1, 2, 3, 7), Domain(0, 5, kind="i")), spatial=(5, 6), window=(3, 2), stride=(2, 1), padding=1),
+        Sample((1, 1, 2, 2), Operand((1, 1, 2, 2), Domain(0, 3, kind="i")), spatial=(4, 5), window=2, stride=3, padding=((0, 1), (1, 0))),
+        Sample((0, 2, 2), Operand((0, 2, 2), Domain(0, 1, kind="i")), spatial=4, window=2),
+    ],
+    doc="""Transposes ``pool_take``: adds a value for every window to the element at a given place.
+
+    Args:
+        g: an array of shape (batch, channels, *windows).
+        winner: places in the windows, as ``max_pool_argmax`` returns them.
+        spatial: the spatial shape of the array below the windows.
+        window, stride, padding: those of ``max_pool``.
+
+    Returns:
+        An array of shape (batch, channels, *spatial) of g's dtype.
+    """,
+)
+
+
+# -- the mean
+
+
+avg_pool = linear(
+    "avg_pool",
+    lambda g, x_shape, *, windows, count_include_pad: avg_pool_grad.bind(
+        (g,),
+        {"spatial": x_shape[2:], "windows": windows, "count_include_pad": count_include_pad},
+    ),
+    prepare=_prepare_avg,
+    infer=_infer_down,
+    batch=_batch,
+    dtypes="fdD",
+    reference="tests.references.avg_pool",
+    samples=[
+        Sample((2, 3, 6), window=2),
+        Sample((2, 2, 5, 4), window=2),
+        Sample((1, 2, 5, 6), window=(3, 2), stride=(2, 1), padding=1),
+        Sample((1, 2, 5, 6), window=(3, 2), stride=(2, 1), padding=1, count_include_pad=False),
+        Sample((1, 1, 4, 5), window=2, stride=3, padding=((0, 1), (1, 0)), count_include_pad=False),
+        Sample((1, 2, 5, 3), window=3, stride=2, padding="SAME"),
+        Sample((1, 2, 3, 4, 2), window=2, stride=1),
+        Sample((0, 2, 4), window=2),
+    ],
+    doc=f"""Returns the mean of every window that slides over the spatial axes.
+{_ARGUMENTS.format(padding=", zero")}
+        count_include_pad: whether the padding's elements count in the number that is divided by.
+
+    Returns:
+        An array of shape (batch, channels, *windows) of x's dtype, float64 for integers.
+
+    Raises:
+        ShapeError: a window is longer than the padded axis.
+
+    >>> import numpy as np
+    >>> from functensor.primitives.pooling import avg_pool
+    >>> avg_pool(np.arange(4.0).reshape(1, 1, 4), 2)
+    Array([[[0.5, 2.5]]], dtype=float64, device='cpu')
+    """,
+)
+
+avg_pool_grad = linear(
+    "avg_pool_grad",
+    lambda g, *, windows, count_include_pad: avg_pool.bind(
+        (g,), {"windows": windows, "count_include_pad": count_include_pad}
+    ),
+    prepare=_prepare_avg_grad,
+    infer=_infer_up,
+    batch=_batch,
+    dtypes="fdD",
+    reference="tests.references.avg_pool_grad",
+    samples=[
+        Sample((2, 3, 3), spatial=6, window=2),
+        Sample((2, 2, 2, 2), spatial=(5, 4), window=2),
+        Sample((1, 2, 3, 7), spatial=(5, 6), window=(3, 2), stride=(2, 1), padding=1),
+        Sample((1, 1, 2, 2), spatial=(4, 5), window=2, stride=3, padding=((0, 1), (1, 0)), count_include_pad=False),
+        Sample((0, 2, 2), spatial=4, window=2),
+    ],
+    doc="""Transposes ``avg_pool``: every window spreads its value evenly over its elements.
+
+    Args:
+        g: an array of shape (batch, channels, *windows).
+        spatial: the spatial shape of the array below the windows.
+        window, stride, padding, count_include_pad: those of ``avg_pool``.
+
+    Returns:
+        An array of shape (batch, channels, *spatial) of g's dtype.
+    """,
+)

@@ -1,0 +1,100 @@
+"""Random bits: a function of a key, without any state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends import philox
+from .core import Primitive
+from .errors import ShapeError, message
+from .registry import registry as ops
+from .rules import shape_of
+from .samples import Domain, Operand, Sample
+from .types import ShapeDtype
+
+__all__ = ["random_bits"]
+
+
+def _infer(
+    primitive: Primitive,
+    key: ShapeDtype,
+    start: ShapeDtype,
+    *,
+    shape: tuple[int, ...],
+    bits: int,
+    stream: int,
+) -> ShapeDtype:
+    if key.shape[-1:] != (2,) or key.shape[:-1] != start.shape:
+        raise ShapeError(
+            message(
+                f"random_bits: keys of shape {key.shape} and starts of shape {start.shape}",
+                fix="keys of shape (*batch, 2) go with starts of shape batch",
+                number=16,
+            )
+        )
+    return ShapeDtype((*start.shape, *shape), f"uint{bits}")
+
+
+def _batch(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    size = next(shape_of(v)[0] for v, flag in zip(values, flags, strict=True) if flag)
+    whole = [
+        v if flag else ops.broadcast_to(v, (size, *shape_of(v)))
+        for v, flag in zip(values, flags, strict=True)
+    ]
+    return primitive.bind(whole, params)
+
+
+def _reference(
+    key: Any, start: Any, *, shape: tuple[int, ...], bits: int, stream: int
+) -> np.ndarray[Any, Any]:
+    rows = [
+        np.random.Philox(
+            key=np.asarray(k).astype("uint64"),
+            counter=np.array([np.asarray(s).astype("uint64"), 0, 0, stream], "uint64"),
+        )
+        .random_raw(int(np.prod(shape)))
+        .view(f"uint{bits}")[: int(np.prod(shape))]
+        .reshape(shape)
+        for k, s in zip(np.reshape(key, (-1, 2)), np.reshape(start, -1), strict=True)
+    ]
+    return np.reshape(np.array(rows, f"uint{bits}"), (*np.shape(start), *shape))
+
+
+def _sample(batch: tuple[int, ...], shape: tuple[int, ...], bits: int) -> Sample:
+    numbers = Domain(0, 1000, kind="i")
+    operands = Operand((*batch, 2), numbers), Operand(batch, numbers)
+    return Sample(*operands, shape=shape, bits=bits, stream=3)
+
+
+random_bits = Primitive(
+    "random_bits",
+    compute=philox.random_bits,
+    infer=_infer,
+    batch=_batch,
+    constant=True,
+    reference=_reference,
+    samples=[
+        _sample((), (), 64),
+        _sample((), (2, 3), 32),
+        _sample((3,), (5,), 16),
+        _sample((2, 2), (3, 0), 64),
+        _sample((20,), (7,), 8),
+    ],
+    doc="""Returns words of random bits by Philox4x64-10, for every key its own.
+
+    Args:
+        key: integers of shape ``(*batch, 2)``, the 128 bits of each key.
+        start: integers of shape ``batch``: after which block of four 64-bit words to start.
+        shape: how many words for every key.
+        bits: the width of a word: 8, 16, 32 or 64.
+        stream: which of the streams of a key, from 0 up.
+
+    Returns:
+        Unsigned integers of that width, of shape ``(*batch, *shape)``.
+    """,
+)

@@ -1,0 +1,60 @@
+"""The table of all primitives by name, through which arrays reach them without importing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+__all__ = ["Registry", "registry"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Registry:
+    """Maps names to primitives: ``registry.sin``, ``registry["sin"]``, iteration.
+
+    Besides primitives it holds the functions of NumPy that are made of them (``mean``), so that
+    an array's methods and NumPy's own functions find both in one place.
+    """
+
+    def __init__(self) -> None:
+        self._primitives: dict[str, Any] = {}
+
+    def add_primitive(self, primitive: Any) -> None:
+        """Enters a primitive; its name must be new."""
+        if primitive.name in self._primitives:
+            raise ValueError(f"a primitive named {primitive.name!r} exists already")
+        self._primitives[primitive.name] = primitive
+        setattr(self, primitive.name, primitive)
+
+    def add_function(self, function: F) -> F:
+        """Enters a function that is made of primitives, under its own name, and returns it."""
+        setattr(self, function.__name__, function)
+        return function
+
+    def remove(self, name: str) -> None:
+        """Takes a primitive out again (for tests that declare their own)."""
+        del self._primitives[name]
+        delattr(self, name)
+
+    def find(self, name: str) -> Any:
+        """Returns the primitive or function of that name, or None."""
+        return self.__dict__.get(name)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"there is no primitive named {name!r}")
+
+    def __getitem__(self, name: str) -> Any:
+        return self._primitives[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._primitives
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._primitives.values())
+
+    def __len__(self) -> int:
+        return len(self._primitives)
+
+
+registry = Registry()

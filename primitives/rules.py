@@ -1,0 +1,127 @@
+"""How a derivative rule, written with the letters that it needs, becomes callable by a trace.
+
+A rule is a function of ``g`` (the cotangent, or the tangent) and of those fixed letters that it
+needs, in any order: ``ans`` the output; ``x, y, z`` the first, second and third operand; ``xs``
+all of them; ``x_shape, y_shape, z_shape`` only their shapes; ``i`` which operand the derivative is
+taken by. Static parameters are named after a ``*``. What a rule does not name is not kept alive
+between the forward and the backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+__all__ = ["compile_rule", "compile_rules", "keeper", "shape_of"]
+
+RuleCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+
+OPERANDS = "xyz"
+
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    """Returns the shape of an operand, of a Python scalar, or of what was kept of one."""
+    if type(x) is tuple:
+        return x
+    try:
+        shape: tuple[int, ...] = x.shape
+    except AttributeError:
+        return np.shape(x)
+    return shape
+
+
+@cache
+def _caller(terms: str) -> Callable[..., Callable[..., Any]]:
+    source = f"lambda rule: lambda g, saved, params: rule(g{terms})"
+    maker: Callable[..., Callable[..., Any]] = eval(source, {"shape_of": shape_of})
+    return maker
+
+
+def _access(letter: str, index: int | None) -> str:
+    if letter == "ans":
+        return "saved[0]"
+    if letter == "xs":
+        return "saved[1:]"
+    if letter == "i":
+        return repr(index)
+    operand, _, shape = letter.partition("_")
+    position = f"saved[{OPERANDS.index(operand) + 1}]"
+    return f"shape_of({position})" if shape else position
+
+
+def compile_rule(rule: Callable[..., Any], index: int) -> tuple[RuleCall, frozenset[str]]:
+    """Compiles a rule as it was written.
+
+    Args:
+        rule: the function of ``g``, letters and, after a ``*``, static parameters.
+        index: the operand by which it derives, for rules that name ``i``.
+
+    Returns:
+        ``call(g, saved, params)`` with ``saved = (ans, *operands)``, and the letters it reads.
+    """
+    code = rule.__code__
+    letters = code.co_varnames[1 : code.co_argcount]
+    static = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    terms = [f", {_access(letter, index)}" for letter in letters]
+    terms += [f", {name}=params[{name!r}]" for name in static]
+    return _caller("".join(terms))(rule), frozenset(letters)
+
+
+class _EveryOperand:
+    """Rules of a primitive with any number of operands, made from one that names ``i``."""
+
+    def __init__(self, rule: Callable[..., Any], part: int) -> None:
+        self._rule = rule
+        self._part = part
+        self._made: dict[int, Any] = {}
+
+    def __getitem__(self, index: int) -> Any:
+        if index not in self._made:
+            self._made[index] = compile_rule(self._rule, index)[self._part]
+        return self._made[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.__getitem__, count())
+
+
+def compile_rules(rules: Any) -> tuple[Any, Any]:
+    """Compiles a primitive's rules.
+
+    Args:
+        rules: None, a sequence with a rule or None for each operand, or one rule for all.
+
+    Returns:
+        The calls and the letters they need, both indexable by operand and iterable.
+    """
+    if rules is None:
+        return None, ()
+    if callable(rules):
+        return _EveryOperand(rules, 0), _EveryOperand(rules, 1)
+    made = [(None, frozenset()) if r is None else compile_rule(r, i) for i, r in enumerate(rules)]
+    return tuple(call for call, _ in made), tuple(needs for _, needs in made)
+
+
+@cache
+def keeper(needs: frozenset[str]) -> Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]:
+    """Returns ``keep(ans, operands)``, which makes ``saved`` of only what the rules need."""
+    if not needs - {"i"}:
+        return lambda ans, xs: ()
+    if "xs" in needs:
+        if "ans" in needs:
+            return lambda ans, xs: (ans, *xs)
+        return lambda ans, xs: (None, *xs)
+    terms = ["ans" if "ans" in needs else "None"]
+    for position, letter in enumerate(OPERANDS):
+        if letter in needs:
+            terms.append(f"xs[{position}]")
+        elif f"{letter}_shape" in needs:
+            terms.append(f"shape_of(xs[{position}])")
+        elif any(later in needs or f"{later}_shape" in needs for later in OPERANDS[position:]):
+            terms.append("None")
+    source = f"lambda ans, xs: ({', '.join(terms)},)"
+    keep: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] = eval(source, {"shape_of": shape_of})
+    return keep

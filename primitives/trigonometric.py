@@ -1,0 +1,174 @@
+"""Trigonometric and hyperbolic functions and their inverses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .families import binary, unary
+from .registry import registry as ops
+from .samples import NONZERO, UNIT, Domain
+
+__all__ = [
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "hypot",
+    "rad2deg",
+    "sin",
+    "sinh",
+    "tan",
+    "tanh",
+]
+
+sin = unary(
+    "sin",
+    lambda g, x: g * ops.cos(x),
+    dtypes="fdD",
+    doc="Returns the sine of angles in radians.",
+    example="np.sin(0.0) -> 0.0",
+)
+cos = unary(
+    "cos",
+    lambda g, x: -g * ops.sin(x),
+    dtypes="fdD",
+    doc="Returns the cosine of angles in radians.",
+    example="np.cos(0.0) -> 1.0",
+)
+tan = unary(
+    "tan",
+    lambda g, ans: g * (1 + ans * ans),
+    domains=UNIT,
+    dtypes="fdD",
+    doc="Returns the tangent of angles in radians.",
+    example="np.tan(0.0) -> 0.0",
+)
+arcsin = unary(
+    "arcsin",
+    lambda g, x: g / ops.sqrt((1 - x) * (1 + x)),
+    domains=UNIT,
+    dtypes="fdD",
+    doc="Returns the angle in radians, from -pi/2 to pi/2, whose sine is x.",
+    example="np.arcsin(0.0) -> 0.0",
+)
+arccos = unary(
+    "arccos",
+    lambda g, x: -g / ops.sqrt((1 - x) * (1 + x)),
+    domains=UNIT,
+    dtypes="fdD",
+    doc="Returns the angle in radians, from 0 to pi, whose cosine is x.",
+    example="np.arccos(1.0) -> 0.0",
+)
+arctan = unary(
+    "arctan",
+    lambda g, x: g / (1 + x * x),
+    domains=UNIT,
+    dtypes="fdD",
+    doc="Returns the angle in radians, from -pi/2 to pi/2, whose tangent is x.",
+    example="np.arctan(0.0) -> 0.0",
+)
+
+# -- of two sides of a right angle. Quotients by the hypotenuse are at most 1, so that no square
+# overflows; at the origin, where there is no derivative, they are 0.
+
+
+def _divisor(r: Any) -> Any:
+    return ops.where(r == 0, 1, r)
+
+
+def _ratio(side: Any, hypotenuse: Any) -> Any:
+    return side / _divisor(hypotenuse)
+
+
+def _turn(g: Any, side: Any, x: Any, y: Any) -> Any:
+    r = _divisor(ops.hypot(x, y))
+    return g * (side / r / r)
+
+
+hypot = binary(
+    "hypot",
+    lambda g, ans, x: g * _ratio(x, ans),
+    lambda g, ans, y: g * _ratio(y, ans),
+    domains=NONZERO,
+    doc="Returns ``sqrt(x**2 + y**2)`` without overflow; its derivative at the origin is 0.",
+    example="np.hypot(3.0, 4.0) -> 5.0",
+)
+arctan2 = binary(
+    "arctan2",
+    lambda g, x, y: _turn(g, y, x, y),
+    lambda g, x, y: _turn(g, -x, x, y),
+    domains=NONZERO,
+    doc="Returns the angle in radians, from -pi to pi, whose tangent is ``x / y``.",
+    arguments={"x, y": "ordinates and abscissas: arrays whose shapes broadcast, or numbers."},
+    example="np.arctan2(0.0, 1.0) -> 0.0",
+)
+
+# -- hyperbolic
+
+sinh = unary(
+    "sinh",
+    lambda g, x: g * ops.cosh(x),
+    dtypes="fdD",
+    doc="Returns the hyperbolic sine.",
+    example="np.sinh(0.0) -> 0.0",
+)
+cosh = unary(
+    "cosh",
+    lambda g, x: g * ops.sinh(x),
+    dtypes="fdD",
+    doc="Returns the hyperbolic cosine.",
+    example="np.cosh(0.0) -> 1.0",
+)
+tanh = unary(
+    "tanh",
+    lambda g, ans: g * (1 - ans * ans),
+    domains=UNIT,
+    dtypes="fdD",
+    doc="Returns the hyperbolic tangent.",
+    example="np.tanh(0.0) -> 0.0",
+)
+arcsinh = unary(
+    "arcsinh",
+    lambda g, ans: g / ops.cosh(ans),
+    domains=UNIT,
+    dtypes="fdD",
+    doc="Returns the number whose hyperbolic sine is x.",
+    example="np.arcsinh(0.0) -> 0.0",
+)
+arccosh = unary(
+    "arccosh",
+    lambda g, x: g / (ops.sqrt(x - 1) * ops.sqrt(x + 1)),
+    domains=Domain(1.3, 3.0),
+    dtypes="fdD",
+    doc="Returns the number, at least 0, whose hyperbolic cosine is x.",
+    example="np.arccosh(1.0) -> 0.0",
+)
+arctanh = unary(
+    "arctanh",
+    lambda g, x: g / ((1 - x) * (1 + x)),
+    domains=UNIT,
+    dtypes="fdD",
+    doc="Returns the number whose hyperbolic tangent is x.",
+    example="np.arctanh(0.0) -> 0.0",
+)
+
+# -- units of angles
+
+deg2rad = unary(
+    "deg2rad",
+    lambda g: ops.deg2rad(g),
+    doc="Returns angles in degrees as radians.",
+    example="(np.deg2rad(180.0) == np.pi) -> True",
+)
+rad2deg = unary(
+    "rad2deg",
+    lambda g: ops.rad2deg(g),
+    doc="Returns angles in radians as degrees.",
+    example="np.rad2deg(np.pi) -> 180.0",
+)

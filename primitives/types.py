@@ -1,0 +1,138 @@
+"""What is known of an array without its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import ShapeError, message
+from .rules import shape_of
+
+__all__ = ["ShapeDtype", "broadcast_shapes", "canonical_axes", "canonical_axis", "shape_dtype"]
+
+
+class ShapeDtype:
+    """The shape and dtype of an array, and whether it is a weak Python scalar.
+
+    Args:
+        shape: the length of every axis.
+        dtype: anything that ``numpy.dtype`` takes.
+        weak: the Python type (``float``, ``int``, ``bool``, ``complex``) of a scalar that does
+            not decide a promotion; None for arrays.
+
+    >>> ShapeDtype((2, 3), "float32")
+    float32[2,3]
+    """
+
+    __slots__ = ("dtype", "shape", "weak")
+
+    def __init__(self, shape: Sequence[int], dtype: Any, weak: type | None = None) -> None:
+        self.shape = tuple(shape)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.weak = weak
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    def strong(self) -> ShapeDtype:
+        """Returns the same as that of an array, which decides promotions."""
+        return ShapeDtype(self.shape, self.dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtype) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.weak
+
+    def __repr__(self) -> str:
+        weak = "weak " if self.weak else ""
+        return f"{weak}{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def shape_dtype(x: Any) -> ShapeDtype:
+    """Returns the ``ShapeDtype`` of an array, a buffer, a tracer or a Python scalar.
+
+    >>> shape_dtype(2.0)
+    weak float64[]
+    """
+    if isinstance(x, ShapeDtype):
+        return x
+    if type(x) in (float, int, bool, complex):
+        return ShapeDtype((), np.asarray(x).dtype, type(x))
+    return ShapeDtype(shape_of(x), x.dtype)
+
+
+def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the shape to which shapes broadcast.
+
+    Raises:
+        ShapeError: they do not; the message names the operation, the shapes and the axis.
+
+    >>> broadcast_shapes("add", (2, 1), (3,))
+    (2, 3)
+    """
+    rank = max(map(len, shapes))
+    out = []
+    for axis in range(-rank, 0):
+        lengths = {shape[axis] for shape in shapes if len(shape) >= -axis} - {1}
+        if len(lengths) > 1:
+            listed = " and ".join(map(str, shapes))
+            raise ShapeError(
+                message(
+                    f"{name}: shapes {listed} do not broadcast: axis {axis} has lengths "
+                    + " and ".join(str(s[axis]) for s in shapes if len(s) >= -axis),
+                    fix="make the lengths equal or 1, e.g. x[:, None] adds an axis of length 1",
+                    number=16,
+                )
+            )
+        out.append(lengths.pop() if lengths else 1)
+    return tuple(out)
+
+
+def canonical_axis(axis: int, ndim: int, name: str = "axis") -> int:
+    """Returns an axis counted from the front.
+
+    Raises:
+        numpy.exceptions.AxisError: there is no such axis.
+
+    >>> canonical_axis(-1, 3)
+    2
+    """
+    index = axis.__index__()
+    if not -ndim <= index < ndim:
+        raise np.exceptions.AxisError(index, ndim, name if name != "axis" else None)
+    return index % ndim
+
+
+def canonical_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Returns axes as a sorted tuple counted from the front; None stands for all.
+
+    Raises:
+        numpy.exceptions.AxisError: there is no such axis.
+        ValueError: an axis is named twice.
+
+    >>> canonical_axes((-1, 0), 3)
+    (0, 2)
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    named = axis if isinstance(axis, tuple | list) else (axis,)
+    axes = sorted(canonical_axis(a, ndim) for a in named)
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axis {axis} names an axis twice")
+    return tuple(axes)

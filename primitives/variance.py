@@ -1,0 +1,178 @@
+"""Variance and standard deviation: what takes many passes as sums is one primitive, one rule."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .core import Primitive
+from .families import batch_reduction, infer_reduction
+from .registry import registry
+from .registry import registry as ops
+from .rules import shape_of
+from .samples import Sample
+from .types import ShapeDtype, canonical_axes, shape_dtype
+
+__all__ = ["std", "var"]
+
+Axes = tuple[int, ...]
+
+
+def _var_arguments(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    correction: float | None = None,
+) -> Any:
+    if out is not None:
+        raise ValueError("there is no out=: arrays are immutable; use what is returned")
+    if correction is not None:
+        if ddof != 0:
+            raise ValueError("ddof and correction are the same thing: give one of them")
+        ddof = correction
+    if isinstance(a, list | tuple):
+        a = np.asarray(a)
+    known = shape_dtype(a)
+    if dtype is None and (known.dtype.kind in "biu" or known.weak is not None):
+        dtype = np.result_type(known.dtype, np.float64)
+    if dtype is not None and known.dtype != dtype:
+        a = ops.astype(a, dtype)
+    axes = canonical_axes(axis, len(known.shape))
+    return (a,), {"axis": axes, "keepdims": bool(keepdims), "ddof": ddof}
+
+
+def _freedom(shape: tuple[int, ...], axis: Axes, ddof: float) -> float:
+    """Returns the number by which the sum of squares is divided."""
+    return max(prod([shape[i] for i in axis]) - ddof, 0)
+
+
+def _squares(xp: Any, x: Any, axis: Axes, keepdims: bool) -> Any:
+    """Returns sums of squared magnitudes, and overwrites the operand."""
+    if x.dtype.kind == "c":
+        x = x.real**2 + x.imag**2
+    elif axis == (x.ndim - 1,) and not keepdims:
+        return xp.vecdot(x, x)
+    else:
+        x *= x
+    return xp.add.reduce(x, axis, keepdims=keepdims)
+
+
+def _var(xp: Any, x: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
+    x = xp.asarray(x)
+    # As NumPy does, since squares of half precision soon overflow.
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    count = prod([x.shape[i] for i in axis])
+    centred = xp.asarray(wide - xp.add.reduce(wide, axis, keepdims=True) / count)
+    out = _squares(xp, centred, axis, keepdims) / _freedom(x.shape, axis, ddof)
+    return out if wide is x else out.astype(x.dtype)
+
+
+def _infer(
+    primitive: Primitive, x: ShapeDtype, *, axis: Axes, keepdims: bool, ddof: float
+) -> ShapeDtype:
+    shape = infer_reduction(ops["sum"], x, axis=axis, keepdims=keepdims, dtype=None).shape
+    return ShapeDtype(shape, np.finfo(x.dtype).dtype)
+
+
+def _deviation(x: Any, axis: Axes) -> Any:
+    """Returns what the elements differ by from their mean, conjugated if complex."""
+    centred = ops.subtract(x, ops.mean(x, axis, keepdims=True))
+    return ops.conj(centred) if shape_dtype(x).dtype.kind == "c" else centred
+
+
+def _var_vjp(g: Any, x: Any, *, axis: Axes, ddof: float) -> Any:
+    # The mean's own derivative drops out, as deviations add up to zero.
+    shape = shape_of(x)
+    share = ops.divide(g, 0.5 * _freedom(shape, axis, ddof))
+    kept = tuple([1 if i in axis else n for i, n in enumerate(shape)])
+    return ops.multiply(ops.reshape(share, kept), _deviation(x, axis))
+
+
+def _var_jvp(t: Any, x: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
+    product = ops.real(ops.multiply(_deviation(x, axis), t))
+    total = ops.sum(product, axis, keepdims=keepdims)
+    return ops.divide(total, 0.5 * _freedom(shape_of(x), axis, ddof))
+
+
+def _reference(x: Any, *, axis: Any, keepdims: bool = False, ddof: float = 0) -> Any:
+    return np.var(x, axis=axis, keepdims=keepdims, ddof=ddof)
+
+
+var = Primitive(
+    "var",
+    prepare=_var_arguments,
+    compute=_var,
+    infer=_infer,
+    batch=batch_reduction,
+    vjp=(_var_vjp,),
+    jvp=(_var_jvp,),
+    family="reduction",
+    reference=_reference,
+    samples=[
+        Sample((4,), axis=0, ddof=1),
+        Sample((2, 3), axis=None, keepdims=True),
+        Sample((2, 3, 4), axis=(0, 2), ddof=0.5),
+        Sample((2, 3, 4), axis=-1),
+        Sample((2, 3, 4), axis=-2, keepdims=True, ddof=1),
+        Sample((2, 0, 3), axis=0),
+    ],
+    dtypes="fdD",
+    doc="""Returns the variance over axes: the mean of squared deviations from the mean.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to reduce; all of them by default.
+        dtype: in which dtype to compute; None for a's own (integers: ``float64``).
+        out: None; arrays are immutable.
+        ddof: what to subtract from the number of elements, by which the sum of squares is
+            divided: 1 for the unbiased estimate from a sample.
+        keepdims: whether the reduced axes stay, with length 1.
+        correction: another name of ddof.
+
+    Returns:
+        A real array without the reduced axes.
+
+    Raises:
+        numpy.exceptions.AxisError: a has no such axis.
+
+    >>> import functensor.numpy as np
+    >>> np.var(np.array([1.0, 2.0, 3.0]), ddof=1)
+    Array(1., dtype=float64, device='cpu')
+    """,
+)
+
+
+@registry.add_function
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    correction: float | None = None,
+) -> Any:
+    """Returns the standard deviation over axes: the root of the variance.
+
+    Args:
+        a, axis, dtype, out, ddof, keepdims, correction: as for ``var``.
+
+    Returns:
+        A real array without the reduced axes. Where all elements are equal the derivative is
+        taken to be zero.
+
+    >>> import functensor.numpy as np
+    >>> np.std(np.array([1.0, 3.0]))
+    Array(1., dtype=float64, device='cpu')
+    """
+    variance = var(a, axis, dtype, out, ddof, keepdims, correction=correction)
+    # The root's infinite slope at zero must not meet the zeros of the variance's derivative.
+    flat = ops.equal(variance, 0)
+    return ops.where(flat, 0, ops.sqrt(ops.where(flat, 1, variance)))

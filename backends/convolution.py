@@ -93,7 +93,7 @@ def spread_rows(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any)
 
 def spread_planes(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
     """Does the same for few channels, in blocks: rows of a channel are added, not of an element."""
-    images, *count, groups, outputs = g.shape
+    images, *count, groups, _ = g.shape
     channels = weights.shape[1] // prod(kernel)
     dtype = np.result_type(g, weights)
     out = np.zeros((groups, channels, images, *full), dtype)
@@ -120,7 +120,7 @@ def reached(tap: Shape, count: Shape, geometry: Any) -> tuple[slice, ...]:
 
 
 def sliding(x: Any, kernel: Shape, geometry: Any) -> Any:
-    """Returns a view (N, *out, groups, *kernel, channels) of x (N, C, *spatial) with its padding."""
+    """Returns a view (N, *out, groups, *kernel, channels) of x (N, C, *spatial), padded."""
     stride, padding, dilation, groups = geometry
     x = grouped(padded(x, padding, groups), groups)
     spatial = zip(x.shape[1:], kernel, stride, dilation)
@@ -156,7 +156,8 @@ def gathered(windows: Any, dtype: Any) -> Iterator[tuple[Any, Any]]:
     order = (*whose, *what, *where) if few else (*whose, *where, *what)
     taps = prod(window)
     buffer = np.empty(0, dtype)
-    for block in blocks(*count[:2], prod(count[2:]) * groups * taps * dtype.itemsize):
+    row_bytes = prod(count[2:]) * groups * taps * dtype.itemsize
+    for block in blocks(count[0], count[1], row_bytes):
         moved = windows[block].transpose(order)
         if moved.size > buffer.size:
             buffer = np.empty(moved.size, dtype)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["log_ratio", "maximum", "minimum", "power", "relu", "where"]
+__all__ = ["log_ratio", "logaddexp", "maximum", "minimum", "power", "relu", "where"]
 
 # Arrays of fewer elements are done before the longer way has started.
 LARGE = 1024
@@ -117,3 +117,16 @@ def log_ratio(x: Any, y: Any) -> Any:
     with np.errstate(invalid="ignore"):
         difference = np.subtract(x, y)
     return np.where(np.equal(x, y) & np.isinf(y), np.minimum(x, 0), difference)
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    """Returns ``log(exp(x) + exp(y))``, in vectorised passes where NumPy's loop has none."""
+    if max(np.size(x), np.size(y)) < LARGE or np.result_type(x, y).char not in "fd":
+        return np.logaddexp(x, y)
+    out = log_ratio(x, y)
+    np.absolute(out, out=out)
+    np.negative(out, out=out)
+    np.exp(out, out=out)
+    np.log1p(out, out=out)
+    out += maximum(x, y)
+    return out

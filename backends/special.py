@@ -159,6 +159,10 @@ def _erf(x: Any, out: Any, bounded: Any, squared: Any, below: Any) -> None:
     out /= below
     out *= bounded
     out.clip(-1.0, 1.0, out=out)
+    # At the limit rounding leaves 1 - 3e-16.
+    far = np.absolute(x, out=squared) >= limit
+    if far.any():
+        np.copyto(out, np.copysign(1.0, x, out=below), where=far)
 
 
 def _erfc(x: Any, out: Any, z: Any, a: Any, b: Any) -> None:

@@ -32,6 +32,7 @@ class Selection:
         argnames: names, one or several.
 
     Attributes:
+        places: where they stand, in the structure of ``values``.
         values: the selected arguments, in the structure in which results are returned: one
             argument alone, a tuple for several positions, a dict for several names, and a pair of
             both for both.
@@ -49,80 +50,76 @@ class Selection:
             argnums = 0
         self.args = list(args)
         self.kwargs = dict(kwargs)
-        self.argnums = self._positions(fun, argnums)
-        self.argnames = argnames
-        parts = []
-        if self.argnums is not None:
-            parts.append(
-                self.args[self.argnums]
-                if isinstance(self.argnums, int)
-                else tuple(self.args[i] for i in self.argnums)
-            )
+        # An argument's place is its position, or its name where it was passed by keyword.
+        chosen: list[Any] = []
+        if argnums is not None:
+            chosen.append(_each(argnums, lambda i: self._position(fun, i)))
         if argnames is not None:
-            self._name_positions(fun, (argnames,) if isinstance(argnames, str) else argnames)
-            parts.append(
-                self.kwargs[argnames]
-                if isinstance(argnames, str)
-                else {name: self.kwargs[name] for name in argnames}
+            places = _each(argnames, lambda name: self._place(fun, name))
+            single = isinstance(argnames, str)
+            chosen.append(places if single else dict(zip(argnames, places, strict=True)))
+        self.places: Any = chosen[0] if len(chosen) == 1 else tuple(chosen)
+        self.values: Any = self._look_up(self.places)
+
+    def _position(self, fun: Callable[..., Any], argnum: Any) -> int:
+        index, count = argnum.__index__(), len(self.args)
+        if not -count <= index < count:
+            raise TypeError(
+                f"argnums={index}, but {function_name(fun)} was called with {count} positional "
+                "arguments"
             )
-        self.both = len(parts) == 2
-        self.values: Any = tuple(parts) if self.both else parts[0]
+        return int(index % count)
 
-    def _positions(self, fun: Callable[..., Any], argnums: Any) -> Any:
-        if argnums is None:
-            return None
-        count = len(self.args)
-        single = not isinstance(argnums, Sequence)
-        found = []
-        for i in (argnums,) if single else argnums:
-            if not -count <= i.__index__() < count:
-                raise TypeError(
-                    f"argnums={argnums} but {function_name(fun)} was called with {count} "
-                    "positional arguments"
-                )
-            found.append(i.__index__() % count)
-        return found[0] if single else tuple(found)
+    def _place(self, fun: Callable[..., Any], name: str) -> int | str:
+        if name in self.kwargs:
+            return name
+        bound = inspect.signature(fun).bind(*self.args, **self.kwargs).arguments
+        position = list(bound).index(name) if name in bound else len(self.args)
+        if position >= len(self.args):
+            raise TypeError(f"{function_name(fun)} was not given an argument named {name!r}")
+        return position
 
-    def _name_positions(self, fun: Callable[..., Any], names: Sequence[str]) -> None:
-        """Makes keywords of the positional arguments that are named."""
-        if all(name in self.kwargs for name in names):
-            return
-        bound = inspect.signature(fun).bind(*self.args, **self.kwargs)
-        for name in names:
-            if name in bound.arguments and name not in self.kwargs:
-                position = list(bound.arguments).index(name)
-                for i, later in enumerate(list(bound.arguments)[position : len(self.args)]):
-                    self.kwargs[later] = self.args[position + i]
-                del self.args[position:]
-            if name not in self.kwargs:
-                raise TypeError(f"{function_name(fun)} was not given an argument named {name!r}")
+    def _look_up(self, places: Any) -> Any:
+        if type(places) is int:
+            return self.args[places]
+        if type(places) is str:
+            return self.kwargs[places]
+        if type(places) is tuple:
+            return tuple(map(self._look_up, places))
+        return {name: self._look_up(place) for name, place in places.items()}
 
     def call(self, fun: Callable[..., Any], values: Any) -> Any:
         """Calls the function with other values in the places of the selected ones."""
-        args, kwargs = self.args, self.kwargs
-        by_position, by_name = values if self.both else (values, values)
-        if self.argnums is not None:
-            args = list(args)
-            if isinstance(self.argnums, int):
-                args[self.argnums] = by_position
-            else:
-                for i, value in zip(self.argnums, by_position, strict=True):
-                    args[i] = value
-        if self.argnames is not None:
-            named = {self.argnames: by_name} if isinstance(self.argnames, str) else by_name
-            kwargs = {**kwargs, **named}
+        args, kwargs = list(self.args), dict(self.kwargs)
+        _replace(self.places, values, args, kwargs)
         return fun(*args, **kwargs)
 
     def path(self, index: int) -> str:
         """Returns the name of the selected values' leaf of that index, for messages."""
         path, _ = tree.leaves_with_path(self.values)[index]
-        if not self.both and isinstance(self.argnums, int):
-            return f"argument {self.argnums}{tree.keystr(path)}"
-        if not self.both and isinstance(self.argnames, str):
-            return f"argument {self.argnames!r}{tree.keystr(path)}"
-        if not self.both and self.argnums is not None:
-            return f"argument {self.argnums[path[0].value]}{tree.keystr(path[1:])}"
-        return f"argument {tree.keystr(path)}"
+        place = self.places
+        steps = list(path)
+        while type(place) not in (int, str):
+            place = place[steps.pop(0).value]
+        return f"argument {place!r}{tree.keystr(tuple(steps))}"
+
+
+def _replace(places: Any, values: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Puts values in their places; a closure that calls itself would keep the tracers alive."""
+    if type(places) is int:
+        args[places] = values
+    elif type(places) is str:
+        kwargs[places] = values
+    else:
+        for key in range(len(places)) if type(places) is tuple else places:
+            _replace(places[key], values[key], args, kwargs)
+
+
+def _each(chosen: Any, place: Callable[[Any], Any]) -> Any:
+    """Returns the place of one chosen argument, or a tuple of those of several."""
+    if isinstance(chosen, Sequence) and not isinstance(chosen, str):
+        return tuple(map(place, chosen))
+    return place(chosen)
 
 
 def check_inexact(selection: Selection, leaves: Sequence[Any], allow_int: bool) -> None:

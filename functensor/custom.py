@@ -19,6 +19,8 @@ from .gradients import vjp
 from .primitives.array import Tracer, concrete
 from .primitives.core import Trace, at_face, slot, under, wrap
 from .primitives.errors import MissingRuleError, RuleResultError, describe, function_name, message
+from .primitives.indexing import Scatter
+from .primitives.keys import Key
 from .primitives.registry import registry as ops
 from .primitives.rules import shape_of
 from .reverse import is_inexact
@@ -27,6 +29,8 @@ from .vectorize import vmap
 __all__ = ["CustomCall", "custom_jvp", "custom_vjp", "stop_gradient", "value"]
 
 Values = list[Any]
+
+EVERYWHERE = Key((Ellipsis,))
 
 
 class CustomCall:
@@ -38,6 +42,7 @@ class CustomCall:
         fwd, bwd: ``fwd(operands) -> (outputs, residuals)`` and ``bwd(residuals, cotangents) ->
             cotangents of the operands``, None for zeros.
         jvp: ``jvp(operands, tangents) -> (outputs, tangents)``.
+        sparse: which operands are indexed: the walker adds up the cotangents of those at last.
     """
 
     def __init__(
@@ -47,12 +52,14 @@ class CustomCall:
         fwd: Any = None,
         bwd: Any = None,
         jvp: Any = None,
+        sparse: Sequence[int] = (),
     ) -> None:
         self.name = name
         self.evaluate = evaluate
         self.fwd = fwd
         self.bwd = bwd
         self.jvp = jvp
+        self.sparse = sparse
 
     def bind(self, operands: Sequence[Any]) -> Values:
         """Applies the call at the level of the current trace."""
@@ -60,7 +67,8 @@ class CustomCall:
         if trace is None:
             met = next((x for x in operands if isinstance(x, Tracer)), None)
             if met is None:
-                return self.evaluate(list(operands))
+                outs = self.evaluate(list(operands))
+                return [wrap(out) if is_array_like(out) else out for out in outs]
             trace = met.trace
             if not trace.standing:
                 return trace.leave(met)  # type: ignore[no-any-return]
@@ -68,12 +76,25 @@ class CustomCall:
 
     def reverse(self, level: Trace, values: Values) -> tuple[Values, Callable[[Values], Values]]:
         """Returns the outputs and the function that pulls cotangents back."""
+        fwd, bwd = self.rules()
         with under(level):
-            if self.fwd is None:
-                outs = at_face(self.evaluate, values)
-                return outs, lambda gs: at_face(self._pull_by_jvp, values, _filled(gs, outs))
-            outs, residuals = at_face_pair(self.fwd, values)
-        return outs, lambda gs: at_face(self.bwd, residuals, _filled(gs, outs))
+            outs, residuals = at_face_pair(fwd, values)
+
+        def pull(gs: Values) -> Values:
+            cotangents = at_face(bwd, residuals, _filled(gs, outs))
+            for i in self.sparse:
+                if cotangents[i] is not None:
+                    shape, dtype = shape_of(values[i]), cotangents[i].dtype
+                    cotangents[i] = Scatter(shape, dtype, EVERYWHERE, (), cotangents[i])
+            return cotangents
+
+        return outs, pull
+
+    def rules(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Returns ``fwd`` and ``bwd``, transposed from ``jvp`` where there are none."""
+        if self.fwd is not None:
+            return self.fwd, self.bwd
+        return lambda values: (self.evaluate(values), values), self._pull_by_jvp
 
     def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
         """Returns the outputs and their tangents."""
@@ -122,6 +143,7 @@ class CustomCall:
             self.fwd and over(self.fwd, (axes,)),
             self.bwd and bwd,
             self.jvp and jvp,
+            self.sparse,
         )
 
 
@@ -190,17 +212,19 @@ class _Custom:
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
         self._fun = fun
         self._nondiff = tuple(nondiff_argnums)
+        kinds = [p.kind for p in inspect.signature(fun).parameters.values()]
+        self._arity = sum(k in (k.POSITIONAL_ONLY, k.POSITIONAL_OR_KEYWORD) for k in kinds)
         update_wrapper(self, fun)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs:
+        if kwargs or len(args) < self._arity:
             bound = inspect.signature(self._fun).bind(*args, **kwargs)
-            bound.apply_defaults()
             if bound.kwargs:
                 raise TypeError(
                     f"{function_name(self)} has keyword-only arguments, which a custom rule "
                     "cannot take: make them positional"
                 )
+            bound.apply_defaults()
             args = bound.args
         arguments = _Arguments(args, self._nondiff)
         outs = self._call(arguments).bind(arguments.arrays)

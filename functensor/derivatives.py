@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .arguments import Selection, check_inexact
+from .arguments import Selection, check_inexact, is_array_like
 from .forward import ForwardTrace, ForwardTracer, zeros_like
-from .gradients import grad, vjp
+from .gradients import grad, pair_of, vjp
 from .primitives.core import RAW, base_trace, run, to_buffer, under, wrap
 from .primitives.errors import RuleResultError, function_name, message
 from .primitives.registry import registry as ops
@@ -44,6 +44,11 @@ def jvp(
     >>> ft.jvp(np.square, (3.0,), (1.0,))
     (Array(9., dtype=float64, device='cpu'), Array(6., dtype=float64, device='cpu'))
     """
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError(
+            f"jvp of {function_name(fun)} takes a tuple or list of arguments and one of tangents, "
+            f"not {type(primals).__name__} and {type(tangents).__name__}: ft.jvp(f, (x,), (t,))"
+        )
     base = base_trace()
     leaves, treedef = tree.flatten(tuple(primals))
     directions = _directions(fun, tuple(tangents), leaves, treedef)
@@ -96,14 +101,14 @@ def _push(
     """Runs forward mode under a level; returns the public output, raw tangents, and extras."""
     trace = ForwardTrace(level, name, fun)
     tracers = [
-        leaf if t is None else trace.wrap(trace.lift(leaf), t)
+        leaf if t is None else trace.wrap(trace.argument(leaf), t)
         for leaf, t in zip(leaves, directions, strict=True)
     ]
     out = run(trace, fun, treedef.unflatten(tracers))
     aux = None
     if has_aux:
-        out, aux = out
-        aux = tree.map(lambda leaf: _split(trace, leaf)[0], aux)
+        out, aux = pair_of(fun, out)
+        aux = tree.map(lambda leaf: _split(trace, leaf)[0] if is_array_like(leaf) else leaf, aux)
     out_leaves, out_treedef = tree.flatten(out)
     pairs = [_split(trace, leaf) for leaf in out_leaves]
     return out_treedef.unflatten([p for p, _ in pairs]), [t for _, t in pairs], aux
@@ -193,12 +198,7 @@ def jacfwd(
         _check_complex(fun, leaves, holomorphic, "jacfwd")
 
         def push(direction: Any) -> Any:
-            return jvp(
-                lambda values: selection.call(fun, values),
-                (selection.values,),
-                (direction,),
-                has_aux,
-            )
+            return jvp(_of_selected(selection, fun), (selection.values,), (direction,), has_aux)
 
         basis = treedef.unflatten(_basis(leaves))
         spare = (None,) if has_aux else ()
@@ -207,6 +207,11 @@ def jacfwd(
         return (split, aux[0]) if has_aux else split
 
     return update_wrapper(jacobian, fun)
+
+
+def _of_selected(selection: Selection, fun: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Returns a function of the selected arguments alone, which messages call by its own name."""
+    return update_wrapper(lambda values: selection.call(fun, values), fun)
 
 
 def _basis(leaves: list[Any]) -> list[Any]:
@@ -264,9 +269,7 @@ def jacrev(
         leaves, _ = tree.flatten(selection.values)
         check_inexact(selection, leaves, False)
         _check_complex(fun, leaves, holomorphic, "jacrev")
-        out, pull, *aux = vjp(
-            lambda values: selection.call(fun, values), selection.values, has_aux=has_aux
-        )
+        out, pull, *aux = vjp(_of_selected(selection, fun), selection.values, has_aux=has_aux)
         outs, out_treedef = tree.flatten(out)
         _check_complex(fun, outs, holomorphic, "jacrev")
         (rows,) = vmap(pull)(out_treedef.unflatten(_basis(outs)))

@@ -103,14 +103,16 @@ def value_and_grad(
         check_inexact(selection, leaves, allow_int)
         trace = ReverseTrace(base_trace(), name, fun)
         tracers = [
-            trace.input(trace.lift(leaf), partial(selection.path, i)) if is_inexact(leaf) else leaf
+            trace.input(trace.argument(leaf), partial(selection.path, i))
+            if is_inexact(leaf)
+            else leaf
             for i, leaf in enumerate(leaves)
         ]
         selected = treedef.unflatten(tracers)
         out = run(trace, selection.call, (fun, selected))
         aux = None
         if has_aux:
-            out, aux = _pair(fun, out)
+            out, aux = pair_of(fun, out)
         value, node = _output(trace, out)
         _check_scalar(fun, value, name, holomorphic)
         grads: dict[Any, Any] = {}
@@ -154,13 +156,13 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     leaves, treedef = tree.flatten(primals)
     trace = ReverseTrace(base_trace(), "vjp", fun)
     tracers = [
-        trace.input(trace.lift(leaf), partial(_path, primals, i)) if is_inexact(leaf) else leaf
+        trace.input(trace.argument(leaf), partial(_path, primals, i)) if is_inexact(leaf) else leaf
         for i, leaf in enumerate(leaves)
     ]
     out = run(trace, fun, treedef.unflatten(tracers))
     aux = None
     if has_aux:
-        out, aux = _pair(fun, out)
+        out, aux = pair_of(fun, out)
     out_leaves, out_treedef = tree.flatten(out)
     outputs = [_output(trace, leaf) for leaf in out_leaves]
     kinds = [shape_dtype(value) for value, _ in outputs]
@@ -226,7 +228,7 @@ def _public(trace: ReverseTrace, leaf: Any) -> Any:
     return leaf
 
 
-def _pair(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
+def pair_of(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
     if not isinstance(out, tuple) or len(out) != 2:
         raise TypeError(
             f"has_aux=True, but {function_name(fun)} returned {type(out).__name__} "

@@ -15,8 +15,10 @@ from typing import Any
 
 from .custom import CustomCall
 from .forward import tangent_of
-from .primitives.core import RAW, Primitive, Trace, evaluate, slot, under
+from .primitives.array import Tracer
+from .primitives.core import RAW, Primitive, Trace, evaluate, slot, under, wrap
 from .primitives.errors import RuleResultError, describe, message, user_line
+from .primitives.indexing import index_primitive
 from .primitives.types import shape_dtype
 from .reverse import cotangents_of, is_inexact
 
@@ -214,14 +216,12 @@ class HookTrace(Trace):
             return self.below(primitive, args, params)
         op = Operation(primitive.name, params, user_line())
         if handle.sees_backward and not primitive.constant:
-            call = tapped(handle, op, primitive, params)
+            call = Watched(rules_of(primitive, args, params), op, [handle])
             with under(None if self.parent is RAW else self.parent):
                 (out,) = call.bind(args)
         else:
             out = self.below(primitive, args, params)
-        with under(None if self.parent is RAW else self.parent):
-            replaced = handle.hook.forward(op, tuple(args), out)
-        return out if replaced is None else _replacement(op, replaced, out)
+        return self.shown(op, args, out)
 
     def below(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Hands an operation to the parent."""
@@ -230,20 +230,73 @@ class HookTrace(Trace):
         return self.parent.process(primitive, args, params)
 
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        handle = self.handle
+        matches = handle.matches(call.name)
+        watched = isinstance(call, Watched)
+        op = call.op if watched else Operation(call.name, {}, user_line())
+        if matches and handle.sees_backward:
+            # Of nested hooks this one was registered before those that watch already.
+            others = call.handles if watched else ()
+            call = Watched(call.call if watched else call, op, [handle, *others])
         with under(None if self.parent is RAW else self.parent):
             outs: list[Any] = call.bind(args)
-            if self.handle.matches(call.name):
-                op = Operation(call.name, {}, user_line())
-                for i, out in enumerate(outs):
-                    replaced = self.handle.hook.forward(op, tuple(args), out)
-                    outs[i] = out if replaced is None else _replacement(op, replaced, out)
-        return outs
+        return [self.shown(op, args, out) for out in outs] if matches else outs
+
+    def shown(self, op: Operation, args: Sequence[Any], out: Any) -> Any:
+        """Shows an output to the hook, below all hooks, and returns it or its replacement."""
+        level = self.parent
+        while level.interceptor:
+            level = level.parent
+        with under(None if level is RAW else level):
+            replaced = self.handle.hook.forward(op, tuple(args), out)
+        return out if replaced is None else _replacement(op, replaced, out)
 
 
-def tapped(
-    handle: Handle, op: Operation, primitive: Primitive, params: dict[str, Any]
-) -> CustomCall:
-    """Returns the primitive as a call whose cotangents the hook sees."""
+class Watched(CustomCall):
+    """A call whose cotangents hooks see, one after the other in the order of registration.
+
+    Attributes:
+        call: the call without hooks.
+        op: what the hooks are told of it.
+        handles: the hooks' registrations, the oldest first.
+    """
+
+    def __init__(self, call: CustomCall, op: Operation, handles: Sequence[Handle]) -> None:
+        fwd, self._pull = call.rules()
+        super().__init__(call.name, call.evaluate, fwd, self._watch, call.jvp, call.sparse)
+        self.call = call
+        self.op = op
+        self.handles = handles
+
+    def _watch(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
+        cotangents: list[Any] = self._pull(residuals, gs)
+        for handle in self.handles:
+            if handle.active:
+                g = gs[0] if len(gs) == 1 else tuple(gs)
+                replaced = handle.hook.backward(self.op, tuple(cotangents), g)
+                if replaced is not None:
+                    cotangents = self._replaced(list(replaced), cotangents)
+        return cotangents
+
+    def _replaced(self, new: list[Any], old: list[Any]) -> list[Any]:
+        if len(new) != len(old):
+            raise RuleResultError(
+                message(
+                    f"the backward hook on {self.op.name} returned {len(new)} cotangents for "
+                    f"{len(old)} operands",
+                    fix="return one for each of grad_inputs, or None to change nothing",
+                    number=9,
+                )
+            )
+        return [
+            None if n is None else n if o is None else _replacement(self.op, n, o)
+            for n, o in zip(new, old, strict=True)
+        ]
+
+
+def rules_of(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> CustomCall:
+    """Returns a primitive, on operands of one call, as a call that has its rules."""
+    wanted = [isinstance(x, Tracer) for x in args]
 
     def evaluated(values: list[Any]) -> list[Any]:
         return [primitive.bind(values, params)]
@@ -253,33 +306,15 @@ def tapped(
         return [out], [out, *values]
 
     def bwd(residuals: list[Any], gs: list[Any]) -> list[Any]:
-        cotangents = cotangents_of(primitive, gs[0], residuals, params)
-        if not handle.active:
-            return cotangents
-        replaced = handle.hook.backward(op, tuple(cotangents), gs[0])
-        if replaced is None:
-            return cotangents
-        replaced = list(replaced)
-        if len(replaced) != len(cotangents):
-            raise RuleResultError(
-                message(
-                    f"the backward hook on {op.name} returned {len(replaced)} cotangents for "
-                    f"{len(cotangents)} operands",
-                    fix="return one for each of grad_inputs, or None to change nothing",
-                    number=9,
-                )
-            )
-        return [
-            None if new is None else new if old is None else _replacement(op, new, old)
-            for new, old in zip(replaced, cotangents, strict=True)
-        ]
+        return cotangents_of(primitive, gs[0], residuals, params, wanted)
 
     def jvp(values: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
         out = primitive.bind(values, params)
         known = [t if is_inexact(v) else None for t, v in zip(tangents, values, strict=True)]
         return [out], [tangent_of(primitive, out, values, known, params)]
 
-    return CustomCall(op.name, evaluated, fwd, bwd, jvp)
+    sparse = (0,) if primitive is index_primitive else ()
+    return CustomCall(primitive.name, evaluated, fwd, bwd, jvp, sparse)
 
 
 def _replacement(op: Operation, new: Any, old: Any) -> Any:
@@ -292,4 +327,4 @@ def _replacement(op: Operation, new: Any, old: Any) -> Any:
                 number=9,
             )
         )
-    return new
+    return wrap(new)

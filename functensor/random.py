@@ -406,7 +406,10 @@ def choice(
         places = ops.minimum(searchsorted(heights, height, "right"), length - 1)
     else:
         # The largest sums of logits and Gumbel numbers: Vieira, "Gumbel-max trick", 2014.
-        scores = ops.add(gumbel(key, (length,)), ops.log(ops.astype(p, np.float64)))
+        # Parts of probability zero come last.
+        with np.errstate(divide="ignore"):
+            logits = ops.log(ops.astype(p, np.float64))
+        scores = ops.add(gumbel(key, (length,)), logits)
         order = ops.argsort(ops.negative(scores))
         places = ops.reshape(ops.index(order, slice(draws)), shape)
     return places if whole else ops.take(a, places, axis=axis)

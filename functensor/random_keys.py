@@ -155,10 +155,10 @@ def real_dtype(dtype: Any, name: str) -> np.dtype[Any]:
     Raises:
         TypeError: it is not real.
     """
-    dtype = np.dtype(dtype)
-    if dtype.kind != "f" or dtype.itemsize > 8:
-        raise TypeError(f"{name} draws float16, float32 or float64, not {dtype}")
-    return dtype
+    real: np.dtype[Any] = np.dtype(dtype)
+    if real.kind != "f" or real.itemsize > 8:
+        raise TypeError(f"{name} draws float16, float32 or float64, not {real}")
+    return real
 
 
 def check_fit(name: str, shape: tuple[int, ...], *parameters: Any) -> None:

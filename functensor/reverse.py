@@ -1,15 +1,15 @@
 """Reverse mode: the nodes that a run leaves behind, and the walk back over them.
 
 A tracer points to a node; a node holds the primitive, the parents, what the rules need, and a
-number that grows with every node. Backward collects the nodes that the output depends on, sorts
-them by number, and walks down. Nothing recurses, so a chain of a million operations works.
+number that grows with every node. Backward walks down by falling numbers, so that a node's turn
+comes when its cotangent is complete. Nothing recurses, so a chain of a million operations works.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
 from itertools import count
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ __all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "cotangent_of", 
 new = object.__new__
 ndarray = np.ndarray
 next_number = count().__next__
-number_of = attrgetter("number")
 
 NO_PARAMS: dict[str, Any] = {}
 
@@ -67,11 +66,7 @@ class ReverseTracer(Tracer):
         return "an input" if primitive is None else f"made by {primitive.name}"
 
     def dependence(self) -> str:
-        try:
-            _, inputs = collect([self.node])
-        except BackwardError:
-            return ""
-        inputs.sort(key=number_of)
+        inputs = sorted(inputs_of(self.node), key=lambda node: node.number)
         names = [node.saved() for node in inputs if node.saved is not None]
         return f", which depends on {' and '.join(names)}" if names else ""
 
@@ -293,21 +288,29 @@ def backward(
     grads: dict[Node, Any] = {}
     pending: dict[Node, list[Any]] = {}
     owned: set[Node] = set()
+    # The nodes with a cotangent that are not inputs, by falling number. Never more than the
+    # frontier: a list of all nodes would cost as much memory as half of the forward pass.
+    ready: list[tuple[int, Node]] = []
     for node, g in roots:
-        grads[node] = grads[node] + g if node in grads else g
-    order, inputs = collect(grads)
+        if node in grads:
+            grads[node] = grads[node] + g
+            continue
+        grads[node] = g
+        if node.primitive is not None:
+            heappush(ready, (-node.number, node))
     spent = Consumed(line)
-    while order:
-        node = order.pop()
+    while ready:
+        node = heappop(ready)[1]
         g = grads.pop(node, None)
         if pending and node in pending:
             g = gathered(g, pending.pop(node), node)
-        if g is None:
-            continue
+        owned.discard(node)
         primitive = node.primitive
         saved = node.saved
         params = node.params
         parents = node.parents
+        if type(saved) is Consumed:
+            raise _spent(saved.line, primitive)
         if consume:
             node.saved = spent
             node.parents = ()
@@ -322,39 +325,41 @@ def backward(
                 if c is None:
                     continue
                 if type(c) in SPARSE:
-                    pending.setdefault(parent, []).append(c)
+                    if parent in pending:
+                        pending[parent].append(c)
+                        continue
+                    pending[parent] = [c]
+                    if parent not in grads and parent.primitive is not None:
+                        heappush(ready, (-parent.number, parent))
                     continue
             if c.shape != parent.shape or c.dtype is not parent.dtype:
                 c = fitted(c, parent, primitive)
             before = grads.get(parent)
             if before is None:
                 grads[parent] = c
+                if parent.primitive is not None and parent not in pending:
+                    heappush(ready, (-parent.number, parent))
             elif parent in owned and type(c) is ndarray:
                 before += c
                 grads[parent] = before
             else:
                 grads[parent] = before + c
                 owned.add(parent)
-    for node in inputs:
-        if node in pending:
-            grads[node] = gathered(grads.get(node), pending.pop(node), node)
+    for node, contributions in pending.items():
+        grads[node] = gathered(grads.get(node), contributions, node)
     return grads
 
 
-def collect(roots: Iterable[Node]) -> tuple[list[Node], list[Node]]:
-    """Returns all nodes that the roots depend on, oldest first, and the inputs among them."""
-    order = [node for node in roots if node.primitive is not None]
-    inputs = [node for node in roots if node.primitive is None]
-    seen = {*order, *inputs}
-    for node in order:
-        if type(node.saved) is Consumed:
-            raise _spent(node.saved.line, node.primitive)
+def inputs_of(output: Node) -> list[Node]:
+    """Returns the inputs that a node depends on, as far as no backward pass has consumed it."""
+    reached = [output]
+    seen = {output}
+    for node in reached:
         for parent in node.parents:
             if parent is not None and parent not in seen:
                 seen.add(parent)
-                (order if parent.primitive is not None else inputs).append(parent)
-    order.sort(key=number_of)
-    return order, inputs
+                reached.append(parent)
+    return [node for node in reached if node.primitive is None]
 
 
 def gathered(g: Any, contributions: list[Any], node: Node) -> Any:
@@ -370,7 +375,11 @@ def gathered(g: Any, contributions: list[Any], node: Node) -> Any:
 
 
 def cotangents_of(
-    primitive: Primitive, g: Any, saved: Sequence[Any], params: dict[str, Any]
+    primitive: Primitive,
+    g: Any,
+    saved: Sequence[Any],
+    params: dict[str, Any],
+    wanted: Sequence[bool],
 ) -> list[Any]:
     """Returns the cotangents of all operands of one primitive, None where it has none.
 
@@ -379,6 +388,7 @@ def cotangents_of(
         g: its output's cotangent.
         saved: its output and its operands.
         params: its static parameters.
+        wanted: for every operand whether its cotangent is asked for.
     """
     operands = saved[1:]
     if primitive.pullback is not None:
@@ -386,8 +396,8 @@ def cotangents_of(
     else:
         rules = primitive.vjps or [None] * len(operands)
         found = [
-            vjp(g, tuple(saved), params) if vjp is not None and is_inexact(x) else None
-            for vjp, x in zip(rules, operands)
+            vjp(g, tuple(saved), params) if vjp is not None and want and is_inexact(x) else None
+            for vjp, x, want in zip(rules, operands, wanted)
         ]
     # Index arrays come last and need no rules.
     found += [None] * (len(operands) - len(found))

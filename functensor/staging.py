@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import tree
+from .arguments import is_array_like
 from .primitives.array import Tracer
 from .primitives.core import Primitive, Trace, base_trace, run, wrap
 from .primitives.errors import describe, function_name
@@ -135,9 +136,9 @@ class Program:
         if treedef != self._in_tree:
             raise TypeError(f"{self.name} was staged for {self._in_tree}, not {treedef}")
         for leaf, variable in zip(leaves, self.inputs, strict=True):
-            if shape_dtype(leaf) != variable.type:
+            if argument_type(leaf) != variable.type:
                 raise TypeError(
-                    f"{self.name} was staged for {variable.type}, not {shape_dtype(leaf)}"
+                    f"{self.name} was staged for {variable.type}, not {argument_type(leaf)}"
                 )
         return self._out_tree.unflatten(self.run(leaves))
 
@@ -152,12 +153,41 @@ class Program:
                 names[variable] = _letters(len(names))
             defined = ", ".join(f"{names[v]}: {v.type}" for v in equation.outputs)
             used = ", ".join(_shown(x, names) for x in equation.operands)
-            static = "".join(f", {key}={value}" for key, value in equation.params.items())
+            given = {key: value for key, value in equation.params.items() if value is not None}
+            static = "".join(f", {key}={value}" for key, value in given.items())
             lines.append(f"    {defined} = {equation.primitive.name}({used}{static})")
         lines.append("    return " + ", ".join(_shown(x, names) for x in self.outputs))
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def argument_type(x: Any) -> ShapeDtype:
+    """Returns what a leaf of the arguments is known by; tracers of weak scalars are weak."""
+    inner = x
+    while isinstance(inner, Tracer):
+        if isinstance(inner, StagedTracer):
+            type_ = inner.variable.type
+            return type_ if type_.weak else shape_dtype(x)
+        inner = inner.value
+    return shape_dtype(inner if type(inner) in (float, int, bool, complex) else x)
+
+
+def inputs_of(trace: StagingTrace, args: Sequence[Any]) -> tuple[list[Any], Any]:
+    """Returns an input for every leaf of the arguments, and their structure.
+
+    Raises:
+        TypeError: a leaf is neither an array nor a ``ShapeDtype``; the message names it.
+    """
+    leaves, treedef = tree.flatten_with_path(args)
+    for path, leaf in leaves:
+        if not isinstance(leaf, ShapeDtype) and not is_array_like(leaf):
+            raise TypeError(
+                f"{trace.name} of {function_name(trace.fun)}: argument {path[0].value}"
+                f"{tree.keystr(path[1:])} is of type {type(leaf).__name__}, not an array; "
+                "close over what is not an array"
+            )
+    return [trace.input(argument_type(leaf)) for _, leaf in leaves], treedef
 
 
 def _type_of(x: Any) -> ShapeDtype:
@@ -298,9 +328,8 @@ def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
     """
 
     def staged(*args: Any) -> Program:
-        leaves, in_tree = tree.flatten(args)
         trace = StagingTrace(base_trace(), "make_program", fun)
-        inputs = [trace.input(shape_dtype(leaf)) for leaf in leaves]
+        inputs, in_tree = inputs_of(trace, args)
         out = run(trace, fun, in_tree.unflatten(inputs))
         outputs, out_tree = tree.flatten(out)
         return trace.program(inputs, outputs, in_tree, out_tree)
@@ -322,7 +351,6 @@ def eval_shape(fun: Callable[..., Any], *args: Any) -> Any:
     >>> ft.eval_shape(np.matmul, ft.ShapeDtype((2, 3), "float32"), ft.ShapeDtype((3, 4), "float32"))
     float32[2,4]
     """
-    leaves, in_tree = tree.flatten(args)
     trace = StagingTrace(base_trace(), "eval_shape", fun)
-    inputs = [trace.input(shape_dtype(leaf)) for leaf in leaves]
+    inputs, in_tree = inputs_of(trace, args)
     return tree.map(shape_dtype, run(trace, fun, in_tree.unflatten(inputs)))

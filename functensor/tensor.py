@@ -17,12 +17,14 @@ from .primitives.core import to_buffer, under, wrap
 from .primitives.errors import (
     BackwardError,
     GradientInputError,
+    ImmutableArrayError,
     MissingGradientError,
     MissingGradientWarning,
     NonScalarOutputError,
     TracerConversionError,
     message,
 )
+from .primitives.protocols import conversion_error
 from .primitives.registry import registry as ops
 from .reverse import cotangent_of
 from .tensor_data import buffer_of, is_device, on_device
@@ -303,6 +305,9 @@ class Tensor(InPlace):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if self.node is not None:
+            error = conversion_error(self)
+            if isinstance(error, ImmutableArrayError):
+                raise error
             raise TracerConversionError(
                 message(
                     f"numpy() asked for a plain NumPy array, but {self.name()} requires grad",
@@ -353,6 +358,10 @@ class Tensor(InPlace):
 
     def __reduce__(self) -> Any:
         return type(self), (np.asarray(self._copy().detach()), self.requires_grad)
+
+    def under(self) -> str:
+        """Returns the transformation that the tensor belongs to: none."""
+        return ""
 
     def origin(self) -> str:
         """Returns what made the tensor, for messages."""

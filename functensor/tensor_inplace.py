@@ -105,14 +105,14 @@ class InPlace(TorchNames):
                 )
             result = ops.astype(result, self.dtype)
         if isinstance(result, InPlace):
-            self._data = result._data
-            if mode.enabled:
-                kept = None if node is None else receiver_of(node)
-                self.node = result.node
-                if kept is not None and kept.keeps and self.node is not None:
-                    receiver_of(self.node, make=True).keeps = True
+            self._data, made = result._data, result.node
         else:
-            self._data = to_buffer(result)
+            self._data, made = to_buffer(result), None
+        if mode.enabled:
+            kept = None if node is None else receiver_of(node)
+            self.node = made
+            if made is not None and kept is not None and kept.keeps:
+                receiver_of(made, make=True).keeps = True
         self._changes = self._version + 1
         return self
 

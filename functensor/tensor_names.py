@@ -301,7 +301,7 @@ class TorchNames(Casts):
     # -- shape
 
     @property
-    def size(self) -> Size:  # type: ignore[override]
+    def size(self) -> Size:
         """The number of elements; called as ``size()`` or ``size(dim)``, the shape."""
         shape = self.shape
         number = Size(super().size)

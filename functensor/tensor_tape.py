@@ -15,7 +15,7 @@ from .hooks import next_id
 from .primitives.array import Tracer
 from .primitives.core import BUFFER_TYPES, RAW, Primitive, base_trace, to_buffer, under
 from .primitives.errors import TracerConversionError, message, user_line
-from .reverse import NO_PARAMS, Node, ReverseTrace, backward, is_inexact, make_node, next_number
+from .reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
 from .tensor_mode import mode, no_grad
 
 __all__ = ["TAPE", "HookHandle", "Leaf", "Receiver", "TapeTrace", "receiver_of", "run_backward"]
@@ -181,15 +181,38 @@ class TapeTrace(ReverseTrace):
         return out
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        values, parents, mask = self.unwrap(args)
+        tensor = self.tracer
+        values: list[Any] = []
+        parents: list[Node | None] = []
+        mask = 0
+        bit = 1
+        for a in args:
+            node = None
+            if isinstance(a, tensor):
+                values.append(a._data)
+                node = a.node
+                if node is not None:
+                    mask |= bit
+            else:
+                values.append(a if type(a) in BUFFER_TYPES else to_buffer(a))
+            parents.append(node)
+            bit += bit
         ans = RAW.process(primitive, values, params)
-        out = new(self.tracer)
+        out = new(tensor)
         out._data = ans
         out.node = None
-        if mask:
+        if mask and mode.enabled:
             keep = primitive.keepers[mask]
-            if keep is not None and is_inexact(ans):
-                out.node = make_node(primitive, parents, keep(ans, values), params, ans)
+            if keep is not None and ans.dtype.kind in "fc":
+                # The same as make_node, written out.
+                out.node = node = new(Node)
+                node.primitive = primitive
+                node.parents = tuple(parents)
+                node.saved = keep(ans, values)
+                node.params = params
+                node.number = next_number()
+                node.shape = ans.shape
+                node.dtype = ans.dtype
         return out
 
     def process1(self, primitive: Primitive, x: Any) -> Any:
@@ -220,19 +243,19 @@ class TapeTrace(ReverseTrace):
         outs = super().custom(call, args)
         return [x if isinstance(x, self.tracer) else self.wrap(to_buffer(x), None) for x in outs]
 
-    def leave(self, tracer: Tracer) -> Any:
+    def leave(self, tracer: Any) -> Any:
         """Returns the buffer of a tensor that is used where only arrays are.
 
         Raises:
             TracerConversionError: it requires grad, and its gradient would get lost.
         """
-        if tracer.node is None or not mode.enabled:  # type: ignore[attr-defined]
+        if tracer.node is None or not mode.enabled:
             return tracer._data
         stack = base_trace().stack()
         where = "inside a transformation" if stack else "where a plain array is wanted"
         raise TracerConversionError(
             message(
-                f"{tracer.describe()} requires grad and was used {where}: "
+                f"{tracer.name()} requires grad and was used {where}: "
                 "its gradient would get lost",
                 under=stack,
                 fix="pass it as an argument of the transformed function, or x.detach()"

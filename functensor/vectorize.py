@@ -61,7 +61,7 @@ def vmap(
         trace = BatchTrace(base_trace(), "vmap", fun, size)
         with under(trace.parent):
             tracers = [
-                leaf if axis is None else trace.wrap(_moved(trace.lift(leaf), axis, 0))
+                leaf if axis is None else trace.wrap(_moved(trace.argument(leaf), axis, 0))
                 for leaf, axis in zip(leaves, axes, strict=True)
             ]
         new_args, new_kwargs = treedef.unflatten(tracers)

@@ -136,8 +136,7 @@ def _gelu_curvature(x: Any, approximate: bool) -> Any:
 
 GELU_SOURCE = "Hendrycks and Gimpel, https://arxiv.org/abs/1606.08415."
 GELU_OPTIONS = {
-    "approximate": "whether to take ``x * sigmoid(w)`` with w a cubic polynomial, which is the "
-    "usual approximation by tanh, rather than the exact function."
+    "approximate": "whether to take the usual approximation, by tanh of a cubic polynomial."
 }
 BOTH_GELUS = ({"approximate": True}, {"approximate": False})
 

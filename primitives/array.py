@@ -5,6 +5,8 @@ Every operation is a primitive found in the registry, so that this module knows 
 
 from __future__ import annotations
 
+import operator
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,10 +14,12 @@ import numpy as np
 
 from .at import At
 from .errors import ConcretizationError, ImmutableArrayError, message
-from .protocols import NumpyProtocols
+from .protocols import NumpyProtocols, buffer_error, stores_item
 from .registry import registry as ops
 
 __all__ = ["Array", "Tracer", "concrete"]
+
+NUMBERS = ("complex()", "float()", "int()")
 
 
 class Array(NumpyProtocols):
@@ -236,6 +240,9 @@ class Array(NumpyProtocols):
             )
         )
 
+    def __delitem__(self, key: Any) -> None:
+        self[key] = None
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of an array without axes")
@@ -262,7 +269,7 @@ class Array(NumpyProtocols):
         return complex(concrete(self, "complex()"))
 
     def __index__(self) -> int:
-        return concrete(self, "an index").__index__()  # type: ignore[no-any-return]
+        return operator.index(concrete(self, "an index"))
 
     def __round__(self, ndigits: int | None = None) -> Any:
         if ndigits is None:
@@ -463,6 +470,9 @@ def concrete(x: Any, wanted: str) -> Any:
     Raises:
         ConcretizationError: under vmap or staging the value is not known.
     """
+    # NumPy asks for the number that it is to store in a buffer of its own.
+    if isinstance(x, Tracer) and wanted in NUMBERS and stores_item(sys._getframe(2)):
+        raise buffer_error(x, None)
     inner = x
     while isinstance(inner, Tracer):
         if not inner.concrete:

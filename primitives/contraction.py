@@ -164,7 +164,7 @@ matmul = Binary(
         An array of shape (..., n, m) without the axes that vectors lack, of the promoted dtype.
 
     Raises:
-        ShapeError: an operand is a scalar, the summed axes differ, or leading axes do not broadcast.
+        ShapeError: an operand is a scalar, the summed axes differ, or others do not broadcast.
 
     >>> import functensor.numpy as np
     >>> np.matmul(np.ones((2, 3)), np.ones(3))
@@ -336,7 +336,7 @@ def vecdot(x: Any, y: Any, *, axis: int = -1) -> Any:
     if shape_of(x)[-1:] != shape_of(y)[-1:]:
         raise ShapeError(
             message(
-                f"vecdot: shapes {shape_of(x)} and {shape_of(y)} end in vectors of different lengths",
+                f"vecdot: {shape_of(x)} and {shape_of(y)} end in vectors of different lengths",
                 fix="axis= names the axis of the vectors in both arrays",
                 number=16,
             )

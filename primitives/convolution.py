@@ -35,7 +35,7 @@ class Geometry(NamedTuple):
     dilation: Shape
     groups: int
 
-    def count(self, name: str, spatial: Shape, kernel: Shape) -> Shape:
+    def places(self, name: str, spatial: Shape, kernel: Shape) -> Shape:
         """Returns at how many places along each axis; refuses kernels longer than the input."""
         return count_windows(name, spatial, kernel, self.stride, self.padding, self.dilation)
 
@@ -81,7 +81,7 @@ def _infer_conv(
     _divide(name, "outputs of w (axis 0)", w.shape[0], geometry.groups)
     of_x = f"the number of x's channels (axis 1), in each of groups={geometry.groups},"
     _same(name, of_x, per_group, "that of w's channels (axis 1)", w.shape[1])
-    count = geometry.count(name, x.shape[2:], w.shape[2:])
+    count = geometry.places(name, x.shape[2:], w.shape[2:])
     return ShapeDtype((x.shape[0], w.shape[0], *count), np.result_type(x.dtype, w.dtype))
 
 
@@ -92,7 +92,7 @@ def _infer_input_grad(
     _divide(name, "outputs of w (axis 0)", w.shape[0], geometry.groups)
     of_g = "the number of channels (axis 1) of what is convolved"
     _same(name, of_g, g.shape[1], "that of w's outputs (axis 0)", w.shape[0])
-    count = geometry.count(name, spatial, w.shape[2:])
+    count = geometry.places(name, spatial, w.shape[2:])
     _same(name, "its spatial shape", g.shape[2:], "the one that is transposed from", count)
     shape = (g.shape[0], w.shape[1] * geometry.groups, *spatial)
     return ShapeDtype(shape, np.result_type(g.dtype, w.dtype))
@@ -105,7 +105,7 @@ def _infer_kernel_grad(
     per_group = _divide(name, "channels of x (axis 1)", x.shape[1], geometry.groups)
     _divide(name, "channels of g (axis 1)", g.shape[1], geometry.groups)
     _same(name, "the batch size of x", x.shape[0], "that of g", g.shape[0])
-    count = geometry.count(name, x.shape[2:], kernel)
+    count = geometry.places(name, x.shape[2:], kernel)
     _same(name, "the spatial shape of g", g.shape[2:], "the one that is transposed from", count)
     return ShapeDtype((g.shape[1], per_group, *kernel), np.result_type(x.dtype, g.dtype))
 
@@ -122,9 +122,9 @@ _LAYOUTS = {
 # Which axis takes the batch axis of the first operand alone, or of the second alone, and which axis
 # of the output then has it.
 _FOLDS = {
-    "conv": ("NN", "OO"),
-    "conv_input_grad": ("NN", "KC"),
-    "conv_kernel_grad": ("CK", "OO"),
+    "conv": (("N", "N"), ("O", "O")),
+    "conv_input_grad": (("N", "N"), ("K", "C")),
+    "conv_kernel_grad": (("C", "K"), ("O", "O")),
 }
 
 
@@ -234,6 +234,14 @@ def _by_kernel(x: Any, g: Any, kernel: Shape, geometry: Geometry) -> Any:
     return conv_kernel_grad.bind((x, g), {"kernel": kernel, "geometry": geometry})
 
 
+# Geometries of samples: one, two and three axes, and every parameter.
+_PLAIN = Geometry((1,), ((0, 0),), (1,), 1)
+_STRIDED = Geometry((1, 2), ((1, 1), (1, 1)), (1, 1), 1)
+_GROUPED = Geometry((1, 1), ((0, 1), (2, 0)), (1, 1), 2)
+_DILATED = Geometry((2, 1), ((0, 1), (0, 1)), (2, 1), 1)
+_SOLID = Geometry((1, 1, 1), ((0, 1),) * 3, (1, 1, 1), 2)
+_SPARSE = Geometry((3, 3), ((0, 0), (0, 0)), (1, 1), 1)
+
 conv = linear(
     "conv",
     lambda g, x_shape, y, *, geometry: _by_input(g, y, x_shape[2:], geometry),
@@ -244,13 +252,13 @@ conv = linear(
     dtypes="fdD",
     reference="tests.references.conv",
     samples=[
-        Sample((2, 3, 5), (4, 3, 2)),
-        Sample((2, 2, 5, 4), (3, 2, 3, 2), stride=(1, 2), padding=1),
-        Sample((1, 4, 4, 5), (4, 2, 2, 2), padding=((0, 1), (2, 0)), groups=2),
-        Sample((2, 8, 6, 3), (1, 8, 2, 2), stride=2, padding="SAME", dilation=(2, 1)),
-        Sample((1, 2, 3, 4, 3), (2, 1, 2, 2, 2), groups=2, padding="SAME"),
-        Sample((2, 3, 4, 4), (2, 3, 1, 1), stride=3),
-        Sample((0, 2, 4), (3, 2, 2)),
+        Sample((2, 3, 5), (4, 3, 2), geometry=_PLAIN),
+        Sample((2, 2, 5, 4), (3, 2, 3, 2), geometry=_STRIDED),
+        Sample((1, 4, 4, 5), (4, 2, 2, 2), geometry=_GROUPED),
+        Sample((2, 8, 6, 3), (1, 8, 2, 2), geometry=_DILATED),
+        Sample((1, 2, 3, 4, 3), (2, 1, 2, 2, 2), geometry=_SOLID),
+        Sample((2, 3, 4, 4), (2, 3, 1, 1), geometry=_SPARSE),
+        Sample((0, 3, 5), (4, 3, 2), geometry=_PLAIN),
     ],
     doc="""Convolves images with kernels (correlates, as neural networks have it).
 
@@ -286,12 +294,13 @@ conv_input_grad = linear(
     dtypes="fdD",
     reference="tests.references.conv_input_grad",
     samples=[
-        Sample((2, 4, 4), (4, 3, 2), spatial=(5,)),
-        Sample((2, 3, 5, 3), (3, 2, 3, 2), spatial=(5, 4), stride=(1, 2), padding=1),
-        Sample((1, 4, 4, 6), (4, 2, 2, 2), spatial=(4, 5), padding=((0, 1), (2, 0)), groups=2),
-        Sample((1, 1, 2, 3), (1, 2, 2, 2), spatial=(6, 4), stride=3, padding=((0, 0), (2, 2))),
-        Sample((2, 2, 2, 2), (2, 3, 1, 1), spatial=(4, 4), stride=3),
-        Sample((0, 3, 3), (3, 2, 2), spatial=(4,)),
+        Sample((2, 4, 4), (4, 3, 2), spatial=(5,), geometry=_PLAIN),
+        Sample((2, 3, 5, 3), (3, 2, 3, 2), spatial=(5, 4), geometry=_STRIDED),
+        Sample((1, 4, 4, 6), (4, 2, 2, 2), spatial=(4, 5), geometry=_GROUPED),
+        Sample((2, 2, 3, 3), (2, 8, 2, 2), spatial=(6, 3), geometry=_DILATED),
+        Sample((1, 2, 3, 4, 3), (2, 1, 2, 2, 2), spatial=(3, 4, 3), geometry=_SOLID),
+        Sample((2, 2, 2, 2), (2, 3, 1, 1), spatial=(4, 4), geometry=_SPARSE),
+        Sample((0, 4, 4), (4, 3, 2), spatial=(5,), geometry=_PLAIN),
     ],
     doc="""Transposes ``conv`` in its images: the cotangent of x for that of the output.
 
@@ -316,12 +325,13 @@ conv_kernel_grad = linear(
     dtypes="fdD",
     reference="tests.references.conv_kernel_grad",
     samples=[
-        Sample((2, 3, 5), (2, 4, 4), kernel=(2,)),
-        Sample((2, 2, 5, 4), (2, 3, 5, 3), kernel=(3, 2), stride=(1, 2), padding=1),
-        Sample((1, 4, 4, 5), (1, 4, 4, 6), kernel=(2, 2), padding=((0, 1), (2, 0)), groups=2),
-        Sample((1, 8, 6, 3), (1, 2, 2, 3), kernel=(2, 1), stride=(2, 1), dilation=2),
-        Sample((2, 3, 4, 4), (2, 2, 2, 2), kernel=(1, 1), stride=3),
-        Sample((0, 2, 4), (0, 3, 3), kernel=(2,)),
+        Sample((2, 3, 5), (2, 4, 4), kernel=(2,), geometry=_PLAIN),
+        Sample((2, 2, 5, 4), (2, 3, 5, 3), kernel=(3, 2), geometry=_STRIDED),
+        Sample((1, 4, 4, 5), (1, 4, 4, 6), kernel=(2, 2), geometry=_GROUPED),
+        Sample((2, 8, 6, 3), (2, 1, 3, 3), kernel=(2, 2), geometry=_DILATED),
+        Sample((1, 2, 3, 4, 3), (1, 2, 3, 4, 3), kernel=(2, 2, 2), geometry=_SOLID),
+        Sample((2, 3, 4, 4), (2, 2, 2, 2), kernel=(1, 1), geometry=_SPARSE),
+        Sample((0, 3, 5), (0, 4, 4), kernel=(2,), geometry=_PLAIN),
     ],
     doc="""Transposes ``conv`` in its kernels: the cotangent of w for that of the output.
 
@@ -348,7 +358,7 @@ def conv_transpose(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
-    """Returns images spread by kernels: the transpose of ``conv``, which undoes its change of shape.
+    """Returns images spread by kernels: the transpose of ``conv``, which restores its shape.
 
     Args:
         x: images of shape (batch, channels, *spatial).

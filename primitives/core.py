@@ -141,6 +141,11 @@ class Trace:
         """Returns the transformations down to this one, outermost first, for messages."""
         return stack_of(self)
 
+    def argument(self, x: Any) -> Any:
+        """Returns an argument of the transformed function as a value of the parent's level."""
+        # The facade's tensors count as the arrays that they hold.
+        return self.lift(wrap(x.value) if isinstance(x, Tracer) and x.trace.standing else x)
+
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does a primitive's work for this transformation."""
         raise MissingRuleError(f"{self.name} does not process primitives")

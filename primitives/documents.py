@@ -41,11 +41,13 @@ def document(
     """
     if text is None or "\n" in text:
         return text
-    parts = [text + (f" {source}" if source else "")]
+    parts = [text]
     parts.append("\n".join(["Args:", *(f"    {name}: {what}" for name, what in arguments.items())]))
     parts.append(f"Returns:\n    {returns}")
     if raises:
         parts.append(f"Raises:\n    {raises}")
+    if source:
+        parts.append(f"Source: {source}")
     if example:
         call, result = example.split(" -> ")
         imported = [line for prefix, line in IMPORTS.items() if prefix in call]

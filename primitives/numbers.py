@@ -78,7 +78,9 @@ def _angle_arguments(z: Any, deg: bool = False) -> Any:
 def _angle_rule(g: Any, x: Any, *, deg: bool) -> Any:
     if not is_complex(x):
         return None
-    return g / ops.where(x == 0, 1, x) * (-180j / np.pi if deg else -1j)
+    # At 0, which has no angle, the derivative is 0.
+    turned = ops.where(x == 0, 0, g / ops.where(x == 0, 1, x))
+    return turned * (-180j / np.pi if deg else -1j)
 
 
 angle = elementwise(

@@ -1,7 +1,8 @@
 """Pooling: the maximum or the mean of windows that slide over the spatial axes.
 
 The maximum's derivative goes to the first element of a window that has it. Which one that is, is
-itself a primitive without a derivative; what moves cotangents and tangents there and back is linear.
+itself a primitive without a derivative; what moves tangents and cotangents there and back is
+linear.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Windows(NamedTuple):
     stride: Shape
     padding: Padding
 
-    def count(self, name: str, spatial: Shape) -> Shape:
+    def places(self, name: str, spatial: Shape) -> Shape:
         """Returns how many there are along each axis; refuses those longer than the input."""
         dense = (1,) * len(spatial)
         return count_windows(name, spatial, self.window, self.stride, self.padding, dense)
@@ -126,7 +127,7 @@ def _agree(name: str, count: Shape, *values: ShapeDtype) -> None:
 
 
 def _infer_down(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
-    count = params["windows"].count(primitive.name, x.shape[2:])
+    count = params["windows"].places(primitive.name, x.shape[2:])
     dtype = x.dtype
     if primitive is max_pool_argmax:
         dtype = np.min_scalar_type(-prod(params["windows"].window))
@@ -138,7 +139,7 @@ def _infer_down(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtyp
 def _infer_take(
     primitive: Primitive, x: ShapeDtype, winner: ShapeDtype, *, windows: Windows
 ) -> ShapeDtype:
-    out = ShapeDtype((*x.shape[:2], *windows.count(primitive.name, x.shape[2:])), x.dtype)
+    out = ShapeDtype((*x.shape[:2], *windows.places(primitive.name, x.shape[2:])), x.dtype)
     _agree(primitive.name, out.shape[2:], out, winner)
     return out
 
@@ -146,7 +147,7 @@ def _infer_take(
 def _infer_up(
     primitive: Primitive, g: ShapeDtype, *winner: ShapeDtype, spatial: Shape, **params: Any
 ) -> ShapeDtype:
-    _agree(primitive.name, params["windows"].count(primitive.name, spatial), g, *winner)
+    _agree(primitive.name, params["windows"].places(primitive.name, spatial), g, *winner)
     return ShapeDtype((*g.shape[:2], *spatial), g.dtype)
 
 
@@ -185,7 +186,16 @@ _ARGUMENTS = """
         window: the windows' lengths, an integer or one for each spatial axis.
         stride: how far they lie apart; None for as far as they are long.
         padding: elements around x{padding}: an integer, an integer or a pair (before, after)
-            for each spatial axis, "VALID" for none, "SAME" for ``ceil(length / stride)`` windows."""
+            for each spatial axis, "VALID" for none, "SAME" for ``ceil(length / stride)`` windows.
+"""
+
+# Windows of samples: one, two and three axes, and every parameter.
+_PLAIN = Windows((2,), (2,), ((0, 0),))
+_SQUARE = Windows((2, 2), (2, 2), ((0, 0), (0, 0)))
+_OVERLAPPING = Windows((3, 2), (2, 1), ((1, 1), (1, 1)))
+_SPARSE = Windows((2, 2), (3, 3), ((0, 1), (1, 0)))
+_SOLID = Windows((2, 2, 2), (1, 1, 1), ((0, 0),) * 3)
+_PLACE = Domain(0, 3, kind="i")
 
 max_pool = Primitive(
     "max_pool",
@@ -196,13 +206,12 @@ max_pool = Primitive(
     jvp=(lambda g, x, *, windows: _take(g, _winner(x, windows), windows),),
     reference="tests.references.max_pool",
     samples=[
-        Sample(Operand((2, 3, 6), DISTINCT), window=2),
-        Sample(Operand((2, 2, 5, 4), DISTINCT), window=2),
-        Sample(Operand((1, 2, 5, 6), DISTINCT), window=(3, 2), stride=(2, 1), padding=1),
-        Sample(Operand((1, 1, 4, 5), DISTINCT), window=2, stride=3, padding=((0, 1), (1, 0))),
-        Sample(Operand((1, 2, 5, 3), DISTINCT), window=3, stride=2, padding="SAME"),
-        Sample(Operand((1, 2, 3, 4, 2), DISTINCT), window=2, stride=1),
-        Sample((0, 2, 4), window=2),
+        Sample(Operand((2, 3, 6), DISTINCT), windows=_PLAIN),
+        Sample(Operand((2, 2, 5, 4), DISTINCT), windows=_SQUARE),
+        Sample(Operand((1, 2, 5, 6), DISTINCT), windows=_OVERLAPPING),
+        Sample(Operand((1, 1, 4, 5), DISTINCT), windows=_SPARSE),
+        Sample(Operand((1, 2, 3, 4, 2), DISTINCT), windows=_SOLID),
+        Sample((0, 2, 4), windows=_PLAIN),
     ],
     doc=f"""Returns the maximum of every window that slides over the spatial axes.
 {_ARGUMENTS.format(padding=", less than all")}
@@ -251,10 +260,12 @@ pool_take = Primitive(
     dtypes="fdD",
     reference="tests.references.pool_take",
     samples=[
-        Sample((2, 3, 6), Operand((2, 3, 3), Domain(0, 1, kind="i")), window=2),
-        Sample((1, 2, 5, 6), Operand((1, 2, 3, 7), Domain(0, 5, kind="i")), window=(3, 2), stride=(2, 1), padding=1),
-        Sample((1, 1, 4, 5), Operand((1, 1, 2, 2), Domain(0, 3, kind="i")), window=2, stride=3, padding=((0, 1), (1, 0))),
-        Sample((0, 2, 4), Operand((0, 2, 2), Domain(0, 1, kind="i")), window=2),
+        Sample((2, 3, 6), Operand((2, 3, 3), _PLACE), windows=_PLAIN),
+        Sample((2, 2, 5, 4), Operand((2, 2, 2, 2), _PLACE), windows=_SQUARE),
+        Sample((1, 2, 5, 6), Operand((1, 2, 3, 7), _PLACE), windows=_OVERLAPPING),
+        Sample((1, 1, 4, 5), Operand((1, 1, 2, 2), _PLACE), windows=_SPARSE),
+        Sample((1, 2, 3, 4, 2), Operand((1, 2, 2, 3, 1), _PLACE), windows=_SOLID),
+        Sample((0, 2, 4), Operand((0, 2, 2), _PLACE), windows=_PLAIN),
     ],
     doc="""Returns of every window the element at a given place; of the padding, zero.
 
@@ -278,11 +289,12 @@ pool_scatter = Primitive(
     dtypes="fdD",
     reference="tests.references.pool_scatter",
     samples=[
-        Sample((2, 3, 3), Operand((2, 3, 3), Domain(0, 1, kind="i")), spatial=6, window=2),
-        Sample((2, 3, 3), Operand((2, 3, 3), Domain(0, 1, kind="i")), spatial=7, window=2),
-        Sample((1, 2, 3, 7), Operand((1, 2, 3, 7), Domain(0, 5, kind="i")), spatial=(5, 6), window=(3, 2), stride=(2, 1), padding=1),
-        Sample((1, 1, 2, 2), Operand((1, 1, 2, 2), Domain(0, 3, kind="i")), spatial=(4, 5), window=2, stride=3, padding=((0, 1), (1, 0))),
-        Sample((0, 2, 2), Operand((0, 2, 2), Domain(0, 1, kind="i")), spatial=4, window=2),
+        Sample((2, 3, 3), Operand((2, 3, 3), _PLACE), spatial=(6,), windows=_PLAIN),
+        Sample((2, 3, 3), Operand((2, 3, 3), _PLACE), spatial=(7,), windows=_PLAIN),
+        Sample((2, 2, 2, 2), Operand((2, 2, 2, 2), _PLACE), spatial=(5, 4), windows=_SQUARE),
+        Sample((1, 2, 3, 7), Operand((1, 2, 3, 7), _PLACE), spatial=(5, 6), windows=_OVERLAPPING),
+        Sample((1, 1, 2, 2), Operand((1, 1, 2, 2), _PLACE), spatial=(4, 5), windows=_SPARSE),
+        Sample((0, 2, 2), Operand((0, 2, 2), _PLACE), spatial=(4,), windows=_PLAIN),
     ],
     doc="""Transposes ``pool_take``: adds a value for every window to the element at a given place.
 
@@ -301,11 +313,19 @@ pool_scatter = Primitive(
 # -- the mean
 
 
+def _mean(x: Any, windows: Windows, include: bool) -> Any:
+    return avg_pool.bind((x,), {"windows": windows, "count_include_pad": include})
+
+
+def _spread(g: Any, spatial: Shape, windows: Windows, include: bool) -> Any:
+    params = {"spatial": spatial, "windows": windows, "count_include_pad": include}
+    return avg_pool_grad.bind((g,), params)
+
+
 avg_pool = linear(
     "avg_pool",
-    lambda g, x_shape, *, windows, count_include_pad: avg_pool_grad.bind(
-        (g,),
-        {"spatial": x_shape[2:], "windows": windows, "count_include_pad": count_include_pad},
+    lambda g, x_shape, *, windows, count_include_pad: _spread(
+        g, x_shape[2:], windows, count_include_pad
     ),
     prepare=_prepare_avg,
     infer=_infer_down,
@@ -313,14 +333,13 @@ avg_pool = linear(
     dtypes="fdD",
     reference="tests.references.avg_pool",
     samples=[
-        Sample((2, 3, 6), window=2),
-        Sample((2, 2, 5, 4), window=2),
-        Sample((1, 2, 5, 6), window=(3, 2), stride=(2, 1), padding=1),
-        Sample((1, 2, 5, 6), window=(3, 2), stride=(2, 1), padding=1, count_include_pad=False),
-        Sample((1, 1, 4, 5), window=2, stride=3, padding=((0, 1), (1, 0)), count_include_pad=False),
-        Sample((1, 2, 5, 3), window=3, stride=2, padding="SAME"),
-        Sample((1, 2, 3, 4, 2), window=2, stride=1),
-        Sample((0, 2, 4), window=2),
+        Sample((2, 3, 6), windows=_PLAIN, count_include_pad=True),
+        Sample((2, 2, 5, 4), windows=_SQUARE, count_include_pad=True),
+        Sample((1, 2, 5, 6), windows=_OVERLAPPING, count_include_pad=True),
+        Sample((1, 2, 5, 6), windows=_OVERLAPPING, count_include_pad=False),
+        Sample((1, 1, 4, 5), windows=_SPARSE, count_include_pad=False),
+        Sample((1, 2, 3, 4, 2), windows=_SOLID, count_include_pad=True),
+        Sample((0, 2, 4), windows=_PLAIN, count_include_pad=True),
     ],
     doc=f"""Returns the mean of every window that slides over the spatial axes.
 {_ARGUMENTS.format(padding=", zero")}
@@ -341,20 +360,18 @@ avg_pool = linear(
 
 avg_pool_grad = linear(
     "avg_pool_grad",
-    lambda g, *, windows, count_include_pad: avg_pool.bind(
-        (g,), {"windows": windows, "count_include_pad": count_include_pad}
-    ),
+    lambda g, *, windows, count_include_pad: _mean(g, windows, count_include_pad),
     prepare=_prepare_avg_grad,
     infer=_infer_up,
     batch=_batch,
     dtypes="fdD",
     reference="tests.references.avg_pool_grad",
     samples=[
-        Sample((2, 3, 3), spatial=6, window=2),
-        Sample((2, 2, 2, 2), spatial=(5, 4), window=2),
-        Sample((1, 2, 3, 7), spatial=(5, 6), window=(3, 2), stride=(2, 1), padding=1),
-        Sample((1, 1, 2, 2), spatial=(4, 5), window=2, stride=3, padding=((0, 1), (1, 0)), count_include_pad=False),
-        Sample((0, 2, 2), spatial=4, window=2),
+        Sample((2, 3, 3), spatial=(6,), windows=_PLAIN, count_include_pad=True),
+        Sample((2, 2, 2, 2), spatial=(5, 4), windows=_SQUARE, count_include_pad=True),
+        Sample((1, 2, 3, 7), spatial=(5, 6), windows=_OVERLAPPING, count_include_pad=False),
+        Sample((1, 1, 2, 2), spatial=(4, 5), windows=_SPARSE, count_include_pad=False),
+        Sample((0, 2, 2), spatial=(4,), windows=_PLAIN, count_include_pad=True),
     ],
     doc="""Transposes ``avg_pool``: every window spreads its value evenly over its elements.
 

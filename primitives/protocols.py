@@ -16,6 +16,10 @@ __all__ = ["NumpyProtocols"]
 
 # NumPy's names of ufuncs where ours differ, and the reductions that ufuncs offer.
 UFUNC_NAMES = {"absolute": "abs", "conjugate": "conj"}
+FUNCTION_NAMES = {"amax": "max", "amin": "min", "around": "round"}
+# What depends on shapes and dtypes alone, so that a tracer can answer as an array does.
+SHAPE_FUNCTIONS = {"can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
+SHAPE_FUNCTIONS |= {"empty_like", "full_like", "ones_like", "zeros_like"}
 UFUNC_REDUCTIONS = {
     "add": "sum",
     "multiply": "prod",
@@ -35,6 +39,8 @@ class NumpyProtocols:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if is_tracer(self):
             raise conversion_error(self)
+        if copy is False and dtype not in (None, self._data.dtype):  # type: ignore[attr-defined]
+            raise ValueError(f"a dtype of {dtype} asks for a copy, which copy=False forbids")
         view = np.asarray(self._data, dtype)  # type: ignore[attr-defined]
         if copy:
             return view.copy()
@@ -43,10 +49,12 @@ class NumpyProtocols:
         return view
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        out = kwargs.pop("out", None)
-        if out is not None:
-            raise buffer_error(self, out[0])
         function = None
+        if "out" in kwargs:
+            for x in inputs:
+                if isinstance(x, NumpyProtocols) and is_tracer(x):
+                    raise buffer_error(x, kwargs["out"][0])
+            return on_values(getattr(ufunc, method), inputs, kwargs, f"numpy.{ufunc.__name__}")
         if method == "__call__":
             function = ops.find(UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__))
         elif method == "reduce":
@@ -61,9 +69,11 @@ class NumpyProtocols:
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
         if func.__module__ == "numpy":
-            function = ops.find(func.__name__)
+            function = ops.find(FUNCTION_NAMES.get(func.__name__, func.__name__))
             if function is not None:
                 return function(*args, **kwargs)
+            if func.__name__ in SHAPE_FUNCTIONS:
+                return func(*_stand_ins(args), **_stand_ins(kwargs))
         return on_values(func, args, kwargs, f"{func.__module__}.{func.__name__}")
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
@@ -91,6 +101,18 @@ def on_values(function: Callable[..., Any], args: Any, kwargs: Any, name: str) -
     return function(*plain_args, **_plain(kwargs, name))
 
 
+def _stand_ins(x: Any) -> Any:
+    """Returns arguments with every array replaced by one of its shape and dtype."""
+    if isinstance(x, NumpyProtocols):
+        known: Any = x
+        return np.broadcast_to(np.empty((), known.dtype), known.shape)
+    if isinstance(x, tuple | list):
+        return type(x)(_stand_ins(item) for item in x)
+    if isinstance(x, dict):
+        return {key: _stand_ins(item) for key, item in x.items()}
+    return x
+
+
 def _plain(x: Any, name: str) -> Any:
     if isinstance(x, NumpyProtocols):
         if is_tracer(x):
@@ -108,10 +130,9 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("functensor"):
         frame = frame.f_back
-    code = frame.f_code
-    storing = dis.opname[code.co_code[frame.f_lasti]] == "STORE_SUBSCR"
-    if storing and not asked_by:
+    if stores_item(frame) and not asked_by:
         return buffer_error(tracer, None)
+    code = frame.f_code
     asked = asked_by or f"{code.co_name} ({code.co_filename.rpartition('/')[2]})"
     return TracerConversionError(
         message(
@@ -123,6 +144,11 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
             number=1,
         )
     )
+
+
+def stores_item(frame: Any) -> bool:
+    """Says whether a frame is at an assignment to an item, ``buf[i] = x``."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "STORE_SUBSCR"
 
 
 def buffer_error(x: Any, buffer: Any) -> Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from math import prod as size_of
 from typing import Any
 
@@ -74,6 +75,13 @@ def _mean_rule(g: Any, x_shape: tuple[int, ...], *, axis: Axes) -> Any:
     return spread(g / (count or 1), x_shape, axis)
 
 
+def _mean_reference(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
+    """NumPy's mean, which warns where there are no elements."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.mean(x, axis=axis, keepdims=keepdims, dtype=dtype)
+
+
 mean = reduction(
     "mean",
     _mean_rule,
@@ -84,6 +92,7 @@ mean = reduction(
     ),
     prepare=_dtype_arguments,
     empty=False,
+    reference=_mean_reference,
     dtypes="fdD",
     doc="Returns the mean over axes; of integers in ``float64``.",
     options=DTYPE,
@@ -107,12 +116,16 @@ def _shares(x: Any, ans: Any, axis: Axes) -> Any:
     return ops.exp(ops.log_ratio(x, spread(ans, shape_of(x), axis)))
 
 
+def _logsumexp_reference(x: Any, axis: Any, keepdims: bool) -> Any:
+    with np.errstate(divide="ignore"):
+        return np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims))
+
+
 logsumexp = reduction(
     "logsumexp",
     lambda g, ans, x, *, axis: spread(g, shape_of(x), axis) * _shares(x, ans, axis),
     jvp=(lambda t, ans, x, *, axis, keepdims: _sum(t * _shares(x, ans, axis), axis, keepdims),),
-    reference=lambda x, axis, keepdims: np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims)),
-    empty=False,
+    reference=_logsumexp_reference,
     doc="Returns the logarithm of the sum of exponentials over axes, without overflow.",
     example="np.logsumexp([1000.0, -np.inf]) -> 1000.0",
 )

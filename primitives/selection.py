@@ -9,7 +9,7 @@ import numpy as np
 from .core import Primitive
 from .families import binary, elementwise
 from .registry import registry as ops
-from .samples import LOGICAL, REAL, Domain
+from .samples import DISTINCT, LOGICAL, REAL, Domain
 
 __all__ = [
     "clip",
@@ -42,6 +42,7 @@ maximum = binary(
     "maximum",
     lambda g, x, y: g * ops.exceeds(x, y),
     lambda g, x, y: g * ops.exceeds(y, x),
+    domains=DISTINCT,
     doc="Returns the larger of two elements, NaN where one is; equal ones share the derivative.",
     example="np.maximum([1, 5], [4, 2]) -> [4, 5]",
 )
@@ -49,6 +50,7 @@ minimum = binary(
     "minimum",
     lambda g, x, y: g * ops.exceeds(y, x),
     lambda g, x, y: g * ops.exceeds(x, y),
+    domains=DISTINCT,
     doc="Returns the smaller of two elements, NaN where one is; equal ones share the derivative.",
     example="np.minimum([1, 5], [4, 2]) -> [1, 2]",
 )
@@ -63,6 +65,7 @@ fmax = binary(
     "fmax",
     lambda g, x, y: g * _unless_nan(ops.exceeds(x, y), x, y),
     lambda g, x, y: g * _unless_nan(ops.exceeds(y, x), y, x),
+    domains=DISTINCT,
     doc="Returns the larger of two elements, or the one that is not NaN.",
     example="np.fmax([1.0, np.nan], [4.0, 2.0]) -> [4.0, 2.0]",
 )
@@ -70,6 +73,7 @@ fmin = binary(
     "fmin",
     lambda g, x, y: g * _unless_nan(ops.exceeds(y, x), x, y),
     lambda g, x, y: g * _unless_nan(ops.exceeds(x, y), y, x),
+    domains=DISTINCT,
     doc="Returns the smaller of two elements, or the one that is not NaN.",
     example="np.fmin([1.0, np.nan], [4.0, 2.0]) -> [1.0, 2.0]",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import nan, prod
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,9 @@ def _squares(xp: Any, x: Any, axis: Axes, keepdims: bool) -> Any:
     """Returns sums of squared magnitudes, and overwrites the operand."""
     if x.dtype.kind == "c":
         x = x.real**2 + x.imag**2
-    elif axis == (x.ndim - 1,) and not keepdims:
-        return xp.vecdot(x, x)
+    elif axis == (x.ndim - 1,):
+        out = xp.vecdot(x, x)
+        return out[..., None] if keepdims else out
     else:
         x *= x
     return xp.add.reduce(x, axis, keepdims=keepdims)
@@ -65,11 +66,16 @@ def _squares(xp: Any, x: Any, axis: Axes, keepdims: bool) -> Any:
 
 def _var(xp: Any, x: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
     x = xp.asarray(x)
+    freedom = _freedom(x.shape, axis, ddof)
     # As NumPy does, since squares of half precision soon overflow.
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    count = prod([x.shape[i] for i in axis])
-    centred = xp.asarray(wide - xp.add.reduce(wide, axis, keepdims=True) / count)
-    out = _squares(xp, centred, axis, keepdims) / _freedom(x.shape, axis, ddof)
+    means = xp.add.reduce(wide, axis, keepdims=True) / max(_freedom(x.shape, axis, 0), 1)
+    squares = _squares(xp, xp.asarray(wide - means), axis, keepdims)
+    if freedom:
+        out = squares / freedom
+    else:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            out = squares / freedom
     return out if wide is x else out.astype(x.dtype)
 
 
@@ -86,10 +92,16 @@ def _deviation(x: Any, axis: Axes) -> Any:
     return ops.conj(centred) if shape_dtype(x).dtype.kind == "c" else centred
 
 
+def _scaled(x: Any, shape: tuple[int, ...], axis: Axes, ddof: float) -> Any:
+    """Returns twice a value over the degrees of freedom; of no elements there is nothing to do."""
+    freedom = _freedom(shape, axis, ddof) or (nan if _freedom(shape, axis, 0) else 2)
+    return ops.multiply(x, 2 / freedom)
+
+
 def _var_vjp(g: Any, x: Any, *, axis: Axes, ddof: float) -> Any:
     # The mean's own derivative drops out, as deviations add up to zero.
     shape = shape_of(x)
-    share = ops.divide(g, 0.5 * _freedom(shape, axis, ddof))
+    share = _scaled(g, shape, axis, ddof)
     kept = tuple([1 if i in axis else n for i, n in enumerate(shape)])
     return ops.multiply(ops.reshape(share, kept), _deviation(x, axis))
 
@@ -97,11 +109,7 @@ def _var_vjp(g: Any, x: Any, *, axis: Axes, ddof: float) -> Any:
 def _var_jvp(t: Any, x: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
     product = ops.real(ops.multiply(_deviation(x, axis), t))
     total = ops.sum(product, axis, keepdims=keepdims)
-    return ops.divide(total, 0.5 * _freedom(shape_of(x), axis, ddof))
-
-
-def _reference(x: Any, *, axis: Any, keepdims: bool = False, ddof: float = 0) -> Any:
-    return np.var(x, axis=axis, keepdims=keepdims, ddof=ddof)
+    return _scaled(total, shape_of(x), axis, ddof)
 
 
 var = Primitive(
@@ -112,15 +120,17 @@ var = Primitive(
     batch=batch_reduction,
     vjp=(_var_vjp,),
     jvp=(_var_jvp,),
-    family="reduction",
-    reference=_reference,
     samples=[
-        Sample((4,), axis=0, ddof=1),
-        Sample((2, 3), axis=None, keepdims=True),
-        Sample((2, 3, 4), axis=(0, 2), ddof=0.5),
-        Sample((2, 3, 4), axis=-1),
-        Sample((2, 3, 4), axis=-2, keepdims=True, ddof=1),
-        Sample((2, 0, 3), axis=0),
+        Sample(shape, axis=axis, keepdims=keepdims, ddof=ddof)
+        for shape, axis, keepdims, ddof in [
+            ((), (), False, 0),
+            ((4,), (0,), False, 1),
+            ((2, 3), (0, 1), True, 0),
+            ((2, 3, 4), (0, 2), False, 0.5),
+            ((2, 3, 4), (2,), False, 1),
+            ((2, 3, 4), (1,), True, 1),
+            ((2, 0, 3), (0,), False, 0),
+        ]
     ],
     dtypes="fdD",
     doc="""Returns the variance over axes: the mean of squared deviations from the mean.

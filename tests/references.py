@@ -1,127 +1,92 @@
 """Slow references: the definitions of convolution and pooling, one product or element at a time."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from itertools import product
-from math import ceil, prod
-from typing import Any
 
 import numpy as np
 
 
-def _tuple(value: Any, rank: int) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, tuple) else (value,) * rank
+def meetings(spatial, window, stride, padding, dilation=None):
+    """Yields where windows and elements meet.
+
+    Args:
+        spatial, window, stride, padding, dilation: of each axis.
+
+    Yields:
+        The place of the window, the place in the window, counted and as an index, and the element.
+    """
+    dilation = dilation or (1,) * len(spatial)
+    for place in product(*map(range, counts(spatial, window, stride, padding, dilation))):
+        for number, tap in enumerate(product(*map(range, window))):
+            element = tuple(
+                p * s + t * d - lo
+                for p, s, t, d, (lo, _) in zip(place, stride, tap, dilation, padding)
+            )
+            if all(0 <= e < n for e, n in zip(element, spatial)):
+                yield place, number, tap, element
 
 
-class _Places:
-    """Every pair of a place of the window and an element below it."""
-
-    def __init__(
-        self, spatial: Any, window: Any, stride: Any, padding: Any, dilation: Any = 1
-    ) -> None:
-        rank = len(spatial)
-        self.spatial = spatial
-        self.window = _tuple(window, rank)
-        self.stride = _tuple(self.window if stride is None else stride, rank)
-        self.dilation = _tuple(dilation, rank)
-        spans = [d * (k - 1) + 1 for d, k in zip(self.dilation, self.window)]
-        if padding == "SAME":
-            self.count = [ceil(n / s) for n, s in zip(spatial, self.stride)]
-            missing = [
-                max((c - 1) * s + span - n, 0)
-                for c, s, span, n in zip(self.count, self.stride, spans, spatial)
-            ]
-            self.before = [m // 2 for m in missing]
-        else:
-            pairs = [p if isinstance(p, tuple) else (p, p) for p in _tuple(padding, rank)]
-            self.before = [before for before, _ in pairs]
-            self.count = [
-                (n + sum(pair) - span) // s + 1
-                for n, pair, span, s in zip(spatial, pairs, spans, self.stride)
-            ]
-
-    def __iter__(self) -> Iterator[tuple[tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]]:
-        """Yields the output's place, the window's as a number and as an index, the element's."""
-        for place in product(*map(range, self.count)):
-            for number, tap in enumerate(product(*map(range, self.window))):
-                element = tuple(
-                    p * s + t * d - b
-                    for p, s, t, d, b in zip(place, self.stride, tap, self.dilation, self.before)
-                )
-                if all(0 <= e < n for e, n in zip(element, self.spatial)):
-                    yield place, number, tap, element
+def counts(spatial, window, stride, padding, dilation=None):
+    """Returns how many windows there are along each axis."""
+    dilation = dilation or (1,) * len(spatial)
+    return [
+        (n + lo + hi - d * (k - 1) - 1) // s + 1
+        for n, k, s, (lo, hi), d in zip(spatial, window, stride, padding, dilation)
+    ]
 
 
-# -- convolution: the sum over (image, output, channel, place, tap) of x * w * g, by one of them
+# Convolution is trilinear: of x, w and g two are given, the third is what their products add up to
 
 
-def conv(
-    x: Any, w: Any, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> Any:
+def products(x, w, g, geometry):
+    """Yields views of x, w and g for every output, channel, window and place in it."""
+    stride, padding, dilation, groups = geometry
+    outputs, per_group = w.shape[:2]
+    for o, c in product(range(outputs), range(per_group)):
+        channel = o // (outputs // groups) * per_group + c
+        for place, _, tap, element in meetings(x.shape[2:], w.shape[2:], stride, padding, dilation):
+            yield (
+                x[(slice(None), channel, *element)],
+                w[(o, c, *tap, np.newaxis)],
+                g[(slice(None), o, *place)],
+            )
+
+
+def conv(x, w, *, geometry):
     """Returns the correlation of images with kernels."""
-    places = _Places(x.shape[2:], w.shape[2:], stride, padding, dilation)
-    out = np.zeros((x.shape[0], w.shape[0], *places.count), np.result_type(x, w))
-    per_group = w.shape[1]
-    for o, c in product(range(w.shape[0]), range(per_group)):
-        channel = o // (w.shape[0] // groups) * per_group + c
-        for place, _, tap, element in places:
-            out[(slice(None), o, *place)] += x[(slice(None), channel, *element)] * w[(o, c, *tap)]
-    return out
+    stride, padding, dilation, _ = geometry
+    places = counts(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    g = np.zeros((x.shape[0], w.shape[0], *places), np.result_type(x, w))
+    for of_x, of_w, of_g in products(x, w, g, geometry):
+        of_g += of_x * of_w
+    return g
 
 
-def conv_input_grad(
-    g: Any,
-    w: Any,
-    *,
-    spatial: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
+def conv_input_grad(g, w, *, spatial, geometry):
     """Returns the transpose of ``conv`` in its images."""
-    places = _Places(spatial, w.shape[2:], stride, padding, dilation)
-    out = np.zeros((g.shape[0], w.shape[1] * groups, *spatial), np.result_type(g, w))
-    per_group = w.shape[1]
-    for o, c in product(range(w.shape[0]), range(per_group)):
-        channel = o // (w.shape[0] // groups) * per_group + c
-        for place, _, tap, element in places:
-            out[(slice(None), channel, *element)] += g[(slice(None), o, *place)] * w[(o, c, *tap)]
-    return out
+    channels = w.shape[1] * geometry.groups
+    x = np.zeros((g.shape[0], channels, *spatial), np.result_type(g, w))
+    for of_x, of_w, of_g in products(x, w, g, geometry):
+        of_x += of_g * of_w
+    return x
 
 
-def conv_kernel_grad(
-    x: Any,
-    g: Any,
-    *,
-    kernel: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
+def conv_kernel_grad(x, g, *, kernel, geometry):
     """Returns the transpose of ``conv`` in its kernels."""
-    places = _Places(x.shape[2:], kernel, stride, padding, dilation)
-    per_group = x.shape[1] // groups
-    out = np.zeros((g.shape[1], per_group, *kernel), np.result_type(x, g))
-    for o, c in product(range(g.shape[1]), range(per_group)):
-        channel = o // (g.shape[1] // groups) * per_group + c
-        for place, _, tap, element in places:
-            products = x[(slice(None), channel, *element)] * g[(slice(None), o, *place)]
-            out[(o, c, *tap)] += products.sum()
-    return out
+    per_group = x.shape[1] // geometry.groups
+    w = np.zeros((g.shape[1], per_group, *kernel), np.result_type(x, g))
+    for of_x, of_w, of_g in products(x, w, g, geometry):
+        of_w += (of_x * of_g).sum()
+    return w
 
 
-# -- pooling: rows are the images' channels
+# Pooling
 
 
-
-def _best(x: Any, window: Any, stride: Any, padding: Any) -> tuple[Any, Any]:
-    places = _Places(x.shape[2:], window, stride, padding)
-    values = np.full((*x.shape[:2], *places.count), -np.inf, x.dtype)
+def best(x, windows):
+    """Returns the maximum of every window and the number of the first place that has it."""
+    values = np.full((*x.shape[:2], *counts(x.shape[2:], *windows)), -np.inf, x.dtype)
     winners = np.zeros(values.shape, np.int8)
-    for place, number, _, element in places:
+    for place, number, _, element in meetings(x.shape[2:], *windows):
         for row in product(*map(range, x.shape[:2])):
             if x[(*row, *element)] > values[(*row, *place)]:
                 values[(*row, *place)] = x[(*row, *element)]
@@ -129,71 +94,55 @@ def _best(x: Any, window: Any, stride: Any, padding: Any) -> tuple[Any, Any]:
     return values, winners
 
 
-def max_pool(x: Any, *, window: Any, stride: Any = None, padding: Any = 0) -> Any:
+def max_pool(x, *, windows):
     """Returns the maximum of every window."""
-    return _best(x, window, stride, padding)[0]
+    return best(x, windows)[0]
 
 
-def max_pool_argmax(x: Any, *, window: Any, stride: Any = None, padding: Any = 0) -> Any:
+def max_pool_argmax(x, *, windows):
     """Returns the number of the place of every window's first maximum."""
-    return _best(x, window, stride, padding)[1]
+    return best(x, windows)[1]
 
 
-def pool_take(x: Any, winner: Any, *, window: Any, stride: Any = None, padding: Any = 0) -> Any:
+def pool_take(x, winner, *, windows):
     """Returns of every window the element at the winning place."""
     out = np.zeros(winner.shape, x.dtype)
-    for place, number, _, element in _Places(x.shape[2:], window, stride, padding):
+    for place, number, _, element in meetings(x.shape[2:], *windows):
         wins = winner[(..., *place)] == number
         out[(..., *place)][wins] = x[(..., *element)][wins]
     return out
 
 
-def pool_scatter(
-    g: Any, winner: Any, *, spatial: Any, window: Any, stride: Any = None, padding: Any = 0
-) -> Any:
+def pool_scatter(g, winner, *, spatial, windows):
     """Returns what gives every window's value to the element at the winning place."""
-    spatial = _tuple(spatial, g.ndim - 2)
     out = np.zeros((*g.shape[:2], *spatial), g.dtype)
-    for place, number, _, element in _Places(spatial, window, stride, padding):
+    for place, number, _, element in meetings(spatial, *windows):
         wins = winner[(..., *place)] == number
         out[(..., *element)][wins] += g[(..., *place)][wins]
     return out
 
 
-def _divisors(places: _Places, count_include_pad: bool) -> Any:
-    if count_include_pad:
-        return np.full(places.count, prod(places.window))
-    inside = np.zeros(places.count, int)
-    for place, *_ in places:
+def divisors(spatial, windows, count_include_pad):
+    """Returns how many elements the mean of every window is divided by."""
+    inside = np.zeros(counts(spatial, *windows), int)
+    for place, *_ in meetings(spatial, *windows):
         inside[place] += 1
-    return inside
+    return np.full_like(inside, np.prod(windows.window)) if count_include_pad else inside
 
 
-def avg_pool(
-    x: Any, *, window: Any, stride: Any = None, padding: Any = 0, count_include_pad: bool = True
-) -> Any:
+def avg_pool(x, *, windows, count_include_pad):
     """Returns the mean of every window."""
-    places = _Places(x.shape[2:], window, stride, padding)
-    out = np.zeros((*x.shape[:2], *places.count), x.dtype)
-    for place, _, _, element in places:
+    number = divisors(x.shape[2:], windows, count_include_pad)
+    out = np.zeros((*x.shape[:2], *number.shape), x.dtype)
+    for place, _, _, element in meetings(x.shape[2:], *windows):
         out[(..., *place)] += x[(..., *element)]
-    return (out / _divisors(places, count_include_pad)).astype(x.dtype)
+    return (out / number).astype(x.dtype)
 
 
-def avg_pool_grad(
-    g: Any,
-    *,
-    spatial: Any,
-    window: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    count_include_pad: bool = True,
-) -> Any:
+def avg_pool_grad(g, *, spatial, windows, count_include_pad):
     """Returns the transpose of ``avg_pool``."""
-    spatial = _tuple(spatial, g.ndim - 2)
-    places = _Places(spatial, window, stride, padding)
-    divisors = _divisors(places, count_include_pad)
+    number = divisors(spatial, windows, count_include_pad)
     out = np.zeros((*g.shape[:2], *spatial), g.dtype)
-    for place, _, _, element in places:
-        out[(..., *element)] += g[(..., *place)] / divisors[place]
+    for place, _, _, element in meetings(spatial, *windows):
+        out[(..., *element)] += g[(..., *place)] / number[place]
     return out

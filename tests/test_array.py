@@ -54,7 +54,7 @@ def test_binary_operators_with_arrays_numpy_and_numbers_on_both_sides(name):
 
 
 def test_weak_python_numbers_do_not_promote():
-    x = wrap(X.astype("float32"))
+    x = wrap(abs(X.astype("float32")))
     for got in (x + 1, 1 + x, x * 2.5, 2.5 * x, x**2, x**2.5, x / 3, 3 - x, x % 2):
         assert got.dtype == np.float32
     assert (wrap(N.astype("int8")) + 1).dtype == np.int8
@@ -206,6 +206,11 @@ def test_message_2_writing_into_a_numpy_buffer():
         buffer[0] = x[0]
         return buffer.sum()
 
+    def by_slice(x):
+        buffer = np.zeros((2, 3))
+        buffer[0] = x
+        return buffer.sum()
+
     def by_out(x):
         return np.add(x, 1.0, out=np.zeros(3))
 
@@ -214,18 +219,25 @@ def test_message_2_writing_into_a_numpy_buffer():
         buffer += x
         return buffer
 
-    for fun in (by_item, by_out, in_place):
-        with pytest.raises(ImmutableArrayError) as caught:
+    for fun in (by_item, by_slice, by_out, in_place):
+        with pytest.raises((ImmutableArrayError, ValueError)) as caught:
             ft.grad(fun)(Y)
+        # NumPy puts an error of its own in front of what is raised while it stores one number.
+        error = caught.value.__cause__ if fun is by_item else caught.value
+        assert type(error) is ImmutableArrayError
         for part in ("plain ndarray", "functensor.numpy.zeros", ".at[i].set(x)", "#error-2"):
-            assert part in str(caught.value)
+            assert part in str(error)
 
 
 def test_a_plain_array_may_be_written_into_a_numpy_buffer():
     buffer = np.zeros((2, 3))
     buffer[0] = wrap(Y)
     buffer[1, 1] = wrap(np.float64(7.0))
-    np.testing.assert_array_equal(buffer, [Y, [0, 7, 0]])
+    buffer += wrap(np.ones(3))
+    np.testing.assert_array_equal(buffer, [Y + 1, [1, 8, 1]])
+    np.testing.assert_array_equal(np.add(wrap(Y), 1, out=np.zeros(3)), Y + 1)
+    with pytest.raises(ValueError, match="read-only"):
+        np.add(Y, 1, out=wrap(Y.copy()))
 
 
 # -- conversion
@@ -421,7 +433,7 @@ def test_tracers_show_shape_dtype_and_transformation():
 
 
 UPDATES = {
-    "set": lambda a, i, v: np.copyto(a[i], v) if False else a.__setitem__(i, v),
+    "set": lambda a, i, v: a.__setitem__(i, v),
     "add": lambda a, i, v: np.add.at(a, i, v),
     "multiply": lambda a, i, v: np.multiply.at(a, i, v),
     "min": lambda a, i, v: np.minimum.at(a, i, v),
@@ -479,7 +491,7 @@ def test_message_3_assignment_and_dropped_results():
         x.at[0].add(1.0)
     assert seen[0].filename == __file__
     with pytest.warns(UnusedUpdateWarning):
-        ft.grad(lambda y: (y.at[0].set(1.0), np.sum(y))[1] if False else drops(y))(Y)
+        ft.grad(drops)(Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _ = x.at[0].set(1.0)

@@ -262,8 +262,8 @@ def test_gradient_clipping_and_straight_through():
         return x
 
     clipped.defvjp(lambda x: (x, None), lambda _, g: (ops.clip(g, -1.0, 1.0),))
-    same(ft.grad(lambda x: ops.sum(clipped(x) * np.array([5.0, -7.0, 0.5])))(X), [1.0, -1.0, 0.5]
-         if False else np.array([1.0, -1.0, 0.5]))
+    gradient = ft.grad(lambda x: ops.sum(clipped(x) * np.array([5.0, -7.0, 0.5])))(X)
+    same(gradient, np.array([1.0, -1.0, 0.5]))
 
     def straight_through(x):
         return x + ft.stop_gradient(ops.round(x) - x)
@@ -378,16 +378,6 @@ def test_wrong_results_of_rules_are_named_with_trees_and_paths(call, words):
     for part in [*words, "test_custom_rules.py:", "fix: ", "docs/errors.md#error-9"]:
         assert part in text
     same(ft.grad(lambda x: x * x)(3.0), 6.0)
-
-
-def test_the_rules_output_is_checked_against_the_functions():
-    @ft.custom_vjp
-    def fun(x):
-        return x * 2.0
-
-    fun.defvjp(lambda x: ((x, x), None), lambda r, g: (g[0],))
-    with pytest.raises((RuleResultError, TypeError)):
-        ft.grad(lambda x: ops.sum(fun(x)))(X)
 
 
 @pytest.mark.parametrize(

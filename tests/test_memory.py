@@ -16,10 +16,6 @@ from functensor.reverse import Node, ReverseTracer
 LONG = 1_000_000 if os.environ.get("FUNCTENSOR_LONG_TESTS") == "1" else 200_000
 
 
-class Buffer(np.ndarray):
-    """A buffer that can be referred to weakly."""
-
-
 def chain(x, length):
     for _ in range(length // 2):
         x = ops.sin(x) * 1.0000001
@@ -199,17 +195,19 @@ def weak_run(fun):
         return out
 
     out, pull = ft.vjp(watched, np.linspace(0.1, 1, 50))
+    shape = out.shape
+    del out  # it may be a view
     gc.collect()
     kept = [ref() is not None for ref in refs]
-    pull(np.ones(out.shape))
-    del pull, out
+    pull(np.ones(shape))
+    del pull
     gc.collect()
     assert all(ref() is None for ref in refs)
     return kept
 
 
 RESIDUALS = {
-    "add keeps nothing": (lambda x: ops.sum(ops.sin(x) + 1.0), False),
+    "add keeps nothing": (lambda h: h + 1.0, False),
     "sum keeps only a shape": (lambda h: ops.sum(h), False),
     "reshape keeps only a shape": (lambda h: h.reshape(5, 10), False),
     "indexing keeps only a shape": (lambda h: h[::2], False),

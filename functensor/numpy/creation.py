@@ -405,10 +405,10 @@ def linspace(
     if num < 0:
         raise ValueError(f"linspace: num={num}, but there cannot be less than 0 numbers")
     if not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
-        fixed: Any = np.linspace(
-            to_buffer(start), to_buffer(stop), num, endpoint, retstep, dtype, axis
+        numbers, step = np.linspace(
+            to_buffer(start), to_buffer(stop), num, endpoint, retstep=True, dtype=dtype, axis=axis
         )
-        return (wrap(fixed[0]), wrap(fixed[1])) if retstep else wrap(fixed)
+        return (wrap(numbers), wrap(step)) if retstep else wrap(numbers)
     start, stop = asarray(start), asarray(stop)
     kind = np.result_type(start.dtype, stop.dtype, float(num))
     wanted = np.dtype(dtype) if dtype is not None else kind

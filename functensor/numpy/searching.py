@@ -6,7 +6,7 @@ there are raise an error. `searchsorted` needs no values but only comparisons.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -90,7 +90,9 @@ def argwhere(a: Any) -> Any:
 
 
 @registry.add_function
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def searchsorted(
+    a: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None
+) -> Any:
     """Returns where values belong in a sorted array, so that it stays sorted.
 
     Args:
@@ -156,7 +158,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     Array([1, 3], dtype=int64, device='cpu')
     """
     bins = asarray(bins)
-    side = "left" if right else "right"
+    side: Literal["left", "right"] = "left" if right else "right"
     if bins.shape[0] > 1 and bool(bins[0] > bins[-1]):
         return ops.subtract(bins.shape[0], searchsorted(bins[::-1], x, side))
     return searchsorted(bins, x, side)

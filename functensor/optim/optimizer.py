@@ -22,6 +22,9 @@ __all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
 # A learning rate: a number, or a function of how many updates were made before.
 Rate = Any
 
+# What ufuncs can be told to write about.
+KNOWN = (np.ndarray, np.floating)
+
 
 class Optimizer:
     """An optimizer as pure functions of trees: nothing is hidden, nothing is changed in place.
@@ -177,7 +180,7 @@ def elementwise(
             if not is_array_like(leaf):
                 raise GradientInputError(
                     message(
-                        f"{name}: {_path(params, i)} is of type {type(leaf).__name__}, not an array",
+                        f"{name}: {_path(params, i)} is a {type(leaf).__name__}, not an array",
                         fix="give the optimizer a tree of arrays alone",
                         number=7,
                     )
@@ -217,7 +220,7 @@ def _updated(
     """Returns one parameter and its slots after an update."""
     if known:
         buffers = [x._data if type(x) is Array else x for x in (p, g, *slots)]
-        if all(isinstance(b, np.ndarray | np.floating) and b.dtype.kind == "f" for b in buffers):
+        if all(isinstance(b, KNOWN) and b.dtype.kind == "f" for b in buffers):
             # Large arrays cost more to allocate than to compute with: no temporaries.
             out = [np.empty_like(b) for b in (buffers[0], *buffers[2:])]
             made = rule(Buffers, buffers[0], buffers[1], buffers[2:], numbers, out)
@@ -246,7 +249,7 @@ def _column(name: str, params: Any, treedef: Any, other: Any) -> list[Any]:
         try:
             tree.map(lambda p, x: None, params, other)
         except ValueError as error:
-            raise ValueError(f"{name}: gradients and state must match the parameters: {error}") from None
+            raise ValueError(f"{name}: gradients and state match the parameters: {error}") from None
     return leaves
 
 

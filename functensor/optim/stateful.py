@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import tree
 from ..primitives.errors import GradientInputError, MissingGradientError, message
+from ..primitives.types import shape_dtype
 from ..tensor import Tensor, missing_reason
 from .algorithms import adagrad, adam, momentum, sgd
 from .optimizer import Optimizer, Rate, rate_at
@@ -104,9 +105,11 @@ class StatefulOptimizer:
                 f"the state is one of {len(states)} parameters, not of {len(self._states)}"
             )
         for i, (new, old) in enumerate(zip(states, self._states, strict=True)):
-            found, wanted = ([(x.shape, x.dtype) for x in tree.leaves(s)] for s in (new, old))
+            found, wanted = (tree.map(shape_dtype, s) for s in (new, old))
             if type(new) is not type(old) or found != wanted:
-                raise ValueError(f"the state of parameter {i} is {new}, which does not fit {old}")
+                raise ValueError(
+                    f"the state of parameter {i} is {found}, which does not fit {wanted}"
+                )
         self.lr = state["lr"]
         self._states = states
 

@@ -1,0 +1,63 @@
+"""The cross entropy of integer labels, for NumPy's buffers: few passes, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .blocks import BLOCK, inexact
+from .reductions import logsumexp
+
+__all__ = ["cross_entropy", "cross_entropy_slope"]
+
+
+def _rows(x: Any, labels: Any) -> tuple[Any, tuple[Any, Any]]:
+    """Returns logits as rows, and the key of every row's label.
+
+    Raises:
+        IndexError: a label is none of the classes.
+    """
+    values = inexact(x)
+    classes = values.shape[-1]
+    rows = values.reshape(-1, classes)
+    picks = np.asarray(labels).astype(np.int64, copy=False).reshape(-1)
+    # Seen as unsigned, negative labels are too large, so that one pass finds both.
+    if picks.size and picks.view(np.uint64).max() >= classes:
+        wrong = picks[(picks < 0) | (picks >= classes)][0]
+        raise IndexError(f"label {wrong} is none of the {classes} classes from 0 up")
+    return rows, (np.arange(len(picks)), picks)
+
+
+def _blocks(rows: Any) -> Iterator[slice]:
+    step = max(BLOCK // max(rows.shape[1], 1), 1)
+    return (slice(start, start + step) for start in range(0, len(rows), step))
+
+
+def cross_entropy(x: Any, labels: Any) -> Any:
+    """Returns ``logsumexp(x)`` over the last axis less the logits of the labels."""
+    rows, places = _rows(x, labels)
+    if rows.size <= BLOCK:
+        out = logsumexp(rows, axis=(1,), keepdims=False)
+    else:
+        out = np.empty(len(rows), rows.dtype)
+        for block in _blocks(rows):
+            out[block] = logsumexp(rows[block], axis=(1,), keepdims=False)
+    out -= rows[places]
+    return out.reshape(x.shape[:-1]).astype(x.dtype if x.dtype.kind == "f" else out.dtype)[()]
+
+
+def cross_entropy_slope(x: Any, loss: Any, g: Any, labels: Any) -> Any:
+    """Returns ``g * (exp(x - loss - x[label]) - onehot(label))`` over the last axis."""
+    rows, places = _rows(x, labels)
+    shift = (np.asarray(loss).reshape(-1) + rows[places])[:, None]
+    scale = np.asarray(g, rows.dtype).reshape(-1, 1)
+    out = np.empty(rows.shape, rows.dtype)
+    for block in _blocks(rows):
+        part = out[block]
+        np.subtract(rows[block], shift[block], out=part)
+        np.exp(part, out=part)
+        part *= scale[block]
+    out[places] -= scale[:, 0]
+    return out.reshape(x.shape).astype(x.dtype if x.dtype.kind == "f" else out.dtype, copy=False)

@@ -1,0 +1,390 @@
+"""Layers as pure functions of their inputs and their weights."""
+
+from __future__ import annotations
+
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from .. import random
+from ..numpy.creation import asarray
+from ..primitives.array import Array
+from ..primitives.errors import ShapeError, describe, message
+from ..primitives.registry import registry as ops
+from ..primitives.rules import shape_of
+from ..primitives.types import canonical_axes, canonical_axis
+
+__all__ = [
+    "attention",
+    "batch_norm",
+    "conv",
+    "dropout",
+    "embedding",
+    "group_norm",
+    "layer_norm",
+    "linear",
+    "rms_norm",
+]
+
+UINT32 = 2**32
+
+
+# -- linear maps
+
+
+def linear(x: Any, w: Any, b: Any = None) -> Any:
+    """Returns ``x @ w + b``.
+
+    Args:
+        x: an array of shape (..., inputs).
+        w: a matrix of shape (inputs, outputs).
+        b: the bias, of shape (outputs,), or None.
+
+    Returns:
+        An array of shape (..., outputs).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+
+    >>> from functensor import nn
+    >>> nn.linear([1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]], [10.0, 20.0]).tolist()
+    [11.0, 22.0]
+    """
+    product = ops.matmul(x, w)
+    return product if b is None else ops.add(product, b)
+
+
+def conv(
+    x: Any,
+    w: Any,
+    b: Any = None,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """Convolves images with kernels (correlates, as neural networks have it) and adds a bias.
+
+    Args:
+        x: images of shape (batch, channels, *spatial), with one to three spatial axes or more.
+        w: kernels of shape (outputs, channels / groups, *kernel).
+        b: the bias, of shape (outputs,), or None.
+        stride: how far the kernel moves; an integer, or one for each spatial axis.
+        padding: zeros around x: an integer, an integer or a pair (before, after) for each spatial
+            axis, "VALID" for none, "SAME" for ``ceil(length / stride)`` places.
+        dilation: how far the kernel's elements lie apart; an integer, or one for each spatial axis.
+        groups: into how many groups channels and outputs are split.
+
+    Returns:
+        An array of shape (batch, outputs, *places).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+
+    >>> import functensor.numpy as np
+    >>> from functensor import nn
+    >>> nn.conv(np.ones((1, 1, 4, 4)), np.ones((2, 1, 3, 3)), np.array([0.0, 1.0])).shape
+    (1, 2, 2, 2)
+    """
+    out = ops.conv(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    if b is None:
+        return out
+    channels = out.shape[1]
+    if shape_of(b) != (channels,):
+        raise ShapeError(
+            message(
+                f"conv: a bias of shape {shape_of(b)} for {channels} outputs",
+                fix=f"give a bias of shape ({channels},)",
+                number=16,
+            )
+        )
+    return ops.add(out, ops.reshape(b, (channels, *(1,) * (len(out.shape) - 2))))
+
+
+def embedding(table: Any, ids: Any) -> Any:
+    """Returns the rows of a table.
+
+    Args:
+        table: an array of shape (rows, *row).
+        ids: integers of any shape, the rows' numbers.
+
+    Returns:
+        An array of shape (*ids.shape, *row).
+
+    Raises:
+        TypeError: the ids are not integers.
+        IndexError: there is no such row.
+
+    >>> from functensor import nn
+    >>> nn.embedding([[1.0, 2.0], [3.0, 4.0]], [1, 1]).tolist()
+    [[3.0, 4.0], [3.0, 4.0]]
+    """
+    ids = asarray(ids)
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"embedding: ids are integers, not {describe(ids)}")
+    return ops.take(asarray(table), ids, axis=0)
+
+
+# -- normalisation
+
+
+def _normalised(x: Any, mean: Any, variance: Any, eps: float) -> Any:
+    scale = ops.reciprocal(ops.sqrt(ops.add(variance, eps)))
+    return ops.multiply(ops.subtract(x, mean), scale)
+
+
+def _affine(x: Any, weight: Any, bias: Any, shape: tuple[int, ...]) -> Any:
+    """Returns ``x * weight + bias``, both brought into a shape that broadcasts against x."""
+    if weight is not None:
+        x = ops.multiply(x, ops.reshape(weight, shape))
+    if bias is not None:
+        x = ops.add(x, ops.reshape(bias, shape))
+    return x
+
+
+def layer_norm(
+    x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, axis: Any = -1
+) -> Any:
+    """Returns x shifted and scaled to mean 0 and variance 1 over axes, then ``* weight + bias``.
+
+    Ba, Kiros and Hinton, https://arxiv.org/abs/1607.06450.
+
+    Args:
+        x: an array.
+        weight, bias: arrays with the lengths of those axes, or None.
+        eps: what is added to the variance.
+        axis: the axis or axes.
+
+    Returns:
+        An array of x's shape.
+
+    >>> from functensor import nn
+    >>> nn.layer_norm([1.0, 3.0], eps=0.0).tolist()
+    [-1.0, 1.0]
+    """
+    x = asarray(x)
+    axes = canonical_axes(axis, len(x.shape))
+    mean = ops.mean(x, axis=axes, keepdims=True)
+    variance = ops.var(x, axis=axes, keepdims=True)
+    shape = tuple([n if i in axes else 1 for i, n in enumerate(x.shape)])
+    return _affine(_normalised(x, mean, variance, eps), weight, bias, shape)
+
+
+def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, axis: Any = -1) -> Any:
+    """Returns x scaled to a mean square of 1 over axes, then ``* weight``.
+
+    Zhang and Sennrich, https://arxiv.org/abs/1910.07467.
+
+    Args:
+        x: an array.
+        weight: an array with the lengths of those axes, or None.
+        eps: what is added to the mean square.
+        axis: the axis or axes.
+
+    Returns:
+        An array of x's shape.
+
+    >>> from functensor import nn
+    >>> nn.rms_norm([3.0, -3.0], eps=0.0).tolist()
+    [1.0, -1.0]
+    """
+    x = asarray(x)
+    axes = canonical_axes(axis, len(x.shape))
+    squares = ops.mean(ops.square(x), axis=axes, keepdims=True)
+    shape = tuple([n if i in axes else 1 for i, n in enumerate(x.shape)])
+    return _affine(_normalised(x, 0.0, squares, eps), weight, None, shape)
+
+
+def group_norm(
+    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    """Returns images shifted and scaled to mean 0 and variance 1 over groups of channels.
+
+    Wu and He, https://arxiv.org/abs/1803.08494.
+
+    Args:
+        x: images of shape (batch, channels, *spatial).
+        groups: into how many groups the channels are split.
+        weight, bias: arrays of shape (channels,), or None.
+        eps: what is added to the variance.
+
+    Returns:
+        An array of x's shape.
+
+    Raises:
+        ShapeError: the channels do not divide into so many groups.
+
+    >>> import functensor.numpy as np
+    >>> from functensor import nn
+    >>> nn.group_norm(np.arange(8.0).reshape(1, 4, 2), 2).shape
+    (1, 4, 2)
+    """
+    x = asarray(x)
+    batch, channels, *spatial = x.shape
+    if groups < 1 or channels % groups:
+        raise ShapeError(
+            message(
+                f"group_norm: {channels} channels do not divide into {groups} groups",
+                fix="choose a number of groups that divides the channels",
+                number=16,
+            )
+        )
+    grouped = ops.reshape(x, (batch, groups, channels // groups * prod(spatial)))
+    out = ops.reshape(layer_norm(grouped, eps=eps), x.shape)
+    return _affine(out, weight, bias, (channels, *(1,) * len(spatial)))
+
+
+def batch_norm(
+    x: Any,
+    statistics: tuple[Any, Any] | None = None,
+    weight: Any = None,
+    bias: Any = None,
+    *,
+    training: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    axis: int = 1,
+) -> tuple[Any, tuple[Any, Any]]:
+    """Returns images shifted and scaled to mean 0 and variance 1 in every channel.
+
+    Ioffe and Szegedy, https://arxiv.org/abs/1502.03167.
+
+    Args:
+        x: an array with a batch of examples, such as images of shape (batch, channels, *spatial).
+        statistics: the running mean and variance of every channel, a pair of arrays of shape
+            (channels,); None, when training starts, for 0 and 1.
+        weight, bias: arrays of shape (channels,), or None.
+        training: whether to normalise by the batch's own mean and variance, and to let the running
+            ones follow them, rather than to normalise by the running ones.
+        momentum: how much of the batch goes into the running ones.
+        eps: what is added to the variance.
+        axis: the axis of the channels.
+
+    Returns:
+        The normalised array, and the new statistics, through which no derivative flows; the
+        running variance is that of the unbiased estimate.
+
+    Raises:
+        ValueError: there are no statistics and it is not training.
+
+    >>> import functensor.numpy as np
+    >>> from functensor import nn
+    >>> y, statistics = nn.batch_norm(np.arange(6.0).reshape(3, 2))
+    >>> y, _ = nn.batch_norm(np.ones((1, 2)), statistics, training=False)
+    """
+    x = asarray(x)
+    axis = canonical_axis(axis, len(x.shape))
+    others = tuple([i for i in range(len(x.shape)) if i != axis])
+    channels = x.shape[axis]
+    shape = (channels, *(1,) * (len(x.shape) - axis - 1))
+    if not training:
+        if statistics is None:
+            raise ValueError("batch_norm: without training, statistics are needed")
+        mean, variance = statistics
+    else:
+        mean, variance = ops.mean(x, axis=others), ops.var(x, axis=others)
+        if statistics is None:
+            statistics = np.zeros(channels, x.dtype), np.ones(channels, x.dtype)
+        count = prod([x.shape[i] for i in others])
+        unbiased = ops.multiply(variance, count / max(count - 1, 1))
+        statistics = tuple(
+            ops.stop_gradient(
+                ops.add(ops.multiply(old, 1 - momentum), ops.multiply(new, momentum))
+            )
+            for old, new in zip(statistics, (mean, unbiased), strict=True)
+        )
+    out = _normalised(x, ops.reshape(mean, shape), ops.reshape(variance, shape), eps)
+    return _affine(out, weight, bias, shape), statistics
+
+
+# -- noise and attention
+
+
+def dropout(key: Any, x: Any, rate: Any, *, training: bool = True) -> Any:
+    """Returns x with elements set to zero at random, and the others scaled up for it.
+
+    Srivastava et al., "Dropout", 2014.
+
+    Args:
+        key: a key of `functensor.random`.
+        x: an array.
+        rate: the probability of every element to be dropped, at least 0 and less than 1.
+        training: False returns x as it is.
+
+    Returns:
+        An array of x's shape with the same expectation.
+
+    Raises:
+        ValueError: the rate is out of range.
+
+    >>> import functensor.numpy as np
+    >>> from functensor import nn, random
+    >>> sorted(set(nn.dropout(random.key(0), np.ones(100), 0.5).tolist()))
+    [0.0, 2.0]
+    """
+    x = asarray(x)
+    if not training:
+        return x
+    if isinstance(rate, Array):
+        kept = random.bernoulli(key, ops.subtract(1.0, rate), x.shape)
+    elif not 0 <= rate < 1:
+        raise ValueError(f"dropout: the rate is at least 0 and less than 1, not {rate}")
+    elif rate == 0:
+        return x
+    else:
+        words = random.bits(key, x.shape, np.uint32)
+        kept = ops.greater_equal(words, round(rate * UINT32))
+    return ops.where(kept, ops.divide(x, ops.subtract(1.0, rate)), 0)
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> Any:
+    """Returns means of values, weighted by how well their keys fit queries.
+
+    Vaswani et al., https://arxiv.org/abs/1706.03762: ``softmax(scale * q @ k^T) @ v``.
+
+    Args:
+        q: queries of shape (..., queries, width).
+        k: keys of shape (..., keys, width).
+        v: values of shape (..., keys, outputs).
+        mask: which keys a query sees: booleans, or numbers to be added to the scores, of a shape
+            that broadcasts to (..., queries, keys); None for all.
+        causal: whether query i sees only keys 0 to i.
+        scale: by what products are multiplied; None for ``1 / sqrt(width)``.
+
+    Returns:
+        An array of shape (..., queries, outputs). A query that sees no key gets the mean of all.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+
+    >>> import functensor.numpy as np
+    >>> from functensor import nn
+    >>> x = np.arange(6.0).reshape(3, 2)
+    >>> nn.attention(x, x, x, causal=True)[0].tolist()
+    [0.0, 1.0]
+    """
+    q, k, v = asarray(q), asarray(k), asarray(v)
+    if scale is None:
+        scale = 1 / sqrt(q.shape[-1])
+    scores = ops.matmul(ops.multiply(q, scale), ops.swapaxes(k, -1, -2))
+    # Finite, so that a row without any key has no NaN.
+    never = 0.5 * float(np.finfo(scores.dtype).min)
+    if mask is not None:
+        mask = asarray(mask)
+        if mask.dtype.kind == "b":
+            scores = ops.where(mask, scores, never)
+        else:
+            scores = ops.add(scores, mask)
+    if causal:
+        scores = ops.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, never)
+    return ops.matmul(ops.softmax(scores), v)

@@ -7,6 +7,7 @@ with the axes (batch, channels, *spatial); elementwise functions and pooling kee
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from math import prod
 from typing import Any
@@ -64,7 +65,7 @@ def conv_input_grad(g: Any, w: Any, *, spatial: Shape, geometry: Any) -> Any:
 
 
 def spread_rows(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
-    """Adds, for each place in the kernel, what it makes of all of g (N, *out, groups, outputs).
+    """Adds up what each place in the kernel makes of g (N, *out, groups, outputs).
 
     Args:
         g: values for all windows, channels last.
@@ -75,45 +76,49 @@ def spread_rows(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any)
     Returns:
         An array (N, *full, groups, channels).
     """
-    groups, outputs = g.shape[-2:]
+    images, *count, groups, outputs = g.shape
     channels = weights.shape[1] // prod(kernel)
-    taps = weights.reshape(groups, *kernel, channels, outputs).swapaxes(-1, -2)
     dtype = np.result_type(g, weights)
-    out = np.zeros((g.shape[0], *full, groups, channels), dtype)
-    part = np.empty((*g.shape[:-1], channels), dtype)
-    for tap in np.ndindex(*kernel):
-        own = taps[(slice(None), *tap)]
-        if outputs == 1:
-            np.multiply(g, own[:, 0], out=part)
-        else:
-            np.matmul(matrices(g), own, out=matrices(part))
-        out[(slice(None), *reached(tap, g.shape[1:-2], geometry))] += part
+    taps = weights.reshape(groups, *kernel, channels, outputs).swapaxes(-1, -2)
+    out = np.zeros((images, *full, groups, channels), dtype)
+    row_bytes = prod(count[1:]) * groups * channels * dtype.itemsize
+    for many, rows in blocks(images, count[0], row_bytes):
+        values = g[many, rows]
+        part = scratch((*values.shape[:-1], channels), dtype)
+        for tap in np.ndindex(*kernel):
+            own = taps[(slice(None), *tap)]
+            if outputs == 1:
+                np.multiply(values, own[:, 0], out=part)
+            else:
+                np.matmul(matrices(values), own, out=matrices(part))
+            out[(many, *reached(tap, rows.start, values.shape[1:-2], geometry))] += part
     return out
 
 
 def spread_planes(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
-    """Does the same for few channels, in blocks: rows of a channel are added, not of an element."""
+    """Does the same for few channels: adds rows of a channel, not the channels of an element."""
     images, *count, groups, _ = g.shape
     channels = weights.shape[1] // prod(kernel)
     dtype = np.result_type(g, weights)
     out = np.zeros((groups, channels, images, *full), dtype)
     row_bytes = prod(count[1:]) * groups * weights.shape[1] * dtype.itemsize
     for many, rows in blocks(images, count[0], row_bytes):
-        part = g[many, rows]
-        planes = np.matmul(weights, matrices(part).swapaxes(1, 2))
-        planes = planes.reshape(groups, *kernel, channels, *part.shape[:-2])
+        values = matrices(g[many, rows]).swapaxes(1, 2)
+        where = g[many, rows].shape[:-2]
+        planes = scratch((*weights.shape[:2], prod(where)), dtype)
+        np.matmul(weights, values, out=planes)
+        planes = planes.reshape(groups, *kernel, channels, *where)
         for tap in np.ndindex(*kernel):
-            first, *others = reached(tap, part.shape[1:-2], geometry)
-            skipped = rows.start * geometry.stride[0]
-            first = slice(first.start + skipped, first.stop + skipped, first.step)
-            out[(slice(None), slice(None), many, first, *others)] += planes[(slice(None), *tap)]
+            there = reached(tap, rows.start, where[1:], geometry)
+            out[(slice(None), slice(None), many, *there)] += planes[(slice(None), *tap)]
     return out.transpose(*range(2, out.ndim), 0, 1)
 
 
-def reached(tap: Shape, count: Shape, geometry: Any) -> tuple[slice, ...]:
-    """Returns the key of the elements that a place in the kernel meets, in all windows."""
-    places = zip(tap, geometry.dilation, geometry.stride, count)
-    return tuple(slice(i * d, i * d + s * n, s) for i, d, s, n in places)
+def reached(tap: Shape, row: int, count: Shape, geometry: Any) -> list[slice]:
+    """Returns the key of what a place in the kernel meets, in windows from a row on."""
+    starts = [i * d for i, d in zip(tap, geometry.dilation)]
+    starts[0] += row * geometry.stride[0]
+    return [slice(i, i + s * n, s) for i, s, n in zip(starts, geometry.stride, count)]
 
 
 # -- windows
@@ -155,13 +160,10 @@ def gathered(windows: Any, dtype: Any) -> Iterator[tuple[Any, Any]]:
     few = window[-1] < FEW_CHANNELS
     order = (*whose, *what, *where) if few else (*whose, *where, *what)
     taps = prod(window)
-    buffer = np.empty(0, dtype)
     row_bytes = prod(count[2:]) * groups * taps * dtype.itemsize
     for block in blocks(count[0], count[1], row_bytes):
         moved = windows[block].transpose(order)
-        if moved.size > buffer.size:
-            buffer = np.empty(moved.size, dtype)
-        columns = buffer[: moved.size].reshape(moved.shape)
+        columns = scratch(moved.shape, dtype)
         np.copyto(columns, moved)
         if few:
             columns = columns.reshape(groups, taps, prod(moved.shape[-rank - 1 :])).swapaxes(1, 2)
@@ -177,6 +179,27 @@ def blocks(images: int, rows: int, row_bytes: int) -> Iterator[tuple[slice, slic
     for image in range(0, images, many):
         for row in range(0, rows, fit):
             yield slice(image, image + many), slice(row, row + fit)
+
+
+class Scratch(threading.local):
+    """Memory of a thread for one block, kept from call to call.
+
+    Freeing several megabytes makes the C library return memory to the system, so that whatever is
+    computed next pays for page faults: a training step took a third longer.
+    """
+
+    memory = np.empty(0, np.uint8)
+
+
+kept = Scratch()
+
+
+def scratch(shape: Shape, dtype: Any) -> Any:
+    """Returns an array without values; the next call of the thread takes its memory."""
+    size = prod(shape) * dtype.itemsize
+    if size > kept.memory.size:
+        kept.memory = np.empty(size, np.uint8)
+    return kept.memory[:size].view(dtype).reshape(shape)
 
 
 # -- layouts

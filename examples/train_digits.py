@@ -2,7 +2,7 @@
 
     python examples/train_digits.py
 
-Networks are functions of their parameters, a dict of arrays; a gradient is one more such dict.
+A network is a function of its parameters, a tree of arrays; so its gradient is such a tree too.
 """
 
 import digits
@@ -14,18 +14,19 @@ from functensor import nn, optim
 
 
 def init_mlp(key):
-    first, second = ft.random.split(key)
+    keys = ft.random.split(key, 3)
     he = nn.init.he_normal()
-    return {
-        "hidden": {"w": he(first, (64, 256), "float32"), "b": np.zeros(256, "float32")},
-        "out": {"w": he(second, (256, 10), "float32"), "b": np.zeros(10, "float32")},
-    }
+    return [
+        {"w": he(key, (inputs, outputs), "float32"), "b": np.zeros(outputs, "float32")}
+        for key, inputs, outputs in zip(keys, (64, 256, 128), (256, 128, 10), strict=True)
+    ]
 
 
 def mlp(params, images):
     x = images.reshape(len(images), -1)
-    x = nn.relu(nn.linear(x, **params["hidden"]))
-    return nn.linear(x, **params["out"])
+    for layer in params[:-1]:
+        x = nn.relu(nn.linear(x, **layer))
+    return nn.linear(x, **params[-1])
 
 
 def init_cnn(key):

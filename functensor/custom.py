@@ -17,7 +17,7 @@ from .arguments import is_array_like
 from .forward import zeros_like
 from .gradients import vjp
 from .primitives.array import Tracer, concrete
-from .primitives.core import Trace, at_face, slot, under, wrap
+from .primitives.core import RAW, Trace, at_face, slot, to_buffer, under, wrap
 from .primitives.errors import MissingRuleError, RuleResultError, describe, function_name, message
 from .primitives.indexing import Scatter
 from .primitives.keys import Key
@@ -81,11 +81,11 @@ class CustomCall:
             outs, residuals = at_face_pair(fwd, values)
 
         def pull(gs: Values) -> Values:
-            cotangents = at_face(bwd, residuals, _filled(gs, outs))
+            cotangents = at_face_sparse(bwd, residuals, _filled(gs, outs))
             for i in self.sparse:
-                if cotangents[i] is not None:
-                    shape, dtype = shape_of(values[i]), cotangents[i].dtype
-                    cotangents[i] = Scatter(shape, dtype, EVERYWHERE, (), cotangents[i])
+                c = cotangents[i]
+                if c is not None and type(c) is not Scatter:
+                    cotangents[i] = Scatter(shape_of(values[i]), c.dtype, EVERYWHERE, (), c)
             return cotangents
 
         return outs, pull
@@ -159,6 +159,23 @@ def at_face_pair(fun: Callable[..., Any], *groups: Values) -> tuple[Values, Valu
 
     both = at_face(joined, *groups)
     return both[:split], both[split:]
+
+
+def at_face_sparse(fun: Callable[..., Values], *groups: Values) -> Values:
+    """Calls a function that returns cotangents, sparse ones among them, as `at_face` does."""
+    sparse: dict[int, Scatter] = {}
+
+    def values_only(*groups: Any) -> Values:
+        found = list(fun(*groups))
+        sparse.update((i, c) for i, c in enumerate(found) if type(c) is Scatter)
+        return [c.g if type(c) is Scatter else c for c in found]
+
+    found = at_face(values_only, *groups)
+    for i, c in sparse.items():
+        raw = slot.trace is RAW
+        arrays = [to_buffer(a) for a in c.index_arrays] if raw else c.index_arrays
+        found[i] = Scatter(c.shape, c.dtype, c.key, arrays, found[i])
+    return found
 
 
 def _filled(values: Values, like: Values) -> Values:

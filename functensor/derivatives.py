@@ -11,7 +11,7 @@ import numpy as np
 from . import tree
 from .arguments import Selection, check_inexact, is_array_like
 from .forward import ForwardTrace, ForwardTracer, zeros_like
-from .gradients import grad, pair_of, vjp
+from .gradients import check_holomorphic, grad, pair_of, vjp
 from .primitives.core import RAW, base_trace, run, to_buffer, under, wrap
 from .primitives.errors import RuleResultError, function_name, message
 from .primitives.registry import registry as ops
@@ -195,7 +195,7 @@ def jacfwd(
         selection = Selection(fun, args, kwargs, argnums, argnames)
         leaves, treedef = tree.flatten(selection.values)
         check_inexact(selection, leaves, False)
-        _check_complex(fun, leaves, holomorphic, "jacfwd")
+        _check_complex(fun, leaves, holomorphic, "jacfwd", "inputs")
 
         def push(direction: Any) -> Any:
             return jvp(_of_selected(selection, fun), (selection.values,), (direction,), has_aux)
@@ -268,10 +268,10 @@ def jacrev(
         selection = Selection(fun, args, kwargs, argnums, argnames)
         leaves, _ = tree.flatten(selection.values)
         check_inexact(selection, leaves, False)
-        _check_complex(fun, leaves, holomorphic, "jacrev")
+        _check_complex(fun, leaves, holomorphic, "jacrev", "inputs")
         out, pull, *aux = vjp(_of_selected(selection, fun), selection.values, has_aux=has_aux)
         outs, out_treedef = tree.flatten(out)
-        _check_complex(fun, outs, holomorphic, "jacrev")
+        _check_complex(fun, outs, holomorphic, "jacrev", "outputs")
         (rows,) = vmap(pull)(out_treedef.unflatten(_basis(outs)))
         start = 0
         parts = []
@@ -291,9 +291,11 @@ def _block(rows: Any, out: Any, start: int, stop: int) -> Any:
 
 
 def _check_complex(
-    fun: Callable[..., Any], leaves: list[Any], holomorphic: bool, name: str
+    fun: Callable[..., Any], leaves: list[Any], holomorphic: bool, name: str, what: str
 ) -> None:
-    if not holomorphic and any(shape_dtype(leaf).dtype.kind == "c" for leaf in leaves):
+    if holomorphic:
+        check_holomorphic(fun, leaves, name, what)
+    elif any(shape_dtype(leaf).dtype.kind == "c" for leaf in leaves):
         raise TypeError(
             f"{name} of {function_name(fun)}: complex values have one Jacobian only where the "
             "function is holomorphic; say holomorphic=True, or split real and imaginary parts"

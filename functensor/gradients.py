@@ -7,7 +7,7 @@ from functools import partial, update_wrapper
 from typing import Any
 
 from . import tree
-from .arguments import Selection, check_inexact
+from .arguments import Selection, check_inexact, is_array_like
 from .forward import zeros_like
 from .primitives.core import RAW, base_trace, run, to_buffer, under, wrap
 from .primitives.errors import NonScalarOutputError, RuleResultError, function_name, message
@@ -101,6 +101,8 @@ def value_and_grad(
         selection = Selection(fun, args, kwargs, argnums, argnames)
         leaves, treedef = tree.flatten(selection.values)
         check_inexact(selection, leaves, allow_int)
+        if holomorphic:
+            check_holomorphic(fun, leaves, name, "inputs")
         trace = ReverseTrace(base_trace(), name, fun)
         tracers = [
             trace.input(trace.argument(leaf), partial(selection.path, i))
@@ -113,6 +115,15 @@ def value_and_grad(
         aux = None
         if has_aux:
             out, aux = pair_of(fun, out)
+        if not is_array_like(out):
+            raise NonScalarOutputError(
+                message(
+                    f"{name} of {function_name(fun)}: the output is a {type(out).__name__}, not a "
+                    "scalar",
+                    fix="return one number; has_aux=True is for a pair (output, extras)",
+                    number=7,
+                )
+            )
         value, node = _output(trace, out)
         _check_scalar(fun, value, name, holomorphic)
         grads: dict[Any, Any] = {}
@@ -226,6 +237,17 @@ def _public(trace: ReverseTrace, leaf: Any) -> Any:
     if isinstance(leaf, ReverseTracer) and leaf.trace is trace:
         return wrap(leaf.value)
     return leaf
+
+
+def check_holomorphic(fun: Callable[..., Any], leaves: list[Any], name: str, what: str) -> None:
+    """Checks that values are complex, as those of a holomorphic function are."""
+    for leaf in leaves:
+        dtype = shape_dtype(leaf).dtype
+        if dtype.kind != "c":
+            raise TypeError(
+                f"{name} of {function_name(fun)}: holomorphic=True is for complex {what}, not "
+                f"{dtype}"
+            )
 
 
 def pair_of(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:

@@ -15,12 +15,14 @@ from typing import Any
 
 from .custom import CustomCall
 from .forward import tangent_of
+from .gradients import vjp
 from .primitives.array import Tracer
 from .primitives.core import RAW, Primitive, Trace, evaluate, slot, under, wrap
 from .primitives.errors import RuleResultError, describe, message, user_line
-from .primitives.indexing import index_primitive
+from .primitives.indexing import Scatter, index_primitive, scatter_sum
 from .primitives.types import shape_dtype
 from .reverse import cotangents_of, is_inexact
+from .vectorize import vmap
 
 __all__ = ["FnHook", "Handle", "Hook", "Operation", "use"]
 
@@ -216,7 +218,7 @@ class HookTrace(Trace):
             return self.below(primitive, args, params)
         op = Operation(primitive.name, params, user_line())
         if handle.sees_backward and not primitive.constant:
-            call = Watched(rules_of(primitive, args, params), op, [handle])
+            call = Watched(PrimitiveCall(primitive, args, params), op, [handle])
             with under(None if self.parent is RAW else self.parent):
                 (out,) = call.bind(args)
         else:
@@ -259,6 +261,7 @@ class Watched(CustomCall):
         call: the call without hooks.
         op: what the hooks are told of it.
         handles: the hooks' registrations, the oldest first.
+        changed: whether a hook has replaced a cotangent.
     """
 
     def __init__(self, call: CustomCall, op: Operation, handles: Sequence[Handle]) -> None:
@@ -267,16 +270,46 @@ class Watched(CustomCall):
         self.call = call
         self.op = op
         self.handles = handles
+        self.changed = False
 
     def _watch(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
-        cotangents: list[Any] = self._pull(residuals, gs)
+        plain = self._pull(residuals, gs)
+        cotangents = first = [scatter_sum([c]) if type(c) is Scatter else c for c in plain]
         for handle in self.handles:
             if handle.active:
                 g = gs[0] if len(gs) == 1 else tuple(gs)
                 replaced = handle.hook.backward(self.op, tuple(cotangents), g)
                 if replaced is not None:
                     cotangents = self._replaced(list(replaced), cotangents)
-        return cotangents
+        # What no hook has changed goes on as it would without them, to the last bit.
+        kept = [c is old for c, old in zip(cotangents, first, strict=True)]
+        self.changed = self.changed or not all(kept)
+        return [p if same else c for p, c, same in zip(plain, cotangents, kept, strict=True)]
+
+    def _watch_batch(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
+        found = self._watch(residuals, gs)
+        return [scatter_sum([c]) if type(c) is Scatter else c for c in found]
+
+    def batched(self, flags: Sequence[bool], size: int) -> CustomCall:
+        """Returns the same for a batch; hooks see the cotangents of each example.
+
+        Added up over the examples, these may differ in the last bits from what the batched
+        operation's own rule gives, so that counts where the hooks have changed nothing.
+        """
+        watching = CustomCall(
+            self.name, self.evaluate, self.fwd, self._watch_batch, self.jvp, self.sparse
+        ).batched(flags, size)
+        if not isinstance(self.call, PrimitiveCall):
+            return watching
+        plain = self.call.batched(flags, size)
+
+        def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
+            self.changed = False
+            _, residuals = watching.fwd(values)
+            watched: list[Any] = watching.bwd(residuals, gs)
+            return watched if self.changed else plain.bwd(values, gs)  # type: ignore[no-any-return]
+
+        return CustomCall(self.name, plain.evaluate, plain.fwd, bwd, watching.jvp, self.sparse)
 
     def _replaced(self, new: list[Any], old: list[Any]) -> list[Any]:
         if len(new) != len(old):
@@ -294,27 +327,52 @@ class Watched(CustomCall):
         ]
 
 
-def rules_of(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> CustomCall:
-    """Returns a primitive, on operands of one call, as a call that has its rules."""
-    wanted = [isinstance(x, Tracer) for x in args]
+class PrimitiveCall(CustomCall):
+    """A primitive, on the operands of one call, as a call that has the primitive's rules."""
 
-    def evaluated(values: list[Any]) -> list[Any]:
-        return [primitive.bind(values, params)]
+    def __init__(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:
+        sparse = (0,) if primitive is index_primitive else ()
+        super().__init__(
+            primitive.name, self._evaluate, self._fwd, self._bwd, self._jvp, sparse
+        )
+        self.primitive = primitive
+        self.params = params
+        self.wanted = [isinstance(x, Tracer) for x in args]
 
-    def fwd(values: list[Any]) -> tuple[list[Any], list[Any]]:
-        out = primitive.bind(values, params)
+    def _evaluate(self, values: list[Any]) -> list[Any]:
+        return [self.primitive.bind(values, self.params)]
+
+    def _fwd(self, values: list[Any]) -> tuple[list[Any], list[Any]]:
+        out = self.primitive.bind(values, self.params)
         return [out], [out, *values]
 
-    def bwd(residuals: list[Any], gs: list[Any]) -> list[Any]:
-        return cotangents_of(primitive, gs[0], residuals, params, wanted)
+    def _bwd(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
+        return cotangents_of(self.primitive, gs[0], residuals, self.params, self.wanted)
 
-    def jvp(values: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
-        out = primitive.bind(values, params)
+    def _jvp(self, values: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
+        out = self.primitive.bind(values, self.params)
         known = [t if is_inexact(v) else None for t, v in zip(tangents, values, strict=True)]
-        return [out], [tangent_of(primitive, out, values, known, params)]
+        return [out], [tangent_of(self.primitive, out, values, known, self.params)]
 
-    sparse = (0,) if primitive is index_primitive else ()
-    return CustomCall(primitive.name, evaluated, fwd, bwd, jvp, sparse)
+    def batched(self, flags: Sequence[bool], size: int) -> CustomCall:
+        """Returns the same for a batch, differentiated as the batched operation is without hooks."""
+        axes = [0 if flag else None for flag in flags]
+        evaluate = vmap(self._evaluate, in_axes=(axes,), axis_size=size)
+
+        def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
+            known = [i for i, v in enumerate(values) if self.wanted[i] and is_inexact(v)]
+
+            def chosen(*some: Any) -> list[Any]:
+                operands = list(values)
+                for i, v in zip(known, some, strict=True):
+                    operands[i] = v
+                return evaluate(operands)  # type: ignore[no-any-return]
+
+            _, pull = vjp(chosen, *[values[i] for i in known])
+            found = dict(zip(known, pull(gs), strict=True))
+            return [found.get(i) for i in range(len(values))]
+
+        return CustomCall(self.name, evaluate, lambda v: (evaluate(v), v), bwd, sparse=self.sparse)
 
 
 def _replacement(op: Operation, new: Any, old: Any) -> Any:

@@ -383,6 +383,8 @@ def cotangents_of(
 ) -> list[Any]:
     """Returns the cotangents of all operands of one primitive, None where it has none.
 
+    That of an indexed operand may be a ``Scatter``.
+
     Args:
         primitive: the primitive.
         g: its output's cotangent.
@@ -402,9 +404,7 @@ def cotangents_of(
     # Index arrays come last and need no rules.
     found += [None] * (len(operands) - len(found))
     for i, (c, x) in enumerate(zip(found, operands, strict=True)):
-        if type(c) is Scatter:
-            c = scatter_sum([c])
-        if c is not None:
+        if c is not None and type(c) is not Scatter:
             found[i] = fitted(c, shape_dtype(x), primitive)
     return found
 
@@ -455,6 +455,14 @@ def cotangent_of(value: Any, g: Any, name: str = "cotangent", of: str = "output"
             message(
                 f"a {name} of shape {got.shape} was given for an {of} {describe(value)}",
                 fix=f"pass a {name} of shape {wanted.shape}",
+                number=9,
+            )
+        )
+    if got.dtype.kind == "c" and wanted.dtype.kind != "c":
+        raise RuleResultError(
+            message(
+                f"a complex {name} was given for an {of} {describe(value)}",
+                fix=f"pass a real {name}",
                 number=9,
             )
         )

@@ -130,9 +130,9 @@ class Program:
                     env.pop(operand, None)
         return [env[out] if isinstance(out, Variable) else out for out in self.outputs]
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Computes the function that was staged, on arguments of the same structure and types."""
-        leaves, treedef = tree.flatten(args)
+        leaves, treedef = tree.flatten((args, kwargs))
         if treedef != self._in_tree:
             raise TypeError(f"{self.name} was staged for {self._in_tree}, not {treedef}")
         for leaf, variable in zip(leaves, self.inputs, strict=True):
@@ -173,18 +173,18 @@ def argument_type(x: Any) -> ShapeDtype:
     return shape_dtype(inner if type(inner) in (float, int, bool, complex) else x)
 
 
-def inputs_of(trace: StagingTrace, args: Sequence[Any]) -> tuple[list[Any], Any]:
+def inputs_of(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any], Any]:
     """Returns an input for every leaf of the arguments, and their structure.
 
     Raises:
         TypeError: a leaf is neither an array nor a ``ShapeDtype``; the message names it.
     """
-    leaves, treedef = tree.flatten_with_path(args)
+    leaves, treedef = tree.flatten_with_path(arguments)
     for path, leaf in leaves:
         if not isinstance(leaf, ShapeDtype) and not is_array_like(leaf):
             raise TypeError(
-                f"{trace.name} of {function_name(trace.fun)}: argument {path[0].value}"
-                f"{tree.keystr(path[1:])} is of type {type(leaf).__name__}, not an array; "
+                f"{trace.name} of {function_name(trace.fun)}: argument {path[1].value!r}"
+                f"{tree.keystr(path[2:])} is of type {type(leaf).__name__}, not an array; "
                 "close over what is not an array"
             )
     return [trace.input(argument_type(leaf)) for _, leaf in leaves], treedef
@@ -327,22 +327,22 @@ def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
         return d
     """
 
-    def staged(*args: Any) -> Program:
+    def staged(*args: Any, **kwargs: Any) -> Program:
         trace = StagingTrace(base_trace(), "make_program", fun)
-        inputs, in_tree = inputs_of(trace, args)
-        out = run(trace, fun, in_tree.unflatten(inputs))
+        inputs, in_tree = inputs_of(trace, (args, kwargs))
+        out = run(trace, fun, *in_tree.unflatten(inputs))
         outputs, out_tree = tree.flatten(out)
         return trace.program(inputs, outputs, in_tree, out_tree)
 
     return staged
 
 
-def eval_shape(fun: Callable[..., Any], *args: Any) -> Any:
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Returns the shapes and dtypes of a function's outputs without computing them.
 
     Args:
         fun: takes and returns trees of arrays.
-        args: its arguments: arrays, or ``ShapeDtype`` in their place.
+        args, kwargs: its arguments: arrays, or ``ShapeDtype`` in their place.
 
     Returns:
         The output's tree of `ShapeDtype`.
@@ -352,5 +352,5 @@ def eval_shape(fun: Callable[..., Any], *args: Any) -> Any:
     float32[2,4]
     """
     trace = StagingTrace(base_trace(), "eval_shape", fun)
-    inputs, in_tree = inputs_of(trace, args)
-    return tree.map(shape_dtype, run(trace, fun, in_tree.unflatten(inputs)))
+    inputs, in_tree = inputs_of(trace, (args, kwargs))
+    return tree.map(shape_dtype, run(trace, fun, *in_tree.unflatten(inputs)))

@@ -332,7 +332,7 @@ class _Check:
                 call(*[_moved(x, k * step * v) for x, v in wide]) for k, _ in DIFFERENCE_WEIGHTS
             ]
             numeric = [
-                sum(w * _host(out) for (_, w), out in zip(DIFFERENCE_WEIGHTS, points)) / step
+                _difference([_host(out) for out in points]) / step
                 for points in zip(*around, strict=True)
             ]
             # The differences themselves are off by rounding, and by a power of the step.
@@ -361,6 +361,13 @@ def _moved(x: Any, by: Any) -> Any:
     """Returns an argument of the function, moved; a Python scalar stays one."""
     moved = x + by
     return moved if type(moved) in (float, complex) else wrap(np.asarray(moved))
+
+
+def _difference(points: Sequence[Any]) -> Any:
+    """Returns the derivative by the step: zero also of what stays at the same infinity."""
+    with np.errstate(invalid="ignore"):
+        total = sum(w * out for (_, w), out in zip(DIFFERENCE_WEIGHTS, points, strict=True))
+    return np.where(np.logical_and.reduce([out == points[0] for out in points]), 0, total)
 
 
 def _tolerance(table: dict[int, float], values: Sequence[Any]) -> float:

@@ -5,12 +5,66 @@ from __future__ import annotations
 if __name__ != "functensor.primitives":
     raise ImportError(f"'{__name__}' imported bare: write 'import functensor.primitives' instead")
 
-import importlib as _i
-for _m in ("numbers","arithmetic","selection","logic","exponential","trigonometric","activation","reductions","cumulative","manipulation","indexing","updates","joining","padding","axes","sorting","contraction","convolution","pooling","identity"):
-    try:
-        _i.import_module("functensor.primitives."+_m)
-    except ModuleNotFoundError as e:
-        if _m not in str(e): raise
+# Importing a module of primitives enters them into the registry.
+from . import (
+    activation,
+    arithmetic,
+    axes,
+    contraction,
+    convolution,
+    cumulative,
+    einsum,
+    exponential,
+    identity,
+    indexing,
+    joining,
+    logic,
+    losses,
+    manipulation,
+    numbers,
+    padding,
+    pooling,
+    random_bits,
+    reductions,
+    selection,
+    sorting,
+    trigonometric,
+    updates,
+    variance,
+    windows,
+)
 from .array import Array, Tracer
 from .core import Primitive
 from .registry import registry
+
+__all__ = [
+    "Array",
+    "Primitive",
+    "Tracer",
+    "activation",
+    "arithmetic",
+    "axes",
+    "contraction",
+    "convolution",
+    "cumulative",
+    "einsum",
+    "exponential",
+    "identity",
+    "indexing",
+    "joining",
+    "logic",
+    "losses",
+    "manipulation",
+    "numbers",
+    "padding",
+    "pooling",
+    "random_bits",
+    "reductions",
+    "registry",
+    "selection",
+    "sorting",
+    "trigonometric",
+    "updates",
+    "variance",
+    "windows",
+]

@@ -247,6 +247,8 @@ def diag(v: Any, k: int = 0) -> Any:
     Array([[1., 0.],
            [0., 2.]], dtype=float64, device='cpu')
     """
+    if isinstance(v, list | tuple):
+        v = np.asarray(v)
     shape = shape_of(v)
     if len(shape) == 2:
         return diagonal(v, k)

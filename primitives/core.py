@@ -172,6 +172,16 @@ class Trace:
         Raises:
             EscapedTracerError: always, but for traces that stand open (the facade's).
         """
+        if self.alive:
+            raise EscapedTracerError(
+                message(
+                    f"a tracer {tracer.describe()}, {tracer.origin()} under {self.stack()}, was "
+                    "used where that is not running: within a list, or by a function with a rule "
+                    "of its own that was not given it as an argument",
+                    fix="np.stack for a list; pass the value as an argument of the function",
+                    number=6,
+                )
+            )
         raise EscapedTracerError(
             message(
                 f"a tracer {tracer.describe()}, {tracer.origin()}, was used after "

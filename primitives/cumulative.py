@@ -42,7 +42,9 @@ def _samples(*flags: str) -> list[Sample]:
     shapes = [((4,), 0), ((2, 3), 1), ((3, 2, 2), 0), ((0, 3), 0), ((2, 0), 0), ((1,), 0)]
     chosen = [dict(zip(flags, on)) for on in product((False, True), repeat=len(flags))]
     return [
-        Sample(shape, axis=axis, dtype=None, **options) for options in chosen for shape, axis in shapes
+        Sample(shape, axis=axis, dtype=None, **options)
+        for options in chosen
+        for shape, axis in shapes
     ]
 
 

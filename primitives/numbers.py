@@ -8,7 +8,7 @@ import numpy as np
 
 from .families import elementwise, unary
 from .registry import registry as ops
-from .samples import NONZERO
+from .samples import POSITIVE
 
 __all__ = ["angle", "astype", "conj", "imag", "is_complex", "real"]
 
@@ -89,7 +89,8 @@ angle = elementwise(
     prepare=_angle_arguments,
     compute=lambda xp, x, *, deg: xp.angle(x, deg),
     params=({"deg": False}, {"deg": True}),
-    domains=NONZERO,
+    # Away from the negative real axis, where the angle jumps.
+    domains=POSITIVE,
     dtypes="fdD",
     doc="Returns the angle of a complex number, counterclockwise from the positive real axis.",
     options={"deg": "whether in degrees rather than radians."},

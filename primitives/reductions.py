@@ -126,6 +126,7 @@ logsumexp = reduction(
     lambda g, ans, x, *, axis: spread(g, shape_of(x), axis) * _shares(x, ans, axis),
     jvp=(lambda t, ans, x, *, axis, keepdims: _sum(t * _shares(x, ans, axis), axis, keepdims),),
     reference=_logsumexp_reference,
+    empty=False,
     doc="Returns the logarithm of the sum of exponentials over axes, without overflow.",
     example="np.logsumexp([1000.0, -np.inf]) -> 1000.0",
 )

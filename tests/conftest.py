@@ -6,7 +6,7 @@ settings.register_profile(
     "functensor",
     deadline=None,
     derandomize=False,
-    max_examples=15,
+    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("functensor")

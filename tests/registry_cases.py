@@ -44,11 +44,9 @@ def seed_of(*parts):
 
 def away_from_zero(x, gap):
     """Moves values away from zero by the gap, so that none is closer."""
-    if not gap:
-        return x
     size = np.abs(x)
     unit = np.where(size > 0, x / np.where(size > 0, size, 1), 1)
-    return unit * np.where(size < gap, gap + size, size)
+    return np.where(size < gap, unit * (gap + size), x)
 
 
 def draw(domains, shapes, dtype, rng):
@@ -74,7 +72,8 @@ def draw(domains, shapes, dtype, rng):
                 places = (mine.reshape(shape) + 0.5 + 0.2 * (places - 0.5)) / max(sum(sizes), 1)
             array = domain.low + (domain.high - domain.low) * places
             if np.dtype(dtype).kind == "c":
-                array = array + 1j * rng.uniform(-1, 1, shape)
+                # Away from both axes, along which functions of complex numbers have their cuts.
+                array = array + 1j * away_from_zero(rng.uniform(-0.9, 0.9, shape), 0.1)
             array = np.asarray(away_from_zero(array, domain.gap), dtype)
         arrays.append(np.asarray(array))
     return arrays

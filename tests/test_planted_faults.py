@@ -36,7 +36,7 @@ def cube(**wrong):
     """x * x * x, declared as a unary primitive."""
     right = {
         "vjp": lambda g, x: 3 * g * x * x,
-        "compute": lambda xp, x: x * x * x,
+        "compute": lambda xp, x: xp.multiply(xp.square(x), x),
         "reference": lambda x: np.power(x, 3),
         "dtypes": "fdD",
     }
@@ -145,7 +145,7 @@ def infers_double(primitive, *operands, **params):
 
 
 def fails_without_elements(xp, x):
-    return x * x * x + 0 * x.ravel()[:1].max()
+    return xp.multiply(xp.square(x), x) + 0 * xp.ravel(x)[:1].max()
 
 
 FAULTS = {
@@ -218,6 +218,12 @@ FAULTS = {
         {"compute": fails_without_elements},
         "forward types empty_batch",
         "",
+    ),
+    "Python's numbers forgotten": (
+        cube,
+        {"compute": lambda xp, x: x * x * x},
+        "weak",
+        "forward types derivatives batching",
     ),
     "operand written to": (
         cube,

@@ -7,7 +7,7 @@ shapes, axes and values.
 import numpy as np
 import pytest
 import registry_cases as cases
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -91,6 +91,8 @@ def test_reduction(name, data):
     zeros = np.zeros(shape)
     try:
         wanted = cases.reference_of(primitive)(zeros, **arguments)
+    except RuntimeWarning:  # the mean of nothing, and the like
+        reject()
     except (TypeError, ValueError):
         with pytest.raises((TypeError, ValueError)):
             primitive(zeros, **arguments)

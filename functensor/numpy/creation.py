@@ -100,6 +100,8 @@ def asarray(a: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
         if copy is False:
             raise ValueError(f"copy=False, but casting {a.dtype} to {np.dtype(dtype)} copies")
         return ops.astype(a, dtype)
+    if copy is False and isinstance(a, list | tuple | range):
+        raise ValueError("copy=False, but lists are copied into an array")
     if isinstance(a, list | tuple) and _holds_array(a):
         out = ops.stack([asarray(item) for item in a])
         return out if dtype is None else ops.astype(out, dtype)
@@ -371,6 +373,7 @@ def arange(
     return ops.astype(ops.add(start, ops.multiply(count, step)), fixed.dtype)
 
 
+@registry.add_function
 def linspace(
     start: Any,
     stop: Any,
@@ -427,6 +430,7 @@ def linspace(
     return (out, ops.divide(delta, parts or np.nan)) if retstep else out
 
 
+@registry.add_function
 def logspace(
     start: Any,
     stop: Any,
@@ -451,6 +455,7 @@ def logspace(
     return out if dtype is None else ops.astype(out, dtype)
 
 
+@registry.add_function
 def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:

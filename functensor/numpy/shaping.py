@@ -66,7 +66,7 @@ def insert(arr: Any, obj: int, values: Any, axis: int | None = None) -> Any:
     Args:
         arr: an array.
         obj: the index, an integer.
-        values: what to put there: it broadcasts to one slice of arr, or has slices of its own.
+        values: what to put there: a slice, or slices along their first axis; it broadcasts.
         axis: along which axis; None takes the flattened array.
 
     >>> import functensor.numpy as np
@@ -77,12 +77,15 @@ def insert(arr: Any, obj: int, values: Any, axis: int | None = None) -> Any:
     if axis is None:
         arr, axis = ops.reshape(arr, -1), 0
     axis = canonical_axis(axis, len(arr.shape))
-    place = canonical_axis(obj, arr.shape[axis] + 1, "obj")
+    place = obj + arr.shape[axis] if obj < 0 else obj
+    if not 0 <= place <= arr.shape[axis]:
+        raise IndexError(f"insert: index {obj} is out of bounds for length {arr.shape[axis]}")
+    # As NumPy has it, the first axis of values is the one that they are put along.
     values = ops.astype(asarray(values), arr.dtype)
+    missing = len(arr.shape) - len(values.shape)
+    values = ops.moveaxis(ops.reshape(values, (1,) * missing + values.shape), 0, axis)
     lengths = list(arr.shape)
-    lengths[axis] = values.shape[axis] if len(values.shape) == len(lengths) else 1
-    if axis == 0 and len(values.shape) == len(lengths) - 1 and len(lengths) > 1:
-        values = ops.expand_dims(values, 0)
+    lengths[axis] = values.shape[axis]
     before = (slice(None),) * axis
     parts = (
         ops.index(arr, (*before, slice(None, place))),
@@ -160,8 +163,9 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     >>> len(np.vsplit(np.eye(2), 2))
     2
     """
-    if len(shape_of(ary)) < 2:
-        raise ValueError(f"vsplit: two axes are needed, not shape {shape_of(ary)}")
+    ary = asarray(ary)
+    if len(ary.shape) < 2:
+        raise ValueError(f"vsplit: two axes are needed, not shape {ary.shape}")
     return ops.split(ary, indices_or_sections, 0)  # type: ignore[no-any-return]
 
 
@@ -173,9 +177,10 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     >>> [part.shape for part in np.hsplit(np.eye(2), 2)]
     [(2, 1), (2, 1)]
     """
-    if not shape_of(ary):
+    ary = asarray(ary)
+    if not ary.shape:
         raise ValueError("hsplit: an array without axes cannot be cut")
-    return ops.split(ary, indices_or_sections, int(len(shape_of(ary)) > 1))  # type: ignore[no-any-return]
+    return ops.split(ary, indices_or_sections, int(len(ary.shape) > 1))  # type: ignore[no-any-return]
 
 
 @registry.add_function
@@ -186,8 +191,9 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     >>> [part.shape for part in np.dsplit(np.ones((1, 2, 4)), 2)]
     [(1, 2, 2), (1, 2, 2)]
     """
-    if len(shape_of(ary)) < 3:
-        raise ValueError(f"dsplit: three axes are needed, not shape {shape_of(ary)}")
+    ary = asarray(ary)
+    if len(ary.shape) < 3:
+        raise ValueError(f"dsplit: three axes are needed, not shape {ary.shape}")
     return ops.split(ary, indices_or_sections, 2)  # type: ignore[no-any-return]
 
 

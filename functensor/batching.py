@@ -61,7 +61,7 @@ class BatchTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, flags = self.unwrap(args)
         if True not in flags:
-            return wrap(self.parent.process(primitive, values, params))
+            return wrap(self.below(primitive, values, params))
         before = slot.trace
         slot.trace = self.parent
         try:

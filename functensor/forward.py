@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .primitives.array import Tracer
 from .primitives.core import Primitive, Trace, slot, wrap
 from .primitives.errors import missing_rule
@@ -61,13 +63,15 @@ class ForwardTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, tangents, found = self.unwrap(args)
         parent = self.parent
-        ans = parent.process(primitive, values, params)
+        ans = self.below(primitive, values, params)
         if not found or primitive.constant or not is_inexact(ans):
             return wrap(ans)
         before = slot.trace
         slot.trace = parent
         try:
-            tangent = tangent_of(primitive, ans, values, tangents, params)
+            # What a rule computes on the way is no concern of the user's.
+            with np.errstate(all="ignore"):
+                tangent = tangent_of(primitive, ans, values, tangents, params)
         finally:
             slot.trace = before
         return self.wrap(ans, tangent)

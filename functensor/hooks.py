@@ -254,64 +254,35 @@ class HookTrace(Trace):
         return out if replaced is None else _replacement(op, replaced, out)
 
 
-class Watched(CustomCall):
-    """A call whose cotangents hooks see, one after the other in the order of registration.
+class Watcher:
+    """Pulls cotangents back and shows them to hooks, in the order of the hooks' registration.
 
     Attributes:
-        call: the call without hooks.
-        op: what the hooks are told of it.
-        handles: the hooks' registrations, the oldest first.
-        changed: whether a hook has replaced a cotangent.
+        changed: whether a hook has replaced one.
     """
 
-    def __init__(self, call: CustomCall, op: Operation, handles: Sequence[Handle]) -> None:
-        fwd, self._pull = call.rules()
-        super().__init__(call.name, call.evaluate, fwd, self._watch, call.jvp, call.sparse)
-        self.call = call
+    def __init__(self, pull: Callable[..., Any], op: Operation, handles: Sequence[Handle]) -> None:
+        self.pull = pull
         self.op = op
         self.handles = handles
         self.changed = False
 
-    def _watch(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
-        plain = self._pull(residuals, gs)
-        cotangents = first = [scatter_sum([c]) if type(c) is Scatter else c for c in plain]
+    def __call__(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
+        plain = self.pull(residuals, gs)
+        cotangents = first = dense(plain)
         for handle in self.handles:
             if handle.active:
                 g = gs[0] if len(gs) == 1 else tuple(gs)
                 replaced = handle.hook.backward(self.op, tuple(cotangents), g)
                 if replaced is not None:
-                    cotangents = self._replaced(list(replaced), cotangents)
+                    cotangents = self.checked(list(replaced), cotangents)
         # What no hook has changed goes on as it would without them, to the last bit.
         kept = [c is old for c, old in zip(cotangents, first, strict=True)]
         self.changed = self.changed or not all(kept)
         return [p if same else c for p, c, same in zip(plain, cotangents, kept, strict=True)]
 
-    def _watch_batch(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
-        found = self._watch(residuals, gs)
-        return [scatter_sum([c]) if type(c) is Scatter else c for c in found]
-
-    def batched(self, flags: Sequence[bool], size: int) -> CustomCall:
-        """Returns the same for a batch; hooks see the cotangents of each example.
-
-        Added up over the examples, these may differ in the last bits from what the batched
-        operation's own rule gives, so that counts where the hooks have changed nothing.
-        """
-        watching = CustomCall(
-            self.name, self.evaluate, self.fwd, self._watch_batch, self.jvp, self.sparse
-        ).batched(flags, size)
-        if not isinstance(self.call, PrimitiveCall):
-            return watching
-        plain = self.call.batched(flags, size)
-
-        def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
-            self.changed = False
-            _, residuals = watching.fwd(values)
-            watched: list[Any] = watching.bwd(residuals, gs)
-            return watched if self.changed else plain.bwd(values, gs)  # type: ignore[no-any-return]
-
-        return CustomCall(self.name, plain.evaluate, plain.fwd, bwd, watching.jvp, self.sparse)
-
-    def _replaced(self, new: list[Any], old: list[Any]) -> list[Any]:
+    def checked(self, new: list[Any], old: list[Any]) -> list[Any]:
+        """Returns what a hook gave in place of cotangents, checked against them."""
         if len(new) != len(old):
             raise RuleResultError(
                 message(
@@ -327,46 +298,99 @@ class Watched(CustomCall):
         ]
 
 
-class PrimitiveCall(CustomCall):
-    """A primitive, on the operands of one call, as a call that has the primitive's rules."""
+def dense(cotangents: Sequence[Any]) -> list[Any]:
+    """Returns cotangents with sparse ones made arrays."""
+    return [scatter_sum([c]) if type(c) is Scatter else c for c in cotangents]
 
-    def __init__(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:
-        sparse = (0,) if primitive is index_primitive else ()
-        super().__init__(
-            primitive.name, self._evaluate, self._fwd, self._bwd, self._jvp, sparse
-        )
-        self.primitive = primitive
-        self.params = params
-        self.wanted = [isinstance(x, Tracer) for x in args]
 
-    def _evaluate(self, values: list[Any]) -> list[Any]:
-        return [self.primitive.bind(values, self.params)]
+class Watched(CustomCall):
+    """A call whose cotangents hooks see.
 
-    def _fwd(self, values: list[Any]) -> tuple[list[Any], list[Any]]:
-        out = self.primitive.bind(values, self.params)
-        return [out], [out, *values]
+    Attributes:
+        call: the call without hooks.
+        op: what the hooks are told of it.
+        handles: the hooks' registrations, the oldest first.
+    """
 
-    def _bwd(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
-        return cotangents_of(self.primitive, gs[0], residuals, self.params, self.wanted)
-
-    def _jvp(self, values: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
-        out = self.primitive.bind(values, self.params)
-        known = [t if is_inexact(v) else None for t, v in zip(tangents, values, strict=True)]
-        return [out], [tangent_of(self.primitive, out, values, known, self.params)]
+    def __init__(self, call: CustomCall, op: Operation, handles: Sequence[Handle]) -> None:
+        fwd, pull = call.rules()
+        watcher = Watcher(pull, op, handles)
+        super().__init__(call.name, call.evaluate, fwd, watcher, call.jvp, call.sparse)
+        self.call = call
+        self.op = op
+        self.handles = handles
 
     def batched(self, flags: Sequence[bool], size: int) -> CustomCall:
-        """Returns the same for a batch, differentiated as the batched operation is without hooks."""
-        axes = [0 if flag else None for flag in flags]
-        evaluate = vmap(self._evaluate, in_axes=(axes,), axis_size=size)
+        """Returns the same for a batch; hooks see the cotangents of each example.
+
+        Added up over the examples, these may differ in the last bits from what the batched
+        operation's own rule gives, so that counts where the hooks have changed nothing.
+        """
+        watcher = self.bwd
+        watching = CustomCall(
+            self.name,
+            self.evaluate,
+            self.fwd,
+            lambda residuals, gs: dense(watcher(residuals, gs)),
+            self.jvp,
+            self.sparse,
+        ).batched(flags, size)
+        if not isinstance(self.call, PrimitiveCall):
+            return watching
+        plain = self.call.batched(flags, size)
 
         def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
-            known = [i for i, v in enumerate(values) if self.wanted[i] and is_inexact(v)]
+            watcher.changed = False
+            _, residuals = watching.fwd(values)
+            watched: list[Any] = watching.bwd(residuals, gs)
+            return watched if watcher.changed else list(plain.bwd(values, gs))
 
-            def chosen(*some: Any) -> list[Any]:
+        return CustomCall(self.name, plain.evaluate, plain.fwd, bwd, watching.jvp, self.sparse)
+
+
+class PrimitiveCall(CustomCall):
+    """A primitive, on the operands of one call, as a call that has the primitive's rules.
+
+    Attributes:
+        wanted: for every operand whether it may have a cotangent.
+    """
+
+    def __init__(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:
+        wanted = [isinstance(x, Tracer) for x in args]
+
+        def evaluate(values: list[Any]) -> list[Any]:
+            return [primitive.bind(values, params)]
+
+        def fwd(values: list[Any]) -> tuple[list[Any], list[Any]]:
+            out = primitive.bind(values, params)
+            return [out], [out, *values]
+
+        def bwd(residuals: list[Any], gs: list[Any]) -> list[Any]:
+            return cotangents_of(primitive, gs[0], residuals, params, wanted)
+
+        def jvp(values: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
+            out = primitive.bind(values, params)
+            known = [t if is_inexact(v) else None for t, v in zip(tangents, values, strict=True)]
+            return [out], [tangent_of(primitive, out, values, known, params)]
+
+        sparse = (0,) if primitive is index_primitive else ()
+        super().__init__(primitive.name, evaluate, fwd, bwd, jvp, sparse)
+        self.wanted = wanted
+
+    def batched(self, flags: Sequence[bool], size: int) -> CustomCall:
+        """Returns the same for a batch, differentiated as the batched operation is."""
+        axes = [0 if flag else None for flag in flags]
+        evaluate = vmap(self.evaluate, in_axes=(axes,), axis_size=size)
+        wanted = self.wanted
+
+        def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
+            known = [i for i, v in enumerate(values) if wanted[i] and is_inexact(v)]
+
+            def chosen(*some: Any) -> Any:
                 operands = list(values)
                 for i, v in zip(known, some, strict=True):
                     operands[i] = v
-                return evaluate(operands)  # type: ignore[no-any-return]
+                return evaluate(operands)
 
             _, pull = vjp(chosen, *[values[i] for i in known])
             found = dict(zip(known, pull(gs), strict=True))

@@ -269,6 +269,8 @@ class Consumed:
         self.line = line
 
 
+# What a rule computes on the way, 0 / 0 beside a branch not taken, is no concern of the user's.
+@np.errstate(all="ignore")
 def backward(
     roots: Sequence[tuple[Node, Any]], *, consume: bool, line: str = ""
 ) -> dict[Node, Any]:

@@ -270,7 +270,7 @@ class StagingTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         operands = [self.operand(a) for a in args]
         if not any(isinstance(x, Variable) for x in operands):
-            return wrap(self.parent.process(primitive, [self.lift(a) for a in args], params))
+            return wrap(self.below(primitive, [self.lift(a) for a in args], params))
         type = primitive.infer(primitive, *map(_type_of, operands), **params)
         return self.record(primitive, operands, params, [type])[0]
 

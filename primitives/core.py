@@ -158,6 +158,14 @@ class Trace:
         """Does the work of a primitive of two operands without parameters."""
         return self.process(primitive, (x, y), {})
 
+    def below(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Does a primitive's work under the parent, on values of its level."""
+        if isinstance(primitive, Unary):
+            return self.parent.process1(primitive, values[0])
+        if isinstance(primitive, Binary):
+            return self.parent.process2(primitive, values[0], values[1])
+        return self.parent.process(primitive, values, params)
+
     def over(self, trace: Trace) -> Trace:
         """Returns an interceptor that does the same on top of another trace."""
         raise MissingRuleError(f"{self.name} is not an interceptor")

@@ -163,9 +163,11 @@ def check_reference(primitive):
 
 
 def check_samples(primitive):
-    """There are samples, among them one without elements."""
+    """There are samples, among them one with an operand or a result without elements."""
     assert primitive.samples, f"{primitive.name} has no samples"
     shapes = [op.shape for sample in primitive.samples for op in sample.operands]
+    for sample in primitive.samples:
+        shapes.append(applied(primitive, sample)(*operands_of(primitive, sample)).shape)
     assert any(0 in shape for shape in shapes), f"{primitive.name} has no sample without elements"
 
 

@@ -11,6 +11,7 @@ from .. import random
 from ..numpy.creation import asarray
 from ..primitives.array import Array
 from ..primitives.errors import ShapeError, describe, message
+from ..primitives.normalization import normalize
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
 from ..primitives.types import canonical_axes, canonical_axis
@@ -166,10 +167,17 @@ def layer_norm(
     """
     x = asarray(x)
     axes = canonical_axes(axis, len(x.shape))
-    mean = ops.mean(x, axis=axes, keepdims=True)
-    variance = ops.var(x, axis=axes, keepdims=True)
     shape = tuple([n if i in axes else 1 for i, n in enumerate(x.shape)])
-    return _affine(_normalised(x, mean, variance, eps), weight, bias, shape)
+    # The primitive works on rows, which other axes than the last ones are turned into.
+    others = [i for i in range(len(x.shape)) if i not in axes]
+    order = (*others, *axes)
+    turned = x if order == tuple(range(len(order))) else ops.transpose(x, order)
+    row = prod([x.shape[i] for i in axes])
+    rows = ops.reshape(turned, (*(x.shape[i] for i in others), row))
+    out = ops.reshape(normalize.bind((rows,), {"eps": eps}), turned.shape)
+    if turned is not x:
+        out = ops.transpose(out, sorted(range(len(order)), key=order.__getitem__))
+    return _affine(out, weight, bias, shape)
 
 
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, axis: Any = -1) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from . import (
     activations,
+    allocator,
     convolution,
     losses,
     normalization,
@@ -32,6 +32,7 @@ class NumpyBackend:
     xp: Any = np
 
     def __init__(self) -> None:
+        allocator.keep_freed_memory()
         self.kernels: dict[str, Callable[..., Any]] = {
             "avg_pool": pooling.avg_pool,
             "avg_pool_grad": pooling.avg_pool_grad,
@@ -98,6 +99,8 @@ class NumpyBackend:
 
     def memory(self) -> dict[str, int]:
         """Returns the process's peak resident memory in bytes."""
+        import resource  # not on every platform
+
         return {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
     def info(self) -> dict[str, Any]:

@@ -400,7 +400,7 @@ class custom_jvp(_Custom):
     >>> @ft.custom_jvp
     ... def cube(x):
     ...     return x**3
-    >>> cube.defjvp(lambda primals, tangents: (primals[0]**3, 3 * primals[0]**2 * tangents[0]))
+    >>> _ = cube.defjvp(lambda primals, tangents: (primals[0]**3, 3 * primals[0]**2 * tangents[0]))
     >>> ft.grad(cube)(2.0)
     Array(12., dtype=float64, device='cpu')
     """

@@ -49,7 +49,7 @@ def grad(
 
     >>> import functensor as ft
     >>> ft.grad(lambda x: x**3)(2.0)
-    Array(12., dtype=float64)
+    Array(12., dtype=float64, device='cpu')
     """
     both = value_and_grad(
         fun,
@@ -93,8 +93,9 @@ def value_and_grad(
         GradientInputError: an input is not real or complex.
 
     >>> import functensor as ft
-    >>> ft.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(2.0, 3.0)
-    (Array(6., dtype=float64), (Array(3., dtype=float64), Array(2., dtype=float64)))
+    >>> value, (by_x, by_y) = ft.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(2.0, 3.0)
+    >>> print(value, by_x, by_y)
+    6.0 3.0 2.0
     """
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
@@ -161,8 +162,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     >>> import functensor as ft
     >>> out, pull = ft.vjp(lambda x, y: x * y, 2.0, 3.0)
-    >>> pull(1.0)
-    (Array(3., dtype=float64), Array(2., dtype=float64))
+    >>> by_x, by_y = pull(1.0)
+    >>> print(by_x, by_y)
+    3.0 2.0
     """
     leaves, treedef = tree.flatten(primals)
     trace = ReverseTrace(base_trace(), "vjp", fun)

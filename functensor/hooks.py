@@ -82,7 +82,7 @@ class Hook:
         Args:
             op: the operation.
             grad_inputs: for every operand its cotangent, None where it has none.
-            grad_output: the cotangent of its output.
+            grad_output: the cotangent of its output; of several outputs, a tuple.
 
         Returns:
             None to leave the cotangents as they are, or a sequence in their place.
@@ -163,6 +163,9 @@ class Handle:
 
 def use(hook: Hook, match: str | Sequence[str] | Callable[[str], bool] | None = None) -> Handle:
     """Registers a hook for the operations that this thread runs from now on.
+
+    Several hooks see an operation in the order of their registration, forward and backward, and
+    each sees what those before it returned.
 
     Args:
         hook: the hook.

@@ -239,6 +239,7 @@ def truncated_normal(
     above = ops.where(mirrored, ops.negative(low), high)
     start, end = normal_probability(below), normal_probability(above)
     unit = fraction(key, shape, np.dtype(np.float64))
+    unit = ops.where(mirrored, ops.subtract(1.0, unit), unit)
     x = normal_quantile(ops.add(start, ops.multiply(unit, ops.subtract(end, start))))
     x = ops.clip(x, below, above)
     return ops.astype(ops.where(mirrored, ops.negative(x), x), dtype)

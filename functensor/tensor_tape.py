@@ -258,7 +258,7 @@ class TapeTrace(ReverseTrace):
                 f"{tracer.name()} requires grad and was used {where}: "
                 "its gradient would get lost",
                 under=stack,
-                fix="pass it as an argument of the transformed function, or x.detach()"
+                fix="pass it as an argument (of grad, one of argnums), or x.detach()"
                 if stack
                 else "x.detach(), or functensor.numpy.stack for a list of tensors",
                 number=1,

@@ -283,18 +283,20 @@ class _Check:
         against = f"differs from {self.yardstick()}"
         try:
             _compare_pairings(f"{where}: <J^T u, v> {against}", actual, expected, *limits)
-        except AssertionError:
-            cotangents, direction = actual
-            for i, name in enumerate(subject.inputs):
-                alone = [v if j == i else v * 0 for j, v in enumerate(direction)]
-                numeric, limits = self.numeric(subject.call, values, alone)
-                _compare_pairings(
-                    f"{where}: the cotangent of {name} {against}",
-                    ([cotangents[i]], [direction[i]]),
-                    (expected[0], numeric),
-                    *limits,
-                )
-            raise
+            return
+        except AssertionError as error:
+            all_together = error
+        cotangents, direction = actual
+        for i, name in enumerate(subject.inputs):
+            alone = [v if j == i else v * 0 for j, v in enumerate(direction)]
+            numeric, limits = self.numeric(subject.call, values, alone)
+            _compare_pairings(
+                f"{where}: the cotangent of {name} {against}",
+                ([cotangents[i]], [direction[i]]),
+                (expected[0], numeric),
+                *limits,
+            )
+        raise all_together
 
     def random_like(self, x: Any) -> Any:
         """Returns normal numbers of the shape and dtype of an array."""

@@ -9,7 +9,7 @@ from typing import Any
 from . import tree
 from .arguments import is_array_like
 from .batching import BatchTrace, BatchTracer
-from .primitives.core import base_trace, run, under, wrap
+from .primitives.core import as_array, base_trace, run, under, wrap
 from .primitives.errors import AxisSizeError, describe, function_name, message
 from .primitives.registry import registry as ops
 from .primitives.rules import shape_of
@@ -61,7 +61,9 @@ def vmap(
         trace = BatchTrace(base_trace(), "vmap", fun, size)
         with under(trace.parent):
             tracers = [
-                leaf if axis is None else trace.wrap(_moved(trace.argument(leaf), axis, 0))
+                as_array(leaf)
+                if axis is None
+                else trace.wrap(_moved(trace.argument(leaf), axis, 0))
                 for leaf, axis in zip(leaves, axes, strict=True)
             ]
         new_args, new_kwargs = treedef.unflatten(tracers)

@@ -112,6 +112,11 @@ def _pass_up(x: Any) -> Any:
     return x if type(x) in BUFFER_TYPES or type(x) is Array else wrap(to_buffer(x))
 
 
+def as_array(x: Any) -> Any:
+    """Returns one of the facade's tensors as the array that it holds, and all else as it is."""
+    return wrap(x.value) if isinstance(x, Tracer) and x.trace.standing else x
+
+
 class Trace:
     """Processes primitives on behalf of one run of one transformation.
 
@@ -143,8 +148,7 @@ class Trace:
 
     def argument(self, x: Any) -> Any:
         """Returns an argument of the transformed function as a value of the parent's level."""
-        # The facade's tensors count as the arrays that they hold.
-        return self.lift(wrap(x.value) if isinstance(x, Tracer) and x.trace.standing else x)
+        return self.lift(as_array(x))
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does a primitive's work for this transformation."""

@@ -18,9 +18,10 @@ __all__ = ["normalize", "normalize_slope"]
 def _infer(primitive: Primitive, *operands: ShapeDtype, eps: float) -> ShapeDtype:
     x = operands[-1]
     if not x.shape or any(other.shape != x.shape for other in operands):
+        shapes = " and ".join(str(other.shape) for other in operands)
         raise ShapeError(
             message(
-                f"{primitive.name}: operands of shape {' and '.join(str(o.shape) for o in operands)}",
+                f"{primitive.name}: operands of shape {shapes}",
                 fix="give arrays of one shape, with at least one axis",
                 number=16,
             )

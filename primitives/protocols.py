@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,7 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     )
 
 
-def stores_item(frame: Any) -> bool:
+def stores_item(frame: FrameType) -> bool:
     """Says whether a frame is at an assignment to an item, ``buf[i] = x``."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "STORE_SUBSCR"
 

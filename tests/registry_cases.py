@@ -166,8 +166,10 @@ def check_samples(primitive):
     """There are samples, among them one with an operand or a result without elements."""
     assert primitive.samples, f"{primitive.name} has no samples"
     shapes = [op.shape for sample in primitive.samples for op in sample.operands]
-    for sample in primitive.samples:
-        shapes.append(applied(primitive, sample)(*operands_of(primitive, sample)).shape)
+    shapes += [
+        applied(primitive, sample)(*operands_of(primitive, sample)).shape
+        for sample in primitive.samples
+    ]
     assert any(0 in shape for shape in shapes), f"{primitive.name} has no sample without elements"
 
 
@@ -367,7 +369,7 @@ def check_batched_derivatives(primitive, sample):
     count = len(sample.operands)
     batch = ((BATCH,),) * count
     operands = operands_of(primitive, sample, batch=batch)
-    call, values = by_inexact(applied(primitive, sample), operands)
+    values = [x for x in operands if x.dtype.kind in "fc"]
     rest = [x for x in operands if x.dtype.kind not in "fc"]
 
     def example(values, rest):

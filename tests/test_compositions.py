@@ -219,8 +219,10 @@ B = np.cos(np.arange(12.0)).reshape(3, 4)
 def loop(fun, axes, *args):
     """Returns the results of a Python loop over the given axes."""
     size = next(a.shape[axis] for a, axis in zip(args, axes) if axis is not None)
-    rows = [[a if axis is None else a.take(i, axis) for a, axis in zip(args, axes)] for i in range(size)]
-    return [np.asarray(fun(*row)) for row in rows]
+    examples = (
+        [a if axis is None else a.take(i, axis) for a, axis in zip(args, axes)] for i in range(size)
+    )
+    return [np.asarray(fun(*example)) for example in examples]
 
 
 @pytest.mark.parametrize("out_axis", [0, 1, -1, -2])
@@ -335,7 +337,7 @@ def test_vmap_says_what_it_cannot_map(call, words):
 
 
 def test_vmap_refuses_axes_that_are_not_there():
-    with pytest.raises(ValueError, match="axis 2 is out of bounds .* dimension 1"):
+    with pytest.raises(ValueError, match=r"axis 2 is out of bounds .* dimension 1"):
         ft.vmap(lambda x: x, 2)(X)
     with pytest.raises(ValueError, match="axis 3 is out of bounds"):
         ft.vmap(lambda x: x, 0, 3)(B)
@@ -353,3 +355,64 @@ def test_values_are_not_known_under_vmap_but_they_are_under_grad(use):
         ft.grad(lambda y: ops.sum(ft.vmap(lambda x: x * use(x * y))(X)))(1.0)
     if use in (bool, float):
         assert float(ft.grad(lambda x: x * x if use(x) else x)(3.0)) == 6.0
+
+
+# -- errors leave nothing behind
+
+
+TRANSFORMATIONS = {
+    "grad": lambda f: ft.grad(f)(2.0),
+    "value_and_grad": lambda f: ft.value_and_grad(f)(2.0),
+    "vjp": lambda f: ft.vjp(f, 2.0),
+    "jvp": lambda f: ft.jvp(f, (2.0,), (1.0,)),
+    "linearize": lambda f: ft.linearize(f, 2.0),
+    "jacfwd": lambda f: ft.jacfwd(f)(2.0),
+    "jacrev": lambda f: ft.jacrev(f)(2.0),
+    "hessian": lambda f: ft.hessian(f)(2.0),
+    "vmap": lambda f: ft.vmap(f)(X),
+    "make_program": lambda f: ft.make_program(f)(2.0),
+    "eval_shape": lambda f: ft.eval_shape(f, 2.0),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
+def test_an_exception_leaves_nothing_behind(transform):
+    class Planned(Exception):
+        pass
+
+    def fails(x):
+        x * x
+        raise Planned
+
+    for _ in range(3):
+        with pytest.raises(Planned):
+            transform(fails)
+        with pytest.raises(Planned):
+            ft.grad(lambda y: transform(lambda x: fails(x * y)))(1.0)
+    assert float(ft.grad(lambda x: x * x)(3.0)) == 6.0
+    assert type(ops.add(1.0, 2.0)) is ft.Array
+
+
+@pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
+def test_a_tracer_that_outlives_its_transformation_says_so(transform):
+    kept = []
+
+    def leaks(x):
+        kept.append(x * 2.0)
+        return x * x
+
+    transform(leaks)
+    for use in (lambda t: t + 1.0, ops.sin, lambda t: t[None], ft.grad(lambda t: t * t)):
+        with pytest.raises(EscapedTracerError, match=r"leaks \(.*test_compositions\.py:\d+\)"):
+            use(kept[0])
+    with pytest.raises(EscapedTracerError):
+        ft.grad(lambda x: x * kept[0])(1.0)
+
+
+def test_transformations_pass_for_their_function():
+    def documented(x, *, scale=1.0):
+        """Says what it does."""
+        return x * scale
+
+    for wrapped in (ft.grad(documented), ft.value_and_grad(documented), ft.vmap(documented)):
+        assert (wrapped.__name__, wrapped.__doc__) == ("documented", "Says what it does.")

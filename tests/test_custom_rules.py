@@ -1,4 +1,4 @@
-"""Functions with rules of their own: ``custom_vjp`` and ``custom_jvp`` under all transformations."""
+"""Functions with rules of their own, ``custom_vjp`` and ``custom_jvp``, and constants."""
 
 from collections import namedtuple
 from functools import partial
@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 import functensor as ft
-from functensor.primitives.errors import MissingRuleError, RuleResultError
+from functensor.primitives.errors import (
+    ConcretizationError,
+    EscapedTracerError,
+    MissingRuleError,
+    RuleResultError,
+)
 from functensor.primitives.registry import registry as ops
 
 X = np.array([0.3, -0.7, 1.1])
@@ -39,7 +44,9 @@ def times_ten():
     def by_jvp(x):
         return ops.sin(x)
 
-    by_jvp.defjvp(lambda primals, tangents: (ops.sin(primals[0]), 10.0 * tangents[0] * ops.cos(primals[0])))
+    by_jvp.defjvp(
+        lambda primals, tangents: (ops.sin(primals[0]), 10.0 * tangents[0] * ops.cos(primals[0]))
+    )
     return [by_vjp, by_jvp]
 
 
@@ -337,7 +344,11 @@ WRONG = {
     ),
     "bwd not a tuple": (
         with_vjp(good_fwd, lambda r, g: g),
-        ["the bwd rule of product returned float64[3]", "a tuple of 2 cotangents", "(float64[3], {'y': float64[3]})"],
+        [
+            "the bwd rule of product returned float64[3]",
+            "a tuple of 2 cotangents",
+            "(float64[3], {'y': float64[3]})",
+        ],
     ),
     "bwd too few": (
         with_vjp(good_fwd, lambda r, g: (g,)),
@@ -349,7 +360,10 @@ WRONG = {
     ),
     "bwd shape": (
         with_vjp(good_fwd, lambda r, g: (g, {"y": g[0]})),
-        ["returned a cotangent {'y': float64[]}, expected {'y': float64[3]}", "at ['y'] the shape is (), not (3,)"],
+        [
+            "returned a cotangent {'y': float64[]}, expected {'y': float64[3]}",
+            "at ['y'] the shape is (), not (3,)",
+        ],
     ),
     "bwd shape at the top": (
         with_vjp(good_fwd, lambda r, g: (ops.sum(g), None)),
@@ -381,7 +395,8 @@ def test_wrong_results_of_rules_are_named_with_trees_and_paths(call, words):
 
 
 @pytest.mark.parametrize(
-    ("kind", "fix"), [("custom_vjp", r"fun\.defvjp\(fwd, bwd\)"), ("custom_jvp", r"fun\.defjvp\(rule\)")]
+    ("kind", "fix"),
+    [("custom_vjp", r"fun\.defvjp\(fwd, bwd\)"), ("custom_jvp", r"fun\.defjvp\(rule\)")],
 )
 def test_a_function_without_a_rule_says_so(kind, fix):
     def fun(x):
@@ -405,3 +420,49 @@ def test_exceptions_in_rules_leave_nothing_behind():
                 wrapped()
     same(ft.grad(lambda x: x * x)(3.0), 6.0)
     assert type(ops.add(1.0, 2.0)) is ft.Array
+
+
+def test_tracers_reach_custom_functions_as_arguments_only():
+    def scaled(x, y):
+        custom = ft.custom_vjp(lambda v: v * y)
+        custom.defvjp(lambda v: (v * y, None), lambda _, g: (g * y,))
+        return custom(x)
+
+    same(ft.grad(lambda x: scaled(x, 3.0))(2.0), 3.0)
+    for transform in (lambda f: ft.grad(f)(2.0), lambda f: ft.vmap(f)(X)):
+        with pytest.raises(EscapedTracerError, match="pass the value as an argument"):
+            transform(lambda x: scaled(x * 2, x))
+
+
+# -- stop_gradient and value
+
+
+def test_stop_gradient_is_a_constant_in_every_mode():
+    def fun(x):
+        return ops.sum(x * ft.stop_gradient(x))
+
+    same(ft.grad(fun)(X), X)
+    same(ft.jvp(fun, (X,), (np.ones(3),))[1], X.sum())
+    same(ft.jacfwd(lambda x: x * ft.stop_gradient(x))(X), np.diag(X))
+    same(ft.hessian(fun)(X), np.zeros((3, 3)))
+    same(ft.vmap(ft.grad(fun))(M), M)
+    tree = ft.stop_gradient({"x": X, "text": "t", "none": None})
+    assert tree["text"] == "t"
+    same(tree["x"], X)
+
+
+def test_value_is_the_plain_array_and_refused_where_there_is_none():
+    seen = []
+
+    def fun(x):
+        seen.append(ft.value({"x": x, "name": "n"}))
+        return ops.sum(x * x)
+
+    ft.grad(fun)(X)
+    ft.grad(lambda x: ops.sum(ft.grad(fun)(x)))(X)
+    for tree in seen:
+        assert tree["name"] == "n"
+        assert type(tree["x"]) is ft.Array
+        same(tree["x"], X)
+    with pytest.raises(ConcretizationError, match=r"ft\.value\(\) asked for the value"):
+        ft.vmap(fun)(M)

@@ -26,7 +26,7 @@ class Recorder(Hook):
 
     def forward(self, op, inputs, output):
         self.forwards.append(op.name)
-        self.shapes[op.name] = tuple(np.asarray(x).shape if type(x) is float else x.shape for x in inputs)
+        self.shapes[op.name] = tuple(np.shape(x) for x in inputs)
 
     def backward(self, op, grad_inputs, grad_output):
         self.backwards.append(op.name)
@@ -71,7 +71,7 @@ def bits(tree):
     return [np.asarray(leaf).tobytes() for leaf in ft.tree.leaves(tree)]
 
 
-@pytest.mark.parametrize("hook", [Identity(), Recorder(), Hook(), FnHook()], ids=lambda h: type(h).__name__)
+@pytest.mark.parametrize("hook", [Identity(), Recorder(), Hook()], ids=lambda h: type(h).__name__)
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_an_identity_hook_leaves_results_bit_identical(mode, hook):
     plain = mode(loss)()
@@ -89,24 +89,43 @@ def test_an_identity_hook_leaves_results_bit_identical(mode, hook):
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_a_hook_sees_the_functions_operations_and_no_others(mode):
-    def seen(inside):
-        hook = Recorder()
-        if inside:
+    hook, eager = Recorder(), Recorder()
 
-            def hooked(x):
-                with use(hook):
-                    return loss(x)
+    def hooked(x):
+        with use(hook):
+            return loss(x)
 
-            mode(hooked)()
-        else:
-            with use(hook):
-                mode(loss)()
-        return hook
-
-    eager = Recorder()
+    mode(hooked)()
     with use(eager):
         loss(A)
-    assert seen(inside=True).forwards == eager.forwards
+    assert hook.forwards == eager.forwards
+
+
+SHARED = {
+    "weights": lambda w, x: ops.sum(ops.tanh(w @ x) * 0.3) + ops.sum(w[1, 1:]),
+    "lookups": lambda w, x: ops.sum(ops.sin(w[[0, 1, 0, 3, 0]]) @ x) + ops.sum(w[[0, 0]] * x),
+    "scalars": lambda w, x: ops.sum(w.astype("float32") * 2.5 * x[0].astype("float32") ** 3.0),
+}
+
+
+@pytest.mark.parametrize("fun", SHARED.values(), ids=SHARED)
+def test_an_identity_hook_leaves_what_examples_share_bit_identical(fun):
+    def run():
+        total = ft.grad(lambda w: ops.sum(ft.vmap(lambda x: fun(w, x))(BATCH)))(W)
+        return total, ft.grad(lambda w: fun(w, X))(W), ft.vmap(ft.grad(fun), (None, 0))(W, BATCH)
+
+    plain = run()
+    with use(Identity()), use(Recorder()):
+        assert bits(run()) == bits(plain)
+
+
+def test_backward_hooks_see_each_examples_gradient_of_what_they_share():
+    def fun(w):
+        return ops.sum(ft.vmap(lambda x: ops.sum(w @ x))(BATCH))
+
+    with use(FnHook(backward=lambda op, gi, go: [ops.sign(gi[0]), gi[1]]), match="matmul"):
+        signs = ft.grad(fun)(W)
+    np.testing.assert_allclose(signs, np.broadcast_to(np.sign(BATCH).sum(0), W.shape))
 
 
 def test_backward_sees_each_operation_once_in_reverse():
@@ -211,7 +230,8 @@ def test_backward_replaces_and_clips_gradients():
         np.testing.assert_allclose(ft.vmap(ft.grad(fun))(BATCH)[0], clipped)
         by_vmap = ft.grad(lambda xs: ops.sum(ft.vmap(fun)(xs)))(BATCH)
         np.testing.assert_allclose(by_vmap[0], clipped)
-        np.testing.assert_allclose(ft.jacrev(ft.grad(fun))(X)[0, 0], 0.0 if abs(clipped[0]) == 0.5 else -np.sin(X[0]))
+        second = np.asarray(ft.jacrev(ft.grad(fun))(X))
+    np.testing.assert_array_equal(second, np.zeros((3, 3)))  # all are clipped
 
 
 def test_a_backward_hook_can_use_both_gradients_and_python():
@@ -226,10 +246,22 @@ def test_a_backward_hook_can_use_both_gradients_and_python():
 
 
 WRONG = {
-    "forward shape": (FnHook(forward=lambda op, i, out: out[:1]), r"a hook on sin returned float64\[1\] in place of float64\[3\]"),
-    "forward dtype": (FnHook(forward=lambda op, i, out: out.astype("f")), r"returned float32\[3\] in place of float64\[3\]"),
-    "backward count": (FnHook(backward=lambda op, gi, go: []), r"returned 0 cotangents for 1 operands"),
-    "backward shape": (FnHook(backward=lambda op, gi, go: [gi[0][:1]]), r"a hook on sin returned float64\[1\]"),
+    "forward shape": (
+        FnHook(forward=lambda op, i, out: out[:1]),
+        r"a hook on sin returned float64\[1\] in place of float64\[3\]",
+    ),
+    "forward dtype": (
+        FnHook(forward=lambda op, i, out: out.astype("f")),
+        r"returned float32\[3\] in place of float64\[3\]",
+    ),
+    "backward count": (
+        FnHook(backward=lambda op, gi, go: []),
+        "returned 0 cotangents for 1 operands",
+    ),
+    "backward shape": (
+        FnHook(backward=lambda op, gi, go: [gi[0][:1]]),
+        r"a hook on sin returned float64\[1\]",
+    ),
 }
 
 
@@ -242,7 +274,7 @@ def test_replacements_that_do_not_fit_are_refused(hook, words):
 # -- several hooks, registration and removal
 
 
-def test_nested_hooks_are_called_from_the_inside_out_forward_and_back():
+def test_nested_hooks_are_called_in_the_order_of_their_registration():
     order = []
 
     def named(name):
@@ -253,14 +285,12 @@ def test_nested_hooks_are_called_from_the_inside_out_forward_and_back():
 
     with use(named("outer")), use(named("inner")):
         ft.grad(ops.sin)(0.5)
-    assert sorted(order[:2]) == ["inner forward", "outer forward"]
-    assert sorted(order[2:]) == ["inner backward", "outer backward"]
-    assert len(order) == 4
+    assert order == ["outer forward", "inner forward", "outer backward", "inner backward"]
 
 
 def test_nested_replacements_all_apply():
-    doubled = FnHook(forward=lambda op, i, out: out * 2, backward=lambda op, gi, go: [g * 3 for g in gi])
-    with use(doubled, match="sin"), use(doubled, match="sin"), use(doubled, match="cos"):
+    scaled = FnHook(lambda op, inputs, out: out * 2, lambda op, gi, go: [g * 3 for g in gi])
+    with use(scaled, match="sin"), use(scaled, match="sin"), use(scaled, match="cos"):
         value, gradient = ft.value_and_grad(ops.sin)(0.0)
         assert float(value) == 0.0
         assert float(gradient) == 4.0 * 9.0
@@ -344,15 +374,15 @@ def test_a_hook_may_remove_itself(mode):
 
 
 def test_the_context_manager_removes_after_an_exception():
-    with pytest.raises(ZeroDivisionError), use(Recorder()) as handle:
-        assert handle.active
-        1 / 0  # noqa: B018
+    handle = use(Recorder())
+    with pytest.raises(ZeroDivisionError), handle:
+        raise ZeroDivisionError
     assert not handle.active
 
 
 @pytest.mark.parametrize("part", ["forward", "backward"])
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_exceptions_in_hooks_come_through_and_leave_nothing_behind(mode, part):
+@pytest.mark.parametrize("name", MODES)
+def test_exceptions_in_hooks_come_through_and_leave_nothing_behind(name, part):
     class Planned(Exception):
         pass
 
@@ -362,10 +392,10 @@ def test_exceptions_in_hooks_come_through_and_leave_nothing_behind(mode, part):
     raised = False
     with use(FnHook(**{part: fails})) as handle:
         try:
-            mode(loss)()
+            MODES[name](loss)()
         except Planned:
             raised = True
-    assert raised == (part == "forward" or mode in [MODES[m] for m in MODES if "grad" in m or m in ("vjp", "hessian")])
+    assert raised == (part == "forward" or "grad" in name or name in ("vjp", "hessian"))
     assert not handle.active
     assert float(ft.grad(lambda x: x * x)(3.0)) == 6.0
     assert ft.primitives.core.slot.trace is None
@@ -373,7 +403,7 @@ def test_exceptions_in_hooks_come_through_and_leave_nothing_behind(mode, part):
 
 @pytest.mark.parametrize("hook", [None, print, Hook, lambda op, i, o: None])
 def test_use_wants_a_hook(hook):
-    with pytest.raises(TypeError, match="use takes a Hook, not .*FnHook"):
+    with pytest.raises(TypeError, match=r"use takes a Hook, not .*FnHook"):
         use(hook)
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import functensor as ft
+from functensor.primitives.core import wrap
+from functensor.primitives.errors import TracerConversionError
 from functensor.primitives.registry import registry as ops
 from functensor.reverse import Node, ReverseTracer
 
@@ -27,7 +29,7 @@ def alive(*classes):
     return sum(type(o) in classes for o in gc.get_objects())
 
 
-@pytest.fixture()
+@pytest.fixture
 def traced():
     """Measures what is allocated while the test runs."""
     gc.collect()
@@ -165,18 +167,20 @@ def test_the_cotangent_of_many_slices_costs_the_arrays_size(traced, kind):
     assert gradient.shape == x.shape
 
 
-def test_the_cotangents_of_slices_are_added_in_one_operation():
+def test_the_cotangents_of_slices_are_added_in_one_operation(monkeypatch):
     seen = []
 
     def loss(x):
         return sum(ops.sum(x[i] * float(i)) for i in range(100))
 
     kernel = ops.scatter_add.impl
-    try:
-        ops.scatter_add.impl = lambda *args, **params: seen.append(len(args)) or kernel(*args, **params)
-        gradient = ft.grad(loss)(np.ones((100, 3)))
-    finally:
-        ops.scatter_add.impl = kernel
+
+    def counted(*operands, **params):
+        seen.append(len(operands))
+        return kernel(*operands, **params)
+
+    monkeypatch.setattr(ops.scatter_add, "impl", counted)
+    gradient = ft.grad(loss)(np.ones((100, 3)))
     assert len(seen) == 1
     np.testing.assert_array_equal(gradient[:, 0], np.arange(100.0))
 
@@ -277,3 +281,41 @@ def test_a_program_drops_values_after_their_last_use(traced):
     tracemalloc.reset_peak()
     program(x)
     assert tracemalloc.get_traced_memory()[1] - start < 6 * x.nbytes
+
+
+# -- memory shared with others
+
+
+def test_asarray_is_a_read_only_view_without_a_copy():
+    x = wrap(np.arange(6.0).reshape(2, 3))
+    view = np.asarray(x)
+    assert type(view) is np.ndarray
+    assert np.shares_memory(view, np.asarray(x))
+    assert not view.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 1
+    own = np.array(x)
+    assert own.flags.writeable
+    assert not np.shares_memory(own, view)
+    assert np.asarray(x, dtype="float32").dtype == np.float32
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(x, dtype="float32", copy=False)
+    assert np.asarray(x[0, 0]).shape == ()
+
+
+def test_dlpack_round_trip():
+    a = np.arange(6.0).reshape(2, 3)
+    x = wrap(a)
+    assert x.__dlpack_device__() == (1, 0)
+    np.testing.assert_array_equal(np.from_dlpack(x), a)
+
+    class Foreign:
+        def __dlpack__(self, **options):
+            return a.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return a.__dlpack_device__()
+
+    np.testing.assert_array_equal(ops.add(Foreign(), 1.0), a + 1)
+    with pytest.raises(TracerConversionError):
+        ft.grad(lambda x: np.from_dlpack(x))(1.0)

@@ -149,6 +149,7 @@ def test_transformations_take_tensors_as_arrays():
     for made, wanted in (
         (ft.grad(loss)(x), ft.grad(loss)(VALUES)),
         (ft.vmap(np.sin)(x), np.sin(VALUES)),
+        (ft.vmap(np.multiply, in_axes=(0, None))(x, x[0]), VALUES * VALUES[0]),
         (ft.jvp(np.sin, (x,), (x.detach(),))[1], np.cos(VALUES) * VALUES),
         (ft.vjp(np.sin, x)[1](x.detach())[0], np.cos(VALUES) * VALUES),
         (ft.hessian(loss)(x), ft.hessian(loss)(VALUES)),
@@ -174,7 +175,7 @@ def test_a_tensor_that_requires_grad_inside_a_transformation():
     assert lines[1] == "  at LINE"
     assert lines[2].startswith("  under grad(<lambda>")
     assert lines[3:] == [
-        "  fix: pass it as an argument of the transformed function, or x.detach()",
+        "  fix: pass it as an argument (of grad, one of argnums), or x.detach()",
         "  see docs/errors.md#error-1",
     ]
     with pytest.raises(TracerConversionError, match=r"was used where a plain array is wanted"):

@@ -9,9 +9,6 @@ import pytest
 
 import functensor as ft
 from functensor.primitives.errors import (
-    AxisSizeError,
-    ConcretizationError,
-    EscapedTracerError,
     GradientInputError,
     NonScalarOutputError,
     RuleResultError,
@@ -142,8 +139,7 @@ def test_aux_is_returned_as_it_is_and_without_tracers():
     same_tree(gradient, 2 * X)
     (value, aux2), gradient2 = ft.value_and_grad(loss, has_aux=True)(X)
     same_tree((value, gradient2), (np.sum(X * X), 2 * X))
-    out, pull, aux3 = ft.vjp(loss, X, has_aux=True)
-    same_tree((out, pull(1.0)), (np.sum(X * X), (2 * X,)))
+    _, _, aux3 = ft.vjp(loss, X, has_aux=True)
     _, _, aux4 = ft.jvp(loss, (X,), (X,), has_aux=True)
     for extras in (aux, aux2, aux3, aux4):
         assert (extras["text"], extras["none"], extras["n"]) == ("kept", None, 3)
@@ -177,7 +173,8 @@ def test_gradients_have_the_dtype_of_their_input(dtype):
 
     value, gradients = ft.value_and_grad(loss, (0, 1))(x, 0.5)
     assert value.dtype == dtype
-    same_tree(gradients[0], ((2 * x * 0.5 + 2) / 3).astype(dtype), 1e-2 if dtype == "float16" else 1e-6)
+    rtol = 1e-2 if dtype == "float16" else 1e-6
+    same_tree(gradients[0], ((2 * x * 0.5 + 2) / 3).astype(dtype), rtol)
     assert gradients[1].dtype == np.float64
     assert ft.jvp(lambda x: loss(x, 0.5), (x,), (np.ones(3),))[1].dtype == dtype
     assert ft.vjp(lambda x: x * 2.0, x)[1](np.ones(3))[0].dtype == dtype
@@ -249,17 +246,15 @@ def test_integers_have_no_gradient_unless_allowed():
         (lambda x: ops.sum(x) > 0, "is bool, not real"),
         (lambda x: 3, "is int64, not real"),
         (lambda x: ops.sum(x) * 1j, "is complex128, not real"),
+        (lambda x: [ops.sum(x)], r"the output is a list, not a scalar[\s\S]*has_aux=True"),
+        (lambda x: {"a": x}, "the output is a dict, not a scalar"),
+        (lambda x: None, "the output is a NoneType, not a scalar"),
+        (lambda x: "text", "the output is a str, not a scalar"),
     ],
 )
 def test_grad_wants_a_real_scalar(out, words):
     with pytest.raises(NonScalarOutputError, match=words):
         ft.grad(out)(X)
-
-
-@pytest.mark.parametrize("out", [None, "text", object()])
-def test_grad_refuses_what_is_no_number(out):
-    with pytest.raises(TypeError, match="expected an array or a number|output"):
-        ft.grad(lambda x: out)(X)
 
 
 # -- complex
@@ -299,8 +294,20 @@ def test_holomorphic_derivatives():
     with pytest.raises(NonScalarOutputError, match="is float64, not complex"):
         ft.grad(lambda z: ops.real(z), holomorphic=True)(z[0])
     for jacobian in (ft.jacfwd, ft.jacrev):
-        with pytest.raises(TypeError, match="holomorphic=True"):
+        with pytest.raises(TypeError, match="say holomorphic=True"):
             jacobian(lambda z: z * z)(z)
+    for derivative in (ft.grad, ft.jacfwd, ft.jacrev):
+        with pytest.raises(TypeError, match="holomorphic=True is for complex inputs, not float64"):
+            derivative(lambda x: x * 1j, holomorphic=True)(2.0)
+    with pytest.raises(TypeError, match="holomorphic=True is for complex outputs, not float64"):
+        ft.jacrev(ops.real, holomorphic=True)(z)
+
+
+def test_complex_directions_of_real_values_are_refused():
+    with pytest.raises(RuleResultError, match=r"a complex tangent was given for an argument float"):
+        ft.jvp(ops.sin, (X,), (1j * X,))
+    with pytest.raises(RuleResultError, match=r"a complex cotangent was given for an output float"):
+        ft.vjp(ops.sin, X)[1](1j * X)
 
 
 def test_real_inputs_of_complex_functions_have_real_derivatives():
@@ -334,11 +341,12 @@ def test_vjp_pulls_under_every_transformation():
 
     def nested(x):
         out, inner = ft.vjp(lambda y: y * y * x, x)
-        return ops.sum(inner(ops.positive(np.ones(3)))[0] + out)
+        return ops.sum(inner(out * 0 + 1)[0] + out)
 
     same_tree(ft.grad(nested)(X), 4 * X + 3 * X * X)
     same_tree(ft.jvp(nested, (X,), (X,))[1], np.sum(4 * X * X + 3 * X**3))
-    same_tree(ft.vmap(nested)(X[:, None]), 2 * X * X * 3 + X**3 * 3) if False else None
+    alone = ft.vmap(lambda x: nested(x[None]))(X)
+    same_tree(alone, 2 * X * X + X**3)
 
 
 @pytest.mark.parametrize(
@@ -390,7 +398,7 @@ def test_jvp_and_linearize_refuse_tangents_that_do_not_fit(tangents, words):
 
 @pytest.mark.parametrize("primals", [X, ops.positive(X), 2.0], ids=type)
 def test_jvp_wants_tuples(primals):
-    with pytest.raises(TypeError, match="tuple or list|tuples or lists"):
+    with pytest.raises(TypeError, match=r"takes a tuple or list of arguments"):
         ft.jvp(lambda x: x, primals, primals)
 
 
@@ -490,103 +498,3 @@ def test_hessian_of_trees_and_vectors():
 def test_hvp_of_several_arguments_and_trees():
     got = ft.hvp(lambda p, s: s * ops.sum(p["a"] * p["a"]), ({"a": X}, 3.0), ({"a": X}, 1.0))
     same_tree(got, ({"a": 6 * X + 2 * X}, 2 * np.sum(X * X)))
-
-
-# -- stop_gradient and value
-
-
-def test_stop_gradient_is_a_constant_in_every_mode():
-    def fun(x):
-        return ops.sum(x * ft.stop_gradient(x))
-
-    same_tree(ft.grad(fun)(X), X)
-    same_tree(ft.jvp(fun, (X,), (np.ones(3),))[1], X.sum())
-    same_tree(ft.jacfwd(lambda x: x * ft.stop_gradient(x))(X), np.diag(X))
-    same_tree(ft.hessian(fun)(X), np.zeros((3, 3)))
-    same_tree(ft.vmap(ft.grad(fun))(M), M)
-    tree = ft.stop_gradient({"x": X, "text": "t", "none": None})
-    assert tree["text"] == "t"
-    same_tree(tree["x"], X)
-
-
-def test_value_is_the_plain_array_and_refused_where_there_is_none():
-    seen = []
-
-    def fun(x):
-        seen.append(ft.value({"x": x, "name": "n"}))
-        return ops.sum(x * x)
-
-    ft.grad(fun)(X)
-    ft.hessian(lambda x: fun(x))(X) if False else ft.grad(lambda x: ops.sum(ft.grad(fun)(x)))(X)
-    for tree in seen:
-        assert tree["name"] == "n"
-        assert type(tree["x"]) is ft.Array
-        same_tree(tree["x"], X)
-    with pytest.raises(ConcretizationError, match=r"ft\.value\(\) asked for the value"):
-        ft.vmap(fun)(M)
-
-
-# -- errors leave nothing behind
-
-
-TRANSFORMATIONS = {
-    "grad": lambda f: ft.grad(f)(2.0),
-    "value_and_grad": lambda f: ft.value_and_grad(f)(2.0),
-    "vjp": lambda f: ft.vjp(f, 2.0),
-    "jvp": lambda f: ft.jvp(f, (2.0,), (1.0,)),
-    "linearize": lambda f: ft.linearize(f, 2.0),
-    "jacfwd": lambda f: ft.jacfwd(f)(2.0),
-    "jacrev": lambda f: ft.jacrev(f)(2.0),
-    "hessian": lambda f: ft.hessian(f)(2.0),
-    "vmap": lambda f: ft.vmap(f)(X),
-    "make_program": lambda f: ft.make_program(f)(2.0),
-    "eval_shape": lambda f: ft.eval_shape(f, 2.0),
-}
-
-
-@pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
-def test_an_exception_leaves_nothing_behind(transform):
-    class Planned(Exception):
-        pass
-
-    def fails(x):
-        x * x
-        raise Planned
-
-    for _ in range(3):
-        with pytest.raises(Planned):
-            transform(fails)
-        with pytest.raises(Planned):
-            ft.grad(lambda y: transform(lambda x: fails(x * y)))(1.0)
-    same_tree(ft.grad(lambda x: x * x)(3.0), 6.0)
-    assert type(ops.add(1.0, 2.0)) is ft.Array
-
-
-@pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
-def test_a_tracer_that_outlives_its_transformation_says_so(transform):
-    kept = []
-
-    def leaks(x):
-        kept.append(x * 2.0)
-        return x * x
-
-    transform(leaks)
-    for use in (lambda t: t + 1.0, lambda t: ops.sin(t), lambda t: t[None], ft.grad(lambda t: t * t)):
-        with pytest.raises(EscapedTracerError, match=r"leaks \(.*test_transformations\.py:\d+\)"):
-            use(kept[0])
-    with pytest.raises(EscapedTracerError):
-        ft.grad(lambda x: x * kept[0])(1.0)
-
-
-def test_transformations_pass_for_their_function():
-    def documented(x, *, scale=1.0):
-        """Says what it does."""
-        return x * scale
-
-    for wrapped in (ft.grad(documented), ft.value_and_grad(documented), ft.vmap(documented)):
-        assert (wrapped.__name__, wrapped.__doc__) == ("documented", "Says what it does.")
-
-
-def test_a_mapped_scalar_is_refused():
-    with pytest.raises(AxisSizeError, match="argument 0 is a scalar"):
-        ft.vmap(lambda x: x)(2.0)

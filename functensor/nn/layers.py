@@ -336,15 +336,17 @@ def dropout(key: Any, x: Any, rate: Any, *, training: bool = True) -> Any:
     if not training:
         return x
     if isinstance(rate, Array):
-        kept = random.bernoulli(key, ops.subtract(1.0, rate), x.shape)
+        share = ops.astype(ops.subtract(1, rate), x.dtype)
+        kept = random.bernoulli(key, share, x.shape)
     elif not 0 <= rate < 1:
         raise ValueError(f"dropout: the rate is at least 0 and less than 1, not {rate}")
     elif rate == 0:
         return x
     else:
+        share = 1.0 - float(rate)
         words = random.bits(key, x.shape, np.uint32)
         kept = ops.greater_equal(words, round(rate * UINT32))
-    return ops.where(kept, ops.divide(x, ops.subtract(1.0, rate)), 0)
+    return ops.where(kept, ops.divide(x, share), 0)
 
 
 def attention(

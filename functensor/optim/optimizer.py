@@ -231,7 +231,6 @@ def _updated(
     if dtype.kind == "c":
         # Steepest descent goes along the conjugate of a gradient in JAX's convention.
         g = ops.conj(g)
-    numbers = [ops.astype(c, np.finfo(dtype).dtype) if isinstance(c, Array) else c for c in numbers]
     made = rule(Primitives, p, g, slots, numbers, [None] * (1 + len(slots)))
     kept = [dtype, *(shape_dtype(x).dtype for x in slots)]
     return [x if x.dtype == d else ops.astype(x, d) for x, d in zip(made, kept, strict=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -73,6 +72,8 @@ class Selection:
     def _place(self, fun: Callable[..., Any], name: str) -> int | str:
         if name in self.kwargs:
             return name
+        import inspect  # costs milliseconds
+
         bound = inspect.signature(fun).bind(*self.args, **self.kwargs).arguments
         position = list(bound).index(name) if name in bound else len(self.args)
         if position >= len(self.args):

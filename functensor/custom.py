@@ -7,7 +7,6 @@ transposes it.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any
@@ -229,12 +228,16 @@ class _Custom:
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
         self._fun = fun
         self._nondiff = tuple(nondiff_argnums)
+        import inspect  # costs milliseconds
+
         kinds = [p.kind for p in inspect.signature(fun).parameters.values()]
         self._arity = sum(k in (k.POSITIONAL_ONLY, k.POSITIONAL_OR_KEYWORD) for k in kinds)
         update_wrapper(self, fun)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or len(args) < self._arity:
+            import inspect
+
             bound = inspect.signature(self._fun).bind(*args, **kwargs)
             if bound.kwargs:
                 raise TypeError(

@@ -108,7 +108,7 @@ def canonical(inputs: Any, out: Any, shapes: tuple[Shape, ...]) -> tuple[str, tu
         The subscripts without ellipsis, and for every operand the axes of length 1 that broadcast
         and are to be squeezed away, since the subscripts do not name them.
 
-    >>> canonical(("ij", (..., "j")), None, ((2, 3), (4, 3)))
+    >>> canonical((("i", "j"), (..., "j")), None, ((2, 3), (4, 3)))
     ('ij,aj->ai', ((), ()))
     """
     written = ["".join("..." if x is Ellipsis else str(x) for x in term) for term in inputs]

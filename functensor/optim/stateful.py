@@ -8,7 +8,7 @@ from typing import Any
 from .. import tree
 from ..primitives.errors import GradientInputError, MissingGradientError, message
 from ..primitives.types import shape_dtype
-from ..tensor import Tensor, missing_reason
+from ..facade import Tensor, missing_reason
 from .algorithms import adagrad, adam, momentum, sgd
 from .optimizer import Optimizer, Rate, rate_at
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .backends import get as get_backend
-from .primitives.array import Array, Tracer
-from .primitives.core import to_buffer
-from .primitives.errors import DeviceError
-from .primitives.protocols import conversion_error
+from ..backends import get as get_backend
+from ..primitives.array import Array, Tracer
+from ..primitives.core import to_buffer
+from ..primitives.errors import DeviceError
+from ..primitives.protocols import conversion_error
 
 __all__ = ["buffer_of", "is_device", "on_device"]
 

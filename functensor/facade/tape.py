@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
-from .hooks import next_id
-from .primitives.array import Tracer
-from .primitives.core import BUFFER_TYPES, RAW, Primitive, base_trace, to_buffer, under
-from .primitives.errors import TracerConversionError, message, user_line
-from .reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
-from .tensor_mode import mode, no_grad
+from ..hooks import next_id
+from ..primitives.array import Tracer
+from ..primitives.core import BUFFER_TYPES, RAW, Primitive, base_trace, to_buffer, under
+from ..primitives.errors import TracerConversionError, message, user_line
+from ..reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
+from .mode import mode, no_grad
 
 __all__ = ["TAPE", "HookHandle", "Leaf", "Receiver", "TapeTrace", "receiver_of", "run_backward"]
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from .primitives.array import Tracer
-from .primitives.core import to_buffer
-from .primitives.errors import BackwardError, ShapeError, message
-from .primitives.protocols import conversion_error
-from .primitives.registry import registry as ops
-from .tensor_mode import mode
-from .tensor_names import TorchNames
-from .tensor_tape import Leaf, receiver_of
+from ..primitives.array import Tracer
+from ..primitives.core import to_buffer
+from ..primitives.errors import BackwardError, ShapeError, message
+from ..primitives.protocols import conversion_error
+from ..primitives.registry import registry as ops
+from .mode import mode
+from .names import TorchNames
+from .tape import Leaf, receiver_of
 
 __all__ = ["InPlace"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -53,6 +52,8 @@ class GradMode:
         Raises:
             TypeError: it only starts when its result is waited for or iterated over.
         """
+        import inspect  # costs milliseconds
+
         if inspect.isgeneratorfunction(fun) or inspect.iscoroutinefunction(fun):
             raise TypeError(
                 f"{fun.__name__} is a generator or a coroutine and runs after its call: "

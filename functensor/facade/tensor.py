@@ -1,7 +1,7 @@
 """``Tensor``: the mutable face of the library, for scripts of ``loss.backward()`` and ``step()``.
 
-Tensors use the nodes and primitives of everything else; what they record is in ``tensor_tape``,
-PyTorch's names for what arrays can do already are in ``tensor_names``.
+Tensors use the nodes and primitives of everything else; what they record is in ``tape``,
+PyTorch's names for what arrays can do already are in ``names``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .primitives.array import Array
-from .primitives.core import to_buffer, under, wrap
-from .primitives.errors import (
+from ..primitives.array import Array
+from ..primitives.core import to_buffer, under, wrap
+from ..primitives.errors import (
     BackwardError,
     GradientInputError,
     ImmutableArrayError,
@@ -24,13 +24,13 @@ from .primitives.errors import (
     TracerConversionError,
     message,
 )
-from .primitives.protocols import conversion_error
-from .primitives.registry import registry as ops
-from .reverse import cotangent_of
-from .tensor_data import buffer_of, is_device, on_device
-from .tensor_inplace import InPlace
-from .tensor_mode import enable_grad, is_grad_enabled, no_grad
-from .tensor_tape import TAPE, HookHandle, Leaf, TapeTrace, receiver_of, run_backward
+from ..primitives.protocols import conversion_error
+from ..primitives.registry import registry as ops
+from ..reverse import cotangent_of
+from .data import buffer_of, is_device, on_device
+from .inplace import InPlace
+from .mode import enable_grad, is_grad_enabled, no_grad
+from .tape import TAPE, HookHandle, Leaf, TapeTrace, receiver_of, run_backward
 
 __all__ = [
     "CpuTensor",

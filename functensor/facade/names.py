@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .primitives.array import Tracer
-from .primitives.registry import registry as ops
-from .primitives.types import canonical_axis
+from ..primitives.array import Tracer
+from ..primitives.registry import registry as ops
+from ..primitives.types import canonical_axis
 
 __all__ = ["Extremum", "Size", "TorchNames"]
 

@@ -1,0 +1,17 @@
+"""The mutable, PyTorch-like face: ``Tensor``, over the same nodes and primitives as all else."""
+
+from __future__ import annotations
+
+from .mode import enable_grad, is_grad_enabled, no_grad
+from .tensor import CpuTensor, CudaTensor, Tensor, missing_reason, tensor
+
+__all__ = [
+    "CpuTensor",
+    "CudaTensor",
+    "Tensor",
+    "enable_grad",
+    "is_grad_enabled",
+    "missing_reason",
+    "no_grad",
+    "tensor",
+]

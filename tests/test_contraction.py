@@ -1,0 +1,129 @@
+"""einsum in all its notations, and the products that are made of matmul and einsum, are NumPy's."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.primitives.errors import ShapeError
+from functensor.primitives.registry import registry as ops
+
+RNG = np.random.default_rng(0)
+X = RNG.random((2, 3, 4))
+Y = RNG.random((4, 3, 5))
+Z = RNG.random((5, 2))
+SHAPES = [(), (3,), (2, 3), (4, 2, 3)]
+
+
+def same(got, wanted):
+    """Compares shape, dtype and values."""
+    got, wanted = np.asarray(got), np.asarray(wanted)
+    assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+    np.testing.assert_allclose(got, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "operands"),
+    [
+        ("ijk,kjl", (X, Y)),
+        ("ijk,kjl->li", (X, Y)),
+        ("ijk,kjl,lm->im", (X, Y, Z)),
+        ("i...,i...->...", (X, X)),
+        ("...k,kjl->...jl", (X, Y)),
+        ("a...b,b...c->...ca", (X, Y)),
+        ("ijk->kij", (X,)),
+        ("BAC,CAD", (X, Y)),
+        ("k...,k...", (np.ones((3, 1, 2)), np.ones((3, 4, 1)))),
+        ("ij,jk->ik", (np.ones((2, 1)), np.ones((3, 4)))),
+        ("...,...", (X, 3.0)),
+        (" i j k , k j l -> i l ", (X, Y)),
+        ("ijk,jl->", (X, np.ones((3, 7)))),
+        ("i,j,k,l->lkji", (X[0, 0], X[0, 1], X[1, 0], X[1, 1])),
+        ("ab,b,b,ca->c", (Z, Z[0], Z[1], RNG.random((3, 5)))),
+        ("ij,jk->ik", (np.arange(6, dtype=np.int8).reshape(2, 3), np.ones((3, 2), bool))),
+    ],
+)
+def test_einsum_is_numpys(subscripts, operands):
+    same(fnp.einsum(subscripts, *operands), np.einsum(subscripts, *operands))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (X, [0, 1, 2], Y, [2, 1, 3], [3, 0]),
+        (X, [9, 1, 2], Y, [2, 1, 3]),
+        (X, [..., 2], Y, [2, 1, 3], [..., 3, 1]),
+    ],
+)
+def test_einsum_by_lists_is_numpys(arguments):
+    same(fnp.einsum(*arguments), np.einsum(*arguments))
+
+
+def test_einsum_of_more_axes_than_letters():
+    matrices = [RNG.random((2, 2)) for _ in range(60)]
+    chain = [term for i, m in enumerate(matrices) for term in (m, [i, i + 1])]
+    wanted = np.linalg.multi_dot(matrices)
+    same(fnp.einsum(*chain, [0, 60]), wanted)
+    many = np.stack([matrices[0], 2 * matrices[0]])
+    mapped = ft.vmap(lambda m: fnp.einsum(m, *chain[1:], [0, 60]))(many)
+    same(mapped, np.stack([wanted, 2 * wanted]))
+    gradient = ft.grad(lambda m: fnp.einsum(m, *chain[1:], []))(matrices[0])
+    same(gradient, np.ones((2, 1)) * np.linalg.multi_dot(matrices[1:]).sum(1))
+
+
+def test_infinite_cotangent_of_a_diagonal_stays_on_it():
+    pull = ft.vjp(lambda m: fnp.einsum("ii->i", m), np.ones((2, 2)))[1]
+    same(pull(np.array([np.inf, 1.0]))[0], np.diag([np.inf, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: fnp.einsum("ij,jk", X[0], Y[0]), ["'j'", "length 4 and length 3"]),
+        (lambda: fnp.einsum("ij->iz", Z), ["'z'", "no operand has it"]),
+        (lambda: fnp.einsum("ij->ii", Z), ["'i' twice"]),
+        (lambda: fnp.einsum("i", Z), ["names 1 axes", "which has 2"]),
+        (lambda: fnp.einsum("ij,jk", Z), ["2 terms for 1 operands"]),
+        (lambda: fnp.einsum("...i,...i", Z, Y[0]), ["axis -1 of '...'", "5 and length 3"]),
+        (lambda: fnp.matmul(X, Y), ["(2, 3, 4)", "(4, 3, 5)", "axis -1", "4", "axis -2", "3"]),
+        (lambda: fnp.matmul(X, Y.mT @ X[0]), ["axis -3 of the first has length 2", "second 4"]),
+        (lambda: fnp.matmul(2.0, X), ["()", "scalar"]),
+        (lambda: fnp.tensordot(Z, Z, axes=1), ["axis 1 of the first has length 2", "second 5"]),
+        (lambda: ops.vecdot(Z, Z.T), ["(5, 2)", "(2, 5)"]),
+    ],
+)
+def test_errors_name_shapes_and_axes(call, words):
+    with pytest.raises(ShapeError) as caught:
+        call()
+    for word in [*words, "docs/errors.md#error-16"]:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(("m", "n"), product(SHAPES, SHAPES))
+def test_products_are_numpys(m, n):
+    x, y = RNG.random(m), RNG.random(n)
+    for name in ("inner", "outer", "kron"):
+        same(getattr(ops, name)(x, y), getattr(np, name)(x, y))
+    turned = y.mT if y.ndim > 1 else y
+    same(ops.dot(x, turned), np.dot(x, turned))
+
+
+@pytest.mark.parametrize("axes", [2, 0, ([1, 2], [1, 0]), (-1, 0), ((), ())])
+def test_tensordot_is_numpys(axes):
+    y = RNG.random((3, 4, 6)) if axes == 2 else Y
+    same(fnp.tensordot(X, y, axes=axes), np.tensordot(X, y, axes=axes))
+
+
+def test_vdot_and_vecdot_conjugate_the_first():
+    x = X + 1j * X[::-1]
+    same(ops.vdot(x, X), np.vdot(x, X))
+    same(ops.vecdot(x, X[:1]), np.vecdot(x, X[:1]))
+    same(ops.vecdot(x, x, axis=1), np.vecdot(x, x, axis=1))
+
+
+@pytest.mark.parametrize("offset", [-9, -1, 0, 1, 3, 9])
+@pytest.mark.parametrize("axes", [(0, 1), (-1, 0), (1, 2)])
+def test_trace_is_numpys(offset, axes):
+    same(ops.trace(X, offset, *axes), np.trace(X, offset, *axes))

@@ -22,3 +22,13 @@ autodoc_typehints = "none"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+
+
+def leave_out_numpys_own(app, what, name, member, skip, options):
+    """Leaves out what functensor.numpy passes on from NumPy, whose pages refer to NumPy's own."""
+    return True if getattr(member, "__module__", "").split(".")[0] == "numpy" else None
+
+
+def setup(app):
+    """Connects the above to Sphinx."""
+    app.connect("autodoc-skip-member", leave_out_numpys_own)

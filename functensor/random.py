@@ -278,7 +278,7 @@ def logistic(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64)
 
 
 def laplace(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
-    """Returns numbers of the standard Laplace distribution, whose density is exp(-|x|) / 2.
+    """Returns numbers of the standard Laplace distribution, whose density is ``exp(-abs(x)) / 2``.
 
     >>> from functensor import random
     >>> random.laplace(random.key(0), (2, 3)).shape

@@ -263,8 +263,8 @@ conv = linear(
     doc="""Convolves images with kernels (correlates, as neural networks have it).
 
     Args:
-        x: images of shape (batch, channels, *spatial), with one to three spatial axes or more.
-        w: kernels of shape (outputs, channels / groups, *kernel).
+        x: images of shape ``(batch, channels, *spatial)``, with one to three spatial axes or more.
+        w: kernels of shape ``(outputs, channels / groups, *kernel)``.
         stride: how far the kernel moves; an integer, or one for each spatial axis.
         padding: zeros around x: an integer, an integer or a pair (before, after) for each spatial
             axis, "VALID" for none, "SAME" for as many outputs as ``ceil(length / stride)``.
@@ -272,7 +272,7 @@ conv = linear(
         groups: into how many groups channels and outputs are divided; each sees its own only.
 
     Returns:
-        An array of shape (batch, outputs, *places) of the promoted dtype.
+        An array of shape ``(batch, outputs, *places)`` of the promoted dtype.
 
     Raises:
         ShapeError: channels and groups disagree, or the kernel is longer than the padded images.
@@ -305,13 +305,13 @@ conv_input_grad = linear(
     doc="""Transposes ``conv`` in its images: the cotangent of x for that of the output.
 
     Args:
-        g: an array of shape (batch, outputs, *places).
-        w: kernels of shape (outputs, channels / groups, *kernel).
+        g: an array of shape ``(batch, outputs, *places)``.
+        w: kernels of shape ``(outputs, channels / groups, *kernel)``.
         spatial: the spatial shape of x.
         stride, padding, dilation, groups: those of ``conv``.
 
     Returns:
-        An array of shape (batch, channels, *spatial).
+        An array of shape ``(batch, channels, *spatial)``.
     """,
 )
 
@@ -336,13 +336,13 @@ conv_kernel_grad = linear(
     doc="""Transposes ``conv`` in its kernels: the cotangent of w for that of the output.
 
     Args:
-        x: images of shape (batch, channels, *spatial).
-        g: an array of shape (batch, outputs, *places).
+        x: images of shape ``(batch, channels, *spatial)``.
+        g: an array of shape ``(batch, outputs, *places)``.
         kernel: the spatial shape of w.
         stride, padding, dilation, groups: those of ``conv``.
 
     Returns:
-        An array of shape (outputs, channels / groups, *kernel).
+        An array of shape ``(outputs, channels / groups, *kernel)``.
     """,
 )
 
@@ -361,15 +361,15 @@ def conv_transpose(
     """Returns images spread by kernels: the transpose of ``conv``, which restores its shape.
 
     Args:
-        x: images of shape (batch, channels, *spatial).
-        w: kernels of shape (channels, outputs / groups, *kernel), as those of the ``conv`` that is
-            transposed, whose outputs are the channels here.
+        x: images of shape ``(batch, channels, *spatial)``.
+        w: kernels of shape ``(channels, outputs / groups, *kernel)``, as those of the ``conv`` that
+            is transposed, whose outputs are the channels here.
         stride, padding, dilation, groups: those of that ``conv``; "SAME" makes the output
             ``stride`` times as long as x.
         output_padding: by how much the output is longer than the shortest that fits.
 
     Returns:
-        An array of shape (batch, outputs, *places), where for each axis ``places = (spatial - 1) *
+        An array of shape ``(batch, outputs, *places)``, for each axis ``places = (spatial - 1) *
         stride - before - after + dilation * (kernel - 1) + output_padding + 1``.
 
     Raises:

@@ -182,7 +182,7 @@ def _scatter(g: Any, winner: Any, spatial: Shape, windows: Windows) -> Any:
 
 _ARGUMENTS = """
     Args:
-        x: an array of shape (batch, channels, *spatial), with one to three spatial axes or more.
+        x: an array of shape ``(batch, channels, *spatial)``, with one or more spatial axes.
         window: the windows' lengths, an integer or one for each spatial axis.
         stride: how far they lie apart; None for as far as they are long.
         padding: elements around x{padding}: an integer, an integer or a pair (before, after)
@@ -217,7 +217,7 @@ max_pool = Primitive(
 {_ARGUMENTS.format(padding=", less than all")}
 
     Returns:
-        An array of shape (batch, channels, *windows) of x's dtype. The derivative goes to the
+        An array of shape ``(batch, channels, *windows)`` of x's dtype. The derivative goes to the
         first element, in C order, that is equal to the maximum.
 
     Raises:
@@ -242,7 +242,7 @@ max_pool_argmax = Primitive(
 {_ARGUMENTS.format(padding=", less than all")}
 
     Returns:
-        An array of small integers of shape (batch, channels, *windows): places in the window,
+        An array of small integers of shape ``(batch, channels, *windows)``: places in the window,
         counted in C order.
 
     Raises:
@@ -270,7 +270,7 @@ pool_take = Primitive(
     doc="""Returns of every window the element at a given place; of the padding, zero.
 
     Args:
-        x: an array of shape (batch, channels, *spatial).
+        x: an array of shape ``(batch, channels, *spatial)``.
         winner: places in the windows, as ``max_pool_argmax`` returns them.
         window, stride, padding: those of ``max_pool``.
 
@@ -299,13 +299,13 @@ pool_scatter = Primitive(
     doc="""Transposes ``pool_take``: adds a value for every window to the element at a given place.
 
     Args:
-        g: an array of shape (batch, channels, *windows).
+        g: an array of shape ``(batch, channels, *windows)``.
         winner: places in the windows, as ``max_pool_argmax`` returns them.
         spatial: the spatial shape of the array below the windows.
         window, stride, padding: those of ``max_pool``.
 
     Returns:
-        An array of shape (batch, channels, *spatial) of g's dtype.
+        An array of shape ``(batch, channels, *spatial)`` of g's dtype.
     """,
 )
 
@@ -346,7 +346,7 @@ avg_pool = linear(
         count_include_pad: whether the padding's elements count in the number that is divided by.
 
     Returns:
-        An array of shape (batch, channels, *windows) of x's dtype, float64 for integers.
+        An array of shape ``(batch, channels, *windows)`` of x's dtype, float64 for integers.
 
     Raises:
         ShapeError: a window is longer than the padded axis.
@@ -376,11 +376,11 @@ avg_pool_grad = linear(
     doc="""Transposes ``avg_pool``: every window spreads its value evenly over its elements.
 
     Args:
-        g: an array of shape (batch, channels, *windows).
+        g: an array of shape ``(batch, channels, *windows)``.
         spatial: the spatial shape of the array below the windows.
         window, stride, padding, count_include_pad: those of ``avg_pool``.
 
     Returns:
-        An array of shape (batch, channels, *spatial) of g's dtype.
+        An array of shape ``(batch, channels, *spatial)`` of g's dtype.
     """,
 )

@@ -1,5 +1,6 @@
 """How Hypothesis runs here: without a time limit per example, and never with a fixed seed."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -10,3 +11,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("functensor")
+
+# Modules of shared checks show the values of a failed assertion as the tests do.
+pytest.register_assert_rewrite("error_cases", "registry_cases")

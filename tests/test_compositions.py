@@ -403,7 +403,9 @@ def test_a_tracer_that_outlives_its_transformation_says_so(transform):
 
     transform(leaks)
     for use in (lambda t: t + 1.0, ops.sin, lambda t: t[None], ft.grad(lambda t: t * t)):
-        with pytest.raises(EscapedTracerError, match=r"leaks \(.*test_compositions\.py:\d+\)"):
+        with pytest.raises(
+            EscapedTracerError, match=r"after \w+ of leaks \(.*compositions\.py:\d+\) had"
+        ):
             use(kept[0])
     with pytest.raises(EscapedTracerError):
         ft.grad(lambda x: x * kept[0])(1.0)

@@ -88,7 +88,10 @@ def test_infinite_cotangent_of_a_diagonal_stays_on_it():
         (lambda: fnp.einsum("ij,jk", Z), ["2 terms for 1 operands"]),
         (lambda: fnp.einsum("...i,...i", Z, Y[0]), ["axis -1 of '...'", "5 and length 3"]),
         (lambda: fnp.matmul(X, Y), ["(2, 3, 4)", "(4, 3, 5)", "axis -1", "4", "axis -2", "3"]),
-        (lambda: fnp.matmul(X, Y.mT @ X[0]), ["axis -3 of the first has length 2", "second 4"]),
+        (
+            lambda: fnp.matmul(X, np.ones((4, 4, 5))),
+            ["axis -3 of the first has length 2", "second 4"],
+        ),
         (lambda: fnp.matmul(2.0, X), ["()", "scalar"]),
         (lambda: fnp.tensordot(Z, Z, axes=1), ["axis 1 of the first has length 2", "second 5"]),
         (lambda: ops.vecdot(Z, Z.T), ["(5, 2)", "(2, 5)"]),
@@ -101,7 +104,7 @@ def test_errors_name_shapes_and_axes(call, words):
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize(("m", "n"), product(SHAPES, SHAPES))
+@pytest.mark.parametrize(("m", "n"), list(product(SHAPES, SHAPES)))
 def test_products_are_numpys(m, n):
     x, y = RNG.random(m), RNG.random(n)
     for name in ("inner", "outer", "kron"):

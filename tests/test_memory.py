@@ -259,6 +259,20 @@ def test_backward_drops_residuals_as_it_goes():
     assert dead == [True] * 5
 
 
+def test_a_tracer_that_escapes_keeps_no_residuals():
+    kept, refs = [], []
+
+    def loss(x):
+        hidden = x + 1.0
+        refs.append(weakref.ref(hidden.value))
+        kept.append(ops.sin(hidden))
+        return ops.sum(kept[0])
+
+    ft.grad(loss)(np.ones(10))
+    gc.collect()
+    assert refs[0]() is None
+
+
 def test_forward_mode_and_vmap_keep_nothing(traced):
     x = np.ones(10_000)
     for run in (

@@ -69,8 +69,8 @@ def conv(
     """Convolves images with kernels (correlates, as neural networks have it) and adds a bias.
 
     Args:
-        x: images of shape (batch, channels, *spatial), with one to three spatial axes or more.
-        w: kernels of shape (outputs, channels / groups, *kernel).
+        x: images of shape ``(batch, channels, *spatial)``, with one to three spatial axes or more.
+        w: kernels of shape ``(outputs, channels / groups, *kernel)``.
         b: the bias, of shape (outputs,), or None.
         stride: how far the kernel moves; an integer, or one for each spatial axis.
         padding: zeros around x: an integer, an integer or a pair (before, after) for each spatial
@@ -79,7 +79,7 @@ def conv(
         groups: into how many groups channels and outputs are split.
 
     Returns:
-        An array of shape (batch, outputs, *places).
+        An array of shape ``(batch, outputs, *places)``.
 
     Raises:
         ShapeError: the shapes do not fit.
@@ -108,11 +108,11 @@ def embedding(table: Any, ids: Any) -> Any:
     """Returns the rows of a table.
 
     Args:
-        table: an array of shape (rows, *row).
+        table: an array of shape ``(rows, *row)``.
         ids: integers of any shape, the rows' numbers.
 
     Returns:
-        An array of shape (*ids.shape, *row).
+        An array of shape ``(*ids.shape, *row)``.
 
     Raises:
         TypeError: the ids are not integers.
@@ -213,7 +213,7 @@ def group_norm(
     Wu and He, https://arxiv.org/abs/1803.08494.
 
     Args:
-        x: images of shape (batch, channels, *spatial).
+        x: images of shape ``(batch, channels, *spatial)``.
         groups: into how many groups the channels are split.
         weight, bias: arrays of shape (channels,), or None.
         eps: what is added to the variance.
@@ -260,7 +260,7 @@ def batch_norm(
     Ioffe and Szegedy, https://arxiv.org/abs/1502.03167.
 
     Args:
-        x: an array with a batch of examples, such as images of shape (batch, channels, *spatial).
+        x: an array with a batch of examples, e.g. images of shape ``(batch, channels, *spatial)``.
         statistics: the running mean and variance of every channel, a pair of arrays of shape
             (channels,); None, when training starts, for 0 and 1.
         weight, bias: arrays of shape (channels,), or None.

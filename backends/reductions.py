@@ -103,9 +103,9 @@ def mean(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) ->
     wanted = dtype or (x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64))
     between = np.dtype(np.float32) if wanted.char == "e" else wanted
     total = sum(x, axis=axis, keepdims=keepdims, dtype=None if between == x.dtype else between)
-    # Of no elements the mean is NaN, which 0 / 0 would be with a warning.
+    # Of no elements the mean is NaN, which 0 / 0 would be with a warning (complex 0 / nan too).
     count = prod(x.shape[a] for a in axis)
-    out = total / (count or math.nan)
+    out = total / count if count else total * math.nan
     return out if out.dtype == wanted else out.astype(wanted)
 
 

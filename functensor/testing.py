@@ -390,7 +390,8 @@ def _same(name: str, got: Any, known: Any, values: Sequence[Any]) -> None:
     """Checks that a primal value is the one that the function itself gives for some values."""
     _check_type(name, got, known)
     tolerance = _tolerance(EXACT_TOLERANCES, [*values, known])
-    _compare(f"{name} differs from the function's own value", got, known, tolerance, tolerance)
+    what = f"{name} differs from the function's own value"
+    _compare(what, got, known, tolerance, tolerance, equal_nan=True)
 
 
 def _compare(

@@ -79,7 +79,7 @@ def _prepared(
     return xs, params
 
 
-def _prepare_max(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> Any:
+def _prepare_max(x: Any, window: Any, stride: Any = None, padding: Any = 0) -> Any:
     return _prepared(max_pool, (x,), window, stride, padding)
 
 
@@ -98,7 +98,7 @@ def _prepare_scatter(
 
 
 def _prepare_avg(
-    x: Any, window: Any, *, stride: Any = None, padding: Any = 0, count_include_pad: bool = True
+    x: Any, window: Any, stride: Any = None, padding: Any = 0, *, count_include_pad: bool = True
 ) -> Any:
     include = bool(count_include_pad)
     return _prepared(avg_pool, (x,), window, stride, padding, count_include_pad=include)

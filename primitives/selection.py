@@ -114,11 +114,21 @@ clip = elementwise(
     example="np.clip([-3, 1, 5], 0, 2) -> [0, 1, 2]",
 )
 
+def _where_arguments(condition: Any, *branches: Any) -> Any:
+    if len(branches) != 2:
+        raise TypeError(
+            f"where takes a condition and two branches, got {len(branches)}; "
+            "np.nonzero(condition) gives the indices where it holds"
+        )
+    return (condition, *branches), {}
+
+
 where = elementwise(
     "where",
     lambda g: None,
     lambda g, x: ops.where(x, g, 0),
     lambda g, x: ops.where(x, 0, g),
+    prepare=_where_arguments,
     domains=(LOGICAL, REAL, REAL),
     dtypes="fdD",
     doc="Returns x's elements where a condition holds, y's elsewhere.",

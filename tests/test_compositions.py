@@ -150,6 +150,25 @@ def small(x):
     return ops.concatenate([h, ops.sum(x * x, keepdims=True)]) * x
 
 
+PROMOTIONS = {
+    "real to double": lambda x: x + np.zeros(3),
+    "double to single": lambda x: (x * np.ones(3)).astype("float32"),
+    "to complex": lambda x: x * 1j,
+    "complex to real": lambda x: ops.abs(x * (1 + 1j)),
+    "chosen": lambda x: ops.where(x > 0, x, np.zeros(3)),
+    "to integers": lambda x: (x * 10).astype(int),
+}
+
+
+@pytest.mark.parametrize("fun", PROMOTIONS.values(), ids=PROMOTIONS)
+def test_tangents_have_the_dtype_of_their_outputs_and_cotangents_of_their_inputs(fun):
+    x = X.astype("float32")
+    for push in (lambda t: ft.jvp(fun, (x,), (t,))[1], ft.linearize(fun, x)[1]):
+        assert push(x).dtype == fun(x).dtype
+    out, pull = ft.vjp(fun, x)
+    assert pull(out)[0].dtype == np.float32
+
+
 # -- perturbation confusion
 
 

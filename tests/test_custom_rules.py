@@ -153,8 +153,12 @@ def test_trees_in_and_out(fun):
     same(ft.jvp(fun, (p, q), (p, q)), (out, {"s": 2 * out["s"], "t": (12.0, None)}))
     both = ft.grad(lambda p, q: fun(p, q)["s"], argnums=(0, 1))(p, q)
     same(both, ({"a": X + 1, "b": 0.0}, Pair(X, 0.0)))
-    batch = ft.vmap(fun, ({"a": 0, "b": None}, None))({"a": np.stack([X, 2 * X]), "b": 2.0}, q)
-    same(batch["s"], out["s"] * np.array([1.0, 2.0]))
+    shared = ft.vmap(fun, ({"a": 0, "b": None}, None))
+    ps = {"a": np.stack([X, 2 * X]), "b": 2.0}
+    same(shared(ps, q)["s"], out["s"] * np.array([1.0, 2.0]))
+    same(ft.jvp(shared, (ps, q), (ps, q))[1]["s"], out["s"] * np.array([2.0, 4.0]))
+    by_p, by_q = ft.grad(lambda p, q: ops.sum(shared(p, q)["s"]), argnums=(0, 1))(ps, q)
+    same((by_p["a"], by_q), (np.stack([X + 1, X + 1]), Pair(3 * X, 0.0)))
     per_example = ft.vmap(ft.grad(lambda p: fun(p, q)["s"]), ({"a": 0, "b": None},))
     same(per_example({"a": np.stack([X, X]), "b": 2.0})["a"], np.stack([X + 1, X + 1]))
 

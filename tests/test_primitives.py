@@ -100,4 +100,7 @@ def test_reduction(name, data):
     cases.same_type(primitive(zeros, **arguments), np.asarray(wanted), "the result")
     _, params = primitive.prepare(zeros, **arguments)
     sample = cases.Drawn(Source(data), Operand(shape, domain), **params)
-    run_checks(primitive, sample, "forward", "types", "derivatives", "batching", "empty_batch")
+    run_checks(primitive, sample, "forward", "types", "batching", "empty_batch")
+    # The mean of nothing is NaN and has no derivative.
+    if not np.isnan(wanted).any():
+        run_checks(primitive, sample, "derivatives")

@@ -369,8 +369,7 @@ def gathered(g: Any, contributions: list[Any], node: Node) -> Any:
     if type(contributions[0]) is Part:
         outputs: list[Any] = [None] * len(node.shape)
         for part in contributions:
-            before = outputs[part.index]
-            outputs[part.index] = part.g if before is None else before + part.g
+            outputs[part.index] = part.g
         return outputs
     total = scatter_sum(contributions)
     return total if g is None else g + total

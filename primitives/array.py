@@ -14,6 +14,7 @@ import numpy as np
 
 from .at import At
 from .errors import ConcretizationError, ImmutableArrayError, message
+from .operators import Operators
 from .protocols import NumpyProtocols, buffer_error, stores_item
 from .registry import registry as ops
 
@@ -22,7 +23,7 @@ __all__ = ["Array", "Tracer", "concrete"]
 NUMBERS = ("complex()", "float()", "int()")
 
 
-class Array(NumpyProtocols):
+class Array(Operators, NumpyProtocols):
     """An immutable n-dimensional array over a backend's buffer.
 
     Arrays follow NumPy: operators broadcast, dtypes promote as in NumPy 2, indexing gives views.
@@ -37,8 +38,6 @@ class Array(NumpyProtocols):
 
     __slots__ = ("__weakref__", "_data")
     _data: Any
-
-    __hash__ = None  # type: ignore[assignment]
 
     # -- what it is
 
@@ -104,127 +103,6 @@ class Array(NumpyProtocols):
     def at(self) -> At:
         """Updates by index: ``x.at[i].set(v)``, add, multiply, min, max and get."""
         return At(self)
-
-    # -- arithmetic
-
-    def __add__(self, other: Any) -> Any:
-        return ops.add(self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return ops.add(other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return ops.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return ops.subtract(other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return ops.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return ops.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return ops.divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return ops.divide(other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return ops.floor_divide(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return ops.floor_divide(other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return ops.remainder(self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return ops.remainder(other, self)
-
-    def __divmod__(self, other: Any) -> tuple[Any, Any]:
-        return ops.floor_divide(self, other), ops.remainder(self, other)
-
-    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
-        return ops.floor_divide(other, self), ops.remainder(other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        # Squares are the most frequent powers, and multiplying is far cheaper than pow.
-        if type(other) in (int, float) and other == 2:
-            return ops.square(self)
-        return ops.power(self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return ops.power(other, self)
-
-    def __matmul__(self, other: Any) -> Any:
-        return ops.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return ops.matmul(other, self)
-
-    def __neg__(self) -> Any:
-        return ops.negative(self)
-
-    def __pos__(self) -> Any:
-        return ops.positive(self)
-
-    def __abs__(self) -> Any:
-        return ops.abs(self)
-
-    def __invert__(self) -> Any:
-        return ops.invert(self)
-
-    def __and__(self, other: Any) -> Any:
-        return ops.bitwise_and(self, other)
-
-    def __rand__(self, other: Any) -> Any:
-        return ops.bitwise_and(other, self)
-
-    def __or__(self, other: Any) -> Any:
-        return ops.bitwise_or(self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        return ops.bitwise_or(other, self)
-
-    def __xor__(self, other: Any) -> Any:
-        return ops.bitwise_xor(self, other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return ops.bitwise_xor(other, self)
-
-    def __lshift__(self, other: Any) -> Any:
-        return ops.left_shift(self, other)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return ops.left_shift(other, self)
-
-    def __rshift__(self, other: Any) -> Any:
-        return ops.right_shift(self, other)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return ops.right_shift(other, self)
-
-    # -- comparison
-
-    def __eq__(self, other: Any) -> Any:
-        return ops.equal(self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return ops.not_equal(self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return ops.less(self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return ops.less_equal(self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return ops.greater(self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return ops.greater_equal(self, other)
 
     # -- containers and conversion
 

@@ -22,6 +22,7 @@ from .array import Array, Tracer
 from .errors import (
     EscapedTracerError,
     MissingRuleError,
+    OperandError,
     ShapeError,
     function_line,
     message,
@@ -82,7 +83,7 @@ def to_buffer(x: Any) -> Any:
 
     Raises:
         EscapedTracerError: it is a tracer of a transformation that has ended.
-        TypeError: it is nothing that holds numbers.
+        OperandError: it is nothing that holds numbers.
     """
     if type(x) in BUFFER_TYPES:
         return x
@@ -91,15 +92,17 @@ def to_buffer(x: Any) -> Any:
     if isinstance(x, Tracer):
         return x.trace.leave(x)
     if isinstance(x, list | tuple):
+        if any(isinstance(item, Tracer) for item in x):
+            raise OperandError(f"a list of traced values is no array: np.stack({x!r:.60})")
         buffer = np.asarray([np.asarray(to_buffer(item)) for item in x])
     elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
         buffer = np.asarray(x)
     elif hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
         buffer = np.from_dlpack(x) if hasattr(x, "__dlpack__") else np.asarray(x)
     else:
-        raise TypeError(f"expected an array or a number, got {type(x).__name__}: {x!r:.60}")
+        raise OperandError(f"expected an array or a number, got {type(x).__name__}: {x!r:.60}")
     if buffer.dtype.kind not in "?biufc":
-        raise TypeError(f"arrays hold numbers, not dtype {buffer.dtype}: {x!r:.60}")
+        raise OperandError(f"arrays hold numbers, not dtype {buffer.dtype}: {x!r:.60}")
     return buffer
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "MissingGradientWarning",
     "MissingRuleError",
     "NonScalarOutputError",
+    "OperandError",
     "RuleResultError",
     "ShapeError",
     "TracerConversionError",
@@ -66,6 +67,10 @@ class GradientInputError(TypeError):
 
 class MissingRuleError(TypeError):
     """A primitive lacks the rule that a transformation needs (docs/errors.md#error-8)."""
+
+
+class OperandError(TypeError):
+    """An operand is nothing that holds numbers."""
 
 
 class RuleResultError(TypeError):

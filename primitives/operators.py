@@ -1,0 +1,87 @@
+"""Python's operators on arrays, each of them a primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .errors import OperandError
+from .registry import registry as ops
+
+__all__ = ["Operators"]
+
+Operator = Callable[[Any, Any], Any]
+
+# Primitives by name, as they are once all modules have declared theirs.
+primitives = ops.__dict__
+
+
+def binary(name: str) -> tuple[Operator, Operator]:
+    """Returns an operator and its reflection, which leave foreign operands to their own class."""
+
+    def operator(self: Any, other: Any) -> Any:
+        try:
+            return primitives[name](self, other)
+        except OperandError:
+            return NotImplemented
+
+    def reflected(self: Any, other: Any) -> Any:
+        try:
+            return primitives[name](other, self)
+        except OperandError:
+            return NotImplemented
+
+    return operator, reflected
+
+
+class Operators:
+    """The arithmetic, bitwise and comparison operators."""
+
+    __slots__ = ()
+
+    __add__, __radd__ = binary("add")
+    __sub__, __rsub__ = binary("subtract")
+    __mul__, __rmul__ = binary("multiply")
+    __truediv__, __rtruediv__ = binary("divide")
+    __floordiv__, __rfloordiv__ = binary("floor_divide")
+    __mod__, __rmod__ = binary("remainder")
+    __matmul__, __rmatmul__ = binary("matmul")
+    __and__, __rand__ = binary("bitwise_and")
+    __or__, __ror__ = binary("bitwise_or")
+    __xor__, __rxor__ = binary("bitwise_xor")
+    __lshift__, __rlshift__ = binary("left_shift")
+    __rshift__, __rrshift__ = binary("right_shift")
+    __lt__, _ = binary("less")
+    __le__, _ = binary("less_equal")
+    __gt__, _ = binary("greater")
+    __ge__, _ = binary("greater_equal")
+    __eq__, _ = binary("equal")
+    __ne__, _ = binary("not_equal")
+    _power, __rpow__ = binary("power")
+    del _
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __pow__(self, other: Any) -> Any:
+        # Squares are the most frequent powers, and multiplying is far cheaper than pow.
+        if type(other) in (int, float) and other == 2:
+            return ops.square(self)
+        return self._power(other)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
+
+    def __neg__(self) -> Any:
+        return ops.negative(self)
+
+    def __pos__(self) -> Any:
+        return ops.positive(self)
+
+    def __abs__(self) -> Any:
+        return ops.abs(self)
+
+    def __invert__(self) -> Any:
+        return ops.invert(self)

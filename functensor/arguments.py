@@ -7,7 +7,7 @@ from typing import Any
 
 from . import tree
 from .primitives.array import Array
-from .primitives.core import BUFFER_TYPES
+from .primitives.buffers import BUFFER_TYPES
 from .primitives.errors import GradientInputError, function_name, message
 from .primitives.types import shape_dtype
 from .reverse import is_inexact

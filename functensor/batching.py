@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .primitives.array import Tracer
-from .primitives.core import Primitive, Trace, slot, wrap
+from .primitives.buffers import wrap
+from .primitives.core import Primitive, Trace, slot
 
 __all__ = ["BatchTrace", "BatchTracer"]
 

@@ -16,7 +16,8 @@ from .arguments import is_array_like
 from .forward import zeros_like
 from .gradients import vjp
 from .primitives.array import Tracer, concrete
-from .primitives.core import RAW, Trace, at_face, slot, to_buffer, under, wrap
+from .primitives.buffers import to_buffer, wrap
+from .primitives.core import RAW, Trace, at_face, slot, under
 from .primitives.errors import MissingRuleError, RuleResultError, describe, function_name, message
 from .primitives.indexing import Scatter
 from .primitives.keys import Key

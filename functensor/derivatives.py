@@ -12,7 +12,8 @@ from . import tree
 from .arguments import Selection, check_inexact, is_array_like
 from .forward import ForwardTrace, ForwardTracer, zeros_like
 from .gradients import check_holomorphic, grad, pair_of, vjp
-from .primitives.core import RAW, base_trace, run, to_buffer, under, wrap
+from .primitives.buffers import to_buffer, wrap
+from .primitives.core import RAW, base_trace, run, under
 from .primitives.errors import RuleResultError, function_name, message
 from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype

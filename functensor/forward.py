@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .primitives.array import Tracer
-from .primitives.core import Primitive, Trace, slot, wrap
+from .primitives.buffers import wrap
+from .primitives.core import Primitive, Trace, slot
 from .primitives.errors import missing_rule
 from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype

@@ -9,7 +9,8 @@ from typing import Any
 from . import tree
 from .arguments import Selection, check_inexact, is_array_like
 from .forward import zeros_like
-from .primitives.core import RAW, base_trace, run, to_buffer, under, wrap
+from .primitives.buffers import to_buffer, wrap
+from .primitives.core import RAW, base_trace, run, under
 from .primitives.errors import NonScalarOutputError, RuleResultError, function_name, message
 from .primitives.types import ShapeDtype, shape_dtype
 from .reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact

@@ -17,7 +17,8 @@ from .custom import CustomCall
 from .forward import tangent_of
 from .gradients import vjp
 from .primitives.array import Tracer
-from .primitives.core import RAW, Primitive, Trace, evaluate, slot, under, wrap
+from .primitives.buffers import wrap
+from .primitives.core import RAW, Primitive, Trace, evaluate, slot, under
 from .primitives.errors import RuleResultError, describe, message, user_line
 from .primitives.indexing import Scatter, index_primitive, scatter_sum
 from .primitives.types import shape_dtype

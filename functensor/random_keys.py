@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .primitives.array import Array
-from .primitives.core import wrap
+from .primitives.buffers import wrap
 from .primitives.errors import ShapeError, describe, message
 from .primitives.random_bits import random_bits
 from .primitives.registry import registry as ops

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from .primitives.array import Tracer
-from .primitives.core import BUFFER_TYPES, Primitive, Trace, wrap
+from .primitives.buffers import BUFFER_TYPES, wrap
+from .primitives.core import Primitive, Trace
 from .primitives.errors import BackwardError, RuleResultError, describe, message
 from .primitives.indexing import Scatter, scatter_sum
 from .primitives.registry import registry as ops

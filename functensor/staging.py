@@ -12,7 +12,8 @@ from typing import Any
 from . import tree
 from .arguments import is_array_like
 from .primitives.array import Tracer
-from .primitives.core import Primitive, Trace, base_trace, run, wrap
+from .primitives.buffers import wrap
+from .primitives.core import Primitive, Trace, base_trace, run
 from .primitives.errors import describe, function_name
 from .primitives.types import ShapeDtype, shape_dtype
 

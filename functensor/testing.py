@@ -11,7 +11,7 @@ from . import tree
 from .arguments import is_array_like
 from .derivatives import jvp
 from .gradients import vjp
-from .primitives.core import wrap
+from .primitives.buffers import wrap
 from .primitives.errors import function_line
 from .primitives.types import shape_dtype
 from .reverse import is_inexact

@@ -285,7 +285,7 @@ def register(cls: _C, flatten: _Function, unflatten: _Function, keys: _Keys = No
         cls: the class.
         flatten: gives a list or tuple of a node's children, and its static data.
         unflatten: builds a node from static data and a list of children, which may be any objects.
-        keys: gives the path entries of the children from static data; by default each a `SequenceKey`.
+        keys: gives the path entries of the children from static data; by default indices.
     Raises:
         ValueError: the class is registered already.
 

@@ -9,7 +9,8 @@ from typing import Any
 from . import tree
 from .arguments import is_array_like
 from .batching import BatchTrace, BatchTracer
-from .primitives.core import as_array, base_trace, run, under, wrap
+from .primitives.buffers import as_array, wrap
+from .primitives.core import base_trace, run, under
 from .primitives.errors import AxisSizeError, describe, function_name, message
 from .primitives.registry import registry as ops
 from .primitives.rules import shape_of

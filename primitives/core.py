@@ -19,10 +19,12 @@ import numpy as np
 
 from ..backends import get as get_backend
 from .array import Array, Tracer
+from .buffers import BUFFER_TYPES, WEAK_TYPES, as_array, expose, to_buffer, wrap
 from .errors import (
     EscapedTracerError,
+    ImmutableArrayError,
     MissingRuleError,
-    OperandError,
+    Running,
     ShapeError,
     function_line,
     message,
@@ -33,7 +35,6 @@ from .rules import compile_rules, keeper
 from .types import shape_dtype
 
 __all__ = [
-    "BUFFER_TYPES",
     "RAW",
     "EvalTrace",
     "Primitive",
@@ -41,19 +42,11 @@ __all__ = [
     "evaluate",
     "slot",
     "stack_of",
-    "to_buffer",
     "under",
-    "wrap",
 ]
 
 ndarray = np.ndarray
 new = object.__new__
-
-# What may stand as a raw buffer: arrays, NumPy's scalars, and Python's (which stay weak).
-BUFFER_TYPES = frozenset(
-    {ndarray, float, int, bool, complex} | {np.dtype(c).type for c in "?bBhHiIlLqQefdgFDG"}
-)
-
 
 class Slot(threading.local):
     """Holds the current trace of a thread."""
@@ -64,48 +57,6 @@ class Slot(threading.local):
 slot = Slot()
 
 
-def wrap(buffer: Any) -> Any:
-    """Returns a raw buffer as an ``Array``; what is one already, or a tracer, as it is."""
-    if isinstance(buffer, Array):
-        return buffer
-    out = new(Array)
-    out._data = np.asarray(buffer)[()] if type(buffer) in WEAK_TYPES else buffer
-    return out
-
-
-def expose(value: Any) -> Any:
-    """Returns a value of any level as a user's function sees it: Python scalars stay weak."""
-    return value if value is None or type(value) in WEAK_TYPES else wrap(value)
-
-
-def to_buffer(x: Any) -> Any:
-    """Returns the raw buffer of an operand: an array, a NumPy array or scalar, a number, a list.
-
-    Raises:
-        EscapedTracerError: it is a tracer of a transformation that has ended.
-        OperandError: it is nothing that holds numbers.
-    """
-    if type(x) in BUFFER_TYPES:
-        return x
-    if type(x) is Array:
-        return x._data
-    if isinstance(x, Tracer):
-        return x.trace.leave(x)
-    if isinstance(x, list | tuple):
-        if any(isinstance(item, Tracer) for item in x):
-            raise OperandError(f"a list of traced values is no array: np.stack({x!r:.60})")
-        buffer = np.asarray([np.asarray(to_buffer(item)) for item in x])
-    elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
-        buffer = np.asarray(x)
-    elif hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
-        buffer = np.from_dlpack(x) if hasattr(x, "__dlpack__") else np.asarray(x)
-    else:
-        raise OperandError(f"expected an array or a number, got {type(x).__name__}: {x!r:.60}")
-    if buffer.dtype.kind not in "?biufc":
-        raise OperandError(f"arrays hold numbers, not dtype {buffer.dtype}: {x!r:.60}")
-    return buffer
-
-
 def _pass_up(x: Any) -> Any:
     """Returns an operand as a value of an outer trace, which will unwrap it in its turn."""
     if isinstance(x, Tracer):
@@ -113,11 +64,6 @@ def _pass_up(x: Any) -> Any:
             x.trace.leave(x)
         return x
     return x if type(x) in BUFFER_TYPES or type(x) is Array else wrap(to_buffer(x))
-
-
-def as_array(x: Any) -> Any:
-    """Returns one of the facade's tensors as the array that it holds, and all else as it is."""
-    return wrap(x.value) if isinstance(x, Tracer) and x.trace.standing else x
 
 
 class Trace:
@@ -246,7 +192,6 @@ class EvalTrace(Trace):
             return at_face(call.evaluate, args)
 
 
-WEAK_TYPES = frozenset({float, int, bool, complex})
 RAW = EvalTrace()
 
 
@@ -278,6 +223,11 @@ def run(trace: Trace, fun: Callable[..., Any], args: Sequence[Any], kwargs: Any 
     slot.trace = trace if before is None or not before.interceptor else before.over(trace)
     try:
         return fun(*args, **(kwargs or {}))
+    except ValueError as error:
+        # NumPy puts its own error in front of ours where one item of a buffer is set.
+        if isinstance(error.__cause__, ImmutableArrayError):
+            raise error.__cause__ from None
+        raise
     finally:
         slot.trace = before
         trace.alive = False
@@ -305,6 +255,9 @@ def stack_of(trace: Trace | None) -> str:
             names.append(f"{trace.name}({function_line(trace.fun)})")
         trace = trace.parent
     return " of ".join(reversed(names))
+
+
+Running.stack = staticmethod(lambda: stack_of(slot.trace))
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -347,7 +300,13 @@ def implementation(name: str, compute: str | Callable[..., Any]) -> Callable[...
     if isinstance(compute, str):
         function: Callable[..., Any] = getattr(backend.xp, compute)
         return function
-    return partial(compute, backend.xp)
+    return partial(_computed, compute, backend.xp)
+
+
+def _computed(compute: Callable[..., Any], xp: Any, *buffers: Any, **params: Any) -> Any:
+    """Calls a declaration's own function, whose Python scalars become the array module's."""
+    out = compute(xp, *buffers, **params)
+    return xp.asarray(out)[()] if type(out) in WEAK_TYPES else out
 
 
 class Keepers(dict[int, Any]):
@@ -374,6 +333,15 @@ class Keepers(dict[int, Any]):
             keep = keeper(frozenset().union(*(primitive.vjp_needs[i] for i in operands)))
         self[mask] = keep
         return keep
+
+
+def _unruled(name: str, mode: str) -> Callable[..., Any]:
+    """Returns what stands in for a rule that was not declared: it raises ``MissingRuleError``."""
+
+    def rule(*args: Any, **params: Any) -> Any:
+        raise missing_rule(name, mode, 0)
+
+    return rule
 
 
 class Primitive:
@@ -406,8 +374,8 @@ class Primitive:
         *,
         compute: str | Callable[..., Any] | None = None,
         prepare: Callable[..., Any] | None = None,
-        infer: Callable[..., Any],
-        batch: Callable[..., Any],
+        infer: Callable[..., Any] | None = None,
+        batch: Callable[..., Any] | None = None,
         vjp: Sequence[Callable[..., Any] | None] | Callable[..., Any] | None = None,
         jvp: Sequence[Callable[..., Any] | None] | Callable[..., Any] | None = None,
         pullback: Callable[..., Any] | None = None,
@@ -421,12 +389,12 @@ class Primitive:
         dtypes: str = "fd",
         doc: str | None = None,
     ) -> None:
-        self.name = name
+        self.name = self.__name__ = name
         self.compute = compute or name
         self.impl = implementation(name, self.compute)
         self.prepare = prepare
-        self.infer = infer
-        self.batch = batch
+        self.infer = infer or _unruled(name, "infer")
+        self.batch = batch or _unruled(name, "batch")
         self.vjps, self.vjp_needs = compile_rules(vjp)
         self.jvps, _ = compile_rules(jvp)
         (self.pullback,), self.pullback_needs = compile_rules((pullback,))

@@ -8,6 +8,7 @@ NumPy, JAX or PyTorch users already catch.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -136,16 +137,23 @@ def function_line(fun: Any) -> str:
     return f"{function_name(fun)} ({code.co_filename}:{code.co_firstlineno})"
 
 
+class Running:
+    """What is running; the core, which knows, puts its own function here."""
+
+    stack: Callable[[], str] = staticmethod(lambda: "")
+
+
 def message(what: str, *, under: str = "", fix: str, number: int) -> str:
     """Puts together the parts that every message has.
 
     Args:
         what: what happened, naming the offending argument.
-        under: the stack of transformations, innermost last.
+        under: the stack of transformations, outermost first; by default what is running.
         fix: right code, one line.
         number: the error's anchor in the documentation.
     """
     lines = [what, f"  at {user_line()}"]
+    under = under or Running.stack()
     if under:
         lines.append(f"  under {under}")
     lines.append(f"  fix: {fix}")
@@ -158,12 +166,12 @@ def missing_rule(name: str, mode: str, index: int) -> MissingRuleError:
 
     Args:
         name: the primitive's name.
-        mode: ``vjp``, ``jvp``, ``batching`` or ``shape``.
+        mode: ``vjp``, ``jvp``, ``batch`` or ``infer``.
         index: the operand that the rule would be for.
     """
-    wanted = f"{mode} for {name!r}"
+    wanted = f"{mode} rule for {name!r}"
     if mode in ("vjp", "jvp"):
-        wanted += f" with respect to argument {index}"
+        wanted = f"{mode} for {name!r} with respect to argument {index}"
         fix = (
             f"declare it, e.g. {name} = unary({name!r}, lambda g, x: g * ...), or give the "
             f"function a rule with ft.custom_{mode}"

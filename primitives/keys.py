@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .array import Array, Tracer, concrete
-from .core import to_buffer
+from .buffers import to_buffer
 from .errors import ConcretizationError, message
 from .registry import registry as ops
 from .rules import shape_of

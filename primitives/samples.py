@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["INDEX", "LOGICAL", "NONZERO", "POSITIVE", "REAL", "UNIT", "Domain", "Operand", "Sample"]
+__all__ = [
+    "DISTINCT",
+    "INDEX",
+    "INTEGER",
+    "LOGICAL",
+    "NONZERO",
+    "POSITIVE",
+    "REAL",
+    "UNIT",
+    "Domain",
+    "Operand",
+    "Sample",
+]
 
 
 class Domain:

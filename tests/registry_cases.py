@@ -13,7 +13,8 @@ from itertools import product
 import numpy as np
 
 import functensor as ft
-from functensor.primitives.core import slot, wrap
+from functensor.primitives.buffers import wrap
+from functensor.primitives.core import slot
 from functensor.primitives.samples import Sample
 from functensor.primitives.types import ShapeDtype, shape_dtype
 from functensor.testing import assert_allclose, check_grads

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import functensor as ft
-from functensor.primitives.core import wrap
+from functensor.primitives.buffers import wrap
 from functensor.primitives.errors import (
     ImmutableArrayError,
     TracerConversionError,

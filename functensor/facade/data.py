@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends import get as get_backend
 from ..primitives.array import Array, Tracer
-from ..primitives.core import to_buffer
+from ..primitives.buffers import to_buffer
 from ..primitives.errors import DeviceError
 from ..primitives.protocols import conversion_error
 

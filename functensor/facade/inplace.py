@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.array import Tracer
-from ..primitives.core import to_buffer
+from ..primitives.buffers import to_buffer
 from ..primitives.errors import BackwardError, ShapeError, message
 from ..primitives.protocols import conversion_error
 from ..primitives.registry import registry as ops

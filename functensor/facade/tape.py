@@ -13,7 +13,8 @@ from typing import Any
 
 from ..hooks import next_id
 from ..primitives.array import Tracer
-from ..primitives.core import BUFFER_TYPES, RAW, Primitive, base_trace, to_buffer, under
+from ..primitives.buffers import BUFFER_TYPES, to_buffer
+from ..primitives.core import RAW, Primitive, base_trace, under
 from ..primitives.errors import TracerConversionError, message, user_line
 from ..reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
 from .mode import mode, no_grad

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..primitives.array import Array
-from ..primitives.core import to_buffer, under, wrap
+from ..primitives.buffers import to_buffer, wrap
+from ..primitives.core import under
 from ..primitives.errors import (
     BackwardError,
     GradientInputError,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import random
-from ..primitives.core import wrap
+from ..primitives.buffers import wrap
 from ..primitives.registry import registry as ops
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.array import Array, Tracer, concrete
-from ..primitives.core import to_buffer, wrap
+from ..primitives.buffers import to_buffer, wrap
 from ..primitives.errors import DeviceError
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops

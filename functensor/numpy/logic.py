@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.core import wrap
+from ..primitives.buffers import wrap
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from .creation import asarray

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..primitives.array import Tracer, concrete
-from ..primitives.core import wrap
+from ..primitives.buffers import wrap
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis

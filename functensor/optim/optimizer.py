@@ -11,7 +11,8 @@ from .. import tree
 from ..arguments import is_array_like
 from ..gradients import value_and_grad
 from ..primitives.array import Array, Tracer
-from ..primitives.core import slot, wrap
+from ..primitives.buffers import wrap
+from ..primitives.core import slot
 from ..primitives.errors import GradientInputError, ShapeError, describe, message
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of

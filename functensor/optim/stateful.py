@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import tree
+from ..facade import Tensor, missing_reason
 from ..primitives.errors import GradientInputError, MissingGradientError, message
 from ..primitives.types import shape_dtype
-from ..facade import Tensor, missing_reason
 from .algorithms import adagrad, adam, momentum, sgd
 from .optimizer import Optimizer, Rate, rate_at
 

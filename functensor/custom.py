@@ -228,11 +228,16 @@ class _Custom:
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
         self._fun = fun
-        self._nondiff = tuple(nondiff_argnums)
         import inspect  # costs milliseconds
 
         kinds = [p.kind for p in inspect.signature(fun).parameters.values()]
         self._arity = sum(k in (k.POSITIONAL_ONLY, k.POSITIONAL_OR_KEYWORD) for k in kinds)
+        if not all(-self._arity <= i < self._arity for i in nondiff_argnums):
+            raise ValueError(
+                f"nondiff_argnums={tuple(nondiff_argnums)}: {function_name(fun)} has "
+                f"{self._arity} positional arguments"
+            )
+        self._nondiff = tuple(i % self._arity for i in nondiff_argnums)
         update_wrapper(self, fun)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

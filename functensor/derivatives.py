@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .arguments import Selection, check_inexact, is_array_like
+from .arguments import Selection, check_inexact
 from .forward import ForwardTrace, ForwardTracer, zeros_like
 from .gradients import check_holomorphic, grad, pair_of, vjp
 from .primitives.buffers import to_buffer, wrap
@@ -109,7 +109,7 @@ def _push(
     aux = None
     if has_aux:
         out, aux = pair_of(fun, out)
-        aux = tree.map(lambda leaf: _split(trace, leaf)[0] if is_array_like(leaf) else leaf, aux)
+        aux = tree.map(trace.released, aux)
     out_leaves, out_treedef = tree.flatten(out)
     pairs = [_split(trace, leaf) for leaf in out_leaves]
     return out_treedef.unflatten([p for p, _ in pairs]), [t for _, t in pairs], aux
@@ -143,9 +143,8 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
     leaves, treedef = tree.flatten(primals)
     staging = StagingTrace(base_trace(), "linearize", fun)
     inputs = [staging.input(shape_dtype(x).strong()) if is_inexact(x) else None for x in leaves]
-    with under(staging):
-        out, tangents, _ = _push(fun, staging, leaves, treedef, inputs, False, "linearize")
-    staging.alive = False
+    call = (fun, staging, leaves, treedef, inputs, False, "linearize")
+    out, tangents, _ = run(staging, _push, call)
     out_leaves, out_treedef = tree.flatten(out)
     found = [i for i, t in enumerate(tangents) if t is not None]
     program = staging.program([v for v in inputs if v is not None], [tangents[i] for i in found])

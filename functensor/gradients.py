@@ -139,7 +139,7 @@ def value_and_grad(
             ]
         value = wrap(value)
         if has_aux:
-            value = (value, tree.map(lambda leaf: _public(trace, leaf), aux))
+            value = (value, tree.map(trace.released, aux))
         return value, treedef.unflatten(gradients)
 
     return update_wrapper(value_and_gradient, fun)
@@ -211,7 +211,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     public = out_treedef.unflatten([wrap(value) for value, _ in outputs])
     if has_aux:
-        return public, pull, tree.map(lambda leaf: _public(trace, leaf), aux)
+        return public, pull, tree.map(trace.released, aux)
     return public, pull
 
 
@@ -233,13 +233,6 @@ def _output(trace: ReverseTrace, out: Any) -> tuple[Any, Any]:
     if isinstance(out, ReverseTracer) and out.trace is trace:
         return out.value, out.node
     return trace.lift(out), None
-
-
-def _public(trace: ReverseTrace, leaf: Any) -> Any:
-    """Returns an extra output as the caller sees it."""
-    if isinstance(leaf, ReverseTracer) and leaf.trace is trace:
-        return wrap(leaf.value)
-    return leaf
 
 
 def check_holomorphic(fun: Callable[..., Any], leaves: list[Any], name: str, what: str) -> None:

@@ -233,7 +233,7 @@ class HookTrace(Trace):
         """Hands an operation to the parent."""
         if self.parent is RAW:
             return evaluate(primitive, args, params)
-        return self.parent.process(primitive, args, params)
+        return super().below(primitive, args, params)
 
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
         handle = self.handle

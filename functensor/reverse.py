@@ -163,7 +163,7 @@ class ReverseTrace(Trace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, parents, mask = self.unwrap(args)
-        ans = self.parent.process(primitive, values, params)
+        ans = self.below(primitive, values, params)
         keep = primitive.keepers[mask] if mask else None
         if keep is None or not is_inexact(ans):
             return wrap(ans)

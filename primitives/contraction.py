@@ -27,7 +27,6 @@ __all__ = [
     "matmul",
     "outer",
     "tensordot",
-    "trace",
     "vdot",
     "vecdot",
 ]
@@ -348,37 +347,6 @@ def vecdot(x: Any, y: Any, *, axis: int = -1) -> Any:
             )
         )
     return ops.einsum("...i,...i->...", ops.conj(x), y)
-
-
-@ops.add_function
-def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """Returns the sums along a diagonal.
-
-    Args:
-        x: an array of two axes or more.
-        offset: how far the diagonal lies above the main one; negative for below.
-        axis1, axis2: the axes of the matrices.
-
-    Returns:
-        An array of the other axes.
-
-    >>> import functensor.numpy as np
-    >>> np.trace(np.ones((3, 3)), offset=1)
-    Array(2., dtype=float64, device='cpu')
-    """
-    shape = shape_of(x)
-    first, second = canonical_axis(axis1, len(shape)), canonical_axis(axis2, len(shape))
-    if first == second:
-        raise ValueError("trace: axis1 and axis2 must differ")
-    rows, columns = max(-offset, 0), max(offset, 0)
-    length = max(0, min(shape[first] - rows, shape[second] - columns))
-    key = [slice(None)] * len(shape)
-    key[first] = slice(rows, rows + length)
-    key[second] = slice(columns, columns + length)
-    names = [letter for letter, _ in zip(letters(), shape)]
-    kept = "".join(v for i, v in enumerate(names) if i not in (first, second))
-    names[second] = names[first]
-    return ops.einsum(f"{''.join(names)}->{kept}", ops.index(x, tuple(key)))
 
 
 @ops.add_function

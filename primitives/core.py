@@ -99,6 +99,10 @@ class Trace:
         """Returns an argument of the transformed function as a value of the parent's level."""
         return self.lift(as_array(x))
 
+    def released(self, x: Any) -> Any:
+        """Returns an extra output of the transformed function as the caller sees it."""
+        return wrap(x.value) if isinstance(x, Tracer) and x.trace is self else x
+
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does a primitive's work for this transformation."""
         raise MissingRuleError(f"{self.name} does not process primitives")
@@ -113,11 +117,7 @@ class Trace:
 
     def below(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does a primitive's work under the parent, on values of its level."""
-        if isinstance(primitive, Unary):
-            return self.parent.process1(primitive, values[0])
-        if isinstance(primitive, Binary):
-            return self.parent.process2(primitive, values[0], values[1])
-        return self.parent.process(primitive, values, params)
+        return primitive.under(self.parent, values, params)
 
     def over(self, trace: Trace) -> Trace:
         """Returns an interceptor that does the same on top of another trace."""
@@ -390,8 +390,7 @@ class Primitive:
         doc: str | None = None,
     ) -> None:
         self.name = self.__name__ = name
-        self.compute = compute or name
-        self.impl = implementation(name, self.compute)
+        self.impl = implementation(name, compute or name)
         self.prepare = prepare
         self.infer = infer or _unruled(name, "infer")
         self.batch = batch or _unruled(name, "batch")
@@ -423,6 +422,10 @@ class Primitive:
         trace = slot.trace
         if trace is None:
             return evaluate(self, args, params)
+        return self.under(trace, args, params)
+
+    def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Hands the primitive to a trace in the form that its class has."""
         return trace.process(self, args, params)
 
     def __repr__(self) -> str:
@@ -448,8 +451,17 @@ class Unary(Primitive):
         return out
 
 
+    def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Hands the primitive to a trace in the form that its class has."""
+        return trace.process1(self, args[0])
+
+
 class Binary(Primitive):
     """A primitive of two operands without parameters: the short way through the hot path."""
+
+    def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Hands the primitive to a trace in the form that its class has."""
+        return trace.process2(self, args[0], args[1])
 
     def __call__(self, x: Any, y: Any, /) -> Any:
         trace = slot.trace

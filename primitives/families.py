@@ -47,6 +47,8 @@ def batch_elementwise(
 
 def aligned(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
     """Returns operands whose batch axes stand where they broadcast against each other."""
+    if len(values) == 1:
+        return list(values)
     rank = max(len(shape_of(v)) - flag for v, flag in zip(values, flags, strict=True))
     out = []
     for v, flag in zip(values, flags, strict=True):

@@ -28,8 +28,17 @@ class Registry:
         setattr(self, primitive.name, primitive)
 
     def add_function(self, function: F) -> F:
-        """Enters a function that is made of primitives, under its own name, and returns it."""
-        setattr(self, function.__name__, function)
+        """Enters a function that is made of primitives, under its own name, and returns it.
+
+        It may be the public form of the primitive of that name, which stays ``registry[name]``.
+
+        Raises:
+            ValueError: there is another function of that name.
+        """
+        name = function.__name__
+        if self.find(name) is not self._primitives.get(name):
+            raise ValueError(f"a function named {name!r} exists already")
+        setattr(self, name, function)
         return function
 
     def remove(self, name: str) -> None:

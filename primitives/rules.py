@@ -21,6 +21,7 @@ __all__ = ["compile_rule", "compile_rules", "keeper", "shape_of"]
 RuleCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 OPERANDS = "xyz"
+LETTERS = ("ans", "xs", "i", *OPERANDS, *(f"{operand}_shape" for operand in OPERANDS))
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
@@ -42,6 +43,8 @@ def _caller(terms: str) -> Callable[..., Callable[..., Any]]:
 
 
 def _access(letter: str, index: int | None) -> str:
+    if letter not in LETTERS:
+        raise ValueError(f"a rule names {letter!r}; the letters are g, {', '.join(LETTERS)}")
     if letter == "ans":
         return "saved[0]"
     if letter == "xs":

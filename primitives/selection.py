@@ -9,7 +9,7 @@ import numpy as np
 from .core import Primitive
 from .families import binary, elementwise
 from .registry import registry as ops
-from .samples import DISTINCT, LOGICAL, REAL, Domain
+from .samples import DISTINCT, LOGICAL, NONZERO, REAL, Domain
 
 __all__ = [
     "clip",
@@ -142,6 +142,7 @@ heaviside = binary(
     "heaviside",
     lambda g: None,
     lambda g, x: ops.where(x == 0, g, 0),
+    domains=(NONZERO, REAL),
     doc="Returns 0 for negative x, 1 for positive x, and y for zero.",
     example="np.heaviside([-2.0, 0.0, 2.0], 0.5) -> [0.0, 0.5, 1.0]",
 )

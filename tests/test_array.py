@@ -218,13 +218,10 @@ def test_message_2_writing_into_a_numpy_buffer():
         return buffer
 
     for fun in (by_item, by_slice, by_out, in_place):
-        with pytest.raises((ImmutableArrayError, ValueError)) as caught:
+        with pytest.raises(ImmutableArrayError) as caught:
             ft.grad(fun)(Y)
-        # NumPy puts an error of its own in front of what is raised while it stores one number.
-        error = caught.value.__cause__ if fun is by_item else caught.value
-        assert type(error) is ImmutableArrayError
         for part in ("plain ndarray", "functensor.numpy.zeros", ".at[i].set(x)", "#error-2"):
-            assert part in str(error)
+            assert part in str(caught.value)
 
 
 def test_a_plain_array_may_be_written_into_a_numpy_buffer():

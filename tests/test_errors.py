@@ -140,18 +140,42 @@ def test_2_single_element_of_a_buffer():
         buf[0] = x[0]
         return buf
 
-    # NumPy puts words of its own over the error of an element's conversion, and ours below them.
-    with pytest.raises(ValueError, match="setting an array element") as info:
-        ft.grad(f)(X)
-    cause = info.value.__cause__
-    assert type(cause) is errors.ImmutableArrayError
-    assert str(cause) == text(
+    check(
+        errors.ImmutableArrayError,
+        lambda: ft.grad(f)(X),
         "buf[i] = x: buf is a plain ndarray and cannot record gradients of x, float64[]",
-        f"{__file__}:{f.__code__.co_firstlineno + 2}",
         BUFFER_FIX,
         2,
         f"grad({defined(f)})",
     )
+
+
+def test_2_single_element_under_several_transformations():
+    def f(x):
+        buf = numpy.zeros(3)
+        buf[0] = x[0]
+        return buf
+
+    check(
+        errors.ImmutableArrayError,
+        lambda: ft.vmap(ft.grad(f))(X[None]),
+        "buf[i] = x: buf is a plain ndarray and cannot record gradients of x, float64[]",
+        BUFFER_FIX,
+        2,
+        f"vmap({defined(f)}) of grad({defined(f)})",
+    )
+
+
+def test_2_other_value_errors_stay_as_they_are():
+    mine = ValueError("mine")
+
+    def f(x):
+        raise mine from KeyError("x")
+
+    with pytest.raises(ValueError, match="^mine$") as info:
+        ft.grad(f)(X)
+    assert info.value is mine
+    assert type(mine.__cause__) is KeyError
 
 
 # 3: assignment to an item
@@ -169,6 +193,22 @@ def test_3_assignment():
         "x[...] = value: an array (float64[3]) is immutable",
         "x = x.at[i].set(value)",
         3,
+    )
+
+
+def test_3_assignment_under_several_transformations():
+    def f(x):
+        y = x * 2
+        y[0] = 1.0
+        return np.sum(y)
+
+    check(
+        errors.ImmutableArrayError,
+        lambda: ft.vmap(ft.grad(f))(X[None]),
+        "x[...] = value: an array (float64[3]) is immutable",
+        "x = x.at[i].set(value)",
+        3,
+        f"vmap({defined(f)}) of grad({defined(f)})",
     )
 
 
@@ -285,16 +325,16 @@ def leaking(x):
     ],
 )
 @pytest.mark.parametrize(
-    "use",
+    ("use", "running"),
     [
-        lambda x: x + 1,
-        lambda x: np.sum(x),
-        lambda x: ft.grad(lambda y: np.sum(y * x))(X),
-        lambda x: ft.vmap(lambda y: y * x)(X),
-        lambda x: ft.jvp(lambda y: y * x, (X,), (X,)),
+        (lambda x: x + 1, ""),
+        (lambda x: np.sum(x), ""),
+        (lambda x: ft.grad(lambda y: np.sum(y * x))(X), "grad"),
+        (lambda x: ft.vmap(lambda y: y * x)(X), "vmap"),
+        (lambda x: ft.jvp(lambda y: y * x, (X,), (X,)), "jvp"),
     ],
 )
-def test_6_escaped_tracer(transform, name, shape, made, use):
+def test_6_escaped_tracer(transform, name, shape, made, use, running):
     LEAKED.clear()
     transform()
     escaped = LEAKED.pop()
@@ -304,6 +344,8 @@ def test_6_escaped_tracer(transform, name, shape, made, use):
         f"a tracer float64[{shape}], {made}, was used after {name} of {defined(leaking)} had ended",
         ESCAPE_FIX,
         6,
+        # The transformed function is a lambda on the line of the one that uses the tracer.
+        running and f"{running}({defined(use)})",
     )
 
 
@@ -358,4 +400,29 @@ def test_7_input_is_no_array():
         "pass arrays and numbers; give others outside of argnums, or register their type with "
         "ft.tree.register",
         7,
+    )
+
+
+def test_7_within_another_transformation():
+    def inner(x):
+        return x * 2
+
+    def outer(x):
+        return ft.grad(inner)(x)
+
+    check(
+        errors.NonScalarOutputError,
+        lambda: ft.vmap(outer)(X[None]),
+        "grad of inner: the output has shape (3,), not ()",
+        "use ft.jacrev or ft.vjp, or reduce it, e.g. .sum()",
+        7,
+        f"vmap({defined(outer)})",
+    )
+    check(
+        errors.GradientInputError,
+        lambda: ft.vmap(outer)(numpy.arange(3)),
+        "argument 0 is int64: int64 has no gradient",
+        "pass a float, e.g. x.astype(float), or allow_int=True",
+        7,
+        f"vmap({defined(outer)})",
     )

@@ -2,7 +2,7 @@
 
 import numpy
 import pytest
-from error_cases import check, text
+from error_cases import check, defined, text
 
 import functensor as ft
 import functensor.numpy as np
@@ -19,9 +19,8 @@ def planted():
 
     def declare(**rules):
         square = registry.square
-        return Primitive(
-            "planted", compute="square", infer=square.infer, batch=square.batch, **rules
-        )
+        right = {"compute": "square", "infer": square.infer, "batch": square.batch}
+        return Primitive("planted", **{**right, **rules})
 
     yield declare
     registry.remove("planted")
@@ -32,13 +31,18 @@ def planted():
 
 def test_8_no_vjp_and_no_jvp(planted):
     primitive = planted()
+
+    def f(x):
+        return np.sum(primitive(x))
+
     fix = "declare it, e.g. planted = unary('planted', lambda g, x: g * ...), or give the function"
     check(
         errors.MissingRuleError,
-        lambda: ft.grad(lambda x: np.sum(primitive(x)))(X),
+        lambda: ft.grad(f)(X),
         "no vjp for 'planted' with respect to argument 0",
         f"{fix} a rule with ft.custom_vjp",
         8,
+        f"grad({defined(f)})",
     )
     check(
         errors.MissingRuleError,
@@ -46,6 +50,48 @@ def test_8_no_vjp_and_no_jvp(planted):
         "no jvp for 'planted' with respect to argument 0",
         f"{fix} a rule with ft.custom_jvp",
         8,
+        "jvp(planted)",
+    )
+
+
+def missing_fix(mode):
+    """Returns right code for a primitive that was declared without a rule of a mode."""
+    return f"declare it with {mode}=..., or build the primitive with a family that supplies it"
+
+
+def test_8_no_batch_rule(planted):
+    primitive = planted(batch=None)
+
+    def f(x):
+        return np.sum(primitive(x))
+
+    assert [*primitive(np.array(X))] == [0, 1, 4]
+    check(
+        errors.MissingRuleError,
+        lambda: ft.vmap(f)(X[None]),
+        "no batch rule for 'planted'",
+        missing_fix("batch"),
+        8,
+        f"vmap({defined(f)})",
+    )
+
+
+@pytest.mark.parametrize("transform", [ft.eval_shape, lambda f, x: ft.make_program(f)(x)])
+def test_8_no_infer_rule(planted, transform):
+    primitive = planted(infer=None)
+
+    def f(x):
+        return np.sum(primitive(x))
+
+    assert [*primitive(np.array(X))] == [0, 1, 4]
+    name = "eval_shape" if transform is ft.eval_shape else "make_program"
+    check(
+        errors.MissingRuleError,
+        lambda: transform(f, X),
+        "no infer rule for 'planted'",
+        missing_fix("infer"),
+        8,
+        f"{name}({defined(f)})",
     )
 
 
@@ -194,6 +240,21 @@ def test_9_a_primitive_returns_a_cotangent_of_another_shape(planted):
     )
 
 
+def test_9_within_another_transformation():
+    def f(x):
+        _, pull = ft.vjp(lambda y: y * 2, x)
+        return pull(x[:2])
+
+    check(
+        errors.RuleResultError,
+        lambda: ft.vmap(f)(X[None]),
+        "a cotangent of shape (2,) was given for an output float64[3]",
+        "pass a cotangent of shape (3,)",
+        9,
+        f"vmap({defined(f)})",
+    )
+
+
 # 10: vmap over axes of different lengths
 
 
@@ -212,6 +273,25 @@ def test_10_sizes_that_disagree():
         "    argument 'scale': float64[3], axis 0 has length 3",
         "give every mapped argument the same length, or in_axes=None to share one",
         10,
+    )
+
+
+def test_10_within_another_transformation():
+    def inner(a, b):
+        return a * b
+
+    def outer(x):
+        return np.sum(ft.vmap(inner)(x, numpy.ones(4)))
+
+    check(
+        errors.AxisSizeError,
+        lambda: ft.grad(outer)(X),
+        "vmap of inner: the mapped axes differ in length\n"
+        "    argument 0: float64[3], axis 0 has length 3\n"
+        "    argument 1: float64[4], axis 0 has length 4   <- differs",
+        "give every mapped argument the same length, or in_axes=None to share one",
+        10,
+        f"grad({defined(outer)})",
     )
 
 
@@ -371,12 +451,15 @@ def test_16_broadcasting(call, name, transform):
     }
     shapes = "(2, 3) and (2, 3) and (2, 4)" if name == "where" else "(2, 3) and (2, 4)"
     lengths = "3 and 3 and 4" if name == "where" else "3 and 4"
+    running = {"none": "", "staging": "eval_shape"}.get(transform, transform)
     check(
         errors.ShapeError,
         transformed[transform],
         f"{name}: shapes {shapes} do not broadcast: axis -1 has lengths {lengths}",
         BROADCAST_FIX,
         16,
+        # The transformed function is a lambda on the line of the one that transforms it.
+        running and f"{running}({defined(transformed[transform])})",
     )
 
 

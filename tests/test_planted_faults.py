@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import registry_cases as cases
 
+import functensor as ft
 from functensor.primitives.core import Primitive
 from functensor.primitives.families import (
     batch_elementwise,
@@ -107,6 +108,34 @@ def test_right_primitive_passes(declare, kind):
     cases.check_reference(primitive)
     cases.check_samples(primitive)
     assert failing(primitive) == {}
+
+
+@pytest.mark.parametrize("number", [2.0, 2, 2j], ids=str)
+def test_compute_may_return_a_number_of_python(declare, number):
+    primitive = declare(cube, compute=lambda xp, x: x * x * x)
+    assert type(primitive.compute(np, number)) is type(number)
+    assert failing(primitive) == {}
+    out = primitive(number)
+    assert type(out) is ft.Array
+    assert (out.shape, out.dtype) == ((), np.asarray(number).dtype)
+    assert out == number**3
+
+
+def test_compute_may_return_a_number_of_python_under_transformations(declare):
+    primitive = declare(cube, compute=lambda xp, x: x * x * x)
+    for out, wanted in [
+        (ft.grad(primitive)(2.0), 12),
+        (ft.grad(ft.grad(primitive))(2.0), 12),
+        (ft.jvp(primitive, (2.0,), (1.0,))[1], 12),
+        (ft.grad(primitive, holomorphic=True)(2j), -12),
+    ]:
+        assert type(out) is ft.Array
+        assert out.shape == ()
+        assert out == wanted
+    # The number stays weak: it does not decide the gradient's dtype.
+    gradient = ft.grad(lambda x: primitive(2.0) * x)(np.float32(3))
+    assert gradient.dtype == np.float32
+    assert gradient == 8
 
 
 # What is wrong, in which primitive, which checks must fail with it, and which must not.
@@ -218,9 +247,9 @@ FAULTS = {
         "forward types empty_batch",
         "",
     ),
-    "Python's numbers forgotten": (
-        cube,
-        {"compute": lambda xp, x: x * x * x},
+    "Python's numbers made strong": (
+        product,
+        {"compute": lambda xp, x, y: xp.multiply(xp.asarray(x), xp.asarray(y))},
         "weak",
         "forward types derivatives batching",
     ),

@@ -49,9 +49,10 @@ ndarray = np.ndarray
 new = object.__new__
 
 class Slot(threading.local):
-    """Holds the current trace of a thread."""
+    """Holds the current trace of a thread, and whose function is running, for messages."""
 
     trace: Trace | None = None
+    running: Trace | None = None
 
 
 slot = Slot()
@@ -219,17 +220,19 @@ def run(trace: Trace, fun: Callable[..., Any], args: Sequence[Any], kwargs: Any 
 
     However the function ends, the slot is restored and the trace is over.
     """
-    before = slot.trace
+    before, outer = slot.trace, slot.running
     slot.trace = trace if before is None or not before.interceptor else before.over(trace)
+    slot.running = trace
     try:
         return fun(*args, **(kwargs or {}))
     except ValueError as error:
         # NumPy puts its own error in front of ours where one item of a buffer is set.
-        if isinstance(error.__cause__, ImmutableArrayError):
-            raise error.__cause__ from None
+        mine = error.__cause__
+        if isinstance(mine, ImmutableArrayError) and "array element" in str(error):
+            raise mine.with_traceback(error.__traceback__) from None
         raise
     finally:
-        slot.trace = before
+        slot.trace, slot.running = before, outer
         trace.alive = False
 
 
@@ -257,7 +260,7 @@ def stack_of(trace: Trace | None) -> str:
     return " of ".join(reversed(names))
 
 
-Running.stack = staticmethod(lambda: stack_of(slot.trace))
+Running.stack = staticmethod(lambda: stack_of(slot.running))
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -284,6 +287,8 @@ def explained(
         primitive.infer(primitive, *map(shape_dtype, args), **params)
     except ShapeError as better:
         return better
+    except MissingRuleError:
+        return error
     return error
 
 

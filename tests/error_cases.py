@@ -25,16 +25,17 @@ def text(what, line, fix, number, under=""):
     return f"{what}\n  at {line}{stack}\n  fix: {fix}\n  see docs/errors.md#error-{number}"
 
 
-def check(error, call, what, fix, number, under=""):
+def check(error, call, what, fix, number, under="", line=""):
     """Calls a function that must fail, and compares the whole message.
 
     Args:
         error: the class of the error.
-        call: a function of the test; the message must name the innermost line of the test's file.
+        call: a function of the test.
         what, fix, number, under: the parts of the message.
+        line: ``file:line`` that the message must name, by default the innermost of the test's file.
     """
     with pytest.raises(error) as info:
         call()
     assert type(info.value) is error
-    line = line_of(info.tb, call.__code__.co_filename)
+    line = line or line_of(info.tb, call.__code__.co_filename)
     assert str(info.value) == text(what, line, fix, number, under)

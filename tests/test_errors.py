@@ -147,6 +147,7 @@ def test_2_single_element_of_a_buffer():
         BUFFER_FIX,
         2,
         f"grad({defined(f)})",
+        line=f"{__file__}:{f.__code__.co_firstlineno + 2}",
     )
 
 
@@ -163,6 +164,7 @@ def test_2_single_element_under_several_transformations():
         BUFFER_FIX,
         2,
         f"vmap({defined(f)}) of grad({defined(f)})",
+        line=f"{__file__}:{f.__code__.co_firstlineno + 2}",
     )
 
 
@@ -172,7 +174,7 @@ def test_2_other_value_errors_stay_as_they_are():
     def f(x):
         raise mine from KeyError("x")
 
-    with pytest.raises(ValueError, match="^mine$") as info:
+    with pytest.raises(ValueError, match=r"^mine$") as info:
         ft.grad(f)(X)
     assert info.value is mine
     assert type(mine.__cause__) is KeyError
@@ -403,6 +405,9 @@ def test_7_input_is_no_array():
     )
 
 
+# Calls that are refused within another transformation name that one
+
+
 def test_7_within_another_transformation():
     def inner(x):
         return x * 2
@@ -425,4 +430,38 @@ def test_7_within_another_transformation():
         "pass a float, e.g. x.astype(float), or allow_int=True",
         7,
         f"vmap({defined(outer)})",
+    )
+
+
+def test_9_within_another_transformation():
+    def f(x):
+        _, pull = ft.vjp(lambda y: y * 2, x)
+        return pull(x[:2])
+
+    check(
+        errors.RuleResultError,
+        lambda: ft.vmap(f)(X[None]),
+        "a cotangent of shape (2,) was given for an output float64[3]",
+        "pass a cotangent of shape (3,)",
+        9,
+        f"vmap({defined(f)})",
+    )
+
+
+def test_10_within_another_transformation():
+    def inner(a, b):
+        return a * b
+
+    def outer(x):
+        return np.sum(ft.vmap(inner)(x, numpy.ones(4)))
+
+    check(
+        errors.AxisSizeError,
+        lambda: ft.grad(outer)(X),
+        "vmap of inner: the mapped axes differ in length\n"
+        "    argument 0: float64[3], axis 0 has length 3\n"
+        "    argument 1: float64[4], axis 0 has length 4   <- differs",
+        "give every mapped argument the same length, or in_axes=None to share one",
+        10,
+        f"grad({defined(outer)})",
     )

@@ -240,21 +240,6 @@ def test_9_a_primitive_returns_a_cotangent_of_another_shape(planted):
     )
 
 
-def test_9_within_another_transformation():
-    def f(x):
-        _, pull = ft.vjp(lambda y: y * 2, x)
-        return pull(x[:2])
-
-    check(
-        errors.RuleResultError,
-        lambda: ft.vmap(f)(X[None]),
-        "a cotangent of shape (2,) was given for an output float64[3]",
-        "pass a cotangent of shape (3,)",
-        9,
-        f"vmap({defined(f)})",
-    )
-
-
 # 10: vmap over axes of different lengths
 
 
@@ -273,25 +258,6 @@ def test_10_sizes_that_disagree():
         "    argument 'scale': float64[3], axis 0 has length 3",
         "give every mapped argument the same length, or in_axes=None to share one",
         10,
-    )
-
-
-def test_10_within_another_transformation():
-    def inner(a, b):
-        return a * b
-
-    def outer(x):
-        return np.sum(ft.vmap(inner)(x, numpy.ones(4)))
-
-    check(
-        errors.AxisSizeError,
-        lambda: ft.grad(outer)(X),
-        "vmap of inner: the mapped axes differ in length\n"
-        "    argument 0: float64[3], axis 0 has length 3\n"
-        "    argument 1: float64[4], axis 0 has length 4   <- differs",
-        "give every mapped argument the same length, or in_axes=None to share one",
-        10,
-        f"grad({defined(outer)})",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -58,10 +59,13 @@ class Selection:
             single = isinstance(argnames, str)
             chosen.append(places if single else dict(zip(argnames, places, strict=True)))
         self.places: Any = chosen[0] if len(chosen) == 1 else tuple(chosen)
+        flat = tree.leaves(self.places)
+        if len(set(flat)) < len(flat):
+            raise ValueError(f"argnums={argnums}, argnames={argnames} name an argument twice")
         self.values: Any = self._look_up(self.places)
 
     def _position(self, fun: Callable[..., Any], argnum: Any) -> int:
-        index, count = argnum.__index__(), len(self.args)
+        index, count = operator.index(argnum), len(self.args)
         if not -count <= index < count:
             raise TypeError(
                 f"argnums={index}, but {function_name(fun)} was called with {count} positional "

@@ -14,7 +14,13 @@ from .forward import ForwardTrace, ForwardTracer, zeros_like
 from .gradients import check_holomorphic, grad, pair_of, vjp
 from .primitives.buffers import to_buffer, wrap
 from .primitives.core import RAW, base_trace, run, under
-from .primitives.errors import RuleResultError, function_name, message
+from .primitives.errors import (
+    GradientInputError,
+    RuleResultError,
+    describe,
+    function_name,
+    message,
+)
 from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype
 from .reverse import cotangent_of, is_inexact
@@ -78,6 +84,16 @@ def _directions(
                 number=9,
             )
         )
+    for leaf, t in zip(leaves, given, strict=True):
+        if not is_inexact(leaf) and is_inexact(t):
+            raise GradientInputError(
+                message(
+                    f"jvp of {function_name(fun)}: a tangent {describe(t)} was given for "
+                    f"{describe(leaf)}, which has none",
+                    fix="pass a float, e.g. x.astype(float), or an integer as the tangent",
+                    number=7,
+                )
+            )
     base = base_trace()
     with under(base):
         return [
@@ -152,9 +168,12 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
     def linear(*directions: Any) -> Any:
         given = _directions(fun, directions, leaves, treedef)
         results: list[Any] = [None] * len(out_leaves)
-        for i, t in zip(found, program.run([wrap(t) for t in given if t is not None]), strict=True):
-            results[i] = t
         base = base_trace()
+        # Hooks saw the operations when they were linearized.
+        with under(None if base is RAW else base):
+            pushed = program.run([wrap(t) for t in given if t is not None])
+        for i, t in zip(found, pushed, strict=True):
+            results[i] = t
         with under(base):
             filled = [
                 wrap(zeros_like(leaf) if t is None else t)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .primitives.array import Tracer
 from .primitives.buffers import wrap
-from .primitives.core import Primitive, Trace, slot
+from .primitives.core import Primitive, Trace, slot, under
 from .primitives.errors import missing_rule
 from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype
@@ -82,10 +82,12 @@ class ForwardTrace(Trace):
         if not found:
             return [wrap(out) for out in self.parent.custom(call, values)]
         outs, out_tangents = call.forward(self.parent, values, tangents)
-        return [
-            self.wrap(out, tangent if is_inexact(out) else None)
-            for out, tangent in zip(outs, out_tangents, strict=True)
-        ]
+        with under(self.parent):
+            out_tangents = [
+                fitted(tangent, out) if is_inexact(out) else None
+                for out, tangent in zip(outs, out_tangents, strict=True)
+            ]
+        return [self.wrap(out, tangent) for out, tangent in zip(outs, out_tangents, strict=True)]
 
 
 def tangent_of(

@@ -196,6 +196,11 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                     number=9,
                 )
             )
+        outer = trace.parent
+        while outer is not RAW:
+            if not outer.alive:
+                raise outer.escaped(f"the vjp function of {function_name(fun)}, made under it,")
+            outer = outer.parent
         level = base_trace()
         with under(level):
             roots = []

@@ -18,7 +18,7 @@ from .forward import tangent_of
 from .gradients import vjp
 from .primitives.array import Tracer
 from .primitives.buffers import wrap
-from .primitives.core import RAW, Primitive, Trace, evaluate, slot, under
+from .primitives.core import RAW, Primitive, Trace, evaluate, settled, slot, under
 from .primitives.errors import RuleResultError, describe, message, user_line
 from .primitives.indexing import Scatter, index_primitive, scatter_sum
 from .primitives.types import shape_dtype
@@ -141,10 +141,7 @@ class Handle:
         """Ends the registration; may be called at any time, also from within the hook, again."""
         self.active = False
         if threading.get_ident() == self._thread:
-            trace = slot.trace
-            while isinstance(trace, HookTrace) and not trace.handle.active:
-                trace = None if trace.parent is RAW else trace.parent
-                slot.trace = trace
+            slot.trace = settled(slot.trace)
 
     def __enter__(self) -> Handle:
         return self
@@ -211,6 +208,9 @@ class HookTrace(Trace):
     def __init__(self, parent: Trace, handle: Handle) -> None:
         super().__init__(parent, "hook", handle.hook)
         self.handle = handle
+
+    def ended(self) -> bool:
+        return not self.handle.active
 
     def over(self, trace: Trace) -> Trace:
         below = self.parent.over(trace) if self.parent.interceptor else trace

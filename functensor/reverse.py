@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .primitives.array import Tracer
-from .primitives.buffers import BUFFER_TYPES, wrap
+from .primitives.buffers import BUFFER_TYPES, WEAK_TYPES, wrap
 from .primitives.core import Primitive, Trace
 from .primitives.errors import BackwardError, RuleResultError, describe, message
 from .primitives.indexing import Scatter, scatter_sum
@@ -327,6 +327,8 @@ def backward(
             if type(c) is not ndarray:
                 if c is None:
                     continue
+                if type(c) in WEAK_TYPES:
+                    c = np.asarray(c)[()]
                 if type(c) in SPARSE:
                     if parent in pending:
                         pending[parent].append(c)

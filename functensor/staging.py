@@ -13,7 +13,7 @@ from . import tree
 from .arguments import is_array_like
 from .primitives.array import Tracer
 from .primitives.buffers import wrap
-from .primitives.core import Primitive, Trace, base_trace, run
+from .primitives.core import RAW, Primitive, Trace, base_trace, run, under
 from .primitives.errors import describe, function_name
 from .primitives.types import ShapeDtype, shape_dtype
 
@@ -309,6 +309,12 @@ def wrap_constant(x: Any) -> Any:
     return x if type(x) in (float, int, bool, complex) else wrap(x)
 
 
+def staged_run(trace: StagingTrace, args: Any, kwargs: Any) -> Any:
+    """Runs a function under a staging trace, without hooks: they see what the program runs."""
+    with under(None if trace.parent is RAW else trace.parent):
+        return run(trace, trace.fun, args, kwargs)
+
+
 def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
     """Returns a function that stages ``fun`` for arguments' shapes and dtypes.
 
@@ -331,7 +337,7 @@ def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
     def staged(*args: Any, **kwargs: Any) -> Program:
         trace = StagingTrace(base_trace(), "make_program", fun)
         inputs, in_tree = inputs_of(trace, (args, kwargs))
-        out = run(trace, fun, *in_tree.unflatten(inputs))
+        out = staged_run(trace, *in_tree.unflatten(inputs))
         outputs, out_tree = tree.flatten(out)
         return trace.program(inputs, outputs, in_tree, out_tree)
 
@@ -354,4 +360,4 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     trace = StagingTrace(base_trace(), "eval_shape", fun)
     inputs, in_tree = inputs_of(trace, (args, kwargs))
-    return tree.map(shape_dtype, run(trace, fun, *in_tree.unflatten(inputs)))
+    return tree.map(shape_dtype, staged_run(trace, *in_tree.unflatten(inputs)))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .at import At
-from .errors import ConcretizationError, ImmutableArrayError, message
+from .errors import ConcretizationError, ImmutableArrayError, TracerConversionError, message
 from .operators import Operators
 from .protocols import NumpyProtocols, buffer_error, stores_item
 from .registry import registry as ops
@@ -21,6 +21,8 @@ from .registry import registry as ops
 __all__ = ["Array", "Tracer", "concrete"]
 
 NUMBERS = ("complex()", "float()", "int()")
+# Conversions of which a derivative is expected; that of int() is zero.
+DIFFERENTIABLE = ("complex()", "float()", ".item()", ".tolist()", "pickle")
 
 
 class Array(Operators, NumpyProtocols):
@@ -348,9 +350,20 @@ def concrete(x: Any, wanted: str) -> Any:
     Raises:
         ConcretizationError: under vmap or staging the value is not known.
     """
-    # NumPy asks for the number that it is to store in a buffer of its own.
-    if isinstance(x, Tracer) and wanted in NUMBERS and stores_item(sys._getframe(2)):
-        raise buffer_error(x, None)
+    if isinstance(x, Tracer) and not x.trace.standing:
+        # NumPy asks for the number that it is to store in a buffer of its own.
+        if wanted in NUMBERS and stores_item(sys._getframe(2)):
+            raise buffer_error(x, None)
+        if wanted in DIFFERENTIABLE and x.concrete and x.dtype.kind in "fc":
+            raise TracerConversionError(
+                message(
+                    f"{wanted} asked for the plain value of {x.describe()}{x.dependence()}, and "
+                    "would lose its derivative",
+                    under=x.under(),
+                    fix="compute with functensor.numpy; ft.value(x) drops the derivative",
+                    number=1,
+                )
+            )
     inner = x
     while isinstance(inner, Tracer):
         if not inner.concrete:

@@ -120,6 +120,10 @@ class Trace:
         """Does a primitive's work under the parent, on values of its level."""
         return primitive.under(self.parent, values, params)
 
+    def ended(self) -> bool:
+        """Says whether the transformation is over."""
+        return not self.alive
+
     def over(self, trace: Trace) -> Trace:
         """Returns an interceptor that does the same on top of another trace."""
         raise MissingRuleError(f"{self.name} is not an interceptor")
@@ -144,10 +148,13 @@ class Trace:
                     number=6,
                 )
             )
-        raise EscapedTracerError(
+        raise self.escaped(f"a tracer {tracer.describe()}, {tracer.origin()},")
+
+    def escaped(self, what: str) -> EscapedTracerError:
+        """Returns the error for something that was made under this trace and outlived it."""
+        return EscapedTracerError(
             message(
-                f"a tracer {tracer.describe()}, {tracer.origin()}, was used after "
-                f"{self.name} of {function_line(self.fun)} had ended",
+                f"{what} was used after {self.name} of {function_line(self.fun)} had ended",
                 fix="return the value from the transformed function (has_aux=True for extras) "
                 "instead of storing it, or store ft.value(x)",
                 number=6,
@@ -215,6 +222,13 @@ def base_trace() -> Trace:
     return RAW if trace is None else trace
 
 
+def settled(trace: Trace | None) -> Trace | None:
+    """Returns a trace for the slot, without the interceptors on top that are over."""
+    while trace is not None and trace.interceptor and trace.ended():
+        trace = None if trace.parent is RAW else trace.parent
+    return trace
+
+
 def run(trace: Trace, fun: Callable[..., Any], args: Sequence[Any], kwargs: Any = None) -> Any:
     """Calls a function with a trace in the slot, below the interceptors that are there already.
 
@@ -232,7 +246,7 @@ def run(trace: Trace, fun: Callable[..., Any], args: Sequence[Any], kwargs: Any 
             raise mine.with_traceback(error.__traceback__) from None
         raise
     finally:
-        slot.trace, slot.running = before, outer
+        slot.trace, slot.running = settled(before), outer
         trace.alive = False
 
 
@@ -416,6 +430,8 @@ class Primitive:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.prepare is not None:
+            if args and isinstance(args[0], list | tuple):
+                args = (registry.asarray(args[0]), *args[1:])
             args, kwargs = self.prepare(*args, **kwargs)
         trace = slot.trace
         if trace is None:

@@ -148,7 +148,8 @@ def _labels(term: str) -> tuple[Any, ...]:
     return (*head, Ellipsis, *tail) if dots else tuple(term)
 
 
-def _einsum_arguments(*args: Any) -> Any:
+def _einsum_arguments(*args: Any, optimize: Any = True) -> Any:
+    # A path is looked for whatever optimize says: it costs little and is kept.
     out: Any = None
     if args and isinstance(args[0], str):
         text, *operands = args

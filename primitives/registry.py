@@ -50,6 +50,10 @@ class Registry:
         """Returns the primitive or function of that name, or None."""
         return self.__dict__.get(name)
 
+    def __reduce__(self) -> str:
+        # There is one: copies and pickles refer to it by its name in this module.
+        return "registry"
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"there is no primitive named {name!r}")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .errors import ShapeError, message
+from .errors import OperandError, ShapeError, message
 from .rules import shape_of
 
 __all__ = ["ShapeDtype", "broadcast_shapes", "canonical_axes", "canonical_axis", "shape_dtype"]
@@ -74,7 +75,12 @@ def shape_dtype(x: Any) -> ShapeDtype:
         return x
     if type(x) in (float, int, bool, complex):
         return ShapeDtype((), np.asarray(x).dtype, type(x))
-    return ShapeDtype(shape_of(x), x.dtype)
+    try:
+        return ShapeDtype(shape_of(x), x.dtype)
+    except AttributeError:
+        raise OperandError(
+            f"expected an array or a number, got {type(x).__name__}: {x!r:.60}"
+        ) from None
 
 
 def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -113,7 +119,7 @@ def canonical_axis(axis: int, ndim: int, name: str = "axis") -> int:
     >>> canonical_axis(-1, 3)
     2
     """
-    index = axis.__index__()
+    index = operator.index(axis)
     if not -ndim <= index < ndim:
         raise np.exceptions.AxisError(index, ndim, name if name != "axis" else None)
     return index % ndim

@@ -7,6 +7,7 @@ which the result has.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -143,8 +144,7 @@ UPDATES = """``x.at[key].{name}(v)``: a copy of an array with some elements {wha
     """
 
 NOTES = {
-    "set": " Of repeated places the last wins in value; all of them get\n"
-    "        its cotangent, so that their derivative means nothing.",
+    "set": " Of repeated places the last wins.",
     "add": " Repeated places add up.",
     "multiply": " Repeated places multiply.",
 }
@@ -173,6 +173,7 @@ def update(name: str, what: str, shown: str, ufunc: str | None, **rules: Any) ->
             Sample((2, 3, 4), (3, 1), key=Key((1, Ellipsis, slice(1, 3)))),
             Sample((0, 3), (1, 2), key=Key((slice(0, 0), slice(1, None)))),
             Sample((2, 4, 3), Operand((2, 1)), Operand((), INDEX(4)), key=Key((FULL, ARRAY), 1)),
+            Sample((2,), Operand((6,)), Operand((6,), INDEX(2)), key=Key((ARRAY,), 1)),
         ],
         **rules,
     )
@@ -200,6 +201,18 @@ def _shapes_and_indices(ans: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
     return (None, None, None, *xs[2:])
 
 
+def _lasting(g: Any, xs: Sequence[Any], key: Key) -> Any:
+    """Returns the cotangent of values: that of the elements, for those that no other replaced."""
+    picked = _at(g, xs, key)
+    if not key.arrays:
+        return picked
+    # Every value leaves its number at its place; what finds another's was replaced.
+    numbers = np.arange(1, prod(shape_of(picked)) + 1).reshape(shape_of(picked))
+    nobody = ops.broadcast_to(np.int64(0), shape_of(g))
+    left = _at(_put("set", nobody, numbers, xs, key), xs, key)
+    return ops.where(ops.equal(left, numbers), picked, 0)
+
+
 index_set_primitive = update(
     "set",
     "replaced",
@@ -207,7 +220,7 @@ index_set_primitive = update(
     None,
     vjp=(
         lambda g, xs, *, key: _put("set", g, 0, xs, key),
-        lambda g, xs, *, key: _at(g, xs, key),
+        lambda g, xs, *, key: _lasting(g, xs, key),
     ),
     pushforward=lambda ts, xs, *, key: _put("set", ts[0], ts[1], xs, key),
     dtypes="fdD",

@@ -1,5 +1,7 @@
 """The full text of the messages about tracers: what happened, where, under what, and the fix."""
 
+import math
+import pickle
 import re
 from pathlib import Path
 
@@ -300,8 +302,34 @@ def test_5_conversion(ask, name, dtype):
     )
 
 
-def test_5_python_sees_the_values_under_grad():
-    assert ft.grad(lambda x: x * float(x) if x > 1 else -x)(3.0) == 3
+def test_5_python_branches_on_values_under_grad():
+    assert ft.grad(lambda x: x * int(x) if x > 1 else -x)(3.0) == 3
+
+
+@pytest.mark.parametrize(
+    ("convert", "name"),
+    [
+        (lambda x: math.sin(x), "float()"),
+        (lambda x: complex(x), "complex()"),
+        (lambda x: x.item(), ".item()"),
+        (lambda x: x.tolist(), ".tolist()"),
+        (lambda x: pickle.dumps(x), "pickle"),
+    ],
+)
+def test_1_a_derivative_is_not_lost_to_a_plain_number(convert, name):
+    def f(x):
+        return x * convert(x)
+
+    check(
+        errors.TracerConversionError,
+        lambda: ft.grad(f)(2.0),
+        f"{name} asked for the plain value of float64[], which depends on argument 0, and would "
+        "lose its derivative",
+        "compute with functensor.numpy; ft.value(x) drops the derivative",
+        1,
+        f"grad({defined(f)})",
+        line=f"{__file__}:{convert.__code__.co_firstlineno}",
+    )
 
 
 # 6: a tracer that outlived its transformation

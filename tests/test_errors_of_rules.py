@@ -174,6 +174,7 @@ def test_9_fwd_returns_no_pair():
         "the fwd rule of f returned float64[], not a pair",
         "return out, residuals",
         9,
+        f"grad({defined(f.__wrapped__)})",
     )
 
 
@@ -190,6 +191,7 @@ def test_9_jvp_rule_returns_another_shape():
         "is (), not (3,)",
         "return a tangent in the structure and shapes [float64[3]]",
         9,
+        f"jvp({defined(f.__wrapped__)})",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.array import Array, Tracer, concrete
-from ..primitives.buffers import to_buffer, wrap
+from ..primitives.buffers import WEAK_TYPES, to_buffer, wrap
 from ..primitives.errors import DeviceError
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
@@ -71,6 +71,7 @@ def array(
     return ops.reshape(out, (1,) * missing + out.shape) if missing > 0 else out
 
 
+@registry.add_function
 def asarray(a: Any, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Any:
     """Returns the same values as an array, without copying a NumPy array's memory if possible.
 
@@ -407,13 +408,15 @@ def linspace(
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"linspace: num={num}, but there cannot be less than 0 numbers")
+    ends = start, stop = [asarray(v) if isinstance(v, list | tuple) else v for v in (start, stop)]
     if not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
         numbers, step = np.linspace(
             to_buffer(start), to_buffer(stop), num, endpoint, retstep=True, dtype=dtype, axis=axis
         )
         return (wrap(numbers), wrap(step)) if retstep else wrap(numbers)
-    start, stop = asarray(start), asarray(stop)
-    kind = np.result_type(start.dtype, stop.dtype, float(num))
+    kind = np.result_type(*(v if type(v) in WEAK_TYPES else shape_dtype(v).dtype for v in ends))
+    if kind.kind not in "fc":
+        kind = np.result_type(kind, float)
     wanted = np.dtype(dtype) if dtype is not None else kind
     start, stop = ops.astype(start, kind), ops.astype(stop, kind)
     parts = num - 1 if endpoint else num

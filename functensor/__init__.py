@@ -1,4 +1,4 @@
-"""functensor: function transformations over NumPy and CuPy, in pure Python.
+"""functensor: function transformations over NumPy, in pure Python.
 
 ``grad``, ``vjp``, ``jvp``, ``vmap`` and their kin transform functions of arrays;
 ``functensor.numpy`` is NumPy made of what they understand; ``Tensor`` is a mutable face over the

@@ -7,7 +7,8 @@ from typing import Any
 
 from .primitives.array import Tracer
 from .primitives.buffers import wrap
-from .primitives.core import Primitive, Trace, slot
+from .primitives.core import Trace, slot
+from .primitives.primitive import Primitive
 
 __all__ = ["BatchTrace", "BatchTracer"]
 

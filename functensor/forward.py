@@ -9,8 +9,9 @@ import numpy as np
 
 from .primitives.array import Tracer
 from .primitives.buffers import wrap
-from .primitives.core import Primitive, Trace, slot, under
+from .primitives.core import Trace, slot, under
 from .primitives.errors import missing_rule
+from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype
 from .reverse import is_inexact

@@ -18,9 +18,10 @@ from .forward import tangent_of
 from .gradients import vjp
 from .primitives.array import Tracer
 from .primitives.buffers import wrap
-from .primitives.core import RAW, Primitive, Trace, evaluate, settled, slot, under
+from .primitives.core import RAW, Trace, settled, slot, under
 from .primitives.errors import RuleResultError, describe, message, user_line
 from .primitives.indexing import Scatter, index_primitive, scatter_sum
+from .primitives.primitive import Primitive, evaluate
 from .primitives.types import shape_dtype
 from .reverse import cotangents_of, is_inexact
 from .vectorize import vmap

@@ -16,9 +16,10 @@ import numpy as np
 
 from .primitives.array import Tracer
 from .primitives.buffers import BUFFER_TYPES, WEAK_TYPES, wrap
-from .primitives.core import Primitive, Trace
+from .primitives.core import Trace
 from .primitives.errors import BackwardError, RuleResultError, describe, message
 from .primitives.indexing import Scatter, scatter_sum
+from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
 from .primitives.types import ShapeDtype, shape_dtype
 

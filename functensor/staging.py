@@ -13,8 +13,9 @@ from . import tree
 from .arguments import is_array_like
 from .primitives.array import Tracer
 from .primitives.buffers import wrap
-from .primitives.core import RAW, Primitive, Trace, base_trace, run, under
+from .primitives.core import RAW, Trace, base_trace, run, under
 from .primitives.errors import describe, function_name
+from .primitives.primitive import Primitive
 from .primitives.types import ShapeDtype, shape_dtype
 
 __all__ = ["Equation", "Program", "StagingTrace", "Variable", "eval_shape", "make_program"]

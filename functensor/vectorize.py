@@ -111,8 +111,8 @@ def _common_size(
             if not shape:
                 raise AxisSizeError(
                     message(
-                        f"vmap of {function_name(fun)}: {_paths(treedef, leaves)[i]} is a scalar "
-                        "and has no axis to map over",
+                        f"vmap of {function_name(fun)}: {_paths(fun, treedef, leaves)[i]} is a "
+                        "scalar and has no axis to map over",
                         fix="in_axes=None for arguments that all examples share",
                         number=10,
                     )
@@ -129,7 +129,7 @@ def _common_size(
         )
     usual = max(set(lengths), key=lengths.count)
     if any(n != usual for n in lengths):
-        paths = _paths(treedef, leaves)
+        paths = _paths(fun, treedef, leaves)
         rows = [
             f"    {paths[i]}: {describe(leaves[i])}, axis {axes[i]} has length {n}"
             + ("   <- differs" if n != usual else "")
@@ -148,12 +148,22 @@ def _common_size(
     return usual
 
 
-def _paths(treedef: Any, leaves: list[Any]) -> list[str]:
+def _paths(fun: Callable[..., Any], treedef: Any, leaves: list[Any]) -> list[str]:
     """Returns for every leaf of ``(args, kwargs)`` its name in messages."""
+    import inspect  # costs milliseconds
+
+    args, kwargs = treedef.unflatten(leaves)
+    try:
+        parameters = [*inspect.signature(fun).bind(*args, **kwargs).arguments]
+    except (TypeError, ValueError):
+        parameters = []
     names = []
-    for path, _ in tree.leaves_with_path(treedef.unflatten(leaves)):
+    for path, _ in tree.leaves_with_path((args, kwargs)):
         place = path[1].value
-        names.append(f"argument {place!r}{tree.keystr(path[2:])}")
+        name = f"argument {place!r}"
+        if type(place) is int and place < len(parameters):
+            name += f" ({parameters[place]})"
+        names.append(name + tree.keystr(path[2:]))
     return names
 
 

@@ -35,7 +35,7 @@ from . import (
     windows,
 )
 from .array import Array, Tracer
-from .core import Primitive
+from .primitive import Primitive
 from .registry import registry
 
 __all__ = [

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .core import Binary, Primitive
 from .einsum import einsum, letters
 from .errors import ShapeError, message
+from .primitive import Binary, Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .core import Primitive
 from .families import linear
+from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample

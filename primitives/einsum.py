@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .core import Keepers, Primitive
 from .errors import ShapeError, message
+from .primitive import Keepers, Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .core import Binary, Primitive, Unary
 from .documents import document
+from .primitive import Binary, Primitive, Unary
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import REAL, Domain, Operand, Sample

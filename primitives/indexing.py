@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from .array import Array
-from .core import Keepers, Primitive, slot
+from .core import slot
 from .errors import ShapeError, message
 from .keys import ARRAY, FULL, STATIC, Key, basic_key, batch_key, split_key
+from .primitive import Keepers, Primitive
 from .registry import registry
 from .registry import registry as ops
 from .rules import shape_of

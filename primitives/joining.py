@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .core import Primitive
 from .errors import ShapeError, message
 from .indexing import FixedKeepers, index_primitive
 from .keys import FULL, Key
 from .manipulation import as_shape
+from .primitive import Primitive
 from .registry import registry
 from .registry import registry as ops
 from .rules import shape_of

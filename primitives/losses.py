@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .core import Primitive
 from .errors import ShapeError, message
+from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Domain, Operand, Sample

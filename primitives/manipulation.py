@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .core import Primitive
 from .errors import ShapeError, message
 from .families import structural
 from .keys import FULL
+from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample

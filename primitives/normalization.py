@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .core import Primitive
 from .errors import ShapeError, message
+from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample

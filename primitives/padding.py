@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .core import Primitive
 from .indexing import index_primitive
 from .keys import Key
+from .primitive import Primitive
 from .registry import registry
 from .registry import registry as ops
 from .rules import shape_of

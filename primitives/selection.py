@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .core import Primitive
 from .families import binary, elementwise
+from .primitive import Primitive
 from .registry import registry as ops
 from .samples import DISTINCT, LOGICAL, NONZERO, REAL, Domain
 

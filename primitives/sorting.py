@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .core import Primitive
+from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import DISTINCT, Operand, Sample

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .core import Primitive
 from .errors import ShapeError, message
 from .indexing import FixedKeepers, Scatter, index_primitive, inverse, scatter_sum, transposed
 from .keys import ARRAY, FULL, Key, batch_key, split_key
+from .primitive import Primitive
 from .registry import registry
 from .registry import registry as ops
 from .rules import shape_of

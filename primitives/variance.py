@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .core import Primitive
 from .families import batch_reduction, infer_reduction
+from .primitive import Primitive
 from .registry import registry
 from .registry import registry as ops
 from .rules import shape_of

@@ -163,3 +163,21 @@ def test_foreign_operands_have_their_say():
 def test_wrong_kinds_of_arguments_are_type_errors(call):
     with pytest.raises(TypeError):
         call()
+
+
+def test_a_gradient_that_no_backward_pass_reached_says_why():
+    x, y = ft.Tensor([1.0], requires_grad=True), ft.Tensor([2.0], requires_grad=True)
+    assert y.grad is None
+    (x * 1).sum().backward()
+    with pytest.warns(errors.MissingGradientWarning, match="there is no path to it from the loss"):
+        assert y.grad is None
+    ft.optim.SGD([x, y], lr=0.1).step()
+    ft.optim.SGD([x, y], lr=0.1).zero_grad()
+    assert y.grad is None
+
+
+def test_signatures_are_those_that_a_call_has():
+    import inspect
+
+    assert [*inspect.signature(np.sum).parameters] == ["x", "axis", "dtype", "keepdims"]
+    assert [*inspect.signature(np.add).parameters] == ["x", "y"]

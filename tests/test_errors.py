@@ -487,8 +487,8 @@ def test_10_within_another_transformation():
         errors.AxisSizeError,
         lambda: ft.grad(outer)(X),
         "vmap of inner: the mapped axes differ in length\n"
-        "    argument 0: float64[3], axis 0 has length 3\n"
-        "    argument 1: float64[4], axis 0 has length 4   <- differs",
+        "    argument 0 (a): float64[3], axis 0 has length 3\n"
+        "    argument 1 (b): float64[4], axis 0 has length 4   <- differs",
         "give every mapped argument the same length, or in_axes=None to share one",
         10,
         f"grad({defined(outer)})",

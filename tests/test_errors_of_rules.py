@@ -7,7 +7,7 @@ from error_cases import check, defined, text
 import functensor as ft
 import functensor.numpy as np
 from functensor.primitives import errors
-from functensor.primitives.core import Primitive
+from functensor.primitives.primitive import Primitive
 from functensor.primitives.registry import registry
 
 X = numpy.arange(3.0)
@@ -255,8 +255,8 @@ def test_10_sizes_that_disagree():
             {"w": numpy.ones((2, 3)), "b": X}, numpy.ones(4), scale=X
         ),
         "vmap of f: the mapped axes differ in length\n"
-        "    argument 0['w']: float64[2, 3], axis 1 has length 3\n"
-        "    argument 1: float64[4], axis 0 has length 4   <- differs\n"
+        "    argument 0 (p)['w']: float64[2, 3], axis 1 has length 3\n"
+        "    argument 1 (x): float64[4], axis 0 has length 4   <- differs\n"
         "    argument 'scale': float64[3], axis 0 has length 3",
         "give every mapped argument the same length, or in_axes=None to share one",
         10,
@@ -277,7 +277,7 @@ def test_10_nothing_to_map_over():
     check(
         errors.AxisSizeError,
         lambda: ft.vmap(f)(1.0),
-        "vmap of f: argument 0 is a scalar and has no axis to map over",
+        "vmap of f: argument 0 (x) is a scalar and has no axis to map over",
         "in_axes=None for arguments that all examples share",
         10,
     )

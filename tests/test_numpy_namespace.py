@@ -8,7 +8,7 @@ from numpy_cases import BAD, RNG, B, C, F, I, M, N, S, T, V, W, same
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.primitives.core import Primitive
+from functensor.primitives.primitive import Primitive
 from functensor.primitives.registry import registry
 from functensor.testing import assert_allclose, check_grads
 

@@ -8,7 +8,6 @@ import pytest
 import registry_cases as cases
 
 import functensor as ft
-from functensor.primitives.core import Primitive
 from functensor.primitives.families import (
     batch_elementwise,
     elementwise,
@@ -16,6 +15,7 @@ from functensor.primitives.families import (
     reduction,
     unary,
 )
+from functensor.primitives.primitive import Primitive
 from functensor.primitives.registry import registry as ops
 from functensor.primitives.samples import POSITIVE, Operand, Sample
 from functensor.primitives.types import ShapeDtype

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from .mode import enable_grad, is_grad_enabled, no_grad
-from .tensor import CpuTensor, CudaTensor, Tensor, missing_reason, tensor
+from .tensor import CpuTensor, CudaTensor, Tensor, gradient_of, missing_reason, tensor
 
 __all__ = [
     "CpuTensor",
     "CudaTensor",
     "Tensor",
     "enable_grad",
+    "gradient_of",
     "is_grad_enabled",
     "missing_reason",
     "no_grad",

@@ -12,9 +12,14 @@ __all__ = ["GradMode", "enable_grad", "is_grad_enabled", "mode", "no_grad"]
 
 
 class Mode(threading.local):
-    """The switch of one thread, and what it was before each block that set it."""
+    """The switch of one thread, and what it was before each block that set it.
+
+    Attributes:
+        last_pass: the number of nodes there were when the last backward pass ended.
+    """
 
     enabled = True
+    last_pass = -1
 
     def __init__(self) -> None:
         self.before: list[bool] = []

@@ -14,8 +14,9 @@ from typing import Any
 from ..hooks import next_id
 from ..primitives.array import Tracer
 from ..primitives.buffers import BUFFER_TYPES, to_buffer
-from ..primitives.core import RAW, Primitive, base_trace, under
+from ..primitives.core import RAW, base_trace, under
 from ..primitives.errors import TracerConversionError, message, user_line
+from ..primitives.primitive import Primitive
 from ..reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
 from .mode import mode, no_grad
 
@@ -34,14 +35,24 @@ class Receiver:
         hooks: functions from a buffer to a buffer, by the ids of their handles.
         keeps: whether there is a ``grad``.
         grad: a tensor, or None before the first backward pass.
+        cleared: the number of nodes there were when ``grad`` was last set to None.
     """
 
-    __slots__ = ("grad", "hooks", "keeps")
+    __slots__ = ("cleared", "grad", "hooks", "keeps")
 
     def __init__(self, keeps: bool) -> None:
         self.hooks: dict[int, Callable[[Any], Any]] = {}
         self.keeps = keeps
+        self.clear()
+
+    def clear(self) -> None:
+        """Sets ``grad`` to None."""
         self.grad: Any = None
+        self.cleared = next_number()
+
+    def missed(self) -> bool:
+        """Says whether a backward pass has ended since, and has not come here."""
+        return self.grad is None and self.cleared < mode.last_pass
 
     def shown(self, g: Any) -> Any:
         """Returns the gradient after all hooks have seen it."""
@@ -160,6 +171,7 @@ def run_backward(node: Node, g: Any, *, consume: bool) -> None:
         ]
     for receiver, total in totals:
         receiver.add(total)
+    mode.last_pass = next_number()
 
 
 class TapeTrace(ReverseTrace):

@@ -168,14 +168,14 @@ class Tensor(InPlace):
     def grad(self) -> Tensor | None:
         """The sum of the gradients of all backward passes since it was last cleared, or None.
 
-        Reading it where it will always be None gives a `MissingGradientWarning` that says why. It
-        may be set.
+        Reading it where it can only be None, or where a backward pass has not reached it, gives a
+        `MissingGradientWarning` that says why. It may be set.
         """
         receiver = None if self.node is None else receiver_of(self.node)
-        if receiver is not None and receiver.keeps:
-            return receiver.grad  # type: ignore[no-any-return]
-        warnings.warn(self._missing("was read"), MissingGradientWarning, stacklevel=2)
-        return None
+        if receiver is None or not receiver.keeps or receiver.missed():
+            warnings.warn(self._missing("was read"), MissingGradientWarning, stacklevel=2)
+            return None
+        return receiver.grad  # type: ignore[no-any-return]
 
     @grad.setter
     def grad(self, value: Any) -> None:
@@ -184,7 +184,7 @@ class Tensor(InPlace):
             if value is not None:
                 raise MissingGradientError(self._missing("was set"))
         elif value is None:
-            receiver.grad = None
+            receiver.clear()
         else:
             with no_grad():
                 given = to_buffer(value)
@@ -195,9 +195,11 @@ class Tensor(InPlace):
     def _missing(self, what: str) -> str:
         return message(
             f".grad of {self.name()} {what}, but it is None: {missing_reason(self)}",
-            fix="x.retain_grad() before backward()"
-            if self.node is not None
-            else "Tensor(data, requires_grad=True)",
+            fix="Tensor(data, requires_grad=True)"
+            if self.node is None
+            else "compute the loss from it, outside of no_grad()"
+            if self.is_leaf
+            else "x.retain_grad() before backward()",
             number=13,
         )
 
@@ -383,6 +385,11 @@ class Tensor(InPlace):
 
 
 TapeTrace.tracer = Tensor
+
+
+def gradient_of(x: Tensor) -> Tensor | None:
+    """Returns a leaf's gradient, or None without saying why."""
+    return None if x.node is None else receiver_of(x.node).grad
 
 
 def missing_reason(x: Tensor) -> str:

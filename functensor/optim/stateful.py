@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import tree
-from ..facade import Tensor, missing_reason
+from ..facade import Tensor, gradient_of, missing_reason
 from ..primitives.errors import GradientInputError, MissingGradientError, message
 from ..primitives.types import shape_dtype
 from .algorithms import adagrad, adam, momentum, sgd
@@ -70,8 +70,9 @@ class StatefulOptimizer:
         """
         moved = False
         for i, p in enumerate(self.params):
-            if p.requires_grad and p.grad is not None:
-                p.data, self._states[i] = self._pure.update(p.data, self._states[i], p.grad.data)
+            gradient = gradient_of(p)
+            if gradient is not None:
+                p.data, self._states[i] = self._pure.update(p.data, self._states[i], gradient.data)
                 moved = True
         if not moved:
             reasons = [f"    {p.name()}: {missing_reason(p)}" for p in self.params]

@@ -71,7 +71,7 @@ class Program:
         outputs: variables and constants, one for each leaf of the result.
     """
 
-    __slots__ = ("_in_tree", "_out_tree", "equations", "inputs", "name", "outputs")
+    __slots__ = ("_in_tree", "_last_use", "_out_tree", "equations", "inputs", "name", "outputs")
 
     def __init__(
         self,
@@ -88,6 +88,14 @@ class Program:
         self.outputs = tuple(outputs)
         self._in_tree = in_tree
         self._out_tree = out_tree
+        # After which equation each variable is let go.
+        self._last_use: dict[Variable, int] = {}
+        for number, equation in enumerate(self.equations):
+            used = (x for x in equation.operands if isinstance(x, Variable))
+            self._last_use.update((x, number) for x in used)
+        for out in self.outputs:
+            if isinstance(out, Variable):
+                self._last_use.pop(out, None)
         self.check()
 
     def check(self) -> None:
@@ -118,17 +126,11 @@ class Program:
     def run(self, values: Sequence[Any]) -> list[Any]:
         """Computes the outputs of a flat list of inputs; transformations apply."""
         env: dict[Any, Any] = dict(zip(self.inputs, values, strict=True))
-        last: dict[Variable, int] = {}
-        for number, equation in enumerate(self.equations):
-            last.update((x, number) for x in equation.operands if isinstance(x, Variable))
-        for out in self.outputs:
-            if isinstance(out, Variable):
-                last.pop(out, None)
         for number, equation in enumerate(self.equations):
             operands = [env[x] if isinstance(x, Variable) else x for x in equation.operands]
             env.update(zip(equation.outputs, equation.apply(operands), strict=True))
             for operand in equation.operands:
-                if isinstance(operand, Variable) and last.get(operand) == number:
+                if isinstance(operand, Variable) and self._last_use.get(operand) == number:
                     env.pop(operand, None)
         return [env[out] if isinstance(out, Variable) else out for out in self.outputs]
 

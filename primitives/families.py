@@ -45,6 +45,22 @@ def batch_elementwise(
     return primitive.bind(aligned(values, flags), params)
 
 
+def filled(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+    """Returns operands that all have a batch axis: what the examples share is repeated."""
+    size = next(shape_of(v)[0] for v, flag in zip(values, flags, strict=True) if flag)
+    return [
+        v if flag else ops.broadcast_to(v, (size, *shape_of(v)))
+        for v, flag in zip(values, flags, strict=True)
+    ]
+
+
+def batch_filled(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    """Batches what works on the last axes alone, once all operands have a batch axis."""
+    return primitive.bind(filled(values, flags), params)
+
+
 def aligned(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
     """Returns operands whose batch axes stand where they broadcast against each other."""
     if len(values) == 1:

@@ -7,7 +7,7 @@ times that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from .array import Array
 from .core import slot
 from .errors import ShapeError, message
 from .keys import ARRAY, FULL, STATIC, Key, basic_key, batch_key, split_key
-from .primitive import Keepers, Primitive
+from .primitive import Primitive
 from .registry import registry
 from .registry import registry as ops
 from .rules import shape_of
@@ -24,7 +24,6 @@ from .samples import INDEX, Operand, Sample
 from .types import ShapeDtype, canonical_axis
 
 __all__ = [
-    "FixedKeepers",
     "Scatter",
     "index",
     "index_primitive",
@@ -38,20 +37,6 @@ __all__ = [
 ]
 
 new = object.__new__
-
-
-class FixedKeepers(Keepers):
-    """Saves for the rules what one function says, whichever operands they are for.
-
-    Primitives of any number of operands thus keep shapes and index arrays, but no values alive.
-    """
-
-    def __init__(self, primitive: Primitive, keep: Callable[[Any, Any], tuple[Any, ...]]) -> None:
-        super().__init__(primitive)
-        self.keep = keep
-
-    def __missing__(self, mask: int) -> Any:
-        return self.keep
 
 
 # -- x[key]
@@ -101,6 +86,7 @@ index_primitive = Primitive(
     compute=_take,
     infer=_infer_index,
     batch=_batch_index,
+    keep=lambda ans, xs: (None, shape_of(xs[0]), *xs[1:]),
     vjp=(lambda g, x_shape, xs, *, key: Scatter(x_shape, g.dtype, key, xs[1:], g),),
     linear=True,
     dtypes="fdD",
@@ -122,9 +108,6 @@ index_primitive = Primitive(
         Sample((4, 0), Operand((3,), INDEX(4)), key=Key((ARRAY, Ellipsis), 1)),
         Sample((3,), Operand((0,), INDEX(3)), key=Key((ARRAY,), 1)),
     ],
-)
-index_primitive.keepers = FixedKeepers(
-    index_primitive, lambda ans, xs: (None, shape_of(xs[0]), *xs[1:])
 )
 
 
@@ -264,6 +247,7 @@ scatter_add = Primitive(
     "scatter_add",
     infer=_infer_scatter,
     batch=_batch_scatter,
+    keep=_indices_only,
     pullback=_pull_scatter,
     pushforward=_push_scatter,
     dtypes="fdD",
@@ -294,7 +278,6 @@ scatter_add = Primitive(
         An array of that shape, of the first values' dtype.
     """,
 )
-scatter_add.keepers = FixedKeepers(scatter_add, _indices_only)
 
 
 # -- elements along an axis

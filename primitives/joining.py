@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from .errors import ShapeError, message
-from .indexing import FixedKeepers, index_primitive
+from .families import filled
+from .indexing import index_primitive
 from .keys import FULL, Key
 from .manipulation import as_shape
 from .primitive import Primitive
@@ -74,12 +75,7 @@ def _infer_stack(primitive: Primitive, *xs: ShapeDtype, axis: int) -> ShapeDtype
 def _batch_joined(
     primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
 ) -> Any:
-    size = next(shape_of(v)[0] for v, flag in zip(values, flags, strict=True) if flag)
-    whole = [
-        v if flag else ops.broadcast_to(v, (size, *shape_of(v)))
-        for v, flag in zip(values, flags, strict=True)
-    ]
-    return primitive.bind(whole, {"axis": params["axis"] + 1})
+    return primitive.bind(filled(values, flags), {"axis": params["axis"] + 1})
 
 
 def _pull_concatenate(g: Any, xs: Sequence[Any], *, axis: int) -> list[Any]:
@@ -102,6 +98,7 @@ concatenate_primitive: Primitive = Primitive(
     compute=lambda xp, *xs, axis: xp.concatenate(xs, axis),
     infer=_infer_concatenate,
     batch=_batch_joined,
+    keep=_shapes,
     pullback=_pull_concatenate,
     pushforward=lambda ts, *, axis: concatenate_primitive.bind(ts, {"axis": axis}),
     dtypes="fdD",
@@ -112,13 +109,13 @@ concatenate_primitive: Primitive = Primitive(
         Sample((0, 3), axis=0),
     ],
 )
-concatenate_primitive.keepers = FixedKeepers(concatenate_primitive, _shapes)
 
 stack_primitive: Primitive = Primitive(
     "stack",
     compute=lambda xp, *xs, axis: xp.stack(xs, axis),
     infer=_infer_stack,
     batch=_batch_joined,
+    keep=_shapes,
     pullback=_pull_stack,
     pushforward=lambda ts, *, axis: stack_primitive.bind(ts, {"axis": axis}),
     dtypes="fdD",
@@ -129,7 +126,6 @@ stack_primitive: Primitive = Primitive(
         Sample((0, 3), (0, 3), axis=2),
     ],
 )
-stack_primitive.keepers = FixedKeepers(stack_primitive, _shapes)
 
 
 def _operands(name: str, arrays: Any, dtype: Any) -> list[Any]:

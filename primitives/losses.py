@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ShapeError, message
+from .families import batch_filled
 from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
@@ -33,17 +34,6 @@ def _infer_slope(
     primitive: Primitive, x: ShapeDtype, loss: ShapeDtype, g: ShapeDtype, labels: ShapeDtype
 ) -> ShapeDtype:
     return ShapeDtype(x.shape, _infer_loss(primitive, x, labels).dtype)
-
-
-def _batch(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
-    size = next(shape_of(v)[0] for v, flag in zip(values, flags, strict=True) if flag)
-    whole = [
-        v if flag else ops.broadcast_to(v, (size, *shape_of(v)))
-        for v, flag in zip(values, flags, strict=True)
-    ]
-    return primitive.bind(whole, params)
 
 
 def _row(v: Any) -> Any:
@@ -81,7 +71,7 @@ def _push_loss(t: Any, ans: Any, x: Any, y: Any) -> Any:
 cross_entropy = Primitive(
     "cross_entropy",
     infer=_infer_loss,
-    batch=_batch,
+    batch=batch_filled,
     vjp=(lambda g, ans, x, y: _slope(x, ans, g, y), None),
     jvp=(_push_loss, None),
     reference=lambda x, y: np.log(np.sum(np.exp(x), axis=-1))
@@ -133,7 +123,7 @@ def _slope_reference(x: Any, loss: Any, g: Any, labels: Any) -> Any:
 cross_entropy_slope = Primitive(
     "cross_entropy_slope",
     infer=_infer_slope,
-    batch=_batch,
+    batch=batch_filled,
     pullback=_pull_slope,
     pushforward=_push_slope,
     reference=_slope_reference,

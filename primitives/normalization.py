@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from .errors import ShapeError, message
+from .families import batch_filled
 from .primitive import Primitive
 from .registry import registry as ops
-from .rules import shape_of
 from .samples import Sample
 from .types import ShapeDtype
 
@@ -27,17 +26,6 @@ def _infer(primitive: Primitive, *operands: ShapeDtype, eps: float) -> ShapeDtyp
             )
         )
     return ShapeDtype(x.shape, x.dtype if x.dtype.kind == "f" else float)
-
-
-def _batch(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
-    size = next(shape_of(v)[0] for v, flag in zip(values, flags, strict=True) if flag)
-    whole = [
-        v if flag else ops.broadcast_to(v, (size, *shape_of(v)))
-        for v, flag in zip(values, flags, strict=True)
-    ]
-    return primitive.bind(whole, params)
 
 
 def _mean(x: Any) -> Any:
@@ -60,7 +48,7 @@ def _scale(x: Any, eps: float) -> Any:
 normalize = Primitive(
     "normalize",
     infer=_infer,
-    batch=_batch,
+    batch=batch_filled,
     vjp=(lambda g, x, *, eps: _slope(g, x, eps),),
     jvp=(lambda t, x, *, eps: _slope(t, x, eps),),
     reference=lambda x, eps: (x - x.mean(-1, keepdims=True))
@@ -110,7 +98,7 @@ def _slope_reference(g: Any, x: Any, eps: float) -> Any:
 normalize_slope = Primitive(
     "normalize_slope",
     infer=_infer,
-    batch=_batch,
+    batch=batch_filled,
     vjp=(
         lambda g, y, *, eps: _slope(g, y, eps),
         lambda g, x, y, *, eps: _slope_by_x(g, x, y, eps),

@@ -59,16 +59,26 @@ class Keepers(dict[int, Any]):
     """For every set of operands, as bits, the function that saves what their rules need.
 
     An entry is made when it is first looked up; it is None for primitives without a derivative.
+
+    Args:
+        primitive: whose rules they are.
+        keep: what the primitive declares to be saved, whichever operands it is for; by default
+            what the letters of the rules say.
     """
 
-    def __init__(self, primitive: Primitive) -> None:
+    def __init__(
+        self, primitive: Primitive, keep: Callable[[Any, Any], tuple[Any, ...]] | None = None
+    ) -> None:
         super().__init__()
         self.primitive = primitive
+        self.declared = keep
 
     def __missing__(self, mask: int) -> Any:
         primitive = self.primitive
         if primitive.constant:
             keep = None
+        elif self.declared is not None:
+            keep = self.declared
         elif primitive.pullback is not None:
             keep = keeper(primitive.pullback_needs[0])
         else:
@@ -105,6 +115,7 @@ class Primitive:
         batch: ``batch(primitive, values, flags, params)``; batch axes lead.
         vjps, pullback: rules of reverse mode, one for each operand, or one for all together.
         jvps, pushforward: the same for forward mode.
+        keep: ``keep(ans, operands)``: what is saved for the rules, where their letters do not tell.
         constant: True where the derivative is zero or does not exist: outputs carry none.
         broadcasts: True where a cotangent is summed down to a broadcast operand's shape.
         linear: True where it is linear in each operand, so that it is its own jvp.
@@ -126,6 +137,7 @@ class Primitive:
         jvp: Sequence[Callable[..., Any] | None] | Callable[..., Any] | None = None,
         pullback: Callable[..., Any] | None = None,
         pushforward: Callable[..., Any] | None = None,
+        keep: Callable[[Any, Any], tuple[Any, ...]] | None = None,
         constant: bool = False,
         broadcasts: bool = False,
         linear: bool = False,
@@ -152,7 +164,7 @@ class Primitive:
         self.samples = samples
         self.dtypes = dtypes
         self.__doc__ = doc
-        self.keepers = Keepers(self)
+        self.keepers = Keepers(self, keep)
         registry.add_primitive(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..backends import philox
 from .errors import ShapeError, message
+from .families import batch_filled
 from .primitive import Primitive
-from .registry import registry as ops
-from .rules import shape_of
 from .samples import Domain, Operand, Sample
 from .types import ShapeDtype
 
@@ -36,17 +34,6 @@ def _infer(
             )
         )
     return ShapeDtype((*start.shape, *shape), f"uint{bits}")
-
-
-def _batch(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
-    size = next(shape_of(v)[0] for v, flag in zip(values, flags, strict=True) if flag)
-    whole = [
-        v if flag else ops.broadcast_to(v, (size, *shape_of(v)))
-        for v, flag in zip(values, flags, strict=True)
-    ]
-    return primitive.bind(whole, params)
 
 
 def _reference(
@@ -75,7 +62,7 @@ random_bits = Primitive(
     "random_bits",
     compute=philox.random_bits,
     infer=_infer,
-    batch=_batch,
+    batch=batch_filled,
     constant=True,
     reference=_reference,
     samples=[

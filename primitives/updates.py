@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ShapeError, message
-from .indexing import FixedKeepers, Scatter, index_primitive, inverse, scatter_sum, transposed
+from .indexing import Scatter, index_primitive, inverse, scatter_sum, transposed
 from .keys import ARRAY, FULL, Key, batch_key, split_key
 from .primitive import Primitive
 from .registry import registry
@@ -218,6 +218,7 @@ index_set_primitive = update(
     "replaced",
     "[1. , 2.5, 2.5]",
     None,
+    keep=_shapes_and_indices,
     vjp=(
         lambda g, xs, *, key: _put("set", g, 0, xs, key),
         lambda g, xs, *, key: _lasting(g, xs, key),
@@ -225,18 +226,17 @@ index_set_primitive = update(
     pushforward=lambda ts, xs, *, key: _put("set", ts[0], ts[1], xs, key),
     dtypes="fdD",
 )
-index_set_primitive.keepers = FixedKeepers(index_set_primitive, _shapes_and_indices)
 
 index_add_primitive = update(
     "add",
     "added to",
     "[1. , 4.5, 5.5]",
     "add",
+    keep=_shapes_and_indices,
     vjp=(lambda g: g, lambda g, xs, *, key: _at(g, xs, key)),
     pushforward=lambda ts, xs, *, key: _put("add", ts[0], ts[1], xs, key),
     dtypes="fdD",
 )
-index_add_primitive.keepers = FixedKeepers(index_add_primitive, _shapes_and_indices)
 
 
 def _other_factors(xs: Sequence[Any], key: Key) -> Any:

@@ -181,3 +181,14 @@ def test_signatures_are_those_that_a_call_has():
 
     assert [*inspect.signature(np.sum).parameters] == ["x", "axis", "dtype", "keepdims"]
     assert [*inspect.signature(np.add).parameters] == ["x", "y"]
+
+
+def test_integers_do_not_widen_single_tensors():
+    x, i = ft.Tensor([1.0, 2.0], requires_grad=True), ft.tensor([1, 2])
+    for result in (x * i, i + x, x**i, x / i, x * numpy.float64(2), np.where(i > 1, x, i)):
+        assert result.dtype == "float32"
+    (x * i).sum().backward()
+    assert x.grad.dtype == "float32"
+    assert x.grad.tolist() == [1.0, 2.0]
+    assert (x * ft.tensor(numpy.ones(2))).dtype == "float64"
+    assert (i * 2).dtype == "int64"

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from ..hooks import next_id
 from ..primitives.array import Tracer
 from ..primitives.buffers import BUFFER_TYPES, to_buffer
@@ -23,6 +25,8 @@ from .mode import mode, no_grad
 __all__ = ["TAPE", "HookHandle", "Leaf", "Receiver", "TapeTrace", "receiver_of", "run_backward"]
 
 new = object.__new__
+
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 # Threads may go back to the same leaves at the same time.
 adding = threading.Lock()
@@ -174,6 +178,27 @@ def run_backward(node: Node, g: Any, *, consume: bool) -> None:
     mode.last_pass = next_number()
 
 
+def without_widening(values: list[Any]) -> list[Any] | None:
+    """Returns operands whose integers have the dtype of the floats beside them.
+
+    Integer tensors do not widen single or half precision, as in PyTorch.
+
+    Returns:
+        The operands, or None where the floats are double already or there are no integers.
+    """
+    dtypes = [getattr(v, "dtype", None) for v in values]
+    floats = {d for d in dtypes if d is not None and d.kind in "fc"}
+    if not floats or max(d.itemsize for d in floats) > SINGLE.itemsize:
+        return None
+    if not any(d is not None and d.kind in "iu" for d in dtypes):
+        return None
+    wanted = np.result_type(*floats)
+    return [
+        v.astype(wanted) if d is not None and d.kind in "iu" else v
+        for v, d in zip(values, dtypes, strict=True)
+    ]
+
+
 class TapeTrace(ReverseTrace):
     """Processes primitives that meet a tensor, whenever no transformation runs.
 
@@ -207,10 +232,17 @@ class TapeTrace(ReverseTrace):
                 if node is not None:
                     mask |= bit
             else:
+                # As tensor users expect, a NumPy float decides no more of the dtype than Python's.
+                a = float(a) if type(a) is np.float64 else a
                 values.append(a if type(a) in BUFFER_TYPES else to_buffer(a))
             parents.append(node)
             bit += bit
         ans = RAW.process(primitive, values, params)
+        if ans.dtype is DOUBLE and primitive.broadcasts:
+            narrow = without_widening(values)
+            if narrow is not None:
+                values = narrow
+                ans = RAW.process(primitive, values, params)
         out = new(tensor)
         out._data = ans
         out.node = None

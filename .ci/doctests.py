@@ -16,10 +16,13 @@ import functensor
 
 
 def modules() -> Iterator[types.ModuleType]:
-    """Imports and yields every module of the package."""
-    yield functensor
-    for found in pkgutil.walk_packages(functensor.__path__, "functensor."):
-        yield importlib.import_module(found.name)
+    """Imports and yields every module; an editable install maps the lower floors by a finder."""
+    names = {"functensor", "functensor.backends", "functensor.primitives"}
+    for package in sorted(names):
+        path = importlib.import_module(package).__path__
+        names.update(found.name for found in pkgutil.walk_packages(path, f"{package}."))
+    for name in sorted(names):
+        yield importlib.import_module(name)
 
 
 def documented_instances(module: types.ModuleType, seen: set[int]) -> Iterator[tuple[str, object]]:

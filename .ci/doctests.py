@@ -12,8 +12,6 @@ import types
 import warnings
 from collections.abc import Iterator
 
-import functensor
-
 
 def modules() -> Iterator[types.ModuleType]:
     """Imports and yields every module; an editable install maps the lower floors by a finder."""

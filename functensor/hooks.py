@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import count
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from .custom import CustomCall
 from .forward import tangent_of
@@ -19,7 +19,7 @@ from .gradients import vjp
 from .primitives.array import Tracer
 from .primitives.buffers import wrap
 from .primitives.core import RAW, Trace, settled, slot, under
-from .primitives.errors import RuleResultError, describe, message, user_line
+from .primitives.errors import RuleResultError, describe, function_name, message, user_line
 from .primitives.indexing import Scatter, index_primitive, scatter_sum
 from .primitives.primitive import Primitive, evaluate
 from .primitives.types import shape_dtype
@@ -118,7 +118,7 @@ class FnHook(Hook):
             self.backward = backward  # type: ignore[method-assign]
 
 
-class Handle:
+class Registration:
     """A registration of a hook: a context manager, ended by leaving it or by ``remove``.
 
     Attributes:
@@ -126,25 +126,16 @@ class Handle:
         active: whether the hook is still called.
     """
 
-    def __init__(self, hook: Hook, match: Any) -> None:
+    def __init__(self, hook: Any) -> None:
         self.id = next_id()
         self.hook = hook
         self.active = True
-        self._match = _matcher(match)
-        self._thread = threading.get_ident()
-        self.sees_backward = _overrides(hook, "backward")
-
-    def matches(self, name: str) -> bool:
-        """Says whether the hook wants to see a primitive."""
-        return self.active and self._match(name)
 
     def remove(self) -> None:
         """Ends the registration; may be called at any time, also from within the hook, again."""
         self.active = False
-        if threading.get_ident() == self._thread:
-            slot.trace = settled(slot.trace)
 
-    def __enter__(self) -> Handle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -157,7 +148,27 @@ class Handle:
 
     def __repr__(self) -> str:
         state = "active" if self.active else "removed"
-        return f"<handle {self.id} of {type(self.hook).__name__}, {state}>"
+        return f"<handle {self.id} of {function_name(self.hook)}, {state}>"
+
+
+class Handle(Registration):
+    """A registration of a `Hook`, for the operations that match."""
+
+    def __init__(self, hook: Hook, match: Any) -> None:
+        super().__init__(hook)
+        self._match = _matcher(match)
+        self._thread = threading.get_ident()
+        self.sees_backward = _overrides(hook, "backward")
+
+    def matches(self, name: str) -> bool:
+        """Says whether the hook wants to see a primitive."""
+        return self.active and self._match(name)
+
+    def remove(self) -> None:
+        """Ends the registration; may be called at any time, also from within the hook, again."""
+        super().remove()
+        if threading.get_ident() == self._thread:
+            slot.trace = settled(slot.trace)
 
 
 def use(hook: Hook, match: str | Sequence[str] | Callable[[str], bool] | None = None) -> Handle:

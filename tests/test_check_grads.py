@@ -85,8 +85,8 @@ def test_zero_size_and_infinity_pass():
     check_grads(lambda x: (x * x, np.where(x > 0, x, 1) * 0 - np.inf), (X,))
 
 
-def test_half_precision_inside_has_a_looser_yardstick():
-    check_grads(lambda x: (np.sin(x.astype("float32")) * 2).astype("float32"), (X,), rtol=1e-3)
+def test_single_precision_inside_has_a_yardstick_of_its_own():
+    check_grads(lambda x: (np.sin(x.astype("float32")) * 2).astype("float32"), (X,))
 
 
 def test_is_deterministic():
@@ -109,8 +109,10 @@ def test_wrong_derivatives_are_found(modes, method):
 def test_small_errors_are_found_where_the_tolerance_is_small():
     check_grads(wrong(1 + 1e-8), (X,))
     message(wrong(1 + 1e-8), (X,), rtol=1e-9)
-    check_grads(wrong(), (X,), rtol=1e-2)
-    check_grads(wrong(), (X,), rtol=1e-2, atol=0.0)
+    # The planted error is one part in a thousand: a little more passes it, a little less does not.
+    check_grads(wrong(), (X,), rtol=1.5e-3)
+    check_grads(wrong(), (X,), rtol=1.5e-3, atol=0.0)
+    message(wrong(), (X,), rtol=0.5e-3, atol=0.0)
     check_grads(wrong(), (X,), rtol=0.0, atol=1.0, modes="fwd")
 
 
@@ -237,7 +239,7 @@ def test_complex_step_refuses_what_is_not_analytic():
 def test_assert_allclose_compares_structure_type_and_values():
     assert_allclose({"a": X, "b": [1, None, "s"]}, {"a": np.array(X), "b": [1, None, "s"]})
     assert_allclose(numpy.array([numpy.nan, 1.0]), numpy.array([numpy.nan, 1.0]))
-    assert_allclose(X, X + 1e-3, atol=1e-2)
+    assert_allclose(X, X + 1e-3, atol=1.1e-3)
     assert_allclose(X.astype("float32"), X.astype("float32") * (1 + 1e-6))
     for actual, expected, words in [
         ([X], (X,), r"the structure is TreeDef\(\[\*\]\), expected TreeDef\(\(\*,\)\)"),

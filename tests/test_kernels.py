@@ -305,7 +305,8 @@ def test_blockwise_kinds_of_arguments():
         assert got == pytest.approx(math.erf(x))
     half = np.linspace(-2, 2, 9).astype("e")
     assert special.erf(half).dtype == special.erfc(half).dtype == np.float16
-    np.testing.assert_allclose(special.erf(half), scipy.special.erf(half), rtol=1e-3)
+    wanted = scipy.special.erf(half.astype("f")).astype("e")
+    np.testing.assert_array_equal(special.erf(half), wanted)
     turned = normal((blocks.BLOCK, 2), "d").T
     np.testing.assert_allclose(special.erf(turned), scipy.special.erf(turned), rtol=1e-14)
     with pytest.raises(TypeError, match="real numbers only"):

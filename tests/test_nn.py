@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from chances import assert_frequencies
 from scipy import special
 from scipy.spatial import distance
 
@@ -73,7 +74,8 @@ def test_activation(name):
 def test_gelu_takes_both_forms():
     exact = X * special.ndtr(X)
     close(nn.gelu(X, approximate=False), exact)
-    np.testing.assert_allclose(host(nn.gelu(X)), exact, atol=2e-3)
+    # The largest gap between the two forms, at x = 2.3.
+    np.testing.assert_allclose(host(nn.gelu(X)), exact, rtol=0, atol=4.74e-4)
 
 
 def test_activations_have_options():
@@ -138,7 +140,9 @@ def test_cross_entropy_of_integer_labels():
     np.testing.assert_allclose(host(single), wanted, rtol=1e-5)
     half = nn.softmax_cross_entropy(LOGITS.astype("float16"), LABELS)
     assert half.dtype == np.float16
-    np.testing.assert_allclose(host(half), wanted, rtol=2e-2)
+    # Exact but for the rounding of the result, by half a unit of its last place.
+    rounded = nn.softmax_cross_entropy(LOGITS.astype("float16").astype("float64"), LABELS)
+    np.testing.assert_allclose(host(half), host(rounded), rtol=2**-11)
     close(nn.softmax_cross_entropy(LOGITS[0], LABELS[0]), wanted[0])
     close(nn.softmax_cross_entropy(np.zeros((0, 4)), np.zeros(0, int)), np.zeros(0))
 
@@ -365,7 +369,8 @@ def test_dropout():
     y = nn.dropout(KEY, x, 0.25)
     assert y.dtype == np.float32
     assert set(np.unique(host(y))) == {0.0, np.float32(1 / 0.75)}
-    assert abs(host(y).mean() - 1) < 0.02
+    kept = np.count_nonzero(host(y))
+    assert_frequencies([kept, x.size - kept], [0.75, 0.25])
     np.testing.assert_array_equal(host(y), host(nn.dropout(KEY, x, 0.25)))
     assert (host(y) != host(nn.dropout(random.key(1), x, 0.25))).any()
     gradient = ft.grad(lambda v: nn.dropout(KEY, v, 0.25).sum())(x)
@@ -376,8 +381,9 @@ def test_dropout():
     mapped = ft.vmap(nn.dropout, in_axes=(0, None, None))(keys, x[:2], 0.5)
     np.testing.assert_array_equal(host(mapped), [host(nn.dropout(k, x[:2], 0.5)) for k in keys])
     rates = np.array([0.1, 0.6])
-    kept = (host(ft.vmap(lambda r: nn.dropout(KEY, x, r))(rates)) > 0).mean((1, 2))
-    np.testing.assert_allclose(kept, 1 - rates, atol=0.02)
+    kept = (host(ft.vmap(lambda r: nn.dropout(KEY, x, r))(rates)) > 0).sum((1, 2))
+    for number, rate in zip(kept, rates, strict=True):
+        assert_frequencies([number, x.size - number], [1 - rate, rate])
     for bad in (-0.1, 1.0, 2):
         with pytest.raises(ValueError, match="at least 0 and less than 1"):
             nn.dropout(KEY, x, bad)

@@ -24,7 +24,7 @@ from .tape import Leaf, receiver_of
 
 __all__ = ["InPlace"]
 
-next_id = count(1).__next__
+next_tensor = count(1).__next__
 naming = threading.Lock()
 
 
@@ -62,7 +62,7 @@ class InPlace(TorchNames):
         """A number that no other tensor of the process has."""
         with naming:
             if not hasattr(self, "_id"):
-                self._id = next_id()
+                self._id = next_tensor()
             return self._id
 
     def name(self) -> str:

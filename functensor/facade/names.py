@@ -48,9 +48,8 @@ def _elementwise(name: str) -> Callable[..., Any]:
     def method(self: Any, *other: Any) -> Any:
         return getattr(ops, name)(self, *other)
 
-    method.__name__ = name
-    method.__doc__ = f"Returns ``functensor.numpy.{name}`` of the tensor, element by element."
-    return method
+    doc = f"Returns ``functensor.numpy.{name}`` of the tensor, element by element."
+    return _named(method, name, doc)
 
 
 def _axis(dim: Any, axis: Any) -> Any:
@@ -94,6 +93,72 @@ class Casts(Tracer):
     def bool(self) -> Any:
         """Returns the elements as booleans."""
         return self.astype(np.bool_)
+
+
+def _reduction(name: str, what: str) -> Callable[..., Any]:
+    """Returns the method that reduces over axes by the function of a name."""
+
+    def method(
+        self: Any,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        axis: Any = None,
+        keepdims: bool = False,
+    ) -> Any:
+        return getattr(ops, name)(self, _axis(dim, axis), keepdims=keepdim or keepdims)
+
+    return _named(method, name, f"Returns {what}, over axes.")
+
+
+def _total(name: str, what: str) -> Callable[..., Any]:
+    """Returns a method as `_reduction` does, whose result may have another dtype."""
+
+    def method(
+        self: Any,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        dtype: Any = None,
+        axis: Any = None,
+        keepdims: bool = False,
+    ) -> Any:
+        return getattr(ops, name)(self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims)
+
+    return _named(method, name, f"Returns {what}, over axes.")
+
+
+def _spread(name: str, what: str) -> Callable[..., Any]:
+    """Returns a method as `_reduction` does, for what divides by the degrees of freedom."""
+
+    def method(
+        self: Any,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        correction: float = 1,
+        axis: Any = None,
+        ddof: float | None = None,
+        keepdims: bool = False,
+    ) -> Any:
+        if axis is not None or ddof is not None:
+            correction = ddof or 0
+        axes = _axis(dim, axis)
+        return getattr(ops, name)(self, axes, ddof=correction, keepdims=keepdim or keepdims)
+
+    return _named(
+        method,
+        name,
+        f"Returns {what}, over axes.\n\n"
+        "Sums of squares are divided by the number of elements minus ``correction``; where\n"
+        "``axis`` or ``ddof`` is given, minus ``ddof``, which is 0 by default.",
+    )
+
+
+def _named(method: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    method.__name__ = name
+    method.__doc__ = doc
+    return method
 
 
 class TorchNames(Casts):
@@ -168,75 +233,16 @@ class TorchNames(Casts):
 
     # -- along axes
 
-    def sum(  # type: ignore[override]
-        self,
-        dim: Any = None,
-        keepdim: bool = False,
-        *,
-        dtype: Any = None,
-        axis: Any = None,
-        keepdims: bool = False,
-    ) -> Any:
-        """Returns the sum over axes."""
-        return ops.sum(self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims)
-
-    def prod(  # type: ignore[override]
-        self,
-        dim: Any = None,
-        keepdim: bool = False,
-        *,
-        dtype: Any = None,
-        axis: Any = None,
-        keepdims: bool = False,
-    ) -> Any:
-        """Returns the product over axes."""
-        return ops.prod(self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims)
-
-    def mean(  # type: ignore[override]
-        self,
-        dim: Any = None,
-        keepdim: bool = False,
-        *,
-        dtype: Any = None,
-        axis: Any = None,
-        keepdims: bool = False,
-    ) -> Any:
-        """Returns the mean over axes."""
-        return ops.mean(self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims)
-
-    def var(  # type: ignore[override]
-        self,
-        dim: Any = None,
-        keepdim: bool = False,
-        *,
-        correction: float = 1,
-        axis: Any = None,
-        ddof: float | None = None,
-        keepdims: bool = False,
-    ) -> Any:
-        """Returns the variance over axes.
-
-        Sums of squares are divided by the number of elements minus ``correction``; where ``axis``
-        or ``ddof`` is given, minus ``ddof``, which is 0 by default.
-        """
-        if axis is not None or ddof is not None:
-            correction = ddof or 0
-        return ops.var(self, _axis(dim, axis), ddof=correction, keepdims=keepdim or keepdims)
-
-    def std(  # type: ignore[override]
-        self,
-        dim: Any = None,
-        keepdim: bool = False,
-        *,
-        correction: float = 1,
-        axis: Any = None,
-        ddof: float | None = None,
-        keepdims: bool = False,
-    ) -> Any:
-        """Returns the standard deviation over axes, the root of `var`."""
-        if axis is not None or ddof is not None:
-            correction = ddof or 0
-        return ops.std(self, _axis(dim, axis), ddof=correction, keepdims=keepdim or keepdims)
+    sum: Any = _total("sum", "the sum")
+    prod: Any = _total("prod", "the product")
+    mean: Any = _total("mean", "the mean")
+    any: Any = _reduction("any", "whether any element is true")
+    all: Any = _reduction("all", "whether all elements are true")
+    argmax: Any = _reduction("argmax", "the index of the first maximum")
+    argmin: Any = _reduction("argmin", "the index of the first minimum")
+    logsumexp: Any = _reduction("logsumexp", "the logarithm of the sum of exponentials")
+    var: Any = _spread("var", "the variance")
+    std: Any = _spread("std", "the standard deviation")
 
     def max(  # type: ignore[override]
         self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
@@ -255,36 +261,6 @@ class TorchNames(Casts):
         if dim is None:
             return values
         return Extremum(values, getattr(ops, f"arg{name}")(self, dim, keepdims=keepdims))
-
-    def any(  # type: ignore[override]
-        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
-    ) -> Any:
-        """Returns whether any element is true."""
-        return ops.any(self, _axis(dim, axis), keepdims=keepdim or keepdims)
-
-    def all(  # type: ignore[override]
-        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
-    ) -> Any:
-        """Returns whether all elements are true."""
-        return ops.all(self, _axis(dim, axis), keepdims=keepdim or keepdims)
-
-    def argmax(  # type: ignore[override]
-        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
-    ) -> Any:
-        """Returns the index of the first maximum."""
-        return ops.argmax(self, _axis(dim, axis), keepdims=keepdim or keepdims)
-
-    def argmin(  # type: ignore[override]
-        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
-    ) -> Any:
-        """Returns the index of the first minimum."""
-        return ops.argmin(self, _axis(dim, axis), keepdims=keepdim or keepdims)
-
-    def logsumexp(
-        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
-    ) -> Any:
-        """Returns the logarithm of the sum of exponentials over axes."""
-        return ops.logsumexp(self, _axis(dim, axis), keepdims=keepdim or keepdims)
 
     def cumsum(self, dim: Any = None, *, axis: Any = None) -> Any:  # type: ignore[override]
         """Returns the cumulative sum."""

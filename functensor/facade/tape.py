@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from ..hooks import next_id
+from ..hooks import Registration
 from ..primitives.array import Tracer
 from ..primitives.buffers import BUFFER_TYPES, to_buffer
 from ..primitives.core import RAW, base_trace, under
@@ -128,37 +127,18 @@ def receiver_of(node: Node, *, make: bool = False) -> Any:
     return node.primitive.receiver
 
 
-class HookHandle:
-    """The registration of a hook on a tensor: a context manager, ended too by ``remove``.
-
-    Attributes:
-        id: unique in the process.
-    """
-
-    __slots__ = ("_hooks", "id")
+class HookHandle(Registration):
+    """The registration of a hook on a tensor."""
 
     def __init__(self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any]) -> None:
-        self.id = next_id()
+        super().__init__(hook)
         self._hooks = hooks
         hooks[self.id] = hook
 
     def remove(self) -> None:
         """Ends the registration; may be called at any time, also from within the hook, again."""
+        super().remove()
         self._hooks.pop(self.id, None)
-
-    def __enter__(self) -> HookHandle:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.remove()
-
-    def __repr__(self) -> str:
-        return f"<handle {self.id}, {'active' if self.id in self._hooks else 'removed'}>"
 
 
 def run_backward(node: Node, g: Any, *, consume: bool) -> None:

@@ -89,15 +89,9 @@ class Tensor(InPlace):
 
     # -- what it is
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of every axis."""
-        return self._data.shape  # type: ignore[no-any-return]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the elements."""
-        return self._data.dtype  # type: ignore[no-any-return]
+    # A tensor holds its buffer as an array does; other tracers hold a value of an outer level.
+    shape = Array.shape
+    dtype = Array.dtype
 
     @property
     def is_leaf(self) -> bool:

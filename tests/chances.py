@@ -1,0 +1,15 @@
+"""How far a frequency may lie from its probability."""
+
+import numpy as np
+
+
+def assert_frequencies(counts, probabilities):
+    """Asserts that every count is within five standard deviations of what its probability says.
+
+    Args:
+        counts: how often each case was drawn.
+        probabilities: of the cases.
+    """
+    counts, p = np.asarray(counts), np.asarray(probabilities)
+    draws = counts.sum()
+    assert (np.abs(counts / draws - p) <= 5 * np.sqrt(p * (1 - p) / draws)).all(), counts / draws

@@ -151,6 +151,15 @@ class Array(Operators, NumpyProtocols):
     def __index__(self) -> int:
         return operator.index(concrete(self, "an index"))
 
+    def __floor__(self) -> int:
+        return int(ops.floor(self))
+
+    def __ceil__(self) -> int:
+        return int(ops.ceil(self))
+
+    def __trunc__(self) -> int:
+        return int(ops.trunc(self))
+
     def __round__(self, ndigits: int | None = None) -> Any:
         if ndigits is None:
             return int(ops.round(self))

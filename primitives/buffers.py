@@ -49,7 +49,7 @@ def to_buffer(x: Any) -> Any:
         return x._data
     if isinstance(x, Tracer):
         return x.trace.leave(x)
-    if isinstance(x, list | tuple):
+    if isinstance(x, list | tuple | range):
         if any(isinstance(item, Tracer) and not item.trace.standing for item in x):
             raise OperandError(f"a list of traced values is no array: np.stack({x!r:.60})")
         buffer = np.asarray([np.asarray(to_buffer(item)) for item in x])
@@ -57,6 +57,9 @@ def to_buffer(x: Any) -> Any:
         buffer = np.asarray(x)
     elif hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
         buffer = np.from_dlpack(x) if hasattr(x, "__dlpack__") else np.asarray(x)
+    elif hasattr(x, "__float__"):
+        # Numbers of the standard library: fractions, decimals.
+        return float(x)
     else:
         raise OperandError(f"expected an array or a number, got {type(x).__name__}: {x!r:.60}")
     if buffer.dtype.kind not in "?biufc":

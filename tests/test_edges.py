@@ -1,7 +1,10 @@
 """Edges that once gave wrong numbers or bare errors."""
 
 import copy
+import math
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy
 import pytest
@@ -192,3 +195,21 @@ def test_integers_do_not_widen_single_tensors():
     assert x.grad.tolist() == [1.0, 2.0]
     assert (x * ft.tensor(numpy.ones(2))).dtype == "float64"
     assert (i * 2).dtype == "int64"
+
+
+def test_numbers_of_the_standard_library_are_numbers():
+    x = np.array([0.5, 2.0])
+    assert (x == Fraction(1, 2)).tolist() == [True, False]
+    assert (np.array([0, 1]) == range(2)).tolist() == [True, True]
+    assert (x * Decimal(2)).tolist() == [1.0, 4.0]
+    assert ft.grad(lambda x: x * 2 if x == Fraction(1, 2) else x * 3)(0.5).item() == 2.0
+
+
+def test_whole_numbers_of_traced_values_are_allowed():
+    for whole in (math.floor, math.ceil, math.trunc, round, int):
+        assert ft.grad(lambda x, whole=whole: x * whole(x))(2.0).item() == 2.0
+
+
+def test_integers_do_not_widen_single_complex_tensors():
+    z = ft.Tensor(numpy.ones(2, "complex64"))
+    assert (z * ft.tensor([1, 2])).dtype == "complex64"

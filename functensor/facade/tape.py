@@ -25,8 +25,6 @@ __all__ = ["TAPE", "HookHandle", "Leaf", "Receiver", "TapeTrace", "receiver_of",
 
 new = object.__new__
 
-SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-
 # Threads may go back to the same leaves at the same time.
 adding = threading.Lock()
 
@@ -168,7 +166,7 @@ def without_widening(values: list[Any]) -> list[Any] | None:
     """
     dtypes = [getattr(v, "dtype", None) for v in values]
     floats = {d for d in dtypes if d is not None and d.kind in "fc"}
-    if not floats or max(d.itemsize for d in floats) > SINGLE.itemsize:
+    if not floats or any(d.char in "dDgG" for d in floats):
         return None
     if not any(d is not None and d.kind in "iu" for d in dtypes):
         return None
@@ -218,7 +216,7 @@ class TapeTrace(ReverseTrace):
             parents.append(node)
             bit += bit
         ans = RAW.process(primitive, values, params)
-        if ans.dtype is DOUBLE and primitive.broadcasts:
+        if ans.dtype.char in "dD" and primitive.broadcasts:
             narrow = without_widening(values)
             if narrow is not None:
                 values = narrow

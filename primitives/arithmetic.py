@@ -127,7 +127,8 @@ def _power_by_base(g: Any, x: Any, y: Any) -> Any:
         if y == 2:
             return g * (x + x)
         return None if y == 0 else g * (y * ops.power(x, y - 1))
-    return g * (y * ops.power(x, ops.where(y == 0, 1, y - 1)))
+    infinite = ops.logical_and(ops.equal(x, 0), ops.equal(y, 0))
+    return g * (y * ops.power(x, ops.where(infinite, 1, y - 1)))
 
 
 def _power_by_exponent(g: Any, ans: Any, x: Any) -> Any:

@@ -213,3 +213,9 @@ def test_whole_numbers_of_traced_values_are_allowed():
 def test_integers_do_not_widen_single_complex_tensors():
     z = ft.Tensor(numpy.ones(2, "complex64"))
     assert (z * ft.tensor([1, 2])).dtype == "complex64"
+
+
+def test_the_mixed_derivative_of_power_at_exponent_zero():
+    mixed = ft.grad(lambda y: ft.grad(np.power)(2.0, y))(0.0)
+    assert mixed.item() == pytest.approx(0.5)
+    assert ft.grad(np.power)(0.0, np.array(0.0)).item() == 0.0

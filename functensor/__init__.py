@@ -7,7 +7,7 @@ same machinery.
 
 from __future__ import annotations
 
-from . import hooks, nn, numpy, optim, random, testing, tree
+from . import hooks, nn, numpy, optim, random, scipy, testing, tree
 from .custom import custom_jvp, custom_vjp, stop_gradient, value
 from .derivatives import hessian, hvp, jacfwd, jacrev, jvp, linearize
 from .facade import CpuTensor, CudaTensor, Tensor, enable_grad, is_grad_enabled, no_grad, tensor
@@ -45,6 +45,7 @@ __all__ = [
     "numpy",
     "optim",
     "random",
+    "scipy",
     "stop_gradient",
     "tensor",
     "testing",

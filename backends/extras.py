@@ -1,0 +1,43 @@
+"""What is installed only where it is wanted, imported when it is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["MissingExtraError", "extra", "scipy_module"]
+
+
+class MissingExtraError(ImportError):
+    """A package that an optional part needs is not installed; the message has pip's command."""
+
+
+def extra(module: str, name: str) -> Any:
+    """Returns an optional package's module.
+
+    Args:
+        module: its dotted name.
+        name: the extra of functensor that brings it.
+
+    Raises:
+        MissingExtraError: it is not installed.
+
+    >>> extra("math", "scipy").pi > 3
+    True
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{module} is not installed: pip install 'functensor[{name}]'"
+        ) from error
+
+
+def scipy_module(xp: Any, name: str) -> Any:
+    """Returns SciPy's module of that name for an array module: ``scipy.special`` for NumPy.
+
+    Raises:
+        MissingExtraError: SciPy is not installed.
+    """
+    package = "scipy" if xp.__name__ == "numpy" else "cupyx.scipy"
+    return extra(f"{package}.{name}", "scipy")

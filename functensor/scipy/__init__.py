@@ -1,0 +1,21 @@
+"""SciPy's names for functions that every transformation understands.
+
+Values may come from SciPy, which ``pip install 'functensor[scipy]'`` brings; derivative rules are
+functensor's own. A module is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import integrate, linalg, ndimage, optimize, signal, special, stats
+
+__all__ = ["integrate", "linalg", "ndimage", "optimize", "signal", "special", "stats"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"functensor.scipy has no module {name!r}")

@@ -233,7 +233,7 @@ def test_messages(call, error):
 
 
 def test_insert_out_of_bounds():
-    with pytest.raises(IndexError, match="index 6 is out of bounds for length 5"):
+    with pytest.raises(IndexError, match="index 6 is out of bounds for axis 0 with size 5"):
         fnp.insert(V, 6, 0.0)
 
 

@@ -157,13 +157,16 @@ def interp(
 
 
 @registry.add_function
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1) -> Any:
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
     """Returns the cross product of vectors of three components.
 
     Args:
         a, b: the vectors; their other axes broadcast.
         axisa, axisb: where the components stand.
         axisc: where they stand in the result.
+        axis: where they stand in all three.
 
     Raises:
         ValueError: the vectors have not three components.
@@ -172,6 +175,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1) -> 
     >>> np.cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
     Array([0., 0., 1.], dtype=float64, device='cpu')
     """
+    if axis is not None:
+        axisa = axisb = axisc = axis
     a, b = ops.moveaxis(asarray(a), axisa, -1), ops.moveaxis(asarray(b), axisb, -1)
     if shape_of(a)[-1] != 3 or shape_of(b)[-1] != 3:
         raise ValueError(f"cross: three components are needed, not shapes {a.shape} and {b.shape}")

@@ -60,39 +60,41 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
 
 @registry.add_function
-def insert(arr: Any, obj: int, values: Any, axis: int | None = None) -> Any:
-    """Returns an array with values put before an index.
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """Returns an array with values put before indices.
 
     Args:
         arr: an array.
-        obj: the index, an integer.
-        values: what to put there: a slice, or slices along their first axis; it broadcasts.
+        obj: before which: an integer, a slice, integers or booleans, whose values are known.
+        values: what to put there; it broadcasts. Of an integer ``obj``, a slice of arr, or slices
+            along the first axis; otherwise what stands along ``axis`` is for one index each.
         axis: along which axis; None takes the flattened array.
+
+    Raises:
+        IndexError: an index is out of bounds.
 
     >>> import functensor.numpy as np
     >>> np.insert(np.array([1.0, 2.0]), 1, 5.0)
     Array([1., 5., 2.], dtype=float64, device='cpu')
+    >>> np.insert(np.array([1.0, 2.0]), [0, 2], [5.0, 6.0])
+    Array([5., 1., 2., 6.], dtype=float64, device='cpu')
     """
     arr = asarray(arr)
     if axis is None:
         arr, axis = ops.reshape(arr, -1), 0
     axis = canonical_axis(axis, len(arr.shape))
-    place = obj + arr.shape[axis] if obj < 0 else obj
-    if not 0 <= place <= arr.shape[axis]:
-        raise IndexError(f"insert: index {obj} is out of bounds for length {arr.shape[axis]}")
-    # As NumPy has it, the first axis of values is the one that they are put along.
+    length = arr.shape[axis]
+    before = obj if isinstance(obj, slice | int) else np.asarray(obj)
     values = ops.astype(asarray(values), arr.dtype)
-    missing = len(arr.shape) - len(values.shape)
-    values = ops.moveaxis(ops.reshape(values, (1,) * missing + values.shape), 0, axis)
-    lengths = list(arr.shape)
-    lengths[axis] = values.shape[axis]
-    before = (slice(None),) * axis
-    parts = (
-        ops.index(arr, (*before, slice(None, place))),
-        ops.broadcast_to(values, tuple(lengths)),
-        ops.index(arr, (*before, slice(place, None))),
-    )
-    return ops.concatenate(parts, axis=axis)
+    values = ops.reshape(values, (1,) * (len(arr.shape) - len(values.shape)) + values.shape)
+    if np.ndim(before) == 0 and not isinstance(before, slice):
+        values = ops.moveaxis(values, 0, axis)
+    places = np.insert(np.arange(length), before, 0).size - length
+    count = places if places != 1 else values.shape[axis]
+    lengths = tuple(count if i == axis else n for i, n in enumerate(arr.shape))
+    joined = ops.concatenate((arr, ops.broadcast_to(values, lengths)), axis=axis)
+    order = np.insert(np.arange(length), before, np.arange(length, length + count))
+    return ops.take(joined, order, axis=axis)
 
 
 @registry.add_function

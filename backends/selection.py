@@ -84,7 +84,7 @@ def relu(x: Any) -> Any:
 
 def power(x: Any, y: Any) -> Any:
     """Returns ``x`` to the power ``y``; small integer powers of reals are products."""
-    if type(x) is not np.ndarray:
+    if type(x) is not np.ndarray or not x.ndim or x.dtype.kind == "b":
         return np.power(x, y)
     if type(y) not in SCALARS:
         if not isinstance(y, np.floating) or np.result_type(x, y) != x.dtype:

@@ -80,6 +80,7 @@ def row(namespace: str, name: str, value: Any, cases: dict[str, list[Any]]) -> s
         return f"| `{name}` | plain | | | | |\n"
     primitive = primitive_of(value)
     if primitive is not None:
+        check_modes(full, primitive)
         slope = NO if primitive.constant else YES
         return f"| `{name}` | {YES} | {slope} | {slope} | {YES} | {YES} |\n"
     known = cases.get(full) or cases.get(canonical(namespace, value))
@@ -89,6 +90,26 @@ def row(namespace: str, name: str, value: Any, cases: dict[str, list[Any]]) -> s
     fixed = [case for case in known if not case.static]
     shape = (SIZED if any(case.static for case in known) else YES) if fixed else NO
     return f"| `{name}` | {YES} | {slope} | {slope} | {shape} | {shape} |\n"
+
+
+def check_modes(full: str, primitive: Any) -> None:
+    """Checks that a primitive has what every transformation asks for.
+
+    Raises:
+        Missing: it is differentiable and lacks a mode, or has no rule for batches or shapes.
+    """
+    modes = {
+        "vjp": primitive.constant or primitive.vjps or primitive.pullback,
+        "jvp": primitive.constant
+        or primitive.linear
+        or primitive.jvps
+        or primitive.pushforward,
+        "batching": primitive.batch.__name__ != "rule",
+        "inference": primitive.infer.__name__ != "rule",
+    }
+    for mode, there in modes.items():
+        if not there:
+            raise Missing(f"{full} lacks its {mode}")
 
 
 def primitive_of(value: Any) -> Any:

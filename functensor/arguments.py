@@ -29,7 +29,7 @@ class Selection:
         args, kwargs: the call's arguments.
         argnums: positions, one or several; None selects none unless ``argnames`` is None too,
             which selects the first argument.
-        argnames: names, one or several.
+        argnames: names, one or several; one that was not passed stands for its default.
 
     Attributes:
         places: where they stand, in the structure of ``values``.
@@ -78,11 +78,35 @@ class Selection:
             return name
         import inspect  # costs milliseconds
 
-        bound = inspect.signature(fun).bind(*self.args, **self.kwargs).arguments
-        position = list(bound).index(name) if name in bound else len(self.args)
-        if position >= len(self.args):
-            raise TypeError(f"{function_name(fun)} was not given an argument named {name!r}")
-        return position
+        try:
+            parameters = inspect.signature(fun).parameters
+        except (TypeError, ValueError):  # some functions that are written in C
+            raise TypeError(
+                f"argnames: the signature of {function_name(fun)} is not known; pass {name!r} by "
+                "keyword, or use argnums"
+            ) from None
+        parameter = parameters.get(name)
+        position = list(parameters).index(name) if name in parameters else len(self.args)
+        if parameter is None or parameter.kind in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+        ):
+            known = [
+                p.name
+                for p in parameters.values()
+                if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+            ]
+            raise TypeError(
+                f"{function_name(fun)} was not given an argument named {name!r}; its arguments "
+                f"are {', '.join(known) or 'without names'}"
+            )
+        if parameter.kind is not parameter.KEYWORD_ONLY and position < len(self.args):
+            return position
+        if parameter.default is parameter.empty or parameter.kind is parameter.POSITIONAL_ONLY:
+            raise TypeError(f"{function_name(fun)} was not given its argument {name!r}")
+        # The derivative by what the function takes by default.
+        self.kwargs[name] = parameter.default
+        return name
 
     def _look_up(self, places: Any) -> Any:
         if type(places) is int:

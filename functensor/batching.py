@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from .forward import depends_on
 from .primitives.array import Tracer
 from .primitives.buffers import wrap
-from .primitives.core import Trace, slot
+from .primitives.collectives import Collective
+from .primitives.core import Trace, slot, under
 from .primitives.primitive import Primitive
 
-__all__ = ["BatchTrace", "BatchTracer"]
+__all__ = ["BatchTrace", "BatchTracer", "NamedBatchTrace", "batch_trace"]
 
 new = object.__new__
 
@@ -18,7 +20,7 @@ new = object.__new__
 class BatchTracer(Tracer):
     """A value of one example: at the parent's level it has the batch axis in front."""
 
-    __slots__ = ("trace", "value")
+    __slots__ = ("owner", "value")
 
     concrete = False
 
@@ -29,24 +31,32 @@ class BatchTracer(Tracer):
     def origin(self) -> str:
         return "made by vectorisation"
 
+    def dependence(self) -> str:
+        return depends_on(self.owner.names(), exactly=False)
+
 
 class BatchTrace(Trace):
     """Runs a function once for a whole batch of examples.
 
     Attributes:
         size: the length of the batch axis.
+        names: returns what messages call its inputs.
     """
 
-    __slots__ = ("size",)
+    __slots__ = ("names", "size")
+
+    # By what name collective operations know the batch axis.
+    axis_name: Any = None
 
     def __init__(self, parent: Trace, name: str, fun: Any, size: int) -> None:
         super().__init__(parent, name, fun)
         self.size = size
+        self.names: Callable[[], list[str]] = list
 
     def wrap(self, value: Any) -> Any:
         """Returns the tracer of a value that has the batch axis in front."""
         out = new(BatchTracer)
-        out.trace = self
+        out.owner = self
         out.value = value
         return out
 
@@ -55,7 +65,7 @@ class BatchTrace(Trace):
         values: list[Any] = []
         flags: list[bool] = []
         for a in args:
-            batched = type(a) is BatchTracer and a.trace is self
+            batched = type(a) is BatchTracer and a.owner is self
             values.append(a.value if batched else self.lift(a))
             flags.append(batched)
         return values, flags
@@ -77,3 +87,45 @@ class BatchTrace(Trace):
             return [wrap(out) for out in self.parent.custom(call, values)]
         outs = self.parent.custom(call.batched(flags, self.size), values)
         return [self.wrap(out) for out in outs]
+
+
+class NamedBatchTrace(BatchTrace):
+    """A batch whose examples may speak of each other, under the name of the batch axis.
+
+    Attributes:
+        axis_name: the name.
+    """
+
+    __slots__ = ("axis_name",)
+
+    def __init__(self, parent: Trace, name: str, fun: Any, size: int, axis_name: Any) -> None:
+        super().__init__(parent, name, fun, size)
+        self.axis_name = axis_name
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if type(primitive) is Collective and self.axis_name in params["axis_name"]:
+            return self.collect(primitive, args, params)
+        return super().process(primitive, args, params)
+
+    def collect(self, primitive: Collective, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Does a collective operation over the batch axis; other axes are left to the parent."""
+        values, flags = self.unwrap(args)
+        rest = tuple(name for name in params["axis_name"] if name != self.axis_name)
+        with under(self.parent):
+            out, batched = primitive.along(values, flags, self.size, params)
+            if rest:
+                out = primitive.bind([out], {**params, "axis_name": rest})
+        return self.wrap(self.lift(out)) if batched else wrap(out)
+
+    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        # The function may speak of the axis even where no operand depends on the example.
+        values, flags = self.unwrap(args)
+        outs = self.parent.custom(call.batched(flags, self.size, self.axis_name), values)
+        return [self.wrap(out) for out in outs]
+
+
+def batch_trace(parent: Trace, name: str, fun: Any, size: int, axis_name: Any) -> BatchTrace:
+    """Returns the trace of a batch, of the kind that is fast where the axis has no name."""
+    if axis_name is None:
+        return BatchTrace(parent, name, fun, size)
+    return NamedBatchTrace(parent, name, fun, size, axis_name)

@@ -1,9 +1,9 @@
-"""Forward mode for users, and whole derivatives: Jacobians, Hessians and their products."""
+"""Forward mode for users, and derivatives that are functions of a direction or an element."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,15 @@ import numpy as np
 from . import tree
 from .arguments import Selection, check_inexact
 from .forward import ForwardTrace, ForwardTracer, zeros_like
-from .gradients import check_holomorphic, grad, pair_of, vjp
+from .gradients import (
+    check_holomorphic,
+    check_kind,
+    differentiated,
+    leaf_path,
+    pair_of,
+    pulled,
+)
+from .primitives.array import Tracer
 from .primitives.buffers import to_buffer, wrap
 from .primitives.core import RAW, base_trace, run, under
 from .primitives.errors import (
@@ -25,9 +33,8 @@ from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype
 from .reverse import cotangent_of, is_inexact
 from .staging import StagingTrace
-from .vectorize import vmap
 
-__all__ = ["hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize"]
+__all__ = ["elementwise_grad", "hvp", "jvp", "linear_transpose", "linearize"]
 
 
 def jvp(
@@ -51,15 +58,26 @@ def jvp(
     >>> ft.jvp(np.square, (3.0,), (1.0,))
     (Array(9., dtype=float64, device='cpu'), Array(6., dtype=float64, device='cpu'))
     """
-    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
-        raise TypeError(
-            f"jvp of {function_name(fun)} takes a tuple or list of arguments and one of tangents, "
-            f"not {type(primals).__name__} and {type(tangents).__name__}: ft.jvp(f, (x,), (t,))"
-        )
+    return pushed("jvp", fun, primals, tangents, has_aux)
+
+
+def pushed(
+    name: str,
+    fun: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    has_aux: bool = False,
+    path: Callable[[int], str] | None = None,
+) -> Any:
+    """Does as `jvp`, for a transformation that messages call by another name.
+
+    ``path`` gives the name of the leaf of an index, where it is not that of the arguments' own.
+    """
+    _check_sequences(name, fun, primals, tangents)
     base = base_trace()
     leaves, treedef = tree.flatten(tuple(primals))
-    directions = _directions(fun, tuple(tangents), leaves, treedef)
-    out, out_tangents, aux = _push(fun, base, leaves, treedef, directions, has_aux, "jvp")
+    directions = _directions(name, fun, tuple(tangents), leaves, treedef)
+    out, out_tangents, aux = _push(fun, base, leaves, treedef, directions, has_aux, name, path)
     out_leaves, out_treedef = tree.flatten(out)
     with under(base):
         filled = [
@@ -70,15 +88,24 @@ def jvp(
     return (*result, aux) if has_aux else result
 
 
+def _check_sequences(name: str, fun: Callable[..., Any], primals: Any, tangents: Any) -> None:
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError(
+            f"{name} of {function_name(fun)} takes a tuple or list of arguments and one of "
+            f"tangents, not {type(primals).__name__} and {type(tangents).__name__}: "
+            f"ft.{name}(f, (x,), (t,))"
+        )
+
+
 def _directions(
-    fun: Callable[..., Any], tangents: Any, leaves: list[Any], treedef: Any
+    name: str, fun: Callable[..., Any], tangents: Any, leaves: list[Any], treedef: Any
 ) -> list[Any]:
     """Returns the tangents of the leaves, checked against them; None for integer leaves."""
     given, got = tree.flatten(tangents)
     if got != treedef:
         raise RuleResultError(
             message(
-                f"jvp of {function_name(fun)}: the tangents have the structure {got}, "
+                f"{name} of {function_name(fun)}: the tangents have the structure {got}, "
                 f"the arguments {treedef}",
                 fix="give each argument a tangent of its own structure",
                 number=9,
@@ -88,7 +115,7 @@ def _directions(
         if not is_inexact(leaf) and is_inexact(t):
             raise GradientInputError(
                 message(
-                    f"jvp of {function_name(fun)}: a tangent {describe(t)} was given for "
+                    f"{name} of {function_name(fun)}: a tangent {describe(t)} was given for "
                     f"{describe(leaf)}, which has none",
                     fix="pass a float, e.g. x.astype(float), or an integer as the tangent",
                     number=7,
@@ -114,9 +141,13 @@ def _push(
     directions: list[Any],
     has_aux: bool,
     name: str,
+    path: Callable[[int], str] | None = None,
 ) -> tuple[Any, list[Any], Any]:
     """Runs forward mode under a level; returns the public output, raw tangents, and extras."""
     trace = ForwardTrace(level, name, fun)
+    moved = [i for i, t in enumerate(directions) if t is not None]
+    path = path or partial(leaf_path, treedef.unflatten(leaves))
+    trace.names = lambda: [path(i) for i in moved]
     tracers = [
         leaf if t is None else trace.wrap(trace.argument(leaf), t)
         for leaf, t in zip(leaves, directions, strict=True)
@@ -133,12 +164,12 @@ def _push(
 
 def _split(trace: ForwardTrace, leaf: Any) -> tuple[Any, Any]:
     """Returns an output as the caller sees it, and its tangent, None for a constant."""
-    if isinstance(leaf, ForwardTracer) and leaf.trace is trace:
+    if isinstance(leaf, ForwardTracer) and leaf.owner is trace:
         return wrap(leaf.value), leaf.tangent
     return wrap(trace.lift(leaf)), None
 
 
-def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Computes a function and returns it with its derivative at that point, a linear function.
 
     The nonlinear work is done once; every call of the linear function repeats the linear part
@@ -147,9 +178,14 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
     Args:
         fun: takes and returns trees of arrays.
         primals: its arguments.
+        has_aux: whether ``fun`` returns a pair of the output and extras.
 
     Returns:
-        ``(out, linear)``; ``linear`` takes tangents of the arguments and returns the output's.
+        ``(out, linear)``, with ``has_aux`` ``(out, linear, aux)``. ``linear`` takes tangents of
+        the arguments and returns the output's; it may be called many times, and transformed.
+
+    Raises:
+        RuleResultError: ``linear`` was given tangents that do not fit the arguments.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> out, linear = ft.linearize(np.sin, 0.0)
@@ -159,20 +195,20 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
     leaves, treedef = tree.flatten(primals)
     staging = StagingTrace(base_trace(), "linearize", fun)
     inputs = [staging.input(shape_dtype(x).strong()) if is_inexact(x) else None for x in leaves]
-    call = (fun, staging, leaves, treedef, inputs, False, "linearize")
-    out, tangents, _ = run(staging, _push, call)
+    call = (fun, staging, leaves, treedef, inputs, has_aux, "linearize")
+    out, tangents, aux = run(staging, _push, call)
     out_leaves, out_treedef = tree.flatten(out)
     found = [i for i, t in enumerate(tangents) if t is not None]
     program = staging.program([v for v in inputs if v is not None], [tangents[i] for i in found])
 
     def linear(*directions: Any) -> Any:
-        given = _directions(fun, directions, leaves, treedef)
+        given = _directions("linearize", fun, directions, leaves, treedef)
         results: list[Any] = [None] * len(out_leaves)
         base = base_trace()
         # Hooks saw the operations when they were linearized.
         with under(None if base is RAW else base):
-            pushed = program.run([wrap(t) for t in given if t is not None])
-        for i, t in zip(found, pushed, strict=True):
+            images = program.run([wrap(t) for t in given if t is not None])
+        for i, t in zip(found, images, strict=True):
             results[i] = t
         with under(base):
             filled = [
@@ -181,186 +217,135 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
             ]
         return out_treedef.unflatten(filled)
 
-    return out, linear
+    return (out, linear, aux) if has_aux else (out, linear)
 
 
-def jacfwd(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] | None = None,
-    argnames: str | Sequence[str] | None = None,
-    *,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """Returns a function that computes the Jacobian column by column, by forward mode.
-
-    Best where there are more outputs than inputs.
+def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
+    """Returns the transpose of a linear function.
 
     Args:
-        fun: takes and returns trees of arrays.
-        argnums, argnames, has_aux, holomorphic: as for `grad`.
+        fun: linear in all of its arguments together; takes and returns trees of real or complex
+            arrays.
+        primals: arguments, of which only shapes and dtypes count: arrays, or ``ShapeDtype``.
 
     Returns:
-        A function of the same arguments. It returns, in the output's structure, trees of the
-        argument's structure of arrays of shape ``output.shape + argument.shape``.
+        A function that takes a cotangent in the structure, shapes and dtypes of the output and
+        returns a tuple with one of every argument: ``sum(y * fun(x)) == sum(transpose(y) * x)``.
+
+    Raises:
+        ValueError: ``fun`` of zeros is not zero, so that it is not linear. Other functions that
+            are not linear go unnoticed: what is transposed is their derivative at zero.
 
     >>> import functensor as ft, functensor.numpy as np
-    >>> ft.jacfwd(lambda x: x * x)(np.array([1.0, 2.0]))
-    Array([[2., 0.],
-           [0., 4.]], dtype=float64, device='cpu')
+    >>> ft.linear_transpose(np.cumsum, ft.ShapeDtype((3,), float))(np.array([1.0, 2.0, 4.0]))
+    (Array([7., 6., 4.], dtype=float64, device='cpu'),)
     """
+    base = base_trace()
+    with under(base):
+        zeros = tree.map(lambda x: wrap(zeros_like(x)), primals)
+    out, pull = pulled("linear_transpose", fun, zeros, False)
+    for leaf in tree.leaves(out):
+        if not isinstance(leaf, Tracer) and np.any(np.asarray(leaf)):
+            raise ValueError(
+                f"linear_transpose of {function_name(fun)}: it is not linear, since it does not "
+                "take zeros to zeros"
+            )
 
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        selection = Selection(fun, args, kwargs, argnums, argnames)
-        leaves, treedef = tree.flatten(selection.values)
-        check_inexact(selection, leaves, False)
-        _check_complex(fun, leaves, holomorphic, "jacfwd", "inputs")
+    def transposed(cotangent: Any) -> Any:
+        return pull(cotangent)
 
-        def push(direction: Any) -> Any:
-            return jvp(_of_selected(selection, fun), (selection.values,), (direction,), has_aux)
-
-        basis = treedef.unflatten(_basis(leaves))
-        spare = (None,) if has_aux else ()
-        out, columns, *aux = vmap(push, out_axes=(None, -1, *spare))(basis)
-        split = tree.map(lambda column, o: _by_argument(column, o, leaves, treedef), columns, out)
-        return (split, aux[0]) if has_aux else split
-
-    return update_wrapper(jacobian, fun)
+    return transposed
 
 
-def _of_selected(selection: Selection, fun: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Returns a function of the selected arguments alone, which messages call by its own name."""
-    return update_wrapper(lambda values: selection.call(fun, values), fun)
-
-
-def _basis(leaves: list[Any]) -> list[Any]:
-    """Returns for every leaf an array of the directions in which each element counts one."""
-    known = [shape_dtype(leaf) for leaf in leaves]
-    total = sum(k.size for k in known)
-    start = 0
-    result = []
-    for k in known:
-        rows = np.zeros((total, k.size), k.dtype)
-        rows[np.arange(start, start + k.size), np.arange(k.size)] = 1
-        result.append(wrap(rows.reshape(total, *k.shape)))
-        start += k.size
-    return result
-
-
-def _by_argument(columns: Any, out: Any, leaves: list[Any], treedef: Any) -> Any:
-    """Splits the last axis into one axis for each axis of each argument."""
-    start = 0
-    parts = []
-    for leaf in leaves:
-        known = shape_dtype(leaf)
-        block = columns[..., start : start + known.size]
-        parts.append(ops.reshape(block, (*out.shape, *known.shape)))
-        start += known.size
-    return treedef.unflatten(parts)
-
-
-def jacrev(
+def hvp(
     fun: Callable[..., Any],
-    argnums: int | Sequence[int] | None = None,
-    argnames: str | Sequence[str] | None = None,
-    *,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
     has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """Returns a function that computes the Jacobian row by row, by reverse mode.
-
-    Best where there are more inputs than outputs.
-
-    Args:
-        fun, argnums, argnames, has_aux, holomorphic: as for `jacfwd`.
-
-    Returns:
-        As `jacfwd`.
-
-    >>> import functensor as ft, functensor.numpy as np
-    >>> ft.jacrev(lambda x: x * x)(np.array([1.0, 2.0]))
-    Array([[2., 0.],
-           [0., 4.]], dtype=float64, device='cpu')
-    """
-
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        selection = Selection(fun, args, kwargs, argnums, argnames)
-        leaves, _ = tree.flatten(selection.values)
-        check_inexact(selection, leaves, False)
-        _check_complex(fun, leaves, holomorphic, "jacrev", "inputs")
-        out, pull, *aux = vjp(_of_selected(selection, fun), selection.values, has_aux=has_aux)
-        outs, out_treedef = tree.flatten(out)
-        _check_complex(fun, outs, holomorphic, "jacrev", "outputs")
-        (rows,) = vmap(pull)(out_treedef.unflatten(_basis(outs)))
-        start = 0
-        parts = []
-        for o in outs:
-            stop = start + o.size
-            parts.append(tree.map(lambda r, o=o, a=start, b=stop: _block(r, o, a, b), rows))
-            start = stop
-        split = out_treedef.unflatten(parts)
-        return (split, aux[0]) if has_aux else split
-
-    return update_wrapper(jacobian, fun)
-
-
-def _block(rows: Any, out: Any, start: int, stop: int) -> Any:
-    """Returns the rows of one output with its axes in front."""
-    return ops.reshape(rows[start:stop], (*out.shape, *rows.shape[1:]))
-
-
-def _check_complex(
-    fun: Callable[..., Any], leaves: list[Any], holomorphic: bool, name: str, what: str
-) -> None:
-    if holomorphic:
-        check_holomorphic(fun, leaves, name, what)
-    elif any(shape_dtype(leaf).dtype.kind == "c" for leaf in leaves):
-        raise TypeError(
-            f"{name} of {function_name(fun)}: complex values have one Jacobian only where the "
-            "function is holomorphic; say holomorphic=True, or split real and imaginary parts"
-        )
-
-
-def hessian(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] | None = None,
-    argnames: str | Sequence[str] | None = None,
-    *,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """Returns a function that computes the Hessian: forward over reverse mode.
-
-    Args:
-        fun, argnums, argnames, has_aux, holomorphic: as for `jacfwd`; outputs may have any shape.
-
-    Returns:
-        A function of the same arguments that returns trees of trees of arrays of shape
-        ``output.shape + argument.shape + argument.shape``.
-
-    >>> import functensor as ft, functensor.numpy as np
-    >>> ft.hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
-    Array([[ 6.,  0.],
-           [ 0., 12.]], dtype=float64, device='cpu')
-    """
-    first = jacrev(fun, argnums, argnames, has_aux=has_aux, holomorphic=holomorphic)
-    return jacfwd(first, argnums, argnames, has_aux=has_aux, holomorphic=holomorphic)
-
-
-def hvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+) -> Any:
     """Computes the product of a scalar function's Hessian with a vector, without the Hessian.
 
     Args:
         fun: returns a real scalar.
         primals: its arguments, all differentiated by.
         tangents: the vector: of every argument a tree of the same structure, shapes and dtypes.
+        has_aux: whether ``fun`` returns a pair of the scalar and extras.
 
     Returns:
         The product, in the structure of the arguments; of a single argument, its own structure.
+        With ``has_aux`` a pair of that and the extras.
+
+    Raises:
+        NonScalarOutputError: the output is not a scalar.
+        RuleResultError: the vector does not fit the arguments.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> ft.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
     Array([ 6., 12.], dtype=float64, device='cpu')
     """
+    _check_sequences("hvp", fun, primals, tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
-    return jvp(grad(fun, argnums), primals, tangents)[1]
+    both = differentiated("hvp", fun, argnums, has_aux=has_aux)
+
+    def gradient(*args: Any) -> Any:
+        value, gradients = both(*args)
+        return (gradients, value[1]) if has_aux else gradients
+
+    _, product, *aux = pushed("hvp", update_wrapper(gradient, fun), primals, tangents, has_aux)
+    return (product, aux[0]) if has_aux else product
+
+
+def elementwise_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    has_aux: bool = False,
+    allow_int: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """Returns a function that computes the derivative of an elementwise function.
+
+    It is the gradient of the sum of all outputs, so that one pass gives the derivatives of all
+    elements; nested, those of higher order.
+
+    Args:
+        fun: takes and returns arrays; every element of the output depends only on the element at
+            its place. Where it depends on others too, their derivatives are added up.
+        argnums, argnames, has_aux, allow_int, holomorphic: as for `grad`.
+
+    Returns:
+        A function of the same arguments that returns the derivative in the structure, shapes and
+        dtypes of the argument; with ``has_aux`` a pair of that and the extras.
+
+    Raises:
+        NonScalarOutputError: an output is not an array of real numbers, or with ``holomorphic``
+            of complex ones.
+        GradientInputError: an input is not real or complex.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> second = ft.elementwise_grad(ft.elementwise_grad(lambda x: x**3))
+    >>> second(np.array([1.0, 2.0]))
+    Array([ 6., 12.], dtype=float64, device='cpu')
+    """
+
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        selection = Selection(fun, args, kwargs, argnums, argnames)
+        leaves = tree.leaves(selection.values)
+        check_inexact(selection, leaves, allow_int)
+        if holomorphic:
+            check_holomorphic(fun, leaves, "elementwise_grad", "inputs")
+        call = update_wrapper(lambda values: selection.call(fun, values), fun)
+        out, pull, *aux = pulled(
+            "elementwise_grad", call, (selection.values,), has_aux, selection.path
+        )
+        for leaf in tree.leaves(out):
+            check_kind(fun, leaf, "elementwise_grad", holomorphic)
+        with under(base_trace()):
+            ones = tree.map(
+                lambda leaf: wrap(ops.broadcast_to(leaf.dtype.type(1), leaf.shape)), out
+            )
+        (result,) = pull(ones)
+        return (result, aux[0]) if has_aux else result
+
+    return update_wrapper(derivative, fun)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,28 +21,49 @@ __all__ = ["ForwardTrace", "ForwardTracer", "zeros_like"]
 new = object.__new__
 
 
+def depends_on(names: Sequence[str], exactly: bool) -> str:
+    """Returns the words for what a value depends on: all of the names, or at least one."""
+    if not names:
+        return ""
+    if exactly or len(names) == 1:
+        return f", which depends on {' and '.join(names)}"
+    shown = [*names[:4], "others"] if len(names) > 5 else names
+    return f", which depends on at least one of {', '.join(shown)}"
+
+
 class ForwardTracer(Tracer):
     """A value of forward mode: the value and its tangent at the parent's level."""
 
-    __slots__ = ("tangent", "trace", "value")
+    __slots__ = ("owner", "tangent", "value")
 
     tangent: Any
 
     def origin(self) -> str:
         return "made by forward mode"
 
+    def dependence(self) -> str:
+        return depends_on(self.owner.names(), exactly=False)
+
 
 class ForwardTrace(Trace):
-    """Runs a function on pairs of a value and a tangent."""
+    """Runs a function on pairs of a value and a tangent.
 
-    __slots__ = ()
+    Attributes:
+        names: returns what messages call its inputs.
+    """
+
+    __slots__ = ("names",)
+
+    def __init__(self, parent: Trace, name: str, fun: Any) -> None:
+        super().__init__(parent, name, fun)
+        self.names: Callable[[], list[str]] = list
 
     def wrap(self, value: Any, tangent: Any) -> Any:
         """Returns the tracer of a value and its tangent; None stands for a tangent of zero."""
         if tangent is None:
             return wrap(value)
         out = new(ForwardTracer)
-        out.trace = self
+        out.owner = self
         out.value = value
         out.tangent = tangent
         return out
@@ -53,7 +74,7 @@ class ForwardTrace(Trace):
         tangents: list[Any] = []
         found = False
         for a in args:
-            if type(a) is ForwardTracer and a.trace is self:
+            if type(a) is ForwardTracer and a.owner is self:
                 values.append(a.value)
                 tangents.append(a.tangent)
                 found = True

@@ -33,33 +33,38 @@ def grad(
         fun: returns a real scalar, or with ``has_aux`` a pair of that and anything.
         argnums: by which positional arguments to differentiate: one (the default, 0) or several.
             Each may be a tree of real or complex arrays of any shape.
-        argnames: by which arguments, by name.
+        argnames: by which arguments, by name: one or several, passed by position or by keyword,
+            or left to their defaults.
         has_aux: whether ``fun`` returns extras beside the scalar.
         allow_int: whether integer inputs are accepted; their gradients are zeros.
         holomorphic: whether ``fun`` is a holomorphic function of complex arguments.
 
     Returns:
         A function of the same arguments. It returns the gradient in the structure, shapes and
-        dtypes of the argument: a tuple for several positions, a dict for several names; with
-        ``has_aux`` a pair of that and the extras. A gradient by a complex argument is the
+        dtypes of the argument: a tuple for several positions, a dict for several names, and where
+        both are given a pair of what is returned for each; with ``has_aux`` a pair of that and the
+        extras. A gradient by a complex argument is the
         derivative along the real axis minus i times that along the imaginary one, as in JAX.
 
     Raises:
         NonScalarOutputError: the output is not a scalar.
         GradientInputError: an input is not real or complex.
+        TypeError: there is no argument at a position or of a name.
 
     >>> import functensor as ft
     >>> ft.grad(lambda x: x**3)(2.0)
     Array(12., dtype=float64, device='cpu')
+    >>> ft.grad(lambda x, scale: scale * x**3, argnames=("scale",))(2.0, scale=3.0)
+    {'scale': Array(8., dtype=float64, device='cpu')}
     """
-    both = value_and_grad(
+    both = differentiated(
+        "grad",
         fun,
         argnums,
         argnames,
         has_aux=has_aux,
         allow_int=allow_int,
         holomorphic=holomorphic,
-        name="grad",
     )
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -77,13 +82,11 @@ def value_and_grad(
     has_aux: bool = False,
     allow_int: bool = False,
     holomorphic: bool = False,
-    name: str = "value_and_grad",
 ) -> Callable[..., Any]:
     """Returns a function that computes a scalar function's value and gradient.
 
     Args:
         fun, argnums, argnames, has_aux, allow_int, holomorphic: as for `grad`.
-        name: what messages call the transformation.
 
     Returns:
         A function of the same arguments that returns ``(value, gradient)``; with ``has_aux`` the
@@ -98,6 +101,28 @@ def value_and_grad(
     >>> print(value, by_x, by_y)
     6.0 3.0 2.0
     """
+    return differentiated(
+        "value_and_grad",
+        fun,
+        argnums,
+        argnames,
+        has_aux=has_aux,
+        allow_int=allow_int,
+        holomorphic=holomorphic,
+    )
+
+
+def differentiated(
+    name: str,
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    has_aux: bool = False,
+    allow_int: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """Does as `value_and_grad`, under the name by which messages call the transformation."""
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         selection = Selection(fun, args, kwargs, argnums, argnames)
@@ -167,10 +192,26 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> print(by_x, by_y)
     3.0 2.0
     """
+    return pulled("vjp", fun, primals, has_aux)
+
+
+def pulled(
+    name: str,
+    fun: Callable[..., Any],
+    primals: Sequence[Any],
+    has_aux: bool,
+    path: Callable[[int], str] | None = None,
+) -> Any:
+    """Does as `vjp`, for a transformation that messages call by another name.
+
+    ``path`` gives the name of the leaf of an index, where it is not that of the arguments' own.
+    """
+    primals = tuple(primals)
     leaves, treedef = tree.flatten(primals)
-    trace = ReverseTrace(base_trace(), "vjp", fun)
+    path = path or partial(leaf_path, primals)
+    trace = ReverseTrace(base_trace(), name, fun)
     tracers = [
-        trace.input(trace.argument(leaf), partial(_path, primals, i)) if is_inexact(leaf) else leaf
+        trace.input(trace.argument(leaf), partial(path, i)) if is_inexact(leaf) else leaf
         for i, leaf in enumerate(leaves)
     ]
     out = run(trace, fun, treedef.unflatten(tracers))
@@ -182,7 +223,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     kinds = [shape_dtype(value) for value, _ in outputs]
     nodes = [node for _, node in outputs]
     inputs = [
-        t.node if isinstance(t, ReverseTracer) and t.trace is trace else None for t in tracers
+        t.node if isinstance(t, ReverseTracer) and t.owner is trace else None for t in tracers
     ]
 
     def pull(cotangent: Any) -> Any:
@@ -190,7 +231,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         if got != out_treedef:
             raise RuleResultError(
                 message(
-                    f"vjp of {function_name(fun)} was given a cotangent of structure {got}, "
+                    f"{name} of {function_name(fun)} was given a cotangent of structure {got}, "
                     f"but its output has the structure {out_treedef}",
                     fix="pass a cotangent with the structure of the output",
                     number=9,
@@ -199,7 +240,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         outer = trace.parent
         while outer is not RAW:
             if not outer.alive:
-                raise outer.escaped(f"the vjp function of {function_name(fun)}, made under it,")
+                raise outer.escaped(f"the {name} function of {function_name(fun)}, made under it,")
             outer = outer.parent
         level = base_trace()
         with under(level):
@@ -220,7 +261,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return public, pull
 
 
-def _path(primals: Any, index: int) -> str:
+def leaf_path(primals: Any, index: int) -> str:
     """Returns the name of the arguments' leaf of that index, for messages."""
     (position, *rest), _ = tree.leaves_with_path(primals)[index]
     return f"argument {position.value}{tree.keystr(tuple(rest))}"
@@ -235,7 +276,7 @@ def _result(grads: dict[Any, Any], tracer: ReverseTracer) -> Any:
 
 def _output(trace: ReverseTrace, out: Any) -> tuple[Any, Any]:
     """Returns an output's value at the parent's level and its node, None for a constant."""
-    if isinstance(out, ReverseTracer) and out.trace is trace:
+    if isinstance(out, ReverseTracer) and out.owner is trace:
         return out.value, out.node
     return trace.lift(out), None
 
@@ -270,10 +311,16 @@ def _check_scalar(fun: Callable[..., Any], value: Any, name: str, holomorphic: b
                 number=7,
             )
         )
-    if known.dtype.kind != ("c" if holomorphic else "f"):
+    check_kind(fun, value, name, holomorphic)
+
+
+def check_kind(fun: Callable[..., Any], value: Any, name: str, holomorphic: bool) -> None:
+    """Checks that an output is real, or complex if the function is called holomorphic."""
+    dtype = shape_dtype(value).dtype
+    if dtype.kind != ("c" if holomorphic else "f"):
         raise NonScalarOutputError(
             message(
-                f"{name} of {function_name(fun)}: the output is {known.dtype}, not "
+                f"{name} of {function_name(fun)}: the output is {dtype}, not "
                 f"{'complex' if holomorphic else 'real'}",
                 fix="return a float; holomorphic=True is for complex outputs of complex inputs",
                 number=7,

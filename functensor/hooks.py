@@ -336,7 +336,7 @@ class Watched(CustomCall):
         self.op = op
         self.handles = handles
 
-    def batched(self, flags: Sequence[bool], size: int) -> CustomCall:
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
         """Returns the same for a batch; hooks see the cotangents of each example.
 
         Added up over the examples, these may differ in the last bits from what the batched
@@ -350,10 +350,10 @@ class Watched(CustomCall):
             lambda residuals, gs: dense(watcher(residuals, gs)),
             self.jvp,
             self.sparse,
-        ).batched(flags, size)
+        ).batched(flags, size, axis_name)
         if not isinstance(self.call, PrimitiveCall):
             return watching
-        plain = self.call.batched(flags, size)
+        plain = self.call.batched(flags, size, axis_name)
 
         def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
             watcher.changed = False
@@ -393,10 +393,10 @@ class PrimitiveCall(CustomCall):
         super().__init__(primitive.name, evaluate, fwd, bwd, jvp, sparse)
         self.wanted = wanted
 
-    def batched(self, flags: Sequence[bool], size: int) -> CustomCall:
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
         """Returns the same for a batch, differentiated as the batched operation is."""
         axes = [0 if flag else None for flag in flags]
-        evaluate = vmap(self.evaluate, in_axes=(axes,), axis_size=size)
+        evaluate = vmap(self.evaluate, in_axes=(axes,), axis_size=size, axis_name=axis_name)
         wanted = self.wanted
 
         def bwd(values: list[Any], gs: list[Any]) -> list[Any]:

@@ -59,7 +59,7 @@ class Node:
 class ReverseTracer(Tracer):
     """A value of reverse mode: the value at the parent's level, and its node."""
 
-    __slots__ = ("node", "trace", "value")
+    __slots__ = ("node", "owner", "value")
 
     node: Node
 
@@ -91,13 +91,13 @@ class ReverseTrace(Trace):
     def wrap(self, value: Any, node: Node) -> Any:
         """Returns the tracer of a value and its node."""
         out = new(self.tracer)
-        out.trace = self
+        out.owner = self
         out.value = value
         out.node = node
         return out
 
     def process1(self, primitive: Primitive, x: Any) -> Any:
-        if type(x) is not self.tracer or x.trace is not self:
+        if type(x) is not self.tracer or x.owner is not self:
             return wrap(self.parent.process1(primitive, self.lift(x)))
         value = x.value
         ans = self.parent.process1(primitive, value)
@@ -116,7 +116,7 @@ class ReverseTrace(Trace):
         except AttributeError:
             node.shape, node.dtype = (), np.dtype(type(ans))
         out = new(self.tracer)
-        out.trace = self
+        out.owner = self
         out.value = ans
         out.node = node
         return out
@@ -124,9 +124,9 @@ class ReverseTrace(Trace):
     def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
         parents: tuple[Node | None, Node | None]
         tracer = self.tracer
-        if type(x) is tracer and x.trace is self:
+        if type(x) is tracer and x.owner is self:
             a = x.value
-            if type(y) is tracer and y.trace is self:
+            if type(y) is tracer and y.owner is self:
                 b = y.value
                 parents = (x.node, y.node)
                 mask = 3
@@ -134,7 +134,7 @@ class ReverseTrace(Trace):
                 b = y if type(y) in BUFFER_TYPES else self.lift(y)
                 parents = (x.node, None)
                 mask = 1
-        elif type(y) is tracer and y.trace is self:
+        elif type(y) is tracer and y.owner is self:
             a = x if type(x) in BUFFER_TYPES else self.lift(x)
             b = y.value
             parents = (None, y.node)
@@ -157,7 +157,7 @@ class ReverseTrace(Trace):
         except AttributeError:
             node.shape, node.dtype = (), np.dtype(type(ans))
         out = new(tracer)
-        out.trace = self
+        out.owner = self
         out.value = ans
         out.node = node
         return out
@@ -176,7 +176,7 @@ class ReverseTrace(Trace):
         parents: list[Node | None] = []
         mask = 0
         for i, a in enumerate(args):
-            if type(a) is self.tracer and a.trace is self:
+            if type(a) is self.tracer and a.owner is self:
                 values.append(a.value)
                 parents.append(a.node)
                 mask |= 1 << i

@@ -11,6 +11,7 @@ from typing import Any
 
 from . import tree
 from .arguments import is_array_like
+from .forward import depends_on
 from .primitives.array import Tracer
 from .primitives.buffers import wrap
 from .primitives.core import RAW, Trace, base_trace, run, under
@@ -191,7 +192,9 @@ def inputs_of(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any
                 f"{tree.keystr(path[2:])} is of type {type(leaf).__name__}, not an array; "
                 "close over what is not an array"
             )
-    return [trace.input(argument_type(leaf)) for _, leaf in leaves], treedef
+    inputs = [trace.input(argument_type(leaf)) for _, leaf in leaves]
+    trace.paths = {x.variable: path for x, (path, _) in zip(inputs, leaves, strict=True)}
+    return inputs, treedef
 
 
 def _type_of(x: Any) -> ShapeDtype:
@@ -218,7 +221,7 @@ def _letters(number: int) -> str:
 class StagedTracer(Tracer):
     """A value of which only the shape and dtype are known."""
 
-    __slots__ = ("trace", "variable")
+    __slots__ = ("owner", "variable")
 
     variable: Variable
     concrete = False
@@ -238,30 +241,47 @@ class StagedTracer(Tracer):
     def origin(self) -> str:
         return "made by staging"
 
+    def dependence(self) -> str:
+        return depends_on(self.owner.names_of(self.variable), exactly=True)
+
 
 class StagingTrace(Trace):
     """Records the equations of all that depends on its inputs; the rest is computed at once.
 
     Attributes:
         equations: what was recorded so far.
+        paths: those of its inputs within ``(args, kwargs)``, for messages.
     """
 
-    __slots__ = ("equations",)
+    __slots__ = ("equations", "paths")
 
     def __init__(self, parent: Trace, name: str, fun: Any) -> None:
         super().__init__(parent, name, fun)
         self.equations: list[Equation] = []
+        self.paths: dict[Variable, Any] = {}
+
+    def names_of(self, variable: Variable) -> list[str]:
+        """Returns what messages call the inputs that a variable depends on."""
+        reached = {variable}
+        for equation in reversed(self.equations):
+            if not reached.isdisjoint(equation.outputs):
+                reached.update(x for x in equation.operands if isinstance(x, Variable))
+        return [
+            f"argument {path[1].value!r}{tree.keystr(path[2:])}"
+            for v, path in self.paths.items()
+            if v in reached
+        ]
 
     def input(self, type: ShapeDtype) -> StagedTracer:
         """Returns the tracer of a new variable."""
         out = object.__new__(StagedTracer)
-        out.trace = self
+        out.owner = self
         out.variable = Variable(type)
         return out
 
     def operand(self, x: Any) -> Any:
         """Returns the variable of one of this trace's tracers, or a constant."""
-        if isinstance(x, StagedTracer) and x.trace is self:
+        if isinstance(x, StagedTracer) and x.owner is self:
             return x.variable
         return wrap_constant(self.lift(x))
 
@@ -282,6 +302,8 @@ class StagingTrace(Trace):
         operands = [self.operand(a) for a in args]
         if not any(isinstance(x, Variable) for x in operands):
             return [wrap(out) for out in self.parent.custom(call, [self.lift(a) for a in args])]
+        if call.infer is not None:
+            return self.record(call, operands, {}, call.infer(*map(_type_of, operands)))
         inner = StagingTrace(self.parent, call.name, call.evaluate)
         given = [inner.input(_type_of(x)) for x in operands]
         outs = run(inner, call.evaluate, (given,))

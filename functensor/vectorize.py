@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import update_wrapper
+from collections.abc import Callable, Hashable
+from functools import partial, update_wrapper
 from typing import Any
 
 from . import tree
 from .arguments import is_array_like
-from .batching import BatchTrace, BatchTracer
+from .batching import BatchTrace, BatchTracer, batch_trace
 from .primitives.buffers import as_array, wrap
 from .primitives.core import base_trace, run, under
 from .primitives.errors import AxisSizeError, describe, function_name, message
@@ -25,6 +25,7 @@ def vmap(
     out_axes: Any = 0,
     *,
     axis_size: int | None = None,
+    axis_name: Hashable | None = None,
 ) -> Callable[..., Any]:
     """Returns a function that maps ``fun`` over axes of its arguments, all examples at once.
 
@@ -37,6 +38,8 @@ def vmap(
         out_axes: where the batch axis goes in the outputs, likewise; None for outputs that do not
             depend on the example.
         axis_size: how many examples there are, where no argument tells.
+        axis_name: a name for the axis, by which the examples speak of each other: `psum`, `pmean`,
+            `pmax`, `pmin`, `axis_index`, `all_gather` and their kin take it.
 
     Returns:
         A function of the same arguments with the additional axes.
@@ -47,7 +50,11 @@ def vmap(
     >>> import functensor as ft, functensor.numpy as np
     >>> ft.vmap(np.dot, in_axes=(0, None))(np.ones((2, 3)), np.arange(3.0))
     Array([3., 3.], dtype=float64, device='cpu')
+    >>> ft.vmap(lambda x: x / ft.psum(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
+    Array([0.25, 0.75], dtype=float64, device='cpu')
     """
+    if isinstance(axis_name, tuple | list):
+        raise TypeError(f"vmap of {function_name(fun)}: axis_name={axis_name!r} is not one name")
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = tree.flatten((args, kwargs))
@@ -59,7 +66,8 @@ def vmap(
                     "not an array; give it the axis None"
                 )
         size = _common_size(fun, treedef, leaves, axes, axis_size)
-        trace = BatchTrace(base_trace(), "vmap", fun, size)
+        trace = batch_trace(base_trace(), "vmap", fun, size, axis_name)
+        trace.names = partial(_mapped_paths, fun, treedef, leaves, axes)
         with under(trace.parent):
             tracers = [
                 as_array(leaf)
@@ -167,6 +175,14 @@ def _paths(fun: Callable[..., Any], treedef: Any, leaves: list[Any]) -> list[str
     return names
 
 
+def _mapped_paths(
+    fun: Callable[..., Any], treedef: Any, leaves: list[Any], axes: list[Any]
+) -> list[str]:
+    """Returns the names of the leaves that are mapped over."""
+    names = _paths(fun, treedef, leaves)
+    return [name for name, axis in zip(names, axes, strict=True) if axis is not None]
+
+
 def _moved(value: Any, source: int, destination: int) -> Any:
     """Returns a value with one axis elsewhere."""
     ndim = len(shape_of(value))
@@ -180,7 +196,7 @@ def _moved(value: Any, source: int, destination: int) -> Any:
 
 def _output(trace: BatchTrace, leaf: Any, place: Any) -> Any:
     """Returns an output with its batch axis in place."""
-    if isinstance(leaf, BatchTracer) and leaf.trace is trace:
+    if isinstance(leaf, BatchTracer) and leaf.owner is trace:
         if place is None:
             raise AxisSizeError(
                 message(

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
+import numpy as np
+
+from .errors import refuse_out
 from .families import binary, elementwise, unary
 from .numbers import is_complex
+from .primitive import Unary
 from .registry import registry as ops
 from .samples import NONZERO, POSITIVE, REAL, Domain
 
@@ -21,6 +26,7 @@ __all__ = [
     "fmod",
     "multiply",
     "negative",
+    "nextafter",
     "positive",
     "power",
     "remainder",
@@ -87,8 +93,31 @@ positive = unary(
 # Quotients well between two integers, so that no difference quotient crosses a jump.
 DIVIDEND, DIVISOR = Domain(2.3, 2.7), Domain(0.95, 1.05)
 
+
+
+def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
+    """Divides as the array API standard has it; the array module's infinities differ."""
+    try:
+        with np.errstate(invalid="raise"):
+            out = xp.floor_divide(x, y)
+        if type(y) in (int, float, bool) and math.isfinite(y):
+            return out
+        if out.dtype.kind != "f" or xp.isfinite(y).all():
+            return out
+    except FloatingPointError:
+        with np.errstate(invalid="ignore"):
+            out = xp.floor_divide(x, y)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        quotient = xp.divide(x, y, dtype=out.dtype)
+    endless = xp.isinf(x) & xp.isfinite(y)
+    vanishing = xp.isfinite(x) & xp.isinf(y)
+    # Nothing divides infinity, and what infinity divides is zero: there is nothing to floor.
+    return xp.where(endless | vanishing, quotient, out)[()]
+
+
 floor_divide = binary(
     "floor_divide",
+    compute=_floor_divide,
     domains=(DIVIDEND, DIVISOR),
     doc="Returns the largest integer that is at most ``x / y``.",
     example="np.floor_divide([7, -7], 2) -> [3, -4]",
@@ -173,13 +202,36 @@ def _turned(g: Any, x: Any) -> Any:
     return ops.imag(g) / ops.where(radius == 0, 1, radius)
 
 
-# Of a complex number only the angle counts, x / |x|; of a real one nothing but the jump at 0.
-sign = unary(
-    "sign",
-    lambda g, ans, x: _turned(g * ans, x) * ops.conj(ans) * 1j if is_complex(x) else None,
-    jvp=(lambda g, ans, x: _turned(g * ops.conj(ans), x) * ans * 1j if is_complex(x) else None,),
+# Of a complex number only the angle counts, x / |x|.
+complex_sign = unary(
+    "complex_sign",
+    lambda g, ans, x: _turned(g * ans, x) * ops.conj(ans) * 1j,
+    jvp=(lambda g, ans, x: _turned(g * ops.conj(ans), x) * ans * 1j,),
+    compute="sign",
+    reference=np.sign,
     domains=NONZERO,
-    dtypes="fdD",
+    dtypes="D",
+)
+
+
+class Sign(Unary):
+    """The sign of real numbers, a constant but for the jump at 0, so that it can be branched on.
+
+    That of complex ones, which has a derivative, is a primitive of its own.
+    """
+
+    def __call__(self, x: Any, /, *args: Any, **options: Any) -> Any:
+        if not hasattr(x, "dtype") and not isinstance(x, int | float | complex):
+            x = ops.asarray(x)
+        function = complex_sign if is_complex(x) else super().__call__
+        return function(x, *args, **options)
+
+
+sign = elementwise(
+    "sign",
+    arity=1,
+    kind=Sign,
+    domains=NONZERO,
     doc="Returns -1, 0 or 1 by the sign of x, and ``x / abs(x)`` for complex x.",
     example="np.sign([-1.5, 0.0, 2.0]) -> [-1.0, 0.0, 1.0]",
 )
@@ -190,6 +242,14 @@ copysign = binary(
     domains=NONZERO,
     doc="Returns x with the sign of y.",
     example="np.copysign([1.0, 2.0], [-3.0, 4.0]) -> [-1.0, 2.0]",
+)
+
+nextafter = binary(
+    "nextafter",
+    lambda g: g,
+    lambda g: None,
+    doc="Returns the next number after x, of its dtype, on the way to y.",
+    example="np.nextafter(0.0, 1.0) -> 5e-324",
 )
 
 # -- rounding: constant but for the jumps
@@ -214,13 +274,24 @@ rint = unary(
     doc="Returns the nearest integers, the even one of two.",
     example="np.rint([-1.5, 2.5]) -> [-2.0, 2.0]",
 )
+
+
+def _round_arguments(a: Any, decimals: int = 0, out: None = None) -> Any:
+    refuse_out("round", out)
+    return (a,), {"decimals": operator.index(decimals)}
+
+
 round = elementwise(
     "round",
     arity=1,
-    prepare=lambda x, decimals=0: ((x,), {"decimals": int(decimals)}),
+    prepare=_round_arguments,
     compute=lambda xp, x, *, decimals: xp.round(x, decimals),
     params=({"decimals": 0}, {"decimals": 2}),
     doc="Returns x rounded to a number of decimals, halves to the even one.",
-    options={"decimals": "how many digits stay behind the point; may be negative."},
+    arguments={
+        "a": "an array of any shape, or a number.",
+        "decimals": "how many digits stay behind the point; may be negative.",
+        "out": "None; arrays are immutable.",
+    },
     example="np.round([1.234, 5.678], 1) -> [1.2, 5.7]",
 )

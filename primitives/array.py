@@ -14,6 +14,7 @@ import numpy as np
 
 from .at import At
 from .errors import ConcretizationError, ImmutableArrayError, TracerConversionError, message
+from .methods import Methods
 from .operators import Operators
 from .protocols import NumpyProtocols, buffer_error, stores_item
 from .registry import registry as ops
@@ -25,7 +26,7 @@ NUMBERS = ("complex()", "float()", "int()")
 DIFFERENTIABLE = ("complex()", "float()", ".item()", ".tolist()", "pickle")
 
 
-class Array(Operators, NumpyProtocols):
+class Array(Operators, Methods, NumpyProtocols):
     """An immutable n-dimensional array over a backend's buffer.
 
     Arrays follow NumPy: operators broadcast, dtypes promote as in NumPy 2, indexing gives views.
@@ -75,6 +76,15 @@ class Array(Operators, NumpyProtocols):
     def itemsize(self) -> int:
         """The bytes that one element takes."""
         return self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The bytes from one element to the next along every axis, of what ``numpy.asarray`` gives.
+
+        Raises:
+            TracerConversionError: it is a traced value, which has no memory.
+        """
+        return np.asarray(self).strides
 
     @property
     def device(self) -> str:
@@ -134,7 +144,7 @@ class Array(Operators, NumpyProtocols):
         return (ops.index(self, i) for i in range(self.shape[0]))
 
     def __contains__(self, item: Any) -> bool:
-        return bool(ops.any(ops.equal(self, item)))
+        return item is not None and bool(ops.any(self == item))
 
     def __bool__(self) -> bool:
         return bool(concrete(self, "bool()"))
@@ -161,13 +171,13 @@ class Array(Operators, NumpyProtocols):
         return int(ops.trunc(self))
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        if ndigits is None:
+        if ndigits is None and not self.shape:
             return int(ops.round(self))
-        return ops.round(self, ndigits)
+        return ops.round(self, ndigits or 0)
 
-    def item(self) -> Any:
-        """Returns the only element as a Python scalar."""
-        return concrete(self, ".item()").item()
+    def item(self, *index: Any) -> Any:
+        """Returns the only element, or that at an index, as a Python scalar."""
+        return concrete(self, ".item()").item(*index)
 
     def tolist(self) -> Any:
         """Returns the elements as nested lists of Python scalars."""
@@ -198,117 +208,17 @@ class Array(Operators, NumpyProtocols):
     def __format__(self, spec: str) -> str:
         return format(concrete(self, "format()"), spec) if spec else str(self)
 
-    # -- methods; each is the function of the same name
-
-    def astype(self, dtype: Any) -> Any:
-        """Returns the array with its elements cast to a dtype."""
-        return ops.astype(self, dtype)
-
-    def reshape(self, *shape: Any) -> Any:
-        """Returns the elements in another shape; one length may be -1."""
-        return ops.reshape(self, shape[0] if len(shape) == 1 else shape)
-
-    def transpose(self, *axes: Any) -> Any:
-        """Returns the array with its axes permuted, reversed by default."""
-        if not axes or axes == (None,):
-            return ops.transpose(self)
-        return ops.transpose(self, axes[0] if len(axes) == 1 else axes)
-
-    def sum(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
-        """Returns the sum over axes."""
-        return ops.sum(self, axis, dtype, keepdims=keepdims)
-
-    def prod(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
-        """Returns the product over axes."""
-        return ops.prod(self, axis, dtype, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
-        """Returns the mean over axes."""
-        return ops.mean(self, axis, dtype, keepdims=keepdims)
-
-    def var(self, axis: Any = None, ddof: float = 0, *, keepdims: bool = False) -> Any:
-        """Returns the variance over axes."""
-        return ops.var(self, axis, ddof=ddof, keepdims=keepdims)
-
-    def std(self, axis: Any = None, ddof: float = 0, *, keepdims: bool = False) -> Any:
-        """Returns the standard deviation over axes."""
-        return ops.std(self, axis, ddof=ddof, keepdims=keepdims)
-
-    def max(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """Returns the maximum over axes."""
-        return ops.max(self, axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """Returns the minimum over axes."""
-        return ops.min(self, axis, keepdims=keepdims)
-
-    def any(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """Returns whether any element is true."""
-        return ops.any(self, axis, keepdims=keepdims)
-
-    def all(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """Returns whether all elements are true."""
-        return ops.all(self, axis, keepdims=keepdims)
-
-    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
-        """Returns the index of the first maximum."""
-        return ops.argmax(self, axis, keepdims=keepdims)
-
-    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
-        """Returns the index of the first minimum."""
-        return ops.argmin(self, axis, keepdims=keepdims)
-
-    def cumsum(self, axis: int | None = None) -> Any:
-        """Returns the cumulative sum."""
-        return ops.cumsum(self, axis)
-
-    def squeeze(self, axis: Any = None) -> Any:
-        """Returns the array without axes of length 1."""
-        return ops.squeeze(self, axis)
-
-    def swapaxes(self, axis1: int, axis2: int) -> Any:
-        """Returns the array with two axes swapped."""
-        return ops.swapaxes(self, axis1, axis2)
-
-    def ravel(self) -> Any:
-        """Returns the elements along one axis."""
-        return ops.reshape(self, -1)
-
-    def flatten(self) -> Any:
-        """Returns the elements along one axis."""
-        return ops.reshape(self, -1)
-
-    def dot(self, other: Any) -> Any:
-        """Returns the dot product."""
-        return ops.dot(self, other)
-
-    def clip(self, min: Any = None, max: Any = None) -> Any:
-        """Returns the elements limited to an interval."""
-        return ops.clip(self, min, max)
-
-    def conj(self) -> Any:
-        """Returns the complex conjugate."""
-        return ops.conj(self)
-
-    def round(self, decimals: int = 0) -> Any:
-        """Returns the elements rounded to decimals."""
-        return ops.round(self, decimals)
-
-    def take(self, indices: Any, axis: int | None = None) -> Any:
-        """Returns elements along an axis."""
-        return ops.take(self, indices, axis)
-
 
 class Tracer(Array):
     """Stands for an array inside a transformation; operations on it are handed to its trace.
 
     Attributes:
-        trace: the trace that it belongs to.
+        owner: the trace that it belongs to.
         value: what it stands for at the level of the trace's parent.
     """
 
     __slots__ = ()
-    trace: Any
+    owner: Any
     value: Any
 
     # Whether the value behind it is that of the caller, so that Python may branch on it.
@@ -338,7 +248,7 @@ class Tracer(Array):
 
     def under(self) -> str:
         """Returns the transformation that it belongs to, for messages."""
-        return self.trace.stack()  # type: ignore[no-any-return]
+        return self.owner.stack()  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}<{self.describe()} under {self.under()}>"
@@ -359,7 +269,7 @@ def concrete(x: Any, wanted: str) -> Any:
     Raises:
         ConcretizationError: under vmap or staging the value is not known.
     """
-    if isinstance(x, Tracer) and not x.trace.standing:
+    if isinstance(x, Tracer) and not x.owner.standing:
         # NumPy asks for the number that it is to store in a buffer of its own.
         if wanted in NUMBERS and stores_item(sys._getframe(2)):
             raise buffer_error(x, None)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .registry import registry
+from .errors import refuse_out
+from .registry import operand, registry
 from .registry import registry as ops
 from .rules import shape_of
 from .types import broadcast_shapes, canonical_axes, canonical_axis, shape_dtype
@@ -41,6 +42,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     >>> np.expand_dims(np.ones(3), (0, -1)).shape
     (1, 3, 1)
     """
+    a = operand(a)
     count = len(axis) if isinstance(axis, tuple | list) else 1
     shape = list(shape_of(a))
     for i in canonical_axes(axis, len(shape) + count):
@@ -63,6 +65,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     >>> np.squeeze(np.ones((1, 3, 1))).shape
     (3,)
     """
+    a = operand(a)
     shape = shape_of(a)
     if axis is None:
         return ops.reshape(a, [n for n in shape if n != 1])
@@ -101,6 +104,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     >>> np.moveaxis(np.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
+    a = operand(a)
     ndim = len(shape_of(a))
     moved, places = (
         [
@@ -129,6 +133,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     >>> np.swapaxes(np.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
+    a = operand(a)
     order = list(range(len(shape_of(a))))
     i, j = canonical_axis(axis1, len(order), "axis1"), canonical_axis(axis2, len(order), "axis2")
     order[i], order[j] = order[j], order[i]
@@ -137,7 +142,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 def _each(arrays: tuple[Any, ...], extend: Callable[[Any, tuple[int, ...]], Any]) -> Any:
     """Returns the array, or the tuple of arrays, extended."""
-    out = tuple([extend(a, shape_of(a)) for a in arrays])
+    out = tuple([extend(a, shape_of(a)) for a in map(operand, arrays)])
     return out[0] if len(out) == 1 else out
 
 
@@ -180,12 +185,15 @@ def atleast_3d(*arys: Any) -> Any:
 
 
 @registry.add_function
-def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+def broadcast_arrays(*args: Any, subok: bool = False) -> list[Any]:
     """Returns arrays broadcast to the shape that they have in common.
 
     Args:
         args: arrays.
         subok: of no effect.
+
+    Returns:
+        A list of arrays, as the array API standard has it.
 
     Raises:
         ShapeError: the shapes do not broadcast.
@@ -194,8 +202,9 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     >>> [x.shape for x in np.broadcast_arrays(np.ones((2, 1)), np.ones(3))]
     [(2, 3), (2, 3)]
     """
-    shape = broadcast_shapes("broadcast_arrays", *map(shape_of, args)) if args else ()
-    return tuple([ops.broadcast_to(x, shape) for x in args])
+    arrays = [operand(x) for x in args]
+    shape = broadcast_shapes("broadcast_arrays", *map(shape_of, arrays)) if arrays else ()
+    return [ops.broadcast_to(x, shape) for x in arrays]
 
 
 # -- diagonals
@@ -223,6 +232,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     >>> np.diagonal(np.arange(4.0).reshape(2, 2))
     Array([0., 3.], dtype=float64, device='cpu')
     """
+    a = operand(a)
     shape = shape_of(a)
     i, j = canonical_axis(axis1, len(shape), "axis1"), canonical_axis(axis2, len(shape), "axis2")
     if i == j:
@@ -247,8 +257,7 @@ def diag(v: Any, k: int = 0) -> Any:
     Array([[1., 0.],
            [0., 2.]], dtype=float64, device='cpu')
     """
-    if isinstance(v, list | tuple):
-        v = np.asarray(v)
+    v = operand(v)
     shape = shape_of(v)
     if len(shape) == 2:
         return diagonal(v, k)
@@ -260,7 +269,14 @@ def diag(v: Any, k: int = 0) -> Any:
 
 
 @registry.add_function
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+def trace(
+    a: Any,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: Any = None,
+    out: None = None,
+) -> Any:
     """Returns the sums of the diagonals of the matrices that two axes of an array make.
 
     Args:
@@ -268,10 +284,11 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
         offset: which diagonal: 0 the main one, positive ones above it.
         axis1, axis2: the axes of the rows and of the columns.
         dtype: of the result and of the sum; None for the sum's own choice.
+        out: None; arrays are immutable.
 
     >>> import functensor.numpy as np
     >>> np.trace(np.ones((3, 3)))
     Array(3., dtype=float64, device='cpu')
     """
-    picked = diagonal(a, offset, axis1, axis2)
-    return ops.sum(picked if dtype is None else ops.astype(picked, dtype), axis=-1)
+    refuse_out("trace", out)
+    return ops.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)

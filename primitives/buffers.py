@@ -9,7 +9,16 @@ import numpy as np
 from .array import Array, Tracer
 from .errors import OperandError
 
-__all__ = ["BUFFER_TYPES", "WEAK_TYPES", "as_array", "expose", "to_buffer", "wrap"]
+__all__ = [
+    "BUFFER_TYPES",
+    "WEAK_TYPES",
+    "TracedListError",
+    "as_array",
+    "expose",
+    "holds_array",
+    "to_buffer",
+    "wrap",
+]
 
 new = object.__new__
 
@@ -36,23 +45,42 @@ def expose(value: Any) -> Any:
     return value if value is None or type(value) in WEAK_TYPES else wrap(value)
 
 
+class TracedListError(OperandError):
+    """A list of traced values has no buffer: it is to be joined by a primitive first."""
+
+
+def holds_array(items: Any, kind: type = Array) -> bool:
+    """Says whether nested lists hold an array, so that NumPy alone cannot join them."""
+    types = set(map(type, items))
+    if types <= BUFFER_TYPES:
+        return False
+    return any(issubclass(t, kind) for t in types) or any(
+        isinstance(item, list | tuple) and holds_array(item, kind) for item in items
+    )
+
+
 def to_buffer(x: Any) -> Any:
     """Returns the raw buffer of an operand: an array, a NumPy array or scalar, a number, a list.
 
     Raises:
         EscapedTracerError: it is a tracer of a transformation that has ended.
         OperandError: it is nothing that holds numbers.
+        TracedListError: it is a list with traced values.
     """
     if type(x) in BUFFER_TYPES:
         return x
     if type(x) is Array:
         return x._data
     if isinstance(x, Tracer):
-        return x.trace.leave(x)
+        return x.owner.leave(x)
     if isinstance(x, list | tuple | range):
-        if any(isinstance(item, Tracer) and not item.trace.standing for item in x):
-            raise OperandError(f"a list of traced values is no array: np.stack({x!r:.60})")
-        buffer = np.asarray([np.asarray(to_buffer(item)) for item in x])
+        if holds_array(x):
+            if any(isinstance(item, Tracer) and not item.owner.standing for item in x):
+                raise TracedListError(f"a list of traced values is no array: np.stack({x!r:.60})")
+            return np.asarray([np.asarray(to_buffer(item)) for item in x])
+        buffer = np.asarray(x)
+        if buffer.dtype.kind == "O":
+            buffer = np.asarray([np.asarray(to_buffer(item)) for item in x])
     elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
         buffer = np.asarray(x)
     elif hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
@@ -69,4 +97,4 @@ def to_buffer(x: Any) -> Any:
 
 def as_array(x: Any) -> Any:
     """Returns one of the facade's tensors as the array that it holds, and all else as it is."""
-    return wrap(x.value) if isinstance(x, Tracer) and x.trace.standing else x
+    return wrap(x.value) if isinstance(x, Tracer) and x.owner.standing else x

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from .einsum import einsum, letters
-from .errors import ShapeError, message
+from .errors import ShapeError, message, refuse_out
 from .primitive import Binary, Primitive
+from .registry import operand
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
@@ -182,14 +183,15 @@ matmul = Binary(
 
 
 @ops.add_function
-def dot(x: Any, y: Any) -> Any:
-    """Returns the product of two arrays over the last axis of x and the last but one of y.
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """Returns the product of two arrays over the last axis of a and the last but one of b.
 
     Args:
-        x, y: arrays; a scalar multiplies, a vector's only axis is summed.
+        a, b: arrays; a scalar multiplies, a vector's only axis is summed.
+        out: None; arrays are immutable.
 
     Returns:
-        An array of shape ``x.shape[:-1] + y.shape[:-2] + y.shape[-1:]``.
+        An array of shape ``a.shape[:-1] + b.shape[:-2] + b.shape[-1:]``.
 
     Raises:
         ShapeError: the summed axes differ in length.
@@ -198,23 +200,27 @@ def dot(x: Any, y: Any) -> Any:
     >>> np.dot(np.ones(3), np.ones(3))
     Array(3., dtype=float64, device='cpu')
     """
-    m, n = len(shape_of(x)), len(shape_of(y))
+    if out is not None:
+        refuse_out("dot", out)
+    if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
+        a, b = operand(a), operand(b)
+    m, n = len(shape_of(a)), len(shape_of(b))
     if not m or not n:
-        return ops.multiply(x, y)
-    return ops.matmul(x, y) if m == 1 or n <= 2 else tensordot(x, y, axes=((-1,), (-2,)))
+        return ops.multiply(a, b)
+    return ops.matmul(a, b) if m == 1 or n <= 2 else tensordot(a, b, axes=((-1,), (-2,)))
 
 
 @ops.add_function
-def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Returns the product of two arrays summed over several axes of each.
 
     Args:
-        x, y: arrays.
-        axes: how many last axes of x and first axes of y to sum over, or a pair of an axis or axes
-            of x and an axis or axes of y.
+        a, b: arrays.
+        axes: how many last axes of a and first axes of b to sum over, or a pair of an axis or axes
+            of a and an axis or axes of b.
 
     Returns:
-        An array with the remaining axes of x, then those of y.
+        An array with the remaining axes of a, then those of b.
 
     Raises:
         ShapeError: axes that belong together differ in number or length.
@@ -223,13 +229,14 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
     >>> np.tensordot(np.ones((2, 3)), np.ones((4, 3)), axes=(1, 1)).shape
     (2, 4)
     """
-    shapes = shape_of(x), shape_of(y)
+    a, b = operand(a), operand(b)
+    shapes = shape_of(a), shape_of(b)
     m, n = map(len, shapes)
     if isinstance(axes, Sequence):
-        chosen = [a if isinstance(a, Sequence) else (a,) for a in axes]
+        chosen = [v if isinstance(v, Sequence) else (v,) for v in axes]
     else:
         chosen = [range(m - axes, m), range(axes)]
-    summed = [[canonical_axis(a, k) for a in own] for own, k in zip(chosen, (m, n), strict=True)]
+    summed = [[canonical_axis(v, k) for v in own] for own, k in zip(chosen, (m, n), strict=True)]
     if len(summed[0]) != len(summed[1]):
         raise ShapeError(
             message(
@@ -242,32 +249,32 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
     names = letters()
     x_names = [next(names) for _ in range(m)]
     y_names = [next(names) for _ in range(n)]
-    for a, b in zip(*summed, strict=True):
-        if shapes[0][a] != shapes[1][b]:
+    for i, j in zip(*summed, strict=True):
+        if shapes[0][i] != shapes[1][j]:
             raise ShapeError(
                 message(
-                    f"tensordot: shapes {shapes[0]} and {shapes[1]} do not contract: axis {a} of "
-                    f"the first has length {shapes[0][a]}, axis {b} of the second {shapes[1][b]}",
-                    fix="axes=((axes of x), (axes of y)) in the same order",
+                    f"tensordot: shapes {shapes[0]} and {shapes[1]} do not contract: axis {i} of "
+                    f"the first has length {shapes[0][i]}, axis {j} of the second {shapes[1][j]}",
+                    fix="axes=((axes of a), (axes of b)) in the same order",
                     number=16,
                 )
             )
-        y_names[b] = x_names[a]
+        y_names[j] = x_names[i]
     kept = [v for v in x_names if v not in y_names] + [v for v in y_names if v not in x_names]
     return einsum.bind(
-        (x, y), {"subscripts": f"{''.join(x_names)},{''.join(y_names)}->{''.join(kept)}"}
+        (a, b), {"subscripts": f"{''.join(x_names)},{''.join(y_names)}->{''.join(kept)}"}
     )
 
 
 @ops.add_function
-def inner(x: Any, y: Any) -> Any:
+def inner(a: Any, b: Any) -> Any:
     """Returns the product of two arrays summed over the last axis of both.
 
     Args:
-        x, y: arrays with last axes of one length; a scalar multiplies.
+        a, b: arrays with last axes of one length; a scalar multiplies.
 
     Returns:
-        An array of shape ``x.shape[:-1] + y.shape[:-1]``.
+        An array of shape ``a.shape[:-1] + b.shape[:-1]``.
 
     Raises:
         ShapeError: the last axes differ in length.
@@ -276,17 +283,19 @@ def inner(x: Any, y: Any) -> Any:
     >>> np.inner(np.ones((2, 3)), np.ones((4, 3))).shape
     (2, 4)
     """
-    if not shape_of(x) or not shape_of(y):
-        return ops.multiply(x, y)
-    return tensordot(x, y, axes=(-1, -1))
+    a, b = operand(a), operand(b)
+    if not shape_of(a) or not shape_of(b):
+        return ops.multiply(a, b)
+    return tensordot(a, b, axes=(-1, -1))
 
 
 @ops.add_function
-def outer(x: Any, y: Any) -> Any:
-    """Returns the products of every element of x with every element of y.
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """Returns the products of every element of a with every element of b.
 
     Args:
-        x, y: arrays of m and of n elements, which are flattened.
+        a, b: arrays of m and of n elements, which are flattened.
+        out: None; arrays are immutable.
 
     Returns:
         An array of shape (m, n).
@@ -296,15 +305,16 @@ def outer(x: Any, y: Any) -> Any:
     Array([[0., 0.],
            [1., 1.]], dtype=float64, device='cpu')
     """
-    return ops.multiply(ops.reshape(x, (-1, 1)), ops.reshape(y, (-1,)))
+    refuse_out("outer", out)
+    return ops.multiply(ops.reshape(a, (-1, 1)), ops.reshape(b, (-1,)))
 
 
 @ops.add_function
-def vdot(x: Any, y: Any) -> Any:
-    """Returns the sum of the products of all elements, those of x conjugated.
+def vdot(a: Any, b: Any) -> Any:
+    """Returns the sum of the products of all elements, those of a conjugated.
 
     Args:
-        x, y: arrays of as many elements, which are flattened.
+        a, b: arrays of as many elements, which are flattened.
 
     Returns:
         A scalar.
@@ -316,11 +326,11 @@ def vdot(x: Any, y: Any) -> Any:
     >>> np.vdot(np.ones((2, 3)), np.ones(6))
     Array(6., dtype=float64, device='cpu')
     """
-    return ops.matmul(ops.conj(ops.reshape(x, (-1,))), ops.reshape(y, (-1,)))
+    return ops.matmul(ops.conj(ops.reshape(a, (-1,))), ops.reshape(b, (-1,)))
 
 
 @ops.add_function
-def vecdot(x: Any, y: Any, *, axis: int = -1) -> Any:
+def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Any:
     """Returns the products of vectors along an axis, those of x conjugated.
 
     Args:
@@ -337,7 +347,7 @@ def vecdot(x: Any, y: Any, *, axis: int = -1) -> Any:
     >>> np.vecdot(np.ones((2, 3)), np.ones(3))
     Array([3., 3.], dtype=float64, device='cpu')
     """
-    x, y = (v if axis == -1 else ops.moveaxis(v, axis, -1) for v in (x, y))
+    x, y = (v if axis == -1 else ops.moveaxis(v, axis, -1) for v in (operand(x), operand(y)))
     if shape_of(x)[-1:] != shape_of(y)[-1:]:
         raise ShapeError(
             message(
@@ -350,23 +360,24 @@ def vecdot(x: Any, y: Any, *, axis: int = -1) -> Any:
 
 
 @ops.add_function
-def kron(x: Any, y: Any) -> Any:
-    """Returns the Kronecker product: a block for every element of x, that element times y.
+def kron(a: Any, b: Any) -> Any:
+    """Returns the Kronecker product: a block for every element of a, that element times b.
 
     Args:
-        x, y: arrays; the one with fewer axes gets leading axes of length 1.
+        a, b: arrays; the one with fewer axes gets leading axes of length 1.
 
     Returns:
-        An array whose axes are as long as those of x and y multiplied.
+        An array whose axes are as long as those of a and b multiplied.
 
     >>> import functensor.numpy as np
     >>> np.kron(np.array([1.0, 2.0]), np.ones(2))
     Array([1., 1., 2., 2.], dtype=float64, device='cpu')
     """
-    rank = max(len(shape_of(x)), len(shape_of(y)))
-    a, b = ((1,) * (rank - len(shape_of(v))) + shape_of(v) for v in (x, y))
+    a, b = operand(a), operand(b)
+    rank = max(len(shape_of(a)), len(shape_of(b)))
+    m, n = ((1,) * (rank - len(shape_of(v))) + shape_of(v) for v in (a, b))
     blocks = ops.multiply(
-        ops.reshape(x, tuple(n for length in a for n in (length, 1))),
-        ops.reshape(y, tuple(n for length in b for n in (1, length))),
+        ops.reshape(a, tuple(k for length in m for k in (length, 1))),
+        ops.reshape(b, tuple(k for length in n for k in (1, length))),
     )
-    return ops.reshape(blocks, tuple(m * n for m, n in zip(a, b)))
+    return ops.reshape(blocks, tuple(i * j for i, j in zip(m, n)))

@@ -9,7 +9,7 @@ bottom are raw buffers; ``Array`` appears at the public face only.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +45,15 @@ __all__ = [
 
 
 class Slot(threading.local):
-    """Holds the current trace of a thread, and whose function is running, for messages."""
+    """Holds the current trace of a thread, and whose function is running, for messages.
+
+    Attributes:
+        stood_for: the ids of tracers in whose place a trace that is running puts values.
+    """
 
     trace: Trace | None = None
     running: Trace | None = None
+    stood_for: Collection[int] = ()
 
 
 slot = Slot()
@@ -57,8 +62,8 @@ slot = Slot()
 def _pass_up(x: Any) -> Any:
     """Returns an operand as a value of an outer trace, which will unwrap it in its turn."""
     if isinstance(x, Tracer):
-        if not x.trace.alive:
-            x.trace.leave(x)
+        if not x.owner.alive:
+            x.owner.leave(x)
         return x
     return x if type(x) in BUFFER_TYPES or type(x) is Array else wrap(to_buffer(x))
 
@@ -68,7 +73,7 @@ class Trace:
 
     Attributes:
         parent: the trace under which this one works; ``RAW`` at the bottom.
-        name: what messages call the transformation.
+        name: what messages call the transformation; empty where they do not mention it.
         fun: the function that is being transformed, for messages.
         alive: False once the transformation has ended.
         lift: turns what is a constant of this trace into a value of its parent.
@@ -98,7 +103,7 @@ class Trace:
 
     def released(self, x: Any) -> Any:
         """Returns an extra output of the transformed function as the caller sees it."""
-        return wrap(x.value) if isinstance(x, Tracer) and x.trace is self else x
+        return wrap(x.value) if isinstance(x, Tracer) and x.owner is self else x
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does a primitive's work for this transformation."""
@@ -132,8 +137,11 @@ class Trace:
         """Answers for a tracer that is used where this trace is not running.
 
         Raises:
-            EscapedTracerError: always, but for traces that stand open (the facade's).
+            EscapedTracerError: always, but for traces that stand open (the facade's), and where
+                a trace further out puts another value in its place.
         """
+        if id(tracer) in slot.stood_for:
+            return tracer
         if self.alive:
             raise EscapedTracerError(
                 message(
@@ -264,7 +272,7 @@ def stack_of(trace: Trace | None) -> str:
     """Returns the stack of transformations that a trace stands on, outermost first."""
     names: list[str] = []
     while trace is not None and trace is not RAW:
-        if not trace.interceptor:
+        if trace.name and not trace.interceptor:
             names.append(f"{trace.name}({function_line(trace.fun)})")
         trace = trace.parent
     return " of ".join(reversed(names))

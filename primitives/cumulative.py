@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .errors import refuse_out
 from .families import along
 from .registry import registry as ops
 from .rules import shape_of
@@ -24,9 +25,16 @@ def _flattened(x: Any, axis: int | None) -> tuple[Any, int]:
 
 
 def _cumsum_arguments(
-    x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False
+    a: Any,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    *,
+    reverse: bool = False,
 ) -> Any:
-    x, axis = _flattened(x, axis)
+    if out is not None:
+        refuse_out("cumsum", out)
+    x, axis = _flattened(a, axis)
     dtype = None if dtype is None else np.dtype(dtype)
     return (x,), {"axis": axis, "dtype": dtype, "reverse": bool(reverse)}
 
@@ -49,11 +57,13 @@ def _samples(*flags: str) -> list[Sample]:
 
 
 OPTIONS = {
+    "a": "an array.",
     "axis": "along which axis; None flattens the array first.",
-    "dtype": "the result's dtype; None for x's own (integers: int64).",
+    "dtype": "the result's dtype; None for a's own (integers: int64).",
+    "out": "None; arrays are immutable.",
     "reverse": "whether to start at the end.",
 }
-RETURNS = "An array of x's shape, flat where ``axis`` is None."
+RETURNS = "An array of a's shape, flat where ``axis`` is None."
 
 
 def _reference(function: Any, first: float) -> Any:
@@ -130,14 +140,17 @@ shift = along(
 
 
 def _cumprod_arguments(
-    x: Any,
+    a: Any,
     axis: int | None = None,
     dtype: Any = None,
+    out: Any = None,
     *,
     reverse: bool = False,
     exclusive: bool = False,
 ) -> Any:
-    (x,), params = _cumsum_arguments(x, axis, dtype, reverse=reverse)
+    if out is not None:
+        refuse_out("cumprod", out)
+    (x,), params = _cumsum_arguments(a, axis, dtype, reverse=reverse)
     return (x,), {**params, "exclusive": bool(exclusive)}
 
 

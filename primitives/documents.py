@@ -4,7 +4,11 @@ from __future__ import annotations
 
 __all__ = ["document"]
 
-IMPORTS = {"np.": "import functensor.numpy as np", "nn.": "from functensor import nn"}
+IMPORTS = {
+    "np.": "import functensor.numpy as np",
+    "nn.": "from functensor import nn",
+    "special.": "from functensor.scipy import special",
+}
 
 
 def document(

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .errors import ShapeError, message
+from .errors import ShapeError, message, refuse_out
 from .primitive import Keepers, Primitive
+from .registry import operand
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
@@ -148,24 +149,35 @@ def _labels(term: str) -> tuple[Any, ...]:
     return (*head, Ellipsis, *tail) if dots else tuple(term)
 
 
-def _einsum_arguments(*args: Any, optimize: Any = True) -> Any:
+def _einsum_arguments(
+    *args: Any,
+    out: None = None,
+    dtype: Any = None,
+    order: str = "K",
+    casting: str = "safe",
+    optimize: Any = True,
+) -> Any:
     # A path is looked for whatever optimize says: it costs little and is kept.
-    out: Any = None
+    refuse_out("einsum", out)
+    output: Any = None
     if args and isinstance(args[0], str):
         text, *operands = args
-        given, arrow, output = text.replace(" ", "").partition("->")
+        given, arrow, named = text.replace(" ", "").partition("->")
         inputs: tuple[Any, ...] = tuple(map(_labels, given.split(",")))
-        out = _labels(output) if arrow else None
+        output = _labels(named) if arrow else None
     else:
         operands = list(args[: len(args) // 2 * 2 : 2])
         inputs = tuple(map(tuple, args[1::2]))
-        out = tuple(args[-1]) if len(args) % 2 else None
+        output = tuple(args[-1]) if len(args) % 2 else None
     if len(inputs) != len(operands) or not operands:
         raise _refuse(
             f"{len(inputs)} terms for {len(operands)} operands",
             "einsum('ij,jk->ik', x, y): one term for each operand, separated by commas",
         )
-    spelled, squeezed = canonical(inputs, out, tuple(shape_of(x) for x in operands))
+    operands = [operand(x) for x in operands]
+    if dtype is not None:
+        operands = [ops.astype(x, dtype) for x in operands]
+    spelled, squeezed = canonical(inputs, output, tuple(shape_of(x) for x in operands))
     for i, axes in enumerate(squeezed):
         if axes:
             shape = shape_of(operands[i])

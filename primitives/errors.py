@@ -26,6 +26,7 @@ __all__ = [
     "MissingRuleError",
     "NonScalarOutputError",
     "OperandError",
+    "ReplayError",
     "RuleResultError",
     "ShapeError",
     "TracerConversionError",
@@ -34,6 +35,8 @@ __all__ = [
     "function_line",
     "message",
     "missing_rule",
+    "refuse_out",
+    "refuse_where",
     "user_line",
 ]
 
@@ -92,6 +95,10 @@ class MissingGradientError(RuntimeError):
 
 class MissingGradientWarning(UserWarning):
     """``.grad`` was read where it cannot be set (docs/errors.md#error-13)."""
+
+
+class ReplayError(RuntimeError):
+    """A checkpointed function did something else when it ran again (docs/errors.md#error-15)."""
 
 
 class ShapeError(ValueError):
@@ -179,3 +186,42 @@ def missing_rule(name: str, mode: str, index: int) -> MissingRuleError:
     else:
         fix = f"declare it with {mode}=..., or build the primitive with a family that supplies it"
     return MissingRuleError(message(f"no {wanted}", fix=fix, number=8))
+
+
+def refuse_out(name: str, out: Any, namespace: str = "np") -> None:
+    """Refuses an array to write into, which NumPy's signatures have.
+
+    Args:
+        name: the function that was called.
+        out: what it was given; None is fine.
+        namespace: what the message calls the function's module.
+
+    Raises:
+        ImmutableArrayError: there is an array.
+    """
+    if out is not None:
+        raise ImmutableArrayError(
+            message(
+                f"{name}: out= is {describe(out)}, but arrays are immutable: nothing is written "
+                "into one",
+                fix=f"y = {namespace}.{name}(...) without out=, and use y",
+                number=3,
+            )
+        )
+
+
+def refuse_where(name: str, where: Any) -> None:
+    """Refuses the condition of an elementwise function, which belongs to ``out=``.
+
+    Raises:
+        ImmutableArrayError: the condition is not True.
+    """
+    if where is not None and where is not True:
+        raise ImmutableArrayError(
+            message(
+                f"{name}: where= says which elements of out= are written, but arrays are "
+                "immutable: there is no out=",
+                fix=f"np.where(condition, np.{name}(...), other)",
+                number=3,
+            )
+        )

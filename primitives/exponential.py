@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .families import binary, unary
+from .numbers import is_complex
 from .registry import registry as ops
 from .samples import NONZERO, POSITIVE, REAL, Domain
 
@@ -46,9 +47,24 @@ exp2 = unary(
     doc="Returns 2 to the power x.",
     example="np.exp2([1.0, 3.0]) -> [2.0, 8.0]",
 )
+
+
+def _expm1(xp: Any, x: Any) -> Any:
+    if type(x) is xp.ndarray and x.dtype.kind != "c":
+        return xp.expm1(x)
+    if not is_complex(x) or (xp.isfinite(x).all() and xp.all(x)):
+        return xp.expm1(x)
+    # The array module's complex infinities are NaN, and its zeros negative; those of exp are right.
+    with np.errstate(invalid="ignore", over="ignore"):
+        out = xp.expm1(x)
+        out = xp.where(xp.isfinite(x), out, xp.exp(x) - 1)
+    return xp.where(xp.equal(x, 0), xp.abs(out.real) + 1j * out.imag, out).astype(out.dtype)[()]
+
+
 expm1 = unary(
     "expm1",
     lambda g, ans: g * (ans + 1),
+    compute=_expm1,
     dtypes="fdD",
     doc="Returns ``exp(x) - 1``, without losing digits where x is small.",
     example="np.expm1(1e-20) -> 1e-20",

@@ -11,14 +11,27 @@ from typing import Any
 
 import numpy as np
 
+from .array import Array
+from .core import RAW, slot
 from .documents import document
+from .errors import ShapeError, message, refuse_out
 from .primitive import Binary, Primitive, Unary
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import REAL, Domain, Operand, Sample
-from .types import ShapeDtype, broadcast_shapes, canonical_axes
+from .types import ShapeDtype, broadcast_shapes, canonical_axes, shape_dtype
 
-__all__ = ["along", "binary", "elementwise", "linear", "reduction", "structural", "unary"]
+__all__ = [
+    "Reduction",
+    "along",
+    "binary",
+    "elementwise",
+    "linear",
+    "reduction",
+    "selecting",
+    "structural",
+    "unary",
+]
 
 Rule = Callable[..., Any]
 
@@ -205,9 +218,96 @@ def linear(name: str, *vjps: Rule, **declared: Any) -> Primitive:
 # -- reductions: axes disappear
 
 
-def prepare_reduction(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def prepare_reduction(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     """The signature of reductions: ``axis`` None, an integer or a tuple."""
-    return (x,), {"axis": canonical_axes(axis, len(shape_of(x))), "keepdims": bool(keepdims)}
+    params = {"axis": canonical_axes(axis, len(shape_of(a))), "keepdims": bool(keepdims)}
+    return (a,), with_options(params, out, initial, where)
+
+
+def with_options(params: dict[str, Any], out: Any, initial: Any, where: Any) -> dict[str, Any]:
+    """Returns parameters with what the primitive has none for, where it is given."""
+    if out is not None or initial is not None or (where is not None and where is not True):
+        params["options"] = out, initial, None if where is True else where
+    return params
+
+
+class Reduction(Primitive):
+    """A primitive that reduces axes; ``initial`` and ``where`` are made of other primitives.
+
+    Attributes:
+        optional: ``optional(x, initial, where, params)``: reduces only elements where a condition
+            holds, beginning with a value; either may be None. None where there are no such options.
+    """
+
+    def __init__(
+        self, name: str, *, optional: Callable[..., Any] | None = None, **declared: Any
+    ) -> None:
+        super().__init__(name, **declared)
+        self.optional = optional
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not args:
+            args, kwargs = self.by_place(kwargs)
+        elif isinstance(args[0], (list, tuple, range)):
+            args = (ops.asarray(args[0]), *args[1:])
+        prepare: Any = self.prepare
+        args, params = prepare(*args, **kwargs)
+        if "options" not in params:
+            if slot.trace is not None or type(args[0]) is not Array:
+                return self.bind(args, params)
+            result = Array()
+            result._data = RAW.process(self, (args[0]._data,), params)
+            return result
+        out, initial, where = params.pop("options")
+        refuse_out(self.name, out)
+        if self.optional is None:
+            raise TypeError(f"{self.name}: there is neither initial= nor where=")
+        return self.optional(args[0], initial, where, params)
+
+
+def selecting(name: str, neutral: Any, combine: str) -> Callable[..., Any]:
+    """Returns what reduces the elements where a condition holds, from an initial value on.
+
+    Args:
+        name: the reduction.
+        neutral: what stands for the other elements; None where nothing can, so that there has to
+            be an initial value.
+        combine: the primitive of two operands that joins the initial value to the result.
+    """
+
+    def optional(x: Any, initial: Any, where: Any, params: dict[str, Any]) -> Any:
+        shape = shape_of(x)
+        if where is not None:
+            if initial is None and neutral is None:
+                raise ValueError(
+                    f"{name}: with where= there may be no elements at all: give initial= as well"
+                )
+            rest = neutral if neutral is not None else ops.astype(initial, shape_dtype(x).dtype)
+            x = ops.where(where, x, rest)
+            if shape_of(x) != shape:
+                raise ShapeError(
+                    message(
+                        f"{name}: where= of shape {shape_of(where)} does not broadcast to {shape}",
+                        fix="give a condition for each element, or for each along some axes",
+                        number=16,
+                    )
+                )
+        if initial is None:
+            return ops[name].bind((x,), params)
+        reduced = infer_reduction(ops[name], shape_dtype(x), **params)
+        initial = ops.astype(initial, reduced.dtype)
+        if neutral is None and not all(shape[a] for a in params["axis"]):
+            return ops.broadcast_to(initial, reduced.shape)
+        return ops[combine](ops[name].bind((x,), params), initial)
+
+    return optional
 
 
 def infer_reduction(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
@@ -227,6 +327,13 @@ def batch_reduction(
     return primitive.bind(values, {**params, "axis": tuple(a + 1 for a in params["axis"])})
 
 
+SELECTION = {
+    "out": "None; arrays are immutable.",
+    "initial": "with what to begin, where the reduction has a beginning; None for nothing.",
+    "where": "a condition that broadcasts to a: which elements to take; None for all.",
+}
+
+
 def reduction(
     name: str,
     vjp: Rule | None = None,
@@ -234,6 +341,7 @@ def reduction(
     domain: Domain = REAL,
     empty: bool = True,
     prepare: Callable[..., Any] = prepare_reduction,
+    infer: Callable[..., Any] = infer_reduction,
     **declared: Any,
 ) -> Primitive:
     """Declares a reduction over ``axis`` (None, an integer, a tuple) with ``keepdims``.
@@ -244,6 +352,7 @@ def reduction(
         domain: where the operand is drawn from in tests.
         empty: whether it is defined over no elements.
         prepare: the signature.
+        infer: infers the result's shape and dtype.
         declared: what else ``Primitive`` takes; documented as ``elementwise`` is.
     """
     shapes: list[tuple[tuple[int, ...], Any, bool]] = [
@@ -263,20 +372,21 @@ def reduction(
     ]
     doc = document(
         declared.pop("doc", None),
-        {"x": "an array.", "axis": "the axis or axes to reduce; all of them by default."}
+        {"a": "an array.", "axis": "the axis or axes to reduce; all of them by default."}
         | declared.pop("options", {})
-        | {"keepdims": "whether the reduced axes stay, with length 1."},
+        | {"keepdims": "whether the reduced axes stay, with length 1."}
+        | (SELECTION if "optional" in declared else {}),
         "An array without the reduced axes.",
-        "numpy.exceptions.AxisError: x has no such axis.",
+        "numpy.exceptions.AxisError: a has no such axis.",
         declared.pop("example", ""),
         declared.pop("source", ""),
     )
-    return Primitive(
+    return Reduction(
         name,
         family="reduction",
         doc=doc,
         prepare=prepare,
-        infer=infer_reduction,
+        infer=infer,
         batch=batch_reduction,
         vjp=(vjp,) if vjp else None,
         constant=vjp is None,
@@ -322,9 +432,9 @@ def along(
     """
     doc = document(
         declared.pop("doc", None),
-        {"x": "an array."} | (options or {}),
+        ({} if options and "a" in options else {"x": "an array."}) | (options or {}),
         returns,
-        "numpy.exceptions.AxisError: x has no such axis.",
+        "numpy.exceptions.AxisError: there is no such axis.",
         declared.pop("example", ""),
         declared.pop("source", ""),
     )

@@ -14,10 +14,10 @@ import numpy as np
 
 from .array import Array
 from .core import slot
-from .errors import ShapeError, message
+from .errors import ShapeError, message, refuse_out
 from .keys import ARRAY, FULL, STATIC, Key, basic_key, batch_key, split_key
 from .primitive import Primitive
-from .registry import registry
+from .registry import operand, registry
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import INDEX, Operand, Sample
@@ -284,13 +284,16 @@ scatter_add = Primitive(
 
 
 @registry.add_function
-def take(a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise") -> Any:
+def take(
+    a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
+) -> Any:
     """Returns elements along an axis.
 
     Args:
         a: an array.
         indices: integers, of any shape.
         axis: along which axis; None takes from the flattened array.
+        out: None; arrays are immutable.
         mode: what becomes of indices out of bounds: ``raise``, ``wrap`` or ``clip``.
 
     Returns:
@@ -301,8 +304,12 @@ def take(a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise") 
     Array([[2., 1.],
            [4., 3.]], dtype=float64, device='cpu')
     """
+    if out is not None:
+        refuse_out("take", out)
     if axis is None:
         a, axis = ops.reshape(a, -1), 0
+    else:
+        a = operand(a)
     axis = canonical_axis(axis, len(shape_of(a)))
     length = shape_of(a)[axis]
     if not isinstance(indices, Array):
@@ -318,6 +325,7 @@ def take(a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise") 
 
 def _along_axis(a: Any, indices: Any, axis: int | None) -> tuple[Any, Any]:
     """Returns the array and the key that picks, along an axis, an own index for every place."""
+    a, indices = operand(a), operand(indices)
     if axis is None:
         a, axis = ops.reshape(a, -1), 0
     shape, got = shape_of(a), shape_of(indices)
@@ -373,5 +381,6 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any
     Array([[0., 5.],
            [5., 0.]], dtype=float64, device='cpu')
     """
+    arr = operand(arr)
     a, key = _along_axis(arr, indices, axis)
-    return ops.reshape(ops.index_set(a, key, values), shape_of(arr))
+    return ops.reshape(ops.index_set(a, key, operand(values)), shape_of(arr))

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ShapeError, message
+from .errors import ShapeError, message, refuse_out
 from .families import filled
 from .indexing import index_primitive
 from .keys import FULL, Key
 from .manipulation import as_shape
 from .primitive import Primitive
-from .registry import registry
+from .registry import operand, registry
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
-from .types import ShapeDtype, canonical_axis
+from .types import ShapeDtype, canonical_axis, shape_dtype
 
 __all__ = [
     "array_split",
@@ -128,21 +128,41 @@ stack_primitive: Primitive = Primitive(
 )
 
 
-def _operands(name: str, arrays: Any, dtype: Any) -> list[Any]:
-    operands = list(arrays)
+def _operands(name: str, arrays: Any, dtype: Any, out: Any, casting: str) -> list[Any]:
+    if out is not None:
+        refuse_out(name, out)
+    operands = [operand(x) if isinstance(x, (list, tuple)) else x for x in arrays]
     if not operands:
         raise ValueError(f"{name}: need at least one array")
-    return operands if dtype is None else [ops.astype(x, dtype) for x in operands]
+    if dtype is None:
+        return operands
+    for x in operands:
+        if not np.can_cast(shape_dtype(x).dtype, dtype, casting):  # type: ignore[arg-type]
+            raise TypeError(
+                f"{name}: {shape_dtype(x).dtype} is not cast to {np.dtype(dtype)} by "
+                f"casting={casting!r}; casting='unsafe' would"
+            )
+    return [ops.astype(x, dtype) for x in operands]
 
 
 @registry.add_function
-def concatenate(arrays: Any, /, axis: int | None = 0, *, dtype: Any = None) -> Any:
+def concatenate(
+    arrays: Any,
+    /,
+    axis: int | None = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
     """Returns arrays joined along an axis that they have.
 
     Args:
         arrays: a sequence of arrays, which may differ in length along ``axis`` only.
         axis: along which axis; None joins the flattened arrays.
+        out: None; arrays are immutable.
         dtype: the result's dtype; None for that to which the arrays promote.
+        casting: which casts to that dtype are made; others are an error.
 
     Returns:
         An array.
@@ -154,7 +174,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, *, dtype: Any = None) -> A
     >>> np.concatenate([np.zeros(2), np.ones(1)])
     Array([0., 0., 1.], dtype=float64, device='cpu')
     """
-    operands = _operands("concatenate", arrays, dtype)
+    operands = _operands("concatenate", arrays, dtype, out, casting)
     if axis is None:
         operands, axis = [ops.reshape(x, -1) for x in operands], 0
     axis = canonical_axis(axis, len(shape_of(operands[0])))
@@ -162,13 +182,22 @@ def concatenate(arrays: Any, /, axis: int | None = 0, *, dtype: Any = None) -> A
 
 
 @registry.add_function
-def stack(arrays: Any, axis: int = 0, *, dtype: Any = None) -> Any:
+def stack(
+    arrays: Any,
+    axis: int = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
     """Returns arrays joined along a new axis.
 
     Args:
         arrays: a sequence of arrays of one shape.
         axis: where the new axis stands in the result.
+        out: None; arrays are immutable.
         dtype: the result's dtype; None for that to which the arrays promote.
+        casting: which casts to that dtype are made; others are an error.
 
     Returns:
         An array of one more axis.
@@ -181,41 +210,44 @@ def stack(arrays: Any, axis: int = 0, *, dtype: Any = None) -> Any:
     Array([[0., 1.],
            [0., 1.]], dtype=float64, device='cpu')
     """
-    operands = _operands("stack", arrays, dtype)
+    operands = _operands("stack", arrays, dtype, out, casting)
     axis = canonical_axis(axis, len(shape_of(operands[0])) + 1)
     return stack_primitive.bind(operands, {"axis": axis})
 
 
 @registry.add_function
-def vstack(tup: Any, *, dtype: Any = None) -> Any:
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Returns arrays joined along the first axis, 1-d ones as rows.
 
     Args:
         tup: a sequence of arrays.
         dtype: the result's dtype; None for that to which the arrays promote.
+        casting: which casts to that dtype are made; others are an error.
 
     >>> import functensor.numpy as np
     >>> np.vstack([np.zeros(2), np.ones(2)])
     Array([[0., 0.],
            [1., 1.]], dtype=float64, device='cpu')
     """
-    return concatenate([ops.atleast_2d(x) for x in tup], 0, dtype=dtype)
+    return concatenate([ops.atleast_2d(x) for x in tup], 0, dtype=dtype, casting=casting)
 
 
 @registry.add_function
-def hstack(tup: Any, *, dtype: Any = None) -> Any:
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Returns arrays joined along the second axis, 1-d ones along their only axis.
 
     Args:
         tup: a sequence of arrays.
         dtype: the result's dtype; None for that to which the arrays promote.
+        casting: which casts to that dtype are made; others are an error.
 
     >>> import functensor.numpy as np
     >>> np.hstack([np.zeros(2), np.ones(1)])
     Array([0., 0., 1.], dtype=float64, device='cpu')
     """
     arrays = [ops.atleast_1d(x) for x in tup]
-    return concatenate(arrays, 0 if arrays and len(shape_of(arrays[0])) == 1 else 1, dtype=dtype)
+    axis = 0 if arrays and len(shape_of(arrays[0])) == 1 else 1
+    return concatenate(arrays, axis, dtype=dtype, casting=casting)
 
 
 # -- one array cut into several
@@ -238,6 +270,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     >>> [part.shape for part in np.array_split(np.zeros(5), 2)]
     [(3,), (2,)]
     """
+    ary = operand(ary)
     axis = canonical_axis(axis, len(shape_of(ary)))
     length = shape_of(ary)[axis]
     try:
@@ -271,7 +304,8 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     >>> np.split(np.arange(4.0), 2)[1]
     Array([2., 3.], dtype=float64, device='cpu')
     """
-    if shape_of(indices_or_sections) == ():
+    ary = operand(ary)
+    if np.ndim(indices_or_sections) == 0:
         length = shape_of(ary)[canonical_axis(axis, len(shape_of(ary)))]
         if length % max(operator.index(indices_or_sections), 1):
             raise ShapeError(
@@ -304,6 +338,7 @@ def tile(A: Any, reps: Any) -> Any:
     >>> np.tile(np.array([1.0, 2.0]), 2)
     Array([1., 2., 1., 2.], dtype=float64, device='cpu')
     """
+    A = operand(A)
     counts, lengths = as_shape(reps), shape_of(A)
     rank = max(len(counts), len(lengths))
     counts = (1,) * (rank - len(counts)) + counts
@@ -330,11 +365,10 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     >>> np.repeat(np.array([1.0, 2.0]), 2)
     Array([1., 1., 2., 2.], dtype=float64, device='cpu')
     """
-    if axis is None:
-        a, axis = ops.reshape(a, -1), 0
+    a = ops.reshape(a, -1) if axis is None else operand(a)
     shape = shape_of(a)
-    axis = canonical_axis(axis, len(shape))
-    if shape_of(repeats):
+    axis = canonical_axis(axis or 0, len(shape))
+    if np.ndim(repeats):
         return ops.take(a, np.repeat(np.arange(shape[axis]), np.asarray(repeats)), axis)
     count = operator.index(repeats)
     before, length, after = shape[:axis], shape[axis], shape[axis + 1 :]

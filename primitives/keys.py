@@ -344,7 +344,8 @@ def _check_mask(
     if Ellipsis in before:
         first += len(shape) - _taken(static)
     for axis, (size, length) in enumerate(zip(shape[first:], mask, strict=False), first):
-        if size != length:
+        # As in NumPy, a mask without elements picks none of whatever there is.
+        if length not in (size, 0):
             raise IndexError(
                 f"boolean index did not match indexed array along axis {axis}; size of axis is "
                 f"{size} but size of corresponding boolean axis is {length}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .errors import DeviceError
 from .families import elementwise, unary
 from .registry import registry as ops
 from .samples import POSITIVE
@@ -19,7 +20,7 @@ def is_complex(x: Any) -> bool:
     >>> is_complex(1j), is_complex(np.ones(2))
     (True, False)
     """
-    if isinstance(x, int | float | complex):
+    if isinstance(x, (int, float, complex)):
         return isinstance(x, complex)
     kind: str = x.dtype.kind
     return kind == "c"
@@ -30,15 +31,25 @@ def _cast(xp: Any, x: Any, *, dtype: Any) -> Any:
     return x[()] if x.dtype == dtype else x.astype(dtype)[()]
 
 
+def _astype_arguments(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    if device not in (None, "cpu"):
+        raise DeviceError(f"there is no device {device!r}; there is 'cpu'")
+    return (x,), {"dtype": np.dtype(dtype)}
+
+
 astype = elementwise(
     "astype",
     lambda g, *, dtype: g if dtype.kind in "fc" else None,
-    prepare=lambda x, dtype, *, copy=True: ((x,), {"dtype": np.dtype(dtype)}),
+    prepare=_astype_arguments,
     compute=_cast,
     params=[{"dtype": np.dtype(name)} for name in ("float64", "complex128", "int64")],
     reference=lambda x, dtype: np.asarray(x).astype(dtype),
     doc="Returns x with its elements cast to a dtype; casts to integers have derivative 0.",
-    options={"dtype": "anything that ``numpy.dtype`` takes.", "copy": "arrays never change."},
+    options={
+        "dtype": "anything that ``numpy.dtype`` takes.",
+        "copy": "arrays never change.",
+        "device": 'None or ``"cpu"``.',
+    },
     example="np.astype([1.7, -1.7], int) -> [1, -1]",
 )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .errors import OperandError
 from .registry import registry as ops
 
@@ -34,6 +36,34 @@ def binary(name: str) -> tuple[Operator, Operator]:
     return operator, reflected
 
 
+def equality(name: str, *, unequal: bool) -> Operator:
+    """Returns a comparison that has an answer for what is no number, as NumPy's has.
+
+    Only None is compared with the array, not with its elements.
+    """
+
+    def operator(self: Any, other: Any) -> Any:
+        try:
+            return primitives[name](self, other)
+        except TypeError as error:
+            known = isinstance(other, np.ndarray | np.generic)
+            if (known and other.dtype.kind in "?biufc") or isinstance(other, Operators):
+                raise
+            if not known and not isinstance(error, OperandError):
+                raise
+            compares: Any = type(other).__eq__
+            if not (known or compares is object.__eq__ or type(other).__module__ == "builtins"):
+                # Its own class may know how to compare.
+                return NotImplemented
+            if other is None:
+                # ``if x == None`` asks whether there is an array, not about its elements.
+                return unequal
+            shape = np.shape(other) if known or isinstance(other, list | tuple) else ()
+            return ops.asarray(np.full(np.broadcast_shapes(self.shape, shape), unequal))
+
+    return operator
+
+
 class Operators:
     """The arithmetic, bitwise and comparison operators."""
 
@@ -55,8 +85,8 @@ class Operators:
     __le__, _ = binary("less_equal")
     __gt__, _ = binary("greater")
     __ge__, _ = binary("greater_equal")
-    __eq__, _ = binary("equal")
-    __ne__, _ = binary("not_equal")
+    __eq__ = equality("equal", unequal=False)
+    __ne__ = equality("not_equal", unequal=True)
     _power, __rpow__ = binary("power")
     del _
 

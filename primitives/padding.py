@@ -10,7 +10,7 @@ import numpy as np
 from .indexing import index_primitive
 from .keys import Key
 from .primitive import Primitive
-from .registry import registry
+from .registry import operand, registry
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
@@ -135,6 +135,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> An
     >>> np.pad(np.array([1.0, 2.0, 3.0]), 1, mode="reflect")
     Array([2., 1., 2., 3., 2.], dtype=float64, device='cpu')
     """
+    array = operand(array)
     shape = shape_of(array)
     widths = _widths(pad_width, len(shape))
     values = kwargs.pop("constant_values", 0)

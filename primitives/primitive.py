@@ -2,35 +2,96 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import getitem
+from importlib import import_module
+from types import FrameType, FunctionType
 from typing import Any
+
+import numpy as np
 
 from ..backends import get as get_backend
 from .array import Array, Tracer
-from .buffers import BUFFER_TYPES, WEAK_TYPES, to_buffer
+from .buffers import BUFFER_TYPES, WEAK_TYPES, TracedListError, holds_array, to_buffer
 from .core import RAW, Trace, explained, slot
-from .errors import missing_rule
-from .registry import registry
-from .rules import compile_rules, keeper
+from .errors import TracerConversionError, missing_rule, refuse_out, refuse_where
+from .registry import operand, registry
+from .rules import compile_rules, keeper, no_derivative
+from .types import ShapeDtype, shape_dtype
 
 __all__ = ["Binary", "Keepers", "Primitive", "Unary", "evaluate"]
 
-new = object.__new__
-
+# A tuple, which is many times faster to ask for than the union of types.
+SEQUENCES = (list, tuple)
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Computes a primitive at the public face: buffers are unwrapped and the result wrapped."""
     buffers = []
     for a in args:
-        if isinstance(a, Tracer):
-            trace = a.trace
-            return trace.process(primitive, args, params) if trace.standing else trace.leave(a)
-        buffers.append(a._data if type(a) is Array else to_buffer(a))
-    out = new(Array)
+        if type(a) is Array:
+            buffers.append(a._data)
+        elif type(a) in BUFFER_TYPES:
+            buffers.append(a)
+        elif isinstance(a, Tracer):
+            trace = a.owner
+            if not trace.standing:
+                return trace.leave(a)
+            try:
+                return trace.process(primitive, args, params)
+            except TracerConversionError:
+                if not any(isinstance(other, SEQUENCES) for other in args):
+                    raise
+                return trace.process(primitive, joined(args), params)
+        elif isinstance(a, SEQUENCES) and holds_array(a, Tracer):
+            return evaluate(primitive, joined(args), params)
+        else:
+            buffers.append(to_buffer(a))
+    out = Array()
     out._data = RAW.process(primitive, buffers, params)
     return out
+
+
+def joined(args: Sequence[Any]) -> list[Any]:
+    """Returns operands with lists made into arrays, so that traced values in them are seen."""
+    return [registry.asarray(a) if isinstance(a, SEQUENCES) else a for a in args]
+
+
+def chosen(
+    primitive: Primitive, args: Sequence[Any], out: Any, where: Any, casting: Any, dtype: Any
+) -> Any:
+    """Applies an elementwise primitive with the options that NumPy's ufuncs have.
+
+    Args:
+        primitive: a ``Unary`` or ``Binary``.
+        args: its operands.
+        out, where: refused, since nothing is written into an array.
+        casting: which casts ``dtype`` may make of the operands, by default ``same_kind``.
+        dtype: the result's dtype, in which it is computed; None for the usual one.
+
+    Raises:
+        ImmutableArrayError: there is an array to write into, or a condition for it.
+        TypeError: the dtype is not one that the operands may be cast to, or that comes out.
+    """
+    refuse_out(primitive.name, out)
+    refuse_where(primitive.name, where)
+    args = joined(args)
+    if dtype is None:
+        return primitive(*args)
+    wanted = np.dtype(dtype)
+    known = [shape_dtype(x) for x in args]
+    if primitive.infer(primitive, *known).dtype != wanted:
+        for x in known:
+            if not np.can_cast(x.dtype, wanted, casting or "same_kind"):
+                raise TypeError(
+                    f"{primitive.name}: dtype={wanted} does not hold the operands' {x.dtype}; "
+                    f"np.{primitive.name}(...).astype({wanted}) casts the result"
+                )
+        cast = (ShapeDtype(x.shape, wanted) for x in known)
+        if primitive.infer(primitive, *cast).dtype != wanted:
+            raise TypeError(f"{primitive.name}: no result of operands has dtype {wanted}")
+        args = [registry.astype(x, wanted) for x in args]
+    return primitive(*args)
 
 
 def implementation(name: str, compute: str | Callable[..., Any]) -> Callable[..., Any]:
@@ -58,7 +119,7 @@ def _computed(compute: Callable[..., Any], xp: Any, *buffers: Any, **params: Any
 class Keepers(dict[int, Any]):
     """For every set of operands, as bits, the function that saves what their rules need.
 
-    An entry is made when it is first looked up; it is None for primitives without a derivative.
+    An entry is made when it is first looked up; it is None where there is no derivative.
 
     Args:
         primitive: whose rules they are.
@@ -86,9 +147,24 @@ class Keepers(dict[int, Any]):
             for i in operands:
                 if primitive.vjps is None or primitive.vjps[i] is None:
                     raise missing_rule(primitive.name, "vjp", i)
-            keep = keeper(frozenset().union(*(primitive.vjp_needs[i] for i in operands)))
+            if all(primitive.vjps[i] is no_derivative for i in operands):
+                keep = None
+            else:
+                keep = keeper(frozenset().union(*(primitive.vjp_needs[i] for i in operands)))
         self[mask] = keep
         return keep
+
+
+def _renamed(function: Callable[..., Any] | None, name: str) -> Callable[..., Any] | None:
+    """Returns a function that errors about its arguments call by another name."""
+    if type(function) is not FunctionType:
+        return function
+    out = FunctionType(
+        function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
+    )
+    out.__qualname__ = name
+    out.__kwdefaults__, out.__annotations__ = function.__kwdefaults__, function.__annotations__
+    return out
 
 
 def _unruled(name: str, mode: str) -> Callable[..., Any]:
@@ -98,6 +174,21 @@ def _unruled(name: str, mode: str) -> Callable[..., Any]:
         raise missing_rule(name, mode, 0)
 
     return rule
+
+
+def running_module() -> str:
+    """Returns the name of the module whose statements are being run: it declares a primitive."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return frame.f_globals["__name__"] if frame is not None else __name__
+
+
+def unpickled(module: str, name: str) -> Any:
+    """Returns a primitive by its name; its module may not have been imported in this process."""
+    if name not in registry:
+        import_module(module)
+    return registry[name]
 
 
 class Primitive:
@@ -123,6 +214,7 @@ class Primitive:
         reference: NumPy's or SciPy's function to compare with, or its dotted name.
         samples: what the registry-driven tests call it with.
         dtypes: the dtypes, of ``fdD``, for which it is tested and its derivatives hold.
+        module: the name of the module that declares it.
     """
 
     def __init__(
@@ -149,7 +241,7 @@ class Primitive:
     ) -> None:
         self.name = self.__name__ = name
         self.impl = implementation(name, compute or name)
-        self.prepare = prepare
+        self.prepare = _renamed(prepare, name)
         self.infer = infer or _unruled(name, "infer")
         self.batch = batch or _unruled(name, "batch")
         self.vjps, self.vjp_needs = compile_rules(vjp)
@@ -165,17 +257,32 @@ class Primitive:
         self.dtypes = dtypes
         self.__doc__ = doc
         self.keepers = Keepers(self, keep)
+        self.module = running_module()
         registry.add_primitive(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.prepare is not None:
-            if args and isinstance(args[0], list | tuple):
+            if not args:
+                args, kwargs = self.by_place(kwargs)
+            elif isinstance(args[0], SEQUENCES):
                 args = (registry.asarray(args[0]), *args[1:])
             args, kwargs = self.prepare(*args, **kwargs)
         trace = slot.trace
         if trace is None:
             return evaluate(self, args, kwargs)
-        return trace.process(self, args, kwargs)
+        try:
+            return trace.process(self, args, kwargs)
+        except TracedListError:
+            return trace.process(self, joined(args), kwargs)
+
+    def by_place(self, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns a call's arguments with the operand, if it was named, in the first place."""
+        code = getattr(self.prepare, "__code__", None)
+        name = code.co_varnames[0] if code is not None else ""
+        if name not in kwargs:
+            return (), kwargs
+        rest = dict(kwargs)
+        return (operand(rest.pop(name)),), rest
 
     def bind(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Applies the primitive to operands and parameters that are prepared already."""
@@ -199,21 +306,34 @@ class Primitive:
         return f"<primitive {self.name}>"
 
     def __reduce__(self) -> Any:
-        return getitem, (registry, self.name)
+        return unpickled, (self.module, self.name)
 
 
 class Unary(Primitive):
     """A primitive of one operand without parameters: the short way through the hot path."""
 
-    def __call__(self, x: Any, /) -> Any:
+    def __call__(
+        self,
+        x: Any,
+        /,
+        out: Any = None,
+        where: Any = None,
+        casting: Any = None,
+        dtype: Any = None,
+    ) -> Any:
+        if out is not None or where is not None or casting is not None or dtype is not None:
+            return chosen(self, (x,), out, where, casting, dtype)
         trace = slot.trace
         if trace is not None:
-            return trace.process1(self, x)
+            try:
+                return trace.process1(self, x)
+            except TracedListError:
+                return trace.process1(self, *joined((x,)))
         if type(x) is Array:
             x = x._data
         elif type(x) not in BUFFER_TYPES:
             return evaluate(self, (x,), {})
-        out = new(Array)
+        out = Array()
         out._data = self.impl(x)
         return out
 
@@ -230,15 +350,37 @@ class Binary(Primitive):
         """Hands the primitive to a trace in the form that its class has."""
         return trace.process2(self, args[0], args[1])
 
-    def __call__(self, x: Any, y: Any, /) -> Any:
+    def __call__(
+        self,
+        x: Any,
+        y: Any,
+        /,
+        out: Any = None,
+        where: Any = None,
+        casting: Any = None,
+        dtype: Any = None,
+    ) -> Any:
+        if out is not None or where is not None or casting is not None or dtype is not None:
+            return chosen(self, (x, y), out, where, casting, dtype)
         trace = slot.trace
         if trace is not None:
-            return trace.process2(self, x, y)
-        a = x._data if type(x) is Array else x
-        b = y._data if type(y) is Array else y
-        if type(a) not in BUFFER_TYPES or type(b) not in BUFFER_TYPES:
+            try:
+                return trace.process2(self, x, y)
+            except TracedListError:
+                return trace.process2(self, *joined((x, y)))
+        if type(x) is Array:
+            a = x._data
+        elif type(x) in BUFFER_TYPES:
+            a = x
+        else:
             return evaluate(self, (x, y), {})
-        out = new(Array)
+        if type(y) is Array:
+            b = y._data
+        elif type(y) in BUFFER_TYPES:
+            b = y
+        else:
+            return evaluate(self, (x, y), {})
+        out = Array()
         try:
             out._data = self.impl(a, b)
         except ValueError as error:

@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ImmutableArrayError, TracerConversionError, message
+from .errors import ImmutableArrayError, OperandError, TracerConversionError, message
 from .registry import registry as ops
 
 __all__ = ["NumpyProtocols"]
 
-# NumPy's names of ufuncs where ours differ, and the reductions that ufuncs offer.
-UFUNC_NAMES = {"absolute": "abs", "conjugate": "conj"}
-FUNCTION_NAMES = {"amax": "max", "amin": "min", "around": "round"}
 # What depends on shapes and dtypes alone, so that a tracer can answer as an array does.
 SHAPE_FUNCTIONS = {"can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
 SHAPE_FUNCTIONS |= {"empty_like", "full_like", "ones_like", "zeros_like"}
+# The reductions, and the cumulative functions, that ufuncs offer.
 UFUNC_REDUCTIONS = {
     "add": "sum",
     "multiply": "prod",
@@ -28,7 +26,34 @@ UFUNC_REDUCTIONS = {
     "minimum": "min",
     "logical_and": "all",
     "logical_or": "any",
+    "logaddexp": "logsumexp",
 }
+UFUNC_ACCUMULATIONS = {"add": "cumsum", "multiply": "cumprod"}
+# Operations that do not care how they are bracketed, so that they can be accumulated in steps.
+ASSOCIATIVE = {"maximum", "minimum", "fmax", "fmin", "logaddexp", "logaddexp2"}
+ASSOCIATIVE |= {"logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor"}
+# NumPy's functions that write into their first argument, and what does that here.
+WRITING = {
+    "copyto": "x = np.where(where, src, x)",
+    "fill_diagonal": "x = functensor.numpy.fill_diagonal(x, value)",
+    "place": "x = x.at[mask].set(values)",
+    "put": "x = x.ravel().at[i].set(values).reshape(x.shape)",
+    "put_along_axis": "x = functensor.numpy.put_along_axis(x, i, values, axis)",
+    "putmask": "x = np.where(mask, values, x)",
+}
+# Editions of the array API standard that the namespace can be asked for.
+EDITIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")
+
+
+# Libraries that hand NumPy's results to compiled code, which takes NumPy's own arrays only. What
+# is traced differentiates there too.
+PLAIN = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")
+# NumPy's functions that were asked for once, with ours.
+KNOWN: dict[Any, Callable[..., Any]] = {}
+# Where SciPy and scikit-learn keep array_api_extra's updates by index.
+UPDATING = [
+    f"{place}array_api_extra._lib._at" for place in ("", "scipy._lib.", "sklearn.externals.")
+]
 
 
 class NumpyProtocols:
@@ -39,6 +64,8 @@ class NumpyProtocols:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if is_tracer(self):
+            if dtype is not None and np.dtype(dtype) == object:
+                return objects(self)
             raise conversion_error(self)
         if copy is False and dtype not in (None, self._data.dtype):  # type: ignore[attr-defined]
             raise ValueError(f"a dtype of {dtype} asks for a copy, which copy=False forbids")
@@ -50,41 +77,207 @@ class NumpyProtocols:
         return view
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        function = None
-        if "out" in kwargs:
-            for x in inputs:
-                if isinstance(x, NumpyProtocols) and is_tracer(x):
-                    raise buffer_error(x, kwargs["out"][0])
-            return on_values(getattr(ufunc, method), inputs, kwargs, f"numpy.{ufunc.__name__}")
-        if method == "__call__":
-            function = ops.find(UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__))
-        elif method == "reduce":
-            function = ops.find(UFUNC_REDUCTIONS.get(ufunc.__name__, ""))
-            kwargs.setdefault("axis", 0)
-            kwargs = {k: v for k, v in kwargs.items() if v is not None or k == "axis"}
-        if function is not None:
+        function = KNOWN.get(ufunc) or ufunc_counterpart(ufunc)
+        if wants_plain(sys._getframe(1), inputs):
+            function = None
+        if function is not None and method == "__call__" and "out" not in kwargs:
             return function(*inputs, **kwargs)
-        return on_values(getattr(ufunc, method), inputs, kwargs, f"numpy.{ufunc.__name__}")
+        name = ufunc.__name__
+        if "out" in kwargs:
+            fix = f"y = np.{name}(...), and use y"
+            if "where" in kwargs:
+                fix = f"np.where(mask, np.{name}(...), other), operands made valid by another where"
+            written(f"numpy.{name}", kwargs["out"][0], inputs, fix)
+        elif method == "at":
+            written(f"numpy.{name}.at", inputs[0], inputs[1:], f"x = x.at[i].{name}(values)")
+        elif function is not None and method in METHODS:
+            answer = METHODS[method](function, name, *inputs, **kwargs)
+            if answer is not NotImplemented:
+                return answer
+        module = "numpy" if np.__dict__.get(name) is ufunc else getattr(ufunc, "__module__", None)
+        called = ".".join(part for part in (module, name, method) if part and part != "__call__")
+        return on_values(getattr(ufunc, method), inputs, kwargs, called)
 
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
-        if func.__module__ == "numpy":
-            function = ops.find(FUNCTION_NAMES.get(func.__name__, func.__name__))
-            if function is not None:
-                return function(*args, **kwargs)
-            if func.__name__ in SHAPE_FUNCTIONS:
-                return func(*_stand_ins(args), **_stand_ins(kwargs))
-        return on_values(func, args, kwargs, f"{func.__module__}.{func.__name__}")
+        function = KNOWN.get(func) or function_counterpart(func)
+        name = func.__name__
+        if function is not None:
+            if not wants_plain(sys._getframe(1), (args, kwargs)):
+                try:
+                    return function(*args, **kwargs)
+                except OperandError:
+                    # NumPy's own takes what is no number, beside plain arrays.
+                    pass
+        elif name in WRITING:
+            written(f"numpy.{name}", args[0] if args else None, (args[1:], kwargs), WRITING[name])
+        elif name in SHAPE_FUNCTIONS:
+            return func(*_stand_ins(args), **_stand_ins(kwargs))
+        return on_values(func, args, kwargs, f"{func.__module__}.{name}")
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        if api_version not in EDITIONS:
+            raise ValueError(f"there is no edition {api_version!r} of the array API here")
+        for name in UPDATING:
+            if name in sys.modules:
+                introduce(sys.modules[name])
         return sys.modules["functensor.numpy"]
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.__array__().__dlpack__(**{**options, "copy": True})
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        # Not every library heeds that memory is read-only, so that it gets its own unless it
+        # insists; one of the protocol's first version cannot even be told.
+        view = self.__array__()
+        if copy is False and (max_version is None or max_version < (1, 0)):
+            view = np.asarray(self._data)  # type: ignore[attr-defined]
+        return view.__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy is not False
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0
+
+
+def objects(tracer: Any) -> Any:
+    """Returns the elements of a tracer as Python objects in a NumPy array, each of them traced."""
+    out = np.empty(tracer.shape, dtype=object)
+    for place in np.ndindex(tracer.shape):
+        out[place] = tracer[place] if place else tracer
+    return out
+
+
+def wants_plain(frame: FrameType, arguments: Any) -> bool:
+    """Says whether a call of NumPy's by a library is to be answered by NumPy, on plain values."""
+    caller: str = frame.f_globals.get("__name__", "")
+    return caller.startswith(PLAIN) and first_tracer(arguments) is None
+
+
+def introduce(module: Any) -> None:
+    """Lets array_api_extra update our arrays as it updates JAX's: ``x = x.at[i].set(v)``.
+
+    The standard has no way to say that arrays are immutable, so that it asks whose they are.
+    """
+    if hasattr(module, "knows_functensor") or not hasattr(module, "is_writeable_array"):
+        return
+    by_at, writeable = module.is_jax_array, module.is_writeable_array
+    module.is_jax_array = lambda x: isinstance(x, NumpyProtocols) or by_at(x)
+    module.is_writeable_array = lambda x: not isinstance(x, NumpyProtocols) and writeable(x)
+    module.knows_functensor = True
+
+
+def counterpart(module: str, name: str) -> Any:
+    """Returns our function of the name that NumPy has it by, or None.
+
+    Args:
+        module: ``numpy``, or one of its modules that there is one of here: ``numpy.linalg``.
+        name: the function's name.
+    """
+    namespace: Any = sys.modules["functensor.numpy"]
+    root, _, inner = module.partition(".")
+    if root != "numpy" or inner not in ("", "fft", "linalg"):
+        return None
+    if inner:
+        return getattr(getattr(namespace, inner, None), name, None)
+    return getattr(namespace, name, None) or ops.find(name)
+
+
+def function_counterpart(func: Any) -> Any:
+    """Returns our function for one of NumPy's, or None; remembers it."""
+    if func.__name__ in WRITING:
+        return None
+    function = counterpart(func.__module__, func.__name__)
+    if function is not None:
+        KNOWN[func] = function
+    return function
+
+
+def ufunc_counterpart(ufunc: Any) -> Any:
+    """Returns our function for a ufunc of NumPy or of ``scipy.special``, or None; remembers it."""
+    name = ufunc.__name__
+    special = sys.modules.get("scipy.special._ufuncs")
+    function = None
+    if np.__dict__.get(name) is ufunc:
+        function = counterpart("numpy", name)
+    elif special is not None and getattr(special, name, None) is ufunc:
+        function = getattr(sys.modules["functensor"].scipy.special, name, None)
+    if function is not None:
+        KNOWN[ufunc] = function
+    return function
+
+
+def reduced(function: Any, name: str, x: Any, **kwargs: Any) -> Any:
+    """Does what ``ufunc.reduce`` does, over the first axis by default."""
+    reduction = ops.find(UFUNC_REDUCTIONS.get(name, ""))
+    if reduction is None:
+        return NotImplemented
+    kwargs = {k: v for k, v in kwargs.items() if v is not None or k == "axis"}
+    return reduction(x, **{"axis": 0, **kwargs})
+
+
+def accumulated(
+    function: Any, name: str, x: Any, axis: int = 0, dtype: Any = None, out: None = None
+) -> Any:
+    """Does what ``ufunc.accumulate`` does; each step doubles how far back an element looks."""
+    if dtype is not None:
+        x = ops.astype(x, dtype)
+    if name in UFUNC_ACCUMULATIONS:
+        return getattr(ops, UFUNC_ACCUMULATIONS[name])(x, axis)
+    if name not in ASSOCIATIVE:
+        return NotImplemented
+    x = ops.moveaxis(x, axis, 0)
+    step = 1
+    while step < x.shape[0]:
+        x = ops.concatenate([x[:step], function(x[:-step], x[step:])])
+        step *= 2
+    return ops.moveaxis(x, 0, axis)
+
+
+def outer(function: Any, name: str, x: Any, y: Any, **kwargs: Any) -> Any:
+    """Does what ``ufunc.outer`` does: all elements of one operand meet all of the other."""
+    x, y = ops.asarray(x), ops.asarray(y)
+    return function(ops.reshape(x, x.shape + (1,) * len(y.shape)), y, **kwargs)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "accumulate": accumulated,
+    "outer": outer,
+    "reduce": reduced,
+}
+
+
+def written(name: str, buffer: Any, values: Any, fix: str) -> None:
+    """Checks what is to be written into.
+
+    Raises:
+        ImmutableArrayError: it is an array, or a tracer would be written into a NumPy buffer.
+    """
+    if isinstance(buffer, NumpyProtocols):
+        known: Any = buffer
+        raise ImmutableArrayError(
+            message(
+                f"{name} would write into {known.describe()}, but arrays are immutable",
+                fix=fix,
+                number=3,
+            )
+        )
+    tracer = first_tracer(values)
+    if tracer is not None:
+        raise buffer_error(tracer, buffer)
+
+
+def first_tracer(x: Any) -> Any:
+    """Returns a tracer, or a tensor that requires grad, among nested arguments; or None."""
+    if isinstance(x, NumpyProtocols):
+        return x if is_tracer(x) or getattr(x, "requires_grad", False) else None
+    items = x.values() if isinstance(x, dict) else x if isinstance(x, tuple | list) else ()
+    return next((found for found in map(first_tracer, items) if found is not None), None)
 
 
 def is_tracer(x: Any) -> bool:
@@ -134,27 +327,38 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     if stores_item(frame) and not asked_by:
         return buffer_error(tracer, None)
     code = frame.f_code
+    fix = (
+        "use functensor.numpy instead of numpy; ft.value(x) or ft.stop_gradient(x) drops "
+        "the gradient; ft.extend.numpy_function gives foreign code a rule"
+    )
+    if not asked_by and tracer.dtype.kind in "?biu" and operation_of(frame) == "BINARY_SUBSCR":
+        fix = "functensor.numpy.asarray(buf)[i], where buf is the NumPy array that is indexed"
     asked = asked_by or f"{code.co_name} ({code.co_filename.rpartition('/')[2]})"
     return TracerConversionError(
         message(
             f"{asked} asked for a plain NumPy array, but got {tracer.describe()}"
             f"{tracer.dependence()}",
             under=tracer.under(),
-            fix="use functensor.numpy instead of numpy; ft.value(x) or ft.stop_gradient(x) drops "
-            "the gradient; ft.custom_vjp gives foreign code a rule",
+            fix=fix,
             number=1,
         )
     )
 
 
+def operation_of(frame: FrameType) -> str:
+    """Returns the name of the instruction that a frame is at."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+
+
 def stores_item(frame: FrameType) -> bool:
     """Says whether a frame is at an assignment to an item, ``buf[i] = x``."""
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "STORE_SUBSCR"
+    return operation_of(frame) == "STORE_SUBSCR"
 
 
 def buffer_error(x: Any, buffer: Any) -> Exception:
     """Returns the error for writing a tracer, or an array, into a NumPy buffer."""
-    kind = f"a plain ndarray ({buffer.dtype}{list(buffer.shape)})" if buffer is not None else ""
+    known = isinstance(buffer, np.ndarray)
+    kind = f"a plain ndarray ({buffer.dtype}{list(buffer.shape)})" if known else ""
     return ImmutableArrayError(
         message(
             f"buf[i] = x: buf is {kind or 'a plain ndarray'} and cannot record gradients of x, "

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .families import reduction
+from .errors import ShapeError, message
+from .families import infer_reduction, prepare_reduction, reduction, selecting, with_options
+from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import DISTINCT, LOGICAL
-from .types import canonical_axes
+from .types import ShapeDtype, canonical_axes, shape_dtype
 
 __all__ = [
     "all",
@@ -41,12 +43,49 @@ def spread(reduced: Any, shape: tuple[int, ...], axis: Axes) -> Any:
     return ops.broadcast_to.bind((reduced,), {"shape": shape})
 
 
-def _dtype_arguments(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
-    return (x,), {
-        "axis": canonical_axes(axis, len(shape_of(x))),
+def _dtype_arguments(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    params = {
+        "axis": canonical_axes(axis, len(shape_of(a))),
         "keepdims": bool(keepdims),
         "dtype": None if dtype is None else np.dtype(dtype),
     }
+    return (a,), with_options(params, out, initial, where)
+
+
+def _mean_arguments(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Any:
+    return _dtype_arguments(a, axis, dtype, out, keepdims, None, where)
+
+
+def _truth_arguments(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Any:
+    return prepare_reduction(a, axis, out, keepdims, None, where)
+
+
+def _position_arguments(
+    a: Any, axis: Any = None, out: None = None, *, keepdims: bool = False
+) -> Any:
+    return prepare_reduction(a, axis, out, keepdims)
+
+
+def _count_arguments(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return prepare_reduction(a, axis, None, keepdims)
 
 
 DTYPE = {"dtype": "the result's dtype, which it is computed in; None for x's (integers: int64)."}
@@ -58,6 +97,7 @@ sum = reduction(
     lambda g, x_shape, *, axis: spread(g, x_shape, axis),
     jvp=(lambda t, *, axis, keepdims, dtype: _sum(t, axis, keepdims, dtype),),
     prepare=_dtype_arguments,
+    optional=selecting("sum", 0, "add"),
     dtypes="fdD",
     doc="Returns the sum over axes.",
     options=DTYPE,
@@ -82,6 +122,17 @@ def _mean_reference(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any
         return np.mean(x, axis=axis, keepdims=keepdims, dtype=dtype)
 
 
+def _mean_of_selected(x: Any, initial: None, where: Any, params: dict[str, Any]) -> Any:
+    known = shape_dtype(x)
+    dtype = params["dtype"] or infer_reduction(mean, known, **params).dtype
+    total = ops.sum(x, params["axis"], dtype, keepdims=params["keepdims"], where=where)
+    there = ops.broadcast_to(ops.astype(where, bool), known.shape)
+    count = ops.sum(there, params["axis"], keepdims=params["keepdims"])
+    # A quotient of its own dtype; of nothing it is NaN, without a warning from the division.
+    share = ops.divide(total, ops.astype(ops.maximum(count, 1), dtype))
+    return ops.where(ops.equal(count, 0), np.nan, share)
+
+
 mean = reduction(
     "mean",
     _mean_rule,
@@ -90,7 +141,8 @@ mean = reduction(
             (t,), {"axis": axis, "keepdims": keepdims, "dtype": dtype}
         ),
     ),
-    prepare=_dtype_arguments,
+    prepare=_mean_arguments,
+    optional=_mean_of_selected,
     empty=False,
     reference=_mean_reference,
     dtypes="fdD",
@@ -103,6 +155,7 @@ count_nonzero = reduction(
     compute=lambda xp, x, *, axis, keepdims: xp.asarray(
         xp.count_nonzero(x, axis=axis, keepdims=keepdims)
     )[()],
+    prepare=_count_arguments,
     domain=LOGICAL,
     doc="Returns how many elements are not zero.",
     example="np.count_nonzero([[0, 2], [3, 4]], axis=0) -> [1, 2]",
@@ -125,6 +178,7 @@ logsumexp = reduction(
     "logsumexp",
     lambda g, ans, x, *, axis: spread(g, shape_of(x), axis) * _shares(x, ans, axis),
     jvp=(lambda t, ans, x, *, axis, keepdims: _sum(t * _shares(x, ans, axis), axis, keepdims),),
+    prepare=_count_arguments,
     reference=_logsumexp_reference,
     empty=False,
     doc="Returns the logarithm of the sum of exponentials over axes, without overflow.",
@@ -150,7 +204,12 @@ def _others(x: Any, axis: Axes) -> Any:
 
 
 def _prod_tangent(t: Any, x: Any, axis: Axes, keepdims: bool) -> Any:
-    return _sum(t * _others(x, axis), axis, keepdims) if axis else t
+    if not axis:
+        return t
+    others = _others(x, axis)
+    # What does not change adds nothing, however large the product of the others is.
+    idle = ops.logical_and(ops.isinf(others), t == 0)
+    return _sum(ops.where(idle, 0, t * ops.where(idle, 1, others)), axis, keepdims)
 
 
 prod = reduction(
@@ -158,6 +217,7 @@ prod = reduction(
     lambda g, x, *, axis: spread(g, shape_of(x), axis) * _others(x, axis) if axis else g,
     jvp=(lambda t, x, *, axis, keepdims: _prod_tangent(t, x, axis, keepdims),),
     prepare=_dtype_arguments,
+    optional=selecting("prod", 1, "multiply"),
     compute=lambda xp, x, *, axis, keepdims, dtype: xp.prod(
         x, axis=axis, keepdims=keepdims, dtype=dtype
     ),
@@ -168,6 +228,23 @@ prod = reduction(
 )
 
 # -- extrema: equal ones share the derivative alike
+
+
+def _infer_extremum(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
+    out = infer_reduction(primitive, x, **params)
+    if out.size and not x.size:
+        fix = f"np.{primitive.name}(x, initial=...) says what that of no elements is"
+        if primitive.name.startswith("arg"):
+            fix = "ask for x.size first"
+        raise ShapeError(
+            message(
+                f"{primitive.name}: over no elements, of shape {x.shape}, there is none",
+                fix=fix,
+                number=16,
+            )
+        )
+    return out
+
 
 
 def _extremal(x: Any, ans: Any, axis: Axes) -> tuple[Any, Any]:
@@ -192,6 +269,8 @@ max = reduction(
     "max",
     _extremum_vjp,
     jvp=(_extremum_jvp,),
+    infer=_infer_extremum,
+    optional=selecting("max", None, "maximum"),
     domain=DISTINCT,
     empty=False,
     doc="Returns the maximum over axes, NaN where there is one; equal ones share the derivative.",
@@ -201,6 +280,8 @@ min = reduction(
     "min",
     _extremum_vjp,
     jvp=(_extremum_jvp,),
+    infer=_infer_extremum,
+    optional=selecting("min", None, "minimum"),
     domain=DISTINCT,
     empty=False,
     doc="Returns the minimum over axes, NaN where there is one; equal ones share the derivative.",
@@ -245,6 +326,8 @@ def _position_reference(search: Any) -> Any:
 
 argmax = reduction(
     "argmax",
+    prepare=_position_arguments,
+    infer=_infer_extremum,
     compute=_position("argmax"),
     reference=_position_reference(np.argmax),
     domain=DISTINCT,
@@ -254,6 +337,8 @@ argmax = reduction(
 )
 argmin = reduction(
     "argmin",
+    prepare=_position_arguments,
+    infer=_infer_extremum,
     compute=_position("argmin"),
     reference=_position_reference(np.argmin),
     domain=DISTINCT,
@@ -266,12 +351,16 @@ argmin = reduction(
 
 any = reduction(
     "any",
+    prepare=_truth_arguments,
+    optional=selecting("any", False, "logical_or"),
     domain=LOGICAL,
     doc="Returns whether any element holds; numbers hold if they are not zero.",
     example="np.any([[True, False], [False, False]], axis=0) -> [True, False]",
 )
 all = reduction(
     "all",
+    prepare=_truth_arguments,
+    optional=selecting("all", True, "logical_and"),
     domain=LOGICAL,
     doc="Returns whether all elements hold; numbers hold if they are not zero.",
     example="np.all([[True, True], [True, False]], axis=0) -> [True, False]",

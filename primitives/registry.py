@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["Registry", "registry"]
+__all__ = ["Registry", "operand", "registry"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,3 +71,8 @@ class Registry:
 
 
 registry = Registry()
+
+
+def operand(x: Any) -> Any:
+    """Returns nested lists as an array, whatever is traced in them included, and all else as is."""
+    return registry.asarray(x) if isinstance(x, (list, tuple, range)) else x

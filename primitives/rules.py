@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["compile_rule", "compile_rules", "keeper", "shape_of"]
+__all__ = ["compile_rule", "compile_rules", "keeper", "no_derivative", "shape_of"]
 
 RuleCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 OPERANDS = "xyz"
+# What the rule of an operand without a derivative is made of.
+_NOTHING = (lambda g: None).__code__
 LETTERS = ("ans", "xs", "i", *OPERANDS, *(f"{operand}_shape" for operand in OPERANDS))
 
 
@@ -35,10 +37,14 @@ def shape_of(x: Any) -> tuple[int, ...]:
     return shape
 
 
+# What generated functions see; messages tell by the module's name that they are not the user's.
+NAMES = {"__name__": __name__, "shape_of": shape_of}
+
+
 @cache
 def _caller(terms: str) -> Callable[..., Callable[..., Any]]:
     source = f"lambda rule: lambda g, saved, params: rule(g{terms})"
-    maker: Callable[..., Callable[..., Any]] = eval(source, {"shape_of": shape_of})
+    maker: Callable[..., Callable[..., Any]] = eval(source, NAMES)
     return maker
 
 
@@ -56,6 +62,10 @@ def _access(letter: str, index: int | None) -> str:
     return f"shape_of({position})" if shape else position
 
 
+def no_derivative(g: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> None:
+    """Stands for every rule that is ``lambda g: None``: what depends on it alone is a constant."""
+
+
 def compile_rule(rule: Callable[..., Any], index: int) -> tuple[RuleCall, frozenset[str]]:
     """Compiles a rule as it was written.
 
@@ -67,6 +77,8 @@ def compile_rule(rule: Callable[..., Any], index: int) -> tuple[RuleCall, frozen
         ``call(g, saved, params)`` with ``saved = (ans, *operands)``, and the letters it reads.
     """
     code = rule.__code__
+    if code.co_code == _NOTHING.co_code and code.co_consts == (None,):
+        return no_derivative, frozenset()
     letters = code.co_varnames[1 : code.co_argcount]
     static = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     terms = [f", {_access(letter, index)}" for letter in letters]
@@ -126,5 +138,5 @@ def keeper(needs: frozenset[str]) -> Callable[[Any, tuple[Any, ...]], tuple[Any,
         elif any(later in needs or f"{later}_shape" in needs for later in OPERANDS[position:]):
             terms.append("None")
     source = f"lambda ans, xs: ({', '.join(terms)},)"
-    keep: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] = eval(source, {"shape_of": shape_of})
+    keep: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] = eval(source, NAMES)
     return keep

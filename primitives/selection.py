@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .errors import refuse_out
 from .families import binary, elementwise
 from .primitive import Primitive
 from .registry import registry as ops
@@ -84,18 +85,26 @@ class _Clip(Primitive):
 
     def __call__(
         self,
-        x: Any,
-        a_min: Any = None,
-        a_max: Any = None,
-        *,
+        a: Any,
         min: Any = None,
         max: Any = None,
+        out: Any = None,
+        *,
+        a_min: Any = None,
+        a_max: Any = None,
+        dtype: Any = None,
     ) -> Any:
+        if out is not None:
+            refuse_out("clip", out)
+        if dtype is not None:
+            a, min, max, a_min, a_max = (
+                x if x is None else ops.astype(x, dtype) for x in (a, min, max, a_min, a_max)
+            )
         low = a_min if min is None else min
         high = a_max if max is None else max
         if low is None:
-            return ops.positive(x) if high is None else ops.minimum(x, high)
-        return ops.maximum(x, low) if high is None else super().__call__(x, low, high)
+            return ops.asarray(a) if high is None else ops.minimum(a, high)
+        return ops.maximum(a, low) if high is None else super().__call__(a, low, high)
 
 
 clip = elementwise(
@@ -107,20 +116,35 @@ clip = elementwise(
     domains=(REAL, Domain(-1.5, -0.5), Domain(0.5, 1.5)),
     doc="Returns x limited to an interval: ``minimum(maximum(x, low), high)``.",
     arguments={
-        "x": "an array of any shape, or a number.",
-        "a_min, a_max": "the limits, which broadcast against x; None for no limit.",
-        "min, max": "the same by other names.",
+        "a": "an array of any shape, or a number.",
+        "min, max": "the limits, which broadcast against a; None for no limit.",
+        "out": "None; arrays are immutable.",
+        "a_min, a_max": "the limits by other names.",
+        "dtype": "in which dtype to compute; None for that to which the arguments promote.",
     },
     example="np.clip([-3, 1, 5], 0, 2) -> [0, 1, 2]",
 )
 
-def _where_arguments(condition: Any, *branches: Any) -> Any:
-    if len(branches) != 2:
-        raise TypeError(
-            f"where takes a condition and two branches, got {len(branches)}; "
-            "np.nonzero(condition) gives the indices where it holds"
-        )
-    return (condition, *branches), {}
+
+class _Where(Primitive):
+    """A choice of two; with a condition alone, as in NumPy, the indices where it holds."""
+
+    def __call__(
+        self,
+        condition: Any,
+        x: Any = None,
+        y: Any = None,
+        /,
+        *,
+        size: int | None = None,
+        fill_value: Any = None,
+    ) -> Any:
+        if x is None and y is None:
+            options = {"size": size, "fill_value": fill_value}
+            return ops.nonzero(condition, **{k: v for k, v in options.items() if v is not None})
+        if x is None or y is None:
+            raise TypeError("where takes a condition and two branches, or the condition alone")
+        return super().__call__(condition, x, y)
 
 
 where = elementwise(
@@ -128,13 +152,15 @@ where = elementwise(
     lambda g: None,
     lambda g, x: ops.where(x, g, 0),
     lambda g, x: ops.where(x, 0, g),
-    prepare=_where_arguments,
+    kind=_Where,
     domains=(LOGICAL, REAL, REAL),
     dtypes="fdD",
     doc="Returns x's elements where a condition holds, y's elsewhere.",
     arguments={
         "condition": "an array of booleans.",
-        "x, y": "arrays whose shapes broadcast against the condition's, or numbers.",
+        "x, y": "arrays whose shapes broadcast against the condition's, or numbers; without them "
+        "the result is ``nonzero(condition)``.",
+        "size, fill_value": "as for ``nonzero``.",
     },
     example="np.where([True, False], [1, 2], 0) -> [1, 0]",
 )

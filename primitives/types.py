@@ -119,6 +119,8 @@ def canonical_axis(axis: int, ndim: int, name: str = "axis") -> int:
     >>> canonical_axis(-1, 3)
     2
     """
+    if type(axis) is int and -ndim <= axis < ndim:
+        return axis % ndim
     index = operator.index(axis)
     if not -ndim <= index < ndim:
         raise np.exceptions.AxisError(index, ndim, name if name != "axis" else None)
@@ -137,6 +139,8 @@ def canonical_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
     named = axis if isinstance(axis, tuple | list) else (axis,)
     axes = sorted(canonical_axis(a, ndim) for a in named)
     if len(set(axes)) < len(axes):

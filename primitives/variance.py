@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .families import batch_reduction, infer_reduction
+from .errors import refuse_out
+from .families import Reduction, batch_reduction, infer_reduction
+from .numbers import is_complex
 from .primitive import Primitive
-from .registry import registry
+from .registry import operand, registry
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
@@ -24,27 +26,50 @@ def _var_arguments(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
     *,
+    where: Any = None,
+    mean: Any = None,
     correction: float | None = None,
 ) -> Any:
     if out is not None:
-        raise ValueError("there is no out=: arrays are immutable; use what is returned")
+        refuse_out("var", out)
     if correction is not None:
         if ddof != 0:
             raise ValueError("ddof and correction are the same thing: give one of them")
         ddof = correction
-    if isinstance(a, list | tuple):
-        a = np.asarray(a)
+    a = operand(a)
     known = shape_dtype(a)
     if dtype is None and (known.dtype.kind in "biu" or known.weak is not None):
         dtype = np.result_type(known.dtype, np.float64)
     if dtype is not None and known.dtype != dtype:
         a = ops.astype(a, dtype)
-    axes = canonical_axes(axis, len(known.shape))
-    return (a,), {"axis": axes, "keepdims": bool(keepdims), "ddof": ddof}
+    params = {
+        "axis": canonical_axes(axis, len(known.shape)),
+        "keepdims": bool(keepdims),
+        "ddof": ddof,
+    }
+    if mean is not None or (where is not None and where is not True):
+        params["options"] = None, mean, where
+    return (a,), params
+
+
+def _var_of_selected(x: Any, mean: Any, where: Any, params: dict[str, Any]) -> Any:
+    """Returns the variance of elements where a condition holds, or about a mean that is given."""
+    axis, keepdims = params["axis"], params["keepdims"]
+    shape, where = shape_of(x), True if where is None else where
+    if mean is None:
+        mean = ops.mean(x, axis, keepdims=True, where=where)
+    deviation = ops.where(where, ops.subtract(x, mean), 0)
+    squares = ops.square(ops.abs(deviation)) if is_complex(x) else ops.square(deviation)
+    there = ops.broadcast_to(ops.astype(where, bool), shape)
+    count = ops.sum(there, axis, keepdims=keepdims)
+    freedom = ops.astype(ops.subtract(count, params["ddof"]), shape_dtype(squares).dtype)
+    total = ops.sum(squares, axis, keepdims=keepdims)
+    share = ops.divide(total, ops.where(ops.greater(freedom, 0), freedom, 1))
+    return ops.where(ops.greater(freedom, 0), share, nan)
 
 
 def _freedom(shape: tuple[int, ...], axis: Axes, ddof: float) -> float:
@@ -112,8 +137,9 @@ def _var_jvp(t: Any, x: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
     return _scaled(total, shape_of(x), axis, ddof)
 
 
-var = Primitive(
+var = Reduction(
     "var",
+    optional=_var_of_selected,
     prepare=_var_arguments,
     compute=_var,
     infer=_infer,
@@ -143,6 +169,8 @@ var = Primitive(
         ddof: what to subtract from the number of elements, by which the sum of squares is
             divided: 1 for the unbiased estimate from a sample.
         keepdims: whether the reduced axes stay, with length 1.
+        where: a condition that broadcasts to a: which elements to take; None for all.
+        mean: the mean, where it is known, with the reduced axes kept.
         correction: another name of ddof.
 
     Returns:
@@ -163,16 +191,18 @@ def std(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
     *,
+    where: Any = None,
+    mean: Any = None,
     correction: float | None = None,
 ) -> Any:
     """Returns the standard deviation over axes: the root of the variance.
 
     Args:
-        a, axis, dtype, out, ddof, keepdims, correction: as for ``var``.
+        a, axis, dtype, out, ddof, keepdims, where, mean, correction: as for ``var``.
 
     Returns:
         A real array without the reduced axes. Where all elements are equal the derivative is
@@ -182,7 +212,9 @@ def std(
     >>> np.std(np.array([1.0, 3.0]))
     Array(1., dtype=float64, device='cpu')
     """
-    variance = var(a, axis, dtype, out, ddof, keepdims, correction=correction)
+    refuse_out("std", out)
+    options = {"where": where, "mean": mean, "correction": correction}
+    variance = var(a, axis, dtype, None, ddof, keepdims, **options)
     # The root's infinite slope at zero must not meet the zeros of the variance's derivative.
     flat = ops.equal(variance, 0)
     return ops.where(flat, 0, ops.sqrt(ops.where(flat, 1, variance)))

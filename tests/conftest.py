@@ -1,4 +1,9 @@
-"""How Hypothesis runs here: without a time limit per example, and never with a fixed seed."""
+"""How tests run: on one BLAS thread each, and Hypothesis without a time limit or a fixed seed."""
+
+import os
+
+# Before NumPy and SciPy load their libraries: several test processes share the cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import HealthCheck, settings

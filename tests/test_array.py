@@ -178,12 +178,14 @@ def test_numpys_questions_about_shapes_do_not_ask_for_values(ask):
 
 
 def test_numpys_functions_without_a_counterpart_work_on_plain_arrays_only():
-    np.testing.assert_array_equal(np.histogram(wrap(Y), bins=2)[0], np.histogram(Y, bins=2)[0])
-    np.testing.assert_allclose(np.linalg.cond(wrap(X)), np.linalg.cond(X))
-    with pytest.raises(TracerConversionError, match=r"numpy\.histogram asked for a plain NumPy"):
-        ft.grad(lambda x: np.sum(np.histogram(x)[0]))(Y)
-    with pytest.raises(TracerConversionError, match=r"numpy\.frexp asked"):
-        ft.grad(lambda x: np.frexp(x)[0])(1.0)
+    windows = np.lib.stride_tricks.sliding_window_view
+    np.testing.assert_array_equal(windows(wrap(Y), 2), windows(Y, 2))
+    twice = np.frompyfunc(lambda x: 2 * x, 1, 1)
+    np.testing.assert_array_equal(twice(wrap(Y)), 2 * Y)
+    with pytest.raises(TracerConversionError, match=r"sliding_window_view asked for a plain NumPy"):
+        ft.grad(lambda x: np.sum(windows(x, 2)))(Y)
+    with pytest.raises(TracerConversionError, match=r"<lambda> \(vectorized\) asked"):
+        ft.grad(lambda x: twice(x)[0])(Y)
 
 
 def test_message_1_names_the_call_the_value_and_the_transformation():
@@ -194,7 +196,8 @@ def test_message_1_names_the_call_the_value_and_the_transformation():
         ft.grad(loss)(Y)
     text = str(caught.value)
     words = ["asked for a plain NumPy array", "float64[3]", "under grad(loss (", "ft.value(x)"]
-    for part in [*words, "ft.stop_gradient", "ft.custom_vjp", "test_array.py:", "#error-1"]:
+    words += ["ft.stop_gradient", "ft.extend.numpy_function"]
+    for part in [*words, "test_array.py:", "#error-1"]:
         assert part in text
 
 
@@ -231,7 +234,7 @@ def test_a_plain_array_may_be_written_into_a_numpy_buffer():
     buffer += wrap(np.ones(3))
     np.testing.assert_array_equal(buffer, [Y + 1, [1, 8, 1]])
     np.testing.assert_array_equal(np.add(wrap(Y), 1, out=np.zeros(3)), Y + 1)
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ImmutableArrayError, match=r"numpy\.add would write into float64\[3\]"):
         np.add(Y, 1, out=wrap(Y.copy()))
 
 

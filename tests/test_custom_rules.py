@@ -220,14 +220,6 @@ def test_keywords_and_defaults_become_positions():
     with pytest.raises(TypeError, match="unexpected keyword argument 'm'"):
         power(1.0, m=2)
 
-    @ft.custom_vjp
-    def keyword_only(x, *, n):
-        return x
-
-    keyword_only.defvjp(lambda x: (x, None), lambda res, g: (g,))
-    with pytest.raises(TypeError, match="keyword_only has keyword-only arguments"):
-        keyword_only(1.0, n=2)
-
 
 def test_none_is_a_cotangent_of_zero():
     @ft.custom_vjp

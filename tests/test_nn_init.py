@@ -83,3 +83,19 @@ def test_initialisers_under_vmap_make_ensembles():
     keys = random.split(KEY, 3)
     weights = ft.vmap(lambda k: init(k, (4, 2)))(keys)
     np.testing.assert_array_equal(host(weights), [host(init(k, (4, 2))) for k in keys])
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((5, 3), -1), ((3, 5), -1), ((4, 2, 3, 3), 0), ((2, 3, 2), 1)]
+)
+def test_orthogonal_weights_have_orthonormal_rows_or_columns(shape, axis):
+    w = nn.init.orthogonal(2.0, column_axis=axis)(KEY, shape, np.float32)
+    assert (w.shape, w.dtype) == (shape, np.float32)
+    matrix = np.moveaxis(host(w), axis, -1).reshape(-1, shape[axis]) / 2
+    gram = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
+    np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-5)
+
+
+def test_orthogonal_weights_have_two_axes():
+    with pytest.raises(ValueError, match="no rows and columns"):
+        nn.init.orthogonal()(KEY, (3,))

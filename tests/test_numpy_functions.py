@@ -59,10 +59,9 @@ def test_what_is_no_number_is_refused(bad):
 
 
 def test_ragged_lists_are_refused():
-    with pytest.raises(ValueError, match="inhomogeneous"):
-        fnp.array([[1, 2], [3]])
-    with pytest.raises(ValueError, match="shapes"):
-        fnp.array([fnp.ones(2), fnp.ones(3)])
+    for ragged in ([[1, 2], [3]], [fnp.ones(2), fnp.ones(1)], [[fnp.ones(()), 1], [2]]):
+        with pytest.raises(ValueError, match=r"ragged list: item 0 has shape \(2,\), item 1"):
+            fnp.array(ragged)
 
 
 def test_only_the_cpu_is_there():
@@ -126,7 +125,7 @@ def test_variance_without_degrees_of_freedom():
     assert fnp.var(np.array([1.0, 2.0]), ddof=2).item() == np.inf
     with pytest.raises(ValueError, match="same thing"):
         fnp.var(V, ddof=1, correction=1)
-    with pytest.raises(ValueError, match="immutable"):
+    with pytest.raises(TypeError, match="immutable"):
         fnp.std(V, out=np.zeros(()))
 
 
@@ -191,7 +190,7 @@ def test_found_elements_keep_their_derivatives():
 
 @pytest.mark.parametrize("name", ["nonzero", "flatnonzero", "argwhere", "unique"])
 def test_a_number_of_results_that_is_not_known(name):
-    with pytest.raises(TypeError, match=f"{name} asked for the value"):
+    with pytest.raises(TypeError, match=f"what {name} returns depends on the value"):
         ft.vmap(getattr(fnp, name))(M)
 
 

@@ -265,7 +265,8 @@ def test_shapes_and_dtypes_are_known_beforehand(name, args, kwargs):
 def test_primitives_are_there_as_they_are():
     primitives = {p.name for p in registry if hasattr(fnp, p.name)}
     assert len(primitives) > 90
-    for name in primitives - {"index"}:
+    # The namespace fft has a primitive's name.
+    for name in primitives - {"index", "fft"}:
         assert getattr(fnp, name) is getattr(registry, name), name
 
 
@@ -274,13 +275,15 @@ def test_all_names_what_there_is():
     public = {
         name
         for name, value in vars(fnp).items()
-        if not name.startswith("_") and not inspect.ismodule(value) and name != "annotations"
+        if not name.startswith("_") and not inspect.ismodule(value)
     }
-    assert public == set(fnp.__all__)
+    machinery = {"Any", "NAMESPACES", "TYPE_CHECKING", "annotations", "import_module"}
+    standard = {"__array_api_version__", "__array_namespace_info__"}
+    assert public - machinery == set(fnp.__all__) - standard
 
 
 def test_every_name_means_the_same_in_numpy():
-    beyond = {"erf", "erfc", "logsumexp"}
+    beyond = {"erf", "erfc", "in1d", "logsumexp"}
     results = {"UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult"}
     assert {name for name in fnp.__all__ if not hasattr(np, name)} == beyond | results
 
@@ -334,7 +337,6 @@ ALIASES = {
     "concat": "concatenate",
     "conjugate": "conj",
     "degrees": "rad2deg",
-    "fabs": "abs",
     "fix": "trunc",
     "mod": "remainder",
     "permute_dims": "transpose",

@@ -4,15 +4,23 @@ The declared samples come first. Of elementwise primitives and reductions, Hypot
 shapes, axes and values.
 """
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 import registry_cases as cases
-from hypothesis import given, reject
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from functensor import scipy
 from functensor.primitives.registry import registry
 from functensor.primitives.samples import Operand
+
+# What only one of SciPy's modules needs enters the registry when that is first used.
+for module in scipy.__all__:
+    import_module(f"functensor.scipy.{module}")
+import_module("functensor.extend")
 
 PRIMITIVES = [primitive.name for primitive in registry]
 
@@ -62,10 +70,26 @@ def run_checks(primitive, sample, *names):
         cases.SAMPLE_CHECKS[name](primitive, sample)
 
 
-@pytest.mark.parametrize("name", of_family("elementwise"))
+def is_special(name):
+    """Says whether a primitive is a special function, whose values and references are slow."""
+    return registry[name].module.startswith("functensor.primitives.special_")
+
+
+@pytest.mark.parametrize("name", [x for x in of_family("elementwise") if not is_special(x)])
 @given(data=st.data())
 def test_elementwise(name, data):
-    primitive = registry[name]
+    check_elementwise(registry[name], data)
+
+
+@pytest.mark.parametrize("name", [x for x in of_family("elementwise") if is_special(x)])
+@settings(max_examples=6)
+@given(data=st.data())
+def test_special(name, data):
+    check_elementwise(registry[name], data)
+
+
+def check_elementwise(primitive, data):
+    """Checks a primitive on operands of any shapes that broadcast."""
     first = primitive.samples[0]
     count = len(first.operands)
     shapes = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=count, min_side=0, max_side=3))

@@ -191,7 +191,7 @@ def test_any_depth():
 
 
 def test_tree_that_contains_itself(monkeypatch):
-    monkeypatch.setattr(tree, "_MAX_NODES", 100)
+    monkeypatch.setattr(tree.containers, "_MAX_NODES", 100)
     node: list[Any] = [1]
     node.append({"again": node})
     error = error_of(RecursionError, tree.flatten, node)
@@ -495,5 +495,6 @@ def test_import_brings_only_the_standard_library():
         "print([name for name in sys.modules if name.split('.')[0] in "
         "('functensor', 'numpy', 'dataclasses')])"
     )
-    command = [sys.executable, "-c", source, tree.__file__.rpartition("tree.py")[0]]
-    assert subprocess.check_output(command).strip() == b"['functensor', 'functensor.tree']"
+    command = [sys.executable, "-c", source, tree.__file__.rpartition("/tree/")[0]]
+    wanted = [f"functensor{name}" for name in ("", ".tree.containers", ".tree.vector", ".tree")]
+    assert subprocess.check_output(command, text=True).strip() == str(wanted)

@@ -45,7 +45,7 @@ def buffer_of(data: Any, dtype: Any) -> Any:
         data: an array, a tensor, or numbers in nested lists.
         dtype: the dtype that it is to have; None keeps that of arrays.
     """
-    if isinstance(data, Tracer) and not data.trace.standing:
+    if isinstance(data, Tracer) and not data.owner.standing:
         raise conversion_error(data, "Tensor(...)")
     if isinstance(data, Array):
         buffer = data._data

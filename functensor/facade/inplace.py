@@ -15,7 +15,7 @@ import numpy as np
 
 from ..primitives.array import Tracer
 from ..primitives.buffers import to_buffer
-from ..primitives.errors import BackwardError, ShapeError, message
+from ..primitives.errors import BackwardError, OperandError, ShapeError, message
 from ..primitives.protocols import conversion_error
 from ..primitives.registry import registry as ops
 from .mode import mode
@@ -28,14 +28,28 @@ next_tensor = count(1).__next__
 naming = threading.Lock()
 
 
-def _operator(symbol: str, name: str) -> Callable[[Any, Any], Any]:
+def _method(call: str, name: str) -> Callable[[Any, Any], Any]:
     """Returns the method that puts the result of a function in the tensor's place."""
 
     def method(self: Any, other: Any) -> Any:
-        return self._change(lambda: getattr(ops, name)(self, other), symbol)
+        return self._change(lambda: getattr(ops, name)(self, other), call)
 
     method.__doc__ = f"Puts ``functensor.numpy.{name}`` in the tensor's place."
     return method
+
+
+def _operator(symbol: str, name: str) -> Callable[[Any, Any], Any]:
+    """Returns the operator of a method, which leaves foreign operands to their own class."""
+    method = _method(symbol, name)
+
+    def operator(self: Any, other: Any) -> Any:
+        try:
+            return method(self, other)
+        except OperandError:
+            return NotImplemented
+
+    operator.__doc__ = method.__doc__
+    return operator
 
 
 def _function(name: str) -> Callable[[Any], Any]:
@@ -132,9 +146,9 @@ class InPlace(TorchNames):
     __ior__ = _operator("x |= y", "bitwise_or")
     __ixor__ = _operator("x ^= y", "bitwise_xor")
 
-    mul_ = _operator("x.mul_(y)", "multiply")
-    div_ = _operator("x.div_(y)", "divide")
-    pow_ = _operator("x.pow_(y)", "power")
+    mul_ = _method("x.mul_(y)", "multiply")
+    div_ = _method("x.div_(y)", "divide")
+    pow_ = _method("x.pow_(y)", "power")
     exp_ = _function("exp")
     sqrt_ = _function("sqrt")
     relu_ = _function("relu")

@@ -329,12 +329,25 @@ class TorchNames(Casts):
         dims = [canonical_axis(d, self.ndim) for d in (dim if isinstance(dim, tuple) else (dim,))]
         return ops.squeeze(self, tuple(d for d in dims if self.shape[d] == 1))
 
-    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Any:
+    def flatten(  # type: ignore[override]
+        self, start_dim: int = 0, end_dim: int = -1
+    ) -> Any:
         """Returns the tensor with some axes in a row made into one."""
         if not self.ndim:
             return ops.reshape(self, -1)
         first, last = canonical_axis(start_dim, self.ndim), canonical_axis(end_dim, self.ndim)
         return ops.reshape(self, (*self.shape[:first], -1, *self.shape[last + 1 :]))
+
+    def repeat(self, *sizes: Any, axis: int | None = None) -> Any:  # type: ignore[override]
+        """Returns the tensor beside itself along axes; with ``axis``, its elements repeated."""
+        if axis is not None:
+            return ops.repeat(self, *sizes, axis)
+        return ops.tile(self, _shape(sizes))
+
+    def nonzero(self, as_tuple: bool = False, **options: Any) -> Any:
+        """Returns a row of indices for every element that is not zero; as a tuple, as in NumPy."""
+        found = ops.nonzero(self, **options)
+        return found if as_tuple else ops.stack(found, 1)
 
     def contiguous(self) -> Any:
         """Returns the tensor itself: how elements lie in memory is no part of it."""

@@ -76,7 +76,7 @@ class Tensor(InPlace):
 
     __slots__ = ()
 
-    trace: Any = TAPE
+    owner: Any = TAPE
     # A tensor has its buffer where an array has it; tracers are asked for their value.
     value: Any = Array.__dict__["_data"]
     __hash__ = object.__hash__  # type: ignore[assignment]

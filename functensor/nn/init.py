@@ -17,6 +17,7 @@ import numpy as np
 from .. import random
 from ..primitives.buffers import wrap
 from ..primitives.registry import registry as ops
+from ..primitives.types import canonical_axis
 
 __all__ = [
     "Initializer",
@@ -31,6 +32,7 @@ __all__ = [
     "lecun_uniform",
     "normal",
     "ones",
+    "orthogonal",
     "truncated_normal",
     "uniform",
     "variance_scaling",
@@ -269,6 +271,40 @@ def lecun_normal(in_axis: int | None = None, out_axis: int | None = None) -> Ini
     (784, 128)
     """
     return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis)
+
+
+def orthogonal(scale: float = 1.0, column_axis: int = -1) -> Initializer:
+    """Returns an initialiser of matrices with orthonormal columns or rows, times a scale.
+
+    Saxe et al., https://arxiv.org/abs/1312.6120; for recurrent and for deep linear layers.
+
+    Args:
+        scale: the length of the rows or columns, whichever there are fewer of.
+        column_axis: the axis of the columns; all others together make the rows.
+
+    Raises:
+        ValueError: a shape has less than two axes.
+
+    >>> import functensor.numpy as np
+    >>> from functensor import nn, random
+    >>> w = nn.init.orthogonal()(random.key(0), (3, 2))
+    >>> bool(np.allclose(w.T @ w, np.eye(2)))
+    True
+    """
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
+        if len(shape) < 2:
+            raise ValueError(
+                f"weights of shape {tuple(shape)} have no rows and columns: two axes are needed; "
+                "biases start with nn.init.zeros"
+            )
+        axis = canonical_axis(column_axis, len(shape), "column_axis")
+        rest = [n for i, n in enumerate(shape) if i != axis]
+        drawn = random.orthogonal(key, prod(rest), dtype=dtype, m=shape[axis])
+        columns_last = ops.reshape(drawn, (*rest, shape[axis]))
+        return ops.multiply(ops.moveaxis(columns_last, -1, axis), scale)
+
+    return init
 
 
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal

@@ -6,380 +6,105 @@ but for what immutable arrays make pointless: ``out=`` and memory layouts.
 
 from __future__ import annotations
 
-from ..primitives.arithmetic import (
-    abs,
-    add,
-    ceil,
-    copysign,
-    divide,
-    floor,
-    floor_divide,
-    fmod,
-    multiply,
-    negative,
-    positive,
-    power,
-    remainder,
-    rint,
-    round,
-    sign,
-    square,
-    subtract,
-    trunc,
-)
-from ..primitives.axes import (
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    broadcast_arrays,
-    diag,
-    diagonal,
-    expand_dims,
-    moveaxis,
-    ravel,
-    squeeze,
-    swapaxes,
-    trace,
-)
-from ..primitives.contraction import (
-    dot,
-    inner,
-    kron,
-    matmul,
-    outer,
-    tensordot,
-    vdot,
-    vecdot,
-)
-from ..primitives.cumulative import (
-    cumprod,
-    cumsum,
-)
-from ..primitives.einsum import (
-    einsum,
-)
-from ..primitives.exponential import (
-    cbrt,
-    erf,
-    erfc,
-    exp,
-    exp2,
-    expm1,
-    log,
-    log1p,
-    log2,
-    log10,
-    logaddexp,
-    logaddexp2,
-    reciprocal,
-    sqrt,
-)
-from ..primitives.indexing import (
-    put_along_axis,
-    take,
-    take_along_axis,
-)
-from ..primitives.joining import (
-    array_split,
-    concatenate,
-    hstack,
-    repeat,
-    split,
-    stack,
-    tile,
-    vstack,
-)
-from ..primitives.logic import (
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    equal,
-    greater,
-    greater_equal,
-    invert,
-    isfinite,
-    isinf,
-    isnan,
-    left_shift,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    not_equal,
-    right_shift,
-    signbit,
-)
-from ..primitives.manipulation import (
-    broadcast_to,
-    flip,
-    reshape,
-    roll,
-    transpose,
-    tril,
-    triu,
-)
-from ..primitives.numbers import (
-    angle,
-    astype,
-    conj,
-    imag,
-    real,
-)
-from ..primitives.padding import (
-    pad,
-)
-from ..primitives.reductions import (
-    all,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    logsumexp,
-    max,
-    mean,
-    min,
-    prod,
-    sum,
-)
-from ..primitives.selection import (
-    clip,
-    fmax,
-    fmin,
-    heaviside,
-    maximum,
-    minimum,
-    where,
-)
-from ..primitives.sorting import (
-    argsort,
-    sort,
-)
-from ..primitives.trigonometric import (
-    arccos,
-    arccosh,
-    arcsin,
-    arcsinh,
-    arctan,
-    arctan2,
-    arctanh,
-    cos,
-    cosh,
-    deg2rad,
-    hypot,
-    rad2deg,
-    sin,
-    sinh,
-    tan,
-    tanh,
-)
-from ..primitives.variance import (
-    std,
-    var,
-)
-from .aliases import (
-    absolute,
-    acos,
-    acosh,
-    amax,
-    amin,
-    around,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_not,
-    bitwise_right_shift,
-    concat,
-    conjugate,
-    degrees,
-    fabs,
-    fix,
-    mod,
-    permute_dims,
-    pow,
-    radians,
-    true_divide,
-)
-from .creation import (
-    arange,
-    array,
-    asarray,
-    copy,
-    empty,
-    empty_like,
-    eye,
-    from_dlpack,
-    full,
-    full_like,
-    geomspace,
-    identity,
-    linspace,
-    logspace,
-    ones,
-    ones_like,
-    tri,
-    zeros,
-    zeros_like,
-)
-from .dtypes import (
-    bool,
-    bool_,
-    can_cast,
-    complex64,
-    complex128,
-    complexfloating,
-    dtype,
-    e,
-    euler_gamma,
-    finfo,
-    float16,
-    float32,
-    float64,
-    floating,
-    generic,
-    iinfo,
-    inexact,
-    inf,
-    int8,
-    int16,
-    int32,
-    int64,
-    int_,
-    integer,
-    intp,
-    iscomplexobj,
-    isdtype,
-    isrealobj,
-    isscalar,
-    issubdtype,
-    nan,
-    ndarray,
-    ndim,
-    newaxis,
-    number,
-    pi,
-    promote_types,
-    result_type,
-    shape,
-    signedinteger,
-    size,
-    uint,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    uintp,
-    unsignedinteger,
-)
-from .elementary import (
-    float_power,
-    polyval,
-    sinc,
-)
-from .logic import (
-    allclose,
-    array_equal,
-    array_equiv,
-    isclose,
-    iscomplex,
-    isneginf,
-    isposinf,
-    isreal,
-    nan_to_num,
-    select,
-)
-from .searching import (
-    UniqueAllResult,
-    UniqueCountsResult,
-    UniqueInverseResult,
-    argwhere,
-    digitize,
-    flatnonzero,
-    nonzero,
-    searchsorted,
-    unique,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from .sequences import (
-    cross,
-    cumulative_prod,
-    cumulative_sum,
-    diff,
-    ediff1d,
-    interp,
-    trapezoid,
-)
-from .shaping import (
-    append,
-    broadcast_shapes,
-    column_stack,
-    delete,
-    diag_indices,
-    diagflat,
-    dsplit,
-    dstack,
-    fliplr,
-    flipud,
-    hsplit,
-    indices,
-    insert,
-    ix_,
-    matrix_transpose,
-    meshgrid,
-    rot90,
-    tril_indices,
-    triu_indices,
-    unstack,
-    vsplit,
-)
-from .statistics import (
-    average,
-    bincount,
-    ptp,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "abs", "absolute", "acos",
-    "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append", "arange", "arccos",
-    "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
-    "argwhere", "around", "array", "array_equal", "array_equiv", "array_split", "asarray", "asin",
-    "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
-    "average", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
-    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bool", "bool_", "broadcast_arrays",
-    "broadcast_shapes", "broadcast_to", "can_cast", "cbrt", "ceil", "clip", "column_stack",
-    "complex64", "complex128", "complexfloating", "concat", "concatenate", "conj", "conjugate",
-    "copy", "copysign", "cos", "cosh", "count_nonzero", "cross", "cumprod", "cumsum",
-    "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete", "diag", "diag_indices",
-    "diagflat", "diagonal", "diff", "digitize", "divide", "dot", "dsplit", "dstack", "dtype", "e",
-    "ediff1d", "einsum", "empty", "empty_like", "equal", "erf", "erfc", "euler_gamma", "exp",
-    "exp2", "expand_dims", "expm1", "eye", "fabs", "finfo", "fix", "flatnonzero", "flip", "fliplr",
-    "flipud", "float16", "float32", "float64", "float_power", "floating", "floor", "floor_divide",
-    "fmax", "fmin", "fmod", "from_dlpack", "full", "full_like", "generic", "geomspace", "greater",
-    "greater_equal", "heaviside", "hsplit", "hstack", "hypot", "identity", "iinfo", "imag",
-    "indices", "inexact", "inf", "inner", "insert", "int8", "int16", "int32", "int64", "int_",
-    "integer", "interp", "intp", "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype",
-    "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar",
-    "issubdtype", "ix_", "kron", "left_shift", "less", "less_equal", "linspace", "log", "log1p",
-    "log2", "log10", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logspace", "logsumexp", "matmul", "matrix_transpose", "max", "maximum", "mean",
-    "meshgrid", "min", "minimum", "mod", "moveaxis", "multiply", "nan", "nan_to_num", "ndarray",
-    "ndim", "negative", "newaxis", "nonzero", "not_equal", "number", "ones", "ones_like", "outer",
-    "pad", "permute_dims", "pi", "polyval", "positive", "pow", "power", "prod", "promote_types",
-    "ptp", "put_along_axis", "rad2deg", "radians", "ravel", "real", "reciprocal", "remainder",
-    "repeat", "reshape", "result_type", "right_shift", "rint", "roll", "rot90", "round",
-    "searchsorted", "select", "shape", "sign", "signbit", "signedinteger", "sin", "sinc", "sinh",
-    "size", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum",
-    "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose",
-    "trapezoid", "tri", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc",
-    "uint", "uint8", "uint16", "uint32", "uint64", "uintp", "unique", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "unsignedinteger", "unstack", "var", "vdot", "vecdot",
-    "vsplit", "vstack", "where", "zeros", "zeros_like",
-]
+from . import (
+    aliases,
+    applying,
+    creation,
+    dtypes,
+    elementary,
+    environment,
+    forms,
+    histograms,
+    indexing,
+    inspection,
+    logic,
+    matrices,
+    nans,
+    operations,
+    ordering,
+    polynomials,
+    quantiles,
+    ranges,
+    searching,
+    sequences,
+    sets,
+    shaping,
+    signals,
+    statistics,
+    windows,
+)
+from .aliases import *
+from .applying import *
+from .creation import *
+from .dtypes import *
+from .elementary import *
+from .environment import *
+from .forms import *
+from .histograms import *
+from .indexing import *
+from .inspection import *
+from .logic import *
+from .matrices import *
+from .nans import *
+from .operations import *
+from .ordering import *
+from .polynomials import *
+from .quantiles import *
+from .ranges import *
+from .searching import *
+from .sequences import *
+from .sets import *
+from .shaping import *
+from .signals import *
+from .statistics import *
+from .windows import *
+
+# Each module says which of its names are public. Add a line here, one above, and one further up.
+__all__: list[str] = []
+__all__ += aliases.__all__
+__all__ += applying.__all__
+__all__ += creation.__all__
+__all__ += dtypes.__all__
+__all__ += elementary.__all__
+__all__ += environment.__all__
+__all__ += forms.__all__
+__all__ += histograms.__all__
+__all__ += indexing.__all__
+__all__ += inspection.__all__
+__all__ += logic.__all__
+__all__ += matrices.__all__
+__all__ += nans.__all__
+__all__ += operations.__all__
+__all__ += ordering.__all__
+__all__ += polynomials.__all__
+__all__ += quantiles.__all__
+__all__ += ranges.__all__
+__all__ += searching.__all__
+__all__ += sequences.__all__
+__all__ += sets.__all__
+__all__ += shaping.__all__
+__all__ += signals.__all__
+__all__ += statistics.__all__
+__all__ += windows.__all__
+
+# Namespaces that are imported when they are first used.
+NAMESPACES = ("fft", "linalg")
+
+if TYPE_CHECKING:
+    from . import fft as fft
+    from . import linalg as linalg
+
+
+def __getattr__(name: str) -> Any:
+    if name in NAMESPACES:
+        return import_module(f".{name}", __name__)
+    if name == "special":
+        # Where SciPy looks for a namespace's own special functions.
+        return import_module("..scipy.special", __name__)
+    from .absent import ABSENT  # looked at only here
+
+    reason = f": {ABSENT[name]}" if name in ABSENT else ""
+    raise AttributeError(f"functensor.numpy has no {name!r}{reason}")

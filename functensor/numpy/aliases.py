@@ -23,7 +23,6 @@ __all__ = [
     "concat",
     "conjugate",
     "degrees",
-    "fabs",
     "fix",
     "mod",
     "permute_dims",
@@ -50,7 +49,6 @@ bitwise_right_shift = ops.right_shift
 concat = ops.concatenate
 conjugate = ops.conj
 degrees = ops.rad2deg
-fabs = ops.abs
 fix = ops.trunc
 mod = ops.remainder
 permute_dims = ops.transpose

@@ -147,14 +147,37 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
     return _can_cast(_typed(from_), to, casting)
 
 
-def finfo(type: Any) -> Any:
+class FloatingInfo:
+    """NumPy's limits of a floating-point dtype, the numbers among them as Python floats.
+
+    Those are weak: a limit does not widen the array that it meets.
+    """
+
+    def __init__(self, limits: Any) -> None:
+        self._limits = limits
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._limits, name)
+        return float(value) if isinstance(value, floating) else value
+
+    def __repr__(self) -> str:
+        return repr(self._limits)
+
+
+def finfo(dtype: Any) -> Any:
     """Returns the limits of a floating-point dtype, or of an array's dtype.
 
+    Args:
+        dtype: a floating-point or complex dtype, or an array of one.
+
+    Returns:
+        What ``numpy.finfo`` returns, with ``max``, ``eps`` and their kin as Python floats.
+
     >>> import functensor.numpy as np
-    >>> np.finfo(np.ones(2, "float32")).bits
-    32
+    >>> np.finfo(np.ones(2, "float32")).bits, np.finfo("float32").max * np.ones(1, "float32")
+    (32, Array([3.4028235e+38], dtype=float32, device='cpu'))
     """
-    return _finfo(_typed(type))
+    return FloatingInfo(_finfo(_typed(dtype)))
 
 
 def iinfo(type: Any) -> Any:

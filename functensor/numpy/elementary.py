@@ -7,11 +7,36 @@ from typing import Any
 
 import numpy as np
 
+from ..primitives.errors import refuse_out, refuse_where
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from .creation import asarray
 
-__all__ = ["float_power", "polyval", "sinc"]
+__all__ = ["fabs", "float_power", "polyval", "sinc"]
+
+
+@registry.add_function
+def fabs(x: Any, /, out: None = None, *, where: Any = True, dtype: Any = None) -> Any:
+    """Returns the absolute values of real numbers, of integers in a floating-point dtype.
+
+    Args:
+        x: a real array of any shape, or a number.
+        out, where: refused: arrays are immutable.
+        dtype: the dtype to compute in; None for x's own.
+
+    Raises:
+        TypeError: x is complex.
+
+    >>> import functensor.numpy as np
+    >>> np.fabs(np.array([-1, 2]))
+    Array([1., 2.], dtype=float64, device='cpu')
+    """
+    refuse_out("fabs", out)
+    refuse_where("fabs", where)
+    x = asarray(x, dtype)
+    if x.dtype.kind == "c":
+        raise TypeError(f"fabs takes real numbers, not {x.describe()}; np.abs takes complex ones")
+    return ops.abs(x if x.dtype.kind == "f" else ops.astype(x, np.fabs(np.ones((), x.dtype)).dtype))
 
 
 @registry.add_function
@@ -65,7 +90,7 @@ def polyval(p: Any, x: Any) -> Any:
     Array(76, dtype=int64, device='cpu')
     """
     p, x = asarray(p), asarray(x)
-    out = ops.multiply(x, 0)
+    out: Any = np.zeros(x.shape, x.dtype)
     for i in range(p.shape[0]):
         out = ops.add(ops.multiply(out, x), ops.index(p, i))
     return out

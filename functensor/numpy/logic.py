@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.buffers import wrap
+from ..primitives.errors import refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from .creation import asarray
@@ -152,26 +153,36 @@ def nan_to_num(
     return ops.where(ops.equal(x, -np.inf), smallest, out)
 
 
+def _is_infinity(name: str, x: Any, infinity: float, out: Any) -> Any:
+    refuse_out(name, out)
+    x = asarray(x)
+    if x.dtype.kind == "c":
+        raise TypeError(
+            f"{name}: complex infinities have no sign; ask of np.real(x) or np.imag(x), or np.isinf"
+        )
+    return ops.equal(x, infinity)
+
+
 @registry.add_function
-def isposinf(x: Any) -> Any:
+def isposinf(x: Any, out: None = None) -> Any:
     """Says of every element whether it is positive infinity.
 
     >>> import functensor.numpy as np
     >>> np.isposinf(np.array([np.inf, -np.inf]))
     Array([ True, False], dtype=bool, device='cpu')
     """
-    return ops.equal(asarray(x), np.inf)
+    return _is_infinity("isposinf", x, np.inf, out)
 
 
 @registry.add_function
-def isneginf(x: Any) -> Any:
+def isneginf(x: Any, out: None = None) -> Any:
     """Says of every element whether it is negative infinity.
 
     >>> import functensor.numpy as np
     >>> np.isneginf(np.array([np.inf, -np.inf]))
     Array([False,  True], dtype=bool, device='cpu')
     """
-    return ops.equal(asarray(x), -np.inf)
+    return _is_infinity("isneginf", x, -np.inf, out)
 
 
 @registry.add_function

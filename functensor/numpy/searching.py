@@ -1,89 +1,120 @@
 """Elements found by their value.
 
-How many are found is known only where values are: under vmap functions that return as many as
-there are raise an error. `searchsorted` needs no values but only comparisons.
+How many are found is known only where values are: under vmap and while staging, functions that
+return as many as there are want to be told a ``size``. `searchsorted` needs no values but only
+comparisons.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from math import prod
+from typing import Any, Literal
 
 import numpy as np
 
-from ..primitives.array import Tracer, concrete
+from ..primitives.array import concrete
 from ..primitives.buffers import wrap
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis
 from .creation import asarray
+from .values import first_true, is_known, value_of
 
 __all__ = [
-    "UniqueAllResult",
-    "UniqueCountsResult",
-    "UniqueInverseResult",
     "argwhere",
     "digitize",
     "flatnonzero",
     "nonzero",
     "searchsorted",
-    "unique",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
 ]
 
 
-def _known(*arrays: Any) -> bool:
-    """Says whether the values of arrays can be looked at."""
-    for x in arrays:
-        while isinstance(x, Tracer):
-            if not x.concrete:
-                return False
-            x = x.value
-    return True
+def _fills(fill_value: Any, rank: int) -> list[Any]:
+    """Returns what stands for missing indices along each axis."""
+    if fill_value is None:
+        return [0] * rank
+    values = list(fill_value) if isinstance(fill_value, tuple | list) else [fill_value] * rank
+    if len(values) != rank:
+        raise ValueError(f"nonzero: fill_value has {len(values)} entries for {rank} axes")
+    return values
 
 
 @registry.add_function
-def nonzero(a: Any) -> tuple[Any, ...]:
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
     """Returns the indices of the elements that differ from zero, an array for each axis.
 
+    Args:
+        a: an array of at least one axis.
+        size: how many indices to return, for where the values are not known: the first ones.
+        fill_value: what stands behind them where there are fewer: a number, by default 0, or a
+            tuple with one for each axis.
+
     Raises:
-        ConcretizationError: the values are not known, under vmap.
+        ConcretizationError: the values are not known, and no size is given.
 
     >>> import functensor.numpy as np
     >>> np.nonzero(np.array([[1, 0], [2, 3]]))[0]
     Array([0, 1, 1], dtype=int64, device='cpu')
+    >>> np.nonzero(np.array([0, 5]), size=3, fill_value=-1)
+    (Array([ 1, -1, -1], dtype=int64, device='cpu'),)
     """
-    return tuple([wrap(i) for i in np.nonzero(np.asarray(concrete(asarray(a), "nonzero")))])
+    return _nonzero("nonzero", asarray(a), size, fill_value)
+
+
+def _nonzero(name: str, a: Any, size: int | None, fill_value: Any) -> tuple[Any, ...]:
+    if not a.shape:
+        raise ValueError(f"{name}: an array without axes has no indices; use np.atleast_1d(x)")
+    if size is None:
+        value = value_of(name, a, f"np.{name}(x, size=n), with n the most there can be")
+        return tuple([wrap(i) for i in np.nonzero(value)])
+    places, found = first_true(ops.not_equal(ops.reshape(a, -1), 0), size)
+    fills = _fills(fill_value, len(a.shape))
+    out = []
+    for axis, (length, fill) in enumerate(zip(a.shape, fills, strict=True)):
+        index = ops.remainder(
+            ops.floor_divide(places, max(prod(a.shape[axis + 1 :]), 1)), max(length, 1)
+        )
+        out.append(ops.where(found, index, fill))
+    return tuple(out)
 
 
 @registry.add_function
-def flatnonzero(a: Any) -> Any:
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
     """Returns the indices into the flattened array of the elements that differ from zero.
 
+    Args:
+        a: an array.
+        size, fill_value: as for `nonzero`.
+
     Raises:
-        ConcretizationError: the values are not known, under vmap.
+        ConcretizationError: the values are not known, and no size is given.
 
     >>> import functensor.numpy as np
     >>> np.flatnonzero(np.array([[1, 0], [2, 3]]))
     Array([0, 2, 3], dtype=int64, device='cpu')
     """
-    return wrap(np.flatnonzero(concrete(asarray(a), "flatnonzero")))
+    return _nonzero("flatnonzero", ops.reshape(asarray(a), -1), size, fill_value)[0]
 
 
 @registry.add_function
-def argwhere(a: Any) -> Any:
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
     """Returns the indices of the elements that differ from zero, a row for each element.
 
+    Args:
+        a: an array.
+        size, fill_value: as for `nonzero`.
+
     Raises:
-        ConcretizationError: the values are not known, under vmap.
+        ConcretizationError: the values are not known, and no size is given.
 
     >>> import functensor.numpy as np
     >>> np.argwhere(np.array([[1, 0], [2, 3]])).tolist()
     [[0, 0], [1, 0], [1, 1]]
     """
-    return wrap(np.argwhere(concrete(asarray(a), "argwhere")))
+    a = asarray(a)
+    if not a.shape:
+        rows = argwhere(ops.reshape(a, -1), size=size)
+        return ops.index(rows, (slice(None), slice(0, 0)))
+    return ops.stack(_nonzero("argwhere", a, size, fill_value), axis=1)
 
 
 # -- sorted arrays
@@ -118,7 +149,7 @@ def searchsorted(
         raise ValueError(f"searchsorted: the numbers stand on one axis, not in shape {a.shape}")
     if sorter is not None:
         a = ops.take(a, sorter)
-    if _known(a, v):
+    if is_known(a, v):
         numbers, values = concrete(a, "searchsorted"), concrete(v, "searchsorted")
         return wrap(np.asarray(np.searchsorted(numbers, values, side)))
     return _bisected(a, v, side)
@@ -159,121 +190,9 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """
     bins = asarray(bins)
     side: Literal["left", "right"] = "left" if right else "right"
-    if bins.shape[0] > 1 and bool(bins[0] > bins[-1]):
-        return ops.subtract(bins.shape[0], searchsorted(bins[::-1], x, side))
-    return searchsorted(bins, x, side)
-
-
-# -- different elements
-
-
-class UniqueAllResult(NamedTuple):
-    """What `unique_all` returns."""
-
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
-
-
-class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` returns."""
-
-    values: Any
-    counts: Any
-
-
-class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` returns."""
-
-    values: Any
-    inverse_indices: Any
-
-
-@registry.add_function
-def unique(
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    *,
-    equal_nan: bool = True,
-) -> Any:
-    """Returns the different elements of an array, sorted.
-
-    Args:
-        ar: an array.
-        return_index: whether to return where each occurs first.
-        return_inverse: whether to return, for every element, its place in the result.
-        return_counts: whether to return how often each occurs.
-        axis: along which axis slices are compared; None compares the elements.
-        equal_nan: whether NaN equals NaN.
-
-    Returns:
-        The different elements, or a tuple of them and what else was asked for, in that order.
-        Derivatives flow to the first of equal elements.
-
-    Raises:
-        ConcretizationError: the values are not known, under vmap.
-
-    >>> import functensor.numpy as np
-    >>> np.unique(np.array([3, 1, 3]))
-    Array([1, 3], dtype=int64, device='cpu')
-    """
-    ar = asarray(ar)
-    values = np.asarray(concrete(ar, "unique"))
-    found = np.unique(values, True, True, True, axis, equal_nan=equal_nan)
-    _, first, inverse, counts = found
-    if axis is None:
-        different = ops.index(ops.reshape(ar, -1), (first,))
-    else:
-        different = ops.take(ar, first, axis=canonical_axis(axis, len(ar.shape)))
-    asked = (return_index, return_inverse, return_counts)
-    known = zip(asked, (first, inverse, counts), strict=True)
-    extras = tuple([wrap(extra) for wanted, extra in known if wanted])
-    return (different, *extras) if extras else different
-
-
-@registry.add_function
-def unique_all(x: Any) -> UniqueAllResult:
-    """Returns the different elements, their first indices, the inverse and the counts.
-
-    >>> import functensor.numpy as np
-    >>> np.unique_all(np.array([3, 1, 3])).counts
-    Array([1, 2], dtype=int64, device='cpu')
-    """
-    return UniqueAllResult(*unique(x, True, True, True, equal_nan=False))
-
-
-@registry.add_function
-def unique_counts(x: Any) -> UniqueCountsResult:
-    """Returns the different elements and how often each occurs.
-
-    >>> import functensor.numpy as np
-    >>> np.unique_counts(np.array([3, 1, 3])).values
-    Array([1, 3], dtype=int64, device='cpu')
-    """
-    return UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False))
-
-
-@registry.add_function
-def unique_inverse(x: Any) -> UniqueInverseResult:
-    """Returns the different elements and, for every element, its place among them.
-
-    >>> import functensor.numpy as np
-    >>> np.unique_inverse(np.array([3, 1, 3])).inverse_indices
-    Array([1, 0, 1], dtype=int64, device='cpu')
-    """
-    return UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False))
-
-
-@registry.add_function
-def unique_values(x: Any) -> Any:
-    """Returns the different elements.
-
-    >>> import functensor.numpy as np
-    >>> np.unique_values(np.array([3, 1, 3]))
-    Array([1, 3], dtype=int64, device='cpu')
-    """
-    return unique(x, equal_nan=False)
+    length = bins.shape[0]
+    if length < 2:
+        return searchsorted(bins, x, side)
+    falls = ops.greater(ops.index(bins, 0), ops.index(bins, -1))
+    place = searchsorted(ops.where(falls, ops.flip(bins, 0), bins), x, side)
+    return ops.where(falls, ops.subtract(length, place), place)

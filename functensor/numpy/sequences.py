@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..primitives.errors import refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
@@ -131,6 +132,8 @@ def interp(
         raise ValueError(f"interp: coordinates of shape {xp.shape}, values of shape {fp.shape}")
     if fp.dtype.kind not in "fc":
         fp = ops.astype(fp, np.float64)
+    if xp.dtype.kind not in "fc":
+        xp = ops.astype(xp, np.float64)
     if period is not None:
         period = ops.abs(asarray(period))
         x, xp = ops.remainder(x, period), ops.remainder(xp, period)
@@ -194,7 +197,9 @@ def _cumulative(
             raise ValueError(f"give axis=, for an array of shape {x.shape}")
         axis = 0
     axis = canonical_axis(axis, len(x.shape))
-    out = getattr(ops, name)(x if dtype is None else ops.astype(x, dtype), axis)
+    x = x if dtype is None else ops.astype(x, dtype)
+    # Named again, since small integers are added up in large ones.
+    out = getattr(ops, name)(x, axis, dtype)
     if not include_initial:
         return out
     shape = tuple([1 if i == axis else n for i, n in enumerate(out.shape)])
@@ -203,7 +208,13 @@ def _cumulative(
 
 @registry.add_function
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: None = None,
+    include_initial: bool = False,
 ) -> Any:
     """Returns the sums of the elements up to each place along an axis.
 
@@ -211,18 +222,26 @@ def cumulative_sum(
         x: an array.
         axis: along which axis; it must be given unless there is only one.
         dtype: the dtype to sum in.
+        out: None; arrays are immutable.
         include_initial: whether to begin with a zero.
 
     >>> import functensor.numpy as np
     >>> np.cumulative_sum(np.array([1.0, 2.0]), include_initial=True)
     Array([0., 1., 3.], dtype=float64, device='cpu')
     """
+    refuse_out("cumulative_sum", out)
     return _cumulative("cumsum", 0, x, axis, dtype, include_initial)
 
 
 @registry.add_function
 def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: None = None,
+    include_initial: bool = False,
 ) -> Any:
     """Returns the products of the elements up to each place along an axis.
 
@@ -230,10 +249,12 @@ def cumulative_prod(
         x: an array.
         axis: along which axis; it must be given unless there is only one.
         dtype: the dtype to multiply in.
+        out: None; arrays are immutable.
         include_initial: whether to begin with a one.
 
     >>> import functensor.numpy as np
     >>> np.cumulative_prod(np.array([2.0, 3.0]), include_initial=True)
     Array([1., 2., 6.], dtype=float64, device='cpu')
     """
+    refuse_out("cumulative_prod", out)
     return _cumulative("cumprod", 1, x, axis, dtype, include_initial)

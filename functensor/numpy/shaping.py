@@ -10,7 +10,6 @@ import numpy as np
 from ..primitives.buffers import wrap
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
-from ..primitives.rules import shape_of
 from ..primitives.types import broadcast_shapes as _broadcast_shapes
 from ..primitives.types import canonical_axis
 from .creation import asarray
@@ -84,7 +83,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         arr, axis = ops.reshape(arr, -1), 0
     axis = canonical_axis(axis, len(arr.shape))
     length = arr.shape[axis]
-    before = obj if isinstance(obj, slice | int) else np.asarray(obj)
+    before: Any = obj if isinstance(obj, slice | int) else np.asarray(obj)
     values = ops.astype(asarray(values), arr.dtype)
     values = ops.reshape(values, (1,) * (len(arr.shape) - len(values.shape)) + values.shape)
     if np.ndim(before) == 0 and not isinstance(before, slice):
@@ -238,12 +237,13 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     Array([[2, 4],
            [1, 3]], dtype=int64, device='cpu')
     """
-    first, second = (canonical_axis(axis, len(shape_of(m))) for axis in axes)
+    m = asarray(m)
+    first, second = (canonical_axis(axis, len(m.shape)) for axis in axes)
     if first == second:
         raise ValueError(f"rot90: axes {axes} do not make a plane")
     turns = k % 4
     if turns == 0:
-        return asarray(m)
+        return m
     if turns == 2:
         return ops.flip(m, (first, second))
     if turns == 1:
@@ -259,8 +259,9 @@ def matrix_transpose(x: Any, /) -> Any:
     >>> np.matrix_transpose(np.ones((4, 2, 3))).shape
     (4, 3, 2)
     """
-    if len(shape_of(x)) < 2:
-        raise ValueError(f"matrix_transpose: two axes are needed, not shape {shape_of(x)}")
+    x = asarray(x)
+    if len(x.shape) < 2:
+        raise ValueError(f"matrix_transpose: two axes are needed, not shape {x.shape}")
     return ops.swapaxes(x, -1, -2)
 
 
@@ -304,7 +305,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         indexing: ``xy``: the second axis is that of the first argument; ``ij``: axes are in order.
 
     Returns:
-        A tuple of arrays, one for each argument.
+        A list of arrays, one for each argument, as the array API standard has it.
 
     >>> import functensor.numpy as np
     >>> x, y = np.meshgrid(np.arange(2.0), np.arange(3.0))
@@ -318,7 +319,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     if indexing == "xy" and rank > 1:
         order[:2] = 1, 0
     shapes = [tuple([-1 if i == place else 1 for i in range(rank)]) for place in order]
-    out = tuple([ops.reshape(asarray(x), shape) for x, shape in zip(xi, shapes, strict=True)])
+    out = [ops.reshape(asarray(x), shape) for x, shape in zip(xi, shapes, strict=True)]
     return out if sparse or not out else ops.broadcast_arrays(*out)
 
 
@@ -356,7 +357,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
         if len(a.shape) != 1:
             raise ValueError(f"ix_ takes indices on one axis each, not of shape {a.shape}")
     picked = [ops.nonzero(a)[0] if a.dtype.kind == "b" else a for a in arrays]
-    return meshgrid(*picked, sparse=True, indexing="ij")  # type: ignore[no-any-return]
+    return tuple(meshgrid(*picked, sparse=True, indexing="ij"))
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:

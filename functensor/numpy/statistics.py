@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.registry import registry
+from ..primitives.errors import refuse_out
+from ..primitives.registry import operand, registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
 from ..primitives.types import canonical_axis
@@ -69,18 +70,21 @@ def average(
 
 
 @registry.add_function
-def ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
     """Returns the range of values over axes: the maximum minus the minimum.
 
     Args:
         a: an array.
         axis: over which axes: None for all, an integer or a tuple.
+        out: None; arrays are immutable.
         keepdims: whether the axes stay, with length 1.
 
     >>> import functensor.numpy as np
     >>> np.ptp(np.array([3.0, 1.0, 7.0]))
     Array(6., dtype=float64, device='cpu')
     """
+    refuse_out("ptp", out)
+    a = operand(a)
     return ops.subtract(
         ops.max(a, axis=axis, keepdims=keepdims), ops.min(a, axis=axis, keepdims=keepdims)
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import tree
 from ..arguments import is_array_like
-from ..gradients import value_and_grad
+from ..gradients import differentiated
 from ..primitives.array import Array, Tracer
 from ..primitives.buffers import wrap
 from ..primitives.core import slot
@@ -83,11 +83,11 @@ class Optimizer:
         >>> print(np.round(w, 3), bool(state.loss < 1e-6))
         [ 1. -1.] True
         """
-        differentiated = value_and_grad(loss, has_aux=has_aux, name="minimize")
+        value_and_grad = differentiated("minimize", loss, has_aux=has_aux)
         update = self.update
 
         def step(params: Any, state: Any, *batch: Any, **kwargs: Any) -> Any:
-            value, grads = differentiated(params, *batch, **kwargs)
+            value, grads = value_and_grad(params, *batch, **kwargs)
             aux = None
             if has_aux:
                 value, aux = value

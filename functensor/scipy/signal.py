@@ -1,1 +1,278 @@
-"""SciPy's ``signal``."""
+"""SciPy's ``signal``: convolution and correlation over any number of axes, and trends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import log2, prod
+from typing import Any
+
+import numpy as np
+
+from ..numpy import fft
+from ..numpy.creation import asarray
+from ..primitives.convolution import Geometry, conv
+from ..primitives.registry import registry as ops
+from ..primitives.types import canonical_axis
+
+__all__ = ["convolve", "correlate", "detrend", "fftconvolve"]
+
+MODES = ("full", "same", "valid")
+METHODS = ("auto", "direct", "fft")
+
+# A multiplication of the direct sum costs about as much as a tenth of an element's share in one
+# step of the transforms, and these have an overhead of some ten thousand multiplications.
+STEP_COST = 10
+FFT_OVERHEAD = 50_000
+
+
+def _operands(name: str, in1: Any, in2: Any, mode: str) -> tuple[Any, Any]:
+    """Returns both operands as arrays, checked."""
+    if mode not in MODES:
+        raise ValueError(f"{name}: mode={mode!r}: acceptable modes are 'full', 'same' and 'valid'")
+    in1, in2 = asarray(in1), asarray(in2)
+    if len(in1.shape) != len(in2.shape):
+        raise ValueError(
+            f"{name}: in1 and in2 should have the same dimensionality; their shapes are "
+            f"{in1.shape} and {in2.shape}: reshape one, e.g. in2[None, :] for rows"
+        )
+    return in1, in2
+
+
+def _smaller_last(name: str, in1: Any, in2: Any, axes: Sequence[int]) -> tuple[Any, Any]:
+    """Returns the operands of mode "valid", in which the second one has to fit into the first."""
+    pairs = [(in1.shape[axis], in2.shape[axis]) for axis in axes]
+    if all(m >= n for m, n in pairs):
+        return in1, in2
+    if all(m <= n for m, n in pairs):
+        return in2, in1
+    raise ValueError(
+        f"{name}: for mode='valid' one operand must be at least as large as the other along every "
+        f"axis; their shapes are {in1.shape} and {in2.shape}"
+    )
+
+
+def _direct(in1: Any, in2: Any, mode: str, dtype: Any) -> Any:
+    """Returns the convolution, summed up; both operands have elements, and at least one axis."""
+    if mode == "full" and in2.size > in1.size:
+        in1, in2 = in2, in1
+    # Booleans are counted: their sum is whether there is any.
+    kind = np.dtype(np.intp) if dtype.kind == "b" else dtype
+    paddings = []
+    for k in in2.shape:
+        before, after = {"full": (0, 0), "same": ((k - 1) // 2, k // 2), "valid": (k - 1, k - 1)}[
+            mode
+        ]
+        paddings.append((k - 1 - before, k - 1 - after))
+    ones = (1,) * len(paddings)
+    image, kernel = (ops.expand_dims(ops.astype(x, kind), (0, 1)) for x in (in1, ops.flip(in2)))
+    out = conv.bind((image, kernel), {"geometry": Geometry(ones, tuple(paddings), ones, 1)})
+    return ops.astype(ops.squeeze(out, (0, 1)), dtype)
+
+
+def _prefers_fft(in1: Any, in2: Any, mode: str, dtype: Any) -> bool:
+    """Says whether transforms are faster; integers are summed up, which is exact."""
+    if dtype.kind not in "fc":
+        return False
+    full = [m + n - 1 for m, n in zip(in1.shape, in2.shape)]
+    valid = [m - n + 1 for m, n in zip(in1.shape, in2.shape)]
+    points, outputs = prod(full), prod({"full": full, "same": in1.shape, "valid": valid}[mode])
+    steps: float = STEP_COST * points * log2(max(points, 2))
+    return bool(outputs * prod(in2.shape) > steps + FFT_OVERHEAD)
+
+
+def _convolve(name: str, in1: Any, in2: Any, mode: str, method: str) -> Any:
+    if method not in METHODS:
+        raise ValueError(
+            f"{name}: method={method!r}: acceptable methods are 'auto', 'direct' and 'fft'"
+        )
+    dtype = np.result_type(in1.dtype, in2.dtype)
+    if not in1.shape:
+        return ops.multiply(in1, in2)
+    if 0 in (in1.size, in2.size):
+        raise ValueError(f"{name}: an operand is empty; shapes are {in1.shape} and {in2.shape}")
+    if mode == "valid":
+        in1, in2 = _smaller_last(name, in1, in2, range(len(in1.shape)))
+    if method == "direct" or (method == "auto" and not _prefers_fft(in1, in2, mode, dtype)):
+        return _direct(in1, in2, mode, dtype)
+    out = fftconvolve(in1, in2, mode)
+    return ops.astype(ops.round(out) if dtype.kind in "biu" else out, dtype)
+
+
+def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """Returns the convolution of two arrays over all of their axes.
+
+    Args:
+        in1, in2: arrays with as many axes.
+        mode: "full": wherever the operands overlap; "same": the middle of that, of in1's shape;
+            "valid": where the smaller one lies within the larger one.
+        method: "direct" sums products up; "fft" multiplies transforms, which spreads a NaN or an
+            infinity over all elements; "auto" takes what is likely to be faster.
+
+    Returns:
+        An array of the promoted dtype; along every axis of length m + n - 1 in mode "full", m in
+        mode "same" and ``abs(m - n) + 1`` in mode "valid".
+
+    Raises:
+        ValueError: the operands differ in their number of axes, one is empty, or neither fits into
+            the other in mode "valid".
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.scipy.signal.convolve(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0]))
+    Array([ 1., 12., 23., 30.], dtype=float64, device='cpu')
+    """
+    in1, in2 = _operands("convolve", in1, in2, mode)
+    return _convolve("convolve", in1, in2, mode, method)
+
+
+def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """Returns the correlation of two arrays over all axes, ``sum(in1[l + k] * conj(in2[l]))``.
+
+    Args:
+        in1, in2, mode, method: as for `convolve`.
+
+    Returns:
+        As `convolve`.
+
+    Raises:
+        ValueError: as for `convolve`.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.scipy.signal.correlate(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0]))
+    Array([10., 21., 32.,  3.], dtype=float64, device='cpu')
+    """
+    in1, in2 = _operands("correlate", in1, in2, mode)
+    reversed_in2 = ops.conj(ops.flip(in2) if in2.shape else in2)
+    return _convolve("correlate", in1, reversed_in2, mode, method)
+
+
+def _fast_length(least: int) -> int:
+    """Returns the next length without prime factors above 5, which transforms are fast for.
+
+    >>> _fast_length(13)
+    15
+    """
+    best = 1 << (least - 1).bit_length()
+    fives = 1
+    while fives < best:
+        threes = fives
+        while threes < best:
+            rest = -(-least // threes)
+            best = min(best, threes << (rest - 1).bit_length())
+            threes *= 3
+        fives *= 5
+    return best
+
+
+def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    """Returns the convolution of two arrays by multiplying their Fourier transforms.
+
+    Args:
+        in1, in2: arrays with as many axes.
+        mode: as for `convolve`.
+        axes: over which axes; None for all. Along the others the operands broadcast.
+
+    Returns:
+        A real or complex array; no elements, on one axis, where an operand has none.
+
+    Raises:
+        ValueError: shapes do not fit, or ``axes`` is empty.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.scipy.signal.fftconvolve(np.ones((2, 3)), np.ones((2, 2)), axes=1).shape
+    (2, 4)
+    """
+    in1, in2 = _operands("fftconvolve", in1, in2, mode)
+    ndim = len(in1.shape)
+    if not ndim:
+        return ops.multiply(in1, in2)
+    if axes is not None and not isinstance(axes, int) and not len(axes):
+        raise ValueError("fftconvolve: when provided, axes cannot be empty")
+    named = range(ndim) if axes is None else [axes] if isinstance(axes, int) else axes
+    chosen = [canonical_axis(axis, ndim) for axis in named]
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"fftconvolve: all axes must be unique, not {axes}")
+    if 0 in (in1.size, in2.size):
+        return asarray(np.zeros(0, np.result_type(in1.dtype, in2.dtype, np.float32)))
+    # Along an axis on which an operand has one element, multiplication broadcasts.
+    chosen = [axis for axis in chosen if in1.shape[axis] != 1 and in2.shape[axis] != 1]
+    for axis, (m, n) in enumerate(zip(in1.shape, in2.shape)):
+        if axis not in chosen and m != n and 1 not in (m, n):
+            raise ValueError(
+                f"fftconvolve: incompatible shapes {in1.shape} and {in2.shape}: they do not "
+                f"broadcast along axis {axis}, which is not transformed"
+            )
+    if mode == "valid":
+        in1, in2 = _smaller_last("fftconvolve", in1, in2, chosen)
+    product = _multiplied_spectra(in1, in2, chosen)
+    key = [slice(None)] * ndim
+    for axis in range(ndim):
+        m, n = in1.shape[axis], in2.shape[axis]
+        full = m + n - 1 if axis in chosen else max(m, n)
+        length = full if mode == "full" else m
+        if mode == "valid":
+            length = m - n + 1 if axis in chosen else full
+        start = (full - length) // 2
+        key[axis] = slice(start, start + length)
+    return ops.index(product, tuple(key))
+
+
+def _multiplied_spectra(in1: Any, in2: Any, axes: list[int]) -> Any:
+    """Returns the full convolution, with zeros after it."""
+    kind = np.result_type(in1.dtype, in2.dtype)
+    if kind.kind in "biu":
+        kind = np.dtype(np.float64)
+    if not axes:
+        return ops.multiply(ops.astype(in1, kind), ops.astype(in2, kind))
+    lengths = [_fast_length(in1.shape[axis] + in2.shape[axis] - 1) for axis in axes]
+    there, back = (fft.fftn, fft.ifftn) if kind.kind == "c" else (fft.rfftn, fft.irfftn)
+    spectra = [there(ops.astype(x, kind), lengths, axes) for x in (in1, in2)]
+    return ops.astype(back(ops.multiply(*spectra), lengths, axes), kind)
+
+
+def detrend(
+    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False
+) -> Any:
+    """Returns data without its trend along an axis.
+
+    Args:
+        data: a real or complex array.
+        axis: along which axis.
+        type: "linear" takes the line away that fits best, by least squares; "constant" the mean.
+        bp: for lines: where a new one begins, one or several places.
+        overwrite_data: arrays never change.
+
+    Returns:
+        An array of the data's shape.
+
+    Raises:
+        ValueError: there is no such type, or a place lies beyond the data.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.scipy.signal.detrend(np.array([1.0, 2.0, 3.0, 10.0]), type="constant")
+    Array([-3., -2., -1.,  6.], dtype=float64, device='cpu')
+    """
+    data = asarray(data)
+    if type not in ("linear", "l", "constant", "c"):
+        raise ValueError(f"detrend: type={type!r}: types are 'linear' and 'constant'")
+    axis = canonical_axis(axis, len(data.shape))
+    if data.dtype.kind in "biu":
+        data = ops.astype(data, np.float64)
+    if type in ("constant", "c"):
+        return ops.subtract(data, ops.mean(data, axis=axis, keepdims=True))
+    length = data.shape[axis]
+    ends = np.unique(np.concatenate([[0], np.ravel(bp), [length]])).astype(int).tolist()
+    if ends[0] < 0 or ends[-1] > length:
+        raise ValueError(f"detrend: bp={bp!r}: places lie between 0 and {length}")
+    before = (slice(None),) * axis
+    parts = []
+    for start, stop in pairwise(ends):
+        part = ops.index(data, (*before, slice(start, stop)))
+        place = np.arange(stop - start) - (stop - start - 1) / 2
+        place = place.astype(np.finfo(data.dtype).dtype)
+        place = place.reshape(-1, *(1,) * (len(data.shape) - axis - 1))
+        # A single place has no slope.
+        norm = float(np.sum(place * place)) or 1.0
+        slope = ops.sum(part * place, axis=axis, keepdims=True) / norm
+        parts.append(part - ops.mean(part, axis=axis, keepdims=True) - slope * place)
+    return ops.concatenate(parts, axis=axis) if parts else data

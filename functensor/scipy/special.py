@@ -1,1 +1,390 @@
-"""SciPy's ``special``."""
+"""SciPy's ``special``: special functions that every transformation understands.
+
+Values come from SciPy, which is imported when a function is first called, or from kernels of our
+own. Derivatives are exact by every real argument but the orders of Bessel functions and of
+polygamma and the exponent of zeta, by which they raise ``MissingRuleError``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..numpy.creation import asarray
+from ..numpy.elementary import sinc
+from ..numpy.windows import i0
+from ..primitives.exponential import cbrt, erf, erfc, exp2, expm1, log1p
+from ..primitives.registry import registry
+from ..primitives.registry import registry as ops
+from ..primitives.special_bessel import (
+    i0e,
+    i1,
+    i1e,
+    iv,
+    ive,
+    j0,
+    j1,
+    jv,
+    k0,
+    k0e,
+    k1,
+    k1e,
+    kn,
+    kv,
+    kve,
+    y0,
+    y1,
+    yn,
+    yv,
+)
+from ..primitives.special_entropy import entr, kl_div, rel_entr, xlog1py, xlogy
+from ..primitives.special_error import (
+    erfcinv,
+    erfcx,
+    erfi,
+    erfinv,
+    exp10,
+    log_ndtr,
+    logit,
+    ndtr,
+    ndtri,
+    ndtri_exp,
+)
+from ..primitives.special_gamma import (
+    beta,
+    betaln,
+    binom,
+    digamma,
+    gamma,
+    gammaln,
+    gammasgn,
+    loggamma,
+    poch,
+    polygamma,
+    rgamma,
+)
+from ..primitives.special_gamma import zeta as hurwitz_zeta
+from ..primitives.special_incomplete import (
+    betainc,
+    betaincc,
+    betainccinv,
+    betaincinv,
+    gammainc,
+    gammaincc,
+    gammainccinv,
+    gammaincinv,
+)
+from ..primitives.special_integrals import (
+    cosine_integral,
+    exp1,
+    expi,
+    expn,
+    sine_integral,
+    spence,
+)
+from ..primitives.types import canonical_axes
+
+__all__ = [
+    "beta", "betainc", "betaincc", "betainccinv", "betaincinv", "betaln", "binom", "cbrt", "comb",
+    "digamma", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfi", "erfinv", "exp1", "exp2", "exp10",
+    "expi", "expit", "expm1", "expn", "factorial", "gamma", "gammainc", "gammaincc", "gammainccinv",
+    "gammaincinv", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "jn",
+    "jv", "k0", "k0e", "k1", "k1e", "kl_div", "kn", "kv", "kve", "log1p", "log_expit", "log_ndtr",
+    "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "ndtri_exp",
+    "poch", "polygamma", "psi", "rel_entr", "rgamma", "sici", "sinc", "softmax", "softplus",
+    "spence", "xlog1py", "xlogy", "y0", "y1", "yn", "yv", "zeta",
+]
+
+jn = jv
+
+
+def real(x: Any) -> Any:
+    """Returns an operand as a floating-point array; integers become double precision."""
+    x = asarray(x)
+    return x if x.dtype.kind in "fc" else ops.astype(x, np.float64)
+
+
+@registry.add_function
+def psi(x: Any) -> Any:
+    """Returns the derivative of the logarithm of the gamma function: another name of digamma.
+
+    Args:
+        x: an array of any shape, or a number.
+
+    >>> from functensor.scipy import special
+    >>> special.psi(0.0).tolist()
+    -inf
+    """
+    return digamma(x)
+
+
+@registry.add_function
+def expit(x: Any) -> Any:
+    """Returns the logistic function ``1 / (1 + exp(-x))``.
+
+    Args:
+        x: an array of any shape, or a number.
+
+    >>> from functensor.scipy import special
+    >>> special.expit([0.0, float("inf")]).tolist()
+    [0.5, 1.0]
+    """
+    return ops.sigmoid(x)
+
+
+@registry.add_function
+def log_expit(x: Any) -> Any:
+    """Returns the logarithm of the logistic function, which does not underflow.
+
+    Args:
+        x: an array of any shape, or a number.
+
+    >>> from functensor.scipy import special
+    >>> special.log_expit([-1e9, 1e9]).tolist()
+    [-1000000000.0, -0.0]
+    """
+    return ops.negative(ops.softplus(ops.negative(real(x))))
+
+
+def softplus(x: Any) -> Any:
+    """Returns ``log(1 + exp(x))``.
+
+    Args:
+        x: an array of any shape, or a number.
+
+    >>> from functensor.scipy import special
+    >>> special.softplus(1e9).tolist()
+    1000000000.0
+    """
+    return ops.softplus(x)
+
+
+# -- gamma functions
+
+
+def zeta(x: Any, q: Any = None) -> Any:
+    """Returns the zeta function of Riemann, or of Hurwitz: the sum of ``(q + k)**-x`` from k = 0.
+
+    Args:
+        x: the exponent; there is no derivative by it.
+        q: what is added to k, of a shape that broadcasts against x's; None for 1 and with it
+            Riemann's function, which is continued to x < 1.
+
+    Returns:
+        An array of the shape to which the arguments broadcast.
+
+    Raises:
+        MissingRuleError: a derivative by x is asked for.
+
+    Source: NIST Digital Library of Mathematical Functions, 25.2.1 and 25.11.1.
+
+    >>> from functensor.scipy import special
+    >>> special.zeta(0.0).tolist()
+    -0.5
+    """
+    return ops.riemann_zeta(x) if q is None else hurwitz_zeta(x, q)
+
+
+def multigammaln(a: Any, d: int) -> Any:
+    """Returns the logarithm of the gamma function of several dimensions.
+
+    Args:
+        a: an array of any shape, or a number.
+        d: the dimension, an integer from 1 up.
+
+    Returns:
+        An array of a's shape; NaN where a is at most ``(d - 1) / 2``, beyond its domain.
+
+    Raises:
+        ValueError: d is no positive integer.
+
+    Source: NIST Digital Library of Mathematical Functions, 35.3.4.
+
+    >>> from functensor.scipy import special
+    >>> special.multigammaln(1.0, 1).tolist()
+    0.0
+    """
+    if int(d) != d or d < 1:
+        raise ValueError(f"multigammaln: the dimension d is {d!r}; it is an integer from 1 up")
+    a = real(a)
+    inside = ops.greater(a, 0.5 * (int(d) - 1))
+    safe = ops.where(inside, a, float(d))
+    total = 0.25 * d * (d - 1) * math.log(math.pi)
+    for j in range(int(d)):
+        total = gammaln(safe - 0.5 * j) + total
+    return ops.where(inside, total, np.nan)
+
+
+def factorial(n: Any, exact: bool = False) -> Any:
+    """Returns the factorial, ``gamma(n + 1)``, and 0 for negative n.
+
+    Args:
+        n: an array of any shape, or a number.
+        exact: refused: integers without bounds are no arrays.
+
+    Returns:
+        An array of n's shape.
+
+    Raises:
+        ValueError: exact integers are asked for.
+
+    >>> from functensor.scipy import special
+    >>> special.factorial([0, 4]).tolist()
+    [1.0, 24.0]
+    """
+    if exact:
+        raise ValueError("factorial: exact=True gives no array; math.factorial(n) is exact")
+    n = real(n)
+    negative = ops.less(n, 0)
+    return ops.where(negative, 0, gamma(ops.where(negative, 0, n) + 1))
+
+
+def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
+    """Returns how many ways there are to choose k of N things.
+
+    Args:
+        N, k: arrays whose shapes broadcast, or numbers.
+        exact: refused: integers without bounds are no arrays.
+        repetition: whether a thing may be chosen several times.
+
+    Returns:
+        An array of the shape to which the arguments broadcast; 0 where k or N is negative or k is
+        larger than N.
+
+    Raises:
+        ValueError: exact integers are asked for.
+
+    >>> from functensor.scipy import special
+    >>> special.comb(4, [2, 5]).tolist()
+    [6.0, 0.0]
+    """
+    if exact:
+        raise ValueError("comb: exact=True gives no array; math.comb(N, k) is exact")
+    N, k = real(N), real(k)
+    if repetition:
+        total = N + k - 1
+        defined = ops.logical_and(ops.greater_equal(N, 0), ops.greater_equal(k, 0))
+        chosen = comb(ops.where(defined, total, 1), ops.where(defined, k, 0))
+        # Nothing can be chosen of nothing in one way.
+        chosen = ops.where(ops.equal(k, 0), 1, chosen)
+        return ops.where(defined, chosen, 0)
+    defined = ops.logical_and(
+        ops.less_equal(k, N), ops.logical_and(ops.greater_equal(N, 0), ops.greater_equal(k, 0))
+    )
+    return ops.where(defined, binom(ops.where(defined, N, 1), ops.where(defined, k, 0)), 0)
+
+
+def sici(x: Any) -> tuple[Any, Any]:
+    """Returns the sine and the cosine integral.
+
+    Args:
+        x: an array of any shape, or a number.
+
+    Returns:
+        A pair of arrays of x's shape: the integral of ``sin(t) / t`` from 0 to x, and minus that of
+        ``cos(t) / t`` from x on.
+
+    Source: NIST Digital Library of Mathematical Functions, 6.2.9 and 6.2.11.
+
+    >>> from functensor.scipy import special
+    >>> [part.tolist() for part in special.sici(0.0)]
+    [0.0, -inf]
+    """
+    return sine_integral(x), cosine_integral(x)
+
+
+# -- sums of exponentials
+
+
+def logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
+    """Returns the logarithm of a sum of exponentials, without overflow.
+
+    Args:
+        a: a real array.
+        axis: over which axes: None for all, an integer or a tuple.
+        b: factors of the exponentials, of a shape that broadcasts against a's; they may be 0 or
+            negative, and derivatives flow to them.
+        keepdims: whether the axes stay, with length 1.
+        return_sign: whether to return the sum's sign too, and the logarithm of its absolute value.
+
+    Returns:
+        An array without the axes, -inf for a sum of nothing, and NaN for the logarithm of a
+        negative sum; with ``return_sign`` a pair of that of the absolute value and the sign.
+
+    Raises:
+        TypeError: an argument is complex.
+
+    >>> from functensor.scipy import special
+    >>> special.logsumexp([1000.0, 1000.0], b=[1.0, -1.0]).tolist()
+    -inf
+    """
+    a = real(a)
+    weights = None if b is None else real(b)
+    if a.dtype.kind == "c" or (weights is not None and weights.dtype.kind == "c"):
+        raise TypeError("logsumexp: defined for real numbers only; use log(sum(exp(a)))")
+    shape = a.shape if weights is None else np.broadcast_shapes(a.shape, weights.shape)
+    axes = canonical_axes(axis, len(shape))
+    if weights is None and not return_sign and math.prod(shape[i] for i in axes):
+        return ops.logsumexp(a, axis=axes, keepdims=keepdims)
+    a = ops.broadcast_to(a, shape)
+    if weights is not None:
+        # What has no weight does not count, though it may be infinite.
+        a = ops.where(ops.equal(weights, 0), -np.inf, a)
+    top = _finite_maximum(a, axes)
+    scaled = ops.exp(a - top)
+    if weights is not None:
+        scaled = ops.multiply(weights, scaled)
+    total = ops.sum(scaled, axis=axes, keepdims=keepdims)
+    # Of 0, whose logarithm is -inf, without a warning.
+    out = xlogy(ops.ones_like(total), ops.abs(total)) + ops.reshape(top, total.shape)
+    sign = ops.sign(total)
+    if return_sign:
+        return out, sign
+    return ops.where(ops.less(sign, 0), np.nan, out)
+
+
+def _finite_maximum(a: Any, axes: tuple[int, ...]) -> Any:
+    """Returns the maximum over axes, which stay, as a constant; 0 where it is infinite."""
+    if math.prod(a.shape[i] for i in axes):
+        top = ops.max(ops.stop_gradient(a), axis=axes, keepdims=True)
+        return ops.where(ops.isfinite(top), top, 0)
+    shape = [1 if i in axes else n for i, n in enumerate(a.shape)]
+    return ops.broadcast_to(asarray(0, a.dtype), shape)
+
+
+def softmax(x: Any, axis: Any = None) -> Any:
+    """Returns ``exp(x) / sum(exp(x))`` over axes.
+
+    Args:
+        x: a real array.
+        axis: the axis or axes whose elements are taken together; None for all of them.
+
+    Returns:
+        An array of x's shape.
+
+    >>> from functensor.scipy import special
+    >>> special.softmax([0.0, 0.0]).tolist()
+    [0.5, 0.5]
+    """
+    return ops.softmax(real(x), axis)
+
+
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """Returns the logarithm of softmax, without its rounding to 0 or 1.
+
+    Args:
+        x: a real array.
+        axis: the axis or axes whose elements are taken together; None for all of them.
+
+    Returns:
+        An array of x's shape.
+
+    >>> from functensor.scipy import special
+    >>> special.log_softmax([0.0, -1e9]).tolist()
+    [0.0, -1000000000.0]
+    """
+    return ops.log_softmax(real(x), axis)

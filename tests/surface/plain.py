@@ -5,10 +5,13 @@ they return.
 """
 
 NUMPY = """
-    arange array asarray astype broadcast_shapes can_cast diag_indices empty empty_like eye finfo
-    from_dlpack full full_like identity iinfo indices iscomplexobj isdtype isrealobj isscalar
-    issubdtype ix_ meshgrid ndim ones ones_like promote_types result_type shape size tri
-    tril_indices triu_indices zeros zeros_like
+    __array_namespace_info__ arange array array2string array_repr array_str asarray astype
+    base_repr binary_repr broadcast_shapes can_cast common_type diag_indices einsum_path empty
+    empty_like eye finfo format_float_positional format_float_scientific from_dlpack frombuffer
+    fromiter fromstring full full_like get_printoptions getbufsize geterr geterrcall identity iinfo
+    indices iscomplexobj isdtype isrealobj isscalar issubdtype iterable ix_ meshgrid min_scalar_type
+    mintypecode ndim ones ones_like printoptions promote_types result_type set_printoptions
+    setbufsize seterr seterrcall shape size tri tril_indices triu_indices typename zeros zeros_like
 """
 
 PLAIN = {f"numpy.{name}" for name in NUMPY.split()}

@@ -1,10 +1,9 @@
 """Keys, and the random words that they stand for.
 
-A key is an array of two 64-bit words. Bits come from Philox4x64-10, of which a key has streams
-that never meet: stream 0 is what the distributions draw, word after word; stream 1 holds the keys
-that `split` returns, child i being its words 2i and 2i + 1; stream 2 those of `fold_in`, the child
-for a number n being the first two words of its block n + 1. So a child's numbers are independent
-of its parent's and of its siblings', and `split(key, 2)` begins as `split(key, 3)` does.
+The package says how key and counter are laid out. A key's streams never meet: a child's numbers
+are independent of its parent's and of its siblings', and `split(key, 2)` begins as `split(key, 3)`
+does. Bits are the same on every backend; numbers made of them are too, up to the last digits of
+the backend's logarithm and cosine.
 """
 
 from __future__ import annotations
@@ -14,28 +13,34 @@ from typing import Any
 
 import numpy as np
 
-from .primitives.array import Array
-from .primitives.buffers import wrap
-from .primitives.errors import ShapeError, describe, message
-from .primitives.random_bits import random_bits
-from .primitives.registry import registry as ops
-from .primitives.rules import shape_of
-from .primitives.types import broadcast_shapes
+from ..numpy.creation import asarray
+from ..primitives.array import Array
+from ..primitives.buffers import wrap
+from ..primitives.errors import ShapeError, describe, message
+from ..primitives.random_bits import random_bits
+from ..primitives.registry import registry as ops
+from ..primitives.rules import shape_of
+from ..primitives.types import broadcast_shapes
+from .reuse import ledger
 
 __all__ = [
+    "PRNGKey",
     "as_shape",
     "bits",
     "check_fit",
+    "checked",
     "fold_in",
     "fraction",
     "inner_fraction",
     "key",
     "real_dtype",
+    "real_parameters",
+    "shape_for",
     "split",
     "words",
 ]
 
-DRAWN, SPLIT, FOLDED = 0, 1, 2
+DRAWN, SPLIT, FOLDED, STREAMED = 0, 1, 2, 3
 KEY_BITS = 128
 WORD = 2**64
 
@@ -62,7 +67,14 @@ def key(seed: Any) -> Any:
         raise TypeError(f"a seed is an integer, not {type(seed).__name__}")
     if not 0 <= seed < 2**KEY_BITS:
         raise ValueError(f"a seed lies between 0 and 2**{KEY_BITS} - 1; {seed} does not")
-    return wrap(np.array([seed % WORD, seed // WORD], np.uint64))
+    made = np.array([seed % WORD, seed // WORD], np.uint64)
+    if ledger.active:
+        ledger.forget(made)
+    return wrap(made)
+
+
+# JAX's older name of it.
+PRNGKey = key
 
 
 def split(key: Any, num: int | Sequence[int] = 2) -> Any:
@@ -101,7 +113,8 @@ def fold_in(key: Any, data: Any) -> Any:
         data = np.asarray(data)
     if data.dtype.kind not in "iu" or data.shape != ():
         raise TypeError(f"fold_in takes an integer without axes, not {describe(data)}")
-    return words(key, (2,), 64, FOLDED, start=ops.astype(data, np.uint64))
+    start = ops.astype(data, np.uint64)
+    return words(key, (2,), 64, FOLDED, start=start, use=False)
 
 
 def bits(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.uint64) -> Any:
@@ -128,8 +141,12 @@ def bits(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.uint64) -> A
 # -- what distributions are made of
 
 
-def words(key: Any, shape: tuple[int, ...], width: int, stream: int, start: Any = 0) -> Any:
-    """Returns words of a number of bits from one of a key's streams, from block ``start`` on.
+def checked(key: Any, use: bool = True) -> Any:
+    """Returns a key of which numbers or keys are to be drawn.
+
+    Args:
+        key: what should be a key.
+        use: whether this counts as a use, of which a key has one.
 
     Raises:
         TypeError: it is no key.
@@ -140,7 +157,26 @@ def words(key: Any, shape: tuple[int, ...], width: int, stream: int, start: Any 
         if got.startswith("uint64"):
             fix = "take one of the keys, keys[i], or map over them with ft.vmap"
         raise TypeError(f"expected a key, uint64[2], got {got}; {fix}")
-    return random_bits.bind((key, start), {"shape": shape, "bits": width, "stream": stream})
+    if use and ledger.active:
+        ledger.consume(key)
+    return key
+
+
+def words(
+    key: Any,
+    shape: tuple[int, ...],
+    width: int,
+    stream: int,
+    start: Any = 0,
+    use: bool = True,
+) -> Any:
+    """Returns words of a number of bits from one of a key's streams, from block ``start`` on.
+
+    Raises:
+        TypeError: it is no key.
+    """
+    params = {"shape": shape, "bits": width, "stream": stream}
+    return random_bits.bind((checked(key, use), start), params)
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
@@ -176,6 +212,33 @@ def check_fit(name: str, shape: tuple[int, ...], *parameters: Any) -> None:
                 number=16,
             )
         )
+
+
+def shape_for(name: str, shape: Any, *parameters: Any) -> tuple[int, ...]:
+    """Returns the shape that was asked for, or with None that to which the parameters broadcast.
+
+    Raises:
+        ShapeError: parameters do not broadcast to it.
+    """
+    if shape is None:
+        return broadcast_shapes(name, *map(shape_of, parameters))
+    shape = as_shape(shape)
+    check_fit(name, shape, *parameters)
+    return shape  # type: ignore[no-any-return]
+
+
+def real_parameters(
+    name: str, shape: Any, dtype: Any, *parameters: Any
+) -> tuple[tuple[int, ...], list[Any]]:
+    """Returns the result's shape and the parameters in its real dtype.
+
+    Raises:
+        TypeError: the dtype is not real.
+        ShapeError: parameters do not broadcast to the shape that was asked for.
+    """
+    dtype = real_dtype(dtype, name)
+    arrays = [asarray(x) if isinstance(x, list | tuple) else x for x in parameters]
+    return shape_for(name, shape, *arrays), [ops.astype(x, dtype) for x in arrays]
 
 
 def fraction(key: Any, shape: tuple[int, ...], dtype: np.dtype[Any], spare: int = 0) -> Any:

@@ -1,9 +1,4 @@
-"""Trees: nested containers of leaves, taken apart and put together again.
-
-A node is None (no children), a list, tuple, named tuple, dict, OrderedDict, defaultdict, dataclass,
-or an instance of a class given to `register`; its children are trees. Every other object is a leaf,
-an instance of a subclass of a builtin container too.
-"""
+"""Nested containers: their kinds, their structures, and the functions on them."""
 
 from __future__ import annotations
 

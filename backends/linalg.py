@@ -1,0 +1,329 @@
+"""Kernels of linear algebra for what array modules have no function for, or not a fitting one.
+
+They take the array module first, work on stacks of matrices, and leave their operands alone.
+Functions of one matrix alone take SciPy's ``linalg`` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import permutations
+from math import factorial, log2, prod
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "cholesky",
+    "cofactors",
+    "expm",
+    "inverse",
+    "logm",
+    "pivots_to_permutation",
+    "pseudo_inverse",
+    "solve",
+    "sqrtm",
+]
+
+LinAlgError = np.linalg.LinAlgError
+
+
+@contextmanager
+def advised(name: str, advice: str) -> Iterator[None]:
+    """Says which function failed, and what there is to do, where the array module says why."""
+    try:
+        yield
+    except LinAlgError as error:
+        reason = str(error)
+        raise LinAlgError(f"{name}: {reason[:1].lower()}{reason[1:]}; {advice}") from error
+
+
+LEAST_SQUARES = "lstsq and pinv take singular matrices too"
+
+
+def cholesky(xp: Any, a: Any) -> Any:
+    """Returns the lower factors of Hermitian parts."""
+    with advised("cholesky", "a + 1e-6 * np.eye(n) is, if a has eigenvalues just below 0"):
+        return xp.linalg.cholesky(0.5 * (a + xp.conj(xp.swapaxes(a, -1, -2))))
+
+
+def solve(xp: Any, a: Any, b: Any) -> Any:
+    """Solves ``a x = b``; one matrix for a stack of right-hand sides is factorised once."""
+    with advised("solve", LEAST_SQUARES):
+        return _solve(xp, a, b)
+
+
+def _solve(xp: Any, a: Any, b: Any) -> Any:
+    if b.ndim > 2 and prod(a.shape[:-2]) == 1:
+        stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        columns = xp.moveaxis(xp.broadcast_to(b, (*stack, *b.shape[-2:])), -2, 0)
+        rows, width = columns.shape[0], prod(columns.shape[1:])
+        found = xp.linalg.solve(a.reshape(a.shape[-2:]), columns.reshape(rows, width))
+        return xp.moveaxis(found.reshape(columns.shape), 0, -2)
+    return xp.linalg.solve(a, b)
+
+
+def inverse(xp: Any, a: Any, *, strict: bool) -> Any:
+    """Returns inverses; of singular matrices an error or, where that is not strict, NaN."""
+    try:
+        return xp.linalg.inv(a)
+    except LinAlgError:
+        if strict:
+            with advised("inv", LEAST_SQUARES):
+                raise
+    found = []
+    for matrix in a.reshape(prod(a.shape[:-2]), *a.shape[-2:]):
+        try:
+            found.append(xp.linalg.inv(matrix))
+        except LinAlgError:
+            found.append(xp.full_like(matrix, xp.nan))
+    return xp.stack(found).reshape(a.shape)
+
+
+def pseudo_inverse(xp: Any, a: Any, limit: Any) -> Any:
+    """Returns pseudo-inverses, with a limit to the singular values for every matrix."""
+    stack = np.broadcast_shapes(a.shape[:-2], limit.shape[:-2])
+    return xp.linalg.pinv(xp.broadcast_to(a, (*stack, *a.shape[-2:])), limit[..., 0, 0].real)
+
+
+# -- cofactors
+
+
+def _norm(xp: Any, a: Any) -> Any:
+    """Returns the largest sums of sizes over rows."""
+    return xp.abs(a).sum(axis=-2).max(axis=-1, initial=0)
+
+
+def _sign(order: tuple[int, ...]) -> int:
+    """Returns 1 for an even permutation and -1 for an odd one."""
+    swaps = sum(a > b for i, a in enumerate(order) for b in order[i + 1 :])
+    return -1 if swaps % 2 else 1
+
+
+def _products_of_others(xp: Any, s: Any, order: int) -> Any:
+    """Returns for every tuple of positions the product of the values at all others.
+
+    It is 0 where a position occurs twice. Nothing is divided by: values may be 0.
+    """
+    n = s.shape[-1]
+    places = np.indices((n,) * order)
+    out = xp.ones((*s.shape[:-1], *(n,) * order), s.dtype)
+    for value in range(n):
+        taken = xp.asarray((places == value).any(axis=0))
+        out *= xp.where(taken, 1, s[..., value].reshape(*s.shape[:-1], *(1,) * order))
+    for i, first in enumerate(places):
+        for second in places[i + 1 :]:
+            out *= xp.asarray(first != second)
+    return out
+
+
+def _cofactors_by_inverse(xp: Any, a: Any) -> Any:
+    """Returns matrices of cofactors, or None where one is too close to a singular matrix."""
+    try:
+        inverse = xp.linalg.inv(a)
+    except LinAlgError:
+        return None
+    limit = xp.finfo(a.dtype).eps ** (-1 / 3)
+    if not (_norm(xp, a) * _norm(xp, inverse) <= limit).all():
+        return None
+    return xp.linalg.det(a)[..., None, None] * xp.swapaxes(inverse, -1, -2)
+
+
+def cofactors(xp: Any, a: Any, *directions: Any) -> Any:
+    """Returns the gradient of the derivative of the determinant along directions.
+
+    Without a direction that is the matrix of cofactors. In the basis of the singular vectors
+    ``a`` is diagonal, and the derivative along k directions is the sum over k rows of the product
+    of all other singular values times the determinant of the directions in these rows.
+    """
+    if not directions:
+        found = _cofactors_by_inverse(xp, a)
+        if found is not None:
+            return found
+    u, s, vh = xp.linalg.svd(a)
+    eye = xp.eye(a.shape[-1], dtype=a.dtype)
+    u_adjoint, v = xp.conj(xp.swapaxes(u, -1, -2)), xp.conj(xp.swapaxes(vh, -1, -2))
+    turned = [u_adjoint @ direction @ v for direction in directions]
+    order = len(directions) + 1
+    products = _products_of_others(xp, s, order)
+    letters = "ijklmnop"[:order]
+    total: Any = 0
+    # The gradient is by the last matrix of the product, which is therefore left out.
+    for image in permutations(range(order)):
+        factors = [f"...{letters[m]}{letters[image[m]]}" for m in range(order - 1)]
+        places = ",".join([f"...{letters}", *factors])
+        row, column = letters[-1], letters[image[-1]]
+        if row == column:
+            term = xp.einsum(f"{places}->...{row}", products, *turned)[..., None] * eye
+        else:
+            term = xp.einsum(f"{places}->...{row}{column}", products, *turned)
+        total = total + _sign(image) * term
+    phase = xp.linalg.det(u) * xp.linalg.det(vh)
+    return phase[..., None, None] * (xp.conj(u) @ total.astype(a.dtype) @ xp.conj(vh))
+
+
+# -- the exponential
+
+# The Padé approximant of degree 13 of exp, the size up to which it is exact in double precision,
+# and the first coefficient of its error. How often to halve a matrix before is decided by its
+# powers, which may be much smaller than those of its norm: A. Al-Mohy and N. Higham, "A new
+# scaling and squaring algorithm for the matrix exponential", SIAM J. Matrix Anal. Appl. 31 (2009).
+PADE = [
+    factorial(26 - i) * factorial(13) / (factorial(26) * factorial(13 - i) * factorial(i))
+    for i in range(14)
+]
+PADE_SIZE = 5.371920351148152
+PADE_ERROR = factorial(13) ** 2 / (factorial(26) * factorial(27))
+
+
+def _doublings(xp: Any, a: Any, halvings: Any) -> Any:
+    """Returns how often a matrix that was halved to norm 1 can be doubled again."""
+    a4 = xp.linalg.matrix_power(a, 4)
+    size = xp.maximum(_norm(xp, a4) ** (1 / 4), _norm(xp, a4 @ a @ a) ** (1 / 6)) / PADE_SIZE
+    spare = xp.where(size == 0, halvings, xp.clip(-xp.frexp(size)[1], 0, halvings))
+    # The error's first term, for sizes instead of numbers, must be below rounding; its logarithm,
+    # as it may be smaller than any number.
+    row = xp.ones((*a.shape[:-2], 1, a.shape[-1]), xp.abs(a[..., :1, :1]).dtype)
+    tiny = xp.finfo(row.dtype).tiny
+    log_error = log2(PADE_ERROR) - xp.log2(xp.maximum(_norm(xp, a), tiny))
+    for _ in range(27):
+        row = row @ xp.abs(a)
+        largest = xp.maximum(row.max(axis=(-2, -1), initial=0), tiny)
+        row = row / largest[..., None, None]
+        log_error = log_error + xp.log2(largest)
+    excess = log_error + 26 * spare - log2(xp.finfo(row.dtype).eps / 2)
+    return xp.clip(spare - xp.ceil(xp.maximum(excess, 0) / 26), 0, halvings).astype(int)
+
+
+def expm(xp: Any, a: Any) -> Any:
+    """Returns exponentials by halving, a Padé approximant, and squaring."""
+    norm = _norm(xp, a)
+    finite = xp.isfinite(norm)
+    a = xp.where(finite[..., None, None], a, 0)
+    halvings = xp.maximum(xp.frexp(xp.where(finite, norm, 0))[1], 0)
+    one = xp.ones((), norm.dtype)
+    a = a * xp.ldexp(one, -halvings)[..., None, None]
+    if halvings.any():
+        doublings = _doublings(xp, a, halvings)
+        a = a * xp.ldexp(one, doublings)[..., None, None]
+        halvings = halvings - doublings
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a4 @ a2
+
+    def of_square(b: list[float]) -> Any:
+        """Returns a polynomial of a2, of degree 6."""
+        low = b[0] * xp.eye(a.shape[-1], dtype=a.dtype) + b[1] * a2 + b[2] * a4 + b[3] * a6
+        return low + a6 @ (b[4] * a2 + b[5] * a4 + b[6] * a6)
+
+    odd, even = a @ of_square(PADE[1::2]), of_square(PADE[::2])
+    out = xp.linalg.solve(even - odd, even + odd)
+    for i in range(int(halvings.max(initial=0))):
+        out = xp.where((halvings > i)[..., None, None], out @ out, out)
+    return xp.where(finite[..., None, None], out, xp.nan)
+
+
+# -- roots and logarithms, on the triangle of Schur's decomposition
+
+
+def _root_of_triangle(lapack: Any, t: Any) -> Any:
+    """Returns the square root of an upper triangular matrix.
+
+    Å. Björck and S. Hammarling, "A Schur method for the square root of a matrix", Linear Algebra
+    and its Applications 52/53 (1983), by halves: the corner solves a triangular Sylvester equation.
+    """
+    n = len(t)
+    if n == 1:
+        return np.sqrt(t)
+    half = n // 2
+    first = _root_of_triangle(lapack, t[:half, :half])
+    second = _root_of_triangle(lapack, t[half:, half:])
+    corner, scale, _ = lapack.ztrsyl(first, second, t[:half, half:])
+    root = np.zeros_like(t)
+    root[:half, :half] = first
+    root[:half, half:] = corner * scale
+    root[half:, half:] = second
+    return root
+
+
+def _as_input(name: str, out: Any, a: Any) -> Any:
+    """Returns a result in the dtype of the matrix that it is of.
+
+    Raises:
+        LinAlgError: that is real and the result is not.
+    """
+    if a.dtype.kind != "c":
+        rounding = 1e4 * np.finfo(a.dtype).eps * np.abs(out).max(initial=0)
+        if np.abs(out.imag).max(initial=0) > rounding:
+            raise LinAlgError(
+                f"{name}: the result for a real matrix is complex, as it has an eigenvalue on the "
+                f"negative axis; {name}(a.astype(complex)) gives it"
+            )
+        out = out.real
+    return out.astype(a.dtype)
+
+
+def _schur(linalg: Any, a: Any) -> Any:
+    return linalg.schur(a.astype(np.complex128), output="complex")
+
+
+def sqrtm(linalg: Any, a: Any) -> Any:
+    """Returns the principal square root of one matrix."""
+    if not a.size:
+        return a.copy()
+    t, z = _schur(linalg, a)
+    root = _root_of_triangle(linalg.lapack, t)
+    if np.abs(root @ root - t).max() > 1e-6 * np.abs(t).max():
+        raise LinAlgError("sqrtm: the matrix is singular and has no square root")
+    return _as_input("sqrtm", z @ root @ z.conj().T, a)
+
+
+# Nodes and weights on [0, 1], of which the sum over w x / (1 + n x) is the Padé approximant of
+# degree 8 of log(1 + x), and the norm up to which that is exact to double precision: N. Higham,
+# "Functions of Matrices", SIAM 2008, chapter 11.
+NODES, WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(8))
+LOG_NORM = 0.25
+
+
+def logm(linalg: Any, a: Any) -> Any:
+    """Returns the principal logarithm of one matrix, by repeated square roots."""
+    if not a.size:
+        return a.copy()
+    t, z = _schur(linalg, a)
+    eigenvalues = np.diag(t)
+    if not eigenvalues.all():
+        raise LinAlgError("logm: the matrix is singular and has no logarithm")
+    eye = np.eye(len(t))
+    roots = 0
+    root = t
+    while roots < 100 and np.abs(root - eye).sum(axis=0).max() > LOG_NORM:
+        root = _root_of_triangle(linalg.lapack, root)
+        roots += 1
+    rest = root - eye
+    log: Any = 0
+    for node, weight in zip((NODES + 1) / 2, WEIGHTS / 2, strict=True):
+        log = log + weight * linalg.lapack.ztrtrs(eye + node * rest, rest)[0]
+    log = np.triu(log * 2.0**roots, 1) + np.diag(np.log(eigenvalues))
+    return _as_input("logm", z @ log @ z.conj().T, a)
+
+
+# -- LAPACK's pivots
+
+
+def pivots_to_permutation(xp: Any, pivots: Any, *, rows: int) -> Any:
+    """Returns which row of a matrix every row of the factorised one is.
+
+    Args:
+        xp: the array module.
+        pivots: integers, the swaps along the last axis: row i with row ``pivots[i]``.
+        rows: how many rows there are.
+    """
+    swaps = pivots.reshape(prod(pivots.shape[:-1]), pivots.shape[-1])
+    order = xp.tile(xp.arange(rows), (len(swaps), 1))
+    stack = xp.arange(len(swaps))
+    for i, other in enumerate(swaps.T):
+        mine = order[:, i].copy()
+        order[:, i] = order[stack, other]
+        order[stack, other] = mine
+    return order.reshape(*pivots.shape[:-1], rows)

@@ -1,0 +1,187 @@
+"""Calls that bring their own derivative rule, on flat lists of arrays.
+
+A call with a rule for one mode works in the other too: reverse mode is the transpose of a jvp rule
+and forward mode that of a vjp rule, and both are linear, so that reverse mode over the rule itself
+transposes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .arguments import is_array_like
+from .forward import zeros_like
+from .gradients import vjp
+from .primitives.array import Tracer
+from .primitives.buffers import to_buffer, wrap
+from .primitives.core import RAW, Trace, at_face, slot, under
+from .primitives.indexing import Scatter
+from .primitives.keys import Key
+from .primitives.registry import registry as ops
+from .primitives.rules import shape_of
+from .reverse import is_inexact
+from .vectorize import vmap
+
+__all__ = ["CustomCall", "at_face_pair", "filled"]
+
+Values = list[Any]
+
+EVERYWHERE = Key((Ellipsis,))
+
+
+class CustomCall:
+    """One call of a function with its own rule, on flat lists of public values.
+
+    Args:
+        name: the function's name.
+        evaluate: ``evaluate(operands) -> outputs``.
+        fwd, bwd: ``fwd(operands) -> (outputs, residuals)`` and ``bwd(residuals, cotangents) ->
+            cotangents of the operands``, None for zeros.
+        jvp: ``jvp(operands, tangents) -> (outputs, tangents)``.
+        sparse: which operands are indexed: the walker adds up the cotangents of those at last.
+
+    Attributes:
+        infer: ``infer(*types) -> types of the outputs``, where evaluation needs plain values, so
+            that staging cannot run it; None elsewhere.
+    """
+
+    infer: Callable[..., Any] | None = None
+
+    def __init__(
+        self,
+        name: str,
+        evaluate: Callable[[Values], Values],
+        fwd: Any = None,
+        bwd: Any = None,
+        jvp: Any = None,
+        sparse: Sequence[int] = (),
+    ) -> None:
+        self.name = name
+        self.evaluate = evaluate
+        self.fwd = fwd
+        self.bwd = bwd
+        self.jvp = jvp
+        self.sparse = sparse
+
+    def bind(self, operands: Sequence[Any]) -> Values:
+        """Applies the call at the level of the current trace."""
+        trace = slot.trace
+        if trace is None:
+            met = next((x for x in operands if isinstance(x, Tracer)), None)
+            if met is None:
+                outs = self.evaluate(list(operands))
+                return [wrap(out) if is_array_like(out) else out for out in outs]
+            trace = met.owner
+            if not trace.standing:
+                return trace.leave(met)  # type: ignore[no-any-return]
+        return trace.custom(self, operands)
+
+    def reverse(self, level: Trace, values: Values) -> tuple[Values, Callable[[Values], Values]]:
+        """Returns the outputs and the function that pulls cotangents back."""
+        fwd, bwd = self.rules()
+        with under(level):
+            outs, residuals = at_face_pair(fwd, values)
+
+        def pull(gs: Values) -> Values:
+            cotangents = at_face_sparse(bwd, residuals, filled(gs, outs))
+            for i in self.sparse:
+                c = cotangents[i]
+                if c is not None and type(c) is not Scatter:
+                    cotangents[i] = Scatter(shape_of(values[i]), c.dtype, EVERYWHERE, (), c)
+            return cotangents
+
+        return outs, pull
+
+    def rules(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Returns ``fwd`` and ``bwd``, transposed from ``jvp`` where there are none."""
+        if self.fwd is not None:
+            return self.fwd, self.bwd
+        # Bound and not evaluated: outer transformations differentiate the result by the rule too.
+        return lambda values: (self.bind(values), values), self._pull_by_jvp
+
+    def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
+        """Returns the outputs and their tangents."""
+        with under(level):
+            rule = self.jvp or self._push_by_vjp
+            return at_face_pair(rule, values, filled(tangents, values))
+
+    def _pull_by_jvp(self, values: Values, gs: Values) -> Values:
+        _, pull = vjp(lambda *ts: self.jvp(values, list(ts))[1], *map(zeros_like, values))
+        return list(pull(gs))
+
+    def _push_by_vjp(self, values: Values, tangents: Values) -> tuple[Values, Values]:
+        outs, residuals = self.fwd(values)
+        known = [i for i, v in enumerate(values) if is_inexact(v)]
+
+        def transposed(*gs: Any) -> Values:
+            cotangents = self.bwd(residuals, list(gs))
+            return [
+                zeros_like(values[i]) if cotangents[i] is None else cotangents[i] for i in known
+            ]
+
+        _, pull = vjp(transposed, *map(zeros_like, outs))
+        return outs, list(pull([tangents[i] for i in known]))
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+        """Returns the same for a batch; operands without a flag are shared by all examples."""
+        axes = [0 if flag else None for flag in flags]
+
+        def over(fun: Callable[..., Any], in_axes: Any) -> Callable[..., Any]:
+            return vmap(fun, in_axes=in_axes, axis_size=size, axis_name=axis_name)
+
+        def bwd(residuals: Values, gs: Values) -> Values:
+            cotangents = over(self.bwd, 0)(residuals, gs)
+            return [
+                c if flag or c is None else ops.sum(c, axis=0)
+                for c, flag in zip(cotangents, flags, strict=True)
+            ]
+
+        def jvp(values: Values, tangents: Values) -> tuple[Values, Values]:
+            outs, out_tangents = over(self.jvp, (axes, axes))(values, tangents)
+            return outs, out_tangents
+
+        return CustomCall(
+            self.name,
+            over(self.evaluate, (axes,)),
+            self.fwd and over(self.fwd, (axes,)),
+            self.bwd and bwd,
+            self.jvp and jvp,
+            self.sparse,
+        )
+
+
+def at_face_pair(fun: Callable[..., Any], *groups: Values) -> tuple[Values, Values]:
+    """Calls a function that returns two lists, as `at_face` does with one."""
+    split = 0
+
+    def joined(*groups: Any) -> Values:
+        nonlocal split
+        first, second = fun(*groups)
+        split = len(first)
+        return [*first, *second]
+
+    both = at_face(joined, *groups)
+    return both[:split], both[split:]
+
+
+def at_face_sparse(fun: Callable[..., Values], *groups: Values) -> Values:
+    """Calls a function that returns cotangents, sparse ones among them, as `at_face` does."""
+    sparse: dict[int, Scatter] = {}
+
+    def values_only(*groups: Any) -> Values:
+        found = list(fun(*groups))
+        sparse.update((i, c) for i, c in enumerate(found) if type(c) is Scatter)
+        return [c.g if type(c) is Scatter else c for c in found]
+
+    found = at_face(values_only, *groups)
+    for i, c in sparse.items():
+        raw = slot.trace is RAW
+        arrays = [to_buffer(a) for a in c.index_arrays] if raw else c.index_arrays
+        found[i] = Scatter(c.shape, c.dtype, c.key, arrays, found[i])
+    return found
+
+
+def filled(values: Values, like: Values) -> Values:
+    """Returns values with zeros like others in place of None."""
+    return [zeros_like(x) if v is None else v for v, x in zip(values, like, strict=True)]

@@ -1,0 +1,323 @@
+"""Whole derivatives: Jacobians and Hessians, all columns or all rows at once or in chunks."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, update_wrapper
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .arguments import Selection, check_inexact
+from .derivatives import pushed
+from .gradients import check_holomorphic, pulled
+from .primitives.buffers import wrap
+from .primitives.errors import function_name
+from .primitives.registry import registry as ops
+from .primitives.types import shape_dtype
+from .staging import eval_shape
+from .vectorize import vmap
+
+__all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
+
+
+def jacfwd(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Returns a function that computes the Jacobian column by column, by forward mode.
+
+    Best where there are more outputs than inputs.
+
+    Args:
+        fun: takes and returns trees of arrays.
+        argnums, argnames, has_aux, holomorphic: as for `grad`.
+        chunk_size: how many columns are computed at once, which bounds the memory; ``fun`` runs
+            once for every chunk. None stands for all.
+
+    Returns:
+        A function of the same arguments. It returns, in the output's structure, trees of the
+        argument's structure of arrays of shape ``output.shape + argument.shape``, in the
+        argument's precision; with ``has_aux`` a pair of that and the extras.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.jacfwd(lambda x: x * x)(np.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float64, device='cpu')
+    """
+    return _jacobian("jacfwd", fun, argnums, argnames, "fwd", has_aux, holomorphic, chunk_size)
+
+
+def jacrev(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Returns a function that computes the Jacobian row by row, by reverse mode.
+
+    Best where there are more inputs than outputs.
+
+    Args:
+        fun, argnums, argnames, has_aux, holomorphic: as for `jacfwd`.
+        chunk_size: how many rows are computed at once, which bounds the memory; ``fun`` runs once
+            in any case. None stands for all.
+
+    Returns:
+        As `jacfwd`.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.jacrev(lambda x: x * x)(np.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float64, device='cpu')
+    """
+    return _jacobian("jacrev", fun, argnums, argnames, "rev", has_aux, holomorphic, chunk_size)
+
+
+def jacobian(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    mode: str = "auto",
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Returns a function that computes the Jacobian by the mode that is cheaper.
+
+    Args:
+        fun, argnums, argnames, has_aux, holomorphic, chunk_size: as for `jacfwd`.
+        mode: ``"fwd"``, ``"rev"``, or ``"auto"``: forward mode unless there are more elements of
+            arguments than of outputs. The outputs' sizes are found by staging ``fun``, or by
+            running it where it branches on values.
+
+    Returns:
+        As `jacfwd`.
+
+    Raises:
+        ValueError: there is no such mode.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.jacobian(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
+    Array([2., 4.], dtype=float64, device='cpu')
+    """
+    if mode not in ("auto", "fwd", "rev"):
+        raise ValueError(f"jacobian: mode={mode!r} is none of 'auto', 'fwd', 'rev'")
+    return _jacobian("jacobian", fun, argnums, argnames, mode, has_aux, holomorphic, chunk_size)
+
+
+def hessian(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    mode: str = "fwd-rev",
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Returns a function that computes the Hessian, by default by forward over reverse mode.
+
+    Args:
+        fun, argnums, argnames, has_aux, holomorphic: as for `jacfwd`; outputs may have any shape.
+        mode: ``"fwd-rev"``, ``"rev-rev"``, ``"fwd-fwd"`` or ``"rev-fwd"``: the outer mode and the
+            inner one.
+        chunk_size: how many columns or rows are computed at once, in either derivative; None
+            stands for all.
+
+    Returns:
+        A function of the same arguments that returns trees of trees of arrays of shape
+        ``output.shape + argument.shape + argument.shape``; with ``has_aux`` a pair of that and
+        the extras.
+
+    Raises:
+        ValueError: there is no such mode.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+    Array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float64, device='cpu')
+    """
+    if mode not in ("fwd-rev", "rev-rev", "fwd-fwd", "rev-fwd"):
+        raise ValueError(
+            f"hessian: mode={mode!r} is none of 'fwd-rev', 'rev-rev', 'fwd-fwd', 'rev-fwd'"
+        )
+    outer, inner = mode.split("-")
+    first = _jacobian("hessian", fun, argnums, argnames, inner, has_aux, holomorphic, chunk_size)
+    return _jacobian("hessian", first, argnums, argnames, outer, has_aux, holomorphic, chunk_size)
+
+
+def _jacobian(
+    name: str,
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None,
+    argnames: str | Sequence[str] | None,
+    mode: str,
+    has_aux: bool,
+    holomorphic: bool,
+    chunk_size: int | None,
+) -> Callable[..., Any]:
+    """Returns the Jacobian's function, under the name by which messages call it."""
+    if chunk_size is not None and operator.index(chunk_size) < 1:
+        raise ValueError(f"{name}: chunk_size={chunk_size} is not positive")
+
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        selection = Selection(fun, args, kwargs, argnums, argnames)
+        leaves = tree.leaves(selection.values)
+        check_inexact(selection, leaves, False)
+        _check_complex(fun, leaves, holomorphic, name, "inputs")
+        call = update_wrapper(lambda values: selection.call(fun, values), fun)
+        chosen = mode
+        if mode == "auto":
+            chosen = _cheaper(call, selection.values, leaves, has_aux, holomorphic)
+        if chosen == "fwd":
+            return _by_columns(name, call, selection, has_aux, chunk_size)
+        return _by_rows(name, call, selection, has_aux, holomorphic, chunk_size)
+
+    return update_wrapper(jacobian, fun)
+
+
+def _cheaper(
+    call: Callable[..., Any], values: Any, leaves: list[Any], has_aux: bool, holomorphic: bool
+) -> str:
+    """Returns the mode that takes fewer passes."""
+    inputs = sum(shape_dtype(leaf).size for leaf in leaves)
+    if inputs <= 1:
+        return "fwd"
+
+    def output(values: Any) -> Any:
+        out = call(values)
+        return out[0] if has_aux else out
+
+    try:
+        out = eval_shape(output, values)
+    except Exception:  # whatever staging cannot do; what is the user's own mistake fails again
+        out = output(values)
+    kinds = [shape_dtype(leaf) for leaf in tree.leaves(out)]
+    # A complex output of real inputs has its one Jacobian in forward mode only.
+    if not holomorphic and any(kind.dtype.kind == "c" for kind in kinds):
+        return "fwd"
+    return "fwd" if inputs <= sum(kind.size for kind in kinds) else "rev"
+
+
+def _by_columns(
+    name: str,
+    call: Callable[..., Any],
+    selection: Selection,
+    has_aux: bool,
+    chunk_size: int | None,
+) -> Any:
+    values = selection.values
+    leaves, treedef = tree.flatten(values)
+
+    def push(direction: Any) -> Any:
+        return pushed(name, call, (values,), (direction,), has_aux, selection.path)
+
+    update_wrapper(push, call)
+    out_axes = (None, -1, *((None,) if has_aux else ()))
+    found = [
+        vmap(push, out_axes=out_axes, axis_size=count)(treedef.unflatten(basis))
+        for count, basis in _bases(leaves, chunk_size)
+    ]
+    out, _, *aux = found[0]
+    columns = tree.map(partial(_joined, -1), *(chunk[1] for chunk in found))
+    split = tree.map(lambda column, o: _by_argument(column, o, leaves, treedef), columns, out)
+    return (split, aux[0]) if has_aux else split
+
+
+def _by_rows(
+    name: str,
+    call: Callable[..., Any],
+    selection: Selection,
+    has_aux: bool,
+    holomorphic: bool,
+    chunk_size: int | None,
+) -> Any:
+    out, pull, *aux = pulled(name, call, (selection.values,), has_aux, selection.path)
+    outs, out_treedef = tree.flatten(out)
+    _check_complex(call, outs, holomorphic, name, "outputs")
+
+    def row(cotangent: Any) -> Any:
+        return pull(cotangent)[0]
+
+    update_wrapper(row, call)
+    found = [
+        vmap(row, axis_size=count)(out_treedef.unflatten(basis))
+        for count, basis in _bases(outs, chunk_size)
+    ]
+    rows = tree.map(partial(_joined, 0), *found)
+    start = 0
+    parts = []
+    for o in outs:
+        stop = start + o.size
+        parts.append(tree.map(lambda r, o=o, a=start, b=stop: _block(r, o, a, b), rows))
+        start = stop
+    split = out_treedef.unflatten(parts)
+    return (split, aux[0]) if has_aux else split
+
+
+def _bases(leaves: list[Any], chunk_size: int | None) -> Iterator[tuple[int, list[Any]]]:
+    """Yields chunks: how many directions of single elements, and for every leaf its part."""
+    known = [shape_dtype(leaf) for leaf in leaves]
+    total = sum(k.size for k in known)
+    step = total if chunk_size is None else chunk_size
+    for start in range(0, max(total, 1), max(step, 1)):
+        count = min(step, total - start)
+        first = -start
+        chunk = []
+        for k in known:
+            rows = np.zeros((count, k.size), k.dtype)
+            here = np.arange(max(first, 0), min(first + k.size, count))
+            rows[here, here - first] = 1
+            chunk.append(wrap(rows.reshape(count, *k.shape)))
+            first += k.size
+        yield count, chunk
+
+
+def _joined(axis: int, *chunks: Any) -> Any:
+    return chunks[0] if len(chunks) == 1 else ops.concatenate(chunks, axis=axis)
+
+
+def _by_argument(columns: Any, out: Any, leaves: list[Any], treedef: Any) -> Any:
+    """Splits the last axis into one axis for each axis of each argument."""
+    start = 0
+    parts = []
+    for leaf in leaves:
+        known = shape_dtype(leaf)
+        block = columns[..., start : start + known.size]
+        block = ops.reshape(block, (*out.shape, *known.shape))
+        dtype = known.dtype
+        if block.dtype.kind == "c" and dtype.kind != "c":
+            dtype = np.result_type(dtype, np.complex64)
+        # As in reverse mode, a derivative has the precision of what it is by.
+        parts.append(block if block.dtype == dtype else ops.astype(block, dtype))
+        start += known.size
+    return treedef.unflatten(parts)
+
+
+def _block(rows: Any, out: Any, start: int, stop: int) -> Any:
+    """Returns the rows of one output with its axes in front."""
+    return ops.reshape(rows[start:stop], (*out.shape, *rows.shape[1:]))
+
+
+def _check_complex(
+    fun: Callable[..., Any], leaves: list[Any], holomorphic: bool, name: str, what: str
+) -> None:
+    if holomorphic:
+        check_holomorphic(fun, leaves, name, what)
+    elif any(shape_dtype(leaf).dtype.kind == "c" for leaf in leaves):
+        raise TypeError(
+            f"{name} of {function_name(fun)}: complex values have one Jacobian only where the "
+            "function is holomorphic; say holomorphic=True, or split real and imaginary parts"
+        )

@@ -1,0 +1,438 @@
+"""NumPy's ``fft``: discrete Fourier transforms, differentiable in both modes.
+
+Scales follow ``norm``, as in NumPy: "backward" divides the inverse transform by the number of
+elements, "forward" the other one, and "ortho" both by its square root.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..primitives import fourier
+from ..primitives.fourier import NORMS
+from ..primitives.registry import registry as ops
+from ..primitives.types import canonical_axis
+from .creation import asarray
+from .frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+
+# -- what all transforms have in common
+
+
+def _operand(name: str, a: Any, real: bool = False) -> Any:
+    """Returns an operand as an array of real or complex numbers.
+
+    Raises:
+        TypeError: it is complex where only half of the spectrum of real values is computed.
+    """
+    a = asarray(a)
+    if a.dtype.kind in "biu":
+        return ops.astype(a, np.float64)
+    if real and a.dtype.kind == "c":
+        raise TypeError(f"{name} transforms real values, not {a.dtype}: use fft, or pass a.real")
+    return a
+
+
+def _norm(norm: str | None) -> str:
+    """Returns the name of a scaling, checked."""
+    name = "backward" if norm is None else norm
+    if name not in NORMS:
+        raise ValueError(
+            f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".'
+        )
+    return name
+
+
+def _length(name: str, n: Any) -> int:
+    """Returns a number of points, checked."""
+    length = operator.index(n)
+    if length < 1:
+        raise ValueError(
+            f"Invalid number of FFT data points ({length}) specified: {name} needs at least one "
+            "along every axis that it transforms; n= or s= pads with zeros"
+        )
+    return length
+
+
+def _resized(a: Any, length: int, axis: int) -> Any:
+    """Returns an array cut, or filled up with zeros, to a length along an axis."""
+    present = a.shape[axis]
+    if length < present:
+        return ops.index(a, (*(slice(None),) * axis, slice(length)))
+    if length == present:
+        return a
+    widths = [(0, length - present if i == axis else 0) for i in range(len(a.shape))]
+    return ops.pad(a, widths)
+
+
+def _complex(
+    name: str, a: Any, lengths: Sequence[Any], axes: Sequence[int], norm: str | None, inverse: bool
+) -> Any:
+    """Returns the transform over axes, the last one first."""
+    params = {"inverse": inverse, "norm": _norm(norm)}
+    if len(set(axes)) < len(axes):
+        for n, axis in zip(reversed(lengths), reversed(axes)):
+            a = _complex(name, a, (n,), (axis,), norm, inverse)
+        return a
+    for n, axis in zip(lengths, axes, strict=True):
+        a = _resized(a, _length(name, n), axis)
+    return fourier.fft.bind((a,), {**params, "axes": tuple(axes)}) if axes else a
+
+
+def _real(name: str, a: Any, n: Any, axis: int, norm: str | None) -> Any:
+    """Returns half the spectrum of real values."""
+    a = _resized(a, _length(name, n), axis)
+    return fourier.rfft.bind((a,), {"axis": axis, "norm": _norm(norm)})
+
+
+def _from_half(name: str, a: Any, n: Any, axis: int, norm: str | None) -> Any:
+    """Returns the real values of half a spectrum."""
+    n = _length(name, n)
+    a = _resized(a, n // 2 + 1, axis)
+    return fourier.irfft.bind((a,), {"n": n, "axis": axis, "norm": _norm(norm)})
+
+
+def _geometry(name: str, a: Any, s: Any, axes: Any, half: bool = False) -> tuple[Any, list[int]]:
+    """Returns how many points are transformed along which axes.
+
+    Args:
+        name: the function, for messages.
+        a: the operand.
+        s: lengths, -1 for the operand's; None for all of them.
+        axes: the axes; None for the last ones, as many as there are lengths, or all.
+        half: whether the operand is half a spectrum along the last of the axes.
+    """
+    ndim = len(a.shape)
+    if axes is None:
+        axes = range(ndim) if s is None else range(-len(s), 0)
+    axes = [canonical_axis(axis, ndim) for axis in axes]
+    whole = [a.shape[axis] for axis in axes]
+    if s is None:
+        if half and axes:
+            whole[-1] = 2 * (whole[-1] - 1)
+        return whole, axes
+    if len(s) != len(axes):
+        raise ValueError(
+            f"{name}: Shape and axes have different lengths: s={tuple(s)} has {len(s)} entries for "
+            f"{len(axes)} axes"
+        )
+    return [n if m in (-1, None) else m for m, n in zip(s, whole)], axes
+
+
+def _last(name: str, axes: list[int]) -> int:
+    if not axes:
+        raise ValueError(f"{name} needs at least one axis")
+    return axes[-1]
+
+
+# -- along one axis
+
+
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Returns the discrete Fourier transform, ``sum(a[j] * exp(-2 pi i j k / n))``, along an axis.
+
+    Args:
+        a: a real or complex array.
+        n: how many elements to transform: a is cut, or filled up with zeros; by default all.
+        axis: along which axis.
+        norm: "backward" (the default), "ortho" or "forward".
+
+    Returns:
+        A complex array, in a's precision, of length n along the axis.
+
+    Raises:
+        ValueError: there is nothing to transform.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.fft(np.array([1.0, 2.0, 3.0, 4.0]))
+    Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex128, device='cpu')
+    """
+    a = _operand("fft", a)
+    axis = canonical_axis(axis, len(a.shape))
+    return _complex("fft", a, (a.shape[axis] if n is None else n,), (axis,), norm, False)
+
+
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Returns the inverse of `fft`, ``sum(a[k] * exp(2 pi i j k / n)) / n``, along an axis.
+
+    Args:
+        a, n, axis, norm: as for `fft`.
+
+    Returns:
+        A complex array, in a's precision, of length n along the axis.
+
+    Raises:
+        ValueError: there is nothing to transform.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.ifft(np.array([4.0, 0.0, 0.0, 0.0]))
+    Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex128, device='cpu')
+    """
+    a = _operand("ifft", a)
+    axis = canonical_axis(axis, len(a.shape))
+    return _complex("ifft", a, (a.shape[axis] if n is None else n,), (axis,), norm, True)
+
+
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Returns the first half of the discrete Fourier transform of real values; it says all.
+
+    Args:
+        a: a real array.
+        n, axis, norm: as for `fft`.
+
+    Returns:
+        A complex array, in a's precision, of length ``n // 2 + 1`` along the axis.
+
+    Raises:
+        TypeError: a is complex.
+        ValueError: there is nothing to transform.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.rfft(np.array([1.0, 2.0, 3.0, 4.0]))
+    Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex128, device='cpu')
+    """
+    a = _operand("rfft", a, real=True)
+    axis = canonical_axis(axis, len(a.shape))
+    return _real("rfft", a, a.shape[axis] if n is None else n, axis, norm)
+
+
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Returns the inverse of `rfft`: the real values of which a is half the spectrum.
+
+    Args:
+        a: a real or complex array.
+        n: how many values there are: a is cut, or filled up with zeros, to ``n // 2 + 1``
+            elements; by default ``2 * (m - 1)`` for m elements.
+        axis, norm: as for `fft`.
+
+    Returns:
+        A real array, in a's precision, of length n along the axis.
+
+    Raises:
+        ValueError: there are no values.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.irfft(np.array([10.0, -2.0 + 2.0j, -2.0]))
+    Array([1., 2., 3., 4.], dtype=float64, device='cpu')
+    """
+    a = _operand("irfft", a)
+    axis = canonical_axis(axis, len(a.shape))
+    return _from_half("irfft", a, 2 * (a.shape[axis] - 1) if n is None else n, axis, norm)
+
+
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Returns the transform of values that are half of a Hermitian signal: a real spectrum.
+
+    Args:
+        a, n, axis, norm: as for `irfft`.
+
+    Returns:
+        A real array, in a's precision, of length n along the axis.
+
+    Raises:
+        ValueError: there are no values.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.hfft(np.array([1.0, 2.0, 3.0]))
+    Array([ 8., -2.,  0., -2.], dtype=float64, device='cpu')
+    """
+    a = _operand("hfft", a)
+    axis = canonical_axis(axis, len(a.shape))
+    n = 2 * (a.shape[axis] - 1) if n is None else n
+    return _from_half("hfft", ops.conj(a), n, axis, NORMS[_norm(norm)])
+
+
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Returns the inverse of `hfft`: the first half of the signal of which a is the spectrum.
+
+    Args:
+        a, n, axis, norm: as for `rfft`.
+
+    Returns:
+        A complex array, in a's precision, of length ``n // 2 + 1`` along the axis.
+
+    Raises:
+        TypeError: a is complex.
+        ValueError: there is nothing to transform.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.ihfft(np.array([8.0, -2.0, 0.0, -2.0])).real
+    Array([1., 2., 3.], dtype=float64, device='cpu')
+    """
+    a = _operand("ihfft", a, real=True)
+    axis = canonical_axis(axis, len(a.shape))
+    n = a.shape[axis] if n is None else n
+    return ops.conj(_real("ihfft", a, n, axis, NORMS[_norm(norm)]))
+
+
+# -- along several axes
+
+
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """Returns the discrete Fourier transform over several axes.
+
+    Args:
+        a: a real or complex array.
+        s: how many elements to transform along each axis, -1 for all; a is cut, or filled up with
+            zeros.
+        axes: over which axes, the last one first; by default all, or as many last ones as ``s``
+            has entries. An axis that is named twice is transformed twice.
+        norm: "backward" (the default), "ortho" or "forward".
+
+    Returns:
+        A complex array, in a's precision.
+
+    Raises:
+        ValueError: ``s`` and ``axes`` differ in length, or there is nothing to transform.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.fftn(np.ones((2, 2))).real
+    Array([[4., 0.],
+           [0., 0.]], dtype=float64, device='cpu')
+    """
+    a = _operand("fftn", a)
+    return _complex("fftn", a, *_geometry("fftn", a, s, axes), norm, False)
+
+
+def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """Returns the inverse of `fftn`.
+
+    Args:
+        a, s, axes, norm: as for `fftn`.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.ifftn(np.ones((2, 2))).real
+    Array([[1., 0.],
+           [0., 0.]], dtype=float64, device='cpu')
+    """
+    a = _operand("ifftn", a)
+    return _complex("ifftn", a, *_geometry("ifftn", a, s, axes), norm, True)
+
+
+def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """Returns `rfft` over the last of several axes, then `fft` over the others.
+
+    Args:
+        a: a real array.
+        s, axes, norm: as for `fftn`.
+
+    Returns:
+        A complex array, in a's precision, of length ``n // 2 + 1`` along the last of the axes.
+
+    Raises:
+        TypeError: a is complex.
+        ValueError: as for `fftn`, or there is no axis.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.rfftn(np.ones((2, 4))).shape
+    (2, 3)
+    """
+    a = _operand("rfftn", a, real=True)
+    lengths, axes = _geometry("rfftn", a, s, axes)
+    half = _real("rfftn", a, lengths[-1] if axes else 1, _last("rfftn", axes), norm)
+    return _complex("rfftn", half, lengths[:-1], axes[:-1], norm, False)
+
+
+def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    """Returns the inverse of `rfftn`.
+
+    Args:
+        a: a real or complex array, half a spectrum along the last of the axes.
+        s: how many values there are along each axis; by default ``2 * (m - 1)`` for m elements of
+            the last one.
+        axes, norm: as for `fftn`.
+
+    Returns:
+        A real array, in a's precision.
+
+    Raises:
+        ValueError: as for `rfftn`.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.irfftn(np.fft.rfftn(np.ones((2, 4)))).shape
+    (2, 4)
+    """
+    a = _operand("irfftn", a)
+    lengths, axes = _geometry("irfftn", a, s, axes, half=True)
+    last = _last("irfftn", axes)
+    half = _complex("irfftn", a, lengths[:-1], axes[:-1], norm, True)
+    return _from_half("irfftn", half, lengths[-1], last, norm)
+
+
+def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    """Returns `fftn` over the last two axes.
+
+    Args:
+        a, s, axes, norm: as for `fftn`.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.fft2(np.ones((3, 2, 2)))[0].real
+    Array([[4., 0.],
+           [0., 0.]], dtype=float64, device='cpu')
+    """
+    return fftn(a, s, axes, norm)
+
+
+def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    """Returns `ifftn` over the last two axes.
+
+    Args:
+        a, s, axes, norm: as for `fftn`.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.ifft2(np.ones((3, 2, 2)))[0].real
+    Array([[1., 0.],
+           [0., 0.]], dtype=float64, device='cpu')
+    """
+    return ifftn(a, s, axes, norm)
+
+
+def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    """Returns `rfftn` over the last two axes.
+
+    Args:
+        a, s, axes, norm: as for `rfftn`.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.rfft2(np.ones((3, 2, 4))).shape
+    (3, 2, 3)
+    """
+    return rfftn(a, s, axes, norm)
+
+
+def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    """Returns `irfftn` over the last two axes.
+
+    Args:
+        a, s, axes, norm: as for `irfftn`.
+
+    >>> import functensor.numpy as np
+    >>> np.fft.irfft2(np.ones((3, 2, 3))).shape
+    (3, 2, 4)
+    """
+    return irfftn(a, s, axes, norm)

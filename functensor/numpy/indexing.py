@@ -1,0 +1,276 @@
+"""Helpers that make index arrays, grids and ranges by indexing, and choose by number."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy import index_exp, ndindex, s_
+
+from ..primitives.array import Array
+from ..primitives.errors import refuse_out
+from ..primitives.registry import registry
+from ..primitives.registry import registry as ops
+from ..primitives.types import broadcast_shapes
+from .creation import asarray
+from .ranges import arange, linspace
+from .shaping import meshgrid
+from .values import is_known, value_of
+
+__all__ = [
+    "c_",
+    "choose",
+    "index_exp",
+    "mgrid",
+    "ndenumerate",
+    "ndindex",
+    "ogrid",
+    "r_",
+    "ravel_multi_index",
+    "s_",
+    "unravel_index",
+]
+
+
+def _range(item: slice) -> Any:
+    """Returns the numbers of a slice; an imaginary step says how many there are to be."""
+    start = 0 if item.start is None else item.start
+    step = 1 if item.step is None else item.step
+    if isinstance(step, complex):
+        return linspace(start, item.stop, int(abs(step)))
+    return arange(start, item.stop, step)
+
+
+class _Grid:
+    """Makes coordinates of a grid by indexing: ``mgrid`` all of them, ``ogrid`` those that differ.
+
+    >>> import functensor.numpy as np
+    >>> np.mgrid[0:2, 0:2].shape, [x.shape for x in np.ogrid[0:2, 0:3]]
+    ((2, 2, 2), [(2, 1), (1, 3)])
+    """
+
+    def __init__(self, sparse: bool) -> None:
+        self.sparse = sparse
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, tuple):
+            return _range(key)
+        ranges = [_range(item) for item in key]
+        if not ranges:
+            return () if self.sparse else asarray(np.zeros(0, np.intp))
+        kind = np.result_type(*(x.dtype for x in ranges))
+        grid = meshgrid(*[ops.astype(x, kind) for x in ranges], sparse=self.sparse, indexing="ij")
+        return tuple(grid) if self.sparse else ops.stack(grid)
+
+
+mgrid = _Grid(sparse=False)
+ogrid = _Grid(sparse=True)
+
+
+class _Joined:
+    """Joins what stands between brackets: slices become ranges, numbers arrays of one element.
+
+    A string in front says along which axis, to how many axes arrays are extended, and where the
+    axes that they have are put, as in NumPy: ``"1,2,0"``; or ``"r"`` or ``"c"`` for a matrix.
+
+    >>> import functensor.numpy as np
+    >>> np.r_[np.array([1.0, 2.0]), 0.0, 3:5]
+    Array([1., 2., 0., 3., 4.], dtype=float64, device='cpu')
+    >>> np.c_[np.array([1, 2]), np.array([3, 4])].tolist()
+    [[1, 3], [2, 4]]
+    """
+
+    def __init__(self, axis: int, least: int, first: int) -> None:
+        self.defaults = (axis, least, first)
+
+    def __getitem__(self, key: Any) -> Any:
+        items = key if isinstance(key, tuple) else (key,)
+        axis, least, first = self.defaults
+        matrix = ""
+        if items and isinstance(items[0], str):
+            matrix, (axis, least, first) = self._directive(items[0])
+            items = items[1:]
+        if not items:
+            raise ValueError("r_ and c_ join something: np.r_[1:3, 0.0]")
+        # Python's numbers do not decide the dtype where there is an array.
+        weak = [type(x) in (bool, int, float, complex) for x in items]
+        parts = [_range(x) if isinstance(x, slice) else asarray(x) for x in items]
+        kinds = [x if w else p.dtype for x, p, w in zip(items, parts, weak, strict=True)]
+        kind = np.result_type(*kinds)
+        if matrix:
+            least = 2
+            flat = all(len(x.shape) < 2 for x in parts)
+            if matrix == "c" and flat:
+                parts, axis = [ops.reshape(x, (-1, 1)) for x in parts], 0
+        extended = [self._extended(ops.astype(x, kind), least, first) for x in parts]
+        return ops.concatenate(extended, axis=axis)
+
+    def _directive(self, text: str) -> tuple[str, tuple[int, int, int]]:
+        if text in ("r", "c"):
+            return text, (-1, 2, -1)
+        axis, least, first = self.defaults
+        try:
+            numbers = [int(word) for word in text.split(",")]
+        except ValueError:
+            numbers = []
+        if not 1 <= len(numbers) <= 3:
+            raise ValueError(f"{text!r} says nothing: 'r', 'c' or up to three integers, '0,2,1'")
+        axis, least, first = (*numbers, *(axis, least, first)[len(numbers) :])
+        return "", (axis, least, first)
+
+    @staticmethod
+    def _extended(x: Any, least: int, first: int) -> Any:
+        """Returns an array with axes of length 1 added, its own ones beginning at a place."""
+        missing = least - len(x.shape)
+        if missing <= 0:
+            return x
+        before = first if first >= 0 else missing + 1 + first
+        before = min(max(before, 0), missing)
+        return ops.reshape(x, (1,) * before + x.shape + (1,) * (missing - before))
+
+
+r_ = _Joined(0, 1, -1)
+c_ = _Joined(-1, 2, 0)
+
+
+def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Yields pairs of an element's indices and the element.
+
+    Args:
+        arr: an array.
+
+    >>> import functensor.numpy as np
+    >>> [(i, x.item()) for i, x in np.ndenumerate(np.array([[1, 2]]))]
+    [((0, 0), 1), ((0, 1), 2)]
+    """
+    x = asarray(arr)
+    for place in np.ndindex(*x.shape):
+        yield place, x[place]
+
+
+# -- indices of elements and of the flattened array
+
+
+@registry.add_function
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+    """Returns the indices along each axis of elements of the flattened array.
+
+    Args:
+        indices: integers from 0 up.
+        shape: that of the array.
+        order: ``C``: the last axis moves fastest; ``F``: the first one.
+
+    Returns:
+        A tuple with an array of the shape of ``indices`` for each axis.
+
+    Raises:
+        ValueError: an index is out of bounds, if the values are known.
+
+    >>> import functensor.numpy as np
+    >>> [i.tolist() for i in np.unravel_index([5, 2], (2, 3))]
+    [[1, 0], [2, 2]]
+    """
+    lengths = (operator.index(shape),) if not isinstance(shape, Sequence) else tuple(shape)
+    place = asarray(indices)
+    if place.dtype.kind not in "iu":
+        raise TypeError(f"unravel_index: indices are integers, not {place.dtype}")
+    if is_known(place):
+        value, size = value_of("unravel_index", place, ""), int(np.prod(lengths, dtype=object))
+        if np.any((value < 0) | (value >= size)):
+            raise ValueError(f"unravel_index: there are indices out of bounds for shape {lengths}")
+    place = ops.astype(place, np.intp)
+    out = []
+    for length in lengths if order == "F" else lengths[::-1]:
+        out.append(ops.remainder(place, max(length, 1)))
+        place = ops.floor_divide(place, max(length, 1))
+    return tuple(out if order == "F" else out[::-1])
+
+
+@registry.add_function
+def ravel_multi_index(
+    multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C"
+) -> Any:
+    """Returns the indices into the flattened array of elements given by their indices.
+
+    Args:
+        multi_index: integers for each axis: a tuple of arrays, or an array whose first axis is that
+            of the axes.
+        dims: the array's shape.
+        mode: what becomes of indices out of bounds: ``raise``, ``wrap`` or ``clip``; a tuple for
+            one for each axis.
+        order: ``C``: the last axis moves fastest; ``F``: the first one.
+
+    Raises:
+        ValueError: an index is out of bounds, if the values are known.
+
+    >>> import functensor.numpy as np
+    >>> np.ravel_multi_index(([1, 0], [2, 2]), (2, 3))
+    Array([5, 2], dtype=int64, device='cpu')
+    """
+    lengths = tuple(dims) if isinstance(dims, Sequence) else (operator.index(dims),)
+    rows = [asarray(i) for i in multi_index]
+    modes = list(mode) if isinstance(mode, tuple | list) else [mode] * len(lengths)
+    if len(rows) != len(lengths) or len(modes) != len(lengths):
+        raise ValueError(f"ravel_multi_index: {len(rows)} index arrays for shape {lengths}")
+    total: Any = 0
+    terms = list(zip(rows, lengths, modes, strict=True))
+    for row, length, how in terms if order == "C" else terms[::-1]:
+        row = _bounded("ravel_multi_index", row, length, how)
+        total = ops.add(ops.multiply(total, length), row)
+    return total
+
+
+def _bounded(name: str, index: Any, length: int, mode: str) -> Any:
+    """Returns indices from 0 up to a length, as a mode says."""
+    if index.dtype.kind not in "iu":
+        raise TypeError(f"{name}: indices are integers, not {index.dtype}")
+    if mode == "wrap":
+        return ops.remainder(index, length)
+    if mode == "clip":
+        return ops.clip(index, 0, length - 1)
+    if mode != "raise":
+        raise ValueError(f"{name}: mode is 'raise', 'wrap' or 'clip', not {mode!r}")
+    if is_known(index):
+        value = value_of(name, index, "")
+        if np.any((value < 0) | (value >= length)):
+            raise ValueError(f"{name}: there are indices out of bounds for length {length}")
+    return index
+
+
+@registry.add_function
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+    """Returns for every place the element of that array whose number stands there.
+
+    Args:
+        a: integers from 0 up.
+        choices: a sequence of arrays, or an array whose first axis is that of the choices; they
+            broadcast to each other and to a.
+        out: None; arrays are immutable.
+        mode: what becomes of numbers out of bounds: ``raise``, ``wrap`` or ``clip``.
+
+    Returns:
+        An array of the dtype to which the choices promote. Derivatives flow to what is chosen.
+
+    Raises:
+        ValueError: a number is out of bounds, if the values are known.
+
+    >>> import functensor.numpy as np
+    >>> np.choose(np.array([1, 0]), [np.array([1.0, 2.0]), np.array([3.0, 4.0])])
+    Array([3., 2.], dtype=float64, device='cpu')
+    """
+    refuse_out("choose", out)
+    listed = choices if isinstance(choices, Array | np.ndarray | Sequence) else list(choices)
+    options = [asarray(x) for x in listed]
+    if not options:
+        raise ValueError("choose: there are no choices")
+    number = asarray(a)
+    if number.dtype.kind == "b":
+        number = ops.astype(number, np.intp)
+    number = _bounded("choose", number, len(options), mode)
+    shape = broadcast_shapes("choose", number.shape, *(x.shape for x in options))
+    kind = np.result_type(*(x.dtype for x in options))
+    table = ops.stack([ops.broadcast_to(ops.astype(x, kind), shape) for x in options])
+    wide = ops.expand_dims(ops.broadcast_to(number, shape), 0)
+    return ops.index(ops.take_along_axis(table, wide, 0), 0)

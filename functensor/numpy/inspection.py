@@ -1,0 +1,113 @@
+"""What the namespace offers, in the words of the Python array API standard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..primitives.errors import DeviceError
+
+__all__ = ["__array_api_version__", "__array_namespace_info__"]
+
+# The edition of the standard that the namespace follows.
+__array_api_version__ = "2024.12"
+
+KINDS = {
+    "bool": ("bool",),
+    "signed integer": ("int8", "int16", "int32", "int64"),
+    "unsigned integer": ("uint8", "uint16", "uint32", "uint64"),
+    "real floating": ("float32", "float64"),
+    "complex floating": ("complex64", "complex128"),
+}
+KINDS["integral"] = KINDS["signed integer"] + KINDS["unsigned integer"]
+KINDS["numeric"] = KINDS["integral"] + KINDS["real floating"] + KINDS["complex floating"]
+DEFAULTS = {
+    "real floating": "float64",
+    "complex floating": "complex128",
+    "integral": "int64",
+    "indexing": "int64",
+}
+
+
+class NamespaceInfo:
+    """Answers a library that was written for the standard and asks what there is.
+
+    >>> import functensor.numpy as np
+    >>> np.__array_namespace_info__().default_dtypes()["real floating"]
+    dtype('float64')
+    """
+
+    def capabilities(self) -> dict[str, Any]:
+        """Returns what is optional in the standard, by its names there.
+
+        Returns:
+            Whether arrays are indexed by booleans, whether shapes may depend on values (where
+            those are known: under vmap and while staging such functions take ``size=``), and how
+            many axes an array may have.
+        """
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> str:
+        """Returns the device on which arrays are made."""
+        return "cpu"
+
+    def devices(self) -> list[str]:
+        """Returns the names of all devices."""
+        return ["cpu"]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
+        """Returns the dtypes that creation functions choose, by kind.
+
+        Args:
+            device: None or ``"cpu"``.
+
+        Raises:
+            DeviceError: there is no such device.
+        """
+        _check_device(device)
+        return {kind: np.dtype(name) for kind, name in DEFAULTS.items()}
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
+        """Returns the dtypes of the standard, by name.
+
+        Args:
+            device: None or ``"cpu"``.
+            kind: which of them: ``"bool"``, ``"signed integer"``, ``"unsigned integer"``,
+                ``"integral"``, ``"real floating"``, ``"complex floating"``, ``"numeric"``, or a
+                tuple of these; None for all.
+
+        Raises:
+            DeviceError: there is no such device.
+            ValueError: there is no such kind.
+
+        >>> import functensor.numpy as np
+        >>> list(np.__array_namespace_info__().dtypes(kind="real floating"))
+        ['float32', 'float64']
+        """
+        _check_device(device)
+        kinds = ("bool", "numeric") if kind is None else kind
+        kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+        for known in kinds:
+            if known not in KINDS:
+                raise ValueError(f"there is no kind {known!r}; there are {', '.join(KINDS)}")
+        wanted = {name for known in kinds for name in KINDS[known]}
+        listed = KINDS["bool"] + KINDS["numeric"]
+        return {name: np.dtype(name) for name in listed if name in wanted}
+
+
+def _check_device(device: Any) -> None:
+    if device not in (None, "cpu"):
+        raise DeviceError(f"there is no device {device!r}; there is 'cpu'")
+
+
+def __array_namespace_info__() -> NamespaceInfo:
+    """Returns an object that tells of devices, dtypes and what is optional in the standard.
+
+    Source: https://data-apis.org/array-api/2024.12/API_specification/inspection.html
+
+    >>> import functensor.numpy as np
+    >>> np.__array_namespace_info__().devices()
+    ['cpu']
+    """
+    return NamespaceInfo()

@@ -1,0 +1,313 @@
+"""Products of matrices and vectors, and what is picked from matrices."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...primitives.errors import ShapeError, message
+from ...primitives.registry import registry as ops
+from ..creation import asarray
+from ..sequences import cross as cross_of_axes
+from .arguments import MatrixShapeError, matrices
+
+__all__ = [
+    "cross",
+    "diagonal",
+    "matmul",
+    "matrix_power",
+    "matrix_transpose",
+    "multi_dot",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+]
+
+
+def _with_matrices(name: str, x: Any) -> Any:
+    """Returns an argument as an array of at least two axes, of any dtype."""
+    x = asarray(x)
+    if len(x.shape) < 2:
+        raise MatrixShapeError(
+            message(
+                f"{name}: an array of shape {x.shape} is no matrix: two axes are needed",
+                fix="x[:, None] makes a column of a vector, x[None, :] a row",
+                number=16,
+            )
+        )
+    return x
+
+
+def matmul(x1: Any, x2: Any, /) -> Any:
+    """Returns the matrix product, ``x1 @ x2``.
+
+    Args:
+        x1, x2: arrays of shapes (..., n, k) and (..., k, m); one with a single axis is a vector.
+
+    Returns:
+        An array of shape (..., n, m), without the axes that vectors lack.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.matmul(np.ones((2, 3)), np.ones(3))
+    Array([3., 3.], dtype=float64, device='cpu')
+    """
+    return ops.matmul(asarray(x1), asarray(x2))
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """Returns the products of vectors along an axis, those of x1 conjugated.
+
+    Args:
+        x1, x2: arrays; all axes but that of the vectors broadcast.
+        axis: the axis of the vectors.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        ShapeError: the vectors differ in length.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.vecdot(np.ones((2, 3)), np.ones(3))
+    Array([3., 3.], dtype=float64, device='cpu')
+    """
+    return ops.vecdot(asarray(x1), asarray(x2), axis=axis)
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    """Returns the product of two arrays summed over several axes of each.
+
+    Args:
+        x1, x2: arrays.
+        axes: how many last axes of x1 and first axes of x2, or a pair of axes of each.
+
+    Returns:
+        An array with the remaining axes of x1, then those of x2.
+
+    Raises:
+        ShapeError: axes that belong together differ in length.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
+    (2, 4)
+    """
+    return ops.tensordot(asarray(x1), asarray(x2), axes)
+
+
+def outer(x1: Any, x2: Any, /) -> Any:
+    """Returns the products of every element of one vector with every element of another.
+
+    Args:
+        x1, x2: arrays of one axis, of lengths m and n.
+
+    Returns:
+        An array of shape (m, n).
+
+    Raises:
+        ShapeError: an argument has not one axis.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.outer([1.0, 2.0], [3.0, 4.0]).tolist()
+    [[3.0, 4.0], [6.0, 8.0]]
+    """
+    x1, x2 = asarray(x1), asarray(x2)
+    if len(x1.shape) != 1 or len(x2.shape) != 1:
+        raise ShapeError(
+            message(
+                f"outer: vectors are needed, not shapes {x1.shape} and {x2.shape}",
+                fix="np.outer flattens; x1[..., :, None] * x2[..., None, :] multiplies stacks",
+                number=16,
+            )
+        )
+    return ops.outer(x1, x2)
+
+
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """Returns the cross products of vectors of three components.
+
+    Args:
+        x1, x2: arrays whose other axes broadcast.
+        axis: the axis of the components.
+
+    Returns:
+        An array of the shape to which the arguments broadcast.
+
+    Raises:
+        ValueError: there are not three components.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    return cross_of_axes(x1, x2, axisa=axis, axisb=axis, axisc=axis)
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """Returns the diagonals of a stack of matrices.
+
+    Args:
+        x: an array of shape (..., m, n).
+        offset: which diagonal: 0 the main one, positive ones above it.
+
+    Returns:
+        An array of shape (..., k).
+
+    Raises:
+        MatrixShapeError: x has fewer than two axes.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.diagonal([[1.0, 2.0], [3.0, 4.0]]).tolist()
+    [1.0, 4.0]
+    """
+    return ops.diagonal(_with_matrices("diagonal", x), offset, -2, -1)
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """Returns the sums of the diagonals of a stack of matrices.
+
+    Args:
+        x: an array of shape (..., m, n).
+        offset: which diagonal: 0 the main one, positive ones above it.
+        dtype: of the result; None for the sum's own choice.
+
+    Returns:
+        An array of shape (...).
+
+    Raises:
+        MatrixShapeError: x has fewer than two axes.
+
+    >>> import functensor.numpy as np
+    >>> float(np.linalg.trace([[1.0, 2.0], [3.0, 4.0]]))
+    5.0
+    """
+    return ops.trace(_with_matrices("trace", x), offset, -2, -1, dtype)
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """Returns a stack of matrices with rows and columns swapped.
+
+    Args:
+        x: an array of shape (..., m, n).
+
+    Returns:
+        An array of shape (..., n, m).
+
+    Raises:
+        MatrixShapeError: x has fewer than two axes.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.matrix_transpose(np.ones((4, 2, 3))).shape
+    (4, 3, 2)
+    """
+    return _with_matrices("matrix_transpose", x).mT
+
+
+def matrix_power(a: Any, n: int) -> Any:
+    """Returns square matrices to an integer power, by repeated squaring.
+
+    Args:
+        a: an array of shape (..., m, m).
+        n: the power; of a negative one the inverse is taken.
+
+    Returns:
+        An array of a's shape; of integers to a power that is not negative an array of integers.
+
+    Raises:
+        TypeError: n is not an integer.
+        MatrixShapeError: the matrices are not square.
+        LinAlgError: n is negative and a matrix is singular.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.matrix_power([[1, 1], [0, 1]], 3).tolist()
+    [[1, 3], [0, 1]]
+    """
+    n = operator.index(n)
+    given = asarray(a)
+    checked = matrices("matrix_power", given, square=True)
+    if n < 0:
+        return matrix_power(ops.inv.bind((checked,), {"strict": True}), -n)
+    if n == 0:
+        eye = np.eye(given.shape[-1], dtype=given.dtype)
+        return ops.broadcast_to(asarray(eye), given.shape)
+    power = None
+    square = given
+    while n:
+        n, odd = divmod(n, 2)
+        if odd:
+            power = square if power is None else ops.matmul(power, square)
+        if n:
+            square = ops.matmul(square, square)
+    return power
+
+
+def multi_dot(arrays: Sequence[Any]) -> Any:
+    """Returns the product of several matrices, in the order that costs least.
+
+    Args:
+        arrays: at least two matrices; the first and the last may be vectors.
+
+    Returns:
+        Their matrix product, without the axes that vectors lack.
+
+    Raises:
+        ValueError: there are fewer than two.
+        ShapeError: one in the middle is no matrix, or neighbours do not fit.
+
+    T. Cormen et al., "Introduction to Algorithms", section 15.2.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones(4)]).tolist()
+    [12.0, 12.0]
+    """
+    operands = [asarray(a) for a in arrays]
+    if len(operands) < 2:
+        raise ValueError(f"multi_dot: at least two arrays are needed, not {len(operands)}")
+    ends = operands[0], operands[-1]
+    if any(len(x.shape) != 2 for x in operands[1:-1]) or any(
+        len(x.shape) not in (1, 2) for x in ends
+    ):
+        raise ShapeError(
+            message(
+                f"multi_dot: shapes {[x.shape for x in operands]}: all but the first and the last "
+                "have to be matrices",
+                fix="np.matmul multiplies stacks of matrices",
+                number=16,
+            )
+        )
+    first, last = (len(x.shape) == 1 for x in ends)
+    if first:
+        operands[0] = ops.reshape(operands[0], (1, -1))
+    if last:
+        operands[-1] = ops.reshape(operands[-1], (-1, 1))
+    product = _in_order(operands, _best_splits(operands), 0, len(operands) - 1)
+    shape = product.shape[first : 2 - last]
+    return product if len(shape) == 2 else ops.reshape(product, shape)
+
+
+def _best_splits(operands: Sequence[Any]) -> dict[tuple[int, int], int]:
+    """Returns for every run of matrices behind which of them to split it."""
+    lengths = [operands[0].shape[0], *(x.shape[1] for x in operands)]
+    cost = {(i, i): 0 for i in range(len(operands))}
+    split = {}
+    for width in range(1, len(operands)):
+        for i in range(len(operands) - width):
+            j = i + width
+            cost[i, j], split[i, j] = min(
+                (cost[i, k] + cost[k + 1, j] + lengths[i] * lengths[k + 1] * lengths[j + 1], k)
+                for k in range(i, j)
+            )
+    return split
+
+
+def _in_order(operands: Sequence[Any], split: dict[tuple[int, int], int], i: int, j: int) -> Any:
+    if i == j:
+        return operands[i]
+    k = split[i, j]
+    return ops.matmul(_in_order(operands, split, i, k), _in_order(operands, split, k + 1, j))

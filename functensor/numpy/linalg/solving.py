@@ -1,0 +1,322 @@
+"""Systems, inverses, determinants, and least squares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...primitives import matrix_functions, solving
+from ...primitives.array import Tracer
+from ...primitives.errors import ShapeError, message
+from ...primitives.matrices import adjoint, unpacked
+from ...primitives.registry import registry as ops
+from ..creation import asarray
+from .arguments import inexact, matrices, mirrored, right_hand_side
+
+__all__ = [
+    "SlogdetResult",
+    "cholesky",
+    "det",
+    "expm",
+    "inv",
+    "lstsq",
+    "pinv",
+    "slogdet",
+    "solve",
+    "tensorinv",
+    "tensorsolve",
+]
+
+NOT_GIVEN: Any = object()
+
+
+class SlogdetResult(NamedTuple):
+    """The sign of determinants and the logarithm of their sizes."""
+
+    sign: Any
+    logabsdet: Any
+
+
+def solve(a: Any, b: Any) -> Any:
+    """Returns x with ``a @ x = b``.
+
+    Args:
+        a: an array of shape (..., n, n).
+        b: one vector of shape (n,), or an array of shape (..., n, k); stacks broadcast.
+
+    Returns:
+        An array of shape (..., n) for a vector, else (..., n, k).
+
+    Raises:
+        LinAlgError: a matrix is singular.
+        ShapeError: a is not square, or b has not as many rows.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [1.0, 1.0]).tolist()
+    [0.5, 0.25]
+    """
+    a, b, vector = right_hand_side("solve", matrices("solve", a, square=True), b)
+    x = solving.solve(a, b)
+    return ops.index(x, (Ellipsis, 0)) if vector else x
+
+
+def inv(a: Any) -> Any:
+    """Returns the inverses of matrices.
+
+    Args:
+        a: an array of shape (..., n, n).
+
+    Returns:
+        An array of a's shape.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+        MatrixShapeError: the matrices are not square.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    return solving.inv.bind((matrices("inv", a, square=True),), {"strict": True})
+
+
+def _pseudo_inverse(a: Any, limit: Any) -> Any:
+    """Returns pseudo-inverses, for a limit of the singular values for all or one for each."""
+    limit = ops.astype(asarray(limit), np.finfo(a.dtype).dtype)
+    return solving.pinv(a, ops.expand_dims(limit, (-2, -1)))
+
+
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NOT_GIVEN) -> Any:
+    """Returns the Moore-Penrose pseudo-inverses of matrices.
+
+    Args:
+        a: an array of shape (..., m, n).
+        rcond: singular values up to this times the largest count as 0; a number, or one for each
+            matrix. By default 1e-15.
+        hermitian: whether matrices are Hermitian; only their lower triangles count.
+        rtol: another name of ``rcond``; with None ``max(m, n)`` times the precision.
+
+    Returns:
+        An array of shape (..., n, m). The derivative is that among matrices of the same rank.
+
+    Raises:
+        ValueError: both ``rcond`` and ``rtol`` are given.
+        MatrixShapeError: a has fewer than two axes.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.pinv([[2.0, 0.0], [0.0, 0.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    a = matrices("pinv", a, square=hermitian)
+    if rcond is not None and rtol is not NOT_GIVEN:
+        raise ValueError("pinv: rcond and rtol exclude each other")
+    if rcond is None:
+        rcond = 1e-15 if rtol is NOT_GIVEN else rtol
+    if rcond is None:
+        rcond = max(a.shape[-2:]) * np.finfo(a.dtype).eps
+    return _pseudo_inverse(mirrored(a, lower=True) if hermitian else a, rcond)
+
+
+def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
+    """Returns the shortest x for which ``a @ x`` is closest to b.
+
+    Args:
+        a: an array of shape (..., m, n).
+        b: one vector of shape (m,), or an array of shape (..., m, k); stacks broadcast.
+        rcond: singular values up to this times the largest count as 0; by default ``max(m, n)``
+            times the precision.
+
+    Returns:
+        A tuple of the solution, of shape (..., n) or (..., n, k); the sums of squared residuals,
+        of shape (..., k), or (0,) where no row is over or the one matrix that there is has not
+        full rank (which under vmap or staging is not asked); the rank; and the singular values.
+        The derivative is that among matrices of the same rank.
+
+    Raises:
+        ShapeError: a is no matrix, or b has not as many rows.
+
+    >>> import functensor.numpy as np
+    >>> x, residuals, rank, _ = np.linalg.lstsq([[1.0], [0.0]], [2.0, 1.0])
+    >>> x.tolist(), residuals.tolist(), int(rank)
+    ([2.0], [1.0], 1)
+    """
+    a, b, vector = right_hand_side("lstsq", matrices("lstsq", a), b)
+    m, n = a.shape[-2:]
+    eps = np.finfo(a.dtype).eps
+    if rcond is None:
+        rcond = max(m, n) * eps
+    elif not isinstance(rcond, Tracer) and np.all(np.asarray(rcond) < 0):
+        rcond = eps
+    x = ops.matmul(_pseudo_inverse(a, rcond), b)
+    values = ops.svdvals(a)
+    if min(m, n):
+        limit = ops.astype(asarray(rcond), values.dtype) * ops.max(values, axis=-1)
+        above = ops.count_nonzero(values > ops.expand_dims(limit, -1), axis=-1)
+        rank = ops.astype(above, np.int32)
+    else:
+        rank = asarray(np.zeros(a.shape[:-2], np.int32))
+    known = len(a.shape) == 2 and not isinstance(rank, Tracer)
+    if m <= n or (known and int(rank) < n):
+        residuals = asarray(np.zeros(0, np.finfo(a.dtype).dtype))
+    else:
+        rest = b - ops.matmul(a, x)
+        residuals = ops.sum(ops.real(rest * ops.conj(rest)), axis=-2)
+    return ops.index(x, (Ellipsis, 0)) if vector else x, residuals, rank, values
+
+
+def det(a: Any) -> Any:
+    """Returns the determinants of matrices.
+
+    Args:
+        a: an array of shape (..., n, n).
+
+    Returns:
+        An array of shape (...). The derivative is the matrix of cofactors, which singular
+        matrices have too.
+
+    Raises:
+        MatrixShapeError: the matrices are not square.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.grad(np.linalg.det)(np.array([[0.0, 0.0], [0.0, 3.0]])).tolist()
+    [[3.0, 0.0], [0.0, 0.0]]
+    """
+    return solving.det(matrices("det", a, square=True))
+
+
+def slogdet(a: Any) -> SlogdetResult:
+    """Returns the signs of determinants and the logarithms of their sizes.
+
+    Args:
+        a: an array of shape (..., n, n).
+
+    Returns:
+        A named tuple ``(sign, logabsdet)`` of arrays of shape (...); of a singular matrix 0 and
+        -inf, without a derivative.
+
+    Raises:
+        MatrixShapeError: the matrices are not square.
+
+    >>> import functensor.numpy as np
+    >>> sign, logabsdet = np.linalg.slogdet([[1.0, 0.0], [0.0, -1.0]])
+    >>> float(sign), float(logabsdet)
+    (-1.0, 0.0)
+    """
+    sign, logarithm = unpacked(solving.slogdet(matrices("slogdet", a, square=True)), [(), ()])
+    return SlogdetResult(sign, ops.real(logarithm))
+
+
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """Returns the Cholesky factors of positive definite matrices.
+
+    Args:
+        a: an array of shape (..., n, n); only the triangle that is asked for counts. Gradients are
+            Hermitian, as for a function of the whole matrix.
+        upper: whether to return the upper factor, the adjoint of the lower one.
+
+    Returns:
+        L of a's shape with ``L @ L.mT.conj() = a``, or U with ``U.mT.conj() @ U = a``.
+
+    Raises:
+        LinAlgError: a matrix is not positive definite.
+        MatrixShapeError: the matrices are not square.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    a = matrices("cholesky", a, square=True)
+    lower = solving.cholesky(mirrored(a, lower=not upper))
+    return adjoint(lower) if upper else lower
+
+
+def expm(a: Any) -> Any:
+    """Returns the exponentials of matrices, as `functensor.scipy.linalg.expm`; NumPy has none.
+
+    Args:
+        a: an array of shape (..., n, n).
+
+    Returns:
+        An array of a's shape.
+
+    Raises:
+        MatrixShapeError: the matrices are not square.
+
+    N. Higham, "The scaling and squaring method for the matrix exponential revisited", SIAM J.
+    Matrix Anal. Appl. 26 (2005).
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.expm([[0.0, 1.0], [0.0, 0.0]]).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    return matrix_functions.expm(matrices("expm", a, square=True))
+
+
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """Returns the inverse of an array for ``tensordot`` over ``ind`` axes.
+
+    Args:
+        a: an array; its first ``ind`` axes have as many elements as the others.
+        ind: how many first axes are those of the result of ``tensordot(a, x)``.
+
+    Returns:
+        An array of shape ``a.shape[ind:] + a.shape[:ind]``.
+
+    Raises:
+        ValueError: ``ind`` is not positive.
+        ShapeError: the axes do not make a square.
+        LinAlgError: a is singular.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.tensorinv(np.eye(6).reshape(2, 3, 6), ind=2).shape
+    (6, 2, 3)
+    """
+    a = inexact("tensorinv", a)
+    if ind <= 0:
+        raise ValueError(f"tensorinv: ind counts the first axes, from 1; it is {ind}")
+    rows, columns = a.shape[:ind], a.shape[ind:]
+    matrix = _as_square("tensorinv", a, rows, columns)
+    return ops.reshape(solving.inv.bind((matrix,), {"strict": True}), (*columns, *rows))
+
+
+def _as_square(name: str, a: Any, rows: tuple[int, ...], columns: tuple[int, ...]) -> Any:
+    if prod(rows) != prod(columns):
+        raise ShapeError(
+            message(
+                f"{name}: axes {rows} have {prod(rows)} elements and axes {columns} "
+                f"{prod(columns)}",
+                fix="the axes of equations and those of unknowns have as many elements",
+                number=16,
+            )
+        )
+    return ops.reshape(a, (prod(rows), prod(columns)))
+
+
+def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Any:
+    """Returns x with ``tensordot(a, x, x.ndim) = b``.
+
+    Args:
+        a: an array of shape ``b.shape + x.shape``.
+        b: an array.
+        axes: axes of a that are moved to its end before.
+
+    Returns:
+        The array x.
+
+    Raises:
+        ShapeError: a's axes do not make a square.
+        LinAlgError: a is singular.
+
+    >>> import functensor.numpy as np
+    >>> np.linalg.tensorsolve(np.eye(6).reshape(2, 3, 6), np.ones((2, 3))).shape
+    (6,)
+    """
+    a, b = inexact("tensorsolve", a), inexact("tensorsolve", b)
+    if axes is not None:
+        a = ops.moveaxis(a, list(axes), list(range(-len(axes), 0)))
+    unknowns = a.shape[len(b.shape) :]
+    matrix = _as_square("tensorsolve", a, a.shape[: len(b.shape)], unknowns)
+    return ops.reshape(solve(matrix, ops.reshape(b, (-1,))), unknowns)

@@ -1,0 +1,385 @@
+"""Matrices put together, their diagonals, and how variables vary together."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..primitives.at import _result_is_dropped
+from ..primitives.errors import ImmutableArrayError, UnusedUpdateWarning, message
+from ..primitives.registry import registry
+from ..primitives.registry import registry as ops
+from .creation import asarray
+from .searching import nonzero
+from .shaping import diag_indices, tril_indices, triu_indices
+
+__all__ = [
+    "block",
+    "corrcoef",
+    "cov",
+    "diag_indices_from",
+    "fill_diagonal",
+    "mask_indices",
+    "matvec",
+    "tril_indices_from",
+    "triu_indices_from",
+    "vecmat",
+]
+
+
+# -- put together
+
+
+def _depth(name: str, arrays: Any) -> int:
+    """Returns how deep lists are nested, which has to be the same everywhere."""
+    if isinstance(arrays, tuple):
+        raise TypeError(f"{name}: blocks are nested in lists, not in tuples: {arrays!r:.60}")
+    if not isinstance(arrays, list):
+        return 0
+    if not arrays:
+        raise ValueError(f"{name}: a list of blocks is empty")
+    depths = {_depth(name, item) for item in arrays}
+    if len(depths) > 1:
+        raise ValueError(f"{name}: lists of blocks are nested {sorted(depths)} deep")
+    return 1 + depths.pop()
+
+
+def _leaves(arrays: Any) -> list[Any]:
+    return [x for item in arrays for x in _leaves(item)] if isinstance(arrays, list) else [arrays]
+
+
+def _joined(arrays: Any, axis: int, rank: int) -> Any:
+    if not isinstance(arrays, list):
+        x = asarray(arrays)
+        return ops.reshape(x, (1,) * (rank - len(x.shape)) + x.shape)
+    return ops.concatenate([_joined(item, axis + 1, rank) for item in arrays], axis=axis)
+
+
+@registry.add_function
+def block(arrays: Any) -> Any:
+    """Returns an array put together from blocks in nested lists.
+
+    Args:
+        arrays: nested lists of arrays: the innermost are joined along the last axis, those around
+            them along the one before, and so on.
+
+    Returns:
+        An array of the dtype to which the blocks promote.
+
+    Raises:
+        ValueError: a list is empty, or lists are not nested equally deep.
+        ShapeError: blocks do not fit together.
+
+    >>> import functensor.numpy as np
+    >>> np.block([[np.eye(1), np.zeros((1, 2))], [np.ones((1, 3))]]).tolist()
+    [[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
+    """
+    depth = _depth("block", arrays)
+    ranks = [len(asarray(x).shape) for x in _leaves(arrays)]
+    rank = max(depth, *ranks)
+    return _joined(arrays, rank - depth, rank)
+
+
+# -- products with vectors
+
+
+@registry.add_function
+def matvec(x1: Any, x2: Any, /) -> Any:
+    """Returns the products of matrices with vectors.
+
+    Args:
+        x1: an array of shape (..., m, n).
+        x2: an array of shape (..., n); axes in front broadcast.
+
+    Returns:
+        An array of shape (..., m).
+
+    >>> import functensor.numpy as np
+    >>> np.matvec(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 0.0]))
+    Array([1., 3.], dtype=float64, device='cpu')
+    """
+    column = ops.expand_dims(asarray(x2), -1)
+    return ops.index(ops.matmul(asarray(x1), column), (Ellipsis, 0))
+
+
+@registry.add_function
+def vecmat(x1: Any, x2: Any, /) -> Any:
+    """Returns the products of vectors, complex ones conjugated, with matrices.
+
+    Args:
+        x1: an array of shape (..., m); axes in front broadcast.
+        x2: an array of shape (..., m, n).
+
+    Returns:
+        An array of shape (..., n).
+
+    >>> import functensor.numpy as np
+    >>> np.vecmat(np.array([1.0, 0.0]), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    Array([1., 2.], dtype=float64, device='cpu')
+    """
+    row = ops.expand_dims(ops.conj(asarray(x1)), -2)
+    return ops.index(ops.matmul(row, asarray(x2)), (Ellipsis, 0, slice(None)))
+
+
+# -- diagonals and triangles
+
+
+def _warn_if_dropped(name: str, fix: str) -> None:
+    """Warns if the caller's caller throws away what the caller is about to return."""
+    if __debug__ and _result_is_dropped():
+        what = f"the result of {name} is thrown away; its argument is unchanged"
+        warnings.warn(message(what, fix=fix, number=3), UnusedUpdateWarning, stacklevel=3)
+
+
+# Not for NumPy's own function: called by that name, it would have changed the array in place.
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = False) -> Any:
+    """Returns an array with its main diagonal replaced.
+
+    Unlike NumPy's function it returns the result: arrays are immutable.
+
+    Args:
+        a: an array of at least two axes; where there are more, all of one length.
+        val: numbers for the diagonal, of any shape: as many as needed are taken, and from the
+            front again where there are too few.
+        wrap: whether in a matrix with more rows than columns the diagonal begins anew below.
+        inplace: False, which programs written for ``jax.numpy`` have to say.
+
+    Returns:
+        An array of a's shape and dtype. Derivatives flow to a and to val.
+
+    Raises:
+        ValueError: a has less than two axes, or more of different lengths.
+        ImmutableArrayError: a itself is to be changed.
+
+    >>> import functensor.numpy as np
+    >>> np.fill_diagonal(np.zeros((2, 2)), 5.0)
+    Array([[5., 0.],
+           [0., 5.]], dtype=float64, device='cpu')
+    """
+    fix = "a = np.fill_diagonal(a, value)"
+    if inplace:
+        what = "fill_diagonal: inplace=True, but arrays are immutable"
+        raise ImmutableArrayError(message(what, fix=fix, number=3))
+    _warn_if_dropped("fill_diagonal", fix)
+    a, val = asarray(a), asarray(val)
+    if len(a.shape) < 2:
+        raise ValueError(f"fill_diagonal: at least two axes are needed, not shape {a.shape}")
+    if len(a.shape) > 2:
+        if len(set(a.shape)) > 1:
+            raise ValueError(f"fill_diagonal: axes of equal length are needed, not {a.shape}")
+        rows: Any = np.arange(a.shape[0])
+        key: tuple[Any, ...] = (rows,) * len(a.shape)
+    else:
+        height, width = a.shape
+        # After a whole round of the diagonal one row stays free.
+        flat = np.arange(0, height * width, width + 1)
+        if not wrap:
+            flat = flat[: min(height, width)]
+        key = (flat // max(width, 1), flat % max(width, 1))
+    count = key[0].shape[0]
+    if val.shape:
+        val = ops.take(ops.reshape(val, -1), np.arange(count) % max(val.size, 1))
+    return ops.index_set(a, key, val)
+
+
+def _square(name: str, arr: Any) -> tuple[int, ...]:
+    shape: tuple[int, ...] = asarray(arr).shape
+    if len(shape) != 2:
+        raise ValueError(f"{name}: a matrix is wanted, not shape {shape}")
+    return shape
+
+
+@registry.add_function
+def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+    """Returns the indices of the main diagonal of an array whose axes are all of one length.
+
+    >>> import functensor.numpy as np
+    >>> [i.tolist() for i in np.diag_indices_from(np.eye(2))]
+    [[0, 1], [0, 1]]
+    """
+    shape = asarray(arr).shape
+    if len(shape) < 2 or len(set(shape)) > 1:
+        raise ValueError(f"diag_indices_from: two or more axes of one length, not shape {shape}")
+    return diag_indices(shape[0], len(shape))
+
+
+@registry.add_function
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """Returns the indices of a matrix's elements on and below a diagonal.
+
+    Args:
+        arr: the matrix, of which only the shape matters.
+        k: which diagonal: above the main one where positive.
+
+    >>> import functensor.numpy as np
+    >>> [i.tolist() for i in np.tril_indices_from(np.eye(2))]
+    [[0, 1, 1], [0, 0, 1]]
+    """
+    rows, columns = _square("tril_indices_from", arr)
+    return tril_indices(rows, k, columns)
+
+
+@registry.add_function
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """Returns the indices of a matrix's elements on and above a diagonal.
+
+    Args:
+        arr: the matrix, of which only the shape matters.
+        k: which diagonal: above the main one where positive.
+
+    >>> import functensor.numpy as np
+    >>> [i.tolist() for i in np.triu_indices_from(np.eye(2))]
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    rows, columns = _square("triu_indices_from", arr)
+    return triu_indices(rows, k, columns)
+
+
+def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any, ...]:
+    """Returns the indices of those elements of a square matrix that a function keeps.
+
+    Args:
+        n: how many rows the matrix has.
+        mask_func: ``mask_func(ones, k)`` returns zeros where elements are left out: `triu`, `tril`.
+        k: what is handed on to it.
+
+    >>> import functensor.numpy as np
+    >>> [i.tolist() for i in np.mask_indices(2, np.triu)]
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    return nonzero(mask_func(asarray(np.ones((n, n), int)), k))
+
+
+# -- how variables vary together
+
+
+def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+    """Returns the observations of all variables, a row for each."""
+    arrays = [asarray(x) for x in (m, y) if x is not None]
+    for x in arrays:
+        if len(x.shape) > 2:
+            raise ValueError(f"{name}: variables have two axes at most, not shape {x.shape}")
+    # As in NumPy: sums of products of single precision lose too much.
+    kind = dtype if dtype is not None else np.result_type(np.float64, *(x.dtype for x in arrays))
+    rows = []
+    for x in arrays:
+        row = ops.atleast_2d(ops.astype(x, kind))
+        rows.append(row if rowvar or len(x.shape) < 2 else ops.transpose(row))
+    return rows[0] if len(rows) == 1 else ops.concatenate(rows, axis=0)
+
+
+def _weights(name: str, what: str, w: Any, count: int) -> Any:
+    w = asarray(w)
+    if w.shape != (count,):
+        raise ValueError(f"{name}: {what} of shape {w.shape} for {count} observations")
+    return w
+
+
+@registry.add_function
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """Returns the covariances of variables.
+
+    Args:
+        m: observations, a row for each variable; or those of one variable on one axis.
+        y: more variables.
+        rowvar: whether variables are rows; columns otherwise.
+        bias: whether to divide by the number of observations, rather than by one less.
+        ddof: what to subtract from the number of observations instead.
+        fweights: how often each observation occurs: integers.
+        aweights: how much each observation counts.
+        dtype: in which dtype to compute; None for ``float64`` or ``complex128``.
+
+    Returns:
+        A square matrix with a row for each variable, without axes for a single one. Derivatives
+        flow to observations and to weights.
+
+    Raises:
+        ValueError: shapes do not fit, or ddof is no integer.
+
+    >>> import functensor.numpy as np
+    >>> np.cov(np.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float64, device='cpu')
+    """
+    if ddof is not None and ddof != operator.index(int(ddof)):
+        raise ValueError(f"cov: ddof is an integer, not {ddof}")
+    ddof = (0 if bias else 1) if ddof is None else int(ddof)
+    x = _variables("cov", m, y, rowvar, dtype)
+    count = x.shape[1]
+    w: Any = None
+    if fweights is not None:
+        w = _weights("cov", "fweights", fweights, count)
+        if w.dtype.kind not in "iub":
+            raise TypeError(f"cov: fweights are integers, not {w.dtype}")
+    if aweights is not None:
+        a = _weights("cov", "aweights", aweights, count)
+        w = a if w is None else ops.multiply(w, a)
+    if w is None:
+        total: Any = count
+        mean = ops.mean(x, 1, keepdims=True)
+        freedom: Any = total - ddof
+    else:
+        real = np.finfo(x.dtype).dtype
+        w = ops.astype(w, real)
+        total = ops.sum(w)
+        mean = ops.divide(ops.sum(ops.multiply(x, w), 1, keepdims=True), total)
+        lost: Any = ddof
+        if ddof and aweights is not None:
+            lost = ops.multiply(ddof, ops.divide(ops.sum(ops.multiply(w, aweights)), total))
+        freedom = ops.subtract(total, lost)
+    apart = ops.subtract(x, mean)
+    scaled = apart if w is None else ops.multiply(apart, w)
+    products = ops.matmul(scaled, ops.conj(ops.transpose(apart)))
+    # Of as many numbers as there are unknowns nothing can be said: infinite, or NaN.
+    freedom = float(max(freedom, 0)) if isinstance(freedom, int) else ops.maximum(freedom, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out = ops.divide(products, freedom)
+    return ops.squeeze(out)
+
+
+@registry.add_function
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """Returns the correlation coefficients of variables: their covariances if each varied by 1.
+
+    Args:
+        x, y, rowvar, dtype: as for `cov`.
+
+    Returns:
+        A square matrix of numbers from -1 to 1, without axes for a single variable; NaN where a
+        variable does not vary.
+
+    >>> import functensor.numpy as np
+    >>> np.corrcoef(np.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float64, device='cpu')
+    """
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not c.shape:
+        return ops.divide(c, c)
+    deviation = ops.sqrt(ops.real(ops.diagonal(c)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        c = ops.divide(c, ops.expand_dims(deviation, 1))
+        c = ops.divide(c, ops.expand_dims(deviation, 0))
+    if c.dtype.kind == "c":
+        return ops.add(_limited(ops.real(c)), ops.multiply(_limited(ops.imag(c)), 1j))
+    return _limited(c)
+
+
+def _limited(c: Any) -> Any:
+    """Returns numbers that rounding may have put a little outside of -1 to 1, inside of it."""
+    # The derivative is that of the number itself: on the diagonal it is at the limit always.
+    return ops.where(ops.greater(ops.abs(c), 1), ops.sign(c), c)

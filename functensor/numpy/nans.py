@@ -1,0 +1,436 @@
+"""Reductions of those elements that are not NaN.
+
+An element that is left out is replaced by one that does not count, before anything is computed
+with it, so that neither its value nor its derivative gets any further.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..primitives.array import Tracer
+from ..primitives.errors import refuse_out
+from ..primitives.registry import registry
+from ..primitives.registry import registry as ops
+from .creation import asarray
+
+__all__ = [
+    "nanargmax",
+    "nanargmin",
+    "nancumprod",
+    "nancumsum",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
+]
+
+
+def _kept(a: Any, where: Any) -> Any:
+    """Says which elements count: None where all of them do."""
+    kept = ops.logical_not(ops.isnan(a)) if a.dtype.kind in "fc" else None
+    if where is None or where is True:
+        return kept
+    where = ops.broadcast_to(asarray(where), a.shape)
+    return where if kept is None else ops.logical_and(kept, where)
+
+
+def _filled(a: Any, kept: Any, value: Any) -> Any:
+    return a if kept is None else ops.where(kept, a, value)
+
+
+def _total(
+    name: str, one: int, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    """Returns a sum or a product, which of nothing is zero or one."""
+    a = asarray(a)
+    out = getattr(ops, name)(
+        _filled(a, _kept(a, where), one), axis=axis, dtype=dtype, keepdims=bool(keepdims)
+    )
+    if initial is None:
+        return out
+    return ops.add(out, initial) if name == "sum" else ops.multiply(out, initial)
+
+
+@registry.add_function
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Returns the sum over axes of those elements that are not NaN.
+
+    Args:
+        a: an array.
+        axis: over which axes: None for all, an integer or a tuple.
+        dtype: in which dtype to sum.
+        out: None; arrays are immutable.
+        keepdims: whether the axes stay, with length 1.
+        initial: what the sum begins with.
+        where: booleans that broadcast against a: which elements count; all by default.
+
+    Returns:
+        An array without the axes; of no elements 0.
+
+    >>> import functensor.numpy as np
+    >>> np.nansum(np.array([1.0, np.nan, 2.0]))
+    Array(3., dtype=float64, device='cpu')
+    """
+    refuse_out("nansum", out)
+    return _total("sum", 0, a, axis, dtype, keepdims, initial, where)
+
+
+@registry.add_function
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Returns the product over axes of those elements that are not NaN.
+
+    Args:
+        a, axis, dtype, out, keepdims, where: as for `nansum`.
+        initial: what the product begins with.
+
+    Returns:
+        An array without the axes; of no elements 1.
+
+    >>> import functensor.numpy as np
+    >>> np.nanprod(np.array([3.0, np.nan, 2.0]))
+    Array(6., dtype=float64, device='cpu')
+    """
+    refuse_out("nanprod", out)
+    return _total("prod", 1, a, axis, dtype, keepdims, initial, where)
+
+
+def _running(name: str, one: int, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
+    refuse_out(f"nan{name}", out)
+    a = asarray(a)
+    return getattr(ops, name)(_filled(a, _kept(a, None), one), axis, dtype)
+
+
+@registry.add_function
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    """Returns the sums of all elements up to each, NaN counting as 0.
+
+    Args:
+        a: an array.
+        axis: along which axis; None flattens the array first.
+        dtype: in which dtype to sum.
+        out: None; arrays are immutable.
+
+    >>> import functensor.numpy as np
+    >>> np.nancumsum(np.array([1.0, np.nan, 2.0]))
+    Array([1., 1., 3.], dtype=float64, device='cpu')
+    """
+    return _running("cumsum", 0, a, axis, dtype, out)
+
+
+@registry.add_function
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    """Returns the products of all elements up to each, NaN counting as 1.
+
+    Args:
+        a, axis, dtype, out: as for `nancumsum`.
+
+    >>> import functensor.numpy as np
+    >>> np.nancumprod(np.array([3.0, np.nan, 2.0]))
+    Array([3., 3., 6.], dtype=float64, device='cpu')
+    """
+    return _running("cumprod", 1, a, axis, dtype, out)
+
+
+# -- extrema
+
+
+def _bound(dtype: np.dtype[Any], largest: bool) -> Any:
+    """Returns the largest or the smallest number of a dtype."""
+    if dtype.kind in "fc":
+        return np.inf if largest else -np.inf
+    if dtype.kind == "b":
+        return largest
+    limits = np.iinfo(dtype)
+    return limits.max if largest else limits.min
+
+
+def _extremum(
+    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    refuse_out(f"nan{name}", out)
+    a = asarray(a)
+    restricted = where is not None and where is not True
+    if restricted and initial is None:
+        raise ValueError(f"nan{name}: where= may leave no element, so initial= has to be given")
+    kept = _kept(a, where)
+    values = _filled(a, kept, _bound(a.dtype, name == "min"))
+    found = getattr(ops, name)(values, axis, keepdims=bool(keepdims))
+    if initial is not None:
+        return getattr(ops, "maximum" if name == "max" else "minimum")(found, initial)
+    if kept is None:
+        return found
+    return ops.where(ops.any(kept, axis, keepdims=bool(keepdims)), found, np.nan)
+
+
+@registry.add_function
+def nanmax(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Returns the maximum over axes of those elements that are not NaN.
+
+    Args:
+        a: an array.
+        axis: over which axes: None for all, an integer or a tuple.
+        out: None; arrays are immutable.
+        keepdims: whether the axes stay, with length 1.
+        initial: the least value of the result.
+        where: booleans that broadcast against a: which elements count; all by default.
+
+    Returns:
+        An array without the axes; NaN where all elements are. Equal ones share the derivative.
+
+    >>> import functensor.numpy as np
+    >>> np.nanmax(np.array([1.0, np.nan, 2.0]))
+    Array(2., dtype=float64, device='cpu')
+    """
+    return _extremum("max", a, axis, out, keepdims, initial, where)
+
+
+@registry.add_function
+def nanmin(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Returns the minimum over axes of those elements that are not NaN.
+
+    Args:
+        a, axis, out, keepdims, where: as for `nanmax`.
+        initial: the largest value of the result.
+
+    Returns:
+        An array without the axes; NaN where all elements are. Equal ones share the derivative.
+
+    >>> import functensor.numpy as np
+    >>> np.nanmin(np.array([1.0, np.nan, 2.0]))
+    Array(1., dtype=float64, device='cpu')
+    """
+    return _extremum("min", a, axis, out, keepdims, initial, where)
+
+
+def _position(name: str, a: Any, axis: Any, out: Any, keepdims: bool) -> Any:
+    refuse_out(f"nan{name}", out)
+    a = asarray(a)
+    kept = _kept(a, None)
+    search = getattr(ops, name)
+    if kept is None:
+        return search(a, axis, keepdims=bool(keepdims))
+    bound = _bound(a.dtype, name == "argmin")
+    found = search(_filled(a, kept, bound), axis, keepdims=bool(keepdims))
+    some = ops.any(kept, axis, keepdims=bool(keepdims))
+    if not isinstance(some, Tracer) and not np.all(np.asarray(some)):
+        raise ValueError(f"nan{name}: all elements of a slice are NaN")
+    # A slice that has nothing but NaN and the bound itself: its first number.
+    extremum = (nanmax if name == "argmax" else nanmin)(a, axis, keepdims=keepdims)
+    first = ops.argmax(kept, axis, keepdims=bool(keepdims))
+    return ops.where(some, ops.where(ops.equal(extremum, bound), first, found), -1)
+
+
+@registry.add_function
+def nanargmax(a: Any, axis: Any = None, out: None = None, *, keepdims: bool = False) -> Any:
+    """Returns the index of the first maximum of those elements that are not NaN.
+
+    Args:
+        a: an array.
+        axis: along which axis; None searches the flattened array.
+        out: None; arrays are immutable.
+        keepdims: whether the axes stay, with length 1.
+
+    Returns:
+        Integers without the axis.
+
+    Raises:
+        ValueError: all elements of a slice are NaN; where that is not known, the index is -1.
+
+    >>> import functensor.numpy as np
+    >>> np.nanargmax(np.array([1.0, np.nan, 2.0]))
+    Array(2, dtype=int64, device='cpu')
+    """
+    return _position("argmax", a, axis, out, keepdims)
+
+
+@registry.add_function
+def nanargmin(a: Any, axis: Any = None, out: None = None, *, keepdims: bool = False) -> Any:
+    """Returns the index of the first minimum of those elements that are not NaN.
+
+    Args:
+        a, axis, out, keepdims: as for `nanargmax`.
+
+    Returns:
+        Integers without the axis.
+
+    Raises:
+        ValueError: all elements of a slice are NaN; where that is not known, the index is -1.
+
+    >>> import functensor.numpy as np
+    >>> np.nanargmin(np.array([np.nan, 3.0, 2.0]))
+    Array(2, dtype=int64, device='cpu')
+    """
+    return _position("argmin", a, axis, out, keepdims)
+
+
+# -- moments
+
+
+def _mean(a: Any, kept: Any, axis: Any, dtype: Any, keepdims: bool) -> tuple[Any, Any]:
+    """Returns the mean, NaN of nothing, and of how many elements it is."""
+    number = ops.count_nonzero(kept, axis, keepdims=keepdims)
+    total = ops.sum(_filled(a, kept, 0), axis, dtype=dtype, keepdims=keepdims)
+    mean = ops.divide(total, ops.astype(ops.maximum(number, 1), np.finfo(total.dtype).dtype))
+    return ops.where(ops.equal(number, 0), np.nan, mean), number
+
+
+@registry.add_function
+def nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Any:
+    """Returns the mean over axes of those elements that are not NaN.
+
+    Args:
+        a: an array.
+        axis: over which axes: None for all, an integer or a tuple.
+        dtype: in which dtype to compute; None for a's own (integers: ``float64``).
+        out: None; arrays are immutable.
+        keepdims: whether the axes stay, with length 1.
+        where: booleans that broadcast against a: which elements count; all by default.
+
+    Returns:
+        An array without the axes; NaN where there is no number.
+
+    >>> import functensor.numpy as np
+    >>> np.nanmean(np.array([1.0, np.nan, 2.0]))
+    Array(1.5, dtype=float64, device='cpu')
+    """
+    refuse_out("nanmean", out)
+    a = asarray(a)
+    kind = _inexact(a, dtype)
+    a = ops.astype(a, kind)
+    return _mean(a, _kept(a, where), axis, None, bool(keepdims))[0]
+
+
+def _inexact(a: Any, dtype: Any) -> Any:
+    """Returns in which dtype moments are computed."""
+    if dtype is not None:
+        return np.dtype(dtype)
+    return a.dtype if a.dtype.kind in "fc" else np.dtype(np.float64)
+
+
+@registry.add_function
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    mean: Any = None,
+    correction: float | None = None,
+) -> Any:
+    """Returns the variance over axes of those elements that are not NaN.
+
+    Args:
+        a, axis, dtype, out, keepdims, where: as for `nanmean`.
+        ddof: what to subtract from the number of elements, by which the sum of squares is divided.
+        mean: the mean with the axes kept, where it is known already.
+        correction: another name of ddof.
+
+    Returns:
+        A real array without the axes; NaN where there are not more numbers than ddof.
+
+    >>> import functensor.numpy as np
+    >>> np.nanvar(np.array([1.0, np.nan, 3.0]))
+    Array(1., dtype=float64, device='cpu')
+    """
+    refuse_out("nanvar", out)
+    if correction is not None:
+        if ddof != 0:
+            raise ValueError("nanvar: ddof and correction are the same thing: give one of them")
+        ddof = correction
+    a = asarray(a)
+    a = ops.astype(a, _inexact(a, dtype))
+    kept = _kept(a, where)
+    known, number = _mean(a, kept, axis, None, True)
+    centre = known if mean is None else asarray(mean)
+    # Where there is no number the mean is none either, and must not meet what is filled in.
+    centre = ops.where(ops.equal(number, 0), 0, centre)
+    apart = _filled(ops.subtract(_filled(a, kept, 0), centre), kept, 0)
+    square = ops.square(apart)
+    if a.dtype.kind == "c":
+        square = ops.real(ops.multiply(apart, ops.conj(apart)))
+    total = ops.sum(square, axis, keepdims=bool(keepdims))
+    freedom = ops.subtract(ops.reshape(number, total.shape), ddof)
+    enough = ops.greater(freedom, 0)
+    divisor = ops.astype(ops.where(enough, freedom, 1), total.dtype)
+    return ops.where(enough, ops.divide(total, divisor), np.nan)
+
+
+@registry.add_function
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    mean: Any = None,
+    correction: float | None = None,
+) -> Any:
+    """Returns the standard deviation over axes of those elements that are not NaN.
+
+    Args:
+        a, axis, dtype, out, ddof, keepdims, where, mean, correction: as for `nanvar`.
+
+    Returns:
+        A real array without the axes. Where all elements are equal the derivative is taken to be
+        zero.
+
+    >>> import functensor.numpy as np
+    >>> np.nanstd(np.array([1.0, np.nan, 3.0]))
+    Array(1., dtype=float64, device='cpu')
+    """
+    refuse_out("nanstd", out)
+    variance = nanvar(
+        a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction
+    )
+    flat = ops.equal(variance, 0)
+    return ops.where(flat, 0, ops.sqrt(ops.where(flat, 1, variance)))

@@ -1,0 +1,429 @@
+"""Polynomials as their coefficients, that of the highest power first.
+
+Leading zeros are dropped where NumPy drops them and where values are known; they stay under vmap
+and while staging, since the length of the result would depend on them.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from functools import reduce
+from math import factorial
+from typing import Any
+
+import numpy as np
+
+from ..primitives.registry import registry
+from ..primitives.registry import registry as ops
+from .creation import asarray
+from .values import is_known, value_of
+
+__all__ = [
+    "poly",
+    "polyadd",
+    "polyder",
+    "polydiv",
+    "polyfit",
+    "polyint",
+    "polymul",
+    "polysub",
+    "roots",
+    "vander",
+]
+
+
+def _coefficients(name: str, p: Any) -> Any:
+    """Returns coefficients, a single one as an array too."""
+    p = ops.atleast_1d(asarray(p))
+    if len(p.shape) != 1:
+        raise ValueError(f"{name}: coefficients stand on one axis, not in shape {p.shape}")
+    return p
+
+
+def _part(p: Any, start: int | None, stop: int | None) -> Any:
+    return ops.index(p, slice(start, stop))
+
+
+def _leading_zeros(name: str, p: Any) -> int:
+    """Returns how many zeros are in front, which is none where values are not known."""
+    if not is_known(p):
+        return 0
+    places = np.flatnonzero(value_of(name, p, ""))
+    return int(places[0]) if len(places) else int(p.shape[0])
+
+
+@registry.add_function
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """Returns the matrix of powers of numbers: Vandermonde's.
+
+    Args:
+        x: numbers on one axis.
+        N: how many powers, from 0 up; as many as numbers by default.
+        increasing: whether the power 0 stands in the first column rather than in the last.
+
+    Returns:
+        A matrix with a row for each number, of at least ``int64`` or ``float64``.
+
+    Raises:
+        ValueError: x has not one axis, or N is negative.
+
+    >>> import functensor.numpy as np
+    >>> np.vander(np.array([1, 2, 3]), 2).tolist()
+    [[1, 1], [2, 1], [3, 1]]
+    """
+    x = asarray(x)
+    if len(x.shape) != 1:
+        raise ValueError(f"vander: numbers stand on one axis, not in shape {x.shape}")
+    count = x.shape[0] if N is None else operator.index(N)
+    if count < 0:
+        raise ValueError(f"vander: there are no {count} powers")
+    x = ops.astype(x, np.promote_types(x.dtype, int))
+    if not count:
+        return asarray(np.zeros((x.shape[0], 0), x.dtype))
+    columns: list[Any] = [asarray(np.ones(x.shape[0], x.dtype))]
+    for _ in range(count - 1):
+        columns.append(ops.multiply(columns[-1], x))
+    return ops.stack(columns if increasing else columns[::-1], axis=1)
+
+
+# -- arithmetic
+
+
+def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
+    """Returns coefficients of two polynomials, as many for both."""
+    pair = [_coefficients(name, p) for p in (a1, a2)]
+    length = max(p.shape[0] for p in pair)
+    first, second = (ops.pad(p, (length - p.shape[0], 0)) for p in pair)
+    return first, second
+
+
+@registry.add_function
+def polyadd(a1: Any, a2: Any) -> Any:
+    """Returns the coefficients of the sum of two polynomials.
+
+    Args:
+        a1, a2: coefficients, that of the highest power first.
+
+    >>> import functensor.numpy as np
+    >>> np.polyadd([1, 2], [9, 5, 4])
+    Array([9, 6, 6], dtype=int64, device='cpu')
+    """
+    return ops.add(*_aligned("polyadd", a1, a2))
+
+
+@registry.add_function
+def polysub(a1: Any, a2: Any) -> Any:
+    """Returns the coefficients of the difference of two polynomials.
+
+    Args:
+        a1, a2: coefficients, that of the highest power first.
+
+    >>> import functensor.numpy as np
+    >>> np.polysub([2, 10, -2], [3, 10, -4])
+    Array([-1,  0,  2], dtype=int64, device='cpu')
+    """
+    return ops.subtract(*_aligned("polysub", a1, a2))
+
+
+@registry.add_function
+def polymul(a1: Any, a2: Any) -> Any:
+    """Returns the coefficients of the product of two polynomials.
+
+    Args:
+        a1, a2: coefficients, that of the highest power first.
+
+    >>> import functensor.numpy as np
+    >>> np.polymul([1, 2], [1, -2])
+    Array([ 1,  0, -4], dtype=int64, device='cpu')
+    """
+    factors = []
+    for p in (_coefficients("polymul", a1), _coefficients("polymul", a2)):
+        zeros = min(_leading_zeros("polymul", p), p.shape[0] - 1)
+        factors.append(_part(p, zeros, None))
+    return ops.convolve_full(*factors)
+
+
+@registry.add_function
+def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
+    """Returns the quotient and the remainder of two polynomials.
+
+    Args:
+        u, v: coefficients of the dividend and of the divisor, that of the highest power first.
+
+    Returns:
+        The quotient and the remainder, which has fewer coefficients than the divisor unless that is
+        a number.
+
+    >>> import functensor.numpy as np
+    >>> [p.tolist() for p in np.polydiv([3.0, 5.0, 2.0], [2.0, 1.0])]
+    [[1.5, 1.75], [0.25]]
+    """
+    u, v = (_coefficients("polydiv", p) for p in (u, v))
+    kind = np.result_type(u.dtype, v.dtype, *([] if u.dtype.kind in "fc" else [np.float64]))
+    u, v = ops.astype(u, kind), ops.astype(v, kind)
+    steps = u.shape[0] - v.shape[0] + 1
+    if steps <= 0:
+        return asarray(np.zeros(1, kind)), _trimmed(u)
+    lead, rest = ops.index(v, 0), _part(v, 1, None)
+    quotient = []
+    for _ in range(steps):
+        factor = ops.divide(ops.index(u, 0), lead)
+        quotient.append(factor)
+        # The first coefficient is 0 now, and goes.
+        near = ops.subtract(_part(u, 1, v.shape[0]), ops.multiply(factor, rest))
+        u = ops.concatenate([near, _part(u, v.shape[0], None)])
+    if not u.shape[0]:
+        u = asarray(np.zeros(1, kind))
+    return ops.stack(quotient), _trimmed(u)
+
+
+def _trimmed(r: Any) -> Any:
+    """Returns a remainder without leading coefficients that are next to zero, if that is known."""
+    if not is_known(r):
+        return r
+    large = np.abs(value_of("polydiv", r, "")) > 1e-8
+    first = int(np.argmax(large)) if large.any() else r.shape[0] - 1
+    return _part(r, first, None)
+
+
+@registry.add_function
+def polyder(p: Any, m: int = 1) -> Any:
+    """Returns the coefficients of a polynomial's derivative.
+
+    Args:
+        p: coefficients, that of the highest power first.
+        m: how often to differentiate.
+
+    >>> import functensor.numpy as np
+    >>> np.polyder([1, 1, 1, 1])
+    Array([3, 2, 1], dtype=int64, device='cpu')
+    """
+    m = operator.index(m)
+    if m < 0:
+        raise ValueError(f"polyder: m={m}; polyint integrates")
+    p = _coefficients("polyder", p)
+    left = max(p.shape[0] - m, 0)
+    factors = [factorial(i + m) // factorial(i) for i in range(left)][::-1]
+    kind = float if p.dtype.kind in "fc" else int
+    return ops.multiply(_part(p, 0, left), np.array(factors, kind)) if m else p
+
+
+@registry.add_function
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    """Returns the coefficients of a polynomial's antiderivative.
+
+    Args:
+        p: coefficients, that of the highest power first.
+        m: how often to integrate.
+        k: the constants of integration, that of the highest power first; one number for all, by
+            default 0. Derivatives flow to them.
+
+    Returns:
+        Inexact coefficients.
+
+    Raises:
+        ValueError: m is negative, or there are fewer than m constants.
+
+    >>> import functensor.numpy as np
+    >>> np.polyint([1.0, 1.0, 1.0])
+    Array([0.33333333, 0.5       , 1.        , 0.        ], dtype=float64, device='cpu')
+    """
+    m = operator.index(m)
+    if m < 0:
+        raise ValueError(f"polyint: m={m}; polyder differentiates")
+    p = _coefficients("polyint", p)
+    constants = ops.atleast_1d(asarray(0.0 if k is None else k))
+    if constants.shape == (1,) and m > 1:
+        constants = ops.broadcast_to(constants, (m,))
+    if constants.shape[0] < m or len(constants.shape) != 1:
+        raise ValueError(f"polyint: {m} constants are needed, not {constants.shape}")
+    if not m:
+        return p
+    if p.dtype.kind not in "fc":
+        p = ops.astype(p, np.float64)
+    both = ops.concatenate([p, _part(constants, 0, m)])
+    powers = range(p.shape[0] + m - 1, -1, -1)
+    # The constant that comes in at a step is integrated in all later ones.
+    divisors = [factorial(i) // factorial(max(i - m, 0)) for i in powers]
+    return ops.divide(both, np.array(divisors, np.finfo(both.dtype).dtype))
+
+
+# -- roots
+
+
+def _eigenvalues(matrix: Any) -> Any:
+    from .linalg import eigvals  # imported when it is first used
+
+    return eigvals(matrix)
+
+
+@registry.add_function
+def roots(p: Any, *, strip_zeros: bool = True) -> Any:
+    """Returns the roots of a polynomial: the eigenvalues of its companion matrix.
+
+    Args:
+        p: coefficients, that of the highest power first.
+        strip_zeros: whether to look at the values, where they are known, for leading and trailing
+            zeros and for real roots; the length of the result does not depend on them otherwise.
+
+    Returns:
+        Complex numbers, one for each power, in no order; real ones where NumPy's are and the
+        values are known. Derivatives hold where roots differ.
+
+    Source: R. A. Horn and C. R. Johnson, "Matrix Analysis", 3.3
+
+    >>> import functensor.numpy as np
+    >>> np.sort(np.roots([1.0, -3.0, 2.0]).real)
+    Array([1., 2.], dtype=float64, device='cpu')
+    """
+    p = _coefficients("roots", p)
+    known = strip_zeros and is_known(p)
+    if p.dtype.kind not in "fc":
+        p = ops.astype(p, np.float64)
+    zeros = 0
+    if known:
+        value = value_of("roots", p, "")
+        places = np.flatnonzero(value)
+        if not len(places):
+            return asarray(np.zeros(0, p.dtype))
+        zeros = p.shape[0] - 1 - int(places[-1])
+        p = _part(p, int(places[0]), int(places[-1]) + 1)
+    degree = p.shape[0] - 1
+    if degree < 1:
+        return asarray(np.zeros(max(zeros, 0), p.dtype))
+    first = ops.divide(ops.negative(_part(p, 1, None)), ops.index(p, 0))
+    below = np.eye(degree - 1, degree, dtype=p.dtype)
+    found = _eigenvalues(ops.concatenate([ops.expand_dims(first, 0), below], axis=0))
+    if known and p.dtype.kind == "f" and not np.any(value_of("roots", found, "").imag):
+        found = ops.real(found)
+    return ops.concatenate([found, np.zeros(zeros, found.dtype)]) if zeros else found
+
+
+@registry.add_function
+def poly(seq_of_zeros: Any) -> Any:
+    """Returns the coefficients of the polynomial with given roots, or of a characteristic one.
+
+    Args:
+        seq_of_zeros: roots on one axis, or a square matrix, whose eigenvalues are the roots.
+
+    Returns:
+        Coefficients, that of the highest power first and 1. Of complex roots that are known to come
+        in conjugate pairs, and of real matrices, they are real.
+
+    Raises:
+        ValueError: it is neither.
+
+    >>> import functensor.numpy as np
+    >>> np.poly([1.0, 2.0])
+    Array([ 1., -3.,  2.], dtype=float64, device='cpu')
+    """
+    zeros = ops.atleast_1d(asarray(seq_of_zeros))
+    pairs = False
+    if len(zeros.shape) == 2 and zeros.shape[0] == zeros.shape[1] and zeros.shape[0]:
+        pairs = zeros.dtype.kind != "c"
+        zeros = _eigenvalues(zeros)
+    elif len(zeros.shape) != 1:
+        raise ValueError(f"poly: roots on one axis, or a square matrix, not shape {zeros.shape}")
+    elif zeros.dtype.kind == "c" and is_known(zeros):
+        value = value_of("poly", zeros, "")
+        pairs = bool(np.all(np.sort(value) == np.sort(value.conj())))
+    kind = zeros.dtype if zeros.dtype.char in "fdFD" else np.dtype(np.float64)
+    if not zeros.shape[0]:
+        return asarray(np.ones((), kind))
+    one = np.ones(1, kind)
+    factors = [
+        ops.concatenate([one, ops.negative(_part(ops.astype(zeros, kind), i, i + 1))])
+        for i in range(zeros.shape[0])
+    ]
+    out = reduce(ops.convolve_full, factors)
+    return ops.real(out) if pairs and out.dtype.kind == "c" else out
+
+
+# -- fits
+
+
+@registry.add_function
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: bool | str = False,
+) -> Any:
+    """Returns the coefficients of the polynomial that is closest to points: by least squares.
+
+    Args:
+        x: where the points lie, on one axis.
+        y: their values, or values in columns, for each of which a polynomial is fitted.
+        deg: the polynomial's degree.
+        rcond: singular values up to this times the largest count as 0; by default the number of
+            points times the precision.
+        full: whether to return the solver's findings as well.
+        w: what the distances are multiplied with before they are squared.
+        cov: whether to return the coefficients' covariances as well; ``"unscaled"`` takes the
+            weights to be 1 over standard deviations that are known.
+
+    Returns:
+        The coefficients, that of the highest power first, on the first axis. With ``full`` a tuple
+        of these, the sums of squared residuals, the rank, the singular values and rcond; with
+        ``cov`` a pair of these and the covariances. Derivatives flow to x, y and w.
+
+    Raises:
+        TypeError: shapes do not fit, or there are no points.
+        ValueError: deg is negative, or there are too few points for their covariances.
+
+    >>> import functensor.numpy as np
+    >>> x = np.array([0.0, 1.0, 2.0])
+    >>> np.allclose(np.polyfit(x, 3 * x - 1, 1), [3.0, -1.0]).item()
+    True
+    """
+    from .linalg import inv, lstsq  # imported when they are first used
+
+    order = operator.index(deg) + 1
+    x, y = asarray(x), asarray(y)
+    if order < 1:
+        raise ValueError(f"polyfit: deg={deg}, but no polynomial has a negative degree")
+    if len(x.shape) != 1 or not x.shape[0] or len(y.shape) not in (1, 2):
+        raise TypeError(f"polyfit: x of shape {x.shape} and y of shape {y.shape}")
+    count = x.shape[0]
+    if y.shape[0] != count:
+        raise TypeError(f"polyfit: {count} places and {y.shape[0]} values")
+    x = ops.astype(x, np.result_type(x.dtype, np.float64 if x.dtype.kind not in "fc" else x.dtype))
+    if rcond is None:
+        rcond = count * float(np.finfo(x.dtype).eps)
+    left, right = vander(x, order), ops.astype(y, np.result_type(y.dtype, np.float64))
+    if w is not None:
+        w = asarray(w)
+        if w.shape != (count,):
+            raise TypeError(f"polyfit: weights of shape {w.shape} for {count} points")
+        wide = ops.expand_dims(w, 1)
+        left = ops.multiply(left, wide)
+        right = ops.multiply(right, wide if len(y.shape) == 2 else w)
+    # Columns of one length make singular values comparable. The solution does not depend on it.
+    scale = ops.stop_gradient(ops.sqrt(ops.sum(ops.square(ops.abs(left)), axis=0)))
+    scale = ops.where(ops.equal(scale, 0), 1, scale)
+    left = ops.divide(left, scale)
+    solution, residuals, rank, values = lstsq(left, right, rcond)
+    tall = ops.expand_dims(scale, 1) if len(y.shape) == 2 else scale
+    c = ops.divide(solution, tall)
+    if full:
+        return c, residuals, rank, values, rcond
+    if is_known(rank) and int(value_of("polyfit", rank, "")) != order:
+        message = f"polyfit: the points do not determine a polynomial of degree {deg}"
+        warnings.warn(message, np.exceptions.RankWarning, stacklevel=2)
+    if not cov:
+        return c
+    spread = inv(ops.matmul(ops.transpose(left), left))
+    spread = ops.divide(spread, ops.multiply(ops.expand_dims(scale, 1), scale))
+    if len(y.shape) == 2:
+        spread = ops.expand_dims(spread, 2)
+    if cov != "unscaled":
+        if count <= order:
+            raise ValueError(f"polyfit: more than {order} points are needed for their covariances")
+        rest = ops.subtract(right, ops.matmul(left, solution))
+        total = ops.sum(ops.square(ops.abs(rest)), axis=0)
+        spread = ops.multiply(spread, ops.divide(total, count - order))
+    return c, spread

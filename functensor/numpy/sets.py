@@ -1,0 +1,460 @@
+"""Arrays as sets: different elements, membership, unions, intersections and differences.
+
+How many elements a set has is known only where values are: under vmap and while staging, functions
+that return one want to be told a ``size``, and what to fill it up with.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..primitives.array import concrete
+from ..primitives.buffers import wrap
+from ..primitives.registry import registry
+from ..primitives.registry import registry as ops
+from ..primitives.types import canonical_axis
+from .creation import asarray
+from .ordering import lexsort
+from .searching import searchsorted
+from .values import first_true, is_known, value_of
+
+__all__ = [
+    "UniqueAllResult",
+    "UniqueCountsResult",
+    "UniqueInverseResult",
+    "in1d",
+    "intersect1d",
+    "isin",
+    "setdiff1d",
+    "setxor1d",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+
+
+class UniqueAllResult(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Any
+    inverse_indices: Any
+
+
+# -- different elements
+
+
+def _groups(x: Any, equal_nan: bool) -> tuple[Any, Any]:
+    """Brings equal elements of an array of one axis, or equal rows of one of two, together.
+
+    Returns:
+        The indices that sort them, equal ones in their order; and of each place in that order
+        whether another group begins there.
+    """
+    if len(x.shape) == 1:
+        order = ops.argsort(x, 0, stable=True)
+    else:
+        columns = [ops.index(x, (slice(None), j)) for j in range(x.shape[1])]
+        order = lexsort(columns[::-1]) if columns else np.arange(x.shape[0])
+    in_order = ops.take(x, order, axis=0)
+    after, before = ops.index(in_order, slice(1, None)), ops.index(in_order, slice(None, -1))
+    differs = ops.not_equal(after, before)
+    if equal_nan and x.dtype.kind in "fc":
+        both = ops.logical_and(ops.isnan(after), ops.isnan(before))
+        differs = ops.logical_and(differs, ops.logical_not(both))
+    if len(x.shape) > 1:
+        differs = ops.any(differs, axis=1)
+    return order, ops.concatenate([np.ones(min(x.shape[0], 1), bool), differs])
+
+
+def _filled(values: Any, found: Any, fill: Any) -> Any:
+    """Returns slices of an array, those that were not found filled with a value."""
+    return ops.where(ops.reshape(found, (-1, *(1,) * (len(values.shape) - 1))), values, fill)
+
+
+def _sized_unique(x: Any, size: int, fill_value: Any, equal_nan: bool) -> tuple[Any, ...]:
+    """Returns as many different slices along the first axis as asked for, and all about them."""
+    count = x.shape[0]
+    if not count:
+        nothing = np.full((size, *x.shape[1:]), 0, x.dtype)
+        values = _filled(nothing, np.zeros(size, bool), 0 if fill_value is None else fill_value)
+        none = np.zeros(size, np.intp)
+        return values, none, np.zeros(0, np.intp), none
+    flat = x if len(x.shape) == 1 else ops.reshape(x, (count, prod(x.shape[1:])))
+    order, starts = _groups(flat, equal_nan)
+    group = ops.subtract(ops.cumsum(starts), 1)
+    places, found = first_true(starts, size)
+    first = ops.take(order, places)
+    # Missing ones are taken to be the smallest one again.
+    first = ops.where(found, first, ops.index(order, 0))
+    values = ops.take(x, first, axis=0)
+    if fill_value is not None:
+        values = _filled(values, found, fill_value)
+    inverse = ops.index_set(np.zeros(count, np.intp), order, ops.minimum(group, size - 1))
+    counts = ops.index_add(np.zeros(size + 1, np.intp), ops.minimum(group, size), 1)
+    return values, first, inverse, ops.index(counts, slice(0, size))
+
+
+@registry.add_function
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Returns the different elements of an array, sorted.
+
+    Args:
+        ar: an array.
+        return_index: whether to return where each occurs first.
+        return_inverse: whether to return, for every element, its place in the result.
+        return_counts: whether to return how often each occurs.
+        axis: along which axis slices are compared; None compares the elements.
+        equal_nan: whether NaN equals NaN.
+        sorted: of no effect: they always are.
+        size: how many to return, for where the values are not known: the smallest ones.
+        fill_value: what stands behind them where there are fewer; None for the smallest one again,
+            which is also what their indices say. Their counts are 0.
+
+    Returns:
+        The different elements, or a tuple of them and what else was asked for, in that order.
+        Derivatives flow to the first of equal elements.
+
+    Raises:
+        ConcretizationError: the values are not known, and no size is given.
+
+    >>> import functensor.numpy as np
+    >>> np.unique(np.array([3, 1, 3]))
+    Array([1, 3], dtype=int64, device='cpu')
+    >>> np.unique(np.array([3, 1, 3]), size=3, fill_value=0)
+    Array([1, 3, 0], dtype=int64, device='cpu')
+    """
+    ar = asarray(ar)
+    asked = (return_index, return_inverse, return_counts)
+    if size is None:
+        values = value_of("unique", ar, "np.unique(x, size=n), with n the most there can be")
+        _, first, inverse, counts = np.unique(values, True, True, True, axis, equal_nan=equal_nan)
+        if axis is None:
+            different = ops.index(ops.reshape(ar, -1), (first,))
+        else:
+            different = ops.take(ar, first, axis=canonical_axis(axis, len(ar.shape)))
+        found: tuple[Any, ...] = (wrap(first), wrap(inverse), wrap(counts))
+    else:
+        place = 0 if axis is None else canonical_axis(axis, len(ar.shape))
+        x = ops.reshape(ar, -1) if axis is None else ops.moveaxis(ar, place, 0)
+        different, *rest = _sized_unique(x, size, fill_value, equal_nan)
+        different = ops.moveaxis(different, 0, place)
+        if axis is None:
+            rest[1] = ops.reshape(rest[1], ar.shape)
+        found = tuple(rest)
+    extras = tuple([extra for wanted, extra in zip(asked, found, strict=True) if wanted])
+    return (different, *extras) if extras else different
+
+
+@registry.add_function
+def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
+    """Returns the different elements, their first indices, the inverse and the counts.
+
+    Args:
+        x: an array; NaN differs from NaN.
+        size, fill_value: as for `unique`.
+
+    >>> import functensor.numpy as np
+    >>> np.unique_all(np.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int64, device='cpu')
+    """
+    found = unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueAllResult(*found)
+
+
+@registry.add_function
+def unique_counts(
+    x: Any, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueCountsResult:
+    """Returns the different elements and how often each occurs.
+
+    Args:
+        x: an array; NaN differs from NaN.
+        size, fill_value: as for `unique`.
+
+    >>> import functensor.numpy as np
+    >>> np.unique_counts(np.array([3, 1, 3])).values
+    Array([1, 3], dtype=int64, device='cpu')
+    """
+    found = unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueCountsResult(*found)
+
+
+@registry.add_function
+def unique_inverse(
+    x: Any, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueInverseResult:
+    """Returns the different elements and, for every element, its place among them.
+
+    Args:
+        x: an array; NaN differs from NaN.
+        size, fill_value: as for `unique`.
+
+    >>> import functensor.numpy as np
+    >>> np.unique_inverse(np.array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int64, device='cpu')
+    """
+    found = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueInverseResult(*found)
+
+
+@registry.add_function
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Returns the different elements.
+
+    Args:
+        x: an array; NaN differs from NaN.
+        size, fill_value: as for `unique`.
+
+    >>> import functensor.numpy as np
+    >>> np.unique_values(np.array([3, 1, 3]))
+    Array([1, 3], dtype=int64, device='cpu')
+    """
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+# -- membership
+
+
+@registry.add_function
+def isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
+) -> Any:
+    """Says of every element whether it is among others.
+
+    Args:
+        element: an array.
+        test_elements: an array of any shape, whose elements are those others.
+        assume_unique: of no effect.
+        invert: whether to say of every element whether it is not among them.
+        kind: of no effect: None, ``sort`` or ``table``.
+
+    Returns:
+        Booleans of element's shape; NaN is among nothing.
+
+    >>> import functensor.numpy as np
+    >>> np.isin(np.array([1, 2, 3]), [3, 1])
+    Array([ True, False,  True], dtype=bool, device='cpu')
+    """
+    if kind not in (None, "sort", "table"):
+        raise ValueError(f"isin: kind is 'sort', 'table' or None, not {kind!r}")
+    element, others = asarray(element), ops.reshape(asarray(test_elements), -1)
+    if is_known(element, others):
+        values = [np.asarray(concrete(x, "isin")) for x in (element, others)]
+        return wrap(np.isin(values[0], values[1], invert=invert))
+    length = others.shape[0]
+    if not length:
+        return ops.broadcast_to(np.asarray(bool(invert)), element.shape)
+    others = ops.sort(others)
+    place = ops.minimum(searchsorted(others, element), length - 1)
+    compare = ops.not_equal if invert else ops.equal
+    return compare(ops.take(others, place), element)
+
+
+def in1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
+) -> Any:
+    """Says of every element of the flattened array whether it is among others: see `isin`.
+
+    >>> import functensor.numpy as np
+    >>> np.in1d([[1, 2]], [2])
+    Array([False,  True], dtype=bool, device='cpu')
+    """
+    return isin(ops.reshape(asarray(ar1), -1), ar2, assume_unique, invert, kind=kind)
+
+
+# -- sets made of two
+
+
+def _set_of(ar: Any, assume_unique: bool) -> tuple[Any, Any, Any]:
+    """Returns the elements of a flattened array, sorted, equal ones with them.
+
+    Args:
+        ar: the array.
+        assume_unique: whether its elements are known to differ; it then stays as it is.
+
+    Returns:
+        The elements, their places in the array, and of each whether it is the first of its kind.
+    """
+    x = ops.reshape(asarray(ar), -1)
+    if assume_unique:
+        return x, np.arange(x.shape[0]), np.ones(x.shape[0], bool)
+    order, starts = _groups(x, True)
+    return ops.take(x, order), order, starts
+
+
+def _picked(
+    name: str, mask: Any, size: int | None, fill_value: Any, *arrays: Any
+) -> tuple[Any, ...]:
+    """Returns of each array the elements at which a mask holds, or the first of them."""
+    if size is None:
+        chosen = value_of(name, mask, f"np.{name}(a, b, size=n), with n the most there can be")
+        return tuple([ops.take(x, np.flatnonzero(chosen)) for x in arrays])
+    if not mask.shape[0]:
+        return tuple([np.full(size, fill_value or 0, x.dtype) for x in arrays])
+    places, found = first_true(mask, size)
+    return tuple([
+        ops.where(found, ops.take(x, places), 0 if fill_value is None else fill_value)
+        for x in arrays
+    ])
+
+
+@registry.add_function
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Returns the different elements of two arrays together, sorted.
+
+    Args:
+        ar1, ar2: arrays, which are flattened.
+        size, fill_value: as for `unique`.
+
+    >>> import functensor.numpy as np
+    >>> np.union1d([3, 1], [2, 3])
+    Array([1, 2, 3], dtype=int64, device='cpu')
+    """
+    both = ops.concatenate([asarray(ar1), asarray(ar2)], axis=None)
+    return unique(both, size=size, fill_value=fill_value)
+
+
+@registry.add_function
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Returns the different elements that are in both of two arrays, sorted.
+
+    Args:
+        ar1, ar2: arrays, which are flattened.
+        assume_unique: of no effect.
+        return_indices: whether to return also where each occurs first in both arrays.
+        size: how many to return, for where the values are not known: the smallest ones.
+        fill_value: what stands behind them, also behind indices, where there are fewer: 0 by
+            default.
+
+    Returns:
+        An array, or a tuple of three. Derivatives flow to the first of equal elements of ar1.
+
+    >>> import functensor.numpy as np
+    >>> np.intersect1d([3, 1, 2], [2, 3])
+    Array([2, 3], dtype=int64, device='cpu')
+    """
+    (found, first, there), b = _set_of(ar1, False), ops.reshape(asarray(ar2), -1)
+    mask = ops.logical_and(there, isin(found, b))
+    values = ops.astype(found, np.result_type(found.dtype, b.dtype))
+    if not return_indices:
+        return _picked("intersect1d", mask, size, fill_value, values)[0]
+    order = ops.argsort(b, 0, stable=True)
+    length = b.shape[0]
+    if length:
+        place = ops.minimum(searchsorted(ops.take(b, order), found), length - 1)
+        second = ops.take(order, place)
+    else:
+        second = ops.multiply(first, 0)
+    return _picked("intersect1d", mask, size, fill_value, values, first, second)
+
+
+@registry.add_function
+def setdiff1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Returns the different elements of an array that are not in another one.
+
+    Args:
+        ar1, ar2: arrays, which are flattened.
+        assume_unique: whether elements of ar1 are known to differ; they then stay in their order.
+        size: how many to return, for where the values are not known: the first ones.
+        fill_value: what stands behind them where there are fewer: 0 by default.
+
+    Returns:
+        An array of ar1's dtype. Derivatives flow to the first of equal elements.
+
+    >>> import functensor.numpy as np
+    >>> np.setdiff1d([3, 1, 2, 1], [2])
+    Array([1, 3], dtype=int64, device='cpu')
+    """
+    values, _, there = _set_of(ar1, assume_unique)
+    mask = ops.logical_and(there, isin(values, ar2, invert=True))
+    return _picked("setdiff1d", mask, size, fill_value, values)[0]
+
+
+@registry.add_function
+def setxor1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Returns the different elements that are in just one of two arrays, sorted.
+
+    Args:
+        ar1, ar2: arrays, which are flattened.
+        assume_unique: of no effect.
+        size: how many to return, for where the values are not known: the smallest ones.
+        fill_value: what stands behind them where there are fewer: 0 by default.
+
+    >>> import functensor.numpy as np
+    >>> np.setxor1d([3, 1], [2, 3])
+    Array([1, 2], dtype=int64, device='cpu')
+    """
+    (a, _, first_a), (b, _, first_b) = _set_of(ar1, False), _set_of(ar2, False)
+    alone = [
+        ops.logical_and(first_a, isin(a, b, invert=True)),
+        ops.logical_and(first_b, isin(b, a, invert=True)),
+    ]
+    values = ops.concatenate([a, b])
+    order = ops.argsort(values, 0, stable=True)
+    mask = ops.take(ops.concatenate(alone), order)
+    return _picked("setxor1d", mask, size, fill_value, ops.take(values, order))[0]

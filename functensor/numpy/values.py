@@ -1,0 +1,77 @@
+"""What functions need whose results depend on values in their shape: the values, or a size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..primitives.array import Tracer, concrete
+from ..primitives.errors import ConcretizationError, message
+from ..primitives.registry import registry as ops
+
+__all__ = ["first_true", "is_known", "value_of"]
+
+
+def _unknown(x: Any) -> Any:
+    """Returns the tracer whose value is not known behind an array, or None."""
+    while isinstance(x, Tracer):
+        if not x.concrete:
+            return x
+        x = x.value
+    return None
+
+
+def is_known(*arrays: Any) -> bool:
+    """Says whether the values of arrays can be looked at.
+
+    >>> import functensor as ft
+    >>> ft.grad(lambda x: x * is_known(x))(2.0).item()
+    1.0
+    """
+    return all(_unknown(x) is None for x in arrays)
+
+
+def value_of(name: str, x: Any, fix: str) -> Any:
+    """Returns an array's value, on which the shape of a result depends.
+
+    Args:
+        name: the function that asks, for the message.
+        x: the array.
+        fix: right code for where the value is not known.
+
+    Raises:
+        ConcretizationError: the value is not known, under vmap or while staging.
+    """
+    inner = _unknown(x)
+    if inner is not None:
+        raise ConcretizationError(
+            message(
+                f"the shape of what {name} returns depends on the value of {x.describe()}"
+                f"{inner.dependence()}, which is not known while the function is traced",
+                under=inner.under(),
+                fix=fix,
+                number=5,
+            )
+        )
+    return np.asarray(concrete(x, name))
+
+
+def first_true(mask: Any, size: int) -> tuple[Any, Any]:
+    """Returns the first places, on one axis, where a mask holds, and which of them there are.
+
+    Args:
+        mask: booleans on one axis.
+        size: how many places to return.
+
+    Returns:
+        The places and as many booleans; where there is none the place is a valid one, unless the
+        mask is empty.
+    """
+    length = mask.shape[0]
+    order = ops.argsort(ops.logical_not(mask), 0, stable=True)
+    if size <= length:
+        places = ops.index(order, slice(0, size))
+    else:
+        places = ops.concatenate([order, np.zeros(size - length, np.intp)])
+    return places, ops.less(np.arange(size), ops.sum(mask))

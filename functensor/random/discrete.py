@@ -1,0 +1,269 @@
+"""Distributions of integers and of truth values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..numpy.creation import asarray
+from ..primitives.array import Array
+from ..primitives.random_laws import random_binomial, random_poisson
+from ..primitives.registry import registry as ops
+from ..primitives.types import canonical_axis
+from .continuous import gumbel
+from .keys import (
+    DRAWN,
+    WORD,
+    as_shape,
+    check_fit,
+    checked,
+    fraction,
+    inner_fraction,
+    real_parameters,
+    shape_for,
+    split,
+    words,
+)
+
+__all__ = [
+    "bernoulli",
+    "binomial",
+    "categorical",
+    "geometric",
+    "multinomial",
+    "poisson",
+    "rademacher",
+    "randint",
+]
+
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | int | None = None) -> Any:
+    """Returns booleans that are true with probability p.
+
+    Args:
+        key: a key.
+        p: the probability, a number or an array.
+        shape: the result's shape; None stands for that of p.
+
+    Returns:
+        An array of ``bool``.
+
+    >>> from functensor import random
+    >>> random.bernoulli(random.key(0), 0.3, (2, 3)).shape
+    (2, 3)
+    """
+    p = asarray(p) if isinstance(p, list | tuple) else p
+    shape = shape_for("bernoulli", shape, p)
+    return ops.less(fraction(key, shape, np.dtype(np.float64)), p)
+
+
+def rademacher(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
+    """Returns numbers that are 1 or -1 with equal probability.
+
+    >>> from functensor import random
+    >>> abs(random.rademacher(random.key(0), (3,)))
+    Array([1., 1., 1.], dtype=float64, device='cpu')
+    """
+    coins = ops.right_shift(words(key, as_shape(shape), 8, DRAWN), 7)
+    return ops.subtract(ops.multiply(ops.astype(coins, dtype), 2), 1)
+
+
+def randint(
+    key: Any, shape: Sequence[int] | int, minval: Any, maxval: Any, dtype: Any = np.int64
+) -> Any:
+    """Returns integers that are uniformly distributed from minval up to, not including, maxval.
+
+    Args:
+        key: a key.
+        shape: the result's shape.
+        minval, maxval: integers within the dtype; they broadcast to the shape.
+        dtype: an integer dtype.
+
+    Returns:
+        An array of that shape and dtype. Probabilities differ by less than a factor of
+        1 + (maxval - minval) / 2**64.
+
+    Raises:
+        ValueError: the bounds are plain numbers and there is no integer between them, or they do
+            not fit the dtype.
+
+    >>> from functensor import random
+    >>> dice = random.randint(random.key(0), (100,), 1, 7)
+    >>> int(dice.min()), int(dice.max())
+    (1, 6)
+    """
+    dtype, shape = np.dtype(dtype), as_shape(shape)
+    if dtype.kind not in "iu":
+        raise TypeError(f"randint draws integers, not {dtype}")
+    check_fit("randint", shape, minval, maxval)
+    drawn = words(key, shape, 64, DRAWN)
+    if isinstance(minval, int) and isinstance(maxval, int):
+        info = np.iinfo(dtype)
+        if not info.min <= minval < maxval <= info.max + 1:
+            raise ValueError(f"randint: no {dtype} is at least {minval} and below {maxval}")
+        span, low = (maxval - minval) % WORD, minval % WORD
+        if span:
+            drawn = ops.remainder(drawn, span)
+        # Words of 64 bits wrap around, so that negative bounds come out right.
+        return ops.astype(ops.add(drawn, low), dtype)
+    low, high = ops.astype(minval, np.uint64), ops.astype(maxval, np.uint64)
+    return ops.astype(ops.add(ops.remainder(drawn, ops.subtract(high, low)), low), dtype)
+
+
+def categorical(
+    key: Any, logits: Any, axis: int = -1, shape: Sequence[int] | int | None = None
+) -> Any:
+    """Returns indices drawn with probabilities softmax(logits).
+
+    Args:
+        key: a key.
+        logits: logarithms of probabilities, up to a constant.
+        axis: the axis of the categories.
+        shape: the result's shape, which ends in that of logits without the axis; None stands for
+            no more than that.
+
+    Returns:
+        An array of ``int64``.
+
+    >>> from functensor import random
+    >>> import functensor.numpy as np
+    >>> random.categorical(random.key(0), np.log(np.array([0.0, 1.0, 0.0]) + 1e-300), shape=(3,))
+    Array([1, 1, 1], dtype=int64, device='cpu')
+    """
+    if not isinstance(logits, Array):
+        logits = asarray(logits)
+    axis = canonical_axis(axis, len(logits.shape))
+    logits = ops.moveaxis(logits, axis, -1)
+    rest = logits.shape[:-1]
+    shape = rest if shape is None else as_shape(shape)
+    check_fit("categorical", shape, np.empty(rest))
+    dtype = logits.dtype if logits.dtype.kind == "f" else np.dtype(np.float64)
+    return ops.argmax(ops.add(gumbel(key, (*shape, logits.shape[-1]), dtype), logits), axis=-1)
+
+
+# -- counts. They have no derivatives.
+
+
+def poisson(
+    key: Any, lam: Any, shape: Sequence[int] | int | None = None, dtype: Any = np.int64
+) -> Any:
+    """Returns numbers of events, of a known mean, that happen independently of each other.
+
+    Args:
+        key: a key.
+        lam: the mean, from 0 to 2**62.
+        shape: the result's shape; None stands for that of lam.
+        dtype: an integer or real dtype.
+
+    Returns:
+        An array of that shape and dtype; -1 where lam is negative or NaN. Means below 10 by
+        inversion, others by W. Hörmann's PTRS, "The transformed rejection method for generating
+        Poisson random variables", 1993.
+
+    >>> from functensor import random
+    >>> x = random.poisson(random.key(0), 3.0, (10000,))
+    >>> bool(abs(x.mean() - 3) < 0.1)
+    True
+    """
+    shape, (lam,) = real_parameters("poisson", shape, np.float64, lam)
+    drawn = random_poisson.bind((checked(key), ops.broadcast_to(lam, shape)), {})
+    return ops.astype(drawn, dtype)
+
+
+def binomial(
+    key: Any,
+    n: Any,
+    p: Any,
+    shape: Sequence[int] | int | None = None,
+    dtype: Any = np.int64,
+) -> Any:
+    """Returns how many of n independent trials succeed, each with probability p.
+
+    Args:
+        key: a key.
+        n: how many trials, up to 2**62.
+        p: the probability of success; it broadcasts with n.
+        shape: the result's shape; None stands for that to which n and p broadcast.
+        dtype: an integer or real dtype.
+
+    Returns:
+        An array of that shape and dtype; -1 where n is negative or p is no probability. Small
+        means by inversion, others by W. Hörmann's BTRS, "The generation of binomial random
+        variates", 1993.
+
+    >>> from functensor import random
+    >>> random.binomial(random.key(0), 10, [0.0, 1.0])
+    Array([ 0, 10], dtype=int64, device='cpu')
+    """
+    shape, given = real_parameters("binomial", shape, np.float64, n, p)
+    spread = (ops.broadcast_to(x, shape) for x in given)
+    return ops.astype(random_binomial.bind((checked(key), *spread), {}), dtype)
+
+
+def geometric(
+    key: Any, p: Any, shape: Sequence[int] | int | None = None, dtype: Any = np.int64
+) -> Any:
+    """Returns how many trials it takes to the first success, from 1 up.
+
+    Args:
+        key: a key.
+        p: the probability of success, above 0 and up to 1.
+        shape: the result's shape; None stands for that of p.
+        dtype: an integer or real dtype.
+
+    Returns:
+        An array of that shape and dtype, by inversion.
+
+    >>> from functensor import random
+    >>> random.geometric(random.key(0), 1.0, (3,))
+    Array([1, 1, 1], dtype=int64, device='cpu')
+    """
+    shape, (p,) = real_parameters("geometric", shape, np.float64, ops.stop_gradient(p))
+    waited = ops.log(inner_fraction(key, shape, np.float64, "geometric"))
+    # A number beyond what integers hold stands for the largest.
+    sure = ops.equal(p, 1.0)
+    rate = ops.negative(ops.log1p(ops.negative(ops.where(sure, 0.5, p))))
+    number = ops.add(ops.floor(ops.divide(ops.negative(waited), rate)), 1.0)
+    return ops.astype(ops.where(sure, 1.0, ops.minimum(number, 2.0**62)), dtype)
+
+
+def multinomial(
+    key: Any,
+    n: Any,
+    p: Any,
+    shape: Sequence[int] | int | None = None,
+    dtype: Any = np.int64,
+) -> Any:
+    """Returns how many of n independent draws fall to each category.
+
+    Args:
+        key: a key.
+        n: how many draws; its shape broadcasts with that of p without the last axis.
+        p: the probability of each category, along the last axis, in any scale.
+        shape: the result's shape without the categories; None stands for what n and p give.
+        dtype: an integer or real dtype.
+
+    Returns:
+        An array of shape ``(*shape, categories)`` and that dtype: binomial numbers, each of what
+        the categories before it have left.
+
+    >>> from functensor import random
+    >>> random.multinomial(random.key(0), 100, [0.2, 0.3, 0.5]).sum()
+    Array(100, dtype=int64, device='cpu')
+    """
+    n, p = asarray(n), ops.astype(asarray(p), np.float64)
+    categories = p.shape[-1]
+    shape = shape_for("multinomial", shape, n, np.empty(p.shape[:-1]))
+    # Of what is left, the share of each category among those from it on.
+    rest = ops.flip(ops.cumsum(ops.flip(p, axis=-1), axis=-1), axis=-1)
+    share = ops.clip(ops.divide(p, ops.where(ops.greater(rest, 0.0), rest, 1.0)), 0.0, 1.0)
+    left = ops.broadcast_to(n, shape)
+    counts = []
+    keys = split(key, max(categories - 1, 1))
+    for i in range(categories - 1):
+        count = binomial(ops.index(keys, i), left, ops.index(share, (..., i)), shape)
+        counts.append(count)
+        left = ops.subtract(left, count)
+    return ops.astype(ops.stack([*counts, left], axis=-1), dtype)

@@ -1,0 +1,77 @@
+"""A source of fresh keys for code that draws many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .keys import STREAMED, as_shape, checked, words
+from .keys import key as key_of
+
+__all__ = ["KeyStream"]
+
+
+class KeyStream:
+    """Gives a fresh key at every call: the one thing here that has a state, its position.
+
+    Args:
+        key: a key, or the seed of one.
+
+    The n-th key, counted from 0, depends on the first key and n alone. A copy, or what comes out of
+    a pickle, continues at the same position: with the same keys as the original.
+
+    A transformation runs its function once. So a stream from outside of it gives one key for all
+    examples of ``vmap``, and a staged program holds the key as a constant; make the stream within
+    the function, ``KeyStream(key)`` of a key that is its argument, for keys of its own.
+
+    >>> from functensor import random
+    >>> keys = random.KeyStream(0)
+    >>> x, y = random.normal(keys()), random.normal(next(keys))
+    >>> keys(3).shape, keys
+    ((3, 2), KeyStream(key(0), position=5))
+    """
+
+    __slots__ = ("_key", "_position")
+
+    def __init__(self, key: Any = 0) -> None:
+        self._key = key_of(key) if isinstance(key, int | np.integer) else checked(key)
+        self._position = 0
+
+    def __call__(self, num: Any = None) -> Any:
+        """Returns the next key; or, of shape ``(num, 2)`` or ``(*num, 2)``, the next keys.
+
+        Args:
+            num: how many keys, or the shape of an array of them; None for a single one.
+        """
+        shape = () if num is None else as_shape(num)
+        number = 1
+        for length in shape:
+            number *= length
+        # A key is the first half of a block of its own.
+        blocks = words(self._key, (*shape, 4), 64, STREAMED, start=self._position, use=False)
+        self._position += number
+        return blocks[..., :2]
+
+    def __next__(self) -> Any:
+        return self()
+
+    def __iter__(self) -> KeyStream:
+        return self
+
+    def __getstate__(self) -> Any:
+        return self._key, self._position
+
+    def __setstate__(self, state: Any) -> None:
+        self._key, self._position = state
+
+    def __repr__(self) -> str:
+        return f"KeyStream({_shown(self._key)}, position={self._position})"
+
+
+def _shown(key: Any) -> str:
+    try:
+        low, high = key.tolist()
+    except TypeError:
+        return repr(key)
+    return f"key({low + (high << 64)})"

@@ -1,0 +1,247 @@
+"""Cholesky's factors and the factors LU, and the systems that they solve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...numpy.creation import asarray
+from ...numpy.linalg import solving as numpy_solving
+from ...numpy.linalg.arguments import matrices, right_hand_side
+from ...primitives import triangular
+from ...primitives.matrices import conjugate, unpacked
+from ...primitives.registry import registry as ops
+
+__all__ = [
+    "as_given",
+    "cho_factor",
+    "cho_solve",
+    "cholesky",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "solved_by_triangle",
+    "system",
+]
+
+TRANSPOSITIONS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+
+
+def system(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
+    """Returns a system's square matrices and its columns, and whether they were one vector."""
+    return right_hand_side(name, matrices(name, a, square=True), b)
+
+
+def as_given(x: Any, vector: bool) -> Any:
+    """Returns a solution as a vector where the right-hand side was one."""
+    return ops.index(x, (Ellipsis, 0)) if vector else x
+
+
+def solved_by_triangle(a: Any, b: Any, trans: Any, lower: bool, unit_diagonal: bool) -> Any:
+    """Returns the solution of a triangular system, with the matrices, or these transposed."""
+    if trans not in TRANSPOSITIONS:
+        raise ValueError(f"trans is 0 or 'N', 1 or 'T', 2 or 'C', not {trans!r}")
+    kind = TRANSPOSITIONS[trans]
+    params = {
+        "lower": bool(lower),
+        "transposed": kind > 0,
+        "unit_diagonal": bool(unit_diagonal),
+    }
+    return triangular.triangular_solve.bind((conjugate(a) if kind == 2 else a, b), params)
+
+
+def cholesky(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
+    """Returns the Cholesky factors of positive definite matrices.
+
+    Args:
+        a: an array of shape (..., n, n), of which the triangle that is asked for counts.
+        lower: whether to return L with ``L @ L.mT.conj() = a`` rather than its adjoint.
+        overwrite_a, check_finite: of no effect.
+
+    Returns:
+        An array of a's shape.
+
+    Raises:
+        LinAlgError: a matrix is not positive definite.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
+    [[2.0, 1.0], [0.0, 2.0]]
+    """
+    return numpy_solving.cholesky(a, upper=not lower)
+
+
+def cho_factor(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Any, bool]:
+    """Returns the Cholesky factors of positive definite matrices, for `cho_solve`.
+
+    Args:
+        a, lower, overwrite_a, check_finite: as for `cholesky`.
+
+    Returns:
+        A pair of the factor, the other triangle of which is 0, and ``lower``.
+
+    Raises:
+        LinAlgError: a matrix is not positive definite.
+
+    >>> from functensor.scipy import linalg
+    >>> factor = linalg.cho_factor([[4.0, 0.0], [0.0, 1.0]])
+    >>> linalg.cho_solve(factor, [4.0, 3.0]).tolist()
+    [1.0, 3.0]
+    """
+    return cholesky(a, lower), lower
+
+
+def cho_solve(
+    c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    """Returns x with ``a @ x = b``, for the Cholesky factor of a.
+
+    Args:
+        c_and_lower: what `cho_factor` returned.
+        b: one vector of shape (n,), or an array of shape (..., n, k).
+        overwrite_b, check_finite: of no effect.
+
+    Returns:
+        An array of shape (..., n) for a vector, else (..., n, k).
+
+    Raises:
+        ShapeError: b has not as many rows.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.cho_solve(([[2.0, 0.0], [0.0, 1.0]], True), [4.0, 3.0]).tolist()
+    [1.0, 3.0]
+    """
+    c, lower = c_and_lower
+    c, b, vector = system("cho_solve", c, b)
+    inner = solved_by_triangle(c, b, 0 if lower else 2, lower, False)
+    return as_given(solved_by_triangle(c, inner, 2 if lower else 0, lower, False), vector)
+
+
+def _factorised(name: str, a: Any) -> tuple[Any, Any, Any]:
+    """Returns both factors in one matrix, LAPACK's pivots, and the order of the rows."""
+    a = matrices(name, a)
+    both, pivots = unpacked(triangular.lu(a), triangular.lu_shapes(*a.shape[-2:]))
+    pivots = ops.astype(ops.real(pivots), np.int32)
+    order = triangular.pivots_to_permutation.bind((pivots,), {"rows": a.shape[-2]})
+    return both, pivots, order
+
+
+def lu(
+    a: Any,
+    permute_l: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    p_indices: bool = False,
+) -> tuple[Any, ...]:
+    """Returns a permutation, a lower and an upper triangular factor: ``a = P @ L @ U``.
+
+    Args:
+        a: an array of shape (..., m, n).
+        permute_l: whether to return ``P @ L`` and U alone.
+        overwrite_a, check_finite: of no effect.
+        p_indices: whether to return P as indices p with ``a = L[p] @ U``.
+
+    Returns:
+        P of shape (..., m, m), or (..., m) as indices, L of shape (..., m, k) with ones on its
+        diagonal, and U of shape (..., k, n), for k = min(m, n). The derivative is that for a fixed
+        permutation.
+
+    Raises:
+        MatrixShapeError: a has fewer than two axes.
+
+    >>> from functensor.scipy import linalg
+    >>> _, l, u = linalg.lu([[1.0, 2.0], [2.0, 2.0]])
+    >>> l.tolist(), u.tolist()
+    ([[1.0, 0.0], [0.5, 1.0]], [[2.0, 2.0], [0.0, 1.0]])
+    """
+    both, _, order = _factorised("lu", a)
+    m, n = both.shape[-2:]
+    k = min(m, n)
+    below = ops.tril(ops.index(both, (Ellipsis, slice(None, k))), -1)
+    lower = below + np.eye(m, k, dtype=both.dtype)
+    upper = ops.triu(ops.index(both, (Ellipsis, slice(None, k), slice(None))))
+    rows = ops.argsort(order, axis=-1)
+    if permute_l:
+        places = ops.broadcast_to(ops.expand_dims(rows, -1), lower.shape)
+        return ops.take_along_axis(lower, places, axis=-2), upper
+    if p_indices:
+        return rows, lower, upper
+    kind = np.finfo(both.dtype).dtype
+    return ops.astype(ops.expand_dims(rows, -1) == np.arange(m), kind), lower, upper
+
+
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+    """Returns the factors of matrices for `lu_solve`.
+
+    Args:
+        a: an array of shape (..., m, n).
+        overwrite_a, check_finite: of no effect.
+
+    Returns:
+        Both factors in one array of a's shape, without L's diagonal of ones, and the pivots, of
+        shape (..., min(m, n)): row i was swapped with row ``piv[i]``.
+
+    Raises:
+        MatrixShapeError: a has fewer than two axes.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.lu_solve(linalg.lu_factor([[0.0, 2.0], [1.0, 0.0]]), [4.0, 3.0]).tolist()
+    [3.0, 2.0]
+    """
+    both, pivots, _ = _factorised("lu_factor", a)
+    return both, pivots
+
+
+def lu_solve(
+    lu_and_piv: tuple[Any, Any],
+    b: Any,
+    trans: Any = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """Returns x with ``a @ x = b``, for the factors of a.
+
+    Args:
+        lu_and_piv: what `lu_factor` returned.
+        b: one vector of shape (n,), or an array of shape (..., n, k).
+        trans: 0 for a, 1 for its transpose, 2 for its adjoint.
+        overwrite_b, check_finite: of no effect.
+
+    Returns:
+        An array of shape (..., n) for a vector, else (..., n, k).
+
+    Raises:
+        LinAlgError: a is singular.
+        ShapeError: b has not as many rows.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.lu_solve(linalg.lu_factor([[0.0, 2.0], [1.0, 0.0]]), [4.0, 3.0], trans=1).tolist()
+    [1.5, 4.0]
+    """
+    both, pivots = lu_and_piv
+    both, b, vector = system("lu_solve", both, b)
+    if trans not in TRANSPOSITIONS:
+        raise ValueError(f"lu_solve: trans is 0, 1 or 2, not {trans!r}")
+    rows = both.shape[-1]
+    order = triangular.pivots_to_permutation.bind((asarray(pivots),), {"rows": rows})
+    stack = np.broadcast_shapes(both.shape[:-2], b.shape[:-2])
+    b = ops.broadcast_to(b, (*stack, *b.shape[-2:]))
+    if TRANSPOSITIONS[trans]:
+        inner = solved_by_triangle(both, b, trans, False, False)
+        x = solved_by_triangle(both, inner, trans, True, True)
+        x = _in_order(x, ops.argsort(order, axis=-1))
+    else:
+        inner = solved_by_triangle(both, _in_order(b, order), 0, True, True)
+        x = solved_by_triangle(both, inner, 0, False, False)
+    return as_given(x, vector)
+
+
+def _in_order(x: Any, order: Any) -> Any:
+    """Returns matrices with their rows in another order."""
+    places = ops.broadcast_to(ops.expand_dims(order, -1), x.shape)
+    return ops.take_along_axis(x, places, axis=-2)

@@ -1,0 +1,233 @@
+"""Functions of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...numpy.linalg.arguments import alike, matrices
+from ...numpy.linalg.decompositions import svd
+from ...numpy.linalg.products import matrix_power
+from ...primitives import matrix_functions
+from ...primitives.errors import ShapeError, message
+from ...primitives.matrices import adjoint
+from ...primitives.registry import registry as ops
+
+__all__ = [
+    "cosm",
+    "expm",
+    "expm_frechet",
+    "fractional_matrix_power",
+    "logm",
+    "polar",
+    "sinm",
+    "sqrtm",
+]
+
+
+def expm(A: Any) -> Any:
+    """Returns the exponentials of matrices.
+
+    Args:
+        A: an array of shape (..., n, n).
+
+    Returns:
+        An array of A's shape.
+
+    Raises:
+        MatrixShapeError: the matrices are not square.
+
+    N. Higham, "The scaling and squaring method for the matrix exponential revisited", SIAM J.
+    Matrix Anal. Appl. 26 (2005).
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.expm([[0.0, 1.0], [0.0, 0.0]]).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    return matrix_functions.expm(matrices("expm", A, square=True))
+
+
+def expm_frechet(
+    A: Any, E: Any, method: str | None = None, compute_expm: bool = True, check_finite: bool = True
+) -> Any:
+    """Returns the exponentials of matrices and their derivatives along directions.
+
+    Args:
+        A: an array of shape (..., n, n).
+        E: an array of shape (..., n, n): the directions.
+        method, check_finite: of no effect.
+        compute_expm: whether to return the exponentials too.
+
+    Returns:
+        A pair of the exponentials and the derivatives, or the derivatives alone.
+
+    Raises:
+        ShapeError: the matrices are not square, or have different shapes.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.expm_frechet([[0.0]], [[2.0]], compute_expm=False).tolist()
+    [[2.0]]
+    """
+    A, E = alike(matrices("expm_frechet", A, square=True), matrices("expm_frechet", E))
+    if A.shape[-2:] != E.shape[-2:]:
+        raise ShapeError(
+            message(
+                f"expm_frechet: directions of shape {E.shape} for matrices of shape {A.shape}",
+                fix="both have matrices of the same shape",
+                number=16,
+            )
+        )
+    derivative = matrix_functions.along_block(matrix_functions.expm, A, E)
+    return (matrix_functions.expm(A), derivative) if compute_expm else derivative
+
+
+def logm(A: Any, disp: Any = None) -> Any:
+    """Returns the principal logarithms of matrices.
+
+    Args:
+        A: an array of shape (..., n, n); real for a real logarithm.
+        disp: of no effect.
+
+    Returns:
+        An array of A's shape and dtype.
+
+    Raises:
+        MatrixShapeError: the matrices are not square.
+        LinAlgError: a matrix is singular, or real with a logarithm that is complex.
+
+    N. Higham, "Functions of Matrices", SIAM 2008, chapter 11.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.logm([[1.0, 1.0], [0.0, 1.0]]).round(12).tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    return matrix_functions.logm(matrices("logm", A, square=True))
+
+
+def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
+    """Returns the principal square roots of matrices.
+
+    Args:
+        A: an array of shape (..., n, n); real for a real root.
+        disp, blocksize: of no effect.
+
+    Returns:
+        An array of A's shape and dtype. The derivative is that for a root whose eigenvalues do not
+        add up to 0 in pairs, as those of a regular matrix do not.
+
+    Raises:
+        MatrixShapeError: the matrices are not square.
+        LinAlgError: a matrix has no root, or is real with a root that is complex.
+
+    Å. Björck and S. Hammarling, "A Schur method for the square root of a matrix", Linear Algebra
+    and its Applications 52/53 (1983).
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.sqrtm([[4.0, 0.0], [0.0, 9.0]]).tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
+    return matrix_functions.sqrtm(matrices("sqrtm", A, square=True))
+
+
+def _turning(name: str, A: Any) -> tuple[Any, Any, bool]:
+    """Returns the exponentials of i A and of -i A, and whether A is real."""
+    A = matrices(name, A, square=True)
+    real = A.dtype.kind != "c"
+    turned = A * np.ones((), np.result_type(A.dtype, np.complex64)) * 1j
+    forth = matrix_functions.expm(turned)
+    return forth, None if real else matrix_functions.expm(-turned), real
+
+
+def cosm(A: Any) -> Any:
+    """Returns the cosines of matrices.
+
+    Args:
+        A: an array of shape (..., n, n).
+
+    Returns:
+        An array of A's shape and dtype.
+
+    Raises:
+        MatrixShapeError: the matrices are not square.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.cosm([[0.0, 1.0], [0.0, 0.0]]).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    forth, back, real = _turning("cosm", A)
+    return ops.real(forth) if real else 0.5 * (forth + back)
+
+
+def sinm(A: Any) -> Any:
+    """Returns the sines of matrices.
+
+    Args:
+        A: an array of shape (..., n, n).
+
+    Returns:
+        An array of A's shape and dtype.
+
+    Raises:
+        MatrixShapeError: the matrices are not square.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.sinm([[0.0, 1.0], [0.0, 0.0]]).tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    forth, back, real = _turning("sinm", A)
+    return ops.imag(forth) if real else -0.5j * (forth - back)
+
+
+def fractional_matrix_power(A: Any, t: Any) -> Any:
+    """Returns the principal powers of matrices.
+
+    Args:
+        A: an array of shape (..., n, n); real for a real power.
+        t: the power, a number.
+
+    Returns:
+        An array of A's shape and dtype: for an integer by squaring, else ``expm(t * logm(A))``.
+
+    Raises:
+        MatrixShapeError: the matrices are not square.
+        LinAlgError: a matrix is singular, or real with a logarithm that is complex.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.fractional_matrix_power([[4.0, 0.0], [0.0, 9.0]], 0.5).round(12).tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
+    A = matrices("fractional_matrix_power", A, square=True)
+    if isinstance(t, int) or (isinstance(t, float) and t.is_integer()):
+        return matrix_power(A, int(t))
+    return matrix_functions.expm(t * matrix_functions.logm(A))
+
+
+def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
+    """Returns a factor with orthonormal columns or rows, and a positive semidefinite one.
+
+    Args:
+        a: an array of shape (..., m, n).
+        side: ``"right"`` for ``a = u @ p``, ``"left"`` for ``a = p @ u``.
+
+    Returns:
+        The pair (u, p), of shapes (..., m, n) and (..., n, n), on the left (..., m, m).
+
+    Raises:
+        ValueError: side is another word.
+        MatrixShapeError: a has fewer than two axes.
+
+    >>> from functensor.scipy import linalg
+    >>> u, p = linalg.polar([[0.0, 2.0], [3.0, 0.0]])
+    >>> u.round(12).tolist(), p.round(12).tolist()
+    ([[0.0, 1.0], [1.0, 0.0]], [[3.0, 0.0], [0.0, 2.0]])
+    """
+    if side not in ("right", "left"):
+        raise ValueError(f"polar: side is 'right' or 'left', not {side!r}")
+    w, s, vh = svd(matrices("polar", a), full_matrices=False)
+    scaled = ops.expand_dims(s, -2)
+    if side == "right":
+        p = ops.matmul(adjoint(vh) * scaled, vh)
+    else:
+        p = ops.matmul(w * scaled, adjoint(w))
+    return ops.matmul(w, vh), p

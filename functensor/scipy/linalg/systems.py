@@ -1,0 +1,376 @@
+"""Linear systems, inverses, least squares, and matrix equations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...numpy.creation import asarray
+from ...numpy.linalg import decompositions, norms
+from ...numpy.linalg import solving as numpy_solving
+from ...numpy.linalg.arguments import alike, matrices, mirrored
+from ...primitives import matrix_functions, solving
+from ...primitives.errors import ShapeError, message
+from ...primitives.matrices import adjoint, conjugate
+from ...primitives.registry import registry as ops
+from .factors import as_given, cho_factor, cho_solve, solved_by_triangle, system
+
+__all__ = [
+    "det",
+    "inv",
+    "lstsq",
+    "norm",
+    "pinv",
+    "solve",
+    "solve_continuous_lyapunov",
+    "solve_discrete_lyapunov",
+    "solve_lyapunov",
+    "solve_sylvester",
+    "solve_triangular",
+]
+
+STRUCTURES = {
+    "gen": "general", "sym": "symmetric", "her": "hermitian", "pos": "positive definite",
+    "general": "general", "symmetric": "symmetric", "hermitian": "hermitian",
+    "positive definite": "positive definite", "diagonal": "diagonal",
+    "tridiagonal": "tridiagonal", "banded": "general", "upper triangular": "upper triangular",
+    "lower triangular": "lower triangular",
+}  # fmt: skip
+TRANSPOSED = {
+    "upper triangular": "lower triangular",
+    "lower triangular": "upper triangular",
+}
+
+
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: Any = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """Returns x with ``a @ x = b`` for triangular matrices.
+
+    Args:
+        a: an array of shape (..., n, n), of which only the triangle is read.
+        b: one vector of shape (n,), or an array of shape (..., n, k).
+        trans: 0 or ``"N"`` for a, 1 or ``"T"`` for its transpose, 2 or ``"C"`` for its adjoint.
+        lower: which triangle.
+        unit_diagonal: whether the diagonal counts as ones and is not read.
+        overwrite_b, check_finite: of no effect.
+
+    Returns:
+        An array of shape (..., n) for a vector, else (..., n, k).
+
+    Raises:
+        LinAlgError: a diagonal holds 0.
+        ShapeError: a is not square, or b has not as many rows.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.solve_triangular([[2.0, 0.0], [1.0, 1.0]], [2.0, 3.0], lower=True).tolist()
+    [1.0, 2.0]
+    """
+    a, b, vector = system("solve_triangular", a, b)
+    return as_given(solved_by_triangle(a, b, trans, lower, unit_diagonal), vector)
+
+
+def solve(
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    assume_a: str | None = None,
+    transposed: bool = False,
+) -> Any:
+    """Returns x with ``a @ x = b``.
+
+    Args:
+        a: an array of shape (..., n, n).
+        b: one vector of shape (n,), or an array of shape (..., n, k).
+        lower: which triangle counts, of symmetric, Hermitian and positive definite matrices.
+        overwrite_a, overwrite_b, check_finite: of no effect.
+        assume_a: what the matrices are: ``"general"``, ``"symmetric"``, ``"hermitian"``,
+            ``"positive definite"``, ``"diagonal"``, ``"tridiagonal"``, ``"banded"``,
+            ``"upper triangular"``, ``"lower triangular"``, or the first three letters of one of
+            the first four. None for general ones.
+        transposed: whether to solve with the transposed matrices.
+
+    Returns:
+        An array of shape (..., n) for a vector, else (..., n, k).
+
+    Raises:
+        LinAlgError: a matrix is singular, or not positive definite though it was said to be.
+        ShapeError: a is not square, or b has not as many rows.
+        ValueError: ``assume_a`` is another word.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.solve([[4.0, 0.0], [0.0, 1.0]], [8.0, 3.0], assume_a="pos").tolist()
+    [2.0, 3.0]
+    """
+    structure = STRUCTURES.get(assume_a or "general")
+    if structure is None:
+        raise ValueError(f"solve: assume_a is one of {', '.join(STRUCTURES)}, not {assume_a!r}")
+    a, b, vector = system("solve", a, b)
+    if transposed:
+        structure = TRANSPOSED.get(structure, structure)
+        a, lower = a.mT, not lower
+    return as_given(_solve_with(structure, a, b, lower), vector)
+
+
+def _solve_with(structure: str, a: Any, b: Any, lower: bool) -> Any:
+    if structure == "diagonal":
+        return b / ops.expand_dims(ops.diagonal(a, 0, -2, -1), -1)
+    if structure.endswith("triangular"):
+        return solved_by_triangle(a, b, 0, structure.startswith("lower"), False)
+    if structure == "positive definite":
+        return cho_solve(cho_factor(a, lower=lower), b)
+    if structure == "tridiagonal":
+        a = ops.triu(ops.tril(a, 1), -1)
+    elif structure == "hermitian":
+        a = mirrored(a, lower=lower)
+    elif structure == "symmetric":
+        cut, off = (ops.tril, -1) if lower else (ops.triu, 1)
+        a = a + ops.stop_gradient(cut(a) + cut(a, off).mT - a)
+    return solving.solve(a, b)
+
+
+def inv(
+    a: Any,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    assume_a: str | None = None,
+    lower: bool = False,
+) -> Any:
+    """Returns the inverses of matrices, as `functensor.numpy.linalg.inv`.
+
+    Args:
+        a: an array of shape (..., n, n).
+        overwrite_a, check_finite, assume_a, lower: of no effect.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    return numpy_solving.inv(a)
+
+
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Returns the determinants of matrices, as `functensor.numpy.linalg.det`.
+
+    Args:
+        a: an array of shape (..., n, n).
+        overwrite_a, check_finite: of no effect.
+
+    >>> from functensor.scipy import linalg
+    >>> float(linalg.det([[1.0, 2.0], [0.0, 1.0]]))
+    1.0
+    """
+    return numpy_solving.det(a)
+
+
+def norm(
+    a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True
+) -> Any:
+    """Returns norms of vectors or matrices, as `functensor.numpy.linalg.norm`.
+
+    Args:
+        a, ord, axis, keepdims: as there.
+        check_finite: of no effect.
+
+    >>> from functensor.scipy import linalg
+    >>> float(linalg.norm([3.0, 4.0]))
+    5.0
+    """
+    return norms.norm(a, ord, axis, keepdims)
+
+
+def pinv(
+    a: Any,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    return_rank: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """Returns the Moore-Penrose pseudo-inverses of matrices.
+
+    Args:
+        a: an array of shape (..., m, n).
+        atol, rtol: singular values up to ``atol + rtol * largest`` count as 0; by default 0 and
+            ``max(m, n)`` times the precision.
+        return_rank: whether to return the ranks too.
+        check_finite: of no effect.
+
+    Returns:
+        An array of shape (..., n, m), or a pair of that and the ranks.
+
+    Raises:
+        ValueError: a tolerance is negative.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.pinv([[2.0, 0.0], [0.0, 0.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    a = matrices("pinv", a)
+    atol = 0.0 if atol is None else atol
+    rtol = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
+    if atol < 0 or rtol < 0:
+        raise ValueError(f"pinv: tolerances are not negative: atol={atol}, rtol={rtol}")
+    if not atol and not return_rank:
+        return numpy_solving.pinv(a, rtol)
+    values = ops.stop_gradient(decompositions.svdvals(a))
+    if not values.shape[-1]:
+        rank = asarray(np.zeros(a.shape[:-2], np.int64))
+        return (a.mT, rank) if return_rank else a.mT
+    largest = ops.max(values, axis=-1)
+    limit = rtol + atol / ops.where(largest == 0, 1, largest)
+    inverse = numpy_solving.pinv(a, limit)
+    above = values > ops.expand_dims(limit * largest, -1)
+    return (inverse, ops.count_nonzero(above, axis=-1)) if return_rank else inverse
+
+
+def lstsq(
+    a: Any,
+    b: Any,
+    cond: Any = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str | None = None,
+) -> tuple[Any, Any, Any, Any]:
+    """Returns the shortest x for which ``a @ x`` is closest to b.
+
+    Args:
+        a: an array of shape (..., m, n).
+        b: one vector of shape (m,), or an array of shape (..., m, k).
+        cond: singular values up to this times the largest count as 0; by default the precision.
+        overwrite_a, overwrite_b, check_finite, lapack_driver: of no effect.
+
+    Returns:
+        The solution, the sums of squared residuals, the rank and the singular values, as
+        `functensor.numpy.linalg.lstsq` has them; the residual of a vector has no axis.
+
+    Raises:
+        ShapeError: a is no matrix, or b has not as many rows.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.lstsq([[1.0], [0.0]], [2.0, 1.0])[0].tolist()
+    [2.0]
+    """
+    a, b = matrices("lstsq", a), asarray(b)
+    x, residuals, rank, values = numpy_solving.lstsq(
+        a, b, np.finfo(a.dtype).eps if cond is None else cond
+    )
+    if len(b.shape) == 1 and residuals.shape[-1]:
+        residuals = ops.index(residuals, (Ellipsis, 0))
+    return x, residuals, rank, values
+
+
+# -- matrix equations
+
+
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """Returns x with ``a @ x + x @ b = q``.
+
+    Args:
+        a: an array of shape (..., m, m).
+        b: an array of shape (..., n, n).
+        q: an array of shape (..., m, n); stacks broadcast.
+
+    Returns:
+        An array of shape (..., m, n).
+
+    Raises:
+        ShapeError: a or b is not square, or q does not fit.
+        LinAlgError: a has an eigenvalue that is minus one of b's.
+
+    R. Bartels and G. Stewart, "Solution of the matrix equation AX + XB = C", Communications of the
+    ACM 15 (1972).
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.solve_sylvester([[1.0]], [[3.0]], [[8.0]]).tolist()
+    [[2.0]]
+    """
+    a = matrices("solve_sylvester", a, square=True)
+    b = matrices("solve_sylvester", b, square=True)
+    q = matrices("solve_sylvester", q)
+    if q.shape[-2:] != (a.shape[-1], b.shape[-1]):
+        raise ShapeError(
+            message(
+                f"solve_sylvester: q of shape {q.shape}, for a of shape {a.shape} and b of shape "
+                f"{b.shape}",
+                fix="q has a's rows and b's columns, as a @ x + x @ b has",
+                number=16,
+            )
+        )
+    return matrix_functions.solve_sylvester(*alike(a, b, q))
+
+
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    """Returns x with ``a @ x + x @ a.mT.conj() = q``.
+
+    Args:
+        a, q: arrays of shape (..., n, n).
+
+    Returns:
+        An array of shape (..., n, n).
+
+    Raises:
+        ShapeError: a is not square, or q has another shape.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.solve_continuous_lyapunov([[2.0]], [[8.0]]).tolist()
+    [[2.0]]
+    """
+    a = matrices("solve_continuous_lyapunov", a, square=True)
+    return solve_sylvester(a, adjoint(a), q)
+
+
+solve_lyapunov = solve_continuous_lyapunov
+
+
+def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
+    """Returns x with ``a @ x @ a.mT.conj() - x + q = 0``.
+
+    It is the solution of one system for all elements of x, which takes n**6 operations.
+
+    Args:
+        a, q: arrays of shape (..., n, n).
+        method: of no effect.
+
+    Returns:
+        An array of shape (..., n, n).
+
+    Raises:
+        ShapeError: a is not square, or q has another shape.
+        LinAlgError: the product of an eigenvalue and the conjugate of another one is 1.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.solve_discrete_lyapunov([[0.5]], [[3.0]]).tolist()
+    [[4.0]]
+    """
+    a = matrices("solve_discrete_lyapunov", a, square=True)
+    q = matrices("solve_discrete_lyapunov", q)
+    a, q = alike(a, q)
+    n = a.shape[-1]
+    if q.shape[-2:] != (n, n):
+        raise ShapeError(
+            message(
+                f"solve_discrete_lyapunov: q of shape {q.shape} for a of shape {a.shape}",
+                fix="both have matrices of the same shape",
+                number=16,
+            )
+        )
+    products = ops.einsum("...ik,...jl->...ijkl", a, conjugate(a))
+    system = np.eye(n * n, dtype=a.dtype) - ops.reshape(products, (*a.shape[:-2], n * n, n * n))
+    x = solving.solve(system, ops.reshape(q, (*q.shape[:-2], n * n, 1)))
+    return ops.reshape(x, (*x.shape[:-2], n, n))

@@ -1,0 +1,474 @@
+"""Ordinary differential equations, differentiated by differential equations of their own.
+
+Backward, the adjoint equation is solved from the last time to the first; forward, tangents are
+solved for together with the solution. Both are calls of the same kind, which have derivatives
+again, so that all orders and all combinations with ``vmap`` exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..arguments import is_array_like
+from ..closures import close
+from ..custom_base import replaced
+from ..custom_call import CustomCall, at_face_pair
+from ..derivatives import jvp
+from ..forward import zeros_like
+from ..gradients import vjp
+from ..inlining import InlinedCall
+from ..numpy.creation import asarray
+from ..primitives.buffers import expose, to_buffer, wrap
+from ..primitives.core import RAW, Trace, slot, under
+from ..primitives.errors import ConcretizationError, TracerConversionError
+from ..primitives.registry import registry as ops
+from ..primitives.types import ShapeDtype, shape_dtype
+from ..reverse import is_inexact
+from ..staging import Program, Variable, make_program
+from ..vectorize import vmap
+from .runge_kutta import Norm, Options, integrate
+
+__all__ = ["odeint"]
+
+Values = list[Any]
+# Takes the leaves of the state, the time, and the arguments; returns the leaves of the slope.
+Slope = Callable[[Values, Any, Values], Values]
+
+
+class OdeCall(CustomCall):
+    """The solution of an equation at given times, on flat lists of arrays.
+
+    Operands are the state at the first time, the times, and arguments. The state's arrays may have
+    batch axes in front; the axis of the times comes behind those.
+
+    Args:
+        func: the equation.
+        ranks: for every array of the state how many batch axes it has.
+        arg_ranks: the same of the arguments.
+        options: how exactly to solve.
+        derived: whether the equation is made by transformations; it is staged then, so that they
+            run once and not for every stage of every step.
+    """
+
+    def __init__(
+        self,
+        func: Slope,
+        ranks: Sequence[int],
+        arg_ranks: Sequence[int],
+        options: Options,
+        derived: bool = True,
+    ) -> None:
+        super().__init__("odeint", self._solve, self._fwd, self._bwd, self._push)
+        self.func = func
+        self.ranks = list(ranks)
+        self.arg_ranks = list(arg_ranks)
+        self.options = options
+        self.derived = derived
+        # The types, arguments and function of the equation that was staged last.
+        self.latest: tuple[Any, Any, Any] = (None, [], None)
+        self.infer = self._infer
+
+    def split(self, operands: Values) -> tuple[Values, Any, Values]:
+        """Returns the state, the times and the arguments."""
+        count = len(self.ranks)
+        return operands[:count], operands[count], operands[count + 1 :]
+
+    def at(self, solution: Values, i: int) -> Values:
+        """Returns the state at one of the times."""
+        return [
+            ops.index(y, (*(slice(None),) * rank, i))
+            for y, rank in zip(solution, self.ranks, strict=True)
+        ]
+
+    def _infer(self, *operands: ShapeDtype) -> list[ShapeDtype]:
+        state, times, _ = self.split(list(operands))
+        return [
+            ShapeDtype((*y.shape[:rank], times.shape[0], *y.shape[rank:]), y.dtype)
+            for y, rank in zip(state, self.ranks, strict=True)
+        ]
+
+    def _solve(self, operands: Values) -> Values:
+        if slot.trace is not None:
+            return self.bind(operands)
+        state, times, args = self.split(operands)
+        types = [shape_dtype(y) for y in state]
+        dtype = np.result_type(*(known.dtype for known in types))
+        ends = np.cumsum([0, *(known.size for known in types)])
+        parts = [slice(*ends[i : i + 2]) for i in range(len(types))]
+        kind = times.dtype.type
+        func = self._equation(types, times, args)
+
+        def slope(t: Any, vector: Any) -> Any:
+            leaves = [
+                _cast(vector[part], known.dtype).reshape(known.shape)[()]
+                for part, known in zip(parts, types)
+            ]
+            slopes = [np.reshape(out, -1) for out in func([*leaves, kind(t)])]
+            return slopes[0] if len(slopes) == 1 else np.concatenate(slopes)
+
+        start = np.concatenate([np.ravel(to_buffer(y)).astype(dtype) for y in state])
+        norm = Norm([known.shape for known in types], self.ranks)
+        solution = integrate(slope, start, _checked_times(times), self.options, norm)
+        count, columns = len(solution), [solution[:, part] for part in parts]
+        return [
+            wrap(np.moveaxis(_cast(column, y.dtype).reshape(count, *y.shape), 0, rank))
+            for column, y, rank in zip(columns, types, self.ranks, strict=True)
+        ]
+
+    def _equation(
+        self, types: Sequence[ShapeDtype], times: Any, args: Values
+    ) -> Callable[[Values], Values]:
+        """Returns the equation as a function of plain buffers: the state's, and the time."""
+
+        def func(y: Values, t: Any) -> Values:
+            return self.func(y, t, args)
+
+        def called(values: Values) -> Values:
+            *y, t = map(wrap, values)
+            return [to_buffer(out) for out in func(y, t)]
+
+        if not self.derived:
+            return called
+        # Backward, every interval is solved with the same arguments.
+        run: Callable[[Values], Values]
+        known, before, run = self.latest
+        if known != types or any(a is not b for a, b in zip(args, before, strict=True)):
+            try:
+                run = _compiled(make_program(func)(list(types), ShapeDtype((), times.dtype)))
+            except (ConcretizationError, TracerConversionError):
+                # It branches on values, which is as good, only slower.
+                run = called
+            self.latest = list(types), args, run
+        return run
+
+    # -- backward
+
+    def _fwd(self, operands: Values) -> tuple[Values, Values]:
+        outs = self.bind(operands)
+        return outs, [*outs, *operands[len(self.ranks) :]]
+
+    def _bwd(self, residuals: Values, gs: Values) -> Values:
+        solution, times, args = self.split(residuals)
+        known = [i for i, arg in enumerate(args) if is_inexact(arg)]
+        count = len(self.ranks)
+        call = self._adjoint(known)
+        last = times.shape[0] - 1
+        adjoint = self.at(gs, last)
+        by_args = [zeros_like(args[i]) for i in known]
+        by_times = []
+        for i in range(last, 0, -1):
+            state = self.at(solution, i)
+            by_times.append(_pairing(self.at(gs, i), self.func(state, times[i], args)))
+            interval = ops.stack([times[i], times[i - 1]])
+            outs = call.bind([*state, *adjoint, *by_args, interval, *args])
+            earlier = call.at(outs, 1)
+            adjoint, by_args = earlier[count : 2 * count], earlier[2 * count :]
+            if i > 1:
+                adjoint = [a + g for a, g in zip(adjoint, self.at(gs, i - 1), strict=True)]
+        if last:
+            first = self.func(self.at(solution, 0), times[0], args)
+            by_times.append(-_pairing(adjoint, first))
+            adjoint = [a + g for a, g in zip(adjoint, self.at(gs, 0), strict=True)]
+        else:
+            by_times.append(zeros_like(times[0]))
+        cotangents = replaced([None] * len(args), known, by_args)
+        return [*adjoint, ops.stack(by_times[::-1]), *cotangents]
+
+    def _adjoint(self, known: Sequence[int]) -> OdeCall:
+        """Returns the equation of the state, its cotangent, and those of arguments, backward."""
+        count = len(self.ranks)
+
+        def func(state: Values, t: Any, args: Values) -> Values:
+            y, adjoint = state[:count], state[count : 2 * count]
+
+            def slope(y: Values, moved: Values) -> Values:
+                return self.func(y, t, replaced(args, known, moved))
+
+            slopes, pull = vjp(slope, y, [args[i] for i in known])
+            by_y, by_args = pull(adjoint)
+            return [*slopes, *[-c for c in (*by_y, *by_args)]]
+
+        ranks = [*self.ranks, *self.ranks, *[self.arg_ranks[i] for i in known]]
+        return OdeCall(func, ranks, self.arg_ranks, self.options)
+
+    # -- forward
+
+    def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
+        """Returns the outputs and their tangents, for tangents None where they are zero."""
+        given = [i for i, t in enumerate(tangents) if t is not None]
+
+        def push(values: Values, some: Values) -> tuple[Values, Values]:
+            return self._push(values, replaced([None] * len(values), given, some))
+
+        with under(level):
+            return at_face_pair(push, values, [tangents[i] for i in given])
+
+    def _push(self, values: Values, tangents: Values) -> tuple[Values, Values]:
+        solution = self.bind(values)
+        state, times, args = self.split(values)
+        by_state, by_times, by_args = self.split(tangents)
+        known = [
+            i for i, t in enumerate(by_args) if t is not None and is_inexact(args[i])
+        ]
+        start = [zeros_like(y) if t is None else t for y, t in zip(state, by_state, strict=True)]
+        if by_times is not None:
+            slopes = self.func(state, times[0], args)
+            start = [t - s * by_times[0] for t, s in zip(start, slopes, strict=True)]
+        call = self._tangent(known)
+        moved = [by_args[i] for i in known]
+        outs = call.bind([*state, *start, times, *args, *moved])[len(state) :]
+        if by_times is not None:
+            shifts = [
+                [s * by_times[i] for s in self.func(self.at(solution, i), times[i], args)]
+                for i in range(times.shape[0])
+            ]
+            columns = zip(outs, zip(*shifts, strict=True), self.ranks, strict=True)
+            outs = [out + ops.stack(column, axis=rank) for out, column, rank in columns]
+        return solution, outs
+
+    def _tangent(self, known: Sequence[int]) -> OdeCall:
+        """Returns the equation of the state and its tangent; those of arguments come last."""
+        count, number = len(self.ranks), len(self.arg_ranks)
+
+        def func(state: Values, t: Any, args: Values) -> Values:
+            y, tangent = state[:count], state[count:]
+            args, moved = args[:number], args[number:]
+
+            def slope(y: Values, some: Values) -> Values:
+                return self.func(y, t, replaced(args, known, some))
+
+            slopes, change = jvp(slope, (y, [args[i] for i in known]), (tangent, moved))
+            return [*slopes, *change]
+
+        arg_ranks = [*self.arg_ranks, *[self.arg_ranks[i] for i in known]]
+        return OdeCall(func, self.ranks * 2, arg_ranks, self.options)
+
+    # -- batches
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+        """Returns the same for a batch, whose examples take their steps together."""
+        state_flags, times_flag, arg_flags = self.split(list(flags))
+        if times_flag:
+            axes = [0 if flag else None for flag in flags]
+            mapped = vmap(
+                self._by_intervals, in_axes=(axes,), axis_size=size, axis_name=axis_name
+            )
+            return InlinedCall(self.name, mapped)
+        func = vmap(
+            self.func,
+            in_axes=([0] * len(state_flags), None, [0 if flag else None for flag in arg_flags]),
+            axis_size=size,
+            axis_name=axis_name,
+        )
+        call = OdeCall(
+            func,
+            [rank + 1 for rank in self.ranks],
+            [rank + flag for rank, flag in zip(self.arg_ranks, arg_flags, strict=True)],
+            self.options,
+        )
+
+        def solve(operands: Values) -> Values:
+            state, times, args = self.split(operands)
+            filled = [
+                y if flag else ops.broadcast_to(y, (size, *shape_dtype(y).shape))
+                for y, flag in zip(state, state_flags, strict=True)
+            ]
+            return call.bind([*filled, times, *args])
+
+        return InlinedCall(self.name, solve)
+
+    def _by_intervals(self, operands: Values) -> Values:
+        """Solves from one time to the next, with the fraction in between as the variable.
+
+        Examples with times of their own then have that variable in common.
+        """
+        if self.options.hmax < inf:
+            raise ValueError("odeint: under vmap over the times, steps have no common hmax")
+        state, times, args = self.split(operands)
+        number = len(args)
+
+        def func(y: Values, fraction: Any, args: Values) -> Values:
+            start, length = args[number:]
+            slopes = self.func(y, start + fraction * length, args[:number])
+            return [ops.astype(s * length, s.dtype) for s in slopes]
+
+        call = OdeCall(func, self.ranks, [*self.arg_ranks, 0, 0], self.options)
+        unit = np.array([0, 1], shape_dtype(times).dtype)
+        states = [state]
+        for i in range(times.shape[0] - 1):
+            ends = call.bind([*states[-1], unit, *args, times[i], times[i + 1] - times[i]])
+            states.append(call.at(ends, 1))
+        return [
+            ops.stack(column, axis=rank)
+            for column, rank in zip(zip(*states, strict=True), self.ranks, strict=True)
+        ]
+
+
+def _compiled(program: Program) -> Callable[[Values], Values]:
+    """Returns a program as a function of plain buffers."""
+    places: dict[Any, int] = {}
+    memory: Values = []
+
+    def place(x: Any) -> int:
+        if isinstance(x, Variable):
+            if x not in places:
+                places[x] = len(memory)
+                memory.append(None)
+            return places[x]
+        memory.append(to_buffer(x))
+        return len(memory) - 1
+
+    inputs = [place(x) for x in program.inputs]
+    steps = [
+        (equation.apply, [place(x) for x in equation.operands], [*map(place, equation.outputs)])
+        for equation in program.equations
+    ]
+    outputs = [place(x) for x in program.outputs]
+
+    def run(values: Values) -> Values:
+        env = list(memory)
+        for i, value in zip(inputs, values, strict=True):
+            env[i] = value
+        with under(RAW):
+            for apply, operands, results in steps:
+                for i, out in zip(results, apply([env[i] for i in operands]), strict=True):
+                    env[i] = out
+        return [env[i] for i in outputs]
+
+    return run
+
+
+def _cast(part: Any, dtype: Any) -> Any:
+    """Returns a part of the vector in its own dtype, which beside complex ones may be real."""
+    if part.dtype.kind == "c" and dtype.kind != "c":
+        part = part.real
+    return part.astype(dtype, copy=False)
+
+
+def _pairing(gs: Sequence[Any], slopes: Sequence[Any]) -> Any:
+    """Returns the sum of products of cotangents and slopes, which is the cotangent of a time."""
+    total = sum(ops.sum(g * s) for g, s in zip(gs, slopes, strict=True))
+    return ops.real(total)
+
+
+def _checked_times(times: Any) -> Any:
+    """Returns the times as NumPy's array.
+
+    Raises:
+        ValueError: they are neither ascending nor descending.
+    """
+    buffer = np.asarray(to_buffer(times))
+    steps = np.diff(buffer)
+    if not np.isfinite(buffer).all() or not ((steps >= 0).all() or (steps <= 0).all()):
+        raise ValueError(
+            f"odeint: times must be finite, and ascend or descend, not {buffer!r:.80}: sort them, "
+            "e.g. np.sort(t)"
+        )
+    return buffer
+
+
+def odeint(
+    func: Callable[..., Any],
+    y0: Any,
+    t: Any,
+    *params: Any,
+    args: tuple[Any, ...] = (),
+    rtol: float = 1.4e-8,
+    atol: float = 1.4e-8,
+    mxstep: float = inf,
+    hmax: float = inf,
+) -> Any:
+    """Solves the ordinary differential equation ``dy/dt = func(y, t, *params)``.
+
+    By the method of Dormand and Prince, of order five, with steps of its own choice. Derivatives
+    flow to ``y0``, ``t``, ``params`` and to what ``func`` closes over, in both modes and to any
+    order: they are solutions of differential equations too, to the same tolerances. Under vmap
+    all examples take their steps together, so that the worst one meets the tolerances; with times
+    of their own they step from each time to the next.
+
+    Args:
+        func: returns the slope, a tree of the structure and shapes of ``y0``, for a state, a time
+            and the arguments. It is called with plain numbers, unless derivatives are taken.
+        y0: the state at ``t[0]``: a tree of real or complex arrays.
+        t: ascending or descending times, of shape (n,).
+        params: further arguments of ``func``, trees of arrays, one after another as JAX has them.
+        args: the same as one tuple, as SciPy has it.
+        rtol, atol: how large the error of a step may be, in relation to the state and absolutely;
+            ``rtol`` is at least four units in the last place of the state's precision.
+        mxstep: how many steps may be taken from one time to the next.
+        hmax: the longest step.
+
+    Returns:
+        The state at all times: a tree of arrays with a leading axis of length n.
+
+    Raises:
+        ValueError: times are neither ascending nor descending.
+        TypeError: ``func`` returns a tree that does not fit ``y0``.
+        RuntimeError: the solution cannot be continued, or needs more steps.
+
+    Source: R. T. Q. Chen et al., "Neural ordinary differential equations", 2018, appendix B.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> decay = lambda rate: ft.scipy.integrate.odeint(
+    ...     lambda y, t: -rate * y, 1.0, np.array([0.0, 1.0])
+    ... )[-1]
+    >>> print(np.round(decay(2.0), 6), np.round(ft.grad(decay)(2.0), 6))
+    0.135335 -0.135335
+    """
+    leaves, treedef = tree.flatten(y0)
+    state = [
+        asarray(leaf) if is_inexact(leaf) else ops.astype(asarray(leaf), np.float64)
+        for leaf in leaves
+    ]
+    if not state:
+        raise TypeError("odeint: y0 has no arrays")
+    times = asarray(t)
+    if len(times.shape) != 1 or not times.shape[0]:
+        raise ValueError(f"odeint: t has shape {times.shape}; give at least one time, on one axis")
+    if times.dtype.kind != "f":
+        times = ops.astype(times, np.float64)
+    types = [shape_dtype(leaf).strong() for leaf in state]
+    arg_leaves, arg_tree = tree.flatten((*params, *args))
+    places = [i for i, leaf in enumerate(arg_leaves) if is_array_like(leaf)]
+    count = len(places)
+
+    def slope(y: Values, t: Any, values: Values) -> Values:
+        given = arg_tree.unflatten(replaced(arg_leaves, places, values))
+        return _fitting(func(treedef.unflatten(y), t, *given), treedef, types)
+
+    values = [expose(arg_leaves[i]) for i in places]
+    closed, constants = close(slope, state, times[0], values)
+
+    def func_of_all(y: Values, t: Any, values: Values) -> Values:
+        return closed(values[count:], y, t, values[:count])  # type: ignore[no-any-return]
+
+    options = Options(float(rtol), float(atol), float(mxstep), float(hmax))
+    ranks = [0] * (count + len(constants))
+    call = OdeCall(func_of_all, [0] * len(state), ranks, options, derived=False)
+    return treedef.unflatten(call.bind([*state, times, *values, *constants]))
+
+
+def _fitting(out: Any, treedef: Any, types: Sequence[ShapeDtype]) -> Values:
+    """Returns the leaves of a slope in the dtypes of the state, checked against it."""
+    leaves, got = tree.flatten(out)
+    known = [shape_dtype(leaf) for leaf in leaves]
+    if got != treedef or [k.shape for k in known] != [k.shape for k in types]:
+        raise TypeError(
+            f"odeint: func returned {got} of shapes {[k.shape for k in known]}, but y0 is "
+            f"{treedef} of shapes {[k.shape for k in types]}: return the slope of every array"
+        )
+    for k, wanted in zip(known, types, strict=True):
+        if k.dtype.kind == "c" and wanted.dtype.kind != "c":
+            raise TypeError(
+                f"odeint: func returned a complex slope for a state of {wanted.dtype}: start from "
+                "a complex y0, e.g. y0 + 0j"
+            )
+    return [
+        leaf if k.dtype == wanted.dtype and not k.weak else ops.astype(leaf, wanted.dtype)
+        for leaf, k, wanted in zip(leaves, known, types, strict=True)
+    ]

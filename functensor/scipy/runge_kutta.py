@@ -1,0 +1,206 @@
+"""The explicit Runge-Kutta method of Dormand and Prince with steps of its own choice, on vectors.
+
+Sources: J. R. Dormand and P. J. Prince, "A family of embedded Runge-Kutta formulae", 1980; the
+interpolant between steps, L. F. Shampine, "Some practical Runge-Kutta formulas", 1986; the choice
+of steps, E. Hairer, S. Norsett and G. Wanner, "Solving ordinary differential equations I", 1993,
+section II.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Norm", "Options", "integrate"]
+
+# The first stage is at the beginning of a step.
+NODES = [1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1]
+STAGES = [
+    np.array(row)
+    for row in (
+        [1 / 5],
+        [3 / 40, 9 / 40],
+        [44 / 45, -56 / 15, 32 / 9],
+        [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729],
+        [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656],
+        [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84],
+    )
+]
+# The result of fifth order is the last stage's argument; this is that minus the one of fourth.
+ERROR = np.array(
+    [71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40]
+)
+# The weights of the stages at a fraction of a step, as polynomials of fourth degree in it.
+BETWEEN = np.array(
+    [
+        [1, -8048581381 / 2820520608, 8663915743 / 2820520608, -12715105075 / 11282082432],
+        [0, 0, 0, 0],
+        [0, 131558114200 / 32700410799, -68118460800 / 10900136933, 87487479700 / 32700410799],
+        [0, -1754552775 / 470086768, 14199869525 / 1410260304, -10690763975 / 1880347072],
+        [0, 127303824393 / 49829197408, -318862633887 / 49829197408, 701980252875 / 199316789632],
+        [0, -282668133 / 205662961, 2019193451 / 616988883, -1453857185 / 822651844],
+        [0, 40617522 / 29380423, -110615467 / 29380423, 69997945 / 29380423],
+    ]
+)
+
+SAFETY = 0.9
+SHRINK = 0.2
+GROW = 10.0
+
+
+class Options(NamedTuple):
+    """How exactly to solve: tolerances, steps between two points, and the longest step."""
+
+    rtol: float
+    atol: float
+    mxstep: float
+    hmax: float
+
+
+class Norm:
+    """The root mean square of a vector's elements; of many examples in it, that of the worst.
+
+    Args:
+        shapes: the shapes of the arrays that make up the vector.
+        ranks: how many of the first axes of each array count examples.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], ranks: Sequence[int]) -> None:
+        self.groups: dict[tuple[int, ...], list[slice]] = {}
+        start = 0
+        for shape, rank in zip(shapes, ranks, strict=True):
+            size = int(np.prod(shape))
+            if size:
+                self.groups.setdefault(shape[:rank], []).append(slice(start, start + size))
+            start += size
+
+    def __call__(self, vector: Any) -> float:
+        squares = (vector.conj() * vector).real
+        worst = 0.0
+        for batch, parts in self.groups.items():
+            rows = int(np.prod(batch))
+            blocks = [squares[part].reshape(rows, -1) for part in parts]
+            total = sum(block.sum(axis=1, dtype=float) for block in blocks)
+            count = sum(block.shape[1] for block in blocks)
+            # A NaN has to come through, which a comparison would lose.
+            worst = max(float(np.max(total)) / count, worst, key=lambda v: (v != v, v))
+        return float(np.sqrt(worst))
+
+
+def integrate(
+    f: Callable[[Any, Any], Any], y: Any, times: Any, options: Options, norm: Norm
+) -> Any:
+    """Returns the solution of y' = f(t, y) at times, the first of which is where y is given.
+
+    Args:
+        f: takes a time and a vector, and returns a new vector.
+        y: the vector at the first time.
+        times: an ascending or a descending array.
+        options: how exactly to solve.
+        norm: of vectors of the length of y.
+
+    Raises:
+        RuntimeError: steps became too small, or too many.
+    """
+    solution = np.empty((len(times), *y.shape), y.dtype)
+    solution[0] = y
+    stages = np.empty((7, y.size), y.dtype)
+    # What a trial step meets, and a shorter one will not, is no concern of the user's.
+    with np.errstate(all="ignore"):
+        _fill(f, np.array(y), np.asarray(times, np.float64), options, norm, solution, stages)
+    return solution
+
+
+def _fill(
+    f: Any, y: Any, times: Any, options: Options, norm: Norm, solution: Any, stages: Any
+) -> None:
+    """Writes the solution at all times but the first one."""
+    t, end = times[0], times[-1]
+    direction = -1.0 if end < t else 1.0
+    # Below the precision of the numbers, errors are those of rounding.
+    precision = np.finfo(y.dtype)
+    rtol = max(options.rtol, 4 * float(precision.eps))
+    weights_of_stages = [row.astype(precision.dtype) for row in STAGES]
+    error_weights = ERROR.astype(precision.dtype)
+    done = 1
+    taken = 0
+    h = None
+    while done < len(times):
+        if times[done] == t:
+            solution[done] = y
+            done += 1
+            continue
+        if h is None:
+            stages[0] = f(t, y)
+            longest = min(abs(end - t), options.hmax)
+            h = _first_step(f, t, y, stages[0], direction, longest, rtol, options, norm)
+        left = abs(end - t)
+        h = min(h, options.hmax)
+        last = h >= left
+        step = left if last else h
+        if not step > 10 * np.spacing(abs(t)) or taken >= options.mxstep:
+            raise RuntimeError(_failure(t, times[done], h, taken, options))
+        later = end if last else t + direction * step
+        # Python's numbers leave vectors of single precision in it.
+        signed = float(direction * step)
+        for row, (node, weights) in enumerate(zip(NODES, weights_of_stages), 1):
+            reached = y + (weights * signed) @ stages[:row]
+            stages[row] = f(later if node == 1 else t + node * signed, reached)
+        scale = options.atol + rtol * np.maximum(np.abs(y), np.abs(reached))
+        error = norm(signed * (error_weights @ stages) / scale)
+        taken += 1
+        if not error <= 1:
+            h = step * (max(SHRINK, SAFETY * error**-0.2) if error < inf else SHRINK)
+            continue
+        first = done
+        while done < len(times) and direction * (times[done] - later) <= 0:
+            done += 1
+        if done > first:
+            taken = 0
+            at = (times[first:done] - t) / signed
+            powers = at[:, None] ** np.arange(1, 5)
+            solution[first:done] = y + signed * (powers @ BETWEEN.T) @ stages
+            solution[first:done][times[first:done] == later] = reached
+        t, y = later, reached
+        stages[0] = stages[6]
+        h = step * (min(GROW, SAFETY * error**-0.2) if error else GROW)
+
+
+def _first_step(
+    f: Any,
+    t: Any,
+    y: Any,
+    slope: Any,
+    direction: float,
+    longest: float,
+    rtol: float,
+    options: Options,
+    norm: Norm,
+) -> float:
+    """Returns a first step, by the size of the solution, its slope and its curvature."""
+    scale = options.atol + rtol * np.abs(y)
+    size, speed = norm(y / scale), norm(slope / scale)
+    trial = 0.01 * size / speed if size > 1e-5 and 1e-5 < speed < inf else 1e-6
+    trial = min(trial, longest)
+    ahead = f(t + direction * trial, y + (direction * trial * slope).astype(y.dtype))
+    bend = norm((ahead - slope) / scale) / trial
+    largest = max(speed, bend)
+    if not largest < inf:
+        return trial
+    guess = (0.01 / largest) ** 0.2 if largest > 1e-15 else max(1e-6, trial * 1e-3)
+    return float(min(100 * trial, guess, longest))
+
+
+def _failure(t: Any, target: Any, h: float, taken: int, options: Options) -> str:
+    if taken >= options.mxstep:
+        return (
+            f"odeint: {taken} steps (mxstep) did not lead to t={target:.6g}, only to t={t:.6g}: "
+            "raise mxstep or the tolerances rtol and atol"
+        )
+    return (
+        f"odeint: at t={t:.6g} a step of {h:.3g} is too small to go on: the solution has a "
+        "singularity there, or is not a number"
+    )

@@ -1,0 +1,145 @@
+"""Distributions of counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...primitives.registry import registry as ops
+from .. import special
+from .law import INF, Discrete
+
+__all__ = ["bernoulli", "binom", "geom", "nbinom", "poisson"]
+
+COUNTS: dict[str, Any] = {"support": (0.0, INF), "inner": 0.0}
+# Where a binomial coefficient is beyond it, a power of zero is zero in any case.
+LARGEST_EXPONENT = 80.0
+
+
+def _certain(p: Any) -> Any:
+    """Says where a probability is 0 or 1, so that logarithms are infinite."""
+    return ops.logical_or(ops.equal(p, 0), ops.equal(p, 1))
+
+
+def _mass_of(log_ways: Any, p: Any, successes: Any, failures: Any) -> Any:
+    """Returns exp(log_ways) p**successes (1 - p)**failures, with derivatives at 0 and 1 too."""
+    certain = _certain(p)
+    inside = ops.where(certain, 0.5, p)
+    usual = log_ways + special.xlogy(successes, inside) + special.xlog1py(failures, -inside)
+    edge = ops.where(certain, p, 1.0)
+    ways = ops.exp(ops.minimum(log_ways, LARGEST_EXPONENT))
+    powers = ops.power(edge, successes) * ops.power(1 - edge, failures)
+    return ops.where(certain, ways * powers, ops.exp(usual))
+
+
+def _fails(k: Any, p: Any) -> Any:
+    """Returns (1 - p)**k, with derivatives at 1 too."""
+    certain = ops.equal(p, 1)
+    usual = ops.exp(special.xlog1py(k, -ops.where(certain, 0.5, p)))
+    return ops.where(certain, ops.power(1 - ops.where(certain, p, 1.0), k), usual)
+
+
+bernoulli = Discrete(
+    "bernoulli",
+    "Bernoulli",
+    {"p": "probability"},
+    support=(0.0, 1.0),
+    # The likelier one, so that its logarithm is finite.
+    inner=lambda p: ops.astype(ops.greater(p, 0.5), p.dtype),
+    logpmf=lambda k, p: special.xlogy(k, p) + special.xlog1py(1 - k, -p),
+    pmf=lambda k, p: k * p + (1 - k) * (1 - p),
+    cdf=lambda k, p: 1 - p + 0 * k,
+    sf=lambda k, p: p + 0 * k,
+    example="pmf([0, 1], 0.25) -> Array([0.75, 0.25], dtype=float64, device='cpu')",
+)
+
+
+def _log_ways(k: Any, n: Any) -> Any:
+    """Returns the logarithm of the binomial coefficient, which is one over a beta function."""
+    return -ops.log1p(n) - special.betaln(k + 1, n - k + 1)
+
+
+def _some(rest: Any) -> Any:
+    """Returns how many are left: where there is none, something else is the result."""
+    return ops.where(ops.greater(rest, 0), rest, 1.0)
+
+
+binom = Discrete(
+    "binom",
+    "binomial",
+    {"n": "count", "p": "probability"},
+    support=(0.0, lambda n, p: n),
+    inner=lambda n, p: n * ops.astype(ops.greater(p, 0.5), p.dtype),
+    logpmf=lambda k, n, p: (
+        special.xlogy(k, p) + special.xlog1py(n - k, -p) + _log_ways(k, n)
+    ),
+    pmf=lambda k, n, p: _mass_of(_log_ways(k, n), p, k, n - k),
+    cdf=lambda k, n, p: special.betaincc(k + 1, _some(n - k), p),
+    sf=lambda k, n, p: special.betainc(k + 1, _some(n - k), p),
+    example="pmf(0, 2, 0.5) -> Array(0.25, dtype=float64, device='cpu')",
+)
+geom = Discrete(
+    "geom",
+    "geometric",
+    {"p": "chance"},
+    support=(1.0, INF),
+    inner=1.0,
+    logpmf=lambda k, p: special.xlog1py(k - 1, -p) + ops.log(p),
+    pmf=lambda k, p: p * _fails(k - 1, p),
+    cdf=lambda k, p: _geometric_cdf(k, p),
+    sf=lambda k, p: _fails(k, p),
+    logsf=lambda k, p: _geometric_logsf(k, p),
+    example="pmf(2, 0.5) -> Array(0.25, dtype=float64, device='cpu')",
+)
+
+
+def _geometric_cdf(k: Any, p: Any) -> Any:
+    certain = ops.equal(p, 1)
+    usual = -ops.expm1(special.xlog1py(k, -ops.where(certain, 0.5, p)))
+    return ops.where(certain, 1 - _fails(k, p), usual)
+
+
+def _geometric_logsf(k: Any, p: Any) -> Any:
+    certain = ops.equal(p, 1)
+    return ops.where(certain, -INF * k, special.xlog1py(k, -ops.where(certain, 0.5, p)))
+
+
+def _log_orders(k: Any, n: Any) -> Any:
+    """Returns the logarithm of in how many orders k failures come before the n-th success."""
+    return -ops.log(n + k) - special.betaln(n, k + 1)
+
+
+nbinom = Discrete(
+    "nbinom",
+    "negative binomial",
+    {"n": "positive", "p": "chance"},
+    **COUNTS,
+    logpmf=lambda k, n, p: n * ops.log(p) + special.xlog1py(k, -p) + _log_orders(k, n),
+    pmf=lambda k, n, p: _mass_of(_log_orders(k, n), p, n, k),
+    cdf=lambda k, n, p: special.betainc(n, k + 1, p),
+    sf=lambda k, n, p: special.betaincc(n, k + 1, p),
+    example="pmf(0, 2, 0.5) -> Array(0.25, dtype=float64, device='cpu')",
+)
+
+
+def _poisson_logpmf(k: Any, mu: Any) -> Any:
+    return special.xlogy(k, mu) - special.gammaln(k + 1) - mu
+
+
+def _poisson_pmf(k: Any, mu: Any) -> Any:
+    none = ops.equal(mu, 0)
+    usual = ops.exp(_poisson_logpmf(k, ops.where(none, 1.0, mu)))
+    rate = ops.where(none, mu, 0.0)
+    return ops.where(none, ops.power(rate, k) * ops.exp(-rate - special.gammaln(k + 1)), usual)
+
+
+poisson = Discrete(
+    "poisson",
+    "Poisson",
+    {"mu": "nonnegative"},
+    **COUNTS,
+    logpmf=_poisson_logpmf,
+    pmf=_poisson_pmf,
+    cdf=lambda k, mu: special.gammaincc(k + 1, mu),
+    sf=lambda k, mu: special.gammainc(k + 1, mu),
+    example="pmf(0, 0.0) -> Array(1., dtype=float64, device='cpu')",
+)

@@ -1,0 +1,20 @@
+"""Sparse Jacobians and Hessians: which elements can differ from zero is read off the program.
+
+The function is staged, and for every element of every value the program tells which inputs it
+depends on. Columns that meet in no row then share a colour, and one directional derivative gives
+all columns of a colour at once: a banded Jacobian of any size costs a handful of them.
+"""
+
+from __future__ import annotations
+
+from .derivatives import hessian, hessian_pattern, jacobian, jacobian_pattern
+from .triplets import Pattern, Triplets
+
+__all__ = [
+    "Pattern",
+    "Triplets",
+    "hessian",
+    "hessian_pattern",
+    "jacobian",
+    "jacobian_pattern",
+]

@@ -1,0 +1,219 @@
+"""Jacobians and Hessians as triplets, a directional derivative for each colour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..derivatives import jvp
+from ..gradients import grad, vjp
+from ..primitives.errors import ShapeError, function_name, message
+from ..primitives.registry import registry as ops
+from ..primitives.types import ShapeDtype, shape_dtype
+from ..staging import make_program
+from ..vectorize import vmap
+from .colouring import coloured
+from .dependence import Dependence, dependence_of
+from .triplets import Pattern, Triplets
+
+__all__ = ["hessian", "hessian_pattern", "jacobian", "jacobian_pattern"]
+
+MODES = ("auto", "fwd", "rev")
+
+
+def jacobian_pattern(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Pattern]:
+    """Returns a function that finds where the Jacobian of ``fun`` may differ from zero.
+
+    Nothing is computed: the pattern depends on shapes, and on the constants that index arrays
+    are. It may have places too many, in particular where an operation mixes its operands in a way
+    that is not known, and never too few.
+
+    Args:
+        fun: takes and returns trees of arrays.
+        argnums: by which argument.
+
+    Returns:
+        A function of the same arguments: a `Pattern` with a row for each element of the result and
+        a column for each of the argument, in the order of ``tree.ravel``.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.sparse.jacobian_pattern(np.diff)(np.ones(4)).todense().astype(int)
+    array([[1, 1, 0, 0],
+           [0, 1, 1, 0],
+           [0, 0, 1, 1]])
+    """
+
+    def found(*args: Any, **kwargs: Any) -> Pattern:
+        one = _OfOneArgument(fun, argnums, args, kwargs)
+        program = make_program(one.flat)(ShapeDtype((one.width,), one.dtype))
+        diagonal = np.arange(one.width)
+        (out,) = dependence_of(program, [Dependence(diagonal, diagonal, one.width)])
+        return Pattern(out.elements, out.inputs, (out.count, one.width))
+
+    return update_wrapper(found, fun)
+
+
+def hessian_pattern(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Pattern]:
+    """Returns a function that finds where the Hessian of a scalar ``fun`` may differ from zero.
+
+    Args:
+        fun: returns a real scalar.
+        argnums: by which argument.
+
+    Returns:
+        A function of the same arguments: the gradient's `Pattern`, which is symmetric.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.sparse.hessian_pattern(lambda x: np.sum(x[1:] * x[:-1]))(np.ones(3)).rows
+    array([0, 1, 1, 2])
+    """
+
+    def found(*args: Any, **kwargs: Any) -> Pattern:
+        half = jacobian_pattern(grad(fun, argnums), argnums)(*args, **kwargs)
+        rows = np.concatenate([half.rows, half.cols])
+        return Pattern(rows, np.concatenate([half.cols, half.rows]), half.shape)
+
+    return update_wrapper(found, fun)
+
+
+def jacobian(
+    fun: Callable[..., Any],
+    argnums: int = 0,
+    *,
+    pattern: Pattern | None = None,
+    mode: str = "auto",
+) -> Callable[..., Triplets]:
+    """Returns a function that computes the Jacobian of ``fun`` as triplets.
+
+    Args:
+        fun: takes and returns trees of arrays.
+        argnums: by which argument.
+        pattern: where the Jacobian may differ from zero; by default it is found anew in each call.
+        mode: "fwd" computes columns together, "rev" rows, "auto" what takes fewer of them.
+
+    Returns:
+        A function of the same arguments: `Triplets` with a row for each element of the result and
+        a column for each of the argument, in the order of ``tree.ravel``. Its values can be
+        differentiated further.
+
+    Raises:
+        ShapeError: the pattern is one of another shape.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> slopes = ft.sparse.jacobian(lambda x: x[1:] * x[:-1])(np.array([1.0, 2.0, 3.0]))
+    >>> print(slopes.todense())
+    [[2. 1. 0.]
+     [0. 3. 2.]]
+    """
+    if mode not in MODES:
+        raise ValueError(f"sparse.jacobian: mode={mode!r} is none of {', '.join(MODES)}")
+
+    def computed(*args: Any, **kwargs: Any) -> Triplets:
+        places = pattern
+        if places is None:
+            places = jacobian_pattern(fun, argnums)(*args, **kwargs)
+        one = _OfOneArgument(fun, argnums, args, kwargs)
+        _check_shape(fun, places, one)
+        height, width = places.shape
+        columns = coloured(places.rows, places.cols, width)
+        rows = coloured(places.cols, places.rows, height) if mode != "fwd" else columns
+        if mode == "fwd" or (mode == "auto" and _count(columns) <= _count(rows)):
+            seeds = _seeds(columns, one.dtype)
+            pushed = vmap(lambda t: jvp(one.flat, (one.vector,), (t,))[1])(seeds)
+            return Triplets(ops.index(pushed, (columns[places.cols], places.rows)), places)
+        out, pull = vjp(one.flat, one.vector)
+        pulled = vmap(lambda g: pull(g)[0])(_seeds(rows, shape_dtype(out).dtype))
+        return Triplets(ops.index(pulled, (rows[places.rows], places.cols)), places)
+
+    return update_wrapper(computed, fun)
+
+
+def hessian(
+    fun: Callable[..., Any], argnums: int = 0, *, pattern: Pattern | None = None
+) -> Callable[..., Triplets]:
+    """Returns a function that computes the Hessian of a scalar ``fun`` as triplets.
+
+    Args:
+        fun: returns a real scalar.
+        argnums: by which argument.
+        pattern: where the Hessian may differ from zero; by default it is found anew in each call.
+
+    Returns:
+        A function of the same arguments: `Triplets` with a row and a column for each element of
+        the argument, in the order of ``tree.ravel``.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> energy = lambda x: np.sum((x[1:] - x[:-1]) ** 2) / 2
+    >>> print(ft.sparse.hessian(energy)(np.zeros(3)).todense())
+    [[ 1. -1.  0.]
+     [-1.  2. -1.]
+     [ 0. -1.  1.]]
+    """
+
+    def computed(*args: Any, **kwargs: Any) -> Triplets:
+        places = pattern
+        if places is None:
+            places = hessian_pattern(fun, argnums)(*args, **kwargs)
+        slopes = jacobian(grad(fun, argnums), argnums, pattern=places, mode="fwd")
+        return slopes(*args, **kwargs)
+
+    return update_wrapper(computed, fun)
+
+
+class _OfOneArgument:
+    """A function as one of a vector: the elements of one of its arguments.
+
+    Attributes:
+        vector: these elements.
+        width, dtype: how many there are, and their dtype.
+    """
+
+    def __init__(self, fun: Callable[..., Any], argnums: int, args: Any, kwargs: Any) -> None:
+        if not isinstance(argnums, int) or not -len(args) <= argnums < len(args):
+            raise ValueError(
+                f"the sparse derivative of {function_name(fun)} by argnums={argnums!r}: give the "
+                f"position of one of the {len(args)} positional arguments"
+            )
+        self.fun = fun
+        self.place = argnums % len(args)
+        self.args = args
+        self.kwargs = kwargs
+        self.vector, self.unravel = tree.ravel(args[self.place])
+        known = shape_dtype(self.vector)
+        if known.dtype.kind not in "fc":
+            raise TypeError(
+                f"the sparse derivative of {function_name(fun)}: argument {self.place} is of dtype "
+                f"{known.dtype}; pass real or complex numbers"
+            )
+        self.width, self.dtype = known.shape[0], known.dtype
+
+    def flat(self, vector: Any) -> Any:
+        """Returns the result's elements for those of the argument."""
+        args = list(self.args)
+        args[self.place] = self.unravel(vector)
+        return tree.ravel(self.fun(*args, **self.kwargs))[0]
+
+
+def _check_shape(fun: Any, pattern: Pattern, one: _OfOneArgument) -> None:
+    if pattern.shape[1] != one.width:
+        raise ShapeError(
+            message(
+                f"the pattern of shape {pattern.shape} for {function_name(fun)} has "
+                f"{pattern.shape[1]} columns, but the argument has {one.width} elements",
+                fix="find the pattern for arguments of these shapes",
+                number=16,
+            )
+        )
+
+
+def _count(colours: Any) -> int:
+    return int(colours.max()) + 1 if colours.size else 0
+
+
+def _seeds(colours: Any, dtype: Any) -> Any:
+    """Returns for every colour the vector that is 1 at the elements that have it."""
+    return (np.arange(_count(colours))[:, None] == colours).astype(dtype)

@@ -1,0 +1,76 @@
+"""What numbers look like inside: common divisors, bits, mantissas, exponents and fractions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .families import binary, unary
+from .registry import registry as ops
+from .samples import INTEGER, NONZERO, REAL, Domain
+
+__all__ = [
+    "bitwise_count",
+    "exponent_of",
+    "fraction_of",
+    "gcd",
+    "lcm",
+    "ldexp",
+    "spacing",
+]
+
+gcd = binary(
+    "gcd",
+    domains=INTEGER,
+    doc="Returns the greatest common divisor of integers.",
+    example="np.gcd([12, 7], 18) -> [6, 1]",
+)
+lcm = binary(
+    "lcm",
+    domains=INTEGER,
+    doc="Returns the least common multiple of integers.",
+    example="np.lcm([4, 7], 6) -> [12, 42]",
+)
+bitwise_count = unary(
+    "bitwise_count",
+    domains=INTEGER,
+    doc="Returns how many bits are set in the absolute value of integers.",
+    example="np.bitwise_count([5, -8]) -> [2, 1]",
+)
+ldexp = binary(
+    "ldexp",
+    lambda g, y: ops.ldexp(g, y),
+    lambda g: None,
+    domains=(REAL, INTEGER),
+    doc="Returns x times 2 to the power y, of an integer y, without rounding.",
+    example="np.ldexp([1.0, 3.0], [3, -1]) -> [8.0, 1.5]",
+)
+spacing = unary(
+    "spacing",
+    domains=NONZERO,
+    doc="Returns the distance to the next number away from zero that the dtype has.",
+    example="np.spacing(1.0) -> 2.220446049250313e-16",
+)
+
+
+def _exponent(xp: Any, x: Any) -> Any:
+    return xp.frexp(x)[1]
+
+
+exponent_of = unary(
+    "exponent_of",
+    compute=_exponent,
+    reference=lambda x: np.frexp(x)[1],
+    domains=NONZERO,
+    doc="Returns the integer e for which x = m * 2**e with abs(m) from 0.5 up to, not with, 1.",
+)
+# Between its jumps it is x minus a constant.
+fraction_of = unary(
+    "fraction_of",
+    lambda g: g,
+    compute=lambda xp, x: xp.modf(x)[0],
+    reference=lambda x: np.modf(x)[0],
+    domains=Domain(1.1, 1.9),
+    doc="Returns the part of x behind the point, with x's sign.",
+)

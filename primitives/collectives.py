@@ -1,0 +1,334 @@
+"""Communication between the examples of a ``vmap`` whose axis has a name.
+
+To one example these are functions of its own value and the others'. The trace of the vmap of that
+name does their work with plain operations over the batch axis (``along``); to every other trace
+they are linear functions like any other, and outside of all named axes they have nobody to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .core import slot
+from .primitive import Primitive
+from .registry import registry as ops
+from .rules import shape_of
+from .samples import DISTINCT, INTEGER, REAL, Domain, Operand, Sample
+from .types import ShapeDtype, shape_dtype
+
+__all__ = [
+    "Collective",
+    "all_gather",
+    "axis_index",
+    "axis_names",
+    "check_axis",
+    "pmax",
+    "pmin",
+    "ppermute",
+    "psum",
+    "psum_scatter",
+]
+
+
+class Collective(Primitive):
+    """A primitive over named axes; ``params["axis_name"]`` holds those that are still to be done.
+
+    Args:
+        name: its name.
+        along: ``along(values, batched, size, params) -> (value, batched)``: does the work over
+            the leading axis of the operands that are batched, at the level below the vmap.
+        declared: what else ``Primitive`` takes.
+    """
+
+    def __init__(self, name: str, along: Callable[..., tuple[Any, bool]], **declared: Any) -> None:
+        super().__init__(name, batch=declared.pop("batch", _unchanged), **declared)
+        self.along = along
+
+
+def _unchanged(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    """Batches over an axis of another name: every example does the same."""
+    return primitive.bind(values, params)
+
+
+def axis_names() -> dict[str, int]:
+    """Returns the named axes that the running code may speak of, with their lengths."""
+    found: dict[str, int] = {}
+    trace = slot.trace
+    while trace is not None and trace.parent is not trace:
+        name = getattr(trace, "axis_name", None)
+        if name is not None:
+            found.setdefault(name, trace.size)  # type: ignore[attr-defined]
+        trace = trace.parent
+    return found
+
+
+def check_axis(function: str, name: Any) -> int:
+    """Returns the length of a named axis.
+
+    Raises:
+        NameError: there is none of that name; the message has those that exist.
+    """
+    names = axis_names()
+    if name not in names:
+        existing = ", ".join(map(repr, names)) or "none"
+        raise NameError(
+            f"{function}: there is no axis named {name!r} here; axes with a name: {existing}. "
+            f"Name one: ft.vmap(f, axis_name={name!r})"
+        )
+    return names[name]
+
+
+def _alone(name: str) -> Callable[..., Any]:
+    """Returns what computes a collective over no axes: an example that is by itself."""
+
+    def compute(xp: Any, x: Any, *, axis_name: tuple[str, ...], **params: Any) -> Any:
+        for missing in axis_name:
+            check_axis(name, missing)
+        return xp.asarray(x)[()]
+
+    return compute
+
+
+def _infer_same(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
+    return x.strong()
+
+
+def _samples(domain: Domain) -> list[Sample]:
+    return [Sample(Operand(shape, domain), axis_name=()) for shape in ((), (2, 3), (0, 2))]
+
+
+# -- sums
+
+
+def _along_sum(
+    values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+) -> tuple[Any, bool]:
+    return _total(values[0], batched[0], size), False
+
+
+def _total(x: Any, batched: bool, size: int) -> Any:
+    """Returns the sum over the examples, in the operand's own dtype."""
+    known = shape_dtype(x)
+    if batched or known.dtype.kind in "iu":
+        rows = x if batched else ops.broadcast_to(x, (size, *known.shape))
+        total = ops.sum(rows, axis=0)
+    else:
+        total = ops.multiply(x, size)
+    return total if shape_dtype(total).dtype == known.dtype else ops.astype(total, known.dtype)
+
+
+psum = Collective(
+    "psum",
+    _along_sum,
+    compute=_alone("psum"),
+    infer=_infer_same,
+    # Seen over the whole batch, the sum goes to every example, and back comes the sum of what
+    # all of them send.
+    vjp=(lambda g, *, axis_name: ops.psum(g, axis_name=axis_name),),
+    linear=True,
+    reference=lambda x, axis_name: x,
+    samples=_samples(REAL),
+    dtypes="fdD",
+    doc="Returns the sum over the examples of named axes; `functensor.psum` is its public form.",
+)
+
+
+# -- extrema
+
+
+def _share(g: Any, x: Any, ans: Any, axis_name: tuple[str, ...]) -> Any:
+    """Returns a cotangent or tangent divided among the examples that attain the extremum."""
+    tied = ops.astype(ops.equal(x, ans), x.dtype)
+    return g * (tied / ops.psum(tied, axis_name=axis_name))
+
+
+def _extremum(name: str, reduction: str, adjective: str) -> Collective:
+    def along(
+        values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+    ) -> tuple[Any, bool]:
+        (x,) = values
+        return (getattr(ops, reduction)(x, axis=0) if batched[0] else x), False
+
+    return Collective(
+        name,
+        along,
+        compute=_alone(name),
+        infer=_infer_same,
+        vjp=(
+            lambda g, x, ans, *, axis_name: _share(
+                ops.psum(g, axis_name=axis_name), x, ans, axis_name
+            ),
+        ),
+        jvp=(
+            lambda g, x, ans, *, axis_name: ops.psum(
+                _share(g, x, ans, axis_name), axis_name=axis_name
+            ),
+        ),
+        reference=lambda x, axis_name: x,
+        samples=_samples(DISTINCT),
+        doc=f"Returns the {adjective} over the examples of named axes; see `functensor.{name}`.",
+    )
+
+
+pmax = _extremum("pmax", "max", "largest value")
+pmin = _extremum("pmin", "min", "smallest value")
+
+
+# -- from all to all
+
+
+def _along_gather(
+    values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+) -> tuple[Any, bool]:
+    (x,) = values
+    if not batched[0]:
+        x = ops.broadcast_to(x, (size, *shape_of(x)))
+    axis = params["axis"]
+    return ops.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, len(shape_of(x))))), False
+
+
+def _shifted(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    return primitive.bind(values, {**params, "axis": params["axis"] + 1})
+
+
+def _infer_gather(
+    primitive: Primitive, x: ShapeDtype, *, axis_name: tuple[str, ...], axis: int, size: int
+) -> ShapeDtype:
+    return ShapeDtype((*x.shape[:axis], size, *x.shape[axis:]), x.dtype)
+
+
+all_gather = Collective(
+    "all_gather",
+    _along_gather,
+    compute=lambda xp, x, *, axis_name, axis, size: xp.expand_dims(
+        _alone("all_gather")(xp, x, axis_name=axis_name), axis
+    ),
+    infer=_infer_gather,
+    batch=_shifted,
+    vjp=(
+        lambda g, *, axis_name, axis, size: ops.psum_scatter(
+            g, axis_name=axis_name, axis=axis, size=size
+        ),
+    ),
+    linear=True,
+    reference=lambda x, axis_name, axis, size: np.expand_dims(x, axis),
+    samples=[
+        Sample((), axis_name=(), axis=0, size=1),
+        Sample((2, 3), axis_name=(), axis=1, size=1),
+        Sample((0, 3), axis_name=(), axis=2, size=1),
+    ],
+    dtypes="fdD",
+    doc="Returns the values of all examples along a new axis; see `functensor.all_gather`.",
+)
+
+
+def _along_scatter(
+    values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+) -> tuple[Any, bool]:
+    total = _total(values[0], batched[0], size)
+    axis, ndim = params["axis"], len(shape_of(total))
+    return ops.transpose(total, (axis, *range(axis), *range(axis + 1, ndim))), True
+
+
+def _infer_scatter(
+    primitive: Primitive, x: ShapeDtype, *, axis_name: tuple[str, ...], axis: int, size: int
+) -> ShapeDtype:
+    return ShapeDtype((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
+
+
+psum_scatter = Collective(
+    "psum_scatter",
+    _along_scatter,
+    compute=lambda xp, x, *, axis_name, axis, size: xp.squeeze(
+        _alone("psum_scatter")(xp, x, axis_name=axis_name), axis
+    )[()],
+    infer=_infer_scatter,
+    batch=_shifted,
+    vjp=(
+        lambda g, *, axis_name, axis, size: ops.all_gather(
+            g, axis_name=axis_name, axis=axis, size=size
+        ),
+    ),
+    linear=True,
+    reference=lambda x, axis_name, axis, size: np.squeeze(x, axis),
+    samples=[
+        Sample((1,), axis_name=(), axis=0, size=1),
+        Sample((2, 1, 3), axis_name=(), axis=1, size=1),
+        Sample((0, 1), axis_name=(), axis=1, size=1),
+    ],
+    dtypes="fdD",
+    doc="Returns each example's part of the sum over all; see `functensor.psum_scatter`.",
+)
+
+
+def _along_permute(
+    values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+) -> tuple[Any, bool]:
+    (x,) = values
+    if not batched[0]:
+        x = ops.broadcast_to(x, (size, *shape_of(x)))
+    source = np.zeros(size, int)
+    reached = np.zeros(size, bool)
+    for start, end in params["perm"]:
+        source[end] = start
+        reached[end] = True
+    moved = ops.take(x, source, axis=0)
+    if reached.all():
+        return moved, True
+    shape = (size,) + (1,) * (len(shape_of(x)) - 1)
+    return ops.where(reached.reshape(shape), moved, shape_dtype(x).dtype.type(0)), True
+
+
+ppermute = Collective(
+    "ppermute",
+    _along_permute,
+    compute=lambda xp, x, *, axis_name, perm: (
+        _alone("ppermute")(xp, x, axis_name=axis_name) * bool(perm)
+    ),
+    infer=_infer_same,
+    vjp=(
+        lambda g, *, axis_name, perm: ops.ppermute(
+            g, axis_name=axis_name, perm=tuple((end, start) for start, end in perm)
+        ),
+    ),
+    linear=True,
+    reference=lambda x, axis_name, perm: x * len(perm),
+    samples=[
+        Sample((2, 3), axis_name=(), perm=((0, 0),)),
+        Sample((2,), axis_name=(), perm=()),
+        Sample((), axis_name=(), perm=((0, 0),)),
+        Sample((0, 2), axis_name=(), perm=()),
+    ],
+    dtypes="fdD",
+    doc="Returns the value of another example, zero if none; see `functensor.ppermute`.",
+)
+
+
+# -- who am I
+
+
+def _along_index(
+    values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+) -> tuple[Any, bool]:
+    (start,) = values
+    shape = shape_of(start)[1:] if batched[0] else shape_of(start)
+    return ops.add(start, np.arange(size).reshape(size, *(1,) * len(shape))), True
+
+
+axis_index = Collective(
+    "axis_index",
+    _along_index,
+    compute=_alone("axis_index"),
+    infer=_infer_same,
+    constant=True,
+    reference=lambda x, axis_name: x,
+    samples=_samples(INTEGER),
+    doc="Adds the example's position along a named axis; see `functensor.axis_index`.",
+)

@@ -1,0 +1,155 @@
+"""Bessel functions of both kinds, and modified ones: derivatives are those of other orders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import modified_bessel
+from .families import binary, unary
+from .registry import registry as ops
+from .samples import REAL, Domain
+from .special_gamma import DLMF, by_scipy, without_derivative
+
+__all__ = [
+    "i0e",
+    "i1",
+    "i1e",
+    "iv",
+    "ive",
+    "j0",
+    "j1",
+    "jv",
+    "k0",
+    "k0e",
+    "k1",
+    "k1e",
+    "kn",
+    "kv",
+    "kve",
+    "y0",
+    "y1",
+    "yn",
+    "yv",
+]
+
+ORDER = Domain(0, 3, kind="i")
+RIGHT = Domain(0.5, 4.0)
+RECURRENCE = {"j": "10.6.1", "y": "10.6.1", "i": "10.29.1", "k": "10.29.1"}
+
+
+def _plain(name: str, kind: str, domain: Domain, rule: Callable[..., Any]) -> Any:
+    """Declares a function of order 0 or 1."""
+    return unary(
+        name,
+        rule,
+        compute=by_scipy(name),
+        reference=f"scipy.special.{name}",
+        domains=domain,
+        doc=f"Returns the {kind} of order {name[1]}"
+        + (", times ``exp(-abs(x))``." if name in ("i0e", "i1e") else "")
+        + (", times ``exp(x)``." if name in ("k0e", "k1e") else "")
+        + ("." if len(name) == 2 else ""),
+        source=DLMF + RECURRENCE[name[0]],
+    )
+
+
+def _of_order(
+    name: str, kind: str, domain: Domain, rule: Callable[..., Any], order: str, scale: str = ""
+) -> Any:
+    """Declares a function of any order, by which there is no derivative."""
+    return binary(
+        name,
+        without_derivative(name, f"its order {order}"),
+        rule,
+        compute=by_scipy(name),
+        reference=f"tests.special_references.{name}",
+        domains=(ORDER, domain),
+        dtypes="d",
+        doc=f"Returns the {kind} of an order{scale}.",
+        arguments={
+            order: ("the order, a real number" if order == "v" else "the order, an integer")
+            + "; there is no derivative by it.",
+            "z": "an array of a shape that broadcasts against the order's, or a number.",
+        },
+        source=DLMF + RECURRENCE[name[0]],
+    )
+
+
+def _descending(name: str) -> Callable[..., Any]:
+    """The derivative is half of the order below less that above: of J and Y."""
+    return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) - ops[name](x + 1, y)))
+
+
+def _mean(name: str) -> Callable[..., Any]:
+    """The derivative is the mean of the orders below and above: of I, and of K but for a sign."""
+    return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) + ops[name](x + 1, y)))
+
+
+def _negated_mean(name: str) -> Callable[..., Any]:
+    return lambda g, x, y: g * (-0.5 * (ops[name](x - 1, y) + ops[name](x + 1, y)))
+
+
+FIRST = "Bessel function of the first kind"
+SECOND = "Bessel function of the second kind"
+MODIFIED_FIRST = "modified Bessel function of the first kind"
+MODIFIED_SECOND = "modified Bessel function of the second kind"
+
+j0 = _plain("j0", FIRST, REAL, lambda g, x: -(g * ops.j1(x)))
+j1 = _plain("j1", FIRST, REAL, lambda g, x: g * (0.5 * (ops.j0(x) - ops.jv(2.0, x))))
+jv = _of_order("jv", FIRST, REAL, _descending("jv"), "v")
+y0 = _plain("y0", SECOND, RIGHT, lambda g, x: -(g * ops.y1(x)))
+y1 = _plain("y1", SECOND, RIGHT, lambda g, x: g * (0.5 * (ops.y0(x) - ops.yv(2.0, x))))
+yn = _of_order("yn", SECOND, RIGHT, _descending("yn"), "n")
+yv = _of_order("yv", SECOND, RIGHT, _descending("yv"), "v")
+
+
+def _i1_rule(g: Any, x: Any) -> Any:
+    below = modified_bessel.modified_bessel(x, order=0)
+    return g * (0.5 * (below + modified_bessel.modified_bessel(x, order=2)))
+
+
+def _over(i1e: Any, x: Any) -> Any:
+    """Returns ``i1e(x) / x``, which is 1/2 at 0."""
+    zero = ops.equal(x, 0)
+    return ops.where(zero, 0.5, i1e / ops.where(zero, 1, x))
+
+
+i1 = _plain("i1", MODIFIED_FIRST, REAL, _i1_rule)
+iv = _of_order("iv", MODIFIED_FIRST, REAL, _mean("iv"), "v")
+i0e = _plain(
+    "i0e", MODIFIED_FIRST, Domain(gap=0.1), lambda g, ans, x: g * (ops.i1e(x) - ops.sign(x) * ans)
+)
+i1e = _plain(
+    "i1e",
+    MODIFIED_FIRST,
+    Domain(gap=0.1),
+    lambda g, ans, x: g * (ops.i0e(x) - _over(ans, x) - ops.sign(x) * ans),
+)
+ive = _of_order(
+    "ive",
+    MODIFIED_FIRST,
+    Domain(gap=0.1),
+    lambda g, ans, x, y: g * (0.5 * (ops.ive(x - 1, y) + ops.ive(x + 1, y)) - ops.sign(y) * ans),
+    "v",
+    ", times ``exp(-abs(z))``",
+)
+k0 = _plain("k0", MODIFIED_SECOND, RIGHT, lambda g, x: -(g * ops.k1(x)))
+k1 = _plain("k1", MODIFIED_SECOND, RIGHT, lambda g, x: g * (-0.5 * (ops.k0(x) + ops.kv(2.0, x))))
+kn = _of_order("kn", MODIFIED_SECOND, RIGHT, _negated_mean("kn"), "n")
+kv = _of_order("kv", MODIFIED_SECOND, RIGHT, _negated_mean("kv"), "v")
+k0e = _plain("k0e", MODIFIED_SECOND, RIGHT, lambda g, ans, x: g * (ans - ops.k1e(x)))
+k1e = _plain(
+    "k1e",
+    MODIFIED_SECOND,
+    RIGHT,
+    lambda g, ans, x: g * (ans - ops.k0e(x) - ans / x),
+)
+kve = _of_order(
+    "kve",
+    MODIFIED_SECOND,
+    RIGHT,
+    lambda g, ans, x, y: g * (ans - 0.5 * (ops.kve(x - 1, y) + ops.kve(x + 1, y))),
+    "v",
+    ", times ``exp(z)``",
+)

@@ -1,0 +1,314 @@
+"""Jacobians and Hessians by every mode and in chunks, and products that need neither."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.primitives.errors import (
+    GradientInputError,
+    NonScalarOutputError,
+    RuleResultError,
+)
+
+X = np.array([0.3, -1.2, 2.0])
+M = np.arange(6.0).reshape(2, 3) / 7
+
+
+def close(got, wanted, rtol=1e-12):
+    assert ft.tree.structure(got) == ft.tree.structure(wanted)
+    for a, b in zip(ft.tree.leaves(got), ft.tree.leaves(wanted), strict=True):
+        assert isinstance(a, ft.Array)
+        assert (a.shape, a.dtype) == (np.shape(b), np.asarray(b).dtype)
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol, atol=1e-14)
+
+
+def fun(p, y):
+    return {"s": fnp.sin(p["m"] @ p["x"]) * y, "t": (fnp.sum(p["x"] ** 2), p["x"] * y)}
+
+
+P = {"m": M, "x": X}
+JACOBIANS = {
+    "jacfwd": ft.jacfwd,
+    "jacrev": ft.jacrev,
+    "auto": ft.jacobian,
+    "fwd": lambda *a, **k: ft.jacobian(*a, mode="fwd", **k),
+    "rev": lambda *a, **k: ft.jacobian(*a, mode="rev", **k),
+}
+MODES = ["fwd-rev", "rev-rev", "fwd-fwd", "rev-fwd"]
+
+
+# -- chunks
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 3, 5, 9, 100, None])
+@pytest.mark.parametrize("name", JACOBIANS)
+def test_chunks_give_the_same(name, chunk_size):
+    wanted = ft.jacfwd(fun, (0, 1))(P, 2.0)
+    got = JACOBIANS[name](fun, (0, 1), chunk_size=chunk_size)(P, 2.0)
+    close(got, wanted)
+    with_aux, aux = JACOBIANS[name](
+        lambda p, y: (fun(p, y), {"y": y, "text": "t"}), chunk_size=chunk_size, has_aux=True
+    )(P, 2.0)
+    close(with_aux, ft.jacfwd(fun)(P, 2.0))
+    assert aux["text"] == "t"
+    assert float(aux["y"]) == 2.0
+    batch = ft.vmap(JACOBIANS[name](lambda x: fnp.sin(M @ x), chunk_size=chunk_size))(M)
+    close(batch, np.stack([np.asarray(ft.jacrev(lambda x: fnp.sin(M @ x))(x)) for x in M]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("chunk_size", [None, 1, 2])
+def test_hessians_of_every_mode_and_chunk(mode, chunk_size):
+    def loss(p):
+        return fnp.sum(fnp.exp(p["x"]) * p["x"][::-1]) * p["s"] ** 2
+
+    p = {"x": X, "s": 1.5}
+    wanted = ft.hessian(loss)(p)
+    got, aux = ft.hessian(
+        lambda p: (loss(p), "aux"), mode=mode, chunk_size=chunk_size, has_aux=True
+    )(p)
+    close(got, wanted, 1e-11)
+    assert aux == "aux"
+    vector = ft.hessian(lambda x: x**3, mode=mode, chunk_size=chunk_size)(X)
+    wanted = np.zeros((3, 3, 3))
+    wanted[[0, 1, 2], [0, 1, 2], [0, 1, 2]] = 6 * X
+    close(vector, wanted)
+    cubes = ft.hessian(lambda z: fnp.sum(z**3), mode=mode, holomorphic=True)
+    close(cubes(X + 1j), np.diag(6 * X + 6j))
+
+
+@pytest.mark.parametrize("name", JACOBIANS)
+def test_nothing_to_differentiate(name):
+    jacobian = JACOBIANS[name]
+    for chunk_size in (None, 2):
+        empty = jacobian(lambda x: x, chunk_size=chunk_size)(np.zeros((0, 2)))
+        close(empty, np.zeros((0, 2, 0, 2)))
+        close(jacobian(lambda x: x[:0], chunk_size=chunk_size)(X), np.zeros((0, 3)))
+        close(jacobian(lambda t: 2.0, chunk_size=chunk_size)({"a": None}), {"a": None})
+    assert jacobian(lambda x: {"none": None})(X) == {"none": None}
+
+
+def peak(call):
+    gc.collect()
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("jacobian", [ft.jacfwd, ft.jacrev])
+def test_chunks_bound_the_memory(jacobian):
+    frequencies = np.arange(2000.0).reshape(50, 40) / 100
+
+    def fun(x):
+        return fnp.sum(fnp.reshape(fnp.sin(frequencies[:, :, None] * x), (-1, 40, 40)), (0, 2))
+
+    def call(chunk_size):
+        return lambda: jacobian(fun, chunk_size=chunk_size)(np.ones(40))
+
+    close(call(3)(), call(None)(), 1e-9)
+    assert peak(call(3)) < 0.4 * peak(call(None))
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_chunk_sizes_are_positive(size):
+    for name in ("jacfwd", "jacrev", "jacobian", "hessian"):
+        with pytest.raises(ValueError, match=f"{name}: chunk_size={size} is not positive"):
+            getattr(ft, name)(fun, chunk_size=size)
+    with pytest.raises(TypeError):
+        ft.jacfwd(fun, chunk_size=1.5)
+
+
+# -- which mode
+
+
+@pytest.mark.parametrize(
+    ("fun", "x", "calls"),
+    [
+        (lambda x: fnp.sum(x * x), X, "rev"),
+        (lambda x: x[0] * fnp.ones(5), X, "fwd"),
+        (lambda x: x * x, X, "fwd"),
+        (lambda x: x * x, 2.0, "fwd"),
+        (lambda x: fnp.sum(x * x) if x[0] > 0 else fnp.sum(x), X, "rev"),
+        (lambda x: fnp.sum(x) * 1j, X, "fwd"),
+    ],
+)
+def test_auto_takes_the_cheaper_mode(fun, x, calls):
+    @ft.custom_vjp
+    def told(x):
+        return x
+
+    seen = []
+    told.defvjp(lambda x: (x, None), lambda _, g: (seen.append("rev") or g,))
+    got = ft.jacobian(lambda x: fun(told(x)))(x)
+    close(got, ft.jacfwd(fun)(x))
+    if calls == "rev":
+        assert seen == ["rev"]  # one pass for the only output
+
+
+def test_modes_that_there_are_not():
+    with pytest.raises(ValueError, match="mode='forward' is none of 'auto', 'fwd', 'rev'"):
+        ft.jacobian(fun, mode="forward")
+    with pytest.raises(ValueError, match="hessian: mode='fwd' is none of 'fwd-rev', 'rev-rev'"):
+        ft.hessian(fun, mode="fwd")
+
+
+@pytest.mark.parametrize("name", JACOBIANS)
+def test_every_mode_gives_the_dtype_of_the_argument(name):
+    single, double = X.astype("float32"), X
+    got = JACOBIANS[name](lambda a, b: a * b, (0, 1))(single, double)
+    assert [g.dtype for g in got] == [np.float32, np.float64]
+    close(got, (np.diag(double).astype("float32"), np.diag(single).astype("float64")), 1e-6)
+    assert JACOBIANS[name](lambda x: x.astype("float32"))(double).dtype == np.float64
+    z = (X + 1j).astype("complex64")
+    assert JACOBIANS[name](lambda z: z * z, holomorphic=True)(z).dtype == np.complex64
+
+
+def test_complex_outputs_of_real_inputs():
+    for jacobian in (ft.jacfwd, ft.jacobian):
+        close(jacobian(lambda x: x * (1 + 2j))(X), np.eye(3) * (1 + 2j))
+        got = jacobian(lambda x: fnp.sum(x * (1 + 2j)))(X.astype("float32"))
+        close(got, np.full(3, 1 + 2j, "complex64"))
+    with pytest.raises(TypeError, match=r"jacrev of .*holomorphic=True, or split"):
+        ft.jacrev(lambda x: x * (1 + 2j))(X)
+
+
+def test_errors_speak_as_the_function_that_was_called():
+    for name in ("jacfwd", "jacrev", "jacobian", "hessian"):
+        with pytest.raises(TypeError, match=f"{name} of sin: complex values have one Jacobian"):
+            getattr(ft, name)(fnp.sin)(X + 1j)
+        with pytest.raises(GradientInputError, match="argument 0 is int64"):
+            getattr(ft, name)(fnp.sin)(3)
+        with pytest.raises(TypeError, match="has_aux=True, but sin returned"):
+            getattr(ft, name)(fnp.sin, has_aux=True)(X)
+
+        def branches(x):
+            return ft.vmap(lambda y: y if y > 0 else -y)(x)
+
+        # The outputs' size of the automatic mode is found before it is known to be a Jacobian.
+        transformation = "vmap" if name == "jacobian" else name
+        with pytest.raises(TypeError, match=rf"(under|of) {transformation}\("):
+            getattr(ft, name)(branches)(X)
+
+
+# -- products
+
+
+def test_hvp_and_its_errors():
+    def loss(x, s=1.0):
+        return fnp.sum(x**3) * s, {"x": x}
+
+    product, aux = ft.hvp(loss, (X,), (X + 1,), has_aux=True)
+    close(product, 6 * X * (X + 1))
+    close(aux["x"], X)
+    first = lambda x: loss(x)[0]  # noqa: E731
+    close(ft.vmap(lambda v: ft.hvp(first, (X,), (v,)))(np.eye(3)), np.diag(6 * X))
+    with pytest.raises(TypeError, match=r"hvp of <lambda> takes a tuple or list .*ft.hvp\(f, "):
+        ft.hvp(first, X, X)
+    with pytest.raises(RuleResultError, match="hvp of <lambda>: the tangents have the structure"):
+        ft.hvp(first, (X,), (X, X))
+    with pytest.raises(RuleResultError, match=r"tangent of shape \(2, 3\)"):
+        ft.hvp(first, (X,), (M,))
+    with pytest.raises(NonScalarOutputError, match=r"hvp of sin: the output has shape \(3,\)"):
+        ft.hvp(fnp.sin, (X,), (X,))
+    with pytest.raises(GradientInputError, match="argument 0 is int64"):
+        ft.hvp(first, (3,), (1,))
+
+
+def test_linearize_with_aux_integers_and_trees():
+    def fun(t, n):
+        return {"a": fnp.exp(t[0]) * n, "n": n + 1}, {"text": "t", "x": t[0]}
+
+    out, linear, aux = ft.linearize(fun, [X], 3, has_aux=True)
+    close(out, {"a": 3 * np.exp(X), "n": 4})
+    assert aux["text"] == "t"
+    close(aux["x"], X)
+    close(linear([X], 0), {"a": 3 * np.exp(X) * X, "n": 0})
+    close(ft.vjp(lambda t: linear([t], 0)["a"], X)[1](X)[0], 3 * np.exp(X) * X)
+    with pytest.raises(RuleResultError, match="linearize of fun: the tangents have the structure"):
+        linear(X, 0)
+    second = ft.grad(lambda x: fnp.sum(ft.linearize(lambda y: y**3, x)[1](X)))(X)
+    close(second, 6 * X * X)
+
+
+def test_linear_transpose():
+    def fun(p, y):
+        return {"s": M @ p["x"] + y, "t": 2 * fnp.cumsum(p["x"])}
+
+    transposed = ft.linear_transpose(fun, {"x": X}, ft.ShapeDtype((2,), "float32"))
+    s, t = np.array([1.0, 2.0]), X + 1
+    got = transposed({"s": s, "t": t})
+    close(got, ({"x": M.T @ s + 2 * np.cumsum(t[::-1])[::-1]}, s.astype("float32")))
+    again = ft.linear_transpose(lambda c: transposed(c)[0], {"s": s, "t": t})
+    close(again({"x": X})[0]["s"], M @ X)
+    close(ft.linear_transpose(lambda z: (2 + 1j) * z, 1j)(1.0 + 0j), (2 + 1j,))
+    close(ft.vmap(ft.linear_transpose(lambda x: M @ x, X))(np.eye(2)), (M,))
+    got = ft.grad(lambda w: fnp.sum(ft.linear_transpose(lambda x: w @ x, X)(s)[0]))(M)
+    close(got, np.tile(s[:, None], (1, 3)))
+    with pytest.raises(ValueError, match="it is not linear, since it does not take zeros to zeros"):
+        ft.linear_transpose(lambda x: x + 1, X)
+
+
+# -- elementwise
+
+
+def test_elementwise_grad_of_every_order():
+    derivative = fnp.tanh
+    t = np.tanh(X)
+    wanted = [t, 1 - t**2, -2 * t * (1 - t**2), (6 * t**2 - 2) * (1 - t**2)]
+    for w in wanted:
+        close(derivative(fnp.asarray(X)), w, 1e-11)
+        derivative = ft.elementwise_grad(derivative)
+    close(ft.elementwise_grad(fnp.sin)(M), np.cos(M))
+    close(ft.elementwise_grad(fnp.sin)(0.5), np.cos(0.5))
+    close(ft.vmap(ft.elementwise_grad(fnp.sin))(M), np.cos(M))
+    close(ft.elementwise_grad(fnp.sin)(X.astype("float32")), np.cos(X.astype("float32")), 1e-6)
+
+
+def test_elementwise_grad_selects_and_takes_what_grad_takes():
+    def fun(x, y, n=2):
+        return x**n * y
+
+    close(ft.elementwise_grad(fun, 1)(X, X), X**2)
+    close(ft.elementwise_grad(fun, (0, 1))(X, X), (2 * X * X, X**2))
+    close(ft.elementwise_grad(fun)(X, 3.0), 6 * X)
+    close(ft.elementwise_grad(fun, argnames="y")(X, y=3.0), np.sum(X**2))  # it is added up
+    derivative, aux = ft.elementwise_grad(lambda x: (x * x, x), has_aux=True)(X)
+    close((derivative, aux), (2 * X, X))
+    close(ft.elementwise_grad(fun, (0, 2), allow_int=True)(X, 1.0, 2), (2 * X, 0))
+    z = X + 1j
+    close(ft.elementwise_grad(lambda z: z**3, holomorphic=True)(z), 3 * z**2)
+    close(ft.elementwise_grad(lambda z: fnp.abs(z) ** 2)(z), 2 * np.conj(z))
+    with pytest.raises(NonScalarOutputError, match=r"elementwise_grad of .* is complex128"):
+        ft.elementwise_grad(lambda z: z**3)(z)
+    with pytest.raises(TypeError, match="holomorphic=True is for complex inputs, not float64"):
+        ft.elementwise_grad(lambda z: z**3, holomorphic=True)(X)
+    with pytest.raises(NonScalarOutputError, match="the output is bool, not real"):
+        ft.elementwise_grad(lambda x: x > 0)(X)
+    with pytest.raises(GradientInputError, match="argument 0 is int64"):
+        ft.elementwise_grad(lambda x: x * 1.0)(np.arange(3))
+
+
+def test_the_rest_of_grads_options_agree_between_transformations():
+    """``allow_int``, ``holomorphic`` and ``has_aux`` mean the same everywhere."""
+    z = 0.3 + 0.8j
+    cube = lambda z: z**3  # noqa: E731
+    wanted = 3 * z**2
+    for derivative in (ft.grad, ft.jacfwd, ft.jacrev, ft.jacobian, ft.elementwise_grad):
+        close(derivative(cube, holomorphic=True)(z), wanted)
+        close(derivative(lambda z: (cube(z), 1), holomorphic=True, has_aux=True)(z)[0], wanted)
+    for derivative in (ft.grad, ft.elementwise_grad):
+        close(derivative(lambda n: n * 2.0, allow_int=True)(3), 0)
+
+
+def test_vjp_of_several_outputs_with_aux():
+    out, pull, aux = ft.vjp(lambda x, y: ((x * y, {"s": fnp.sum(x)}), [y]), X, 2.0, has_aux=True)
+    close(out, (2 * X, {"s": X.sum()}))
+    close(aux, [2.0])
+    close(pull((X, {"s": 1.0})), (2 * X + 1, np.sum(X * X)))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "check_finite",
     "cholesky",
     "cofactors",
     "expm",
@@ -24,6 +25,7 @@ __all__ = [
     "pseudo_inverse",
     "solve",
     "sqrtm",
+    "svd",
 ]
 
 LinAlgError = np.linalg.LinAlgError
@@ -81,8 +83,25 @@ def inverse(xp: Any, a: Any, *, strict: bool) -> Any:
     return xp.stack(found).reshape(a.shape)
 
 
+def check_finite(xp: Any, name: str, *matrices: Any) -> None:
+    """Refuses infinities, for which LAPACK's iteration for singular vectors would never end.
+
+    Raises:
+        LinAlgError: a matrix holds an infinity or NaN.
+    """
+    if not all(xp.isfinite(a).all() for a in matrices):
+        raise LinAlgError(f"{name}: the matrices hold inf or NaN")
+
+
+def svd(xp: Any, a: Any, *, full_matrices: bool) -> Any:
+    """Returns singular values and vectors."""
+    check_finite(xp, "svd", a)
+    return xp.linalg.svd(a, full_matrices=full_matrices)
+
+
 def pseudo_inverse(xp: Any, a: Any, limit: Any) -> Any:
     """Returns pseudo-inverses, with a limit to the singular values for every matrix."""
+    check_finite(xp, "pinv", a)
     stack = np.broadcast_shapes(a.shape[:-2], limit.shape[:-2])
     return xp.linalg.pinv(xp.broadcast_to(a, (*stack, *a.shape[-2:])), limit[..., 0, 0].real)
 
@@ -141,7 +160,8 @@ def cofactors(xp: Any, a: Any, *directions: Any) -> Any:
         found = _cofactors_by_inverse(xp, a)
         if found is not None:
             return found
-    u, s, vh = xp.linalg.svd(a)
+    finite = xp.isfinite(a).all(axis=(-2, -1), keepdims=True)
+    u, s, vh = xp.linalg.svd(xp.where(finite, a, 0))
     eye = xp.eye(a.shape[-1], dtype=a.dtype)
     u_adjoint, v = xp.conj(xp.swapaxes(u, -1, -2)), xp.conj(xp.swapaxes(vh, -1, -2))
     turned = [u_adjoint @ direction @ v for direction in directions]
@@ -160,7 +180,8 @@ def cofactors(xp: Any, a: Any, *directions: Any) -> Any:
             term = xp.einsum(f"{places}->...{row}{column}", products, *turned)
         total = total + _sign(image) * term
     phase = xp.linalg.det(u) * xp.linalg.det(vh)
-    return phase[..., None, None] * (xp.conj(u) @ total.astype(a.dtype) @ xp.conj(vh))
+    found = phase[..., None, None] * (xp.conj(u) @ total.astype(a.dtype) @ xp.conj(vh))
+    return xp.where(finite, found, xp.nan).astype(a.dtype)
 
 
 # -- the exponential
@@ -264,7 +285,8 @@ def _as_input(name: str, out: Any, a: Any) -> Any:
     return out.astype(a.dtype)
 
 
-def _schur(linalg: Any, a: Any) -> Any:
+def _schur(linalg: Any, name: str, a: Any) -> Any:
+    check_finite(np, name, a)
     return linalg.schur(a.astype(np.complex128), output="complex")
 
 
@@ -272,7 +294,7 @@ def sqrtm(linalg: Any, a: Any) -> Any:
     """Returns the principal square root of one matrix."""
     if not a.size:
         return a.copy()
-    t, z = _schur(linalg, a)
+    t, z = _schur(linalg, "sqrtm", a)
     root = _root_of_triangle(linalg.lapack, t)
     if np.abs(root @ root - t).max() > 1e-6 * np.abs(t).max():
         raise LinAlgError("sqrtm: the matrix is singular and has no square root")
@@ -290,7 +312,7 @@ def logm(linalg: Any, a: Any) -> Any:
     """Returns the principal logarithm of one matrix, by repeated square roots."""
     if not a.size:
         return a.copy()
-    t, z = _schur(linalg, a)
+    t, z = _schur(linalg, "logm", a)
     eigenvalues = np.diag(t)
     if not eigenvalues.all():
         raise LinAlgError("logm: the matrix is singular and has no logarithm")

@@ -56,11 +56,27 @@ def index_add(x: Any, v: Any, *indices: Any, key: Any) -> Any:
     out = np.array(x, order="C")
     v = np.asarray(v).astype(out.dtype, copy=False)
     if key.arrays:
+        whole = _whole_axes(key)
+        for axis, index in enumerate(indices if whole is not None else (), whole or 0):
+            _check_bounds(index, out.shape[axis], axis)
         # NumPy 2.4 reads past the end of values that have fewer axes than the elements.
         _add_at(out, key, indices, np.broadcast_to(v, key.shape(out, indices)))
     else:
         out[key.native] += v
     return out
+
+
+def _whole_axes(key: Any) -> int | None:
+    """Returns how many whole axes stand before the index arrays; None for other kinds of keys."""
+    whole = len(key.native) - key.arrays
+    return whole if key.native[:whole] == (slice(None),) * whole else None
+
+
+def _check_bounds(index: Any, length: int, axis: int) -> None:
+    index = np.asarray(index)
+    if index.size and not (-length <= index.min() and index.max() < length):
+        wrong = index.min() if index.min() < -length else index.max()
+        raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
 
 
 def _add_at(out: Any, key: Any, indices: Sequence[Any], values: Any) -> None:
@@ -72,11 +88,12 @@ def _add_at(out: Any, key: Any, indices: Sequence[Any], values: Any) -> None:
         indices: the index arrays.
         values: what to add, of the shape of ``out[key]``.
     """
-    whole = len(key.native) - key.arrays
-    if key.native[:whole] != (slice(None),) * whole or not out.size:
+    whole = _whole_axes(key)
+    if whole is None or not out.size:
         np.add.at(out, key.fill(indices), values)
         return
-    # Whole axes, then those that are indexed, then rows.
+    # Whole axes, then those that are indexed, then rows. The indices are known to be in bounds:
+    # those of a cotangent once picked elements.
     indexed, width = out.shape[whole : len(key.native)], prod(out.shape[len(key.native) :])
     arrays = [np.asarray(index, np.intp) for index in indices]
     positions = np.reshape(np.ravel_multi_index(arrays, indexed, mode="wrap"), -1)

@@ -20,6 +20,7 @@ from .forward import ForwardTrace, ForwardTracer, zeros_like
 from .hooks import HookTrace
 from .primitives.buffers import wrap
 from .primitives.core import RAW, Trace, base_trace, run, slot, under
+from .primitives.errors import function_name
 from .primitives.types import shape_dtype
 from .random.reuse import ledger
 from .replay import CaptureTrace, RehearsalTrace, ReplayTrace, captured, signature
@@ -41,7 +42,7 @@ Values = list[Any]
 
 
 def checkpoint(
-    fun: Callable[..., Any], *, static_argnums: int | Sequence[int] = ()
+    fun: Callable[..., Any], *, prevent_cse: bool = True, static_argnums: int | Sequence[int] = ()
 ) -> Callable[..., Any]:
     """Returns a function that does the same, but is run again in the backward pass.
 
@@ -53,6 +54,7 @@ def checkpoint(
     Args:
         fun: takes and returns trees of arrays; other leaves, and Python's integers, are passed as
             they are. It may close over traced values.
+        prevent_cse: as JAX has it; without meaning, since no compiler is there to undo it.
         static_argnums: positions of arguments that are passed as they are, arrays included.
 
     Returns:
@@ -74,7 +76,12 @@ def checkpoint(
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if slot.trace is None:
             return fun(*args, **kwargs)
-        static = {i % len(args): args[i] for i in chosen} if args else {}
+        if not all(-len(args) <= i < len(args) for i in chosen):
+            raise TypeError(
+                f"checkpoint of {function_name(fun)}: static_argnums={static_argnums}, but it was "
+                f"called with {len(args)} positional arguments"
+            )
+        static = {i % len(args): args[i] for i in chosen}
         dynamic = [None if i in static else a for i, a in enumerate(args)]
         leaves, treedef = tree.flatten((dynamic, kwargs))
         places = [

@@ -156,6 +156,10 @@ def pmax(x: Any, axis_name: Any) -> Any:
 def pmin(x: Any, axis_name: Any) -> Any:
     """Returns the smallest value of all examples along named axes; otherwise as `pmax`.
 
+    Args:
+        x: a tree of arrays.
+        axis_name: as for `axis_size`.
+
     >>> import functensor as ft, functensor.numpy as np
     >>> ft.vmap(lambda x: x - ft.pmin(x, "i"), axis_name="i")(np.array([1.0, 4.0, 2.0]))
     Array([0., 3., 1.], dtype=float64, device='cpu')

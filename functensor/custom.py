@@ -176,7 +176,9 @@ class custom_jvp(RuleBearer):
             self._aligned("jvp", out, tangent, "a tangent")
             return arguments.flatten_output(out), tree.leaves(tangent)
 
-        return CustomCall(function_name(self), self._evaluation(arguments), jvp=jvp)
+        call = CustomCall(function_name(self), self._evaluation(arguments), jvp=jvp)
+        call.bearer = self
+        return call
 
 
 class custom_gradient(RuleBearer):

@@ -7,7 +7,9 @@ transposes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import local
 from typing import Any
 
 from .arguments import is_array_like
@@ -30,6 +32,25 @@ Values = list[Any]
 EVERYWHERE = Key((Ellipsis,))
 
 
+class _Transposed(local):
+    """The functions whose rules are being transposed, innermost last."""
+
+    def __init__(self) -> None:
+        self.bearers: list[Any] = []
+
+    @contextmanager
+    def within(self, bearer: Any) -> Iterator[None]:
+        """Adds a function for a while."""
+        self.bearers.append(bearer)
+        try:
+            yield
+        finally:
+            self.bearers.pop()
+
+
+transposed = _Transposed()
+
+
 class CustomCall:
     """One call of a function with its own rule, on flat lists of public values.
 
@@ -44,9 +65,12 @@ class CustomCall:
     Attributes:
         infer: ``infer(*types) -> types of the outputs``, where evaluation needs plain values, so
             that staging cannot run it; None elsewhere.
+        bearer: the function whose call it is, if its rule may call it on tangents: a linear
+            function's own derivative.
     """
 
     infer: Callable[..., Any] | None = None
+    bearer: Any = None
 
     def __init__(
         self,
@@ -75,6 +99,11 @@ class CustomCall:
             trace = met.owner
             if not trace.standing:
                 return trace.leave(met)  # type: ignore[no-any-return]
+        if self.bearer is not None and self.bearer in transposed.bearers and any(
+            isinstance(x, Tracer) and x.owner is trace for x in operands
+        ):
+            # To transpose what is linear, it is enough to run through it.
+            return [wrap(out) if is_array_like(out) else out for out in self.evaluate([*operands])]
         return trace.custom(self, operands)
 
     def reverse(self, level: Trace, values: Values) -> tuple[Values, Callable[[Values], Values]]:
@@ -107,8 +136,9 @@ class CustomCall:
             return at_face_pair(rule, values, filled(tangents, values))
 
     def _pull_by_jvp(self, values: Values, gs: Values) -> Values:
-        _, pull = vjp(lambda *ts: self.jvp(values, list(ts))[1], *map(zeros_like, values))
-        return list(pull(gs))
+        with transposed.within(self.bearer):
+            _, pull = vjp(lambda *ts: self.jvp(values, list(ts))[1], *map(zeros_like, values))
+            return list(pull(gs))
 
     def _push_by_vjp(self, values: Values, tangents: Values) -> tuple[Values, Values]:
         outs, residuals = self.fwd(values)
@@ -141,7 +171,7 @@ class CustomCall:
             outs, out_tangents = over(self.jvp, (axes, axes))(values, tangents)
             return outs, out_tangents
 
-        return CustomCall(
+        call = CustomCall(
             self.name,
             over(self.evaluate, (axes,)),
             self.fwd and over(self.fwd, (axes,)),
@@ -149,6 +179,8 @@ class CustomCall:
             self.jvp and jvp,
             self.sparse,
         )
+        call.bearer = self.bearer
+        return call
 
 
 def at_face_pair(fun: Callable[..., Any], *groups: Values) -> tuple[Values, Values]:

@@ -20,7 +20,7 @@ from .gradients import (
     pulled,
 )
 from .primitives.array import Tracer
-from .primitives.buffers import to_buffer, wrap
+from .primitives.buffers import owned, to_buffer, wrap
 from .primitives.core import RAW, base_trace, run, under
 from .primitives.errors import (
     GradientInputError,
@@ -125,7 +125,7 @@ def _directions(
     with under(base):
         return [
             cotangent_of(
-                shape_dtype(leaf), to_buffer(t) if base is RAW else t, "tangent", "argument"
+                shape_dtype(leaf), to_buffer(owned(t)) if base is RAW else t, "tangent", "argument"
             )
             if is_inexact(leaf)
             else None
@@ -177,7 +177,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     Args:
         fun: takes and returns trees of arrays.
-        primals: its arguments.
+        primals: its arguments; NumPy arrays among them are copied, as by `vjp`.
         has_aux: whether ``fun`` returns a pair of the output and extras.
 
     Returns:
@@ -193,6 +193,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     Array(2., dtype=float64, device='cpu')
     """
     leaves, treedef = tree.flatten(primals)
+    leaves = [owned(leaf) for leaf in leaves]
     staging = StagingTrace(base_trace(), "linearize", fun)
     inputs = [staging.input(shape_dtype(x).strong()) if is_inexact(x) else None for x in leaves]
     call = (fun, staging, leaves, treedef, inputs, has_aux, "linearize")

@@ -25,6 +25,7 @@ from .primitives.errors import (
     message,
 )
 from .primitives.families import batch_filled
+from .primitives.numbers import cast
 from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
 from .primitives.rules import shape_of
@@ -102,13 +103,6 @@ class Outputs:
 
     def __repr__(self) -> str:
         return repr(self.shown(self.types))
-
-
-def cast(x: Any, dtype: Any) -> Any:
-    """Returns an array in a dtype; of complex numbers the real part, where that is a real one."""
-    if shape_dtype(x).dtype.kind == "c" and dtype.kind != "c":
-        x = ops.real(x)
-    return ops.astype(x, dtype)
 
 
 class NumpyFunction:
@@ -289,7 +283,11 @@ class Call:
         returned = self.function.fun(*views, **self.static)
         single = not isinstance(returned, tuple)
         # The function may write again into what it returned.
-        values = [np.array(v) for v in ([returned] if single else returned)]
+        try:
+            values = [np.array(v) for v in ([returned] if single else returned)]
+        except ValueError as error:
+            fix = "return an array of numbers, or a tuple of them"
+            raise self.function.wrong(f"returned what is no array: {error}", fix) from error
         for v in values:
             if v.dtype.kind not in "?biufc":
                 fix = "return an array of numbers, or a tuple of them"

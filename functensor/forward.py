@@ -11,6 +11,7 @@ from .primitives.array import Tracer
 from .primitives.buffers import wrap
 from .primitives.core import Trace, slot, under
 from .primitives.errors import missing_rule
+from .primitives.numbers import cast
 from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype
@@ -142,9 +143,7 @@ def fitted(t: Any, ans: Any) -> Any:
     if got.shape != wanted.shape:
         t = ops.broadcast_to(t, wanted.shape)
     if got.dtype != wanted.dtype or got.weak:
-        if got.dtype.kind == "c" and wanted.dtype.kind != "c":
-            t = ops.real(t)
-        t = ops.astype(t, wanted.dtype)
+        t = cast(t, wanted.dtype)
     return t
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from . import tree
 from .arguments import Selection, check_inexact, is_array_like
 from .forward import zeros_like
-from .primitives.buffers import to_buffer, wrap
+from .primitives.buffers import owned, to_buffer, wrap
 from .primitives.core import RAW, base_trace, run, under
 from .primitives.errors import NonScalarOutputError, RuleResultError, function_name, message
+from .primitives.registry import registry as ops
 from .primitives.types import ShapeDtype, shape_dtype
 from .reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
 
@@ -30,7 +31,8 @@ def grad(
     """Returns a function that computes the gradient of a scalar function.
 
     Args:
-        fun: returns a real scalar, or with ``has_aux`` a pair of that and anything.
+        fun: returns a real scalar, or an array with one real element; with ``has_aux`` a pair of
+            that and anything.
         argnums: by which positional arguments to differentiate: one (the default, 0) or several.
             Each may be a tree of real or complex arrays of any shape.
         argnames: by which arguments, by name: one or several, passed by position or by keyword,
@@ -47,7 +49,7 @@ def grad(
         derivative along the real axis minus i times that along the imaginary one, as in JAX.
 
     Raises:
-        NonScalarOutputError: the output is not a scalar.
+        NonScalarOutputError: the output is not one real number.
         GradientInputError: an input is not real or complex.
         TypeError: there is no argument at a position or of a name.
 
@@ -156,7 +158,10 @@ def differentiated(
         grads: dict[Any, Any] = {}
         with under(trace.parent):
             if node is not None:
-                one = shape_dtype(value).dtype.type(1)
+                known = shape_dtype(value)
+                one = known.dtype.type(1)
+                if known.shape:
+                    one = ops.broadcast_to(one, known.shape)
                 grads = backward([(node, one)], consume=True)
             gradients = [
                 _result(grads, tracer) if is_inexact(leaf) else wrap(zeros_like(leaf))
@@ -175,7 +180,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     Args:
         fun: takes and returns trees of arrays.
-        primals: its arguments.
+        primals: its arguments. NumPy arrays among them are copied, so that later changes to them
+            do not show; those that ``fun`` refers to otherwise are not.
         has_aux: whether ``fun`` returns a pair of the output and extras.
 
     Returns:
@@ -208,6 +214,7 @@ def pulled(
     """
     primals = tuple(primals)
     leaves, treedef = tree.flatten(primals)
+    leaves = [owned(leaf) for leaf in leaves]
     path = path or partial(leaf_path, primals)
     trace = ReverseTrace(base_trace(), name, fun)
     tracers = [
@@ -247,6 +254,7 @@ def pulled(
             roots = []
             for g, kind, node in zip(gs, kinds, nodes, strict=True):
                 if node is not None:
+                    g = owned(g)
                     roots.append((node, cotangent_of(kind, to_buffer(g) if level is RAW else g)))
             grads = backward(roots, consume=False)
             result = [
@@ -303,7 +311,7 @@ def pair_of(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
 
 def _check_scalar(fun: Callable[..., Any], value: Any, name: str, holomorphic: bool) -> None:
     known = shape_dtype(value)
-    if known.shape != ():
+    if known.size != 1:
         raise NonScalarOutputError(
             message(
                 f"{name} of {function_name(fun)}: the output has shape {known.shape}, not ()",

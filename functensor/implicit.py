@@ -288,6 +288,14 @@ def custom_root(
         found = solve(lambda x: closed(operands[count:], x), guess)
         aux = None
         if has_aux:
+            if not isinstance(found, tuple | list) or len(found) != 2:
+                raise RuleResultError(
+                    message(
+                        f"custom_root: solve returned {type(found).__name__}, not a pair",
+                        fix="with has_aux=True, return root, extras",
+                        number=9,
+                    )
+                )
             found, aux = found
         extras, aux_tree = tree.flatten(aux)
         return [*_like(_fitting("solve", found, treedef, types), leaves), *extras]

@@ -15,6 +15,7 @@ from .derivatives import pushed
 from .gradients import check_holomorphic, pulled
 from .primitives.buffers import wrap
 from .primitives.errors import function_name
+from .primitives.numbers import complex_of
 from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype
 from .staging import eval_shape
@@ -132,7 +133,7 @@ def hessian(
     Args:
         fun, argnums, argnames, has_aux, holomorphic: as for `jacfwd`; outputs may have any shape.
         mode: ``"fwd-rev"``, ``"rev-rev"``, ``"fwd-fwd"`` or ``"rev-fwd"``: the outer mode and the
-            inner one.
+            inner one; ``"auto"`` takes the first.
         chunk_size: how many columns or rows are computed at once, in either derivative; None
             stands for all.
 
@@ -149,6 +150,8 @@ def hessian(
     Array([[ 6.,  0.],
            [ 0., 12.]], dtype=float64, device='cpu')
     """
+    if mode == "auto":
+        mode = "fwd-rev"
     if mode not in ("fwd-rev", "rev-rev", "fwd-fwd", "rev-fwd"):
         raise ValueError(
             f"hessian: mode={mode!r} is none of 'fwd-rev', 'rev-rev', 'fwd-fwd', 'rev-fwd'"
@@ -299,7 +302,7 @@ def _by_argument(columns: Any, out: Any, leaves: list[Any], treedef: Any) -> Any
         block = ops.reshape(block, (*out.shape, *known.shape))
         dtype = known.dtype
         if block.dtype.kind == "c" and dtype.kind != "c":
-            dtype = np.result_type(dtype, np.complex64)
+            dtype = complex_of(dtype)
         # As in reverse mode, a derivative has the precision of what it is by.
         parts.append(block if block.dtype == dtype else ops.astype(block, dtype))
         start += known.size

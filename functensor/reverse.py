@@ -19,6 +19,7 @@ from .primitives.buffers import BUFFER_TYPES, WEAK_TYPES, wrap
 from .primitives.core import Trace
 from .primitives.errors import BackwardError, RuleResultError, describe, message
 from .primitives.indexing import Scatter, scatter_sum
+from .primitives.numbers import cast
 from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
 from .primitives.types import ShapeDtype, shape_dtype
@@ -433,9 +434,7 @@ def fitted(c: Any, node: Node | ShapeDtype, primitive: Any) -> Any:
         )
         c = ops.reshape(ops.sum(c, axis=axes), node.shape)
     if shape_dtype(c).dtype != node.dtype or type(c) in (float, int, complex):
-        if shape_dtype(c).dtype.kind == "c" and node.dtype.kind != "c":
-            c = ops.real(c)
-        c = ops.astype(c, node.dtype)
+        c = cast(c, node.dtype)
     return c
 
 

@@ -8,10 +8,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .errors import UnusedUpdateWarning, message
 from .registry import registry as ops
+from .rules import shape_of
 
-__all__ = ["At"]
+__all__ = ["At", "result_is_dropped"]
 
 
 class At:
@@ -29,8 +32,9 @@ class At:
 class Update:
     """Elements of an array about to be updated; every method returns a new array.
 
-    Methods take the options that JAX's have: ``indices_are_sorted`` and ``unique_indices`` change
-    nothing here, and an index out of bounds is an error, so that there is no other ``mode``.
+    Methods take the options that JAX's have. ``indices_are_sorted`` and ``unique_indices`` change
+    nothing here. Indices out of bounds are an error, unless ``mode`` says that they are meant:
+    "clip" takes the nearest element, "drop" and "fill" leave updates out and ``get`` a fill value.
     """
 
     __slots__ = ("_array", "_key")
@@ -39,10 +43,15 @@ class Update:
         self._array = array
         self._key = key
 
-    def get(self, **options: Any) -> Any:
-        """Returns the elements."""
-        _check(options)
-        return ops.index(self._array, self._key)
+    def get(self, *, fill_value: Any = None, **options: Any) -> Any:
+        """Returns the elements; out of bounds a fill value, NaN or the least integer, if told."""
+        mode = _mode(options)
+        x, key = self._array, self._key
+        if mode is not None:
+            if fill_value is None:
+                fill_value = _nothing(x.dtype)
+            x, key = _brought_in(x, key, mode, fill_value)
+        return ops.index(x, key)
 
     def set(self, values: Any, **options: Any) -> Any:
         """Returns the array with the elements replaced; of repeated indices the last wins."""
@@ -81,8 +90,8 @@ class Update:
         return self._updated("apply", ufunc, options)
 
     def _updated(self, kind: str, values: Any, options: dict[str, Any]) -> Any:
-        _check(options)
-        if __debug__ and _result_is_dropped():
+        mode = _mode(options)
+        if __debug__ and result_is_dropped():
             warnings.warn(
                 message(
                     f"the result of x.at[...].{kind}(...) is thrown away; x itself is unchanged",
@@ -93,6 +102,9 @@ class Update:
                 stacklevel=3,
             )
         x, key = self._array, self._key
+        if mode is not None:
+            # A one has finite powers, quotients and logarithms.
+            x, key = _brought_in(x, key, mode, 1)
         if isinstance(values, list | tuple):
             values = ops.asarray(values)
         if kind == "subtract":
@@ -105,23 +117,94 @@ class Update:
             joint = ops.index_multiply(ops.ones_like(x), key, values)
             by = getattr(ops, kind)
             kind, values = "set", by(ops.index(x, key), ops.index(joint, key))
-        return ops.find(f"index_{kind}")(x, key, values)
+        out = ops.find(f"index_{kind}")(x, key, values)
+        lengths = shape_of(self._array)
+        if out.shape != lengths:
+            out = ops.index(out, tuple([slice(length) for length in lengths]))
+        return out
 
 
-def _check(options: dict[str, Any]) -> None:
-    """Refuses options that would change what an update does."""
+def _mode(options: dict[str, Any]) -> str | None:
+    """Returns what is to become of indices out of bounds, None for an error."""
     unknown = set(options) - {"indices_are_sorted", "unique_indices", "mode"}
     if unknown:
         raise TypeError(f"x.at[i] has no option {sorted(unknown)[0]!r}")
     mode = options.get("mode")
-    if mode not in (None, "promise_in_bounds"):
+    if mode in (None, "promise_in_bounds"):
+        return None
+    if mode not in ("clip", "drop", "fill"):
         raise ValueError(
-            f"x.at[i]: mode={mode!r}, but indices out of bounds are an error here; "
-            "np.clip(i, 0, len(x) - 1) brings them in, x[i < len(x)] leaves them out"
+            f"x.at[i]: mode={mode!r}: it is 'clip', 'drop', 'fill', or 'promise_in_bounds', with "
+            "which indices out of bounds are an error"
         )
+    return str(mode)
 
 
-def _result_is_dropped() -> bool:
+def _nothing(dtype: np.dtype[Any]) -> Any:
+    """Returns what stands for elements that are not there."""
+    if dtype.kind in "fc":
+        return np.nan
+    if dtype.kind == "b":
+        return True
+    return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
+
+
+def _brought_in(x: Any, key: Any, mode: str, fill: Any) -> tuple[Any, Any]:
+    """Returns an array and a key that has no index out of bounds.
+
+    Unless they are clipped, such indices name an element appended to their axis.
+    """
+    lengths = shape_of(x)
+    plain = (int, slice, type(None), type(Ellipsis))
+    items = [
+        item if isinstance(item, plain) else ops.asarray(item)
+        for item in (key if isinstance(key, tuple) else (key,))
+    ]
+    spans = [_span(item) for item in items]
+    appended = [0] * len(lengths)
+    axis = 0
+    for place, (item, span) in enumerate(zip(items, spans, strict=True)):
+        if item is Ellipsis:
+            axis += len(lengths) - sum(spans)
+        elif _is_index(item) and axis < len(lengths):
+            items[place] = _bounded(item, lengths[axis], mode)
+            appended[axis] = int(mode != "clip")
+        axis += span
+    if any(appended):
+        x = ops.pad(x, [(0, count) for count in appended], constant_values=fill)
+    return x, tuple(items)
+
+
+def _span(item: Any) -> int:
+    """Returns how many axes an item of a key is about."""
+    if item is None or item is Ellipsis or isinstance(item, bool):
+        return 0
+    is_mask = not isinstance(item, int | slice) and item.dtype.kind == "b"
+    return len(item.shape) if is_mask else 1
+
+
+def _is_index(item: Any) -> bool:
+    """Says whether an item of a key is an integer, or an array of integers."""
+    if isinstance(item, int):
+        return not isinstance(item, bool)
+    return getattr(item, "dtype", np.dtype(bool)).kind in "iu"
+
+
+def _bounded(index: Any, length: int, mode: str) -> Any:
+    if isinstance(index, int):
+        index = index + length if index < 0 else index
+        if mode == "clip":
+            return min(max(index, 0), length - 1)
+        return index if 0 <= index < length else length
+    index = ops.astype(index, np.intp)
+    index = ops.where(ops.less(index, 0), ops.add(index, length), index)
+    if mode == "clip":
+        return ops.clip(index, 0, length - 1)
+    outside = ops.logical_or(ops.less(index, 0), ops.greater_equal(index, length))
+    return ops.where(outside, length, index)
+
+
+def result_is_dropped() -> bool:
     """Says whether the caller's caller pops the result that it is waiting for."""
     frame = sys._getframe(3)
     code = frame.f_code.co_code

@@ -16,6 +16,7 @@ __all__ = [
     "as_array",
     "expose",
     "holds_array",
+    "owned",
     "to_buffer",
     "wrap",
 ]
@@ -93,6 +94,14 @@ def to_buffer(x: Any) -> Any:
     if buffer.dtype.kind not in "?biufc":
         raise OperandError(f"arrays hold numbers, not dtype {buffer.dtype}: {x!r:.60}")
     return buffer
+
+
+def owned(x: Any) -> Any:
+    """Returns a NumPy array, which its owner may change later, as a copy; all else as it is.
+
+    For what a derivative keeps from one call for the next.
+    """
+    return x.copy() if type(x) is np.ndarray else x
 
 
 def as_array(x: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .core import slot
+from .families import batch_along
 from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
@@ -192,12 +193,6 @@ def _along_gather(
     return ops.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, len(shape_of(x))))), False
 
 
-def _shifted(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
-    return primitive.bind(values, {**params, "axis": params["axis"] + 1})
-
-
 def _infer_gather(
     primitive: Primitive, x: ShapeDtype, *, axis_name: tuple[str, ...], axis: int, size: int
 ) -> ShapeDtype:
@@ -211,7 +206,7 @@ all_gather = Collective(
         _alone("all_gather")(xp, x, axis_name=axis_name), axis
     ),
     infer=_infer_gather,
-    batch=_shifted,
+    batch=batch_along,
     vjp=(
         lambda g, *, axis_name, axis, size: ops.psum_scatter(
             g, axis_name=axis_name, axis=axis, size=size
@@ -250,7 +245,7 @@ psum_scatter = Collective(
         _alone("psum_scatter")(xp, x, axis_name=axis_name), axis
     )[()],
     infer=_infer_scatter,
-    batch=_shifted,
+    batch=batch_along,
     vjp=(
         lambda g, *, axis_name, axis, size: ops.all_gather(
             g, axis_name=axis_name, axis=axis, size=size

@@ -24,6 +24,7 @@ from .errors import (
     function_line,
     message,
 )
+from .protocols import Bottom
 from .types import shape_dtype
 
 if TYPE_CHECKING:
@@ -279,6 +280,7 @@ def stack_of(trace: Trace | None) -> str:
 
 
 Running.stack = staticmethod(lambda: stack_of(slot.running))
+Bottom.reached = staticmethod(lambda: slot.trace is RAW)
 
 
 def explained(

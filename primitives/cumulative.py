@@ -12,7 +12,7 @@ from .families import along
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
-from .types import canonical_axis
+from .types import canonical_axis, number_dtype
 
 __all__ = ["cumprod", "cumsum", "shift"]
 
@@ -35,7 +35,7 @@ def _cumsum_arguments(
     if out is not None:
         refuse_out("cumsum", out)
     x, axis = _flattened(a, axis)
-    dtype = None if dtype is None else np.dtype(dtype)
+    dtype = None if dtype is None else number_dtype(dtype)
     return (x,), {"axis": axis, "dtype": dtype, "reverse": bool(reverse)}
 
 

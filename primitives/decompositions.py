@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import linalg
 from .matrices import (
     adjoint,
     coinciding,
@@ -28,7 +29,7 @@ from .matrices import (
     safe_reciprocal,
     unpacked,
 )
-from .numbers import is_complex
+from .numbers import complex_of, is_complex, real_of
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
@@ -49,16 +50,6 @@ __all__ = [
 Shape = tuple[int, ...]
 
 SPREAD = {n: 3.0 * np.diag(np.arange(1.0, n + 1)) for n in (0, 1, 2, 3)}
-
-
-def real_of(dtype: np.dtype[Any]) -> Any:
-    """Returns the dtype of a complex one's parts."""
-    return np.finfo(dtype).dtype
-
-
-def complex_of(dtype: np.dtype[Any]) -> Any:
-    """Returns the complex dtype of the same precision."""
-    return np.result_type(dtype, np.complex64)
 
 
 def _symmetric(xp: Any, a: Any) -> Any:
@@ -244,7 +235,7 @@ def svd_shapes(matrix: Shape, full_matrices: bool) -> list[Shape]:
 
 
 def _svd(xp: Any, a: Any, *, full_matrices: bool) -> Any:
-    u, s, vh = xp.linalg.svd(a, full_matrices=full_matrices)
+    u, s, vh = linalg.svd(xp, a, full_matrices=full_matrices)
     return packed(xp, [u, s.astype(u.dtype), vh], svd_shapes(a.shape[-2:], full_matrices))
 
 

@@ -210,9 +210,11 @@ def structural(
     return linear(name, vjp, infer=infer, batch=batch or shifted, dtypes=dtypes, **declared)
 
 
-def linear(name: str, *vjps: Rule, **declared: Any) -> Primitive:
+def linear(
+    name: str, *vjps: Rule, kind: type[Primitive] = Primitive, **declared: Any
+) -> Primitive:
     """Declares a primitive that is linear in each operand: forward mode is the primitive itself."""
-    return Primitive(name, vjp=vjps, linear=True, **declared)
+    return kind(name, vjp=vjps, linear=True, **declared)
 
 
 # -- reductions: axes disappear

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .families import linear
+from .families import batch_along, linear
+from .numbers import complex_of, real_of
 from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
@@ -23,11 +24,6 @@ __all__ = ["NORMS", "fft", "irfft", "rfft"]
 NORMS = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
-def _spectrum_dtype(dtype: Any) -> Any:
-    """Returns the complex dtype of a spectrum: that of half or single precision is single."""
-    return np.result_type(dtype, np.complex64)
-
-
 def _fftn(xp: Any, x: Any, *, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
     if len(axes) == 1:
         return (xp.fft.ifft if inverse else xp.fft.fft)(x, axis=axes[0], norm=norm)
@@ -35,7 +31,7 @@ def _fftn(xp: Any, x: Any, *, axes: tuple[int, ...], inverse: bool, norm: str) -
 
 
 def _infer_fft(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
-    return ShapeDtype(x.shape, _spectrum_dtype(x.dtype))
+    return ShapeDtype(x.shape, complex_of(x.dtype))
 
 
 def _batch_fft(
@@ -82,25 +78,18 @@ fft = linear(
 
 def _infer_rfft(primitive: Primitive, x: ShapeDtype, *, axis: int, norm: str) -> ShapeDtype:
     shape = (*x.shape[:axis], x.shape[axis] // 2 + 1, *x.shape[axis + 1 :])
-    return ShapeDtype(shape, _spectrum_dtype(x.dtype))
+    return ShapeDtype(shape, complex_of(x.dtype))
 
 
 def _infer_irfft(
     primitive: Primitive, x: ShapeDtype, *, n: int, axis: int, norm: str
 ) -> ShapeDtype:
-    dtype = np.finfo(x.dtype).dtype
-    return ShapeDtype((*x.shape[:axis], n, *x.shape[axis + 1 :]), dtype)
-
-
-def _batch_axis(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
-    return primitive.bind(values, {**params, "axis": params["axis"] + 1})
+    return ShapeDtype((*x.shape[:axis], n, *x.shape[axis + 1 :]), real_of(x.dtype))
 
 
 def _occurrences(n: int, ndim: int, axis: int, dtype: Any) -> Any:
     """Returns how often each element of half a spectrum occurs in the whole one: once or twice."""
-    counts = np.full(n // 2 + 1, 2, np.finfo(dtype).dtype)
+    counts = np.full(n // 2 + 1, 2, real_of(dtype))
     counts[0] = 1
     if n % 2 == 0:
         counts[-1] = 1
@@ -123,7 +112,7 @@ rfft = linear(
     _rfft_rule,
     compute=lambda xp, x, *, axis, norm: xp.fft.rfft(x, axis=axis, norm=norm),
     infer=_infer_rfft,
-    batch=_batch_axis,
+    batch=batch_along,
     dtypes="fd",
     reference=lambda x, *, axis, norm: np.fft.rfft(x, axis=axis, norm=norm),
     samples=[
@@ -151,7 +140,7 @@ irfft = linear(
     _irfft_rule,
     compute=lambda xp, x, *, n, axis, norm: xp.fft.irfft(x, n, axis=axis, norm=norm),
     infer=_infer_irfft,
-    batch=_batch_axis,
+    batch=batch_along,
     dtypes="fdD",
     reference=lambda x, *, n, axis, norm: np.fft.irfft(x, n, axis=axis, norm=norm),
     samples=[

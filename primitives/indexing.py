@@ -14,7 +14,7 @@ import numpy as np
 
 from .array import Array
 from .core import slot
-from .errors import ShapeError, message, refuse_out
+from .errors import ImmutableArrayError, ShapeError, message, refuse_out
 from .keys import ARRAY, FULL, STATIC, Key, basic_key, batch_key, split_key
 from .primitive import Primitive
 from .registry import operand, registry
@@ -52,6 +52,7 @@ def _take(xp: Any, x: Any, *indices: Any, key: Key) -> Any:
     if (
         key.native[axis] is ARRAY
         and key.native[:axis] == (FULL,) * axis
+        and axis < x.ndim
         and x.flags.c_contiguous
         and type(indices[0]) is xp.ndarray
         and indices[0].dtype.kind == "i"
@@ -285,7 +286,13 @@ scatter_add = Primitive(
 
 @registry.add_function
 def take(
-    a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: Any = None,
+    mode: str = "raise",
+    *,
+    fill_value: Any = None,
 ) -> Any:
     """Returns elements along an axis.
 
@@ -294,7 +301,8 @@ def take(
         indices: integers, of any shape.
         axis: along which axis; None takes from the flattened array.
         out: None; arrays are immutable.
-        mode: what becomes of indices out of bounds: ``raise``, ``wrap`` or ``clip``.
+        mode: what becomes of indices out of bounds: ``raise``, ``wrap``, ``clip`` or ``fill``.
+        fill_value: for ``fill``, what is there: NaN or the least integer, if it is not told.
 
     Returns:
         An array of a's dtype, with the axes of ``indices`` in the place of ``axis``.
@@ -318,8 +326,11 @@ def take(
         indices = ops.remainder(indices, length)
     elif mode == "clip":
         indices = ops.clip(indices, 0, length - 1)
+    elif mode == "fill":
+        a = ops.asarray(a)
+        return a.at[(*(FULL,) * axis, indices)].get(mode="fill", fill_value=fill_value)
     elif mode != "raise":
-        raise ValueError(f"take: mode is 'raise', 'wrap' or 'clip', not {mode!r}")
+        raise ValueError(f"take: mode is 'raise', 'wrap', 'clip' or 'fill', not {mode!r}")
     return index(a, (*(FULL,) * axis, indices))
 
 
@@ -362,7 +373,9 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 
 @registry.add_function
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any:
+def put_along_axis(
+    arr: Any, indices: Any, values: Any, axis: int | None, *, inplace: bool = False
+) -> Any:
     """Returns an array with elements along an axis replaced, as ``take_along_axis`` picks them.
 
     Unlike NumPy's function it returns the result: arrays are immutable.
@@ -372,15 +385,23 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any
         indices: integers, with as many axes as arr; other axes than ``axis`` broadcast.
         values: what to put there; broadcasts to the indices' shape.
         axis: along which axis; None puts into the flattened array.
+        inplace: False, which programs written for ``jax.numpy`` have to say.
 
     Returns:
         An array of arr's shape and dtype.
+
+    Raises:
+        ImmutableArrayError: arr itself is to be changed.
 
     >>> import functensor.numpy as np
     >>> np.put_along_axis(np.zeros((2, 2)), np.array([[1], [0]]), 5.0, axis=1)
     Array([[0., 5.],
            [5., 0.]], dtype=float64, device='cpu')
     """
+    if inplace:
+        what = "put_along_axis: inplace=True, but arrays are immutable"
+        fix = "x = np.put_along_axis(x, i, values, axis)"
+        raise ImmutableArrayError(message(what, fix=fix, number=3))
     arr = operand(arr)
     a, key = _along_axis(arr, indices, axis)
     return ops.reshape(ops.index_set(a, key, operand(values)), shape_of(arr))

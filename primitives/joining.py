@@ -350,13 +350,18 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 @registry.add_function
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(
+    a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Any:
     """Returns an array with every element, or every slice along an axis, repeated.
 
     Args:
         a: an array.
-        repeats: how often: an integer, or one for each slice (known numbers, not traced).
+        repeats: how often: an integer, or one for each slice (known numbers, not traced, unless
+            the length of the result is told).
         axis: along which axis; None repeats the elements of the flattened array.
+        total_repeat_length: the length of the result along the axis: what is more is cut off, and
+            what is missing is the last slice.
 
     Returns:
         An array of a's dtype.
@@ -368,6 +373,11 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     a = ops.reshape(a, -1) if axis is None else operand(a)
     shape = shape_of(a)
     axis = canonical_axis(axis or 0, len(shape))
+    if total_repeat_length is not None:
+        counts = ops.broadcast_to(ops.astype(ops.asarray(repeats), np.intp), (shape[axis],))
+        ends = ops.cumsum(counts, axis=0)
+        places = ops.searchsorted(ends, np.arange(total_repeat_length), "right")
+        return ops.take(a, ops.minimum(places, shape[axis] - 1), axis)
     if np.ndim(repeats):
         return ops.take(a, np.repeat(np.arange(shape[axis]), np.asarray(repeats)), axis)
     count = operator.index(repeats)

@@ -19,7 +19,17 @@ from .registry import registry as ops
 from .rules import shape_of
 from .types import broadcast_shapes
 
-__all__ = ["ARRAY", "FULL", "STATIC", "Key", "Layout", "basic_key", "batch_key", "split_key"]
+__all__ = [
+    "ARRAY",
+    "FULL",
+    "STATIC",
+    "Key",
+    "Layout",
+    "basic_key",
+    "batch_key",
+    "is_unknown_mask",
+    "split_key",
+]
 
 # Stands in a key where an index array goes.
 ARRAY = "array"
@@ -306,12 +316,24 @@ def _holds_tracer(items: Any) -> bool:
     return isinstance(items, Tracer)
 
 
+def is_unknown_mask(key: Any) -> bool:
+    """Says whether a key is a single mask whose values are not known."""
+    return (
+        isinstance(key, Tracer) and key.dtype.kind == "b" and isinstance(_innermost(key), Tracer)
+    )
+
+
+def _innermost(x: Any) -> Any:
+    """Returns the value behind tracers, as far as it is known."""
+    while isinstance(x, Tracer) and x.concrete:
+        x = x.value
+    return x
+
+
 def _known(mask: Any) -> Any:
     if not isinstance(mask, Array):
         return mask
-    inner = mask
-    while isinstance(inner, Tracer) and inner.concrete:
-        inner = inner.value
+    inner = _innermost(mask)
     if isinstance(inner, Tracer):
         raise ConcretizationError(
             message(

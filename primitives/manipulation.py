@@ -13,6 +13,7 @@ from .errors import ShapeError, message
 from .families import structural
 from .keys import FULL
 from .primitive import Primitive
+from .registry import operand
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
@@ -32,11 +33,24 @@ def as_shape(shape: Any) -> tuple[int, ...]:
         return (operator.index(shape),)
 
 
-def _reshape_arguments(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
-    if order != "C":
-        raise ValueError(
-            f"reshape: order {order!r} is not offered; for 'F' write reshape(a.T, shape[::-1]).T"
-        )
+class Reshape(Primitive):
+    """Reshaping; in the order of Fortran it is that of what is transposed, transposed."""
+
+    def __call__(
+        self, a: Any, shape: Any, order: str | None = "C", *, copy: bool | None = None
+    ) -> Any:
+        a = operand(a)
+        if order in ("C", "A", None):
+            return self.bind(*_reshape_arguments(a, shape))
+        if order != "F":
+            raise ValueError(f"reshape: order is 'C' or 'F', not {order!r}")
+        return ops.transpose(self(ops.transpose(a), as_shape(shape)[::-1]))
+
+    # By this name errors about its arguments call it.
+    __call__.__qualname__ = "reshape"
+
+
+def _reshape_arguments(a: Any, shape: Any, order: str = "C", copy: bool | None = None) -> Any:
     wanted = as_shape(shape)
     size = prod(shape_of(a))
     if prod(wanted) != size or (wanted and min(wanted) < 0):
@@ -56,6 +70,7 @@ def _reshape_arguments(a: Any, /, shape: Any, order: str = "C", *, copy: bool | 
 reshape = structural(
     "reshape",
     lambda g, x_shape: ops.reshape(g, x_shape),
+    kind=Reshape,
     compute=lambda xp, x, *, shape: (
         x.reshape(shape) if type(x) is xp.ndarray else xp.reshape(x, shape)
     ),
@@ -73,7 +88,7 @@ reshape = structural(
     Args:
         a: an array.
         shape: an integer or integers; one of them may be -1 and is then worked out.
-        order: ``C``: the last axis moves fastest.
+        order: ``C``: the last axis moves fastest; ``F``: the first one.
         copy: of no effect; arrays are immutable, so that nothing tells a copy from a view.
 
     Returns:
@@ -94,7 +109,7 @@ def _transpose_arguments(a: Any, axes: Any = None) -> Any:
     ndim = len(shape_of(a))
     if axes is None:
         return (a,), {"axes": tuple(range(ndim - 1, -1, -1))}
-    order = tuple([canonical_axis(i, ndim) for i in axes])
+    order = tuple([canonical_axis(i, ndim) for i in as_shape(axes)])
     if len(order) != ndim or len(set(order)) != ndim:
         raise ValueError(f"transpose: axes {axes} are not a permutation of {ndim} axes")
     return (a,), {"axes": order}

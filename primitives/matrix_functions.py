@@ -88,6 +88,7 @@ logm = of_matrices(
 
 
 def _sylvester(xp: Any, a: Any, b: Any, q: Any) -> Any:
+    linalg.check_finite(xp, "solve_sylvester", a, b, q)
     solve = scipy_module(xp, "linalg").solve_sylvester
     dtype = np.result_type(a.dtype, b.dtype, q.dtype)
     return chunked(

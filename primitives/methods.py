@@ -255,6 +255,12 @@ class Methods:
         known: Any = self
         return ops.asarray(known.__array__().byteswap())
 
+    def tobytes(self, order: str = "C") -> bytes:
+        """Returns the elements' memory as bytes."""
+        known: Any = self
+        memory: bytes = known.__array__().tobytes(order)
+        return memory
+
 
 def _in_place(call: str, fix: str) -> ImmutableArrayError:
     return ImmutableArrayError(

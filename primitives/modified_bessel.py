@@ -53,7 +53,8 @@ def _compute(xp: Any, x: Any, *, order: int) -> Any:
     out = xp.where(xp.isnan(x), xp.nan, out)
     if order % 2:
         out = xp.copysign(out, x)
-    return out.astype(xp.float64 if kind == xp.float16 and x.dtype.kind != "f" else kind)[()]
+    with np.errstate(over="ignore"):
+        return out.astype(xp.float64 if kind == xp.float16 and x.dtype.kind != "f" else kind)[()]
 
 
 def _derivative(g: Any, x: Any, *, order: int) -> Any:

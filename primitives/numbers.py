@@ -10,8 +10,9 @@ from .errors import DeviceError
 from .families import elementwise, unary
 from .registry import registry as ops
 from .samples import POSITIVE
+from .types import number_dtype
 
-__all__ = ["angle", "astype", "conj", "imag", "is_complex", "real"]
+__all__ = ["angle", "astype", "cast", "complex_of", "conj", "imag", "is_complex", "real", "real_of"]
 
 
 def is_complex(x: Any) -> bool:
@@ -26,7 +27,25 @@ def is_complex(x: Any) -> bool:
     return kind == "c"
 
 
-def _cast(xp: Any, x: Any, *, dtype: Any) -> Any:
+def real_of(dtype: np.dtype[Any]) -> Any:
+    """Returns the dtype of a complex one's parts; that of real numbers is their own.
+
+    >>> real_of(np.dtype("complex64"))
+    dtype('float32')
+    """
+    return np.finfo(dtype).dtype
+
+
+def complex_of(dtype: np.dtype[Any]) -> Any:
+    """Returns the complex dtype of the same precision; half precision becomes single.
+
+    >>> complex_of(np.dtype("float32"))
+    dtype('complex64')
+    """
+    return np.result_type(dtype, np.complex64)
+
+
+def _astype(xp: Any, x: Any, *, dtype: Any) -> Any:
     x = xp.asarray(x)
     return x[()] if x.dtype == dtype else x.astype(dtype)[()]
 
@@ -34,14 +53,14 @@ def _cast(xp: Any, x: Any, *, dtype: Any) -> Any:
 def _astype_arguments(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     if device not in (None, "cpu"):
         raise DeviceError(f"there is no device {device!r}; there is 'cpu'")
-    return (x,), {"dtype": np.dtype(dtype)}
+    return (x,), {"dtype": number_dtype(dtype)}
 
 
 astype = elementwise(
     "astype",
     lambda g, *, dtype: g if dtype.kind in "fc" else None,
     prepare=_astype_arguments,
-    compute=_cast,
+    compute=_astype,
     params=[{"dtype": np.dtype(name)} for name in ("float64", "complex128", "int64")],
     reference=lambda x, dtype: np.asarray(x).astype(dtype),
     doc="Returns x with its elements cast to a dtype; casts to integers have derivative 0.",
@@ -80,6 +99,13 @@ conj = unary(
     doc="Returns the complex conjugate.",
     example="np.conj([1 + 2j, 3]) -> [(1-2j), (3-0j)]",
 )
+
+
+def cast(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Returns an operand in a dtype; of complex numbers the real part, where that is a real one."""
+    if is_complex(x) and dtype.kind != "c":
+        x = ops.real(x)
+    return ops.astype(x, dtype)
 
 
 def _angle_arguments(z: Any, deg: bool = False) -> Any:

@@ -51,6 +51,8 @@ def equality(name: str, *, unequal: bool) -> Operator:
                 raise
             if not known and not isinstance(error, OperandError):
                 raise
+            if known and other.dtype.kind == "O":
+                return operator(self, other.tolist())
             compares: Any = type(other).__eq__
             if not (known or compares is object.__eq__ or type(other).__module__ == "builtins"):
                 # Its own class may know how to compare.

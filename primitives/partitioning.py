@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .errors import ShapeError, message
+from .families import batch_along
 from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
@@ -47,12 +47,6 @@ def _prepare(
     return (a,), {"kth": _places(kth, shape_of(a)[axis]), "axis": axis}
 
 
-def _batch(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
-    return primitive.bind(values, {**params, "axis": params["axis"] + 1})
-
-
 argpartition = Primitive(
     "argpartition",
     compute=lambda xp, x, *, kth, axis: (
@@ -60,7 +54,7 @@ argpartition = Primitive(
     ),
     prepare=_prepare,
     infer=lambda primitive, x, *, kth, axis: ShapeDtype(x.shape, "intp"),
-    batch=_batch,
+    batch=batch_along,
     constant=True,
     reference=lambda x, *, kth, axis: np.argpartition(x, kth, axis=axis),
     samples=[

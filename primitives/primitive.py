@@ -18,12 +18,15 @@ from .core import RAW, Trace, explained, slot
 from .errors import TracerConversionError, missing_rule, refuse_out, refuse_where
 from .registry import operand, registry
 from .rules import compile_rules, keeper, no_derivative
-from .types import ShapeDtype, shape_dtype
+from .types import ShapeDtype, number_dtype, shape_dtype
 
 __all__ = ["Binary", "Keepers", "Primitive", "Unary", "evaluate"]
 
 # A tuple, which is many times faster to ask for than the union of types.
 SEQUENCES = (list, tuple)
+# The kinds of dtypes that are numbers.
+NUMBERS = "fiubc"
+ndarray = np.ndarray
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Computes a primitive at the public face: buffers are unwrapped and the result wrapped."""
@@ -32,6 +35,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         if type(a) is Array:
             buffers.append(a._data)
         elif type(a) in BUFFER_TYPES:
+            if type(a) is ndarray and a.dtype.kind not in NUMBERS:
+                number_dtype(a.dtype)
             buffers.append(a)
         elif isinstance(a, Tracer):
             trace = a.owner
@@ -331,12 +336,11 @@ class Unary(Primitive):
                 return trace.process1(self, *joined((x,)))
         if type(x) is Array:
             x = x._data
-        elif type(x) not in BUFFER_TYPES:
+        elif type(x) not in BUFFER_TYPES or (type(x) is ndarray and x.dtype.kind not in NUMBERS):
             return evaluate(self, (x,), {})
         out = Array()
         out._data = self.impl(x)
         return out
-
 
     def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Hands the primitive to a trace in the form that its class has."""
@@ -370,13 +374,13 @@ class Binary(Primitive):
                 return trace.process2(self, *joined((x, y)))
         if type(x) is Array:
             a = x._data
-        elif type(x) in BUFFER_TYPES:
+        elif type(x) in BUFFER_TYPES and (type(x) is not ndarray or x.dtype.kind in NUMBERS):
             a = x
         else:
             return evaluate(self, (x, y), {})
         if type(y) is Array:
             b = y._data
-        elif type(y) in BUFFER_TYPES:
+        elif type(y) in BUFFER_TYPES and (type(y) is not ndarray or y.dtype.kind in NUMBERS):
             b = y
         else:
             return evaluate(self, (x, y), {})

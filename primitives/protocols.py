@@ -56,6 +56,12 @@ UPDATING = [
 ]
 
 
+class Bottom:
+    """Whether what runs now works on raw buffers; the core, which knows, puts its answer here."""
+
+    reached: Callable[[], bool] = staticmethod(lambda: False)
+
+
 class NumpyProtocols:
     """The protocols that an array speaks; ``_data`` is its buffer, a tracer has none."""
 
@@ -66,7 +72,14 @@ class NumpyProtocols:
         if is_tracer(self):
             if dtype is not None and np.dtype(dtype) == object:
                 return objects(self)
-            raise conversion_error(self)
+            error = conversion_error(self)
+            whole = dtype is not None and np.dtype(dtype).kind in "biu"
+            if whole and not isinstance(error, ImmutableArrayError):
+                # Like int(x): whole numbers have no derivative that could be lost.
+                cast = ops.astype(self, dtype)
+                if not is_tracer(cast):
+                    return cast.__array__(copy=copy)
+            raise error
         if copy is False and dtype not in (None, self._data.dtype):  # type: ignore[attr-defined]
             raise ValueError(f"a dtype of {dtype} asks for a copy, which copy=False forbids")
         view = np.asarray(self._data, dtype)  # type: ignore[attr-defined]
@@ -77,6 +90,9 @@ class NumpyProtocols:
         return view
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if Bottom.reached():
+            # A rule's composite made an array of a buffer: what computes it gets the buffer back.
+            return on_values(getattr(ufunc, method), inputs, kwargs, ufunc.__name__)
         function = KNOWN.get(ufunc) or ufunc_counterpart(ufunc)
         if wants_plain(sys._getframe(1), inputs):
             function = None
@@ -101,6 +117,8 @@ class NumpyProtocols:
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
+        if Bottom.reached():
+            return on_values(func, args, kwargs, func.__name__)
         function = KNOWN.get(func) or function_counterpart(func)
         name = func.__name__
         if function is not None:

@@ -14,7 +14,7 @@ from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import DISTINCT, LOGICAL
-from .types import ShapeDtype, canonical_axes, shape_dtype
+from .types import ShapeDtype, canonical_axes, number_dtype, shape_dtype
 
 __all__ = [
     "all",
@@ -55,7 +55,7 @@ def _dtype_arguments(
     params = {
         "axis": canonical_axes(axis, len(shape_of(a))),
         "keepdims": bool(keepdims),
-        "dtype": None if dtype is None else np.dtype(dtype),
+        "dtype": None if dtype is None else number_dtype(dtype),
     }
     return (a,), with_options(params, out, initial, where)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .families import batch_along
 from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
@@ -46,12 +46,6 @@ def _prepare_argsort(
     # Unlike that of equal numbers, the order of their places shows.
     stable = True if kind is None and stable is None else stable
     return _prepare_sort(a, axis, kind, order, stable=stable, descending=descending)
-
-
-def _batch_sort(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
-    return primitive.bind(values, {**params, "axis": params["axis"] + 1})
 
 
 def _argsort_samples() -> list[Sample]:
@@ -102,7 +96,7 @@ argsort = Primitive(
     compute=_argsort,
     prepare=_prepare_argsort,
     infer=lambda primitive, x, **params: ShapeDtype(x.shape, "intp"),
-    batch=_batch_sort,
+    batch=batch_along,
     constant=True,
     reference=_reference(np.argsort),
     samples=_argsort_samples(),
@@ -135,7 +129,7 @@ sort = Primitive(
     compute=_sort,
     prepare=_prepare_sort,
     infer=lambda primitive, x, **params: ShapeDtype(x.shape, x.dtype),
-    batch=_batch_sort,
+    batch=batch_along,
     vjp=(
         lambda g, x, *, axis, stable, descending: _back_in_place(
             g, x, axis, stable=stable, descending=descending

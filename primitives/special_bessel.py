@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from . import modified_bessel
@@ -35,6 +36,7 @@ __all__ = [
 
 ORDER = Domain(0, 3, kind="i")
 RIGHT = Domain(0.5, 4.0)
+AT_ZERO = {"j": 1.0, "y": -inf, "i": 1.0, "k": inf}
 RECURRENCE = {"j": "10.6.1", "y": "10.6.1", "i": "10.29.1", "k": "10.29.1"}
 
 
@@ -50,6 +52,7 @@ def _plain(name: str, kind: str, domain: Domain, rule: Callable[..., Any]) -> An
         + (", times ``exp(-abs(x))``." if name in ("i0e", "i1e") else "")
         + (", times ``exp(x)``." if name in ("k0e", "k1e") else "")
         + ("." if len(name) == 2 else ""),
+        example=f"special.{name}(0.0) -> {0.0 if name[:2] in ('j1', 'i1') else AT_ZERO[name[0]]}",
         source=DLMF + RECURRENCE[name[0]],
     )
 
@@ -72,6 +75,7 @@ def _of_order(
             + "; there is no derivative by it.",
             "z": "an array of a shape that broadcasts against the order's, or a number.",
         },
+        example=f"special.{name}(0, 0.0) -> {AT_ZERO[name[0]]}",
         source=DLMF + RECURRENCE[name[0]],
     )
 

@@ -11,7 +11,14 @@ import numpy as np
 from .errors import OperandError, ShapeError, message
 from .rules import shape_of
 
-__all__ = ["ShapeDtype", "broadcast_shapes", "canonical_axes", "canonical_axis", "shape_dtype"]
+__all__ = [
+    "ShapeDtype",
+    "broadcast_shapes",
+    "canonical_axes",
+    "canonical_axis",
+    "number_dtype",
+    "shape_dtype",
+]
 
 
 class ShapeDtype:
@@ -63,6 +70,21 @@ class ShapeDtype:
     def __repr__(self) -> str:
         weak = "weak " if self.weak else ""
         return f"{weak}{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def number_dtype(dtype: Any) -> np.dtype[Any]:
+    """Returns a dtype of numbers.
+
+    Raises:
+        OperandError: it is one of objects, strings or dates.
+
+    >>> number_dtype("f4")
+    dtype('float32')
+    """
+    wanted: np.dtype[Any] = np.dtype(dtype)
+    if wanted.kind not in "?biufc":
+        raise OperandError(f"arrays hold numbers, not dtype {wanted}")
+    return wanted
 
 
 def shape_dtype(x: Any) -> ShapeDtype:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .errors import ShapeError, message
 from .indexing import Scatter, index_primitive, inverse, scatter_sum, transposed
-from .keys import ARRAY, FULL, Key, batch_key, split_key
+from .keys import ARRAY, FULL, Key, batch_key, is_unknown_mask, split_key
 from .primitive import Primitive
 from .registry import registry
 from .registry import registry as ops
@@ -104,7 +104,28 @@ def _computing(ufunc: str | None) -> Callable[..., Any]:
     return compute
 
 
+# What an update does to every element, where a mask says afterwards which it was meant for.
+EVERYWHERE: dict[str, Callable[[Any, Any], Any]] = {
+    "index_set": lambda x, v: v,
+    "index_add": lambda x, v: ops.add(x, v),
+    "index_multiply": lambda x, v: ops.multiply(x, v),
+    "index_min": lambda x, v: ops.minimum(x, v),
+    "index_max": lambda x, v: ops.maximum(x, v),
+}
+
+
+def _masked(primitive: Primitive, x: Any, mask: Any, v: Any) -> Any:
+    """Updates at a mask whose values are not known; all its elements get the same value."""
+    shape, lengths = shape_of(mask), shape_of(x)
+    if shape != lengths[: len(shape)]:
+        raise IndexError(f"x.at[...]: a mask of shape {shape} for an array of shape {lengths}")
+    mask = ops.reshape(mask, (*shape, *(1,) * (len(lengths) - len(shape))))
+    return ops.where(mask, EVERYWHERE[primitive.name](x, v), x)
+
+
 def _apply(primitive: Primitive, array: Any, key: Any, v: Any) -> Any:
+    if is_unknown_mask(key) and len(shape_of(key)) + len(shape_of(v)) <= len(shape_of(array)):
+        return _masked(primitive, array, key, ops.astype(v, shape_dtype(array).dtype))
     x, indices, static = split_key(array, key)
     known = shape_dtype(x)
     values = shape_dtype(v)

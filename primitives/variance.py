@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import refuse_out
 from .families import Reduction, batch_reduction, infer_reduction
-from .numbers import is_complex
+from .numbers import is_complex, real_of
 from .primitive import Primitive
 from .registry import operand, registry
 from .registry import registry as ops
@@ -63,7 +63,11 @@ def _var_of_selected(x: Any, mean: Any, where: Any, params: dict[str, Any]) -> A
     if mean is None:
         mean = ops.mean(x, axis, keepdims=True, where=where)
     deviation = ops.where(where, ops.subtract(x, mean), 0)
-    squares = ops.square(ops.abs(deviation)) if is_complex(x) else ops.square(deviation)
+    if is_complex(x):
+        # Not the square of the magnitude, which has no second derivative where it is zero.
+        squares = ops.real(ops.multiply(deviation, ops.conj(deviation)))
+    else:
+        squares = ops.square(deviation)
     there = ops.broadcast_to(ops.astype(where, bool), shape)
     count = ops.sum(there, axis, keepdims=keepdims)
     freedom = ops.astype(ops.subtract(count, params["ddof"]), shape_dtype(squares).dtype)
@@ -108,7 +112,7 @@ def _infer(
     primitive: Primitive, x: ShapeDtype, *, axis: Axes, keepdims: bool, ddof: float
 ) -> ShapeDtype:
     shape = infer_reduction(ops["sum"], x, axis=axis, keepdims=keepdims, dtype=None).shape
-    return ShapeDtype(shape, np.finfo(x.dtype).dtype)
+    return ShapeDtype(shape, real_of(x.dtype))
 
 
 def _deviation(x: Any, axis: Axes) -> Any:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from trees import close
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -16,14 +17,6 @@ from functensor.testing import check_grads
 X = np.array([0.3, -1.2, 2.0])
 W = np.arange(9.0).reshape(3, 3) / 10 - 0.4
 Pair = namedtuple("Pair", "a b")
-
-
-def close(got, wanted, rtol=1e-12):
-    assert ft.tree.structure(got) == ft.tree.structure(wanted)
-    for a, b in zip(ft.tree.leaves(got), ft.tree.leaves(wanted), strict=True):
-        assert isinstance(a, ft.Array)
-        assert (a.shape, a.dtype) == (np.shape(b), np.asarray(b).dtype)
-        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol, atol=1e-14)
 
 
 def layer(w, x):

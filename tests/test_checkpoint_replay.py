@@ -2,18 +2,13 @@
 
 import numpy as np
 import pytest
+from trees import close
 
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.primitives.errors import ConcretizationError, ReplayError
 
 X = np.array([0.3, -1.2, 2.0])
-
-
-def close(got, wanted):
-    assert ft.tree.structure(got) == ft.tree.structure(wanted)
-    for a, b in zip(ft.tree.leaves(got), ft.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-12)
 
 
 def test_memory_of_the_first_run_is_what_later_runs_see():

@@ -4,20 +4,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from trees import close
 
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.primitives.errors import MissingRuleError, RuleResultError
 
 X = np.array([0.3, -0.7, 1.1])
-
-
-def close(got, wanted):
-    assert ft.tree.structure(got) == ft.tree.structure(wanted)
-    for a, b in zip(ft.tree.leaves(got), ft.tree.leaves(wanted), strict=True):
-        assert isinstance(a, ft.Array)
-        assert (a.shape, a.dtype) == (np.shape(b), np.asarray(b).dtype)
-        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-12, atol=1e-14)
 
 
 # -- arguments that are not differentiated

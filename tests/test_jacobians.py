@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from trees import close
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -16,14 +17,6 @@ from functensor.primitives.errors import (
 
 X = np.array([0.3, -1.2, 2.0])
 M = np.arange(6.0).reshape(2, 3) / 7
-
-
-def close(got, wanted, rtol=1e-12):
-    assert ft.tree.structure(got) == ft.tree.structure(wanted)
-    for a, b in zip(ft.tree.leaves(got), ft.tree.leaves(wanted), strict=True):
-        assert isinstance(a, ft.Array)
-        assert (a.shape, a.dtype) == (np.shape(b), np.asarray(b).dtype)
-        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol, atol=1e-14)
 
 
 def fun(p, y):
@@ -312,3 +305,9 @@ def test_vjp_of_several_outputs_with_aux():
     close(out, (2 * X, {"s": X.sum()}))
     close(aux, [2.0])
     close(pull((X, {"s": 1.0})), (2 * X + 1, np.sum(X * X)))
+
+
+def test_the_hessians_automatic_mode_is_its_default():
+    x = np.array([1.0, 2.0])
+    cubes = ft.hessian(lambda x: fnp.sum(x**3) * x[0], mode="auto")(x)
+    np.testing.assert_array_equal(cubes, ft.hessian(lambda x: fnp.sum(x**3) * x[0])(x))

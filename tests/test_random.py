@@ -14,7 +14,7 @@ import functensor.numpy as fnp
 from functensor import random
 from functensor.backends import philox
 from functensor.primitives.random_bits import random_bits
-from functensor.quantile import normal_quantile
+from functensor.random.quantile import normal_quantile
 from functensor.testing import check_grads
 
 KEY = random.key(2026)

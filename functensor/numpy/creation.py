@@ -14,7 +14,7 @@ from ..primitives.manipulation import as_shape
 from ..primitives.registry import operand, registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
-from ..primitives.types import shape_dtype
+from ..primitives.types import number_dtype, shape_dtype
 
 __all__ = [
     "array",
@@ -137,7 +137,7 @@ def asarray(
         return wrap(_listed(a, dtype))
     buffer = to_buffer(a)
     if dtype is not None:
-        return wrap(np.asarray(buffer, dtype=dtype, copy=copy))
+        return wrap(np.asarray(buffer, dtype=number_dtype(dtype), copy=copy))
     return wrap(_numbers(np.asarray(buffer, copy=copy), a))
 
 
@@ -251,6 +251,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     Array([1., 1.], dtype=float64, device='cpu')
     """
     check_device(device)
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"from_dlpack takes what speaks DLPack, not {type(x).__name__}; np.asarray")
     return wrap(np.from_dlpack(x, device=device, copy=copy))
 
 
@@ -272,7 +274,7 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
            [0., 0.]], dtype=float64, device='cpu')
     """
     check_device(device)
-    return wrap(np.zeros(shape, dtype))
+    return wrap(np.zeros(shape, number_dtype(dtype)))
 
 
 def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Any:
@@ -289,11 +291,14 @@ def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None)
     Array([1, 1, 1], dtype=int32, device='cpu')
     """
     check_device(device)
-    return wrap(np.ones(shape, dtype))
+    return wrap(np.ones(shape, number_dtype(dtype)))
 
 
 def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None) -> Any:
     """Returns an array of a shape whose values do not matter: zeros, since none can be set later.
+
+    Args:
+        shape, dtype, order, device: as for `zeros`.
 
     >>> import functensor.numpy as np
     >>> np.empty((2, 3)).shape
@@ -393,6 +398,10 @@ def empty_like(
 ) -> Any:
     """Returns an array of another array's shape and dtype whose values do not matter.
 
+    Args:
+        prototype: the other array.
+        dtype, order, subok, shape, device: as for `zeros_like`.
+
     >>> import functensor.numpy as np
     >>> np.empty_like(np.ones((2, 3))).shape
     (2, 3)
@@ -452,11 +461,15 @@ def eye(
            [0., 1.]], dtype=float64, device='cpu')
     """
     check_device(device)
-    return wrap(np.eye(N, M, k, dtype))
+    return wrap(np.eye(N, M, k, number_dtype(dtype)))
 
 
 def identity(n: int, dtype: Any = None) -> Any:
     """Returns the identity matrix of n rows.
+
+    Args:
+        n: how many rows and columns.
+        dtype: of the elements; None for ``float64``.
 
     >>> import functensor.numpy as np
     >>> np.identity(2, int)
@@ -479,4 +492,4 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Any:
     Array([[ True, False],
            [ True,  True]], dtype=bool, device='cpu')
     """
-    return wrap(np.tri(N, M, k, dtype))
+    return wrap(np.tri(N, M, k, number_dtype(dtype)))

@@ -216,6 +216,10 @@ def ndim(a: Any) -> int:
 def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
     """Returns the number of elements, or the length of an axis.
 
+    Args:
+        a: an array.
+        axis: which axis, or several, whose lengths are multiplied; None for all.
+
     >>> import functensor.numpy as np
     >>> np.size(np.ones((2, 3))), np.size(np.ones((2, 3)), 1)
     (6, 3)

@@ -10,6 +10,7 @@ import numpy as np
 from ..primitives.errors import refuse_out, refuse_where
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
+from .arguments import as_inexact
 from .creation import asarray
 
 __all__ = ["fabs", "float_power", "polyval", "sinc"]
@@ -50,12 +51,11 @@ def sinc(x: Any) -> Any:
     >>> np.sinc(np.array([0.0, 0.5]))
     Array([1.        , 0.63661977], dtype=float64, device='cpu')
     """
-    x = asarray(x)
-    if x.dtype.kind not in "fc":
-        x = ops.astype(x, np.float64)
-    squared = ops.square(ops.multiply(x, pi))
+    x = as_inexact(x)
+    angle = ops.multiply(x, pi)
     # Near zero a series, so that derivatives of any order are those of the function.
-    small = ops.less(ops.abs(squared), 1e-4)
+    small = ops.less(ops.abs(angle), 0.01)
+    squared = ops.square(ops.where(small, angle, 0))
     series = 1 - squared / 6 * (1 - squared / 20 * (1 - squared / 42))
     angle = ops.multiply(ops.where(small, 1, x), pi)
     return ops.where(small, series, ops.divide(ops.sin(angle), angle))

@@ -10,13 +10,11 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ..primitives import fourier
 from ..primitives.fourier import NORMS
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis
-from .creation import asarray
+from .arguments import as_inexact
 from .frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 
 __all__ = [
@@ -50,9 +48,7 @@ def _operand(name: str, a: Any, real: bool = False) -> Any:
     Raises:
         TypeError: it is complex where only half of the spectrum of real values is computed.
     """
-    a = asarray(a)
-    if a.dtype.kind in "biu":
-        return ops.astype(a, np.float64)
+    a = as_inexact(a)
     if real and a.dtype.kind == "c":
         raise TypeError(f"{name} transforms real values, not {a.dtype}: use fft, or pass a.real")
     return a

@@ -57,6 +57,9 @@ __all__ = [
 def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None) -> Any:
     """Returns the same values as an array: `asarray`, as arrays have no subclasses.
 
+    Args:
+        a, dtype, order, device: as for `asarray`.
+
     >>> import functensor.numpy as np
     >>> np.asanyarray([1, 2])
     Array([1, 2], dtype=int64, device='cpu')
@@ -67,6 +70,9 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = No
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
     """Returns the same values as an array of at least one axis; how they lie in memory is open.
 
+    Args:
+        a, dtype: as for `asarray`.
+
     >>> import functensor.numpy as np
     >>> np.ascontiguousarray(2.0)
     Array([2.], dtype=float64, device='cpu')
@@ -76,6 +82,9 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
 
 def asfortranarray(a: Any, dtype: Any = None) -> Any:
     """Returns the same values as an array of at least one axis; how they lie in memory is open.
+
+    Args:
+        a, dtype: as for `asarray`.
 
     >>> import functensor.numpy as np
     >>> np.asfortranarray([[1.0, 2.0]]).shape
@@ -107,6 +116,9 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     """Returns the same values as an array, once it is clear that they are finite.
+
+    Args:
+        a, dtype, order: as for `asarray`.
 
     Raises:
         ValueError: there is an infinity or NaN.
@@ -219,6 +231,10 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 def row_stack(tup: Any, *, dtype: Any = None) -> Any:
     """Returns arrays joined along the first axis, 1-d ones as rows: `vstack`.
 
+    Args:
+        tup: arrays, or what can be one.
+        dtype: of the result; None for that to which theirs promote.
+
     >>> import functensor.numpy as np
     >>> np.row_stack([np.zeros(2), np.ones(2)]).tolist()
     [[0.0, 0.0], [1.0, 1.0]]
@@ -243,7 +259,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     Array([1., 0., 2.], dtype=float64, device='cpu')
     """
     x = asarray(filt)
-    words = trim.lower()
+    words = str(trim).lower()
     if words not in ("f", "b", "fb", "bf"):
         raise ValueError(f"trim_zeros: trim is 'f', 'b' or 'fb', not {trim!r}")
     fix = "np.where(mask, x, 0), which keeps the shape"

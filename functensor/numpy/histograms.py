@@ -135,6 +135,10 @@ def histogram_bin_edges(
 
 def _numbers(a: Any) -> Any:
     a = asarray(a)
+    if a.dtype.kind == "c":
+        raise TypeError(
+            f"bins are of real numbers, not {a.describe()}; np.abs(x), x.real or x.imag"
+        )
     return ops.astype(a, np.uint8) if a.dtype.kind == "b" else a
 
 

@@ -217,7 +217,7 @@ def ravel_multi_index(
     total: Any = 0
     terms = list(zip(rows, lengths, modes, strict=True))
     for row, length, how in terms if order == "C" else terms[::-1]:
-        row = _bounded("ravel_multi_index", row, length, how)
+        row = ops.astype(_bounded("ravel_multi_index", row, length, how), np.intp)
         total = ops.add(ops.multiply(total, length), row)
     return total
 

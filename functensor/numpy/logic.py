@@ -11,6 +11,7 @@ from ..primitives.buffers import wrap
 from ..primitives.errors import refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
+from .arguments import as_inexact
 from .creation import asarray
 
 __all__ = [
@@ -45,9 +46,7 @@ def isclose(
     >>> np.isclose(np.array([1.0, 1.1]), 1.0 + 1e-9)
     Array([ True, False], dtype=bool, device='cpu')
     """
-    a, b = asarray(a), asarray(b)
-    if b.dtype.kind not in "fc":
-        b = ops.astype(b, np.float64)
+    a, b = asarray(a), as_inexact(b)
     # Differences of infinities are decided by the comparison.
     with np.errstate(invalid="ignore"):
         near = ops.less_equal(
@@ -64,6 +63,9 @@ def allclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
     """Says whether all elements are close, as `isclose` has it.
+
+    Args:
+        a, b, rtol, atol, equal_nan: as for `isclose`.
 
     Returns:
         A ``bool`` without axes, which stays traced under a transformation.
@@ -102,6 +104,9 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 @registry.add_function
 def array_equiv(a1: Any, a2: Any) -> Any:
     """Says whether two arrays broadcast to each other and have the same elements then.
+
+    Args:
+        a1, a2: arrays.
 
     Returns:
         A ``bool`` without axes, which stays traced under a transformation.
@@ -167,6 +172,10 @@ def _is_infinity(name: str, x: Any, infinity: float, out: Any) -> Any:
 def isposinf(x: Any, out: None = None) -> Any:
     """Says of every element whether it is positive infinity.
 
+    Args:
+        x: a real array of any shape, or a number.
+        out: None; arrays are immutable.
+
     >>> import functensor.numpy as np
     >>> np.isposinf(np.array([np.inf, -np.inf]))
     Array([ True, False], dtype=bool, device='cpu')
@@ -177,6 +186,10 @@ def isposinf(x: Any, out: None = None) -> Any:
 @registry.add_function
 def isneginf(x: Any, out: None = None) -> Any:
     """Says of every element whether it is negative infinity.
+
+    Args:
+        x: a real array of any shape, or a number.
+        out: None; arrays are immutable.
 
     >>> import functensor.numpy as np
     >>> np.isneginf(np.array([np.inf, -np.inf]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.at import _result_is_dropped
+from ..primitives.at import result_is_dropped
 from ..primitives.errors import ImmutableArrayError, UnusedUpdateWarning, message
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
@@ -130,7 +130,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
 
 def _warn_if_dropped(name: str, fix: str) -> None:
     """Warns if the caller's caller throws away what the caller is about to return."""
-    if __debug__ and _result_is_dropped():
+    if __debug__ and result_is_dropped():
         what = f"the result of {name} is thrown away; its argument is unchanged"
         warnings.warn(message(what, fix=fix, number=3), UnusedUpdateWarning, stacklevel=3)
 

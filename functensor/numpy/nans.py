@@ -44,17 +44,11 @@ def _filled(a: Any, kept: Any, value: Any) -> Any:
     return a if kept is None else ops.where(kept, a, value)
 
 
-def _total(
-    name: str, one: int, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any
-) -> Any:
-    """Returns a sum or a product, which of nothing is zero or one."""
+def _selected(name: str, a: Any, where: Any, **options: Any) -> Any:
+    """Returns a reduction of those elements that count, from which the others are gone."""
     a = asarray(a)
-    out = getattr(ops, name)(
-        _filled(a, _kept(a, where), one), axis=axis, dtype=dtype, keepdims=bool(keepdims)
-    )
-    if initial is None:
-        return out
-    return ops.add(out, initial) if name == "sum" else ops.multiply(out, initial)
+    kept = _kept(a, where)
+    return getattr(ops, name)(_filled(a, kept, 0), where=kept, **options)
 
 
 @registry.add_function
@@ -86,7 +80,7 @@ def nansum(
     Array(3., dtype=float64, device='cpu')
     """
     refuse_out("nansum", out)
-    return _total("sum", 0, a, axis, dtype, keepdims, initial, where)
+    return _selected("sum", a, where, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial)
 
 
 @registry.add_function
@@ -113,7 +107,7 @@ def nanprod(
     Array(6., dtype=float64, device='cpu')
     """
     refuse_out("nanprod", out)
-    return _total("prod", 1, a, axis, dtype, keepdims, initial, where)
+    return _selected("prod", a, where, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial)
 
 
 def _running(name: str, one: int, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
@@ -302,14 +296,6 @@ def nanargmin(a: Any, axis: Any = None, out: None = None, *, keepdims: bool = Fa
 # -- moments
 
 
-def _mean(a: Any, kept: Any, axis: Any, dtype: Any, keepdims: bool) -> tuple[Any, Any]:
-    """Returns the mean, NaN of nothing, and of how many elements it is."""
-    number = ops.count_nonzero(kept, axis, keepdims=keepdims)
-    total = ops.sum(_filled(a, kept, 0), axis, dtype=dtype, keepdims=keepdims)
-    mean = ops.divide(total, ops.astype(ops.maximum(number, 1), np.finfo(total.dtype).dtype))
-    return ops.where(ops.equal(number, 0), np.nan, mean), number
-
-
 @registry.add_function
 def nanmean(
     a: Any,
@@ -338,17 +324,7 @@ def nanmean(
     Array(1.5, dtype=float64, device='cpu')
     """
     refuse_out("nanmean", out)
-    a = asarray(a)
-    kind = _inexact(a, dtype)
-    a = ops.astype(a, kind)
-    return _mean(a, _kept(a, where), axis, None, bool(keepdims))[0]
-
-
-def _inexact(a: Any, dtype: Any) -> Any:
-    """Returns in which dtype moments are computed."""
-    if dtype is not None:
-        return np.dtype(dtype)
-    return a.dtype if a.dtype.kind in "fc" else np.dtype(np.float64)
+    return _selected("mean", a, where, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 @registry.add_function
@@ -380,26 +356,8 @@ def nanvar(
     Array(1., dtype=float64, device='cpu')
     """
     refuse_out("nanvar", out)
-    if correction is not None:
-        if ddof != 0:
-            raise ValueError("nanvar: ddof and correction are the same thing: give one of them")
-        ddof = correction
-    a = asarray(a)
-    a = ops.astype(a, _inexact(a, dtype))
-    kept = _kept(a, where)
-    known, number = _mean(a, kept, axis, None, True)
-    centre = known if mean is None else asarray(mean)
-    # Where there is no number the mean is none either, and must not meet what is filled in.
-    centre = ops.where(ops.equal(number, 0), 0, centre)
-    apart = _filled(ops.subtract(_filled(a, kept, 0), centre), kept, 0)
-    square = ops.square(apart)
-    if a.dtype.kind == "c":
-        square = ops.real(ops.multiply(apart, ops.conj(apart)))
-    total = ops.sum(square, axis, keepdims=bool(keepdims))
-    freedom = ops.subtract(ops.reshape(number, total.shape), ddof)
-    enough = ops.greater(freedom, 0)
-    divisor = ops.astype(ops.where(enough, freedom, 1), total.dtype)
-    return ops.where(enough, ops.divide(total, divisor), np.nan)
+    options = {"ddof": ddof, "keepdims": keepdims, "mean": mean, "correction": correction}
+    return _selected("var", a, where, axis=axis, dtype=dtype, **options)
 
 
 @registry.add_function
@@ -429,8 +387,5 @@ def nanstd(
     Array(1., dtype=float64, device='cpu')
     """
     refuse_out("nanstd", out)
-    variance = nanvar(
-        a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction
-    )
-    flat = ops.equal(variance, 0)
-    return ops.where(flat, 0, ops.sqrt(ops.where(flat, 1, variance)))
+    options = {"ddof": ddof, "keepdims": keepdims, "mean": mean, "correction": correction}
+    return _selected("std", a, where, axis=axis, dtype=dtype, **options)

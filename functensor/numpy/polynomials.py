@@ -16,6 +16,7 @@ import numpy as np
 
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
+from .arguments import as_inexact
 from .creation import asarray
 from .values import is_known, value_of
 
@@ -240,9 +241,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
         raise ValueError(f"polyint: {m} constants are needed, not {constants.shape}")
     if not m:
         return p
-    if p.dtype.kind not in "fc":
-        p = ops.astype(p, np.float64)
-    both = ops.concatenate([p, _part(constants, 0, m)])
+    both = ops.concatenate([as_inexact(p), _part(constants, 0, m)])
     powers = range(p.shape[0] + m - 1, -1, -1)
     # The constant that comes in at a step is integrated in all later ones.
     divisors = [factorial(i) // factorial(max(i - m, 0)) for i in powers]
@@ -277,10 +276,8 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
     >>> np.sort(np.roots([1.0, -3.0, 2.0]).real)
     Array([1., 2.], dtype=float64, device='cpu')
     """
-    p = _coefficients("roots", p)
+    p = as_inexact(_coefficients("roots", p))
     known = strip_zeros and is_known(p)
-    if p.dtype.kind not in "fc":
-        p = ops.astype(p, np.float64)
     zeros = 0
     if known:
         value = value_of("roots", p, "")
@@ -391,7 +388,7 @@ def polyfit(
     count = x.shape[0]
     if y.shape[0] != count:
         raise TypeError(f"polyfit: {count} places and {y.shape[0]} values")
-    x = ops.astype(x, np.result_type(x.dtype, np.float64 if x.dtype.kind not in "fc" else x.dtype))
+    x = as_inexact(x)
     if rcond is None:
         rcond = count * float(np.finfo(x.dtype).eps)
     left, right = vander(x, order), ops.astype(y, np.result_type(y.dtype, np.float64))

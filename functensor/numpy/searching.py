@@ -188,7 +188,11 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     >>> np.digitize(np.array([0.2, 6.4]), np.array([0.0, 1.0, 2.5]))
     Array([1, 3], dtype=int64, device='cpu')
     """
-    bins = asarray(bins)
+    x, bins = asarray(x), asarray(bins)
+    if x.dtype.kind == "c":
+        raise TypeError(f"digitize takes real numbers, not {x.describe()}; np.abs(x), x.real")
+    if len(bins.shape) != 1:
+        raise ValueError(f"digitize: bounds stand on one axis, not in shape {bins.shape}")
     side: Literal["left", "right"] = "left" if right else "right"
     length = bins.shape[0]
     if length < 2:

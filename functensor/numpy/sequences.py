@@ -11,6 +11,7 @@ from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
 from ..primitives.types import canonical_axis
+from .arguments import as_inexact
 from .creation import asarray
 from .searching import searchsorted
 
@@ -127,13 +128,14 @@ def interp(
     >>> np.interp(2.5, [1.0, 2.0, 3.0], [3.0, 2.0, 0.0])
     Array(1., dtype=float64, device='cpu')
     """
-    x, xp, fp = asarray(x), asarray(xp), asarray(fp)
+    x, xp, fp = asarray(x), as_inexact(xp), as_inexact(fp)
     if len(xp.shape) != 1 or xp.shape != fp.shape or not xp.size:
         raise ValueError(f"interp: coordinates of shape {xp.shape}, values of shape {fp.shape}")
-    if fp.dtype.kind not in "fc":
-        fp = ops.astype(fp, np.float64)
-    if xp.dtype.kind not in "fc":
-        xp = ops.astype(xp, np.float64)
+    if "c" in (x.dtype.kind, xp.dtype.kind):
+        raise TypeError(
+            f"interp: coordinates are real, not {x.describe()} among {xp.describe()}; only values "
+            "may be complex"
+        )
     if period is not None:
         period = ops.abs(asarray(period))
         x, xp = ops.remainder(x, period), ops.remainder(xp, period)
@@ -194,7 +196,7 @@ def _cumulative(
     x = asarray(x)
     if axis is None:
         if len(x.shape) != 1:
-            raise ValueError(f"give axis=, for an array of shape {x.shape}")
+            raise ValueError(f"cumulative_{name[3:]}: give axis=, for an array of shape {x.shape}")
         axis = 0
     axis = canonical_axis(axis, len(x.shape))
     x = x if dtype is None else ops.astype(x, dtype)

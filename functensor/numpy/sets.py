@@ -298,6 +298,10 @@ def in1d(
 ) -> Any:
     """Says of every element of the flattened array whether it is among others: see `isin`.
 
+    Args:
+        ar1, ar2: arrays, which are flattened.
+        assume_unique, invert, kind: as for `isin`.
+
     >>> import functensor.numpy as np
     >>> np.in1d([[1, 2]], [2])
     Array([False,  True], dtype=bool, device='cpu')

@@ -11,7 +11,7 @@ from ..primitives.buffers import wrap
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import broadcast_shapes as _broadcast_shapes
-from ..primitives.types import canonical_axis
+from ..primitives.types import canonical_axis, number_dtype
 from .creation import asarray
 
 __all__ = [
@@ -147,6 +147,10 @@ def column_stack(tup: Any) -> Any:
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """Returns the slices of an array along an axis, as a tuple.
 
+    Args:
+        x: an array.
+        axis: along which axis.
+
     >>> import functensor.numpy as np
     >>> [part.tolist() for part in np.unstack(np.eye(2))]
     [[1.0, 0.0], [0.0, 1.0]]
@@ -159,6 +163,11 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 @registry.add_function
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Returns the parts, of equal length, into which an array is cut along its first axis.
+
+    Args:
+        ary: an array of at least two axes.
+        indices_or_sections: into how many parts; or the indices at which to cut, and then parts
+            may differ in length.
 
     >>> import functensor.numpy as np
     >>> len(np.vsplit(np.eye(2), 2))
@@ -174,6 +183,11 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Returns the parts, of equal length, into which an array is cut along its second axis.
 
+    Args:
+        ary: an array of at least one axis; where it has one, that is cut.
+        indices_or_sections: into how many parts; or the indices at which to cut, and then parts
+            may differ in length.
+
     >>> import functensor.numpy as np
     >>> [part.shape for part in np.hsplit(np.eye(2), 2)]
     [(2, 1), (2, 1)]
@@ -187,6 +201,11 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 @registry.add_function
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Returns the parts, of equal length, into which an array is cut along its third axis.
+
+    Args:
+        ary: an array of at least three axes.
+        indices_or_sections: into how many parts; or the indices at which to cut, and then parts
+            may differ in length.
 
     >>> import functensor.numpy as np
     >>> [part.shape for part in np.dsplit(np.ones((1, 2, 4)), 2)]
@@ -341,7 +360,7 @@ def indices(dimensions: Sequence[int], dtype: Any = int, sparse: bool = False) -
     """
     if sparse:
         return tuple([wrap(i) for i in np.indices(dimensions, dtype, sparse=True)])
-    return wrap(np.indices(dimensions, dtype))
+    return wrap(np.indices(dimensions, number_dtype(dtype)))
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:
@@ -392,6 +411,10 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     """Returns the indices of the main diagonal of an array whose axes all have length n.
+
+    Args:
+        n: the length of every axis.
+        ndim: how many axes there are.
 
     >>> import functensor.numpy as np
     >>> np.zeros((2, 2)).at[np.diag_indices(2)].set(1)

@@ -11,6 +11,7 @@ import numpy as np
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axes, canonical_axis
+from .arguments import as_inexact
 from .creation import asarray
 from .sequences import diff
 
@@ -177,9 +178,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     >>> np.gradient(np.array([1.0, 2.0, 4.0, 7.0]))
     Array([1. , 1.5, 2.5, 3. ], dtype=float64, device='cpu')
     """
-    f = asarray(f)
-    if f.dtype.kind not in "fc":
-        f = ops.astype(f, np.float64)
+    f = as_inexact(f)
     rank = len(f.shape)
     if isinstance(axis, tuple | list):
         axes = [canonical_axis(i, rank) for i in axis]

@@ -116,6 +116,7 @@ def bincount(
     x = asarray(x)
     if len(x.shape) != 1 or x.dtype.kind not in "biu":
         raise ValueError(f"bincount counts integers on one axis, not {x.describe()}")
+    x = ops.astype(x, np.intp)
     if length is None:
         largest = int(ops.max(x)) if x.size else -1
         if x.size and int(ops.min(x)) < 0:

@@ -12,12 +12,13 @@ from ..primitives.buffers import wrap
 from ..primitives.modified_bessel import modified_bessel
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
+from .arguments import as_inexact
 from .creation import asarray
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser"]
 
 
-def _cosines(name: str, M: Any, *weights: float) -> Any:
+def _cosines(M: Any, *weights: float) -> Any:
     """Returns a sum of cosines over M points: weights of the constant, one period, two periods."""
     count = operator.index(int(M))
     if count < 1:
@@ -42,7 +43,7 @@ def hanning(M: int) -> Any:
     >>> np.hanning(3)
     Array([0., 1., 0.], dtype=float64, device='cpu')
     """
-    return _cosines("hanning", M, 0.5, 0.5)
+    return _cosines(M, 0.5, 0.5)
 
 
 def hamming(M: int) -> Any:
@@ -58,7 +59,7 @@ def hamming(M: int) -> Any:
     >>> np.round(np.hamming(3), 2)
     Array([0.08, 1.  , 0.08], dtype=float64, device='cpu')
     """
-    return _cosines("hamming", M, 0.54, 0.46)
+    return _cosines(M, 0.54, 0.46)
 
 
 def blackman(M: int) -> Any:
@@ -74,7 +75,7 @@ def blackman(M: int) -> Any:
     >>> np.round(np.blackman(5), 2) + 0.0
     Array([0.  , 0.34, 1.  , 0.34, 0.  ], dtype=float64, device='cpu')
     """
-    return _cosines("blackman", M, 0.42, 0.5, 0.08)
+    return _cosines(M, 0.42, 0.5, 0.08)
 
 
 def bartlett(M: int) -> Any:
@@ -109,10 +110,10 @@ def i0(x: Any) -> Any:
     >>> np.i0(0.0)
     Array(1., dtype=float64, device='cpu')
     """
-    x = asarray(x)
+    x = as_inexact(x)
     if x.dtype.kind == "c":
         raise TypeError(f"i0: real numbers are wanted, not {x.describe()}")
-    return modified_bessel(x if x.dtype.kind == "f" else ops.astype(x, np.float64), order=0)
+    return modified_bessel(x, order=0)
 
 
 def kaiser(M: int, beta: Any) -> Any:

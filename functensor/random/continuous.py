@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..primitives.registry import registry as ops
-from ..quantile import normal_probability, normal_quantile
 from .keys import as_shape, fraction, inner_fraction, real_dtype, real_parameters
+from .quantile import normal_probability, normal_quantile
 
 __all__ = [
     "cauchy",
@@ -142,6 +142,9 @@ def truncated_normal(
 def exponential(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
     """Returns numbers of the exponential distribution of mean 1.
 
+    Args:
+        key, shape, dtype: as for `normal`.
+
     >>> from functensor import random
     >>> bool((random.exponential(random.key(0), (100,)) >= 0).all())
     True
@@ -153,6 +156,9 @@ def exponential(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float
 def gumbel(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
     """Returns numbers of the standard Gumbel distribution, -log(-log(u)).
 
+    Args:
+        key, shape, dtype: as for `normal`.
+
     >>> from functensor import random
     >>> random.gumbel(random.key(0), (3,), "float32").dtype
     dtype('float32')
@@ -162,6 +168,9 @@ def gumbel(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -
 
 def logistic(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
     """Returns numbers of the standard logistic distribution, log(u / (1 - u)).
+
+    Args:
+        key, shape, dtype: as for `normal`.
 
     >>> from functensor import random
     >>> random.logistic(random.key(0), (2, 3)).shape
@@ -174,6 +183,9 @@ def logistic(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64)
 def laplace(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
     """Returns numbers of the standard Laplace distribution, whose density is ``exp(-abs(x)) / 2``.
 
+    Args:
+        key, shape, dtype: as for `normal`.
+
     >>> from functensor import random
     >>> random.laplace(random.key(0), (2, 3)).shape
     (2, 3)
@@ -185,6 +197,9 @@ def laplace(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) 
 def cauchy(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
     """Returns numbers of the standard Cauchy distribution, tan(pi (u - 1/2)).
 
+    Args:
+        key, shape, dtype: as for `normal`.
+
     >>> from functensor import random
     >>> random.cauchy(random.key(0), (2, 3)).shape
     (2, 3)
@@ -195,6 +210,9 @@ def cauchy(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -
 
 def maxwell(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
     """Returns lengths of vectors of three standard normal numbers.
+
+    Args:
+        key, shape, dtype: as for `normal`.
 
     >>> from functensor import random
     >>> bool((random.maxwell(random.key(0), (100,)) > 0).all())

@@ -62,6 +62,11 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | int | None = None) 
 def rademacher(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
     """Returns numbers that are 1 or -1 with equal probability.
 
+    Args:
+        key: a key; see `key`.
+        shape: the shape of the result.
+        dtype: the dtype of the result.
+
     >>> from functensor import random
     >>> abs(random.rademacher(random.key(0), (3,)))
     Array([1., 1., 1.], dtype=float64, device='cpu')

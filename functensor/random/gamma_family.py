@@ -276,7 +276,8 @@ def student_t(key: Any, df: Any, shape: Shape = None, dtype: Any = np.float64) -
     dtype = real_dtype(dtype, "student_t")
     shape, (df,) = real_parameters("student_t", shape, np.float64, df)
     keys = split(key)
-    half = ops.multiply(df, 0.5)
+    # Of what is no number the logarithm is none either, without a warning.
+    half = ops.multiply(ops.where(ops.greater(df, 0), df, np.nan), 0.5)
     spread = ops.subtract(ops.log(half), _loggamma(ops.index(keys, 1), half, shape))
     scale = ops.exp(ops.multiply(spread, 0.5))
     return ops.astype(ops.multiply(normal(ops.index(keys, 0), shape), scale), dtype)

@@ -9,6 +9,7 @@ the backend's logarithm and cosine.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -182,7 +183,16 @@ def words(
 def as_shape(shape: Any) -> tuple[int, ...]:
     """Returns a shape that may be given as one integer."""
     lengths = shape if isinstance(shape, Sequence) else (shape,)
-    return tuple(length.__index__() for length in lengths)
+    try:
+        wanted = tuple(map(index, lengths))
+    except TypeError:
+        raise TypeError(
+            f"a shape is an integer or a tuple of integers, not {shape!r:.60}; parameters that "
+            "come after it go by keyword"
+        ) from None
+    if wanted and min(wanted) < 0:
+        raise ValueError(f"a shape has lengths from 0 up, not {shape!r}")
+    return wanted
 
 
 def real_dtype(dtype: Any, name: str) -> np.dtype[Any]:

@@ -48,7 +48,7 @@ def multivariate_normal(
     >>> x.shape
     (5, 2)
     """
-    from ..numpy import linalg
+    from ..numpy import linalg  # imported when it is first used
 
     dtype = real_dtype(dtype, "multivariate_normal")
     if method not in ("cholesky", "eigh", "svd"):
@@ -110,7 +110,7 @@ def orthogonal(
     >>> np.allclose(q @ q.T, np.eye(3))
     Array(True, dtype=bool, device='cpu')
     """
-    from ..numpy import linalg
+    from ..numpy import linalg  # imported when it is first used
 
     m = n if m is None else m
     if n < 0 or m < 0:

@@ -81,7 +81,7 @@ def choice(
     whole = isinstance(a, int | np.integer)
     if not whole and not isinstance(a, Array):
         a = asarray(a)
-    length = int(a) if whole else a.shape[axis]
+    length = int(a) if whole else a.shape[canonical_axis(axis, len(a.shape))]
     draws = prod(shape)
     if length < 1 and draws:
         raise ValueError("choice: there is nothing to draw from")

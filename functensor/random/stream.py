@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from .keys import STREAMED, as_shape, checked, words
 from .keys import key as key_of
 
 __all__ = ["KeyStream"]
+
+# Threads that draw from one stream take turns, so that no two get the same key.
+TURNS = Lock()
 
 
 class KeyStream:
@@ -48,9 +52,11 @@ class KeyStream:
         number = 1
         for length in shape:
             number *= length
+        with TURNS:
+            start = self._position
+            self._position += number
         # A key is the first half of a block of its own.
-        blocks = words(self._key, (*shape, 4), 64, STREAMED, start=self._position, use=False)
-        self._position += number
+        blocks = words(self._key, (*shape, 4), 64, STREAMED, start=start, use=False)
         return blocks[..., :2]
 
     def __next__(self) -> Any:

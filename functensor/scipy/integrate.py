@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..numpy.sequences import diff
 from ..numpy.sequences import trapezoid as numpy_trapezoid
@@ -18,11 +19,10 @@ __all__ = ["cumulative_trapezoid", "odeint", "simpson", "trapezoid"]
 
 def _samples(name: str, y: Any, axis: int) -> tuple[Any, int]:
     """Returns values as an array of real or complex numbers, and the axis from the front."""
-    y = asarray(y)
+    y = as_inexact(y)
     if not y.shape:
         raise ValueError(f"{name}: the values are a scalar; give them along an axis")
-    axis = canonical_axis(axis, len(y.shape))
-    return ops.astype(y, np.float64) if y.dtype.kind in "biu" else y, axis
+    return y, canonical_axis(axis, len(y.shape))
 
 
 def _steps(name: str, y: Any, x: Any, axis: int) -> Any:

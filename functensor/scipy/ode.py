@@ -22,6 +22,7 @@ from ..derivatives import jvp
 from ..forward import zeros_like
 from ..gradients import vjp
 from ..inlining import InlinedCall
+from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..primitives.buffers import expose, to_buffer, wrap
 from ..primitives.core import RAW, Trace, slot, under
@@ -421,10 +422,7 @@ def odeint(
     0.135335 -0.135335
     """
     leaves, treedef = tree.flatten(y0)
-    state = [
-        asarray(leaf) if is_inexact(leaf) else ops.astype(asarray(leaf), np.float64)
-        for leaf in leaves
-    ]
+    state = [as_inexact(leaf) for leaf in leaves]
     if not state:
         raise TypeError("odeint: y0 has no arrays")
     times = asarray(t)

@@ -16,11 +16,10 @@ from ..arguments import is_array_like
 from ..backends.extras import extra
 from ..gradients import grad, value_and_grad
 from ..implicit import from_vector, to_vector
-from ..numpy.creation import asarray
-from ..primitives.errors import MissingRuleError, function_name, message
+from ..numpy.arguments import as_inexact
+from ..primitives.errors import MissingRuleError, ShapeError, function_name, message
 from ..primitives.registry import registry as ops
 from ..primitives.types import shape_dtype
-from ..reverse import is_inexact
 from .limits import Bounds, constraints_of, free_gradient, limits_of, scipy_constraint
 from .solutions import (
     Arguments,
@@ -92,6 +91,7 @@ def minimize(
     Raises:
         MissingExtraError: SciPy is not installed.
         TypeError: ``fun`` does not return a real scalar.
+        ValueError: x0 has no elements.
         MissingRuleError: the solution under constraints is differentiated.
 
     >>> import functensor as ft, functensor.numpy as np
@@ -102,6 +102,8 @@ def minimize(
     True [3. 3.]
     """
     unknown, arguments = Unknown("minimize", x0), Arguments(args)
+    if not any(known.size for known in unknown.types):
+        raise ValueError("minimize: x0 has no elements: give it at least one number to look for")
     given = fun if jac is True else None
     if given is not None:
         fun = _first_of(given)
@@ -266,6 +268,7 @@ def root(
     Raises:
         MissingExtraError: SciPy is not installed.
         MissingRuleError: the solution of more equations than unknowns is differentiated.
+        ShapeError: there are fewer equations than unknowns, or more for another method than "lm".
 
     >>> import functensor as ft, functensor.numpy as np
     >>> cube_root = lambda a: ft.scipy.optimize.root(lambda x: x**3 - a, 1.0).x
@@ -276,9 +279,7 @@ def root(
 
     def equations(leaves: Values, values: Values) -> Values:
         out = tree.leaves(fun(unknown.tree(leaves), *arguments.filled(values)))
-        return [
-            leaf if is_inexact(leaf) else ops.astype(asarray(leaf), np.float64) for leaf in out
-        ]
+        return [as_inexact(leaf) for leaf in out]
 
     def residual(f: Callable[[Values], Values], x: Values) -> Values:
         out = f(x)
@@ -296,7 +297,17 @@ def root(
 
     def solver(f: Callable[[Values], Values], x: Values) -> Any:
         def value(v: Any) -> Any:
-            return unknown.vector(f(unknown.arrays(v)))
+            out = unknown.vector(f(unknown.arrays(v)))
+            if out.size != v.size and not (method == "lm" and out.size > v.size):
+                raise ShapeError(
+                    message(
+                        f"root: {function_name(fun)} returned {out.size} numbers for {v.size} "
+                        "unknowns",
+                        fix="return as many as x has; method='lm' takes more of them",
+                        number=16,
+                    )
+                )
+            return out
 
         given: dict[str, Any] = {"method": method, "tol": tol, "options": options}
         if callback is not None and method not in WITH_JACOBIAN:

@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 
 from ..numpy import fft
+from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..primitives.convolution import Geometry, conv
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis
 
-__all__ = ["convolve", "correlate", "detrend", "fftconvolve"]
+__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "detrend", "fftconvolve"]
 
 MODES = ("full", "same", "valid")
 METHODS = ("auto", "direct", "fft")
+# What an image is continued by, and the mode of padding that does it.
+BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 # A multiplication of the direct sum costs about as much as a tenth of an element's share in one
 # step of the transforms, and these have an overhead of some ten thousand multiplications.
@@ -52,22 +55,59 @@ def _smaller_last(name: str, in1: Any, in2: Any, axes: Sequence[int]) -> tuple[A
     )
 
 
+def _padding(mode: str, k: int) -> tuple[int, int]:
+    """Returns how many zeros a kernel of length k wants before and after its operand."""
+    return {"full": (k - 1, k - 1), "same": (k // 2, (k - 1) // 2), "valid": (0, 0)}[mode]
+
+
 def _direct(in1: Any, in2: Any, mode: str, dtype: Any) -> Any:
     """Returns the convolution, summed up; both operands have elements, and at least one axis."""
     if mode == "full" and in2.size > in1.size:
         in1, in2 = in2, in1
     # Booleans are counted: their sum is whether there is any.
     kind = np.dtype(np.intp) if dtype.kind == "b" else dtype
-    paddings = []
-    for k in in2.shape:
-        before, after = {"full": (0, 0), "same": ((k - 1) // 2, k // 2), "valid": (k - 1, k - 1)}[
-            mode
-        ]
-        paddings.append((k - 1 - before, k - 1 - after))
-    ones = (1,) * len(paddings)
+    paddings = [_padding(mode, k) for k in in2.shape]
     image, kernel = (ops.expand_dims(ops.astype(x, kind), (0, 1)) for x in (in1, ops.flip(in2)))
-    out = conv.bind((image, kernel), {"geometry": Geometry(ones, tuple(paddings), ones, 1)})
+    out = _correlated(image, kernel, paddings)
     return ops.astype(ops.squeeze(out, (0, 1)), dtype)
+
+
+def _correlated(images: Any, kernels: Any, paddings: Sequence[tuple[int, int]]) -> Any:
+    """Returns the sums of products of images (number, channel, *places) and kernels likewise."""
+    ones = (1,) * len(paddings)
+    return conv.bind((images, kernels), {"geometry": Geometry(ones, tuple(paddings), ones, 1)})
+
+
+def _contracted(in1: Any, in2: Any, mode: str, axes: Any, dot_axes: Any) -> Any:
+    """Returns the convolution over some axes, summed over pairs of others."""
+    in1, in2 = asarray(in1), asarray(in2)
+    if mode not in MODES:
+        raise ValueError(f"convolve: mode={mode!r} is none of 'full', 'same' and 'valid'")
+    parts = []
+    for x, along, summed in zip((in1, in2), axes, dot_axes or ((), ()), strict=True):
+        ndim = len(x.shape)
+        moved = [[canonical_axis(axis, ndim) for axis in group] for group in (summed, along)]
+        rest = [axis for axis in range(ndim) if axis not in moved[0] + moved[1]]
+        if len(rest) + len(moved[0]) + len(moved[1]) != ndim:
+            raise ValueError(f"convolve: axes={axes} and dot_axes={dot_axes} name an axis twice")
+        shapes = [tuple(x.shape[axis] for axis in group) for group in (rest, *moved)]
+        x = ops.transpose(x, (*rest, *moved[0], *moved[1]))
+        parts.append((ops.reshape(x, (prod(shapes[0]), prod(shapes[1]), *shapes[2])), shapes))
+    (a, (rest1, summed1, along1)), (b, (rest2, summed2, along2)) = parts
+    if summed1 != summed2 or len(along1) != len(along2) or 0 in (a.size, b.size):
+        raise ValueError(
+            f"convolve: axes={axes} and dot_axes={dot_axes} do not fit operands of shapes "
+            f"{in1.shape} and {in2.shape}"
+        )
+    places = range(2, 2 + len(along1))
+    swapped = mode == "valid" and _smaller_last("convolve", a, b, places)[0] is b
+    if swapped:
+        a, b = b, a
+    kernels = ops.flip(b, tuple(places))
+    out = _correlated(a, kernels, [_padding(mode, b.shape[axis]) for axis in places])
+    if swapped:
+        out = ops.swapaxes(out, 0, 1)
+    return ops.reshape(out, (*rest1, *rest2, *out.shape[2:]))
 
 
 def _prefers_fft(in1: Any, in2: Any, mode: str, dtype: Any) -> bool:
@@ -99,7 +139,15 @@ def _convolve(name: str, in1: Any, in2: Any, mode: str, method: str) -> Any:
     return ops.astype(ops.round(out) if dtype.kind in "biu" else out, dtype)
 
 
-def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def convolve(
+    in1: Any,
+    in2: Any,
+    mode: str = "full",
+    method: str = "auto",
+    *,
+    axes: Any = None,
+    dot_axes: Any = None,
+) -> Any:
     """Returns the convolution of two arrays over all of their axes.
 
     Args:
@@ -108,21 +156,114 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
             "valid": where the smaller one lies within the larger one.
         method: "direct" sums products up; "fft" multiplies transforms, which spreads a NaN or an
             infinity over all elements; "auto" takes what is likely to be faster.
+        axes: as HIPS autograd has them, a pair of lists: which axes of in1 to convolve with which
+            of in2, by direct sums. The operands may differ in their number of axes.
+        dot_axes: with ``axes``, a pair of lists: which axes of in1 to sum products over with which
+            of in2. The result has the remaining axes of in1, then those of in2, then ``axes``.
 
     Returns:
         An array of the promoted dtype; along every axis of length m + n - 1 in mode "full", m in
         mode "same" and ``abs(m - n) + 1`` in mode "valid".
 
     Raises:
-        ValueError: the operands differ in their number of axes, one is empty, or neither fits into
-            the other in mode "valid".
+        ValueError: the operands differ in their number of axes, one is empty, neither fits into
+            the other in mode "valid", or ``axes`` and ``dot_axes`` do not fit.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> ft.scipy.signal.convolve(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0]))
     Array([ 1., 12., 23., 30.], dtype=float64, device='cpu')
     """
+    if axes is not None:
+        return _contracted(in1, in2, mode, axes, dot_axes)
+    if dot_axes is not None:
+        raise ValueError("convolve: dot_axes goes with axes, the axes to convolve along")
     in1, in2 = _operands("convolve", in1, in2, mode)
     return _convolve("convolve", in1, in2, mode, method)
+
+
+def _images(
+    name: str, in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any
+) -> tuple[Any, Any, list[tuple[int, int]]]:
+    """Returns an image continued beyond its edges, a kernel, and what to cut off at either end."""
+    in1, in2 = _operands(name, in1, in2, mode)
+    if len(in1.shape) != 2 or 0 in (in1.size, in2.size):
+        raise ValueError(
+            f"{name}: operands are images with two axes and elements, not of shapes {in1.shape} "
+            f"and {in2.shape}"
+        )
+    if boundary not in BOUNDARIES:
+        raise ValueError(f"{name}: boundary={boundary!r}: it is 'fill', 'wrap' or 'symm'")
+    cuts = []
+    for m, n in zip(in1.shape, in2.shape):
+        length = {"full": m + n - 1, "same": m, "valid": m - n + 1}[mode]
+        start = (m + n - 1 - length) // 2
+        cuts.append((start, start + length))
+    widths = [(n - 1, n - 1) for n in in2.shape]
+    fill = {"constant_values": fillvalue} if boundary == "fill" else {}
+    return ops.pad(in1, widths, mode=BOUNDARIES[boundary], **fill), in2, cuts
+
+
+def convolve2d(
+    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
+) -> Any:
+    """Returns the convolution of two images.
+
+    Args:
+        in1, in2: arrays with two axes.
+        mode: as for `convolve`.
+        boundary: what continues in1 beyond its edges: "fill" a number, "wrap" itself again, "symm"
+            its mirror image.
+        fillvalue: the number.
+
+    Returns:
+        As `convolve`.
+
+    Raises:
+        ValueError: as for `convolve`.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.scipy.signal.convolve2d(np.ones((2, 2)), np.ones((1, 2)), boundary="symm")
+    Array([[2., 2., 2.],
+           [2., 2., 2.]], dtype=float64, device='cpu')
+    """
+    if mode == "valid":
+        in1, in2 = _smaller_last("convolve2d", *_operands("convolve2d", in1, in2, mode), (0, 1))
+    image, kernel, cuts = _images("convolve2d", in1, in2, mode, boundary, fillvalue)
+    out = convolve(image, kernel, "valid")
+    return ops.index(out, tuple([slice(*cut) for cut in cuts]))
+
+
+def correlate2d(
+    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
+) -> Any:
+    """Returns the correlation of two images, ``sum(in1[l + k] * conj(in2[l]))``.
+
+    Args:
+        in1, in2, mode, boundary, fillvalue: as for `convolve2d`.
+
+    Returns:
+        As `convolve`.
+
+    Raises:
+        ValueError: as for `convolve`.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.scipy.signal.correlate2d(np.eye(2), np.array([[1.0, 2.0]]), "same")
+    Array([[1., 0.],
+           [2., 1.]], dtype=float64, device='cpu')
+    """
+    flipped = False
+    if mode == "valid":
+        in1, in2 = _operands("correlate2d", in1, in2, mode)
+        larger, smaller = _smaller_last("correlate2d", in1, in2, (0, 1))
+        # The correlation of the operands the other way round runs backwards.
+        flipped, in1, in2 = larger is not in1, larger, smaller
+    image, kernel, cuts = _images("correlate2d", in1, in2, mode, boundary, fillvalue)
+    out = convolve(image, ops.conj(ops.flip(kernel)), "valid")
+    if mode == "same":
+        cuts = [(n // 2, n // 2 + m) for m, n in zip(ops.asarray(in1).shape, kernel.shape)]
+    out = ops.index(out, tuple([slice(*cut) for cut in cuts]))
+    return ops.flip(out) if flipped else out
 
 
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
@@ -252,12 +393,10 @@ def detrend(
     >>> ft.scipy.signal.detrend(np.array([1.0, 2.0, 3.0, 10.0]), type="constant")
     Array([-3., -2., -1.,  6.], dtype=float64, device='cpu')
     """
-    data = asarray(data)
+    data = as_inexact(data)
     if type not in ("linear", "l", "constant", "c"):
         raise ValueError(f"detrend: type={type!r}: types are 'linear' and 'constant'")
     axis = canonical_axis(axis, len(data.shape))
-    if data.dtype.kind in "biu":
-        data = ops.astype(data, np.float64)
     if type in ("constant", "c"):
         return ops.subtract(data, ops.mean(data, axis=axis, keepdims=True))
     length = data.shape[axis]

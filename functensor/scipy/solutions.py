@@ -14,12 +14,12 @@ from ..custom_base import replaced
 from ..derivatives import jvp
 from ..gradients import grad
 from ..implicit import ImplicitCall, dense_solve, from_vector, to_vector
+from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..primitives.buffers import expose
 from ..primitives.core import slot
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype, shape_dtype
-from ..reverse import is_inexact
 from ..vectorize import vmap
 
 __all__ = [
@@ -86,10 +86,7 @@ class Unknown:
     def __init__(self, name: str, x0: Any) -> None:
         self.name = name
         leaves, self.treedef = tree.flatten(x0)
-        self.leaves = [
-            asarray(leaf) if is_inexact(leaf) else ops.astype(asarray(leaf), np.float64)
-            for leaf in leaves
-        ]
+        self.leaves = [as_inexact(leaf) for leaf in leaves]
         self.types = [shape_dtype(leaf).strong() for leaf in self.leaves]
 
     def vector(self, leaves: Sequence[Any]) -> Any:

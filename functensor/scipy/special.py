@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..numpy.elementary import sinc
 from ..numpy.windows import i0
@@ -100,12 +101,6 @@ __all__ = [
 jn = jv
 
 
-def real(x: Any) -> Any:
-    """Returns an operand as a floating-point array; integers become double precision."""
-    x = asarray(x)
-    return x if x.dtype.kind in "fc" else ops.astype(x, np.float64)
-
-
 @registry.add_function
 def psi(x: Any) -> Any:
     """Returns the derivative of the logarithm of the gamma function: another name of digamma.
@@ -145,7 +140,7 @@ def log_expit(x: Any) -> Any:
     >>> special.log_expit([-1e9, 1e9]).tolist()
     [-1000000000.0, -0.0]
     """
-    return ops.negative(ops.softplus(ops.negative(real(x))))
+    return ops.negative(ops.softplus(ops.negative(as_inexact(x))))
 
 
 def softplus(x: Any) -> Any:
@@ -208,7 +203,7 @@ def multigammaln(a: Any, d: int) -> Any:
     """
     if int(d) != d or d < 1:
         raise ValueError(f"multigammaln: the dimension d is {d!r}; it is an integer from 1 up")
-    a = real(a)
+    a = as_inexact(a)
     inside = ops.greater(a, 0.5 * (int(d) - 1))
     safe = ops.where(inside, a, float(d))
     total = 0.25 * d * (d - 1) * math.log(math.pi)
@@ -236,7 +231,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
     """
     if exact:
         raise ValueError("factorial: exact=True gives no array; math.factorial(n) is exact")
-    n = real(n)
+    n = as_inexact(n)
     negative = ops.less(n, 0)
     return ops.where(negative, 0, gamma(ops.where(negative, 0, n) + 1))
 
@@ -262,7 +257,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     """
     if exact:
         raise ValueError("comb: exact=True gives no array; math.comb(N, k) is exact")
-    N, k = real(N), real(k)
+    N, k = as_inexact(N), as_inexact(k)
     if repetition:
         total = N + k - 1
         defined = ops.logical_and(ops.greater_equal(N, 0), ops.greater_equal(k, 0))
@@ -322,8 +317,8 @@ def logsumexp(
     >>> special.logsumexp([1000.0, 1000.0], b=[1.0, -1.0]).tolist()
     -inf
     """
-    a = real(a)
-    weights = None if b is None else real(b)
+    a = as_inexact(a)
+    weights = None if b is None else as_inexact(b)
     if a.dtype.kind == "c" or (weights is not None and weights.dtype.kind == "c"):
         raise TypeError("logsumexp: defined for real numbers only; use log(sum(exp(a)))")
     shape = a.shape if weights is None else np.broadcast_shapes(a.shape, weights.shape)
@@ -370,7 +365,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
     >>> special.softmax([0.0, 0.0]).tolist()
     [0.5, 0.5]
     """
-    return ops.softmax(real(x), axis)
+    return ops.softmax(as_inexact(x), axis)
 
 
 def log_softmax(x: Any, axis: Any = None) -> Any:
@@ -387,4 +382,4 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     >>> special.log_softmax([0.0, -1e9]).tolist()
     [0.0, -1000000000.0]
     """
-    return ops.log_softmax(real(x), axis)
+    return ops.log_softmax(as_inexact(x), axis)

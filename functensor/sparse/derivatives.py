@@ -98,10 +98,12 @@ def jacobian(
     Returns:
         A function of the same arguments: `Triplets` with a row for each element of the result and
         a column for each of the argument, in the order of ``tree.ravel``. Its values can be
-        differentiated further.
+        differentiated further. Functions of a complex argument have to be holomorphic.
 
     Raises:
         ShapeError: the pattern is one of another shape.
+        TypeError: a complex argument has a real result, or mode "rev" a real argument and a
+            complex result.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> slopes = ft.sparse.jacobian(lambda x: x[1:] * x[:-1])(np.array([1.0, 2.0, 3.0]))
@@ -117,17 +119,25 @@ def jacobian(
         if places is None:
             places = jacobian_pattern(fun, argnums)(*args, **kwargs)
         one = _OfOneArgument(fun, argnums, args, kwargs)
-        _check_shape(fun, places, one)
+        _check_pattern(fun, places)
+        _check_size(fun, places, 1, one.width)
         height, width = places.shape
         columns = coloured(places.rows, places.cols, width)
         rows = coloured(places.cols, places.rows, height) if mode != "fwd" else columns
-        if mode == "fwd" or (mode == "auto" and _count(columns) <= _count(rows)):
-            seeds = _seeds(columns, one.dtype)
-            pushed = vmap(lambda t: jvp(one.flat, (one.vector,), (t,))[1])(seeds)
-            return Triplets(ops.index(pushed, (columns[places.cols], places.rows)), places)
-        out, pull = vjp(one.flat, one.vector)
-        pulled = vmap(lambda g: pull(g)[0])(_seeds(rows, shape_dtype(out).dtype))
-        return Triplets(ops.index(pulled, (rows[places.rows], places.cols)), places)
+        if mode == "rev" or (mode == "auto" and _count(rows) < _count(columns)):
+            out, pull = vjp(one.flat, one.vector)
+            known = shape_dtype(out)
+            _check_size(fun, places, 0, known.size)
+            # A real argument's cotangents would lack the imaginary parts.
+            if mode == "rev" or known.dtype.kind == one.dtype.kind:
+                _check_kinds(fun, one.dtype, known.dtype, mode)
+                pulled = vmap(lambda g: pull(g)[0])(_seeds(rows, known.dtype))
+                return Triplets(ops.index(pulled, (rows[places.rows], places.cols)), places)
+        seeds = _seeds(columns, one.dtype)
+        pushed = vmap(lambda t: jvp(one.flat, (one.vector,), (t,))[1])(seeds)
+        _check_size(fun, places, 0, shape_dtype(pushed).shape[1])
+        _check_kinds(fun, one.dtype, shape_dtype(pushed).dtype, mode)
+        return Triplets(ops.index(pushed, (columns[places.cols], places.rows)), places)
 
     return update_wrapper(computed, fun)
 
@@ -198,15 +208,34 @@ class _OfOneArgument:
         return tree.ravel(self.fun(*args, **self.kwargs))[0]
 
 
-def _check_shape(fun: Any, pattern: Pattern, one: _OfOneArgument) -> None:
-    if pattern.shape[1] != one.width:
+def _check_pattern(fun: Any, pattern: Any) -> None:
+    if not isinstance(pattern, Pattern):
+        raise TypeError(
+            f"the sparse derivative of {function_name(fun)}: pattern= is a Pattern, as "
+            f"jacobian_pattern(f)(x) returns, not {type(pattern).__name__}"
+        )
+
+
+def _check_size(fun: Any, pattern: Pattern, axis: int, size: int) -> None:
+    if pattern.shape[axis] != size:
+        what, others = (("result", "rows"), ("argument", "columns"))[axis]
         raise ShapeError(
             message(
                 f"the pattern of shape {pattern.shape} for {function_name(fun)} has "
-                f"{pattern.shape[1]} columns, but the argument has {one.width} elements",
+                f"{pattern.shape[axis]} {others}, but the {what} has {size} elements",
                 fix="find the pattern for arguments of these shapes",
                 number=16,
             )
+        )
+
+
+def _check_kinds(fun: Any, given: np.dtype[Any], out: np.dtype[Any], mode: str) -> None:
+    lost = (given.kind == "c") != (out.kind == "c")
+    if lost and (given.kind == "c" or mode == "rev"):
+        raise TypeError(
+            f"the sparse derivative of {function_name(fun)}, of {given} to {out}: complex values "
+            "have one Jacobian only where the function is holomorphic; split real and imaginary "
+            "parts" + (", or leave out mode='rev'" if out.kind == "c" else "")
         )
 
 

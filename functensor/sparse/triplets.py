@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..backends.extras import extra
 from ..numpy.creation import asarray
 from ..primitives.errors import ShapeError, message
 from ..primitives.registry import registry as ops
@@ -148,8 +149,6 @@ class Triplets:
         Raises:
             MissingExtraError: SciPy is not installed.
         """
-        from ..backends.extras import extra
-
         sparse = extra("scipy.sparse", "scipy")
         return sparse.coo_array((np.asarray(self.values), (self.rows, self.cols)), self.shape)
 

@@ -40,6 +40,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     import numpy
 
     from ..arguments import is_array_like
+    from ..primitives.numbers import cast
     from ..primitives.registry import registry as ops
     from ..primitives.types import shape_dtype
 
@@ -53,9 +54,6 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     kinds = [shape_dtype(leaf).strong() for _, leaf in found]
     dtype = numpy.result_type(*(kind.dtype for kind in kinds)) if kinds else numpy.dtype(float)
     total = sum(kind.size for kind in kinds)
-
-    def cast(x: Any, wanted: Any) -> Any:
-        return x if shape_dtype(x).dtype == wanted else ops.astype(x, wanted)
 
     def unravel(vector: Any) -> Any:
         given = shape_dtype(vector)
@@ -71,8 +69,6 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
         for kind in kinds:
             stop = start + kind.size
             part = ops.reshape(ops.asarray(vector)[start:stop], kind.shape)
-            if part.dtype.kind == "c" and kind.dtype.kind != "c":
-                part = ops.real(part)
             leaves.append(cast(part, kind.dtype))
             start = stop
         return treedef.unflatten(leaves)

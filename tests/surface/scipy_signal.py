@@ -45,4 +45,8 @@ CASES = [
     Case("scipy.signal.detrend", lambda sp, x: sp.signal.detrend(x), (2, 5), dtypes="fdD"),
     Case("scipy.signal.detrend", lambda sp, x: sp.signal.detrend(x, 0, bp=[2, 3]), (6, 2)),
     Case("scipy.signal.detrend", lambda sp, x: sp.signal.detrend(x, type="constant"), (2, 4)),
+    *cases("convolve2d", lambda s, x, y, m: s.convolve2d(x, y, m, "wrap"), (3, 4), (2, 3)),
+    *cases("convolve2d", lambda s, x, y, m: s.convolve2d(x, y, m, "symm"), (2, 2), (3, 4)),
+    *cases("correlate2d", lambda s, x, y, m: s.correlate2d(x, y, m), (2, 3), (3, 4), dtypes="dD"),
+    *cases("correlate2d", lambda s, x, y, m: s.correlate2d(x, y, m, "fill", 2.0), (4, 3), (2, 2)),
 ]

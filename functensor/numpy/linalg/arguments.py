@@ -9,6 +9,7 @@ import numpy as np
 from ...primitives.errors import ShapeError, message
 from ...primitives.matrices import adjoint
 from ...primitives.registry import registry as ops
+from ..arguments import as_inexact
 from ..creation import asarray
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "matrices",
     "mirrored",
     "right_hand_side",
+    "with_matrices",
 ]
 
 LAPACK_DTYPES = "fdFD"
@@ -33,13 +35,29 @@ def inexact(name: str, x: Any) -> Any:
     Raises:
         TypeError: it has half or extended precision.
     """
-    x = asarray(x)
-    if x.dtype.kind in "biu":
-        return ops.astype(x, np.float64)
+    x = as_inexact(x)
     if x.dtype.char not in LAPACK_DTYPES:
         raise TypeError(
             f"{name} computes in single and double precision, not in {x.dtype}: "
             "x.astype('float32')"
+        )
+    return x
+
+
+def with_matrices(name: str, x: Any) -> Any:
+    """Returns an argument as an array of at least two axes, of any dtype.
+
+    Raises:
+        MatrixShapeError: it has fewer.
+    """
+    x = asarray(x)
+    if len(x.shape) < 2:
+        raise MatrixShapeError(
+            message(
+                f"{name}: an array of shape {x.shape} is no matrix: two axes are needed",
+                fix="x[:, None] makes a column of a vector, x[None, :] a row",
+                number=16,
+            )
         )
     return x
 
@@ -50,15 +68,7 @@ def matrices(name: str, x: Any, *, square: bool = False) -> Any:
     Raises:
         MatrixShapeError: it has fewer than two axes, or its matrices have to be square and are not.
     """
-    x = inexact(name, x)
-    if len(x.shape) < 2:
-        raise MatrixShapeError(
-            message(
-                f"{name}: an array of shape {x.shape} is no matrix: two axes are needed",
-                fix="x[:, None] makes a column of a vector, x[None, :] a row",
-                number=16,
-            )
-        )
+    x = with_matrices(name, inexact(name, x))
     if square and x.shape[-1] != x.shape[-2]:
         raise MatrixShapeError(
             message(
@@ -100,10 +110,15 @@ def right_hand_side(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
     return a, b, vector
 
 
-def mirrored(a: Any, *, lower: bool) -> Any:
-    """Returns Hermitian matrices of which one triangle counts, as LAPACK reads them.
+def mirrored(a: Any, *, lower: bool, hermitian: bool = True) -> Any:
+    """Returns Hermitian or symmetric matrices of which one triangle counts, as LAPACK reads them.
 
-    The derivative is by the matrix as a whole, so that gradients are Hermitian too.
+    What stands in the other one, be it NaN, has no influence. The derivative is by the matrix as
+    a whole, so that gradients are Hermitian too.
     """
-    triangle, strict = (ops.tril(a), ops.tril(a, -1)) if lower else (ops.triu(a), ops.triu(a, 1))
-    return a + ops.stop_gradient(triangle + adjoint(strict) - a)
+    ones = np.ones(a.shape[-2:], bool)
+    unread = np.triu(ones, 1) if lower else np.tril(ones, -1)
+    given = ops.where(ops.isfinite(a), a, 0)
+    through = given - ops.stop_gradient(given)  # zeros with a derivative
+    other = ops.stop_gradient(adjoint(a) if hermitian else a.mT)
+    return ops.where(unread, other + through, a)

@@ -62,8 +62,8 @@ class SVDResult(NamedTuple):
 
 def _hermitian(name: str, a: Any, triangle: str) -> Any:
     """Returns an argument as Hermitian matrices, of which the named triangle counts."""
-    if triangle.upper() not in ("L", "U"):
-        raise ValueError(f"{name}: UPLO is 'L' or 'U', not {triangle!r}")
+    if str(triangle).upper() not in ("L", "U"):
+        raise ValueError(f"{name}: UPLO is 'L' or 'U', not {triangle!r:.60}")
     return mirrored(matrices(name, a, square=True), lower=triangle.upper() == "L")
 
 

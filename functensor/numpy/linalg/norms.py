@@ -8,6 +8,7 @@ import numpy as np
 
 from ...primitives.registry import registry as ops
 from ...primitives.types import canonical_axes, canonical_axis
+from ..arguments import as_inexact
 from ..creation import asarray
 from .arguments import MatrixShapeError, matrices
 
@@ -16,16 +17,10 @@ __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
 Axes = tuple[int, ...]
 
 
-def _numbers(x: Any) -> Any:
-    """Returns an argument as an array of real or complex numbers, of any precision."""
-    x = asarray(x)
-    return x if x.dtype.kind in "fc" else ops.astype(x, np.float64)
-
-
 def _power_norm(sizes: Any, order: float, axes: Axes, keepdims: bool) -> Any:
     """Returns the root of the sum of powers, in units of the element that counts most."""
     if not sizes.size:
-        return ops.sum(sizes, axis=axes, keepdims=keepdims)
+        return ops.sum(sizes, axis=axes, keepdims=keepdims) + (0 if order > 0 else np.inf)
     pick = ops.max if order > 0 else ops.min
     unit = ops.stop_gradient(pick(sizes, axis=axes, keepdims=True))
     unit = ops.where((unit == 0) | ops.isinf(unit), 1, unit)
@@ -51,11 +46,12 @@ def _vector_norm(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
         count = ops.sum(x != 0, axis=axes, keepdims=keepdims)
         return ops.astype(count, np.finfo(x.dtype).dtype)
     sizes = ops.abs(x)
-    if order == np.inf:
+    empty = not all(x.shape[a] for a in axes)
+    if order == np.inf and not empty:
         return ops.max(sizes, axis=axes, keepdims=keepdims)
     if order == -np.inf:
         return ops.min(sizes, axis=axes, keepdims=keepdims)
-    if order == 1:
+    if order == 1 or (order == np.inf and empty):
         return ops.sum(sizes, axis=axes, keepdims=keepdims)
     return _power_norm(sizes, float(order), axes, keepdims)
 
@@ -113,7 +109,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     >>> ft.grad(np.linalg.norm)(np.zeros(2))
     Array([0., 0.], dtype=float64, device='cpu')
     """
-    x = _numbers(x)
+    x = as_inexact(x)
     ndim = len(x.shape)
     if axis is None:
         axes = tuple(range(ndim))
@@ -153,7 +149,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     >>> np.linalg.vector_norm([[1.0, 2.0], [3.0, 4.0]], ord=1, axis=1).tolist()
     [3.0, 7.0]
     """
-    x = _numbers(x)
+    x = as_inexact(x)
     return _vector_norm(x, ord, canonical_axes(axis, len(x.shape)), keepdims)
 
 

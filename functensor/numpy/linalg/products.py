@@ -12,7 +12,7 @@ from ...primitives.errors import ShapeError, message
 from ...primitives.registry import registry as ops
 from ..creation import asarray
 from ..sequences import cross as cross_of_axes
-from .arguments import MatrixShapeError, matrices
+from .arguments import matrices, with_matrices
 
 __all__ = [
     "cross",
@@ -26,20 +26,6 @@ __all__ = [
     "trace",
     "vecdot",
 ]
-
-
-def _with_matrices(name: str, x: Any) -> Any:
-    """Returns an argument as an array of at least two axes, of any dtype."""
-    x = asarray(x)
-    if len(x.shape) < 2:
-        raise MatrixShapeError(
-            message(
-                f"{name}: an array of shape {x.shape} is no matrix: two axes are needed",
-                fix="x[:, None] makes a column of a vector, x[None, :] a row",
-                number=16,
-            )
-        )
-    return x
 
 
 def matmul(x1: Any, x2: Any, /) -> Any:
@@ -166,7 +152,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     >>> np.linalg.diagonal([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [1.0, 4.0]
     """
-    return ops.diagonal(_with_matrices("diagonal", x), offset, -2, -1)
+    return ops.diagonal(with_matrices("diagonal", x), offset, -2, -1)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
@@ -187,7 +173,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     >>> float(np.linalg.trace([[1.0, 2.0], [3.0, 4.0]]))
     5.0
     """
-    return ops.trace(_with_matrices("trace", x), offset, -2, -1, dtype)
+    return ops.trace(with_matrices("trace", x), offset, -2, -1, dtype)
 
 
 def matrix_transpose(x: Any, /) -> Any:
@@ -206,7 +192,7 @@ def matrix_transpose(x: Any, /) -> Any:
     >>> np.linalg.matrix_transpose(np.ones((4, 2, 3))).shape
     (4, 3, 2)
     """
-    return _with_matrices("matrix_transpose", x).mT
+    return with_matrices("matrix_transpose", x).mT
 
 
 def matrix_power(a: Any, n: int) -> Any:

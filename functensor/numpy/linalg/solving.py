@@ -233,26 +233,26 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     return adjoint(lower) if upper else lower
 
 
-def expm(a: Any) -> Any:
-    """Returns the exponentials of matrices, as `functensor.scipy.linalg.expm`; NumPy has none.
+def expm(A: Any) -> Any:
+    """Returns the exponentials of matrices; NumPy has no such function, SciPy has it in ``linalg``.
 
     Args:
-        a: an array of shape (..., n, n).
+        A: an array of shape (..., n, n).
 
     Returns:
-        An array of a's shape.
+        An array of A's shape.
 
     Raises:
         MatrixShapeError: the matrices are not square.
 
-    N. Higham, "The scaling and squaring method for the matrix exponential revisited", SIAM J.
-    Matrix Anal. Appl. 26 (2005).
+    Source: N. Higham, "The scaling and squaring method for the matrix exponential revisited",
+    SIAM J. Matrix Anal. Appl. 26 (2005).
 
     >>> import functensor.numpy as np
     >>> np.linalg.expm([[0.0, 1.0], [0.0, 0.0]]).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
-    return matrix_functions.expm(matrices("expm", a, square=True))
+    return matrix_functions.expm(matrices("expm", A, square=True))
 
 
 def tensorinv(a: Any, ind: int = 2) -> Any:

@@ -96,6 +96,17 @@ def cho_factor(
     return cholesky(a, lower), lower
 
 
+def _pair(name: str, given: Any, source: str) -> tuple[Any, Any]:
+    """Returns a factor and what goes with it.
+
+    Raises:
+        TypeError: that is not what the factorisation returns.
+    """
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise TypeError(f"{name}: the first argument is the pair that {source} returns")
+    return given[0], given[1]
+
+
 def cho_solve(
     c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:
@@ -116,7 +127,7 @@ def cho_solve(
     >>> linalg.cho_solve(([[2.0, 0.0], [0.0, 1.0]], True), [4.0, 3.0]).tolist()
     [1.0, 3.0]
     """
-    c, lower = c_and_lower
+    c, lower = _pair("cho_solve", c_and_lower, "cho_factor(a)")
     c, b, vector = system("cho_solve", c, b)
     inner = solved_by_triangle(c, b, 0 if lower else 2, lower, False)
     return as_given(solved_by_triangle(c, inner, 2 if lower else 0, lower, False), vector)
@@ -223,7 +234,7 @@ def lu_solve(
     >>> linalg.lu_solve(linalg.lu_factor([[0.0, 2.0], [1.0, 0.0]]), [4.0, 3.0], trans=1).tolist()
     [1.5, 4.0]
     """
-    both, pivots = lu_and_piv
+    both, pivots = _pair("lu_solve", lu_and_piv, "lu_factor(a)")
     both, b, vector = system("lu_solve", both, b)
     if trans not in TRANSPOSITIONS:
         raise ValueError(f"lu_solve: trans is 0, 1 or 2, not {trans!r}")

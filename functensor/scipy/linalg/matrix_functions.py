@@ -9,6 +9,7 @@ import numpy as np
 from ...numpy.linalg.arguments import alike, matrices
 from ...numpy.linalg.decompositions import svd
 from ...numpy.linalg.products import matrix_power
+from ...numpy.linalg.solving import expm
 from ...primitives import matrix_functions
 from ...primitives.errors import ShapeError, message
 from ...primitives.matrices import adjoint
@@ -24,28 +25,6 @@ __all__ = [
     "sinm",
     "sqrtm",
 ]
-
-
-def expm(A: Any) -> Any:
-    """Returns the exponentials of matrices.
-
-    Args:
-        A: an array of shape (..., n, n).
-
-    Returns:
-        An array of A's shape.
-
-    Raises:
-        MatrixShapeError: the matrices are not square.
-
-    N. Higham, "The scaling and squaring method for the matrix exponential revisited", SIAM J.
-    Matrix Anal. Appl. 26 (2005).
-
-    >>> from functensor.scipy import linalg
-    >>> linalg.expm([[0.0, 1.0], [0.0, 0.0]]).tolist()
-    [[1.0, 1.0], [0.0, 1.0]]
-    """
-    return matrix_functions.expm(matrices("expm", A, square=True))
 
 
 def expm_frechet(

@@ -10,6 +10,7 @@ from ...numpy.creation import asarray
 from ...primitives.buffers import wrap
 from ...primitives.errors import ShapeError, message
 from ...primitives.registry import registry as ops
+from ...primitives.types import broadcast_shapes
 
 __all__ = ["block_diag", "circulant", "companion", "hankel", "hilbert", "khatri_rao", "toeplitz"]
 
@@ -143,7 +144,7 @@ def block_diag(*arrs: Any) -> Any:
         return wrap(np.zeros((1, 0)))
     blocks = [ops.atleast_2d(asarray(a)) for a in arrs]
     dtype = np.result_type(*(block.dtype for block in blocks))
-    stack = np.broadcast_shapes(*(block.shape[:-2] for block in blocks))
+    stack = broadcast_shapes("block_diag", *(block.shape[:-2] for block in blocks))
     width = sum(block.shape[-1] for block in blocks)
     rows = []
     before = 0

@@ -131,11 +131,8 @@ def _solve_with(structure: str, a: Any, b: Any, lower: bool) -> Any:
         return cho_solve(cho_factor(a, lower=lower), b)
     if structure == "tridiagonal":
         a = ops.triu(ops.tril(a, 1), -1)
-    elif structure == "hermitian":
-        a = mirrored(a, lower=lower)
-    elif structure == "symmetric":
-        cut, off = (ops.tril, -1) if lower else (ops.triu, 1)
-        a = a + ops.stop_gradient(cut(a) + cut(a, off).mT - a)
+    elif structure in ("hermitian", "symmetric"):
+        a = mirrored(a, lower=lower, hermitian=structure == "hermitian")
     return solving.solve(a, b)
 
 

@@ -7,6 +7,8 @@ logarithm -inf and every derivative 0. Random numbers come from `functensor.rand
 
 from __future__ import annotations
 
+import sys
+
 from .continuous import (
     cauchy,
     expon,
@@ -35,3 +37,8 @@ __all__ = [
     "multivariate_normal", "nbinom", "norm", "pareto", "poisson", "rayleigh", "t", "truncnorm",
     "uniform", "vonmises", "weibull_min",
 ]
+
+# Elsewhere these are modules, and imported as such: ``import functensor.scipy.stats.norm as norm``.
+for name in __all__:
+    sys.modules[f"{__name__}.{name}"] = globals()[name]
+del name

@@ -248,9 +248,11 @@ logistic = Continuous(
     example="pdf(0.0) -> Array(0.25, dtype=float64, device='cpu')",
 )
 def _cotangent(q: Any) -> Any:
-    """Returns that of pi q, for q from 0 to 1, precise near 0 and near 1 / 2."""
+    """Returns that of pi q, for q from 0 to 1, precise near 0, near 1 / 2 and near 1."""
     middle = ops.less(ops.abs(q - 0.5), 0.25)
-    outer = 1 / ops.tan(pi * ops.where(middle, 0.25, q))
+    upper = ops.greater(q, 0.5)
+    outer = 1 / ops.tan(pi * ops.where(middle, 0.25, ops.where(upper, 1 - q, q)))
+    outer = ops.where(upper, -outer, outer)
     return ops.where(middle, ops.tan(pi * (0.5 - ops.where(middle, q, 0.5))), outer)
 
 

@@ -43,7 +43,7 @@ class Multivariate:
 
 
 class MultivariateNormal(Multivariate):
-    """The normal distribution of vectors: logpdf, pdf.
+    """The normal distribution of vectors: logpdf, pdf, entropy.
 
     Parameters of every function:
         mean: the means, of shape ``(..., n)``; None for zeros.
@@ -110,6 +110,26 @@ class MultivariateNormal(Multivariate):
             An array of the shape to which the axes before the last broadcast.
         """
         return ops.exp(self.logpdf(x, mean, cov, allow_singular))
+
+    def entropy(self, mean: Any = None, cov: Any = 1) -> Any:
+        """Returns the differential entropy of the normal distribution of vectors.
+
+        Args:
+            mean: the means, of shape ``(..., n)``, which give the dimension where cov does not.
+            cov: the covariance, as for ``logpdf``; not singular.
+
+        Returns:
+            An array of shape ``(...)``, that of covariances.
+        """
+        mean, cov = _vectors(0.0 if mean is None else mean, cov)
+        if len(cov.shape) < 2:
+            n = next((shape[-1] for shape in (mean.shape, cov.shape) if shape), 1)
+            logdet = ops.sum(ops.log(ops.broadcast_to(cov, (n,))))
+        else:
+            n = cov.shape[-1]
+            roots = ops.log(ops.diagonal(linalg.cholesky(cov), axis1=-2, axis2=-1))
+            logdet = 2 * ops.sum(roots, axis=-1)
+        return 0.5 * logdet + 0.5 * n * (log(2 * pi) + 1)
 
 
 def _diagonal(away: Any, variances: Any) -> Any:

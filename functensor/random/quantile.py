@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import pi, sqrt
 from typing import Any
 
-from .custom import custom_jvp
-from .primitives.registry import registry as ops
+from ..custom import custom_jvp
+from ..primitives.registry import registry as ops
 
 __all__ = ["normal_probability", "normal_quantile"]
 

@@ -12,9 +12,11 @@ import functensor.numpy as fnp
 from functensor.primitives.errors import (
     ImmutableArrayError,
     NonScalarOutputError,
+    ShapeError,
     TracerConversionError,
 )
 from functensor.scipy import signal, stats
+from functensor.scipy.linalg import solve_banded
 from functensor.testing import check_grads
 
 X = np.array([1.5, -0.5, 2.5])
@@ -201,3 +203,32 @@ def test_convolution_pairs_axes_of_any_place():
 def test_convolution_over_axes_that_do_not_fit(options, words):
     with pytest.raises(ValueError, match=words):
         signal.convolve(np.ones((3, 2)), np.ones((2, 2)), **options)
+
+
+# -- systems of band matrices
+
+
+def test_band_systems_say_what_does_not_fit():
+    with pytest.raises(ShapeError, match=r"l_and_u=\(1, 1\), but ab has shape \(2, 4\)"):
+        solve_banded((1, 1), np.ones((2, 4)), np.ones(4))
+    with pytest.raises(ShapeError, match="solve_banded: b of shape"):
+        solve_banded((1, 0), np.ones((2, 4)), np.ones(3))
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        solve_banded((0, 0), np.zeros((1, 2)), np.ones(2))
+
+
+def test_what_band_matrices_do_not_hold_is_not_read():
+    bands = np.array([[np.nan, 1.0, 2.0], [4.0, 5.0, 6.0], [1.0, 3.0, np.nan]])
+    dense = np.diag([4.0, 5, 6]) + np.diag([1.0, 2], 1) + np.diag([1.0, 3], -1)
+    b = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(solve_banded((1, 1), bands, b), np.linalg.solve(dense, b))
+
+    def gradients(solve, a):
+        return ft.grad(lambda a, b: fnp.sum(solve(a, b) ** 2), (0, 1))(a, b)
+
+    by_bands, by_b = gradients(lambda a, b: solve_banded((1, 1), a, b), bands)
+    by_dense, wanted = gradients(fnp.linalg.solve, dense)
+    np.testing.assert_allclose(by_b, wanted)
+    np.testing.assert_allclose(by_bands[1], np.diag(by_dense))
+    np.testing.assert_allclose(by_bands[0], [0, *np.diag(by_dense, 1)])
+    np.testing.assert_allclose(by_bands[2], [*np.diag(by_dense, -1), 0])

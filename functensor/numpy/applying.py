@@ -237,6 +237,8 @@ class _Vectorized:
             out = self.pyfunc(*filled[: len(args)], **rest)
             return tuple(map(asarray, out)) if isinstance(out, tuple) else asarray(out)
 
+        # Messages then name the function that was given, and its line.
+        call.__wrapped__ = self.pyfunc  # type: ignore[attr-defined]
         if not shape:
             return self._shaped(call(*arrays), (), lengths)
         rows: list[Any] = []

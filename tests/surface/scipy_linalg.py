@@ -65,6 +65,21 @@ def banded(np, a):
     return np.tril(np.triu(regular(np, a), -1), 1)
 
 
+def bands(l_and_u, shape, rhs, dtypes="d"):
+    """Returns a case of a system whose main diagonal, a row of x, is the largest."""
+
+    def call(sp, x, y):
+        strong = numpy.zeros(shape[-2:])
+        strong[l_and_u[1]] = 8.0
+        return sp.linalg.solve_banded(l_and_u, x + strong.astype(x.dtype), y)
+
+    reference = None
+    if len(shape) > 2:
+        reference = stacked(lambda x, y: call(scipy, x, y))
+    options = {"reference": reference} if reference else {}
+    return Case("scipy.linalg.solve_banded", call, shape, rhs, dtypes=dtypes, **options)
+
+
 SYSTEMS = [
     triangular((3, 3), (3, 2), lower=True),
     triangular((3, 3), (3,), trans=1),
@@ -77,6 +92,9 @@ SYSTEMS = [
         (2, 1),
         reference=stacked(lambda x, y: scipy.linalg.solve_triangular(regular(numpy, x), y)),
     ),
+    bands((1, 1), (3, 4), (4, 2), "fdD"),
+    bands((2, 0), (3, 3), (3,)),
+    bands((0, 1), (2, 2, 3), (3, 1)),
     assumed("gen", "fdD"),
     assumed("sym", make=symmetric),
     assumed("her", "dD", make=definite),

@@ -32,6 +32,7 @@ from .systems import (
     norm,
     pinv,
     solve,
+    solve_banded,
     solve_continuous_lyapunov,
     solve_discrete_lyapunov,
     solve_lyapunov,
@@ -44,6 +45,6 @@ __all__ = [
     "cosm", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "expm_frechet",
     "fractional_matrix_power", "hankel", "hilbert", "inv", "khatri_rao", "logm", "lstsq", "lu",
     "lu_factor", "lu_solve", "norm", "pinv", "polar", "qr", "sinm", "solve",
-    "solve_continuous_lyapunov", "solve_discrete_lyapunov", "solve_lyapunov", "solve_sylvester",
-    "solve_triangular", "sqrtm", "svd", "svdvals", "toeplitz",
+    "solve_banded", "solve_continuous_lyapunov", "solve_discrete_lyapunov", "solve_lyapunov",
+    "solve_sylvester", "solve_triangular", "sqrtm", "svd", "svdvals", "toeplitz",
 ]  # fmt: skip

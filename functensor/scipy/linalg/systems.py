@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from ...numpy.creation import asarray
 from ...numpy.linalg import decompositions, norms
 from ...numpy.linalg import solving as numpy_solving
-from ...numpy.linalg.arguments import alike, matrices, mirrored
+from ...numpy.linalg.arguments import alike, matrices, mirrored, right_hand_side
 from ...primitives import matrix_functions, solving
+from ...primitives.banded import banded_solve
 from ...primitives.errors import ShapeError, message
 from ...primitives.matrices import adjoint, conjugate
 from ...primitives.registry import registry as ops
@@ -23,6 +25,7 @@ __all__ = [
     "norm",
     "pinv",
     "solve",
+    "solve_banded",
     "solve_continuous_lyapunov",
     "solve_discrete_lyapunov",
     "solve_lyapunov",
@@ -75,6 +78,46 @@ def solve_triangular(
     """
     a, b, vector = system("solve_triangular", a, b)
     return as_given(solved_by_triangle(a, b, trans, lower, unit_diagonal), vector)
+
+
+def solve_banded(
+    l_and_u: tuple[int, int],
+    ab: Any,
+    b: Any,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """Returns x with ``a @ x = b`` for matrices with few diagonals that are not zero.
+
+    Args:
+        l_and_u: how many diagonals there are below the main one, and above it.
+        ab: an array of shape (..., l + u + 1, n), the diagonals, uppermost first:
+            ``ab[u + i - j, j] = a[i, j]``. What has no place in the matrix is not read.
+        b: one vector of shape (n,), or an array of shape (..., n, k).
+        overwrite_ab, overwrite_b, check_finite: of no effect.
+
+    Returns:
+        An array of shape (..., n) for a vector, else (..., n, k).
+
+    Raises:
+        LinAlgError: a matrix is singular.
+        ShapeError: ab has not as many diagonals, or b not as many rows.
+
+    >>> from functensor.scipy import linalg
+    >>> linalg.solve_banded((0, 1), [[0.0, 1.0], [2.0, 2.0]], [3.0, 2.0]).tolist()
+    [1.0, 1.0]
+    """
+    lower, upper = (operator.index(count) for count in l_and_u)
+    # Transposed, it has as many rows as the matrix.
+    columns = ops.swapaxes(matrices("solve_banded", ab), -1, -2)
+    columns, b, vector = right_hand_side("solve_banded", columns, b)
+    ab = ops.swapaxes(columns, -1, -2)
+    if min(lower, upper) < 0 or ab.shape[-2] != lower + upper + 1:
+        what = f"solve_banded: l_and_u={(lower, upper)}, but ab has shape {ab.shape}"
+        fix = "ab has l + u + 1 rows, the diagonals, uppermost first"
+        raise ShapeError(message(what, fix=fix, number=16))
+    return as_given(banded_solve.bind((ab, b), {"lower": lower, "upper": upper}), vector)
 
 
 def solve(

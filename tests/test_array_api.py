@@ -70,17 +70,24 @@ FORMATTING = {"array2string", "array_repr", "array_str", "fromstring"}
 def functions():
     for name in fnp.__all__:
         theirs = getattr(np, name, None)
-        if callable(theirs) and not isinstance(theirs, type | np.ufunc) and name not in FORMATTING:
+        is_function = callable(theirs) and not isinstance(theirs, type | np.ufunc)
+        if is_function and name not in FORMATTING and tells_signature(theirs):
             yield name
+
+
+def tells_signature(function):
+    """Says whether NumPy's function, which may be written in C, has a signature to compare."""
+    try:
+        inspect.signature(function)
+    except ValueError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("name", [*functions()])
 def test_signatures_are_numpys(name):
     """Every argument of NumPy's has its name and, where it goes by position, its place."""
-    try:
-        theirs = inspect.signature(getattr(np, name)).parameters.values()
-    except ValueError:
-        pytest.skip("NumPy does not tell its signature")
+    theirs = inspect.signature(getattr(np, name)).parameters.values()
     ours = inspect.signature(getattr(fnp, name)).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in ours):
         return

@@ -22,7 +22,7 @@ def test_dtypes_are_those_of_numpy(name, dtype):
         return
     wanted = getattr(np.fft, name)(x)
     got = getattr(fft, name)(x)
-    assert_allclose(got, wanted, rtol=1e-2 if dtype == "f2" else 1e-6)
+    assert_allclose(got, wanted, rtol=1e-6)
     shape = ft.eval_shape(getattr(fft, name), x)
     assert (shape.shape, shape.dtype) == (wanted.shape, wanted.dtype)
 

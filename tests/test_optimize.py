@@ -209,7 +209,8 @@ def test_dtypes_and_structure_are_those_of_the_guess():
     assert {key: leaf.dtype for key, leaf in result.x.items()} == {"w": np.float32, "b": np.float32}
     assert result.fun.dtype == np.float32
     wanted = minimize(bowl, START, (0.7,)).x["w"].astype("float32")
-    assert_allclose(result.x["w"], wanted, rtol=1e-3)
+    # Near its minimum a function changes by less than single precision tells: half of the digits.
+    assert_allclose(result.x["w"], wanted, rtol=np.sqrt(np.finfo("f4").eps))
     assert minimize(lambda x: (x - 1) ** 2, 3).x.dtype == np.float64
 
 
@@ -270,7 +271,9 @@ def test_bounds_and_what_they_hold():
     for bounds in ([(0, 2), (None, 2)], scipy.optimize.Bounds(0, 2), Bounds(numpy.zeros(2), 2.0)):
         for method in (None, "TNC", "trust-constr"):
             result = minimize(distance, numpy.zeros(2), (a,), bounds=bounds, method=method)
-            assert_allclose(result.x, numpy.array([1.0, 2.0]), atol=1e-3)
+            # The barrier of trust-constr ends before the bound; the others reach it.
+            off = 1e-3 if method == "trust-constr" else 1e-6
+            assert_allclose(result.x, numpy.array([1.0, 2.0]), atol=off)
 
     def held(a):
         return minimize(distance, numpy.zeros(2), (a,), bounds=Bounds(0, 2)).x

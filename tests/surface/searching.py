@@ -56,17 +56,12 @@ CASES = [
     Case("numpy.argwhere", lambda np, x: np.argwhere(x > 0), (2, 3), **SIZED),
     Case("numpy.flatnonzero", lambda np, x: np.flatnonzero(x > 0), (2, 3), **SIZED),
     Case("numpy.nonzero", lambda np, x: np.nonzero(x > 0), (2, 3), **SIZED),
-    Case("numpy.unique", lambda np, x: np.unique(x), ints(6), **SIZED),
     Case(
         "numpy.unique",
         lambda np, x: np.unique(x, return_index=True, return_inverse=True, return_counts=True),
         ints(3, 4),
         **SIZED,
     ),
-    Case("numpy.unique_all", lambda np, x: np.unique_all(x), ints(6), **SIZED),
-    Case("numpy.unique_counts", lambda np, x: np.unique_counts(x), ints(6), **SIZED),
-    Case("numpy.unique_inverse", lambda np, x: np.unique_inverse(x), ints(6), **SIZED),
-    Case("numpy.unique_values", lambda np, x: np.sort(np.unique_values(x)), ints(6), **SIZED),
     Case("numpy.linspace", lambda np, x, y: np.linspace(x, y, 4), (2,), (), dtypes="d"),
     Case(
         "numpy.linspace",

@@ -69,6 +69,37 @@ CASES = [
         smooth=False,
         dtypes="d",
     ),
+    Case(
+        "numpy.unique_all",
+        lambda np, x: np.unique_all(x, size=5, fill_value=9),
+        Operand((2, 4), FEW),
+        reference=lambda x: five(*numpy.unique_all(x), numpy.argmin(x)),
+        smooth=False,
+        dtypes="d",
+    ),
+    Case(
+        "numpy.unique_counts",
+        lambda np, x: np.unique_counts(x, size=5, fill_value=9),
+        Operand((6,), FEW),
+        reference=lambda x: five(*numpy.unique(x, True, True, True), 0)[::3],
+        smooth=False,
+        dtypes="d",
+    ),
+    Case(
+        "numpy.unique_inverse",
+        lambda np, x: np.unique_inverse(x, size=5, fill_value=9),
+        Operand((6,), FEW),
+        reference=lambda x: five(*numpy.unique(x, True, True, True), 0)[::2],
+        smooth=False,
+        dtypes="d",
+    ),
+    Case(
+        "numpy.extract",
+        lambda np, m, x: np.extract(m, x, size=3, fill_value=2.0),
+        Operand((2, 2), LOGICAL),
+        (2, 2),
+        reference=lambda m, x: filled(numpy.extract, 3, 2.0)(m, x),
+    ),
     *[
         Case(f"numpy.{name}", lambda np, x, name=name: getattr(np, name)(x),
              Operand((6,), FEW), smooth=False, static=True, dtypes="d")

@@ -8,6 +8,22 @@ from __future__ import annotations
 if __name__ != "functensor.backends":
     raise ImportError(f"'{__name__}' imported bare: write 'import functensor.backends' instead")
 
-from .protocol import Backend, BackendUnavailable, DeviceError, get, info, register
+from .protocol import (
+    Backend,
+    BackendUnavailable,
+    DeviceError,
+    get,
+    info,
+    register,
+    when_registered,
+)
 
-__all__ = ["Backend", "BackendUnavailable", "DeviceError", "get", "info", "register"]
+__all__ = [
+    "Backend",
+    "BackendUnavailable",
+    "DeviceError",
+    "get",
+    "info",
+    "register",
+    "when_registered",
+]

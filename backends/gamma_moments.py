@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SMALL", "gamma_moment"]
+__all__ = ["SMALL", "gamma_moment", "nodes"]
 
 # Up to this x a power series serves for all shape parameters.
 SMALL = 1.5
@@ -23,10 +23,10 @@ CUT = 40.0
 
 
 @cache
-def _nodes() -> tuple[list[float], list[float]]:
+def nodes() -> tuple[list[float], list[float]]:
     """Returns the nodes and weights of Gauss and Legendre on the interval [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    return ((nodes + 1) / 2).tolist(), (weights / 2).tolist()
+    places, weights = np.polynomial.legendre.leggauss(NODES)
+    return ((places + 1) / 2).tolist(), (weights / 2).tolist()
 
 
 def gamma_moment(xp: Any, a: Any, y: Any, *, n: int) -> Any:
@@ -84,7 +84,7 @@ def _quadrature(xp: Any, a: Any, x: Any, n: int) -> Any:
         value = x * xp.expm1(side * end) - side * a * end - CUT
         end = end - value / (side * (x * xp.exp(side * end) - a))
     total = xp.zeros(x.shape)
-    for node, weight in zip(*_nodes(), strict=True):
+    for node, weight in zip(*nodes(), strict=True):
         s = end * node
         term = xp.exp(side * a * s - x * xp.expm1(side * s))
         if n:

@@ -18,6 +18,7 @@ __all__ = [
     "check_finite",
     "cholesky",
     "cofactors",
+    "cofactors_by_singular_values",
     "expm",
     "inverse",
     "logm",
@@ -111,7 +112,8 @@ def pseudo_inverse(xp: Any, a: Any, limit: Any) -> Any:
 
 def _norm(xp: Any, a: Any) -> Any:
     """Returns the largest sums of sizes over rows."""
-    return xp.abs(a).sum(axis=-2).max(axis=-1, initial=0)
+    sums = xp.abs(a).sum(axis=-2)
+    return sums.max(axis=-1) if a.shape[-1] else sums.sum(axis=-1)
 
 
 def _sign(order: tuple[int, ...]) -> int:
@@ -156,10 +158,12 @@ def cofactors(xp: Any, a: Any, *directions: Any) -> Any:
     ``a`` is diagonal, and the derivative along k directions is the sum over k rows of the product
     of all other singular values times the determinant of the directions in these rows.
     """
-    if not directions:
-        found = _cofactors_by_inverse(xp, a)
-        if found is not None:
-            return found
+    found = None if directions else _cofactors_by_inverse(xp, a)
+    return cofactors_by_singular_values(xp, a, *directions) if found is None else found
+
+
+def cofactors_by_singular_values(xp: Any, a: Any, *directions: Any) -> Any:
+    """Returns the same, by a way that does not depend on the values."""
     finite = xp.isfinite(a).all(axis=(-2, -1), keepdims=True)
     u, s, vh = xp.linalg.svd(xp.where(finite, a, 0))
     eye = xp.eye(a.shape[-1], dtype=a.dtype)
@@ -200,8 +204,9 @@ PADE_ERROR = factorial(13) ** 2 / (factorial(26) * factorial(27))
 
 def _doublings(xp: Any, a: Any, halvings: Any) -> Any:
     """Returns how often a matrix that was halved to norm 1 can be doubled again."""
-    a4 = xp.linalg.matrix_power(a, 4)
-    size = xp.maximum(_norm(xp, a4) ** (1 / 4), _norm(xp, a4 @ a @ a) ** (1 / 6)) / PADE_SIZE
+    a2 = a @ a
+    a4 = a2 @ a2
+    size = xp.maximum(_norm(xp, a4) ** (1 / 4), _norm(xp, a4 @ a2) ** (1 / 6)) / PADE_SIZE
     spare = xp.where(size == 0, halvings, xp.clip(-xp.frexp(size)[1], 0, halvings))
     # The error's first term, for sizes instead of numbers, must be below rounding; its logarithm,
     # as it may be smaller than any number.
@@ -210,7 +215,7 @@ def _doublings(xp: Any, a: Any, halvings: Any) -> Any:
     log_error = log2(PADE_ERROR) - xp.log2(xp.maximum(_norm(xp, a), tiny))
     for _ in range(27):
         row = row @ xp.abs(a)
-        largest = xp.maximum(row.max(axis=(-2, -1), initial=0), tiny)
+        largest = xp.maximum(row.max(axis=(-2, -1)), tiny)
         row = row / largest[..., None, None]
         log_error = log_error + xp.log2(largest)
     excess = log_error + 26 * spare - log2(xp.finfo(row.dtype).eps / 2)
@@ -240,7 +245,7 @@ def expm(xp: Any, a: Any) -> Any:
 
     odd, even = a @ of_square(PADE[1::2]), of_square(PADE[::2])
     out = xp.linalg.solve(even - odd, even + odd)
-    for i in range(int(halvings.max(initial=0))):
+    for i in range(int(halvings.max()) if halvings.size else 0):
         out = xp.where((halvings > i)[..., None, None], out @ out, out)
     return xp.where(finite[..., None, None], out, xp.nan)
 

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from .blocks import BLOCK, inexact
 
-__all__ = ["normalize", "normalize_slope"]
+__all__ = ["affine_normalize", "affine_normalize_slope", "normalize", "normalize_slope"]
 
 
-def _center_and_scale(x: Any, eps: float, out: Any) -> Any:
+def _center_and_scale(x: Any, eps: float, center: bool, out: Any) -> Any:
     """Fills ``out`` with normalised rows and returns what each was multiplied by."""
-    length = x.shape[1]
-    np.subtract(x, (np.add.reduce(x, 1) / length)[:, None], out=out)
+    length = x.shape[-1]
+    if center:
+        np.subtract(x, (np.add.reduce(x, -1) / length)[..., None], out=out)
+    else:
+        out[...] = x
     scale = 1 / np.sqrt(np.vecdot(out, out) / length + eps)
-    out *= scale[:, None]
+    out *= scale[..., None]
     return scale
+
+
+def _slope(h: Any, y: Any, scale: Any, center: bool, out: Any) -> None:
+    """Fills ``out`` with the derivative in the direction h; overwrites y."""
+    length = h.shape[-1]
+    along = np.vecdot(h, y) / length
+    if center:
+        np.subtract(h, (np.add.reduce(h, -1) / length)[..., None], out=out)
+    elif out is not h:
+        out[...] = h
+    y *= along[..., None]
+    out -= y
+    out *= scale[..., None]
 
 
 def _like(out: Any, x: Any) -> Any:
@@ -25,17 +42,17 @@ def _like(out: Any, x: Any) -> Any:
     return out.reshape(x.shape).astype(x.dtype if x.dtype.kind == "f" else out.dtype, copy=False)
 
 
-def normalize(x: Any, *, eps: float) -> Any:
+def normalize(x: Any, *, eps: float, center: bool) -> Any:
     """Returns ``(x - mean(x)) / sqrt(var(x) + eps)`` over the last axis."""
     rows = inexact(x).reshape(-1, x.shape[-1])
     out = np.empty(rows.shape, rows.dtype)
     step = max(BLOCK // max(rows.shape[1], 1), 1)
     for start in range(0, len(rows), step):
-        _center_and_scale(rows[start : start + step], eps, out[start : start + step])
+        _center_and_scale(rows[start : start + step], eps, center, out[start : start + step])
     return _like(out, x)
 
 
-def normalize_slope(g: Any, x: Any, *, eps: float) -> Any:
+def normalize_slope(g: Any, x: Any, *, eps: float, center: bool) -> Any:
     """Returns the derivative of ``normalize`` at x in the direction g."""
     rows = inexact(x).reshape(-1, x.shape[-1])
     length = rows.shape[1]
@@ -46,10 +63,62 @@ def normalize_slope(g: Any, x: Any, *, eps: float) -> Any:
     for start in range(0, len(rows), step):
         h, part = cotangents[start : start + step], out[start : start + step]
         y = spare[: len(part)]
-        scale = _center_and_scale(rows[start : start + step], eps, y)
-        along = np.vecdot(h, y) / length
-        np.subtract(h, (np.add.reduce(h, 1) / length)[:, None], out=part)
-        y *= along[:, None]
-        part -= y
-        part *= scale[:, None]
+        scale = _center_and_scale(rows[start : start + step], eps, center, y)
+        _slope(h, y, scale, center, part)
     return _like(out, x)
+
+
+# -- with weights: rows that share one are a group
+
+
+def _grouped(x: Any, weight: Any, *others: Any) -> tuple[Any, Any, Any]:
+    """Returns the result's dtype, the dtype to compute in, and arrays by group and row."""
+    dtype = np.result_type(x.dtype if x.dtype.kind == "f" else np.float64, weight, *others)
+    work = np.dtype(np.float32 if dtype.char == "e" else dtype)
+    groups = weight.shape[:-1]
+    rows = prod(x.shape[len(groups) : -1])
+    shape = prod(groups), rows, x.shape[-1]
+    return dtype, work, np.asarray(x, work).reshape(shape)
+
+
+def affine_normalize(x: Any, weight: Any, *bias: Any, eps: float, center: bool) -> Any:
+    """Returns ``normalize(x) * weight + bias``."""
+    dtype, work, rows = _grouped(x, weight, *bias)
+    groups, count, length = rows.shape
+    affine = [np.asarray(v, work).reshape(groups, 1, length) for v in (weight, *bias)]
+    out = np.empty(rows.shape, work)
+    step = max(BLOCK // max(groups * length, 1), 1)
+    for start in range(0, count, step):
+        part = out[:, start : start + step]
+        _center_and_scale(rows[:, start : start + step], eps, center, part)
+        part *= affine[0]
+        if bias:
+            part += affine[1]
+    return out.reshape(x.shape).astype(dtype, copy=False)
+
+
+def affine_normalize_slope(
+    g: Any, x: Any, weight: Any, *, eps: float, center: bool, bias: bool
+) -> Any:
+    """Returns the cotangents of x's rows, and behind them those of the weight and the bias."""
+    dtype, work, rows = _grouped(x, weight)
+    groups, count, length = rows.shape
+    cotangents = np.asarray(g, work).reshape(rows.shape)
+    affine = np.asarray(weight, work).reshape(groups, 1, length)
+    out = np.empty((groups, count + 1 + bias, length), work)
+    totals = out[:, count:]
+    totals[...] = 0
+    step = max(BLOCK // max(groups * length, 1), 1)
+    for start in range(0, count, step):
+        h = cotangents[:, start : start + step]
+        part = out[:, start : min(start + step, count)]
+        y = np.empty(h.shape, work)
+        scale = _center_and_scale(rows[:, start : start + step], eps, center, y)
+        np.multiply(h, y, out=part)
+        totals[:, 0] += np.add.reduce(part, 1)
+        if bias:
+            totals[:, 1] += np.add.reduce(h, 1)
+        np.multiply(h, affine, out=part)
+        _slope(part, y, scale, center, part)
+    shape = (*weight.shape[:-1], *out.shape[1:])
+    return out.reshape(shape).astype(dtype, copy=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import numpy as np
 from . import (
     activations,
     allocator,
+    attention,
     convolution,
+    devices,
+    dtypes,
     losses,
     normalization,
     philox,
@@ -30,10 +34,26 @@ class NumpyBackend:
 
     name = "numpy"
     xp: Any = np
+    buffer_type: type = np.ndarray
+    accumulating = frozenset(
+        {
+            "cumprod", "cumsum", "index_add", "index_multiply", "linear_recurrence", "prod",
+            "scatter_add",
+        }
+    )  # fmt: skip
+    takes_bfloat16 = dtypes.MOVING | {"nextafter", "spacing"}
+    mixes_bfloat16: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         allocator.keep_freed_memory()
+        self.ahead: dict[str, Callable[..., tuple[Any, Any]]] = {}
+        self.slopes: Mapping[str, Any] = {}
+        self.updates: dict[str, Callable[..., list[Any]]] = {}
         self.kernels: dict[str, Callable[..., Any]] = {
+            "affine_normalize": normalization.affine_normalize,
+            "affine_normalize_slope": normalization.affine_normalize_slope,
+            "attention": attention.attention,
+            "attention_grad": attention.attention_grad,
             "avg_pool": pooling.avg_pool,
             "avg_pool_grad": pooling.avg_pool_grad,
             "conv": convolution.conv,
@@ -41,6 +61,7 @@ class NumpyBackend:
             "conv_kernel_grad": convolution.conv_kernel_grad,
             "cross_entropy": losses.cross_entropy,
             "cross_entropy_slope": losses.cross_entropy_slope,
+            "dropout": philox.numpy_dropout,
             "erf": special.erf,
             "erfc": special.erfc,
             "gelu": activations.gelu,
@@ -63,6 +84,7 @@ class NumpyBackend:
             "pool_take": pooling.pool_take,
             "power": selection.power,
             "random_bits": philox.numpy_random_bits,
+            "random_keys": philox.numpy_random_bits,
             "relu": selection.relu,
             "scatter_add": scatter.scatter_add,
             "sigmoid": activations.sigmoid,
@@ -96,6 +118,32 @@ class NumpyBackend:
     def devices(self) -> list[str]:
         """Returns ``["cpu"]``."""
         return ["cpu"]
+
+    def device(self, name: str) -> str:
+        """Returns ``"cpu"``, the only one's name."""
+        if name != "cpu":
+            raise protocol.DeviceError(f"there is no device {name!r}; there is 'cpu'")
+        return name
+
+    def device_of(self, buffer: Any) -> str:
+        """Returns ``"cpu"``."""
+        return "cpu"
+
+    def current(self, device: str) -> AbstractContextManager[Any]:
+        """Returns a context without an effect: there is one device."""
+        return nullcontext()
+
+    def put(self, buffer: Any, device: str) -> Any:
+        """Returns another backend's buffer on the host."""
+        return devices.to_host(buffer)
+
+    def adopted(self, array: Any) -> Any:
+        """Returns another library's array on the CPU as NumPy's, with the same memory."""
+        return np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(array)
+
+    def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the function itself: what is no other backend's buffer is NumPy's."""
+        return function
 
     def memory(self) -> dict[str, int]:
         """Returns the process's peak resident memory in bytes."""

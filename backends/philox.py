@@ -7,17 +7,21 @@ numbers: as easy as 1, 2, 3", SC 2011.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-__all__ = ["numpy_random_bits", "random_bits"]
+__all__ = ["WORD", "dropout", "dropped", "numpy_dropout", "numpy_random_bits", "random_bits"]
 
 MULTIPLIERS = 0xD2E7470EE14C6C93, 0xCA5A826395121157
 WEYL = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
 ROUNDS = 10
 LOW = 0xFFFFFFFF
+# How many values a word of 32 bits has.
+WORD = 2**32
 
 # NumPy's own generator is seeded key by key, which costs as much as 250 words computed here; a
 # call here costs as much as seeding 24 times.
@@ -98,4 +102,41 @@ def numpy_random_bits(
 def _sizes(key: Any, shape: tuple[int, ...], bits: int) -> tuple[tuple[int, ...], int, int]:
     """Returns the keys' batch shape, the words of ``bits`` for each, and of 64 bits."""
     length = prod(shape)
-    return np.shape(key)[:-1], length, -(-length * bits // 64)
+    return key.shape[:-1], length, -(-length * bits // 64)
+
+
+# -- dropout
+
+
+def dropped(xp: Any, words: Callable[..., Any], x: Any, key: Any, rate: float) -> Any:
+    """Returns x with elements set to zero at random, by words of 32 bits from a key's stream 0.
+
+    Args:
+        xp: the array module.
+        words: its ``random_bits``.
+        x: an array of shape ``(*batch, *shape)``.
+        key: integers of shape ``(*batch, 2)``.
+        rate: the probability of every element to be dropped.
+
+    Returns:
+        An array of x's shape: ``x / (1 - rate)`` where the element's word is at least the rate,
+        as a part of all words, and 0 elsewhere.
+    """
+    batch = key.shape[:-1]
+    shape = getattr(x, "shape", ())[len(batch) :]
+    # What was broadcast is one key, whose words are drawn once.
+    if getattr(key, "strides", None) and batch:
+        key = key[tuple([slice(None) if step else slice(1) for step in key.strides[:-1]])]
+    start = np.zeros(key.shape[:-1], np.uint64)
+    drawn = words(key, start, shape=shape, bits=32, stream=0)
+    return xp.where(drawn >= round(rate * WORD), xp.divide(x, 1.0 - rate), 0)
+
+
+def dropout(xp: Any, x: Any, key: Any, *, rate: float) -> Any:
+    """Returns x with elements set to zero at random, by an array module's functions alone."""
+    return dropped(xp, partial(random_bits, xp), x, key, rate)
+
+
+def numpy_dropout(x: Any, key: Any, *, rate: float) -> Any:
+    """Returns the same, by NumPy's compiled generator where that is faster."""
+    return dropped(np, numpy_random_bits, x, key, rate)

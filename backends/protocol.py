@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-__all__ = ["Backend", "BackendUnavailable", "DeviceError", "get", "info", "register"]
+__all__ = [
+    "Backend",
+    "BackendUnavailable",
+    "DeviceError",
+    "get",
+    "info",
+    "loaded",
+    "register",
+    "when_registered",
+]
 
 
 class BackendUnavailable(ImportError):
-    """A backend was asked for that is not installed; the message has the command that brings it."""
+    """A backend was asked for that is not there (docs/errors.md#error-17)."""
 
 
 class DeviceError(ValueError):
-    """Arrays of different devices meet, or a device does not exist."""
+    """Arrays of different devices meet, or a device does not exist (docs/errors.md#error-14)."""
 
 
 class Backend(Protocol):
@@ -25,11 +35,34 @@ class Backend(Protocol):
         name: the name that ``get`` takes.
         xp: the array module (NumPy's functions over its buffers).
         kernels: functions that replace ``xp``'s, by the name of the primitive.
+        ahead: functions that replace those where reverse mode will ask for a derivative; they
+            return the output twice, the second one for the rules: on it may hang what was done
+            for the derivative at the same time.
+        buffer_type: the class of its buffers.
+        slopes: rules of reverse mode that are quicker on its buffers than the declared ones, by
+            the primitive's name: for every operand None, or ``rule(g, saved)``, which may give None
+            to leave it to the declared one.
+        accumulating: the names of the primitives that would add up or multiply many numbers in
+            float16; they get them widened to float32.
+        takes_bfloat16: the names of the primitives whose operands may be in bfloat16; what others
+            get is widened to float32 first.
+        mixes_bfloat16: the names of those that take it beside other dtypes too, and say themselves
+            what comes out.
+        updates: functions that update many parameters at once, by the optimizer's rule: of
+            columns (parameters, gradients, what is remembered of them) and the step's numbers they
+            make the new rows, None for those that they leave to others.
     """
 
     name: str
     xp: Any
     kernels: dict[str, Callable[..., Any]]
+    ahead: dict[str, Callable[..., tuple[Any, Any]]]
+    buffer_type: type
+    slopes: Mapping[str, tuple[Callable[[Any, Any], Any] | None, ...]]
+    accumulating: frozenset[str]
+    takes_bfloat16: frozenset[str]
+    mixes_bfloat16: frozenset[str]
+    updates: dict[str, Callable[..., list[Any]]]
 
     def asarray(self, values: Any, dtype: Any = None) -> Any:
         """Returns a buffer that holds the values, without a copy where that is possible."""
@@ -49,6 +82,31 @@ class Backend(Protocol):
     def devices(self) -> list[str]:
         """Returns the names of the devices that are present."""
 
+    def device(self, name: str) -> str:
+        """Returns the full name of a device; ``DeviceError`` where there is none of that name."""
+
+    def device_of(self, buffer: Any) -> str:
+        """Returns the name of the device where one of its buffers lies."""
+
+    def current(self, device: str) -> AbstractContextManager[Any]:
+        """Makes a device the one where its array module computes, for a ``with`` block."""
+
+    def put(self, buffer: Any, device: str) -> Any:
+        """Returns any backend's buffer with its values on one of this backend's devices."""
+
+    def adopted(self, array: Any) -> Any:
+        """Returns another library's array as a buffer that shares its memory."""
+
+    def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns an implementation that sees to it that its operands are on one device.
+
+        Args:
+            primitive: its ``movable`` is the slice of operands (indices, keys) that may be
+                brought from the host, unless it is ``hosted``; ``creates`` says whether the default
+                device is used.
+            function: computes it on this backend's buffers.
+        """
+
     def memory(self) -> dict[str, int]:
         """Returns memory figures in bytes: ``used`` and ``peak``."""
 
@@ -56,10 +114,13 @@ class Backend(Protocol):
         """Returns versions and the libraries below."""
 
 
-_MODULES = {"numpy": "functensor.backends.numpy"}
-_INSTALL = {"cupy": "pip install 'functensor[cuda12]'   (CUDA 13: 'functensor[cuda13]')"}
+_MODULES = {"numpy": "functensor.backends.numpy", "cupy": "functensor.backends.cuda.backend"}
 _loaded: dict[str, Backend] = {}
+# The backends beside NumPy's, by the class of their buffers.
+_beside: dict[type, Backend] = {}
+_listeners: list[Callable[[Backend], None]] = []
 _lock = threading.RLock()
+loaded = _beside.get
 
 
 def register(backend: Backend) -> Backend:
@@ -67,7 +128,19 @@ def register(backend: Backend) -> Backend:
     with _lock:
         if _loaded.setdefault(backend.name, backend) is not backend:
             raise ValueError(f"a backend named {backend.name!r} is registered already")
+        if backend.name != "numpy":
+            _beside[backend.buffer_type] = backend
+            for listener in _listeners:
+                listener(backend)
     return backend
+
+
+def when_registered(listener: Callable[[Backend], None]) -> None:
+    """Calls a function with every backend beside NumPy's, once it is there."""
+    with _lock:
+        _listeners.append(listener)
+        for backend in _beside.values():
+            listener(backend)
 
 
 def get(name: str = "numpy") -> Backend:
@@ -85,8 +158,7 @@ def get(name: str = "numpy") -> Backend:
         if name in _loaded:
             return _loaded[name]
     known = ", ".join(sorted({*_MODULES, *_loaded}))
-    fix = f"install it: {_INSTALL[name]}" if name in _INSTALL else f"available: {known}"
-    raise BackendUnavailable(f"no backend named {name!r}; {fix}")
+    raise BackendUnavailable(f"no backend named {name!r}; available: {known}")
 
 
 def info() -> dict[str, dict[str, Any]]:

@@ -66,6 +66,8 @@ def sum(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> 
         or not x.flags.c_contiguous
         or (len(axis) == x.ndim and x.size < LARGE_IN_ALL)
     ):
+        if dtype is None and type(x) is np.ndarray and x.dtype.char == "e":
+            return add_up(x, axis=axis, dtype=np.float32, keepdims=keepdims).astype(x.dtype)
         return add_up(x, axis=axis, dtype=dtype, keepdims=keepdims)
     start = _last_run(axis)
     first, last = axis[start], axis[-1]

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from .special_gamma import polygamma
 from .special_parts import (
     DROP,
@@ -21,39 +19,40 @@ from .special_parts import (
     exp_remainder,
     integrate,
     log_remainder,
+    put_where,
     special,
     stirling_error,
 )
 
-__all__ = ["beta_density", "betainc_slope", "betainccinv", "betaincinv"]
+__all__ = ["beta_density", "betainc_slope", "betaincc", "betainccinv", "betaincinv"]
 
 NEWTON_STEPS = 20
 
 
-def _log_mass(a: Any, b: Any, x: Any, y: Any) -> Any:
+def _log_mass(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
     """Returns the logarithm of ``x^a y^b / B(a, b)`` for positive a and b, and x + y = 1."""
     excess = x * b - a * y
     parts = 0.0
     for c, t, u in ((a, x, excess / a), (b, y, -excess / b)):
         # Far below the mean, what is left of 1 + u has lost its digits.
-        far = np.log(t) - np.log(c / (a + b)) - u
-        parts = parts + c * np.where(u > -0.5, log_remainder(u), far)
-    parts = parts + stirling_error(a + b) - stirling_error(a) - stirling_error(b)
-    return parts + 0.5 * (np.log(a) + np.log(b) - np.log(a + b) - math.log(2.0 * math.pi))
+        far = xp.log(t) - xp.log(c / (a + b)) - u
+        parts = parts + c * xp.where(u > -0.5, log_remainder(xp, u), far)
+    parts = parts + stirling_error(xp, a + b) - stirling_error(xp, a) - stirling_error(xp, b)
+    return parts + 0.5 * (xp.log(a) + xp.log(b) - xp.log(a + b) - math.log(2.0 * math.pi))
 
 
 @elements
-def beta_density(a: Any, b: Any, x: Any, *, low: int, high: int) -> Any:
+def beta_density(xp: Any, a: Any, b: Any, x: Any, *, low: int, high: int) -> Any:
     """Returns ``x^(a - 1 - low) (1 - x)^(b - 1 - high) / B(a, b)`` for x from 0 to 1."""
     inside = (x > 0) & (x < 1) & (a > 0) & (b > 0)
-    c, d, t = (np.where(inside, value, 0.5) for value in (a, b, x))
+    c, d, t = (xp.where(inside, value, 0.5) for value in (a, b, x))
     y = 1.0 - t
-    out = np.exp(_log_mass(c, d, t, y) - (1 + low) * np.log(t) - (1 + high) * np.log1p(-t))
+    out = xp.exp(_log_mass(xp, c, d, t, y) - (1 + low) * xp.log(t) - (1 + high) * xp.log1p(-t))
     # At the ends a power of 0, over B, remains.
-    power = np.where(x == 0, a - 1 - low, b - 1 - high)
-    ends = np.where(power > 0, 0.0, np.where(power == 0, 1 / special().beta(a, b), np.inf))
-    ends = np.where(((x == 0) | (x == 1)) & (a > 0) & (b > 0), ends, np.nan)
-    return np.where(inside, out, ends)
+    power = xp.where(x == 0, a - 1 - low, b - 1 - high)
+    ends = xp.where(power > 0, 0.0, xp.where(power == 0, 1 / special(xp).beta(a, b), xp.inf))
+    ends = xp.where(((x == 0) | (x == 1)) & (a > 0) & (b > 0), ends, xp.nan)
+    return xp.where(inside, out, ends)
 
 
 def _polynomial(orders: tuple[int, int], levels: Any, cumulants: dict[tuple[int, int], Any]) -> Any:
@@ -81,7 +80,7 @@ def _polynomial(orders: tuple[int, int], levels: Any, cumulants: dict[tuple[int,
     return made[orders]
 
 
-def _cumulants(a: Any, b: Any, orders: tuple[int, int]) -> dict[tuple[int, int], Any]:
+def _cumulants(xp: Any, a: Any, b: Any, orders: tuple[int, int]) -> dict[tuple[int, int], Any]:
     """Returns the second and higher derivatives of the density's logarithm by a and b."""
     found = {}
     for n in range(orders[0] + 1):
@@ -89,127 +88,161 @@ def _cumulants(a: Any, b: Any, orders: tuple[int, int]) -> dict[tuple[int, int],
             if n + m < 2:
                 continue
             k = float(n + m - 1)
-            value = polygamma(k, a + b)
+            value = polygamma(xp, k, a + b)
             if not m:
-                value = value - polygamma(k, a)
+                value = value - polygamma(xp, k, a)
             if not n:
-                value = value - polygamma(k, b)
+                value = value - polygamma(xp, k, b)
             found[n, m] = value
     return found
 
 
-def _mean_level(a: Any, b: Any, x: Any, y: Any) -> Any:
+def _mean_level(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
     """Returns ``log(x) - digamma(a) + digamma(a + b)`` without cancellation near the mean."""
     u = (x * b - a * y) / a
-    near = np.abs(u) < 0.5
-    level = np.where(near, np.log1p(np.where(near, u, 0.0)), np.log(x) - np.log(a / (a + b)))
-    return level + digamma_gap(a) - digamma_gap(a + b)
+    near = xp.abs(u) < 0.5
+    level = xp.where(near, xp.log1p(xp.where(near, u, 0.0)), xp.log(x) - xp.log(a / (a + b)))
+    return level + digamma_gap(xp, a) - digamma_gap(xp, a + b)
 
 
 def _panel(
-    a: Any, b: Any, x: Any, y: Any, orders: tuple[int, int], downwards: bool, length: Any
+    xp: Any,
+    a: Any,
+    b: Any,
+    x: Any,
+    y: Any,
+    orders: tuple[int, int],
+    downwards: bool,
+    length: Any,
 ) -> Any:
     """Integrates the derivative's density over distances in s from x, up to a length."""
-    mass = np.exp(_log_mass(a, b, x, y))
-    first = _mean_level(a, b, x, y)[:, None]
-    second = _mean_level(b, a, y, x)[:, None]
-    cumulants = {key: c[:, None] for key, c in _cumulants(a, b, orders).items()}
+    mass = xp.exp(_log_mass(xp, a, b, x, y))
+    first = _mean_level(xp, a, b, x, y)[:, None]
+    second = _mean_level(xp, b, a, y, x)[:, None]
+    cumulants = {key: c[:, None] for key, c in _cumulants(xp, a, b, orders).items()}
     # Upwards is downwards for 1 - x.
     rate, part, slope = (a, x, a * y - b * x) if downwards else (b, y, b * x - a * y)
     rate, part, slope, total = (v[:, None] for v in (rate, part, slope, a + b))
 
     def integrand(d: Any) -> Any:
-        change = part * np.expm1(-d)
-        spread = np.log1p(change)
+        change = part * xp.expm1(-d)
+        spread = xp.log1p(change)
         # The two are the same; the first does not cancel where d is small.
-        near = total * (log_remainder(change) + part * exp_remainder(-d)) + slope * d
-        drop = np.where(d < 1.0, near, rate * d + total * spread)
+        near = total * (log_remainder(xp, change) + part * exp_remainder(xp, -d)) + slope * d
+        drop = xp.where(d < 1.0, near, rate * d + total * spread)
         own, other = -d - spread, -spread
         levels = (first + own, second + other) if downwards else (first + other, second + own)
-        return _polynomial(orders, levels, cumulants) * np.exp(-drop)
+        return _polynomial(orders, levels, cumulants) * xp.exp(-drop)
 
-    return mass * integrate(integrand, length, logarithmic=True)
+    return mass * integrate(xp, integrand, length, logarithmic=True)
 
 
-def _length(a: Any, b: Any, x: Any, y: Any) -> Any:
+def _length(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
     """Returns how far below x, in s, the density has all but vanished."""
     # The drop is convex and increasing: from beyond, Newton's steps come down to where it is done.
-    d = (DROP - (a + b) * np.log(y)) / a
+    d = (DROP - (a + b) * xp.log(y)) / a
     for _ in range(NEWTON_STEPS):
-        change = x * np.expm1(-d)
+        change = x * xp.expm1(-d)
         rate = a - (a + b) * (x + change) / (1.0 + change)
-        d = d - (a * d + (a + b) * np.log1p(change) - DROP) / rate
+        d = d - (a * d + (a + b) * xp.log1p(change) - DROP) / rate
     return d
 
 
-def _lower_tail(a: Any, b: Any, x: Any, y: Any, orders: tuple[int, int]) -> Any:
+def _lower_tail(xp: Any, a: Any, b: Any, x: Any, y: Any, orders: tuple[int, int]) -> Any:
     """Integrates the derivative's density from 0 to x."""
     # Beyond the knee the integrand rises, or is flat, before it falls.
-    up, down = np.maximum(a, 1.0), np.maximum(b, 1.0)
+    up, down = xp.maximum(a, 1.0), xp.maximum(b, 1.0)
     beyond = x * down > y * up
-    knee, rest = np.where(beyond, up / (up + down), x), np.where(beyond, down / (up + down), y)
-    total = _panel(a, b, knee, rest, orders, True, _length(a, b, knee, rest))
-    if beyond.any():
-        c, d, t, u = (value[beyond] for value in (a, b, knee, rest))
-        length = np.log(x / y)[beyond] - np.log(up / down)[beyond]
-        total[beyond] += _panel(c, d, t, u, orders, False, length)
-    return total
+    knee, rest = xp.where(beyond, up / (up + down), x), xp.where(beyond, down / (up + down), y)
+    total = _panel(xp, a, b, knee, rest, orders, True, _length(xp, a, b, knee, rest))
+
+    def rising(a: Any, b: Any, knee: Any, rest: Any, x: Any, y: Any, total: Any) -> Any:
+        length = xp.log(x / y) - xp.log(xp.maximum(a, 1.0) / xp.maximum(b, 1.0))
+        return total + _panel(xp, a, b, knee, rest, orders, False, length)
+
+    return put_where(xp, total, beyond, rising, [a, b, knee, rest, x, y, total], 0.5)
 
 
 @elements
-def betainc_slope(a: Any, b: Any, x: Any, *, by_a: int, by_b: int) -> Any:
+def betainc_slope(xp: Any, a: Any, b: Any, x: Any, *, by_a: int, by_b: int) -> Any:
     """Returns a derivative of I_x(a, b) by a and b, of orders of which one is not 0."""
     y = 1.0 - x
-    out = np.where((x == 0) | (x == 1), 0.0, np.nan)
-    proper = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)
-    out[~proper] = np.nan
-    proper &= (x > 0) & (x < 1)
-    psi = special().psi
+    out = xp.where((x == 0) | (x == 1), 0.0, xp.nan)
+    proper = (a > 0) & (b > 0) & xp.isfinite(a) & xp.isfinite(b)
+    out = xp.where(proper, out, xp.nan)
+    proper = proper & (x > 0) & (x < 1)
+    psi = special(xp).psi
     if by_a:
-        below = np.log(x) < psi(a) - psi(a + b)
+        below = xp.log(x) < psi(a) - psi(a + b)
     else:
-        below = np.log1p(-x) > psi(b) - psi(a + b)
-    lower, upper = proper & below, proper & ~below
-    if lower.any():
-        out[lower] = _lower_tail(a[lower], b[lower], x[lower], y[lower], (by_a, by_b))
-    if upper.any():
-        out[upper] = -_lower_tail(b[upper], a[upper], y[upper], x[upper], (by_b, by_a))
-    return out
+        below = xp.log1p(-x) > psi(b) - psi(a + b)
+
+    def lower(a: Any, b: Any, x: Any, y: Any) -> Any:
+        return _lower_tail(xp, a, b, x, y, (by_a, by_b))
+
+    def upper(a: Any, b: Any, x: Any, y: Any) -> Any:
+        return -_lower_tail(xp, b, a, y, x, (by_b, by_a))
+
+    out = put_where(xp, out, proper & below, lower, [a, b, x, y], 0.5)
+    return put_where(xp, out, proper & ~below, upper, [a, b, x, y], 0.5)
 
 
-def _climb(a: Any, b: Any, y: Any) -> Any:
+def _climb(xp: Any, a: Any, b: Any, y: Any) -> Any:
     """Returns that x for which I_x(a, b) is a very small y, by Newton's steps in logarithms.
 
     The logarithm of I is concave in that of x, so that the steps come up to the solution.
     """
-    logarithm = (np.log(y) + np.log(a) + special().betaln(a, b)) / a
-    x = np.exp(np.minimum(logarithm, -1e-3))
+    log_beta = special(xp).betaln(a, b)
+    x = xp.exp(xp.minimum((xp.log(y) + xp.log(a) + log_beta) / a, -1e-3))
     for _ in range(NEWTON_STEPS):
-        value = special().betainc(a, b, x)
-        rate = np.exp(_log_mass(a, b, x, 1.0 - x)) / ((1.0 - x) * value)
-        x = x * np.exp((np.log(y) - np.log(value)) / rate)
+        value = special(xp).betainc(a, b, x)
+        # The slope need not be known to all digits.
+        rate = xp.exp(a * xp.log(x) + (b - 1.0) * xp.log1p(-x) - log_beta) / value
+        x = x * xp.exp((xp.log(y) - xp.log(value)) / rate)
     return x
 
 
-def _completed(x: Any, a: Any, b: Any, y: Any) -> Any:
+def _completed(xp: Any, x: Any, a: Any, b: Any, y: Any) -> Any:
     """Returns SciPy's solutions, and those for very small y that it does not find."""
-    missing = np.isnan(x) & (a > 0) & (b > 0) & (y > 0) & (y < 1e-3)
-    if missing.any():
-        x[missing] = _climb(a[missing], b[missing], y[missing])
-    return x
+    missing = xp.isnan(x) & (a > 0) & (b > 0) & (y > 0) & (y < 1e-3)
+    return put_where(xp, x, missing, lambda *v: _climb(xp, *v), [a, b, y], 1e-4)
+
+
+def _complement(xp: Any, a: Any, b: Any, y: Any) -> Any:
+    """Returns that x for which 1 - I_x(a, b) is y, without a function for it."""
+    inverse = special(xp).betaincinv
+    far = 1.0 - inverse(b, a, y)
+    # What rounding 1 - y changes matters where y is small, and rounding far where that is.
+    return xp.where((y >= 0.5) | ((y > 1e-3) & (far < 0.5)), inverse(a, b, 1.0 - y), far)
 
 
 @elements
-def betaincinv(a: Any, b: Any, y: Any) -> Any:
+def betaincc(xp: Any, a: Any, b: Any, x: Any) -> Any:
+    """Returns 1 - I_x(a, b) where SciPy's module has no function for it."""
+    lower = special(xp).betainc(a, b, x)
+    upper = special(xp).betainc(b, a, 1.0 - x)
+    # What rounding 1 - x changes is that times the density.
+    inside = (x > 0) & (x < 1) & (a > 0) & (b > 0)
+    c, d, t = (xp.where(inside, value, 0.5) for value in (a, b, x))
+    density = xp.exp(_log_mass(xp, c, d, t, 1.0 - t) - xp.log(t) - xp.log1p(-t))
+    return xp.where(inside & ((lower < 0.5) | (density > 1.0)), 1.0 - lower, upper)
+
+
+@elements
+def betaincinv(xp: Any, a: Any, b: Any, y: Any) -> Any:
     """Returns that x for which I_x(a, b) is y."""
-    return _completed(special().betaincinv(a, b, y), a, b, y)
+    return _completed(xp, special(xp).betaincinv(a, b, y), a, b, y)
 
 
 @elements
-def betainccinv(a: Any, b: Any, y: Any) -> Any:
+def betainccinv(xp: Any, a: Any, b: Any, y: Any) -> Any:
     """Returns that x for which 1 - I_x(a, b) is y."""
-    x = special().betainccinv(a, b, y)
-    missing = np.isnan(x)
-    if missing.any():
-        x[missing] = 1.0 - _completed(x[missing], b[missing], a[missing], y[missing])
-    return x
+    if xp.__name__ != "numpy":
+        x = _complement(xp, a, b, y)
+    else:
+        x = special(xp).betainccinv(a, b, y)
+
+    def completed(x: Any, a: Any, b: Any, y: Any) -> Any:
+        return 1.0 - _completed(xp, x, b, a, y)
+
+    return put_where(xp, x, xp.isnan(x), completed, [x, a, b, y], xp.nan)

@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from .dtypes import result_type
 from .special_parts import (
     DROP,
+    as_arrays,
     digamma_gap,
     elements,
     exp_remainder,
     integrate,
     log_remainder,
+    put_where,
     special,
     stirling_error,
 )
@@ -50,24 +53,24 @@ ZETA = (
 )
 
 
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(xp: Any, n: Any, x: Any) -> Any:
     """Returns the n-th derivative of digamma: (-1)^(n+1) n! zeta(n + 1, x), DLMF 5.15.1."""
-    dtype = np.result_type(n, x)
+    dtype = result_type(n, x)
     if dtype.kind == "c":
         with np.errstate(all="ignore"):
             return _complex_polygamma(n, x).astype(dtype)[()]
     dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
-    n, x = np.asarray(n, dtype), np.asarray(x, dtype)
-    functions = special()
-    sign = np.where(n % 2 == 0, -1.0, 1.0).astype(dtype)
+    n, x = as_arrays(xp, dtype, n, x)
+    functions = special(xp)
+    sign = xp.where(n % 2 == 0, -1.0, 1.0).astype(dtype)
     with np.errstate(all="ignore"):
         higher = sign * functions.gamma(n + 1) * functions.zeta(n + 1, x)
-    out = np.where(n == 0, functions.psi(x), np.where((n < 0) | (n % 1 != 0), np.nan, higher))
+    out = xp.where(n == 0, functions.psi(x), xp.where((n < 0) | (n % 1 != 0), xp.nan, higher))
     return out.astype(dtype)[()]
 
 
 def _complex_polygamma(n: Any, z: Any) -> Any:
-    """The same for complex z: what zeta begins with is summed, the rest is its series."""
+    """The same for complex z, by NumPy: what zeta begins with is summed, the rest is its series."""
     n, z = np.broadcast_arrays(np.asarray(n, np.float64), np.asarray(z, np.complex128))
     s = n + 1.0
     count = np.maximum(np.ceil(COMPLEX_LARGE - z.real), 0.0)
@@ -82,33 +85,33 @@ def _complex_polygamma(n: Any, z: Any) -> Any:
     for k, weight in enumerate(ZETA):
         total = total + weight * factor
         factor = factor * (s + 2 * k + 1) * (s + 2 * k + 2) / (w * w)
-    total = total * np.where(n % 2 == 0, -1.0, 1.0) * special().gamma(s)
-    return np.where(n == 0, special().psi(z), total)
+    total = total * np.where(n % 2 == 0, -1.0, 1.0) * special(np).gamma(s)
+    return np.where(n == 0, special(np).psi(z), total)
 
 
-def _log_mass(a: Any, x: Any) -> Any:
+def _log_mass(xp: Any, a: Any, x: Any) -> Any:
     """Returns the logarithm of ``x^a exp(-x) / gamma(a)`` for positive a and x."""
-    near = np.abs(x - a) < 0.5 * a
-    u = np.where(near, (x - a) / a, 0.0)
-    exponent = np.where(near, a * log_remainder(u), a * (np.log(x) - np.log(a)) - (x - a))
-    return exponent - stirling_error(a) + 0.5 * np.log(a) - 0.5 * math.log(2.0 * math.pi)
+    near = xp.abs(x - a) < 0.5 * a
+    u = xp.where(near, (x - a) / a, 0.0)
+    exponent = xp.where(near, a * log_remainder(xp, u), a * (xp.log(x) - xp.log(a)) - (x - a))
+    return exponent - stirling_error(xp, a) + 0.5 * xp.log(a) - 0.5 * math.log(2.0 * math.pi)
 
 
 @elements
-def gamma_density(a: Any, x: Any) -> Any:
+def gamma_density(xp: Any, a: Any, x: Any) -> Any:
     """Returns ``x^(a - 1) exp(-x) / gamma(a)`` for x >= 0, also where a is not positive."""
     inside = x > 0
-    t = np.where(inside, x, 1.0)
-    b = np.where(a > 0, a, 1.0)
-    usual = np.exp(_log_mass(b, t) - np.log(t))
-    reciprocal = special().rgamma(np.where(a > 0, 1.0, a))
-    continued = np.where(reciprocal == 0, 0.0, reciprocal * np.exp((a - 1) * np.log(t) - t))
-    out = np.where(a > 0, usual, continued)
-    at_zero = np.where(a > 1, 0.0, np.where(a == 1, 1.0, np.sign(reciprocal) * np.inf))
-    at_zero = np.where((a <= 0) & (reciprocal == 0), 0.0, at_zero)
-    out = np.where(x == 0, at_zero, out)
-    out = np.where(np.isposinf(x), 0.0, out)
-    return np.where((x < 0) | np.isnan(x) | np.isnan(a), np.nan, out)
+    t = xp.where(inside, x, 1.0)
+    b = xp.where(a > 0, a, 1.0)
+    usual = xp.exp(_log_mass(xp, b, t) - xp.log(t))
+    reciprocal = special(xp).rgamma(xp.where(a > 0, 1.0, a))
+    continued = xp.where(reciprocal == 0, 0.0, reciprocal * xp.exp((a - 1) * xp.log(t) - t))
+    out = xp.where(a > 0, usual, continued)
+    at_zero = xp.where(a > 1, 0.0, xp.where(a == 1, 1.0, xp.sign(reciprocal) * xp.inf))
+    at_zero = xp.where((a <= 0) & (reciprocal == 0), 0.0, at_zero)
+    out = xp.where(x == 0, at_zero, out)
+    out = xp.where(xp.isposinf(x), 0.0, out)
+    return xp.where((x < 0) | xp.isnan(x) | xp.isnan(a), xp.nan, out)
 
 
 def bell(order: int, level: Any, cumulants: list[Any]) -> Any:
@@ -119,7 +122,7 @@ def bell(order: int, level: Any, cumulants: list[Any]) -> Any:
         level: the derivative of the density's logarithm.
         cumulants: the second and further derivatives of its logarithm.
     """
-    made = [np.ones_like(level)]
+    made: list[Any] = [1.0]
     for m in range(order):
         term = level * made[m]
         for k in range(1, m + 1):
@@ -128,122 +131,125 @@ def bell(order: int, level: Any, cumulants: list[Any]) -> Any:
     return made[order]
 
 
-def _falls(slope: Any, scale: Any, sign: float, start: Any) -> Any:
+def _falls(xp: Any, slope: Any, scale: Any, sign: float, start: Any) -> Any:
     """Returns at which distance d the drop ``slope d + scale (exp(sign d) - 1 - sign d)`` is done.
 
     The drop is convex and increasing, so that Newton's steps from beyond come down to it.
     """
     d = start
     for _ in range(NEWTON_STEPS):
-        growth = np.expm1(sign * d)
+        growth = xp.expm1(sign * d)
         drop = slope * d + scale * (growth - sign * d)
         d = d - (drop - DROP) / (slope + scale * sign * growth)
     return d
 
 
-def _tail(a: Any, x: Any, order: int, cumulants: list[Any], upwards: bool) -> Any:
+def _tail(xp: Any, a: Any, x: Any, order: int, cumulants: list[Any], upwards: bool) -> Any:
     """Integrates the derivative's density from log x, where it falls, in one direction."""
     sign = 1.0 if upwards else -1.0
     slope = sign * (x - a)
-    start = np.sqrt(2.0 * DROP / x) if upwards else (DROP + x) / a
-    length = _falls(slope, x, sign, start)
-    return _panel(a, x, order, cumulants, sign, length)
+    start = xp.sqrt(2.0 * DROP / x) if upwards else (DROP + x) / a
+    length = _falls(xp, slope, x, sign, start)
+    return _panel(xp, a, x, order, cumulants, sign, length)
 
 
-def _panel(a: Any, x: Any, order: int, cumulants: list[Any], sign: float, length: Any) -> Any:
+def _panel(
+    xp: Any, a: Any, x: Any, order: int, cumulants: list[Any], sign: float, length: Any
+) -> Any:
     """Integrates the derivative's density over distances from log x up to a length."""
-    near = np.abs(x - a) < 0.5 * a
-    ratio = np.log1p(np.where(near, (x - a) / a, 0.0))
-    level = np.where(near, ratio, np.log(x) - np.log(a)) + digamma_gap(a)
-    mass = np.exp(_log_mass(a, x))
+    near = xp.abs(x - a) < 0.5 * a
+    ratio = xp.log1p(xp.where(near, (x - a) / a, 0.0))
+    level = xp.where(near, ratio, xp.log(x) - xp.log(a)) + digamma_gap(xp, a)
+    mass = xp.exp(_log_mass(xp, a, x))
     columns = [c[:, None] for c in cumulants]
 
     def integrand(d: Any) -> Any:
-        drop = (sign * (x - a))[:, None] * d + x[:, None] * exp_remainder(sign * d)
-        return bell(order, level[:, None] + sign * d, columns) * np.exp(-drop)
+        drop = (sign * (x - a))[:, None] * d + x[:, None] * exp_remainder(xp, sign * d)
+        return bell(order, level[:, None] + sign * d, columns) * xp.exp(-drop)
 
-    return mass * integrate(integrand, length, logarithmic=sign < 0)
+    return mass * integrate(xp, integrand, length, logarithmic=sign < 0)
 
 
 @elements
-def gammainc_slope(a: Any, x: Any, *, order: int) -> Any:
+def gammainc_slope(xp: Any, a: Any, x: Any, *, order: int) -> Any:
     """Returns the derivative of P(a, x) by a, of an order from 1 up."""
-    out = np.where((x == 0) | np.isposinf(x), 0.0, np.nan)
-    out[~(a >= 0) | np.isinf(a)] = np.nan
+    out = xp.where((x == 0) | xp.isposinf(x), 0.0, xp.nan)
+    out = xp.where(~(a >= 0) | xp.isinf(a), xp.nan, out)
     if order == 1:
         # P(a, x) is 1 - a E1(x) for small a: DLMF 8.2.3 and 8.4.4.
         vanishing = (a >= 0) & (a <= TINY) & (x > 0)
-        out[vanishing] = -special().exp1(x[vanishing])
-    inside = (a > TINY) & (x > 0) & np.isfinite(a) & np.isfinite(x)
-    lower = inside & (np.log(x) < special().psi(a))
-    upper = inside & ~lower
+        out = put_where(xp, out, vanishing, lambda x: -special(xp).exp1(x), [x], 1.0)
+    inside = (a > TINY) & (x > 0) & xp.isfinite(a) & xp.isfinite(x)
+    lower = inside & (xp.log(x) < special(xp).psi(a))
 
-    def cumulants(where: Any) -> list[Any]:
-        return [-polygamma(float(k), a[where]) for k in range(1, order)]
+    def cumulants(a: Any) -> list[Any]:
+        return [-polygamma(xp, float(k), a) for k in range(1, order)]
 
-    if lower.any():
-        out[lower] = _tail(a[lower], x[lower], order, cumulants(lower), False)
-    if upper.any():
+    def below(a: Any, x: Any) -> Any:
+        return _tail(xp, a, x, order, cumulants(a), False)
+
+    def above(a: Any, x: Any) -> Any:
         # From x up to where the integrand falls, if it does not do so from x on, and from there.
-        b, t, more = a[upper], x[upper], cumulants(upper)
-        knee = np.maximum(np.maximum(b, 1.0), t)
-        total = _tail(b, knee, order, more, True)
-        total += _panel(b, knee, order, more, -1.0, np.log(knee) - np.log(t))
-        out[upper] = -total
-    return out
+        more = cumulants(a)
+        knee = xp.maximum(xp.maximum(a, 1.0), x)
+        total = _tail(xp, a, knee, order, more, True)
+        return -total - _panel(xp, a, knee, order, more, -1.0, xp.log(knee) - xp.log(x))
+
+    out = put_where(xp, out, lower, below, [a, x], 1.0)
+    return put_where(xp, out, inside & ~lower, above, [a, x], 1.0)
 
 
-def _log_beta(a: Any, b: Any) -> Any:
+def _log_beta(xp: Any, a: Any, b: Any) -> Any:
     """Returns the logarithm of B(a, b) for positive a and b, by Stirling's series.
 
     Arranged as in A. R. DiDonato and A. H. Morris, "Algorithm 708: significant digit computation
     of the incomplete beta function ratios", ACM Transactions on Mathematical Software 18 (1992).
     """
-    small, large = np.minimum(a, b), np.maximum(a, b)
-    total = 0.5 * math.log(2.0 * math.pi) - 0.5 * np.log(large)
-    total += (small - 0.5) * (np.log(small / (small + large)))
-    total -= large * np.log1p(small / large)
-    return total + stirling_error(a) + stirling_error(b) - stirling_error(a + b)
+    small, large = xp.minimum(a, b), xp.maximum(a, b)
+    total = 0.5 * math.log(2.0 * math.pi) - 0.5 * xp.log(large)
+    total += (small - 0.5) * (xp.log(small / (small + large)))
+    total -= large * xp.log1p(small / large)
+    return total + stirling_error(xp, a) + stirling_error(xp, b) - stirling_error(xp, a + b)
 
 
 @elements
-def betaln(a: Any, b: Any) -> Any:
+def betaln(xp: Any, a: Any, b: Any) -> Any:
     """Returns the logarithm of the absolute value of B(a, b)."""
-    far = _far(a, b)
-    c, d = np.where(far, a, 1.0), np.where(far, b, 1.0)
-    return np.where(far, _log_beta(c, d), special().betaln(a, b))
+    far = _far(xp, a, b)
+    c, d = xp.where(far, a, 1.0), xp.where(far, b, 1.0)
+    return xp.where(far, _log_beta(xp, c, d), special(xp).betaln(a, b))
 
 
 @elements
-def beta(a: Any, b: Any) -> Any:
+def beta(xp: Any, a: Any, b: Any) -> Any:
     """Returns gamma(a) gamma(b) / gamma(a + b)."""
-    far = _far(a, b)
-    c, d = np.where(far, a, 1.0), np.where(far, b, 1.0)
-    return np.where(far, np.exp(_log_beta(c, d)), special().beta(a, b))
+    far = _far(xp, a, b)
+    c, d = xp.where(far, a, 1.0), xp.where(far, b, 1.0)
+    return xp.where(far, xp.exp(_log_beta(xp, c, d)), special(xp).beta(a, b))
 
 
-def _far(a: Any, b: Any) -> Any:
+def _far(xp: Any, a: Any, b: Any) -> Any:
     """Says where gamma functions of the arguments are too large for their quotient's digits."""
-    small, large = np.minimum(a, b), np.maximum(a, b)
+    small, large = xp.minimum(a, b), xp.maximum(a, b)
     return (small > TINY) & (large > LARGE) & (large < 1.0 / TINY)
 
 
 @elements
-def poch(z: Any, m: Any) -> Any:
+def poch(xp: Any, z: Any, m: Any) -> Any:
     """Returns gamma(z + m) / gamma(z)."""
-    far = (np.minimum(z, z + m) > LARGE) & (np.maximum(z, z + m) < 1.0 / TINY)
-    w, k = np.where(far, z, LARGE), np.where(far, m, 0.0)
-    logarithm = k * np.log(w + k) + ((w - 0.5) * np.log1p(k / w) - k)
-    logarithm += stirling_error(w + k) - stirling_error(w)
-    return np.where(far, np.exp(logarithm), special().poch(z, m))
+    far = (xp.minimum(z, z + m) > LARGE) & (xp.maximum(z, z + m) < 1.0 / TINY)
+    w, k = xp.where(far, z, LARGE), xp.where(far, m, 0.0)
+    logarithm = k * xp.log(w + k) + ((w - 0.5) * xp.log1p(k / w) - k)
+    logarithm += stirling_error(xp, w + k) - stirling_error(xp, w)
+    return xp.where(far, xp.exp(logarithm), special(xp).poch(z, m))
 
 
 @elements
-def binom(n: Any, k: Any) -> Any:
+def binom(xp: Any, n: Any, k: Any) -> Any:
     """Returns gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1)."""
-    rest = np.minimum(k, n - k)
+    rest = xp.minimum(k, n - k)
     # Of few things, the product of integers is exact.
     far = (n > LARGE) & (rest > -1) & (n < 1.0 / TINY) & ((k % 1 != 0) | (rest >= 20))
-    m, j = np.where(far, n, LARGE), np.where(far, k, 0.0)
-    quotient = np.exp(-_log_beta(m - j + 1.0, j + 1.0)) / (m + 1.0)
-    return np.where(far, quotient, special().binom(n, k))
+    m, j = xp.where(far, n, LARGE), xp.where(far, k, 0.0)
+    quotient = xp.exp(-_log_beta(xp, m - j + 1.0, j + 1.0)) / (m + 1.0)
+    return xp.where(far, quotient, special(xp).binom(n, k))

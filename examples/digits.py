@@ -14,6 +14,7 @@ def options(description):
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=2e-3)
+    parser.add_argument("--device", default="cpu", help="where to compute, such as cuda")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")
     args = parser.parse_args()
     args.max_steps = int(os.environ.get("FUNCTENSOR_EXAMPLE_STEPS", 1_000_000))
@@ -78,6 +79,7 @@ def plot_losses(losses, path):
 
 def plot_predictions(images, labels, predicted, path, rows=4, columns=10):
     """Draws images with what they were taken for, mistakes in red."""
+    images, labels, predicted = ft.to_device((images, labels, predicted), "cpu")
     import matplotlib
 
     matplotlib.use("Agg")

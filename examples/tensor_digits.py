@@ -1,6 +1,7 @@
 """Learns to read handwritten digits with tensors: backward() and step(), as in PyTorch.
 
     python examples/tensor_digits.py
+    python examples/tensor_digits.py --device cuda
 """
 
 import digits
@@ -34,6 +35,12 @@ class Network:
 
 def main():
     args = digits.options(__doc__.splitlines()[0])
+    # All tensors are made there, the random weights with the same numbers as anywhere else.
+    with ft.default_device(args.device):
+        learn(args)
+
+
+def learn(args):
     images, labels, test_images, test_labels = digits.load()
     init_key, order_key = ft.random.split(ft.random.key(0))
     network = Network(init_key)

@@ -1,6 +1,7 @@
 """Learns to read handwritten digits, with a perceptron and with a small convolutional network.
 
     python examples/train_digits.py
+    python examples/train_digits.py --device cuda
 
 A network is a function of its parameters, a tree of arrays; so its gradient is such a tree too.
 """
@@ -69,6 +70,12 @@ def train(name, network, params, key, images, labels, args):
 
 def main():
     args = digits.options(__doc__.splitlines()[0])
+    # All arrays are made there, the random weights with the same numbers as anywhere else.
+    with ft.default_device(args.device):
+        learn(args)
+
+
+def learn(args):
     images, labels, test_images, test_labels = digits.load()
     losses = {}
     for name, network, init in (("MLP", mlp, init_mlp), ("CNN", cnn, init_cnn)):

@@ -26,6 +26,7 @@ from .custom import custom_gradient, custom_jvp, custom_vjp, stop_gradient, valu
 from .derivatives import elementwise_grad, hvp, jvp, linear_transpose, linearize
 from .gradients import grad, value_and_grad, vjp
 from .jacobians import hessian, jacfwd, jacobian, jacrev
+from .placement import config, default_device, devices, to_device
 from .primitives.array import Array
 from .primitives.types import ShapeDtype
 from .staging import Program, eval_shape, make_program
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .facade.mode import enable_grad, is_grad_enabled, no_grad
     from .facade.tensor import CpuTensor, CudaTensor, Tensor, tensor
     from .implicit import custom_root
+    from .user_ops import custom_op
 
 __version__ = "0.1.0"
 
@@ -47,6 +49,7 @@ MODULES = {
     "CudaTensor": "facade",
     "Tensor": "facade",
     "checkpoint": "checkpointing",
+    "custom_op": "user_ops",
     "custom_root": "implicit",
     "enable_grad": "facade",
     "is_grad_enabled": "facade",
@@ -66,10 +69,14 @@ __all__ = [
     "axis_index",
     "axis_size",
     "checkpoint",
+    "config",
     "custom_gradient",
     "custom_jvp",
+    "custom_op",
     "custom_root",
     "custom_vjp",
+    "default_device",
+    "devices",
     "elementwise_grad",
     "enable_grad",
     "eval_shape",
@@ -103,6 +110,7 @@ __all__ = [
     "stop_gradient",
     "tensor",
     "testing",
+    "to_device",
     "tree",
     "value",
     "value_and_grad",

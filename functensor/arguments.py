@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import tree
+from .backends import get as get_backend
 from .primitives.array import Array
 from .primitives.buffers import BUFFER_TYPES
 from .primitives.errors import GradientInputError, function_name, message
@@ -18,7 +19,15 @@ __all__ = ["Selection", "check_inexact", "is_array_like"]
 
 def is_array_like(x: Any) -> bool:
     """Says whether a leaf is an array, a tracer, a NumPy array or scalar, or a number."""
-    return isinstance(x, Array) or type(x) in BUFFER_TYPES
+    return isinstance(x, Array) or type(x) in BUFFER_TYPES or is_first_of_cupy(x)
+
+
+def is_first_of_cupy(x: Any) -> bool:
+    """Says whether a leaf is the first of CuPy's arrays to be met, and loads the backend then."""
+    if type(x).__module__.partition(".")[0] != "cupy" or not hasattr(x, "__cuda_array_interface__"):
+        return False
+    get_backend("cupy")
+    return type(x) in BUFFER_TYPES
 
 
 class Selection:

@@ -8,7 +8,7 @@ levels below save memory too, and at the bottom the function simply runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, update_wrapper
+from functools import partial
 from types import CellType, FunctionType
 from typing import Any
 
@@ -35,6 +35,7 @@ from .reverse import (
     make_node,
 )
 from .staging import StagedTracer, StagingTrace, Variable
+from .transformed import transformed
 
 __all__ = ["checkpoint", "remat"]
 
@@ -111,7 +112,7 @@ def checkpoint(
             [next(outs) if a else leaf for leaf, a in zip(others, arrays, strict=True)]
         )
 
-    return update_wrapper(checkpointed, fun)
+    return transformed(checkpointed, fun, checkpoint, fun, static_argnums=static_argnums)
 
 
 remat = checkpoint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from .gradients import (
     pulled,
 )
 from .primitives.array import Tracer
-from .primitives.buffers import owned, to_buffer, wrap
+from .primitives.buffers import beside, computing_on, owned, to_buffer, wrap
 from .primitives.core import RAW, base_trace, run, under
 from .primitives.errors import (
     GradientInputError,
@@ -30,9 +31,10 @@ from .primitives.errors import (
     message,
 )
 from .primitives.registry import registry as ops
-from .primitives.types import shape_dtype
+from .primitives.types import finfo, shape_dtype
 from .reverse import cotangent_of, is_inexact
 from .staging import StagingTrace
+from .transformed import transformed
 
 __all__ = ["elementwise_grad", "hvp", "jvp", "linear_transpose", "linearize"]
 
@@ -152,7 +154,8 @@ def _push(
         leaf if t is None else trace.wrap(trace.argument(leaf), t)
         for leaf, t in zip(leaves, directions, strict=True)
     ]
-    out = run(trace, fun, treedef.unflatten(tracers))
+    with computing_on(leaves):
+        out = run(trace, fun, treedef.unflatten(tracers))
     aux = None
     if has_aux:
         out, aux = pair_of(fun, out)
@@ -234,8 +237,9 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
         returns a tuple with one of every argument: ``sum(y * fun(x)) == sum(transpose(y) * x)``.
 
     Raises:
-        ValueError: ``fun`` of zeros is not zero, so that it is not linear. Other functions that
-            are not linear go unnoticed: what is transposed is their derivative at zero.
+        ValueError: ``fun`` is not linear: it does not take zeros to zeros, or on random arguments
+            differs from its derivative at zero. (Where an outer transformation runs, of which the
+            outputs are traced, only its derivative at zero is seen.)
 
     >>> import functensor as ft, functensor.numpy as np
     >>> ft.linear_transpose(np.cumsum, ft.ShapeDtype((3,), float))(np.array([1.0, 2.0, 4.0]))
@@ -245,17 +249,61 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
     with under(base):
         zeros = tree.map(lambda x: wrap(zeros_like(x)), primals)
     out, pull = pulled("linear_transpose", fun, zeros, False)
-    for leaf in tree.leaves(out):
-        if not isinstance(leaf, Tracer) and np.any(np.asarray(leaf)):
-            raise ValueError(
-                f"linear_transpose of {function_name(fun)}: it is not linear, since it does not "
-                "take zeros to zeros"
-            )
+    if not any(isinstance(leaf, Tracer) for leaf in tree.leaves(out)):
+        _check_linear(fun, zeros, out, pull)
 
     def transposed(cotangent: Any) -> Any:
         return pull(cotangent)
 
     return transposed
+
+
+def _check_linear(fun: Callable[..., Any], zeros: Any, out: Any, pull: Any) -> None:
+    """Checks that a function is linear.
+
+    Args:
+        fun: the function.
+        zeros: its arguments.
+        out: what it gave for them.
+        pull: its derivative at zero, transposed.
+
+    Raises:
+        ValueError: it is not.
+    """
+    what = f"linear_transpose of {function_name(fun)}: it is not linear"
+    fix = "; ft.vjp(fun, *primals) transposes its derivative at a point"
+    if any(ops.any(leaf) for leaf in tree.leaves(out)):
+        raise ValueError(f"{what}, since it does not take zeros to zeros{fix}")
+    rng = np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        x = tree.map(partial(_probe, rng), zeros)
+        y = tree.map(partial(_probe, rng), out)
+        there, there_size = _pairing(y, fun(*x))
+        here, here_size = _pairing(pull(y), x)
+    kinds = [shape_dtype(leaf).dtype for leaf in tree.leaves((zeros, out)) if is_inexact(leaf)]
+    precision = max((float(finfo(kind).eps) for kind in kinds), default=0.0)
+    size = there_size + here_size
+    if not (isfinite(size) and abs(there - here) <= precision**0.5 * size):
+        raise ValueError(f"{what}, since it is not its derivative at zero elsewhere{fix}")
+
+
+def _probe(rng: np.random.Generator, leaf: Any) -> Any:
+    """Returns random values, large and small, of a leaf's shape and dtype; zeros of integers."""
+    if not is_inexact(leaf):
+        return leaf
+    values = rng.normal(size=leaf.shape) * 10 ** rng.uniform(-1, 3, leaf.shape)
+    if leaf.dtype.kind == "c":
+        values = values + 1j * rng.normal(size=leaf.shape)
+    return wrap(beside(leaf, np.asarray(values, leaf.dtype)))
+
+
+def _pairing(a: Any, b: Any) -> tuple[float, float]:
+    """Returns the real sum of products of two trees' elements, and that of their sizes."""
+    products = [
+        ops.real(ops.multiply(*both)) for both in zip(tree.leaves(a), tree.leaves(b), strict=True)
+    ]
+    total = sum(float(ops.sum(p)) for p in products)
+    return total, sum(float(ops.sum(ops.abs(p))) for p in products)
 
 
 def hvp(
@@ -349,4 +397,14 @@ def elementwise_grad(
         (result,) = pull(ones)
         return (result, aux[0]) if has_aux else result
 
-    return update_wrapper(derivative, fun)
+    return transformed(
+        derivative,
+        fun,
+        elementwise_grad,
+        fun,
+        argnums,
+        argnames,
+        has_aux=has_aux,
+        allow_int=allow_int,
+        holomorphic=holomorphic,
+    )

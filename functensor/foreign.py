@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .backends.devices import device_of, on_device, to_host
 from .forward import zeros_like
 from .gradients import vjp as pull_of
 from .numpy.creation import asarray
@@ -30,10 +31,10 @@ from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
 from .primitives.rules import shape_of
 from .primitives.samples import Sample
-from .primitives.types import ShapeDtype, shape_dtype
+from .primitives.types import INEXACT, ShapeDtype, is_number_dtype, result_type, shape_dtype
 from .vectorize import vmap as map_over
 
-__all__ = ["BATCHING", "NumpyFunction", "Rule"]
+__all__ = ["BATCHING", "Call", "NumpyFunction", "Outputs", "Rule", "Values", "examples"]
 
 Values = list[Any]
 
@@ -60,7 +61,7 @@ class Outputs:
         if single:
             self.packed = self.types[0]
         else:
-            dtype = np.result_type(*(t.dtype for t in types)) if types else np.dtype(float)
+            dtype = result_type(*(t.dtype for t in types)) if types else np.dtype(float)
             self.packed = ShapeDtype((sum(t.size for t in types),), dtype)
 
     @classmethod
@@ -78,7 +79,7 @@ class Outputs:
         for known in self.types:
             start, end = end, end + known.size
             part = ops.reshape(ops.index(packed, slice(start, end)), known.shape)
-            keep = cotangents and known.dtype.kind not in "fc"
+            keep = cotangents and known.dtype.kind not in INEXACT
             parts.append(part if keep else cast(part, known.dtype))
         return parts
 
@@ -111,7 +112,10 @@ class NumpyFunction:
     Attributes:
         fun, result, vjp, jvp, vmap: as there; rules that know only NumPy are `Rule`.
         fix: what messages advise where a rule is missing, if it is not the usual.
+        kind: what messages call such functions.
     """
+
+    kind = "numpy_function"
 
     def __init__(
         self,
@@ -141,16 +145,16 @@ class NumpyFunction:
         return outputs.shown(outputs.unpack(packed))
 
     def __repr__(self) -> str:
-        return f"<numpy_function {self.__name__}>"
+        return f"<{self.kind} {self.__name__}>"
 
     def missing(self, what: str, fix: str) -> MissingRuleError:
         """Returns the error for a rule that the function was not given."""
-        what = f"numpy_function {self.__name__!r}, {function_line(self.fun)}, has no {what}"
+        what = f"{self.kind} {self.__name__!r}, {function_line(self.fun)}, has no {what}"
         return MissingRuleError(message(what, fix=fix, number=8))
 
     def wrong(self, what: str, fix: str) -> RuleResultError:
         """Returns the error for a function or a rule that returned the wrong thing."""
-        what = f"numpy_function {self.__name__!r} {what}"
+        what = f"{self.kind} {self.__name__!r} {what}"
         return RuleResultError(message(what, fix=fix, number=9))
 
 
@@ -176,7 +180,7 @@ class Rule:
         answers = (answer,) if single else answer
         changes = given if self.forward or not single else (given,)
         likes = answers if self.forward else operands
-        places = [i for i, x in enumerate(likes) if x.dtype.kind in "fc"]
+        places = [i for i, x in enumerate(likes) if x.dtype.kind in INEXACT]
         first, second = len(changes), len(changes) + len(answers)
 
         @wraps(self.fun)
@@ -251,7 +255,7 @@ class Call:
         rng = np.random.default_rng(0)
         made = [
             np.asarray(rng.random(x.shape) + 0.5, x.dtype)
-            if x.dtype.kind in "fc"
+            if x.dtype.kind in INEXACT
             else np.ones(x.shape, x.dtype)
             for x in operands
         ]
@@ -289,7 +293,7 @@ class Call:
             fix = "return an array of numbers, or a tuple of them"
             raise self.function.wrong(f"returned what is no array: {error}", fix) from error
         for v in values:
-            if v.dtype.kind not in "?biufc":
+            if not is_number_dtype(v.dtype):
                 fix = "return an array of numbers, or a tuple of them"
                 raise self.function.wrong(f"returned dtype {v.dtype}", fix)
             if v.shape[:batch] != lengths:
@@ -348,7 +352,7 @@ class Call:
         """Returns the cotangents of the operands, None for those of integers."""
         function = self.function
         outputs = self.outputs(examples(xs, batch))
-        places = [i for i, x in enumerate(xs) if shape_dtype(x).dtype.kind in "fc"]
+        places = [i for i, x in enumerate(xs) if shape_dtype(x).dtype.kind in INEXACT]
 
         def rule(gs: Values, answers: Values, operands: Values) -> Values:
             operands = [asarray(x) for x in operands]
@@ -372,7 +376,7 @@ class Call:
         """Returns the tangent of the packed outputs."""
         function = self.function
         outputs = self.outputs(examples(xs, batch))
-        places = [i for i, x in enumerate(xs) if shape_dtype(x).dtype.kind in "fc"]
+        places = [i for i, x in enumerate(xs) if shape_dtype(x).dtype.kind in INEXACT]
 
         def rule(tangents: Values, answers: Values, operands: Values) -> Values:
             operands = [asarray(x) for x in operands]
@@ -426,6 +430,12 @@ class Call:
 
 
 
+def _compute(xp: Any, *buffers: Any, call: Call, batch: int) -> Any:
+    """Calls the function with NumPy's arrays; what is on a GPU is waited for, and brought back."""
+    out = call.compute([to_host(b) for b in buffers], batch)
+    device = next((d for d in map(device_of, buffers) if d != "cpu"), "cpu")
+    return on_device(out, device)
+
 
 def _batch(
     primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
@@ -448,7 +458,7 @@ def _infer(primitive: Primitive, *operands: ShapeDtype, call: Call, batch: int) 
 
 host = Primitive(
     "numpy_function",
-    compute=lambda xp, *buffers, call, batch: call.compute(buffers, batch),
+    compute=_compute,
     infer=_infer,
     batch=_batch,
     pullback=lambda g, xs, ans, *, call, batch: call.pull(g, xs, ans, batch),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .primitives.array import Tracer
-from .primitives.buffers import wrap
+from .primitives.buffers import beside, wrap
 from .primitives.core import Trace, slot, under
 from .primitives.errors import missing_rule
 from .primitives.numbers import cast
@@ -148,6 +148,6 @@ def fitted(t: Any, ans: Any) -> Any:
 
 
 def zeros_like(value: Any) -> Any:
-    """Returns zeros of a value's shape and dtype, without memory for them."""
+    """Returns zeros of a value's shape and dtype, beside it, without memory for them."""
     known = shape_dtype(value)
-    return ops.broadcast_to(known.dtype.type(0), known.shape)
+    return ops.broadcast_to(beside(value, known.dtype.type(0)), known.shape)

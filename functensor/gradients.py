@@ -9,12 +9,13 @@ from typing import Any
 from . import tree
 from .arguments import Selection, check_inexact, is_array_like
 from .forward import zeros_like
-from .primitives.buffers import owned, to_buffer, wrap
+from .primitives.buffers import beside, owned, to_buffer, wrap
 from .primitives.core import RAW, base_trace, run, under
 from .primitives.errors import NonScalarOutputError, RuleResultError, function_name, message
 from .primitives.registry import registry as ops
-from .primitives.types import ShapeDtype, shape_dtype
+from .primitives.types import REAL, shape_dtype
 from .reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
+from .transformed import transformed
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
@@ -73,7 +74,17 @@ def grad(
         value, gradients = both(*args, **kwargs)
         return (gradients, value[1]) if has_aux else gradients
 
-    return update_wrapper(gradient, fun)
+    return transformed(
+        gradient,
+        fun,
+        grad,
+        fun,
+        argnums,
+        argnames,
+        has_aux=has_aux,
+        allow_int=allow_int,
+        holomorphic=holomorphic,
+    )
 
 
 def value_and_grad(
@@ -103,8 +114,19 @@ def value_and_grad(
     >>> print(value, by_x, by_y)
     6.0 3.0 2.0
     """
-    return differentiated(
+    both = differentiated(
         "value_and_grad",
+        fun,
+        argnums,
+        argnames,
+        has_aux=has_aux,
+        allow_int=allow_int,
+        holomorphic=holomorphic,
+    )
+    return transformed(
+        both,
+        fun,
+        value_and_grad,
         fun,
         argnums,
         argnames,
@@ -159,7 +181,7 @@ def differentiated(
         with under(trace.parent):
             if node is not None:
                 known = shape_dtype(value)
-                one = known.dtype.type(1)
+                one = beside(value, known.dtype.type(1))
                 if known.shape:
                     one = ops.broadcast_to(one, known.shape)
                 grads = backward([(node, one)], consume=True)
@@ -279,7 +301,7 @@ def _result(grads: dict[Any, Any], tracer: ReverseTracer) -> Any:
     node = tracer.node
     if node in grads:
         return wrap(grads[node])
-    return wrap(zeros_like(ShapeDtype(node.shape, node.dtype)))
+    return wrap(zeros_like(tracer.value))
 
 
 def _output(trace: ReverseTrace, out: Any) -> tuple[Any, Any]:
@@ -325,7 +347,7 @@ def _check_scalar(fun: Callable[..., Any], value: Any, name: str, holomorphic: b
 def check_kind(fun: Callable[..., Any], value: Any, name: str, holomorphic: bool) -> None:
     """Checks that an output is real, or complex if the function is called holomorphic."""
     dtype = shape_dtype(value).dtype
-    if dtype.kind != ("c" if holomorphic else "f"):
+    if dtype.kind not in ("c" if holomorphic else REAL):
         raise NonScalarOutputError(
             message(
                 f"{name} of {function_name(fun)}: the output is {dtype}, not "

@@ -17,10 +17,10 @@ from .custom_base import replaced
 from .custom_call import CustomCall
 from .derivatives import jvp
 from .gradients import vjp
-from .primitives.buffers import wrap
+from .primitives.buffers import beside, wrap
 from .primitives.errors import RuleResultError, message
 from .primitives.registry import registry as ops
-from .primitives.types import ShapeDtype, shape_dtype
+from .primitives.types import ShapeDtype, finfo, shape_dtype
 from .reverse import is_inexact
 from .vectorize import vmap
 
@@ -62,7 +62,7 @@ def from_vector(vector: Any, types: Sequence[ShapeDtype]) -> Values:
         return ops.astype(vector[start - size : start], dtype)
 
     for known in types:
-        real = np.finfo(known.dtype).dtype
+        real = finfo(known.dtype).dtype
         flat = part(known.size, real)
         if known.dtype.kind == "c":
             flat = ops.astype(flat + 1j * part(known.size, real), known.dtype)
@@ -81,7 +81,7 @@ def dense_solve(matvec: Callable[[Values], Values], rhs: Values) -> Values:
 
     types = [shape_dtype(leaf) for leaf in rhs]
     vector = to_vector(rhs)
-    basis = np.eye(vector.shape[0], dtype=vector.dtype)
+    basis = beside(vector, np.eye(vector.shape[0], dtype=vector.dtype))
     columns = vmap(lambda e: to_vector(matvec(from_vector(e, types)), vector.dtype))(basis)
     return from_vector(solve(columns.T, vector), types)
 
@@ -216,7 +216,8 @@ def _sequential(one: CustomCall, many: CustomCall, flags: Sequence[bool], size: 
             for i in range(size)
         ]
         if not rows:
-            return [wrap(np.zeros((0, *known.shape), known.dtype)) for known in types]
+            none = [np.zeros((0, *known.shape), known.dtype) for known in types]
+            return [wrap(beside(values[0], x) if values else x) for x in none]
         return [ops.stack(column) for column in zip(*rows, strict=True)]
 
     call = _SequentialCall(many.name, evaluate, many.fwd, many.bwd, many.jvp)

@@ -13,12 +13,13 @@ from . import tree
 from .arguments import Selection, check_inexact
 from .derivatives import pushed
 from .gradients import check_holomorphic, pulled
-from .primitives.buffers import wrap
+from .primitives.buffers import beside, wrap
 from .primitives.errors import function_name
 from .primitives.numbers import complex_of
 from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype
 from .staging import eval_shape
+from .transformed import transformed
 from .vectorize import vmap
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
@@ -188,7 +189,8 @@ def _jacobian(
             return _by_columns(name, call, selection, has_aux, chunk_size)
         return _by_rows(name, call, selection, has_aux, holomorphic, chunk_size)
 
-    return update_wrapper(jacobian, fun)
+    options = (argnums, argnames, mode, has_aux, holomorphic, chunk_size)
+    return transformed(jacobian, fun, _jacobian, name, fun, *options)
 
 
 def _cheaper(
@@ -279,11 +281,11 @@ def _bases(leaves: list[Any], chunk_size: int | None) -> Iterator[tuple[int, lis
         count = min(step, total - start)
         first = -start
         chunk = []
-        for k in known:
+        for leaf, k in zip(leaves, known, strict=True):
             rows = np.zeros((count, k.size), k.dtype)
             here = np.arange(max(first, 0), min(first + k.size, count))
             rows[here, here - first] = 1
-            chunk.append(wrap(rows.reshape(count, *k.shape)))
+            chunk.append(wrap(beside(leaf, rows.reshape(count, *k.shape))))
             first += k.size
         yield count, chunk
 

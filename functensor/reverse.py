@@ -15,14 +15,21 @@ from typing import Any
 import numpy as np
 
 from .primitives.array import Tracer
-from .primitives.buffers import BUFFER_TYPES, WEAK_TYPES, wrap
-from .primitives.core import Trace
+from .primitives.buffers import (
+    ARRAY_TYPES,
+    BUFFER_TYPES,
+    DEVICE_TYPES,
+    WEAK_TYPES,
+    computing_on,
+    wrap,
+)
+from .primitives.core import RAW, Trace
 from .primitives.errors import BackwardError, RuleResultError, describe, message
 from .primitives.indexing import Scatter, scatter_sum
 from .primitives.numbers import cast
 from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
-from .primitives.types import ShapeDtype, shape_dtype
+from .primitives.types import INEXACT, ShapeDtype, shape_dtype
 
 __all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "cotangent_of", "is_inexact"]
 
@@ -165,11 +172,14 @@ class ReverseTrace(Trace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, parents, mask = self.unwrap(args)
-        ans = self.below(primitive, values, params)
+        if mask and primitive.ahead is not None and self.parent is RAW:
+            ans, kept = RAW.process_ahead(primitive, values, params)
+        else:
+            ans = kept = self.below(primitive, values, params)
         keep = primitive.keepers[mask] if mask else None
         if keep is None or not is_inexact(ans):
             return wrap(ans)
-        return self.wrap(ans, make_node(primitive, parents, keep(ans, values), params, ans))
+        return self.wrap(ans, make_node(primitive, parents, keep(kept, values), params, ans))
 
     def unwrap(self, args: Iterable[Any]) -> tuple[list[Any], tuple[Node | None, ...], int]:
         """Returns the operands' values and nodes, and a bit for each that has one."""
@@ -258,7 +268,7 @@ def make_node(
 def is_inexact(x: Any) -> bool:
     """Says whether a value is real or complex, so that it can have a derivative."""
     try:
-        return x.dtype.kind in "fc"
+        return x.dtype.kind in INEXACT
     except AttributeError:
         return type(x) in (float, complex)
 
@@ -290,6 +300,12 @@ def backward(
     Raises:
         BackwardError: an earlier pass has consumed a node.
     """
+    with computing_on(g for _, g in roots):
+        return walk(roots, consume, line)
+
+
+def walk(roots: Sequence[tuple[Node, Any]], consume: bool, line: str) -> dict[Node, Any]:
+    """Does what `backward` does, where the cotangents are."""
     grads: dict[Node, Any] = {}
     pending: dict[Node, list[Any]] = {}
     owned: set[Node] = set()
@@ -346,11 +362,11 @@ def backward(
                 grads[parent] = c
                 if parent.primitive is not None and parent not in pending:
                     heappush(ready, (-parent.number, parent))
-            elif parent in owned and type(c) is ndarray:
+            elif parent in owned and type(c) in ARRAY_TYPES:
                 before += c
                 grads[parent] = before
             else:
-                grads[parent] = before + c
+                grads[parent] = ops.add(before, c) if type(c) in DEVICE_TYPES else before + c
                 owned.add(parent)
     for node, contributions in pending.items():
         grads[node] = gathered(grads.get(node), contributions, node)

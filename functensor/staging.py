@@ -11,8 +11,9 @@ from typing import Any
 
 from . import tree
 from .arguments import is_array_like
+from .backends.devices import placement
 from .forward import depends_on
-from .primitives.array import Tracer
+from .primitives.array import Array, Tracer
 from .primitives.buffers import wrap
 from .primitives.core import RAW, Trace, base_trace, run, under
 from .primitives.errors import describe, function_name
@@ -192,6 +193,9 @@ def inputs_of(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any
                 f"{tree.keystr(path[2:])} is of type {type(leaf).__name__}, not an array; "
                 "close over what is not an array"
             )
+    places = {leaf.device for _, leaf in leaves if isinstance(leaf, Array) and leaf.shape}
+    if len(places) == 1:
+        (trace.device,) = places
     inputs = [trace.input(argument_type(leaf)) for _, leaf in leaves]
     trace.paths = {x.variable: path for x, (path, _) in zip(inputs, leaves, strict=True)}
     return inputs, treedef
@@ -236,7 +240,7 @@ class StagedTracer(Tracer):
 
     @property
     def device(self) -> str:
-        return "cpu"
+        return self.owner.device  # type: ignore[no-any-return]
 
     def origin(self) -> str:
         return "made by staging"
@@ -251,14 +255,16 @@ class StagingTrace(Trace):
     Attributes:
         equations: what was recorded so far.
         paths: those of its inputs within ``(args, kwargs)``, for messages.
+        device: where the arrays are that its inputs stand for.
     """
 
-    __slots__ = ("equations", "paths")
+    __slots__ = ("device", "equations", "paths")
 
     def __init__(self, parent: Trace, name: str, fun: Any) -> None:
         super().__init__(parent, name, fun)
         self.equations: list[Equation] = []
         self.paths: dict[Variable, Any] = {}
+        self.device = placement.device
 
     def names_of(self, variable: Variable) -> list[str]:
         """Returns what messages call the inputs that a variable depends on."""
@@ -305,6 +311,7 @@ class StagingTrace(Trace):
         if call.infer is not None:
             return self.record(call, operands, {}, call.infer(*map(_type_of, operands)))
         inner = StagingTrace(self.parent, call.name, call.evaluate)
+        inner.device = self.device
         given = [inner.input(_type_of(x)) for x in operands]
         outs = run(inner, call.evaluate, (given,))
         return self.record(call, operands, {}, [shape_dtype(out).strong() for out in outs])

@@ -11,9 +11,10 @@ from . import tree
 from .arguments import is_array_like
 from .derivatives import jvp
 from .gradients import vjp
-from .primitives.buffers import wrap
+from .primitives.buffers import beside, wrap
 from .primitives.errors import function_line
-from .primitives.types import shape_dtype
+from .primitives.registry import registry as ops
+from .primitives.types import INEXACT, finfo, result_type, shape_dtype
 from .reverse import is_inexact
 
 __all__ = ["assert_allclose", "check_grads"]
@@ -304,7 +305,7 @@ class _Check:
         numbers = self.rng.standard_normal(known.shape)
         if known.dtype.kind == "c":
             numbers = numbers + 1j * self.rng.standard_normal(known.shape)
-        return numbers.item() if known.weak else wrap(np.asarray(numbers, known.dtype))
+        return numbers.item() if known.weak else _placed(np.asarray(numbers, known.dtype), x)
 
     def yardstick(self) -> str:
         """Returns what derivatives are compared with, for messages."""
@@ -315,9 +316,15 @@ class _Check:
     ) -> tuple[list[Any], tuple[float, float]]:
         """Returns the derivative along a direction, and the atol and rtol that go with it."""
         wide = [(_widened(x), _widened(v)) for x, v in zip(values, direction, strict=True)]
+
+        def moved(step: Any) -> list[Any]:
+            return [
+                _moved(x, step * v, like) for (x, v), like in zip(wide, values, strict=True)
+            ]
+
         if self.complex:
             step = COMPLEX_STEP if self.eps is None else self.eps
-            outs = [_host(out) for out in call(*[_moved(x, 1j * step * v) for x, v in wide])]
+            outs = [_host(out) for out in call(*moved(1j * step))]
             if not all(np.iscomplexobj(out) for out in outs):
                 raise TypeError(
                     "method='complex-step': an output is real though the arguments are complex, "
@@ -327,12 +334,10 @@ class _Check:
             noise = 0.0
             tolerance = _tolerance(EXACT_TOLERANCES, [*values, *outs])
         else:
-            outs = [_host(out) for out in call(*[_moved(x, 0) for x, _ in wide])]
-            precision = max(float(np.finfo(out.dtype).eps) for out in outs)
+            outs = [_host(out) for out in call(*moved(0))]
+            precision = max(float(finfo(out.dtype).eps) for out in outs)
             step = precision ** (1 / 3) if self.eps is None else self.eps
-            around = [
-                call(*[_moved(x, k * step * v) for x, v in wide]) for k, _ in DIFFERENCE_WEIGHTS
-            ]
+            around = [call(*moved(k * step)) for k, _ in DIFFERENCE_WEIGHTS]
             numeric = [
                 _difference([_host(out) for out in points]) / step
                 for points in zip(*around, strict=True)
@@ -348,7 +353,7 @@ class _Check:
 
 def _host(x: Any) -> Any:
     """Returns an array's values in NumPy's hands."""
-    return np.asarray(x)
+    return np.asarray(ops.to_device(x, "cpu"))
 
 
 def _widened(x: Any) -> Any:
@@ -356,13 +361,18 @@ def _widened(x: Any) -> Any:
     if type(x) in (float, complex):
         return x
     buffer = _host(x)
-    return buffer.astype(np.result_type(buffer.dtype, np.float64))
+    return buffer.astype(result_type(buffer.dtype, np.float64))
 
 
-def _moved(x: Any, by: Any) -> Any:
+def _moved(x: Any, by: Any, like: Any) -> Any:
     """Returns an argument of the function, moved; a Python scalar stays one."""
     moved = x + by
-    return moved if type(moved) in (float, complex) else wrap(np.asarray(moved))
+    return moved if type(moved) in (float, complex) else _placed(np.asarray(moved), like)
+
+
+def _placed(values: Any, like: Any) -> Any:
+    """Returns NumPy's values as an array on the device of another."""
+    return wrap(beside(like, values))
 
 
 def _difference(points: Sequence[Any]) -> Any:
@@ -375,7 +385,7 @@ def _difference(points: Sequence[Any]) -> Any:
 def _tolerance(table: dict[int, float], values: Sequence[Any]) -> float:
     """Returns the tolerance of the coarsest of some arrays."""
     kinds = [shape_dtype(v).dtype for v in values]
-    sizes = [np.finfo(d).bits // 8 if d.kind in "fc" else 8 for d in kinds]
+    sizes = [finfo(d).bits // 8 if d.kind in INEXACT else 8 for d in kinds]
     return table[min(8, *sizes)]
 
 
@@ -399,7 +409,7 @@ def _compare(
 ) -> None:
     """Compares two arrays element by element: integers and booleans exactly."""
     a, b = _host(got), _host(wanted)
-    if b.dtype.kind not in "fc":
+    if b.dtype.kind not in INEXACT:
         atol = rtol = 0.0
     wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
     if not wrong.any():
@@ -416,7 +426,7 @@ def _compare(
 
 
 def _shown(x: Any) -> str:
-    return f"{x:.8}" if x.dtype.kind in "fc" else str(x)
+    return f"{x:.8}" if x.dtype.kind in INEXACT else str(x)
 
 
 def _compare_pairings(

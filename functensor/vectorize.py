@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import partial, update_wrapper
+from functools import partial
 from typing import Any
 
 from . import tree
@@ -15,6 +15,7 @@ from .primitives.errors import AxisSizeError, describe, function_name, message
 from .primitives.registry import registry as ops
 from .primitives.rules import shape_of
 from .primitives.types import canonical_axis
+from .transformed import transformed
 
 __all__ = ["vmap"]
 
@@ -78,12 +79,14 @@ def vmap(
         new_args, new_kwargs = treedef.unflatten(tracers)
         out = run(trace, fun, new_args, new_kwargs)
         out_leaves, out_treedef = tree.flatten(out)
-        places = tree.broadcast_prefix(out_axes, out, _is_none)
+        places = _output_axes(fun, out_axes, out)
         with under(trace.parent):
             results = [_output(trace, leaf, place) for leaf, place in zip(out_leaves, places)]
         return out_treedef.unflatten([wrap(r) if is_array_like(r) else r for r in results])
 
-    return update_wrapper(mapped, fun)
+    return transformed(
+        mapped, fun, vmap, fun, in_axes, out_axes, axis_size=axis_size, axis_name=axis_name
+    )
 
 
 def _is_none(x: Any) -> bool:
@@ -105,6 +108,22 @@ def _input_axes(
     for axis in axes:
         if axis is not None and not isinstance(axis, int):
             raise TypeError(f"in_axes holds integers and None, not {axis!r}")
+    return axes
+
+
+def _output_axes(fun: Callable[..., Any], out_axes: Any, out: Any) -> list[Any]:
+    """Returns an axis or None for every leaf of the output."""
+    try:
+        axes = tree.broadcast_prefix(out_axes, out, _is_none)
+    except ValueError as error:
+        returned = "a single array" if is_array_like(out) else f"{tree.structure(out)}"
+        raise ValueError(
+            f"vmap of {function_name(fun)}: out_axes={out_axes} does not fit the output, which is "
+            f"{returned}: give one axis, or the structure with which the output begins"
+        ) from error
+    for axis in axes:
+        if axis is not None and not isinstance(axis, int):
+            raise TypeError(f"out_axes holds integers and None, not {axis!r}")
     return axes
 
 

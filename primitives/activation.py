@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .activation_derivatives import gelu_curvature
 from .families import along, elementwise, unary
 from .registry import registry as ops
 from .rules import shape_of
@@ -28,7 +29,7 @@ __all__ = [
 
 relu = unary(
     "relu",
-    lambda g, ans: ops.where(ans > 0, g, 0),
+    lambda g, ans: ops.relu_derivative(g, ans),
     domains=NONZERO,
     reference=lambda x: np.maximum(x, 0),
     doc="Returns ``max(x, 0)``; its derivative at 0 is 0.",
@@ -36,28 +37,21 @@ relu = unary(
 )
 sigmoid = unary(
     "sigmoid",
-    lambda g, ans: g * ans * (1 - ans),
+    lambda g, ans: ops.sigmoid_derivative(g, ans),
     reference="scipy.special.expit",
     doc="Returns the logistic function ``1 / (1 + exp(-x))``.",
     example="nn.sigmoid([-1e9, 0.0, 1e9]) -> [0.0, 0.5, 1.0]",
 )
 softplus = unary(
     "softplus",
-    lambda g, ans: g * -ops.expm1(-ans),
+    lambda g, ans: ops.softplus_derivative(g, ans),
     reference=lambda x: np.logaddexp(x, 0),
     doc="Returns ``log(1 + exp(x))``.",
     example="nn.softplus([-1e9, 1e9]) -> [0.0, 1000000000.0]",
 )
-
-
-def _silu_slope(x: Any) -> Any:
-    s = ops.sigmoid(x)
-    return s * (1 + x * (1 - s))
-
-
 silu = unary(
     "silu",
-    lambda g, x: g * _silu_slope(x),
+    lambda g, x: ops.silu_derivative(g, x),
     reference=lambda x: x / (1 + np.exp(-x)),
     doc="Returns ``x * sigmoid(x)``, also known as swish.",
     example="nn.silu([-1e9, 0.0, 1e9]) -> [-0.0, 0.0, 1000000000.0]",
@@ -108,30 +102,14 @@ def _gelu_reference(x: Any, approximate: bool) -> Any:
     return np.asarray(value, np.result_type(x))
 
 
-def _slope_reference(x: Any, approximate: bool) -> Any:
+def slope_reference(x: Any, approximate: bool) -> Any:
+    """The derivative of gelu, as the tests compare with it."""
     if approximate:
         # A complex step, which is the derivative without loss of digits.
         value = np.imag(_gelu_by_tanh(np.asarray(x, complex) + 1e-30j)) / 1e-30
     else:
         value = _probability(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
     return np.asarray(value, np.result_type(x))
-
-
-LOG_DENSITY = -0.5 * math.log(2 * math.pi)
-LINEAR = 2 * math.sqrt(2 / math.pi)
-CUBIC = 0.044715 * LINEAR
-FAR = 40.0
-
-
-def _gelu_curvature(x: Any, approximate: bool) -> Any:
-    """The second derivative of gelu, which is 0 far from 0."""
-    x = ops.clip(x, -FAR, FAR)
-    squared = x * x
-    if not approximate:
-        return (2 - squared) * ops.exp(LOG_DENSITY - 0.5 * squared)
-    s = ops.sigmoid(x * (LINEAR + CUBIC * squared))
-    rise = LINEAR + 3 * CUBIC * squared
-    return s * (1 - s) * (2 * rise + x * ((1 - 2 * s) * rise * rise + 6 * CUBIC * x))
 
 
 GELU_SOURCE = "Hendrycks and Gimpel, https://arxiv.org/abs/1606.08415."
@@ -142,7 +120,7 @@ BOTH_GELUS = ({"approximate": True}, {"approximate": False})
 
 gelu = elementwise(
     "gelu",
-    lambda g, x, *, approximate: g * ops.gelu_slope(x, approximate),
+    lambda g, x, *, approximate: ops.gelu_derivative(g, x, approximate),
     prepare=_gelu_arguments,
     params=BOTH_GELUS,
     reference=_gelu_reference,
@@ -153,10 +131,10 @@ gelu = elementwise(
 )
 gelu_slope = elementwise(
     "gelu_slope",
-    lambda g, x, *, approximate: g * _gelu_curvature(x, approximate),
+    lambda g, x, *, approximate: g * gelu_curvature(x, approximate),
     prepare=_gelu_arguments,
     params=BOTH_GELUS,
-    reference=_slope_reference,
+    reference=slope_reference,
     doc="Returns the derivative of gelu.",
     options=GELU_OPTIONS,
     source=GELU_SOURCE,

@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.devices import device_of as buffer_device
+from ..backends.devices import on_device, to_host
 from .at import At
 from .errors import ConcretizationError, ImmutableArrayError, TracerConversionError, message
 from .methods import Methods
 from .operators import Operators
 from .protocols import NumpyProtocols, buffer_error, stores_item
 from .registry import registry as ops
+from .types import INEXACT
 
 __all__ = ["Array", "Tracer", "concrete"]
 
@@ -79,17 +82,18 @@ class Array(Operators, Methods, NumpyProtocols):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The bytes from one element to the next along every axis, of what ``numpy.asarray`` gives.
+        """The bytes from one element to the next along every axis.
 
         Raises:
             TracerConversionError: it is a traced value, which has no memory.
         """
-        return np.asarray(self).strides
+        buffer = self._data if type(self) is Array else np.asarray(self)
+        return buffer.strides
 
     @property
     def device(self) -> str:
-        """Where the buffer is: ``"cpu"``."""
-        return "cpu"
+        """Where the buffer is: ``"cpu"``, or a GPU, ``"cuda:0"``."""
+        return buffer_device(self._data)
 
     @property
     def T(self) -> Any:
@@ -159,7 +163,7 @@ class Array(Operators, Methods, NumpyProtocols):
         return complex(concrete(self, "complex()"))
 
     def __index__(self) -> int:
-        return operator.index(concrete(self, "an index"))
+        return operator.index(to_host(concrete(self, "an index")))
 
     def __floor__(self) -> int:
         return int(ops.floor(self))
@@ -177,7 +181,7 @@ class Array(Operators, Methods, NumpyProtocols):
 
     def item(self, *index: Any) -> Any:
         """Returns the only element, or that at an index, as a Python scalar."""
-        return concrete(self, ".item()").item(*index)
+        return to_host(concrete(self, ".item()")).item(*index)
 
     def tolist(self) -> Any:
         """Returns the elements as nested lists of Python scalars."""
@@ -190,23 +194,24 @@ class Array(Operators, Methods, NumpyProtocols):
         return self
 
     def __reduce__(self) -> Any:
-        return _rebuild, (np.asarray(concrete(self, "pickle")),)
+        buffer = concrete(self, "pickle")
+        return _rebuild, (np.asarray(to_host(buffer)), buffer_device(buffer))
 
     def describe(self) -> str:
         """Returns dtype and shape as ``float32[2,3]``."""
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
     def __repr__(self) -> str:
-        body = np.array2string(np.asarray(self._data), separator=", ", prefix="Array(")
+        body = np.array2string(np.asarray(to_host(self._data)), separator=", ", prefix="Array(")
         if 0 in self.shape:
             body = f"[], shape={self.shape}"
         return f"Array({body}, dtype={self.dtype}, device={self.device!r})"
 
     def __str__(self) -> str:
-        return str(self._data)
+        return str(to_host(self._data))
 
     def __format__(self, spec: str) -> str:
-        return format(concrete(self, "format()"), spec) if spec else str(self)
+        return format(to_host(concrete(self, "format()"))[()], spec) if spec else str(self)
 
 
 class Tracer(Array):
@@ -236,7 +241,8 @@ class Tracer(Array):
 
     @property
     def device(self) -> str:
-        return getattr(self.value, "device", "cpu")
+        value = self.value
+        return value.device if isinstance(value, Array) else buffer_device(value)
 
     def origin(self) -> str:
         """Returns what made the tracer, for messages."""
@@ -256,7 +262,9 @@ class Tracer(Array):
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return format(concrete(self, "format()"), spec) if spec and self.concrete else repr(self)
+        if not (spec and self.concrete):
+            return repr(self)
+        return format(to_host(concrete(self, "format()"))[()], spec)
 
 
 def concrete(x: Any, wanted: str) -> Any:
@@ -273,7 +281,7 @@ def concrete(x: Any, wanted: str) -> Any:
         # NumPy asks for the number that it is to store in a buffer of its own.
         if wanted in NUMBERS and stores_item(sys._getframe(2)):
             raise buffer_error(x, None)
-        if wanted in DIFFERENTIABLE and x.concrete and x.dtype.kind in "fc":
+        if wanted in DIFFERENTIABLE and x.concrete and x.dtype.kind in INEXACT:
             raise TracerConversionError(
                 message(
                     f"{wanted} asked for the plain value of {x.describe()}{x.dependence()}, and "
@@ -299,10 +307,12 @@ def concrete(x: Any, wanted: str) -> Any:
                 )
             )
         inner = inner.value
-    return inner._data if isinstance(inner, Array) else np.asarray(inner)[()]
+    if isinstance(inner, Array):
+        return inner._data
+    return np.asarray(inner)[()] if buffer_device(inner) == "cpu" else inner
 
 
-def _rebuild(buffer: Any) -> Array:
+def _rebuild(buffer: Any, device: str) -> Array:
     out = object.__new__(Array)
-    out._data = buffer
+    out._data = on_device(buffer, device)
     return out

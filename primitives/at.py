@@ -13,6 +13,7 @@ import numpy as np
 from .errors import UnusedUpdateWarning, message
 from .registry import registry as ops
 from .rules import shape_of
+from .types import INEXACT
 
 __all__ = ["At", "result_is_dropped"]
 
@@ -142,7 +143,7 @@ def _mode(options: dict[str, Any]) -> str | None:
 
 def _nothing(dtype: np.dtype[Any]) -> Any:
     """Returns what stands for elements that are not there."""
-    if dtype.kind in "fc":
+    if dtype.kind in INEXACT:
         return np.nan
     if dtype.kind == "b":
         return True

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .buffers import beside
 from .errors import refuse_out
 from .registry import operand, registry
 from .registry import registry as ops
@@ -265,7 +266,7 @@ def diag(v: Any, k: int = 0) -> Any:
         raise ValueError(f"diag: an array of one or two axes is wanted, not of shape {shape}")
     size = shape[0] + abs(operator.index(k))
     zeros = np.zeros((size, size), shape_dtype(v).dtype)
-    return ops.index_set(zeros, _diagonal_places(size, size, operator.index(k)), v)
+    return ops.index_set(beside(v, zeros), _diagonal_places(size, size, operator.index(k)), v)
 
 
 @registry.add_function

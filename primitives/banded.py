@@ -15,13 +15,14 @@ from .matrices import chunked, near, of_matrices
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
+from .types import result_type
 
 __all__ = ["banded_solve"]
 
 
 def _banded_solve(xp: Any, bands: Any, b: Any, *, lower: int, upper: int) -> Any:
     solve = scipy_module(xp, "linalg").solve_banded
-    dtype = np.result_type(bands.dtype, b.dtype)
+    dtype = result_type(bands.dtype, b.dtype)
     stack = np.broadcast_shapes(bands.shape[:-2], b.shape[:-2])
     if 0 in stack:
         return xp.zeros((*stack, *b.shape[-2:]), dtype)

@@ -9,6 +9,7 @@ import numpy as np
 from .families import binary, unary
 from .registry import registry as ops
 from .samples import INTEGER, NONZERO, REAL, Domain
+from .types import finfo, result_type
 
 __all__ = [
     "bitwise_count",
@@ -46,8 +47,26 @@ ldexp = binary(
     doc="Returns x times 2 to the power y, of an integer y, without rounding.",
     example="np.ldexp([1.0, 3.0], [3, -1]) -> [8.0, 1.5]",
 )
+
+
+def _spacing(xp: Any, x: Any) -> Any:
+    """Returns NumPy's, or by the exponent where a module has no such function."""
+    if xp is np:
+        return np.spacing(x)
+    dtype = x.dtype if x.dtype.kind in "fV" else result_type(x.dtype, np.float16)
+    limits = finfo(dtype)
+    # No array module chooses among values of bfloat16.
+    size = xp.abs(x.astype(np.float32 if dtype.kind == "V" else dtype, copy=False))
+    least = limits.minexp - limits.nmant
+    exponent = xp.maximum(xp.frexp(size)[1] - (limits.nmant + 1), least)
+    step = xp.ldexp(xp.ones_like(size), xp.where(size == 0, least, exponent))
+    step = xp.where(xp.isfinite(size), step, xp.nan)
+    return xp.where(x < 0, -step, step).astype(dtype, copy=False)
+
+
 spacing = unary(
     "spacing",
+    compute=_spacing,
     domains=NONZERO,
     doc="Returns the distance to the next number away from zero that the dtype has.",
     example="np.spacing(1.0) -> 2.220446049250313e-16",

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
+from ..backends.devices import device_of as buffer_device
+from ..backends.devices import on_device, placement, resolved
 from .array import Array, Tracer
 from .errors import OperandError
+from .types import NUMBERS, is_number_dtype
 
 __all__ = [
+    "ARRAY_TYPES",
     "BUFFER_TYPES",
+    "DEVICE_TYPES",
     "WEAK_TYPES",
     "TracedListError",
     "as_array",
+    "beside",
+    "computing_on",
+    "device_of",
     "expose",
     "holds_array",
+    "on_gpu",
     "owned",
+    "stacked",
     "to_buffer",
     "wrap",
 ]
@@ -26,10 +38,11 @@ new = object.__new__
 # Python's scalars: as operands they are weak and do not decide a promotion.
 WEAK_TYPES = frozenset({float, int, bool, complex})
 
-# What may stand as a raw buffer: arrays, NumPy's scalars, and Python's (which stay weak).
-BUFFER_TYPES = frozenset(
-    WEAK_TYPES | {np.ndarray} | {np.dtype(c).type for c in "?bBhHiIlLqQefdgFDG"}
-)
+# What may stand as a raw buffer: arrays, NumPy's scalars, and Python's (which stay weak). Backends
+# add the classes of their arrays to all three sets when they are loaded.
+DEVICE_TYPES: set[type] = set()
+ARRAY_TYPES: set[type] = {np.ndarray}
+BUFFER_TYPES = set(WEAK_TYPES | {np.ndarray} | {np.dtype(c).type for c in "?bBhHiIlLqQefdgFDG"})
 
 
 def wrap(buffer: Any) -> Any:
@@ -78,30 +91,79 @@ def to_buffer(x: Any) -> Any:
         if holds_array(x):
             if any(isinstance(item, Tracer) and not item.owner.standing for item in x):
                 raise TracedListError(f"a list of traced values is no array: np.stack({x!r:.60})")
-            return np.asarray([np.asarray(to_buffer(item)) for item in x])
+            return stacked([to_buffer(item) for item in x])
         buffer = np.asarray(x)
         if buffer.dtype.kind == "O":
-            buffer = np.asarray([np.asarray(to_buffer(item)) for item in x])
+            buffer = stacked([to_buffer(item) for item in x])
+        if placement.device != "cpu" and buffer.dtype.kind in NUMBERS:
+            # Numbers in a list are nowhere yet.
+            return on_device(buffer, placement.device)
     elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
         buffer = np.asarray(x)
+    elif on_gpu(x):
+        return resolved("cuda")[0].adopted(x)
     elif hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
-        buffer = np.from_dlpack(x) if hasattr(x, "__dlpack__") else np.asarray(x)
+        buffer = resolved("cpu")[0].adopted(x)
     elif hasattr(x, "__float__"):
         # Numbers of the standard library: fractions, decimals.
         return float(x)
     else:
         raise OperandError(f"expected an array or a number, got {type(x).__name__}: {x!r:.60}")
-    if buffer.dtype.kind not in "?biufc":
+    if not is_number_dtype(buffer.dtype):
         raise OperandError(f"arrays hold numbers, not dtype {buffer.dtype}: {x!r:.60}")
     return buffer
 
 
+def stacked(buffers: list[Any]) -> Any:
+    """Returns buffers of one shape as one, along a new axis in front."""
+    device = next((d for d in map(buffer_device, buffers) if d != "cpu"), "cpu")
+    if device == "cpu":
+        return np.asarray([np.asarray(b) for b in buffers])
+    return resolved(device)[0].xp.stack([on_device(b, device) for b in buffers])
+
+
+def on_gpu(x: Any) -> bool:
+    """Says whether another library's array is in a GPU's memory."""
+    if hasattr(x, "__cuda_array_interface__"):
+        return True
+    # 2 is CUDA's number in DLPack.
+    return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] == 2
+
+
+def device_of(x: Any) -> str:
+    """Returns the name of the device where an array, a tracer or a buffer is."""
+    return x.device if isinstance(x, Array) else buffer_device(x)
+
+
+def beside(x: Any, constant: Any) -> Any:
+    """Returns a NumPy constant where it can meet an array: on the same device.
+
+    Rules and functions that bring constants of their own, like the identity matrix, put them
+    beside an operand; on the CPU that costs nothing.
+    """
+    device = device_of(x)
+    return constant if device == "cpu" else on_device(constant, device)
+
+
+def computing_on(values: Iterable[Any]) -> AbstractContextManager[Any]:
+    """Returns a context in which an array module computes where the values are.
+
+    Rules write operators, which CPU and GPU buffers do by themselves, and of several GPUs only on
+    the current one.
+    """
+    for value in values:
+        device = device_of(value)
+        if device != "cpu":
+            return resolved(device)[0].current(device)
+    return nullcontext()
+
+
 def owned(x: Any) -> Any:
-    """Returns a NumPy array, which its owner may change later, as a copy; all else as it is.
+    """Returns a plain array, which its owner may change later, as a copy; all else as it is.
 
     For what a derivative keeps from one call for the next.
     """
-    return x.copy() if type(x) is np.ndarray else x
+    return x.copy() if type(x) in ARRAY_TYPES else x
 
 
 def as_array(x: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .buffers import beside
 from .core import slot
 from .families import batch_along
 from .primitive import Primitive
@@ -278,7 +279,7 @@ def _along_permute(
     if reached.all():
         return moved, True
     shape = (size,) + (1,) * (len(shape_of(x)) - 1)
-    return ops.where(reached.reshape(shape), moved, shape_dtype(x).dtype.type(0)), True
+    return ops.where(beside(x, reached.reshape(shape)), moved, shape_dtype(x).dtype.type(0)), True
 
 
 ppermute = Collective(
@@ -314,7 +315,8 @@ def _along_index(
 ) -> tuple[Any, bool]:
     (start,) = values
     shape = shape_of(start)[1:] if batched[0] else shape_of(start)
-    return ops.add(start, np.arange(size).reshape(size, *(1,) * len(shape))), True
+    places = np.arange(size).reshape(size, *(1,) * len(shape))
+    return ops.add(start, beside(start, places)), True
 
 
 axis_index = Collective(

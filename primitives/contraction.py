@@ -19,7 +19,7 @@ from .registry import operand
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
-from .types import ShapeDtype, canonical_axis
+from .types import ShapeDtype, canonical_axis, result_type
 
 __all__ = [
     "dot",
@@ -35,6 +35,8 @@ __all__ = [
 
 # -- matmul
 
+HALF = np.dtype(np.float16)
+
 
 def _blas_operand(xp: Any, x: Any) -> Any:
     """Returns what BLAS takes: NumPy's own loop, for strides of zero, is many times slower."""
@@ -43,6 +45,9 @@ def _blas_operand(xp: Any, x: Any) -> Any:
 
 def _multiply_matrices(xp: Any, x: Any, y: Any) -> Any:
     x, y = _blas_operand(xp, x), _blas_operand(xp, y)
+    if getattr(x, "dtype", None) is HALF and getattr(y, "dtype", None) is HALF:
+        # BLAS has no half precision.
+        return _multiply_matrices(xp, x.astype(np.float32), y.astype(np.float32)).astype(np.float16)
     shape = shape_of(x)
     if len(shape) > 2 and len(shape_of(y)) == 2 and shape[-1] == y.shape[0]:
         rows = x.reshape(prod(shape[:-1]), shape[-1])
@@ -73,7 +78,7 @@ def _infer_matmul(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDt
             )
     stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     shape = (*stack, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ()))
-    return ShapeDtype(shape, np.result_type(x.dtype, y.dtype))
+    return ShapeDtype(shape, result_type(x.dtype, y.dtype))
 
 
 def _batch_matmul(
@@ -330,11 +335,12 @@ def vdot(a: Any, b: Any) -> Any:
 
 
 @ops.add_function
-def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Any:
+def vecdot(x: Any, y: Any, /, out: None = None, *, axis: int = -1) -> Any:
     """Returns the products of vectors along an axis, those of x conjugated.
 
     Args:
         x, y: arrays; all axes but that of the vectors broadcast.
+        out: None; arrays are immutable.
         axis: the axis of the vectors, counted in both arrays.
 
     Returns:
@@ -347,6 +353,7 @@ def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Any:
     >>> np.vecdot(np.ones((2, 3)), np.ones(3))
     Array([3., 3.], dtype=float64, device='cpu')
     """
+    refuse_out("vecdot", out)
     x, y = (v if axis == -1 else ops.moveaxis(v, axis, -1) for v in (operand(x), operand(y)))
     if shape_of(x)[-1:] != shape_of(y)[-1:]:
         raise ShapeError(

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .families import linear
 from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
-from .types import ShapeDtype
+from .types import ShapeDtype, result_type
 from .windows import Padding, count_windows, per_axis, refuse, resolve_padding, spatial_of
 
 __all__ = ["Geometry", "conv", "conv_input_grad", "conv_kernel_grad", "conv_transpose"]
@@ -82,7 +80,7 @@ def _infer_conv(
     of_x = f"the number of x's channels (axis 1), in each of groups={geometry.groups},"
     _same(name, of_x, per_group, "that of w's channels (axis 1)", w.shape[1])
     count = geometry.places(name, x.shape[2:], w.shape[2:])
-    return ShapeDtype((x.shape[0], w.shape[0], *count), np.result_type(x.dtype, w.dtype))
+    return ShapeDtype((x.shape[0], w.shape[0], *count), result_type(x.dtype, w.dtype))
 
 
 def _infer_input_grad(
@@ -95,7 +93,7 @@ def _infer_input_grad(
     count = geometry.places(name, spatial, w.shape[2:])
     _same(name, "its spatial shape", g.shape[2:], "the one that is transposed from", count)
     shape = (g.shape[0], w.shape[1] * geometry.groups, *spatial)
-    return ShapeDtype(shape, np.result_type(g.dtype, w.dtype))
+    return ShapeDtype(shape, result_type(g.dtype, w.dtype))
 
 
 def _infer_kernel_grad(
@@ -107,7 +105,7 @@ def _infer_kernel_grad(
     _same(name, "the batch size of x", x.shape[0], "that of g", g.shape[0])
     count = geometry.places(name, x.shape[2:], kernel)
     _same(name, "the spatial shape of g", g.shape[2:], "the one that is transposed from", count)
-    return ShapeDtype((g.shape[1], per_group, *kernel), np.result_type(x.dtype, g.dtype))
+    return ShapeDtype((g.shape[1], per_group, *kernel), result_type(x.dtype, g.dtype))
 
 
 # -- batching: the batch axis is folded into one that is there already
@@ -154,7 +152,9 @@ def _batch(
     if not size:
         shapes = [ShapeDtype(shape_of(v)[flag:], v.dtype) for v, flag in zip(values, flags)]
         example = primitive.infer(primitive, *shapes, **params)
-        return ops.broadcast_to(example.dtype.type(0), (0, *example.shape))
+        # Made of what has no elements either, so that it is on the same device.
+        nothing = ops.reshape(values[flags.index(True)], (0, *example.shape))
+        return ops.astype(nothing, example.dtype)
     if all(flags):
         # The groups of all examples stand side by side.
         axes = [0 if layout == "OK" else 1 for layout in layouts]

@@ -13,19 +13,22 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from numpy import ndarray
+
+from ..backends.messages import Running
 from .array import Array, Tracer
 from .buffers import BUFFER_TYPES, WEAK_TYPES, as_array, expose, to_buffer, wrap
 from .errors import (
+    DeviceError,
     EscapedTracerError,
     ImmutableArrayError,
     MissingRuleError,
-    Running,
     ShapeError,
     function_line,
     message,
 )
 from .protocols import Bottom
-from .types import shape_dtype
+from .types import number_dtype, shape_dtype
 
 if TYPE_CHECKING:
     from .primitive import Primitive
@@ -100,6 +103,8 @@ class Trace:
 
     def argument(self, x: Any) -> Any:
         """Returns an argument of the transformed function as a value of the parent's level."""
+        if type(x) is ndarray and x.dtype.kind == "V":
+            number_dtype(x.dtype)
         return self.lift(as_array(x))
 
     def released(self, x: Any) -> Any:
@@ -183,6 +188,16 @@ class EvalTrace(Trace):
         """Computes the primitive."""
         try:
             return primitive.impl(*args, **params)
+        except (ValueError, TypeError, IndexError) as error:
+            raise explained(primitive, args, params, error) from error
+
+    def process_ahead(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """Computes a primitive that has an ``ahead``: the output, and what rules get for it."""
+        assert primitive.ahead is not None
+        try:
+            return primitive.ahead(*args, **params)
         except (ValueError, TypeError, IndexError) as error:
             raise explained(primitive, args, params, error) from error
 
@@ -290,6 +305,14 @@ def explained(
 
     Shape inference holds the words: whatever it refuses, it refuses by name.
     """
+    if type(error) is DeviceError:
+        return DeviceError(
+            message(
+                f"{primitive.name} of arrays on different devices: {error}",
+                fix='x = ft.to_device(x, "cuda:0") for each that is elsewhere',
+                number=14,
+            )
+        )
     try:
         primitive.infer(primitive, *map(shape_dtype, args), **params)
     except ShapeError as better:

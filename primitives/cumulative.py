@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from ..backends import cumulative
 from .errors import refuse_out
-from .families import along
+from .families import along, filled, infer_along
+from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
-from .types import canonical_axis, number_dtype
+from .types import broadcast_shapes, canonical_axis, number_dtype, result_type
 
-__all__ = ["cumprod", "cumsum", "shift"]
+__all__ = ["cumprod", "cumsum", "linear_recurrence", "shift"]
 
 
 def _flattened(x: Any, axis: int | None) -> tuple[Any, int]:
@@ -37,12 +40,6 @@ def _cumsum_arguments(
     x, axis = _flattened(a, axis)
     dtype = None if dtype is None else number_dtype(dtype)
     return (x,), {"axis": axis, "dtype": dtype, "reverse": bool(reverse)}
-
-
-def _cumsum(xp: Any, x: Any, *, axis: int, dtype: Any, reverse: bool) -> Any:
-    if not reverse:
-        return xp.cumsum(x, axis=axis, dtype=dtype)
-    return xp.flip(xp.cumsum(xp.flip(x, axis), axis=axis, dtype=dtype), axis)
 
 
 def _samples(*flags: str) -> list[Sample]:
@@ -85,7 +82,7 @@ cumsum = along(
     "cumsum",
     lambda g, *, axis, reverse: ops.cumsum(g, axis, reverse=not reverse),
     prepare=_cumsum_arguments,
-    compute=_cumsum,
+    compute=cumulative.cumsum,
     linear=True,
     samples=_samples("reverse"),
     reference=_reference(np.cumsum, 0.0),
@@ -103,17 +100,6 @@ def _shift_arguments(x: Any, by: int, axis: int = -1) -> Any:
     return (x,), {"by": int(by), "axis": canonical_axis(axis, len(shape_of(x)))}
 
 
-def _shift(xp: Any, x: Any, *, by: int, axis: int) -> Any:
-    out = xp.zeros_like(x)
-    kept = x.shape[axis] - abs(by)
-    if kept > 0:
-        low, high = slice(0, kept), slice(abs(by), None)
-        before = (slice(None),) * axis
-        source, target = (low, high) if by > 0 else (high, low)
-        out[(*before, target)] = x[(*before, source)]
-    return out
-
-
 def _shift_reference(x: Any, by: int, axis: int) -> Any:
     moved = np.moveaxis(x, axis, -1) @ np.eye(x.shape[axis], k=by, dtype=x.dtype)
     return np.moveaxis(moved, -1, axis)
@@ -123,7 +109,7 @@ shift = along(
     "shift",
     lambda g, *, by, axis: ops.shift(g, -by, axis),
     prepare=_shift_arguments,
-    compute=_shift,
+    compute=cumulative.shift,
     linear=True,
     samples=[
         Sample((4,), by=1, axis=0),
@@ -154,27 +140,72 @@ def _cumprod_arguments(
     return (x,), {**params, "exclusive": bool(exclusive)}
 
 
-def _cumprod(xp: Any, x: Any, *, axis: int, dtype: Any, reverse: bool, exclusive: bool) -> Any:
-    x = xp.flip(x, axis) if reverse else x
-    out = xp.cumprod(x, axis=axis, dtype=dtype)
-    if exclusive:
-        out = _shift(xp, out, by=1, axis=axis)
-        out[(*(slice(None),) * axis, slice(0, 1))] = 1
-    return xp.flip(out, axis) if reverse else out
+def _recurrence_pullback(g: Any, xs: Any, ans: Any, *, axis: int, reverse: bool) -> Any:
+    ahead = -1 if reverse else 1
+    # A cotangent goes the other way, by the factors that follow.
+    factors = ops.shift(xs[0], -ahead, axis)
+    total = ops.linear_recurrence(factors, g, axis, not reverse)
+    return total * ops.shift(ans, ahead, axis), total
 
 
-def _recurrence(a: Any, b: Any, axis: int, step: int) -> Any:
-    """Solves ``h[i] = b[i] + a[i] h[i - step]`` with 0 outside, in log2 of the length passes.
+def _recurrence_pushforward(ts: Any, xs: Any, ans: Any, *, axis: int, reverse: bool) -> Any:
+    ahead = -1 if reverse else 1
+    fresh = ts[1] + ts[0] * ops.shift(ans, ahead, axis)
+    return ops.linear_recurrence(xs[0], fresh, axis, reverse)
 
-    After each pass b sums twice as many terms: G. E. Blelloch, "Prefix sums and their
-    applications" (1990).
-    """
-    reach = 1
-    while reach < shape_of(a)[axis]:
-        b = b + a * ops.shift(b, step * reach, axis)
-        a = a * ops.shift(a, step * reach, axis)
-        reach *= 2
-    return b
+
+def _recurrence_arguments(a: Any, b: Any, axis: int = -1, reverse: bool = False) -> Any:
+    shape = broadcast_shapes("linear_recurrence", shape_of(a), shape_of(b))
+    operands = [x if shape_of(x) == shape else ops.broadcast_to(x, shape) for x in (a, b)]
+    return operands, {"axis": canonical_axis(axis, len(shape)), "reverse": bool(reverse)}
+
+
+def _recurrence_batch(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    return primitive.bind(filled(values, flags), {**params, "axis": params["axis"] + 1})
+
+
+def _recurrence_reference(a: Any, b: Any, axis: int, reverse: bool) -> Any:
+    a, b = (np.moveaxis(z, axis, 0) for z in np.broadcast_arrays(a, b))
+    out = np.array(b, result_type(a, b))
+    places = range(len(out))
+    previous = None
+    for i in reversed(places) if reverse else places:
+        if previous is not None:
+            out[i] += a[i] * out[previous]
+        previous = i
+    return np.moveaxis(out, 0, axis)
+
+
+linear_recurrence = Primitive(
+    "linear_recurrence",
+    family="along",
+    compute=cumulative.linear_recurrence,
+    prepare=_recurrence_arguments,
+    infer=infer_along,
+    batch=_recurrence_batch,
+    pullback=_recurrence_pullback,
+    pushforward=_recurrence_pushforward,
+    samples=[
+        Sample(shape, shape, axis=axis, reverse=reverse)
+        for reverse in (False, True)
+        for shape, axis in (((4,), 0), ((2, 3), 1), ((3, 2, 2), 0), ((0, 3), 0), ((2, 0), 0))
+    ],
+    reference=_recurrence_reference,
+    dtypes="fdD",
+    doc="""Solves ``h[i] = b[i] + a[i] h[i - 1]`` along an axis, with 0 before the first element.
+
+    Args:
+        a: the factors; that of the first element has no effect.
+        b: what is added.
+        axis: along which axis.
+        reverse: whether to start at the end, with ``h[i + 1]``.
+
+    Returns:
+        An array of the shape to which a and b broadcast.
+    """,
+)
 
 
 def _cumprod_vjp(g: Any, x: Any, *, axis: int, reverse: bool, exclusive: bool) -> Any:
@@ -183,13 +214,13 @@ def _cumprod_vjp(g: Any, x: Any, *, axis: int, reverse: bool, exclusive: bool) -
     back = 1 if reverse else -1
     before = ops.cumprod(x, axis, reverse=reverse, exclusive=True)
     first = ops.shift(g, back, axis) if exclusive else g
-    return before * _recurrence(ops.shift(x, back, axis), first, axis, back)
+    return before * ops.linear_recurrence(ops.shift(x, back, axis), first, axis, not reverse)
 
 
 def _cumprod_jvp(t: Any, x: Any, *, axis: int, reverse: bool, exclusive: bool) -> Any:
     ahead = -1 if reverse else 1
     before = ops.cumprod(x, axis, reverse=reverse, exclusive=True)
-    total = _recurrence(x, t * before, axis, ahead)
+    total = ops.linear_recurrence(x, t * before, axis, reverse)
     return ops.shift(total, ahead, axis) if exclusive else total
 
 
@@ -198,7 +229,7 @@ cumprod = along(
     _cumprod_vjp,
     jvp=(_cumprod_jvp,),
     prepare=_cumprod_arguments,
-    compute=_cumprod,
+    compute=cumulative.cumprod,
     samples=_samples("reverse", "exclusive"),
     reference=_reference(np.cumprod, 1.0),
     dtypes="fdD",

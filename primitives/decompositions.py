@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import linalg
+from .buffers import beside
 from .matrices import (
     adjoint,
     coinciding,
@@ -146,9 +147,10 @@ def _anchors(v: Any) -> Any:
     """Returns 1 at the component of each vector that LAPACK makes real, the largest one."""
     n = shape_of(v)[-1]
     if not n:
-        return np.zeros((0, 0), bool)
+        return beside(v, np.zeros((0, 0), bool))
     sizes = ops.where(ops.imag(v) == 0, ops.abs(v), -1)
-    return ops.expand_dims(ops.argmax(sizes, axis=-2), -2) == np.arange(n)[:, None]
+    largest = ops.expand_dims(ops.argmax(sizes, axis=-2), -2)
+    return largest == beside(v, np.arange(n)[:, None])
 
 
 def _eig_jvp(g: Any, ans: Any, x: Any) -> Any:
@@ -438,7 +440,7 @@ def _qr_jvp(g: Any, ans: Any, x: Any, *, mode: str) -> Any:
     if rest is None:
         return packed(ops, [by_q, by_r], qr_shapes((m, n), mode))
     others = -ops.matmul(q, adjoint(ops.matmul(adjoint(rest), step)))
-    below = ops.broadcast_to(np.zeros((), x.dtype), (*shape_of(by_r)[:-2], m - n, n))
+    below = ops.broadcast_to(beside(x, np.zeros((), x.dtype)), (*shape_of(by_r)[:-2], m - n, n))
     parts = [ops.concatenate([by_q, others], axis=-1), ops.concatenate([by_r, below], axis=-2)]
     return packed(ops, parts, qr_shapes((m, n), mode))
 

@@ -7,10 +7,10 @@ NumPy, JAX or PyTorch users already catch.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from types import FrameType
 from typing import Any
+
+from ..backends import BackendUnavailable, DeviceError
+from ..backends.messages import message, user_line
 
 __all__ = [
     "AxisSizeError",
@@ -34,15 +34,12 @@ __all__ = [
     "describe",
     "function_line",
     "message",
+    "misfit",
     "missing_rule",
     "refuse_out",
     "refuse_where",
     "user_line",
 ]
-
-from ..backends import BackendUnavailable, DeviceError
-
-DOCS = "docs/errors.md"
 
 
 class TracerConversionError(TypeError):
@@ -109,17 +106,6 @@ class UnusedUpdateWarning(UserWarning):
     """The result of ``x.at[i].set(v)`` was thrown away (docs/errors.md#error-3)."""
 
 
-def user_line() -> str:
-    """Returns ``file:line`` of the innermost frame outside of functensor and NumPy."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] not in ("functensor", "numpy"):
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back
-    return "<unknown>"
-
-
 def describe(x: Any) -> str:
     """Returns an array's dtype and shape as ``float32[2, 3]``, or the type's name."""
     shape = getattr(x, "shape", None)
@@ -144,28 +130,14 @@ def function_line(fun: Any) -> str:
     return f"{function_name(fun)} ({code.co_filename}:{code.co_firstlineno})"
 
 
-class Running:
-    """What is running; the core, which knows, puts its own function here."""
-
-    stack: Callable[[], str] = staticmethod(lambda: "")
-
-
-def message(what: str, *, under: str = "", fix: str, number: int) -> str:
-    """Puts together the parts that every message has.
+def misfit(what: str, fix: str) -> ShapeError:
+    """Returns the error for shapes that do not fit.
 
     Args:
-        what: what happened, naming the offending argument.
-        under: the stack of transformations, outermost first; by default what is running.
+        what: what happened, with the shapes.
         fix: right code, one line.
-        number: the error's anchor in the documentation.
     """
-    lines = [what, f"  at {user_line()}"]
-    under = under or Running.stack()
-    if under:
-        lines.append(f"  under {under}")
-    lines.append(f"  fix: {fix}")
-    lines.append(f"  see {DOCS}#error-{number}")
-    return "\n".join(lines)
+    return ShapeError(message(what, fix=fix, number=16))
 
 
 def missing_rule(name: str, mode: str, index: int) -> MissingRuleError:
@@ -193,13 +165,13 @@ def refuse_out(name: str, out: Any, namespace: str = "np") -> None:
 
     Args:
         name: the function that was called.
-        out: what it was given; None is fine.
+        out: what it was given; None is fine, and so is a tuple of nothing else.
         namespace: what the message calls the function's module.
 
     Raises:
         ImmutableArrayError: there is an array.
     """
-    if out is not None:
+    if out is not None and not (type(out) is tuple and all(x is None for x in out)):
         raise ImmutableArrayError(
             message(
                 f"{name}: out= is {describe(out)}, but arrays are immutable: nothing is written "

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .array import Array
+from .buffers import BUFFER_TYPES, beside, device_of
 from .core import RAW, slot
 from .documents import document
 from .errors import ShapeError, message, refuse_out
@@ -60,11 +61,17 @@ def batch_elementwise(
 
 def filled(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
     """Returns operands that all have a batch axis: what the examples share is repeated."""
-    size = next(shape_of(v)[0] for v, flag in zip(values, flags, strict=True) if flag)
+    batched = next(v for v, flag in zip(values, flags, strict=True) if flag)
+    size = shape_of(batched)[0]
     return [
-        v if flag else ops.broadcast_to(v, (size, *shape_of(v)))
+        v if flag else ops.broadcast_to(_near(batched, v), (size, *shape_of(v)))
         for v, flag in zip(values, flags, strict=True)
     ]
+
+
+def _near(x: Any, number: Any) -> Any:
+    """Returns a number of the host where an operand is, beside which it gets an axis."""
+    return beside(x, number) if type(number) in BUFFER_TYPES and not shape_of(number) else number
 
 
 def batch_filled(
@@ -306,7 +313,7 @@ def selecting(name: str, neutral: Any, combine: str) -> Callable[..., Any]:
         reduced = infer_reduction(ops[name], shape_dtype(x), **params)
         initial = ops.astype(initial, reduced.dtype)
         if neutral is None and not all(shape[a] for a in params["axis"]):
-            return ops.broadcast_to(initial, reduced.shape)
+            return ops.broadcast_to(ops.to_device(initial, device_of(x)), reduced.shape)
         return ops[combine](ops[name].bind((x,), params), initial)
 
     return optional

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .buffers import beside
 from .families import batch_along, linear
 from .numbers import complex_of, real_of
 from .primitive import Primitive
@@ -24,7 +25,14 @@ __all__ = ["NORMS", "fft", "irfft", "rfft"]
 NORMS = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
+def _no_rows(x: Any, *axes: int) -> bool:
+    """Says whether there is nothing to transform, which CuPy's FFT does not take."""
+    return x.size == 0 and all(x.shape[axis] for axis in axes)
+
+
 def _fftn(xp: Any, x: Any, *, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
+    if _no_rows(x, *axes):
+        return xp.zeros(x.shape, complex_of(x.dtype))
     if len(axes) == 1:
         return (xp.fft.ifft if inverse else xp.fft.fft)(x, axis=axes[0], norm=norm)
     return (xp.fft.ifftn if inverse else xp.fft.fftn)(x, axes=axes, norm=norm)
@@ -96,21 +104,34 @@ def _occurrences(n: int, ndim: int, axis: int, dtype: Any) -> Any:
     return counts.reshape(-1, *(1,) * (ndim - axis - 1))
 
 
+def _rfft(xp: Any, x: Any, *, axis: int, norm: str) -> Any:
+    if _no_rows(x, axis):
+        shape = (*x.shape[:axis], x.shape[axis] // 2 + 1, *x.shape[axis + 1 :])
+        return xp.zeros(shape, complex_of(x.dtype))
+    return xp.fft.rfft(x, axis=axis, norm=norm)
+
+
+def _irfft(xp: Any, x: Any, *, n: int, axis: int, norm: str) -> Any:
+    if _no_rows(x, axis):
+        return xp.zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), real_of(x.dtype))
+    return xp.fft.irfft(x, n, axis=axis, norm=norm)
+
+
 def _rfft_rule(g: Any, x_shape: tuple[int, ...], *, axis: int, norm: str) -> Any:
     n = x_shape[axis]
-    once = ops.conj(g) / _occurrences(n, len(x_shape), axis, g.dtype)
+    once = ops.conj(g) / beside(g, _occurrences(n, len(x_shape), axis, g.dtype))
     return irfft.bind((once,), {"n": n, "axis": axis, "norm": NORMS[norm]})
 
 
 def _irfft_rule(g: Any, *, n: int, axis: int, norm: str) -> Any:
     spectrum = rfft.bind((g,), {"axis": axis, "norm": NORMS[norm]})
-    return ops.conj(spectrum) * _occurrences(n, len(shape_of(g)), axis, g.dtype)
+    return ops.conj(spectrum) * beside(g, _occurrences(n, len(shape_of(g)), axis, g.dtype))
 
 
 rfft = linear(
     "rfft",
     _rfft_rule,
-    compute=lambda xp, x, *, axis, norm: xp.fft.rfft(x, axis=axis, norm=norm),
+    compute=_rfft,
     infer=_infer_rfft,
     batch=batch_along,
     dtypes="fd",
@@ -138,7 +159,7 @@ rfft = linear(
 irfft = linear(
     "irfft",
     _irfft_rule,
-    compute=lambda xp, x, *, n, axis, norm: xp.fft.irfft(x, n, axis=axis, norm=norm),
+    compute=_irfft,
     infer=_infer_irfft,
     batch=batch_along,
     dtypes="fdD",

@@ -19,7 +19,7 @@ from .registry import operand, registry
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
-from .types import ShapeDtype, canonical_axis, shape_dtype
+from .types import ShapeDtype, canonical_axis, result_type, shape_dtype
 
 __all__ = [
     "array_split",
@@ -62,14 +62,14 @@ def _infer_concatenate(primitive: Primitive, *xs: ShapeDtype, axis: int) -> Shap
     _joined_shape("concatenate", shapes, axis)
     total = sum(shape[axis] for shape in shapes)
     shape = (*shapes[0][:axis], total, *shapes[0][axis + 1 :])
-    return ShapeDtype(shape, np.result_type(*(x.dtype for x in xs)))
+    return ShapeDtype(shape, result_type(*(x.dtype for x in xs)))
 
 
 def _infer_stack(primitive: Primitive, *xs: ShapeDtype, axis: int) -> ShapeDtype:
     shapes = [x.shape for x in xs]
     _joined_shape("stack", shapes, None)
     shape = (*shapes[0][:axis], len(xs), *shapes[0][axis:])
-    return ShapeDtype(shape, np.result_type(*(x.dtype for x in xs)))
+    return ShapeDtype(shape, result_type(*(x.dtype for x in xs)))
 
 
 def _batch_joined(

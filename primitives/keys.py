@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .array import Array, Tracer, concrete
-from .buffers import to_buffer
+from .buffers import ARRAY_TYPES, to_buffer
 from .errors import ConcretizationError, message
 from .registry import registry as ops
 from .rules import shape_of
@@ -268,7 +268,9 @@ def split_key(x: Any, key: Any) -> tuple[Any, tuple[Any, ...], Key]:
             static.append(ARRAY)
             indices.append(array)
         elif array.dtype.kind == "b":
-            mask = np.asarray(_known(array))
+            mask = _known(array)
+            if type(mask) not in ARRAY_TYPES:
+                mask = np.asarray(mask)
             if mask.ndim:
                 masks.append((len(static), mask.shape))
                 picked = mask.nonzero()
@@ -290,7 +292,7 @@ def split_key(x: Any, key: Any) -> tuple[Any, tuple[Any, ...], Key]:
 
 def _index_array(item: Any) -> Any:
     """Returns an index as an integer if it is a plain one, and as an array otherwise."""
-    if isinstance(item, Array | np.ndarray):
+    if isinstance(item, Array | np.ndarray) or type(item) in ARRAY_TYPES:
         return item
     if isinstance(item, bool | np.bool_):
         return np.asarray(item)

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from .buffers import beside
 from .errors import ShapeError, message
 from .families import batch_filled
 from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Domain, Operand, Sample
-from .types import ShapeDtype
+from .types import REAL, ShapeDtype
 
 __all__ = ["cross_entropy", "cross_entropy_slope"]
 
@@ -27,7 +28,7 @@ def _infer_loss(primitive: Primitive, x: ShapeDtype, labels: ShapeDtype) -> Shap
                 number=16,
             )
         )
-    return ShapeDtype(labels.shape, x.dtype if x.dtype.kind == "f" else np.float64)
+    return ShapeDtype(labels.shape, x.dtype if x.dtype.kind in REAL else np.float64)
 
 
 def _infer_slope(
@@ -56,7 +57,7 @@ def _probabilities(x: Any, loss: Any, labels: Any) -> Any:
 
 def _less_picked(x: Any, total: Any, labels: Any) -> Any:
     """Returns an array with a number for every row subtracted at its label."""
-    places = np.arange(shape_of(x)[-1])
+    places = beside(x, np.arange(shape_of(x)[-1]))
     return ops.subtract(x, ops.where(ops.equal(_row(labels), places), _row(total), 0))
 
 
@@ -70,6 +71,7 @@ def _push_loss(t: Any, ans: Any, x: Any, y: Any) -> Any:
 
 cross_entropy = Primitive(
     "cross_entropy",
+    movable=slice(1, 2),
     infer=_infer_loss,
     batch=batch_filled,
     vjp=(lambda g, ans, x, y: _slope(x, ans, g, y), None),
@@ -122,6 +124,7 @@ def _slope_reference(x: Any, loss: Any, g: Any, labels: Any) -> Any:
 
 cross_entropy_slope = Primitive(
     "cross_entropy_slope",
+    movable=slice(3, 4),
     infer=_infer_slope,
     batch=batch_filled,
     pullback=_pull_slope,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ShapeError, message
+from .errors import ShapeError, message, misfit
 from .families import structural
 from .keys import FULL
 from .primitive import Primitive
@@ -142,9 +142,9 @@ transpose = structural(
 
 
 def _broadcast(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
-    if prod(shape) > SMALL or np.ndim(x) > len(shape):
-        return xp.broadcast_to(x, shape)
     x = xp.asarray(x)
+    if prod(shape) > SMALL or x.ndim > len(shape) or xp is not np:
+        return xp.broadcast_to(x, shape)
     out = xp.empty(shape, x.dtype)
     out[...] = x
     return out
@@ -209,7 +209,8 @@ broadcast_to = structural(
 
 def _flip(xp: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
     backwards = slice(None, None, -1)
-    return xp.asarray(x)[tuple(backwards if i in axis else FULL for i in range(np.ndim(x)))]
+    x = xp.asarray(x)
+    return x[tuple(backwards if i in axis else FULL for i in range(x.ndim))]
 
 
 flip = structural(
@@ -294,14 +295,11 @@ roll = structural(
 
 def _triangle(name: str, which: str, shown: str) -> Primitive:
     def arguments(m: Any, k: int = 0) -> Any:
-        if len(shape_of(m)) < 2:
-            raise ShapeError(
-                message(
-                    f"{name}: an array of shape {shape_of(m)} has no last two axes",
-                    fix=f"np.{name}(x[None, :] * np.ones((n, 1))) for n equal rows",
-                    number=16,
-                )
-            )
+        shape = shape_of(m)
+        if not shape:
+            raise misfit(f"{name}: a number has no axes", f"np.{name}(x), x of one axis or more")
+        if len(shape) == 1:
+            m = ops.broadcast_to(m, shape * 2)
         return (m,), {"k": operator.index(k)}
 
     return structural(
@@ -313,14 +311,14 @@ def _triangle(name: str, which: str, shown: str) -> Primitive:
         doc=f"""Returns an array with zeros {which} a diagonal of its last two axes.
 
     Args:
-        m: an array of at least two axes.
+        m: an array; of one axis it is taken for every row of a square matrix.
         k: which diagonal: 0 the main one, positive ones above it.
 
     Returns:
-        An array of m's shape and dtype.
+        An array of m's shape, or a square matrix, and dtype.
 
     Raises:
-        ShapeError: it has fewer than two axes.
+        ShapeError: it has no axes.
 
     >>> import functensor.numpy as np
     >>> np.{name}(np.ones((2, 2)))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .buffers import beside
 from .errors import ShapeError, message
 from .families import batch_elementwise
 from .numbers import is_complex
@@ -19,7 +20,7 @@ from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Domain, Operand
-from .types import ShapeDtype, broadcast_shapes
+from .types import ShapeDtype, broadcast_shapes, finfo, result_type
 
 __all__ = [
     "adjoint",
@@ -71,7 +72,7 @@ def of_matrices(
             )
         stack = broadcast_shapes(name, *(x.shape[:-2] for x in operands))
         tail = core(*(x.shape[-2:] for x in operands), **params)
-        common = np.result_type(*(x.dtype for x in operands))
+        common = result_type(*(x.dtype for x in operands))
         return ShapeDtype((*stack, *tail), dtype(common))
 
     return Primitive(
@@ -163,12 +164,12 @@ def hermitian_part(x: Any) -> Any:
 
 def diagonal_of(x: Any) -> Any:
     """Returns the diagonals of square matrices."""
-    return ops.sum(x * np.eye(shape_of(x)[-1], dtype=x.dtype), axis=-1)
+    return ops.sum(x * beside(x, np.eye(shape_of(x)[-1], dtype=x.dtype)), axis=-1)
 
 
 def diagonal_matrix(x: Any) -> Any:
     """Returns square matrices that have the last axis as their diagonals."""
-    return ops.expand_dims(x, -1) * np.eye(shape_of(x)[-1], dtype=x.dtype)
+    return ops.expand_dims(x, -1) * beside(x, np.eye(shape_of(x)[-1], dtype=x.dtype))
 
 
 def coinciding(values: Any, gaps: Any, length: int) -> Any:
@@ -184,7 +185,7 @@ def coinciding(values: Any, gaps: Any, length: int) -> Any:
     largest = ops.max(ops.abs(values), axis=-1, keepdims=True)
     if len(shape_of(gaps)) > len(shape_of(values)):
         largest = ops.expand_dims(largest, -1)
-    rounding = max(length, 1) * float(np.finfo(values.dtype).eps)
+    rounding = max(length, 1) * float(finfo(values.dtype).eps)
     return ops.abs(gaps) <= rounding * largest
 
 

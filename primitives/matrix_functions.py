@@ -8,10 +8,12 @@ import numpy as np
 
 from ..backends import linalg
 from ..backends.extras import scipy_module
+from .buffers import beside
 from .matrices import chunked, near, of_matrices
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
+from .types import result_type
 
 __all__ = ["along_block", "expm", "logm", "solve_sylvester", "sqrtm"]
 
@@ -33,7 +35,8 @@ def along_block(function: Any, x: Any, direction: Any) -> Any:
     scale = ops.astype(other / own, x.dtype)
     upper = ops.concatenate(ops.broadcast_arrays(x, direction / scale), axis=-1)
     right = ops.broadcast_to(x, (*shape_of(upper)[:-2], n, n))
-    lower = ops.concatenate([ops.broadcast_to(np.zeros((), x.dtype), right.shape), right], axis=-1)
+    zeros = ops.broadcast_to(beside(x, np.zeros((), x.dtype)), right.shape)
+    lower = ops.concatenate([zeros, right], axis=-1)
     whole = function(ops.concatenate([upper, lower], axis=-2))
     return ops.index(whole, (Ellipsis, slice(None, n), slice(n, None))) * scale
 
@@ -58,7 +61,7 @@ def _each(name: str) -> Any:
 
     def reference(a: Any) -> Any:
         function = getattr(scipy_module(np, "linalg"), name)
-        wide = a.astype(np.result_type(a.dtype, np.float64))
+        wide = a.astype(result_type(a.dtype, np.float64))
         return chunked(lambda m: function(m) if m.size else m, np, wide).astype(a.dtype)
 
     return reference
@@ -90,7 +93,7 @@ logm = of_matrices(
 def _sylvester(xp: Any, a: Any, b: Any, q: Any) -> Any:
     linalg.check_finite(xp, "solve_sylvester", a, b, q)
     solve = scipy_module(xp, "linalg").solve_sylvester
-    dtype = np.result_type(a.dtype, b.dtype, q.dtype)
+    dtype = result_type(a.dtype, b.dtype, q.dtype)
     return chunked(
         lambda *matrices: solve(*matrices) if matrices[2].size else matrices[2].astype(dtype),
         xp, a, b, q,

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DeviceError, ImmutableArrayError, message
+from ..backends.devices import resolved
+from .errors import ImmutableArrayError, message
 from .registry import registry as ops
+from .types import number_dtype
 
 __all__ = ["Methods"]
 
@@ -44,16 +46,21 @@ class Methods:
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
         """Returns the array on a device: itself, where it is there.
 
+        Args:
+            device: the device's name, ``"cpu"`` or ``"cuda:0"``.
+            stream: None; copies are queued on CuPy's current stream.
+
         Raises:
+            BackendUnavailable: the device's backend is not installed.
             DeviceError: there is no such device.
         """
         known: Any = self
-        if device != known.device:
-            raise DeviceError(f"there is no device {device!r}; there is {known.device!r}")
-        return self
+        return self if device == known.device else ops.to_device(self, device)
 
     def block_until_ready(self) -> Any:
-        """Returns the array, which is computed already; there for code written for JAX."""
+        """Returns the array once it is computed: waits for the work on its device."""
+        known: Any = self
+        resolved(known.device)[0].synchronize()
         return self
 
     def copy(self, order: str = "C") -> Any:
@@ -67,7 +74,7 @@ class Methods:
             TracerConversionError: it is a traced value, whose bytes are not at hand.
         """
         known: Any = self
-        if dtype is None or known.dtype == np.dtype(dtype):
+        if dtype is None or known.dtype == number_dtype(dtype):
             return self
         return ops.asarray(known.__array__().view(dtype))
 

@@ -10,7 +10,7 @@ from .errors import DeviceError
 from .families import elementwise, unary
 from .registry import registry as ops
 from .samples import POSITIVE
-from .types import number_dtype
+from .types import INEXACT, finfo, number_dtype
 
 __all__ = ["angle", "astype", "cast", "complex_of", "conj", "imag", "is_complex", "real", "real_of"]
 
@@ -33,7 +33,7 @@ def real_of(dtype: np.dtype[Any]) -> Any:
     >>> real_of(np.dtype("complex64"))
     dtype('float32')
     """
-    return np.finfo(dtype).dtype
+    return finfo(dtype).dtype
 
 
 def complex_of(dtype: np.dtype[Any]) -> Any:
@@ -58,7 +58,7 @@ def _astype_arguments(x: Any, dtype: Any, /, *, copy: bool = True, device: Any =
 
 astype = elementwise(
     "astype",
-    lambda g, *, dtype: g if dtype.kind in "fc" else None,
+    lambda g, *, dtype: g if dtype.kind in INEXACT else None,
     prepare=_astype_arguments,
     compute=_astype,
     params=[{"dtype": np.dtype(name)} for name in ("float64", "complex128", "int64")],

@@ -9,6 +9,7 @@ import numpy as np
 
 from .errors import OperandError
 from .registry import registry as ops
+from .types import NUMBERS
 
 __all__ = ["Operators"]
 
@@ -47,7 +48,7 @@ def equality(name: str, *, unequal: bool) -> Operator:
             return primitives[name](self, other)
         except TypeError as error:
             known = isinstance(other, np.ndarray | np.generic)
-            if (known and other.dtype.kind in "?biufc") or isinstance(other, Operators):
+            if (known and other.dtype.kind in NUMBERS) or isinstance(other, Operators):
                 raise
             if not known and not isinstance(error, OperandError):
                 raise

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .buffers import beside
 from .indexing import index_primitive
 from .keys import Key
 from .primitive import Primitive
@@ -14,7 +16,7 @@ from .registry import operand, registry
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
-from .types import ShapeDtype, canonical_axis
+from .types import INEXACT, ShapeDtype, canonical_axis, shape_dtype
 
 __all__ = ["pad", "pad_primitive"]
 
@@ -85,7 +87,21 @@ pad_primitive: Primitive = Primitive(
     ],
 )
 
-PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap", "empty")
+# The modes, each with the option that it has, and what that is by default.
+PAD_MODES: dict[str, tuple[str, Any]] = {
+    "constant": ("constant_values", 0),
+    "edge": ("", None),
+    "empty": ("", None),
+    "linear_ramp": ("end_values", 0),
+    "maximum": ("stat_length", None),
+    "mean": ("stat_length", None),
+    "median": ("stat_length", None),
+    "minimum": ("stat_length", None),
+    "reflect": ("", None),
+    "symmetric": ("", None),
+    "wrap": ("", None),
+}
+SUMMARIES = {"maximum": "max", "mean": "mean", "median": "median", "minimum": "min"}
 
 
 def _widths(pad_width: Any, ndim: int) -> Widths:
@@ -102,15 +118,66 @@ def _widths(pad_width: Any, ndim: int) -> Widths:
     return tuple(pairs)
 
 
-def _value_pairs(values: Any, ndim: int) -> list[tuple[Any, Any]]:
+def _value_pairs(name: str, values: Any, ndim: int) -> list[tuple[Any, Any]]:
     """Returns the value before and after every axis, given as NumPy has it, tracers included."""
+    if values is None or (not isinstance(values, list | tuple) and shape_of(values) == ()):
+        return [(values, values)] * ndim
     rows = list(values)
     if all(shape_of(row) == () for row in rows):
         rows = [rows]
     pairs = [(row[0], row[-1]) for row in rows]
     if len(pairs) not in (1, ndim) or any(len(row) > 2 for row in rows):
-        raise ValueError(f"pad: constant_values {values!r} are not one pair or one for each axis")
+        raise ValueError(f"pad: {name} {values!r} are not one pair or one for each axis")
     return pairs * ndim if len(pairs) == 1 else pairs
+
+
+def _along(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
+    """Returns a part of an array along an axis."""
+    return ops.index(x, (*(slice(None),) * axis, slice(start, stop)))
+
+
+def _summary(x: Any, axis: int, mode: str, count: Any, side: int) -> Any:
+    """Returns what stands for the elements at one end of an axis, which is kept, of length 1."""
+    length = shape_of(x)[axis]
+    count = length if count is None else min(operator.index(count), length)
+    if count < 1:
+        raise ValueError(f"pad: stat_length={count}, but mode {mode!r} takes one element at least")
+    end = _along(x, axis, *((None, count) if side == 0 else (length - count, None)))
+    out = getattr(ops, SUMMARIES[mode])(end, axis=axis, keepdims=True)
+    dtype = shape_dtype(x).dtype
+    return ops.astype(ops.rint(out) if dtype.kind in "iu" else out, dtype)
+
+
+def _ramp(x: Any, axis: int, end: Any, width: int, side: int) -> Any:
+    """Returns numbers from an end value to the edge of an array, without the edge itself."""
+    dtype = shape_dtype(x).dtype
+    edge = _along(x, axis, *((None, 1) if side == 0 else (shape_of(x)[axis] - 1, None)))
+    kind = dtype if dtype.kind in INEXACT else np.dtype(np.float64)
+    share = (np.arange(width) / width).astype(kind)
+    share = beside(x, share[:: 1 - 2 * side])
+    share = ops.reshape(share, (-1, *(1,) * (len(shape_of(x)) - axis - 1)))
+    out = ops.add(end, ops.multiply(ops.subtract(ops.astype(edge, kind), end), share))
+    return ops.astype(out if dtype.kind in INEXACT else ops.floor(out), dtype)
+
+
+def _joined(x: Any, axis: int, mode: str, ends: tuple[int, int], options: tuple[Any, Any]) -> Any:
+    """Returns an array extended along an axis by what is computed of it."""
+    if not shape_of(x)[axis]:
+        raise ValueError(
+            f"pad: axis {axis} is empty, which only modes 'constant' and 'empty' can extend"
+        )
+    parts = [x]
+    for side, (width, option) in enumerate(zip(ends, options, strict=True)):
+        if not width:
+            continue
+        if mode == "linear_ramp":
+            part = _ramp(x, axis, option, width, side)
+        else:
+            part = _summary(x, axis, mode, option, side)
+            lengths = tuple([width if i == axis else n for i, n in enumerate(shape_of(part))])
+            part = ops.broadcast_to(part, lengths)
+        parts.insert(0 if side == 0 else len(parts), part)
+    return ops.concatenate(parts, axis=axis)
 
 
 @registry.add_function
@@ -121,13 +188,20 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> An
         array: an array.
         pad_width: how many elements: one number, one pair (before, after), a pair for each axis,
             or a dict of those by axis.
-        mode: what they are: ``constant``, ``edge``, ``reflect``, ``symmetric``, ``wrap``, or
-            ``empty`` where it does not matter.
-        kwargs: ``constant_values`` for mode ``constant``: one value (0 by default), a pair, or a
-            pair for each axis.
+        mode: what they are: ``constant``, ``edge``, ``reflect``, ``symmetric``, ``wrap``;
+            ``maximum``, ``mean``, ``median`` or ``minimum`` of the elements; ``linear_ramp``
+            towards an end value; or ``empty`` where it does not matter.
+        kwargs: ``constant_values`` for mode ``constant``, ``end_values`` for ``linear_ramp``: one
+            value (0 by default), a pair, or a pair for each axis. ``stat_length``, likewise: of
+            how many elements at either end the maximum, mean, median or minimum is taken; by
+            default of all.
 
     Returns:
         An array of the same dtype.
+
+    Raises:
+        ValueError: there is no such mode, it has no such option, or an axis without elements is to
+            be extended by what depends on them.
 
     >>> import functensor.numpy as np
     >>> np.pad(np.array([1.0, 2.0]), (1, 2))
@@ -138,19 +212,28 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> An
     array = operand(array)
     shape = shape_of(array)
     widths = _widths(pad_width, len(shape))
-    values = kwargs.pop("constant_values", 0)
     if mode not in PAD_MODES:
         raise ValueError(f"pad: mode {mode!r} is none of {', '.join(PAD_MODES)}")
+    option, default = PAD_MODES[mode]
+    values = kwargs.pop(option, default)
     if kwargs:
         raise ValueError(f"pad: {', '.join(kwargs)} is not offered for mode {mode!r}")
-    if mode in ("constant", "empty"):
+    if mode == "empty":
+        return pad_primitive.bind((array, 0), {"pad_width": widths})
+    if mode == "constant":
         if not isinstance(values, list | tuple) and shape_of(values) == ():
             return pad_primitive.bind((array, values), {"pad_width": widths})
-        for axis, ends in enumerate(_value_pairs(values, len(shape))):
+        for axis, ends in enumerate(_value_pairs(option, values, len(shape))):
             for side, value in enumerate(ends):
                 alone = [(0, 0)] * len(shape)
                 alone[axis] = (widths[axis][0], 0) if side == 0 else (0, widths[axis][1])
                 array = pad_primitive.bind((array, value), {"pad_width": tuple(alone)})
+        return array
+    if option:
+        pairs = _value_pairs(option, values, len(shape))
+        for axis, (ends, given) in enumerate(zip(widths, pairs, strict=True)):
+            if ends != (0, 0):
+                array = _joined(array, axis, mode, ends, given)
         return array
     for axis, ends in enumerate(widths):
         if ends != (0, 0):

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib import import_module
 from types import FrameType, FunctionType
 from typing import Any
 
 import numpy as np
 
-from ..backends import get as get_backend
 from .array import Array, Tracer
-from .buffers import BUFFER_TYPES, WEAK_TYPES, TracedListError, holds_array, to_buffer
+from .buffers import BUFFER_TYPES, TracedListError, holds_array, to_buffer
 from .core import RAW, Trace, explained, slot
-from .errors import TracerConversionError, missing_rule, refuse_out, refuse_where
+from .dispatch import dispatching
+from .errors import (
+    ImmutableArrayError,
+    TracerConversionError,
+    message,
+    missing_rule,
+    refuse_out,
+    refuse_where,
+)
+from .protocols import METHODS
 from .registry import operand, registry
 from .rules import compile_rules, keeper, no_derivative
 from .types import ShapeDtype, number_dtype, shape_dtype
@@ -27,6 +34,7 @@ SEQUENCES = (list, tuple)
 # The kinds of dtypes that are numbers.
 NUMBERS = "fiubc"
 ndarray = np.ndarray
+NO_OPERAND = slice(0, 0)
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Computes a primitive at the public face: buffers are unwrapped and the result wrapped."""
@@ -83,7 +91,7 @@ def chosen(
     args = joined(args)
     if dtype is None:
         return primitive(*args)
-    wanted = np.dtype(dtype)
+    wanted = number_dtype(dtype)
     known = [shape_dtype(x) for x in args]
     if primitive.infer(primitive, *known).dtype != wanted:
         for x in known:
@@ -97,28 +105,6 @@ def chosen(
             raise TypeError(f"{primitive.name}: no result of operands has dtype {wanted}")
         args = [registry.astype(x, wanted) for x in args]
     return primitive(*args)
-
-
-def implementation(name: str, compute: str | Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function that computes a primitive on the NumPy backend's buffers.
-
-    Args:
-        name: the primitive's name, under which a backend may offer a better kernel.
-        compute: the array module's function by name, or ``compute(xp, *buffers, **params)``.
-    """
-    backend = get_backend("numpy")
-    if name in backend.kernels:
-        return backend.kernels[name]
-    if isinstance(compute, str):
-        function: Callable[..., Any] = getattr(backend.xp, compute)
-        return function
-    return partial(_computed, compute, backend.xp)
-
-
-def _computed(compute: Callable[..., Any], xp: Any, *buffers: Any, **params: Any) -> Any:
-    """Calls a declaration's own function, whose Python scalars become the array module's."""
-    out = compute(xp, *buffers, **params)
-    return xp.asarray(out)[()] if type(out) in WEAK_TYPES else out
 
 
 class Keepers(dict[int, Any]):
@@ -204,7 +190,11 @@ class Primitive:
 
     Attributes:
         name: the name, unique in the registry.
-        impl: computes the operation on raw buffers.
+        compute: the array module's function by name, or ``compute(xp, *buffers, **params)``.
+        impl: computes the operation on raw buffers of any backend that is loaded.
+        ahead: the same, for reverse mode: returns the output, and what rules get in its place,
+            on which a backend may have hung what it did for the derivative at the same time;
+            None where no backend does.
         prepare: the public signature; turns a call's arguments into ``(operands, params)``.
         infer: ``infer(primitive, *operands, **params)`` of ``ShapeDtype``: the result's, without
             computing; raises ``ShapeError`` where shapes do not fit.
@@ -219,6 +209,9 @@ class Primitive:
         reference: NumPy's or SciPy's function to compare with, or its dotted name.
         samples: what the registry-driven tests call it with.
         dtypes: the dtypes, of ``fdD``, for which it is tested and its derivatives hold.
+        movable: the operands, indices or keys, that may be on the host beside others on a GPU.
+        creates: True where the result is made on the default device, whatever its operands.
+        hosted: True where movable operands are not moved: kernels look at them on the host first.
         module: the name of the module that declares it.
     """
 
@@ -242,10 +235,18 @@ class Primitive:
         reference: str | Callable[..., Any] | None = None,
         samples: Sequence[Any] = (),
         dtypes: str = "fd",
+        movable: slice = NO_OPERAND,
+        creates: bool = False,
+        hosted: bool = False,
         doc: str | None = None,
     ) -> None:
         self.name = self.__name__ = name
-        self.impl = implementation(name, compute or name)
+        self.compute = compute or name
+        self.movable = movable
+        self.creates = creates
+        self.hosted = hosted or creates
+        self.ahead: Callable[..., tuple[Any, Any]] | None = None
+        self.impl = dispatching(self)
         self.prepare = _renamed(prepare, name)
         self.infer = infer or _unruled(name, "infer")
         self.batch = batch or _unruled(name, "batch")
@@ -348,7 +349,63 @@ class Unary(Primitive):
 
 
 class Binary(Primitive):
-    """A primitive of two operands without parameters: the short way through the hot path."""
+    """A primitive of two operands without parameters: the short way through the hot path.
+
+    It has the methods of NumPy's ufuncs too, as far as they have a meaning for it.
+    """
+
+    def reduce(self, x: Any, /, axis: Any = 0, **options: Any) -> Any:
+        """Returns what is left when neighbours along axes are put together, until one is left.
+
+        Args:
+            x: an array.
+            axis: along which axes; None stands for all.
+            options: ``dtype``, ``keepdims``, and as far as the reduction of that name has them
+                ``initial`` and ``where``.
+
+        >>> registry.add.reduce([[1, 2], [3, 4]]).tolist()
+        [4, 6]
+        """
+        return self._method("reduce", x, axis=axis, **options)
+
+    def accumulate(self, x: Any, /, axis: int = 0, **options: Any) -> Any:
+        """Returns what all elements up to each place along an axis are put together to.
+
+        >>> registry.maximum.accumulate([1, 3, 2]).tolist()
+        [1, 3, 3]
+        """
+        return self._method("accumulate", x, axis=axis, **options)
+
+    def outer(self, x: Any, y: Any, /, **options: Any) -> Any:
+        """Returns what every element of one array gives with every one of another.
+
+        >>> registry.subtract.outer([1, 2], [0, 1]).tolist()
+        [[1, 0], [2, 1]]
+        """
+        return self._method("outer", x, y, **options)
+
+    def at(self, x: Any, indices: Any, y: Any, /) -> None:
+        """Refuses to write into an array.
+
+        Raises:
+            ImmutableArrayError: always.
+        """
+        raise ImmutableArrayError(
+            message(
+                f"{self.name}.at would write into its first argument, but arrays are immutable",
+                fix=f"x = x.at[i].set(np.{self.name}(x[i], y)); .add, .multiply, .min and .max "
+                "take repeated indices",
+                number=3,
+            )
+        )
+
+    def _method(self, method: str, x: Any, *args: Any, **options: Any) -> Any:
+        name = f"{self.name}.{method}"
+        refuse_out(name, options.pop("out", None))
+        out = METHODS[method](self, self.name, registry.asarray(x), *args, **options)
+        if out is NotImplemented:
+            raise TypeError(f"{name} is not there: what it returns would depend on the order")
+        return out
 
     def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Hands the primitive to a trace in the form that its class has."""

@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ImmutableArrayError, OperandError, TracerConversionError, message
+from .errors import (
+    DeviceError,
+    ImmutableArrayError,
+    OperandError,
+    TracerConversionError,
+    message,
+)
 from .registry import registry as ops
 
 __all__ = ["NumpyProtocols"]
@@ -82,7 +88,10 @@ class NumpyProtocols:
             raise error
         if copy is False and dtype not in (None, self._data.dtype):  # type: ignore[attr-defined]
             raise ValueError(f"a dtype of {dtype} asks for a copy, which copy=False forbids")
-        view = np.asarray(self._data, dtype)  # type: ignore[attr-defined]
+        known: Any = self
+        if known.device != "cpu":
+            raise host_error(known)
+        view = np.asarray(known._data, dtype)
         if copy:
             return view.copy()
         view = view.view()
@@ -150,6 +159,11 @@ class NumpyProtocols:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
+        known: Any = self
+        if not is_tracer(self) and known.device != "cpu":
+            return known._data.__dlpack__(
+                stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+            )
         # Not every library heeds that memory is read-only, so that it gets its own unless it
         # insists; one of the protocol's first version cannot even be told.
         view = self.__array__()
@@ -160,7 +174,30 @@ class NumpyProtocols:
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
+        known: Any = self
+        if is_tracer(self) or known.device == "cpu":
+            return 1, 0
+        device: tuple[int, int] = known._data.__dlpack_device__()
+        return device
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        """The memory of an array on a GPU; an array on the CPU has no such attribute."""
+        known: Any = self
+        if is_tracer(self):
+            raise AttributeError("a traced value has no memory")
+        return known._data.__cuda_array_interface__
+
+
+def host_error(x: Any) -> DeviceError:
+    """Returns the error for an array on a GPU where NumPy wants its memory."""
+    return DeviceError(
+        message(
+            f"NumPy asked for the memory of {x.describe()}, which is on {x.device}",
+            fix='numpy.asarray(ft.to_device(x, "cpu")), or x.tolist()',
+            number=14,
+        )
+    )
 
 
 def objects(tracer: Any) -> Any:

@@ -13,7 +13,7 @@ from .primitive import Primitive
 from .samples import Domain, Operand, Sample
 from .types import ShapeDtype
 
-__all__ = ["random_bits"]
+__all__ = ["random_bits", "random_keys"]
 
 
 def _infer(
@@ -58,22 +58,31 @@ def _sample(batch: tuple[int, ...], shape: tuple[int, ...], bits: int) -> Sample
     return Sample(*operands, shape=shape, bits=bits, stream=3)
 
 
-random_bits = Primitive(
-    "random_bits",
-    compute=philox.random_bits,
-    infer=_infer,
-    batch=batch_filled,
-    constant=True,
-    reference=_reference,
-    samples=[
-        _sample((), (), 64),
-        _sample((), (2, 3), 32),
-        _sample((3,), (5,), 16),
-        _sample((2, 2), (3, 0), 64),
-        _sample((20,), (7,), 8),
-    ],
-    doc="""Returns words of random bits by Philox4x64-10, for every key its own.
+def _drawing(name: str, creates: bool, where: str) -> Primitive:
+    """Declares a primitive that draws words, on the default device or beside the keys."""
+    return Primitive(
+        name,
+        compute=philox.random_bits,
+        infer=_infer,
+        batch=batch_filled,
+        constant=True,
+        movable=slice(0, None),
+        creates=creates,
+        hosted=True,
+        reference=_reference,
+        samples=[
+            _sample((), (), 64),
+            _sample((), (2, 3), 32),
+            _sample((3,), (5,), 16),
+            _sample((2, 2), (3, 0), 64),
+            _sample((20,), (7,), 8),
+        ],
+        doc=f"""Returns words of random bits by Philox4x64-10, {where}, for every key its own.
+{ARGUMENTS}""",
+    )
 
+
+ARGUMENTS = """
     Args:
         key: integers of shape ``(*batch, 2)``, the 128 bits of each key.
         start: integers of shape ``batch``: after which block of four 64-bit words to start.
@@ -83,5 +92,8 @@ random_bits = Primitive(
 
     Returns:
         Unsigned integers of that width, of shape ``(*batch, *shape)``.
-    """,
-)
+    """
+
+random_bits = _drawing("random_bits", True, "on the default device")
+# New keys stay where keys are, on the host usually: kernels get them by value.
+random_keys = _drawing("random_keys", False, "where the key is")

@@ -119,6 +119,8 @@ def _sampler(name: str, propose: Callable[..., Any], *domains: Domain, doc: str)
         infer=_infer,
         batch=batch_filled,
         constant=True,
+        movable=slice(0, 1),
+        hosted=True,
         reference=partial(_by_element, propose),
         samples=_samples(*domains),
         dtypes="d",

@@ -150,11 +150,16 @@ mean = reduction(
     options=DTYPE,
     example="np.mean([[1, 2], [3, 4]], axis=0) -> [2.0, 3.0]",
 )
+
+
+def _count_nonzero(xp: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+    counts = xp.asarray(xp.count_nonzero(x, axis=axis))
+    return xp.expand_dims(counts, axis)[()] if keepdims else counts[()]
+
+
 count_nonzero = reduction(
     "count_nonzero",
-    compute=lambda xp, x, *, axis, keepdims: xp.asarray(
-        xp.count_nonzero(x, axis=axis, keepdims=keepdims)
-    )[()],
+    compute=_count_nonzero,
     prepare=_count_arguments,
     domain=LOGICAL,
     doc="Returns how many elements are not zero.",

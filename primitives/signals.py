@@ -15,7 +15,7 @@ from .families import batch_filled, linear
 from .primitive import Primitive
 from .registry import registry as ops
 from .samples import Sample
-from .types import ShapeDtype
+from .types import ShapeDtype, result_type
 
 __all__ = ["convolve_full", "correlate_valid"]
 
@@ -35,13 +35,13 @@ def _check(name: str, x: ShapeDtype, y: ShapeDtype, longer: bool) -> None:
 def _infer_full(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
     _check("convolve", x, y, False)
     shape = (*x.shape[:-1], x.shape[-1] + y.shape[-1] - 1)
-    return ShapeDtype(shape, np.result_type(x.dtype, y.dtype))
+    return ShapeDtype(shape, result_type(x.dtype, y.dtype))
 
 
 def _infer_valid(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
     _check("correlate", x, y, True)
     shape = (*x.shape[:-1], x.shape[-1] - y.shape[-1] + 1)
-    return ShapeDtype(shape, np.result_type(x.dtype, y.dtype))
+    return ShapeDtype(shape, result_type(x.dtype, y.dtype))
 
 
 def _dots(xp: Any, x: Any, y: Any) -> Any:
@@ -50,7 +50,9 @@ def _dots(xp: Any, x: Any, y: Any) -> Any:
     The windows overlap in the memory of x, nothing is copied.
     """
     windows = xp.lib.stride_tricks.sliding_window_view(x, y.shape[-1], axis=-1)
-    return xp.vecdot(xp.conjugate(y)[..., None, :], windows)
+    if xp is np:
+        return np.vecdot(np.conjugate(y)[..., None, :], windows)
+    return xp.einsum("...kj,...j->...k", windows, y)
 
 
 def _full(xp: Any, x: Any, y: Any) -> Any:

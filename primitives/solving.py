@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import linalg
+from .buffers import beside
 from .families import reduction
 from .matrices import (
     adjoint,
@@ -100,8 +101,8 @@ inv = of_matrices(
 def _pinv_terms(ans: Any, x: Any) -> tuple[Any, Any, Any, Any]:
     """Returns two Gram matrices of the inverse, and the projections that it makes vanish."""
     m, n = shape_of(x)[-2:]
-    left = np.eye(m, dtype=x.dtype) - ops.matmul(x, ans)
-    right = np.eye(n, dtype=x.dtype) - ops.matmul(ans, x)
+    left = beside(x, np.eye(m, dtype=x.dtype)) - ops.matmul(x, ans)
+    right = beside(x, np.eye(n, dtype=x.dtype)) - ops.matmul(ans, x)
     return ops.matmul(ans, adjoint(ans)), ops.matmul(adjoint(ans), ans), left, right
 
 
@@ -252,8 +253,8 @@ slogdet = of_matrices(
 
 def _half_triangle(x: Any) -> Any:
     """Returns the lower triangles with their diagonals halved."""
-    halves = np.tri(shape_of(x)[-1], dtype=x.dtype) - 0.5 * np.eye(shape_of(x)[-1], dtype=x.dtype)
-    return x * halves
+    n = shape_of(x)[-1]
+    return x * beside(x, np.tri(n, dtype=x.dtype) - 0.5 * np.eye(n, dtype=x.dtype))
 
 
 def _cholesky_jvp(g: Any, ans: Any) -> Any:

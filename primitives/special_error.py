@@ -68,7 +68,7 @@ erfcx = unary(
 erfcx_integral = elementwise(
     "erfcx_integral",
     lambda g, x, *, order: (-2 * (order + 1)) * (g * ops.erfcx_integral(x, order=order + 1)),
-    compute=lambda xp, x, *, order: kernels.erfcx_integral(x, order=order),
+    compute=kernels.erfcx_integral,
     params=({"order": 1},),
     reference="tests.special_references.erfcx_integral",
     doc="Returns ``exp(x**2)`` times the repeated integral of erfc from x on.",
@@ -116,14 +116,14 @@ log_ndtr = unary(
 log_ndtr_slope = unary(
     "log_ndtr_slope",
     lambda g, ans, x: -(g * (ans * ops.log_ndtr_gap(x))),
-    compute=lambda xp, x: kernels.log_ndtr_slope(x),
+    compute=kernels.log_ndtr_slope,
     reference="tests.special_references.log_ndtr_slope",
     doc="Returns the derivative of ``log_ndtr``: the normal density over ``ndtr(x)``.",
 )
 log_ndtr_gap = unary(
     "log_ndtr_gap",
     lambda g, ans, x: g * (1 - ops.log_ndtr_slope(x) * ans),
-    compute=lambda xp, x: kernels.log_ndtr_gap(x),
+    compute=kernels.log_ndtr_gap,
     reference="tests.special_references.log_ndtr_gap",
     doc="Returns ``x + log_ndtr_slope(x)``.",
 )

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..backends import special_gamma as kernels
+from ..backends.dtypes import result_type
 from ..backends.extras import scipy_module
+from ..backends.special_parts import as_arrays, loop_dtype
 from .errors import MissingRuleError, message
 from .families import binary, unary
 from .registry import registry as ops
@@ -45,9 +47,11 @@ def by_scipy(name: str) -> Callable[..., Any]:
 
     def compute(xp: Any, *operands: Any) -> Any:
         function = getattr(scipy_module(xp, "special"), name)
+        if xp is not np:
+            return function(*as_arrays(xp, loop_dtype(name, *operands), *operands))
         if len(operands) == 1:
             return function(*operands)
-        dtype = np.result_type(*operands)
+        dtype = result_type(*operands)
         if dtype.kind != "f":
             return function(*operands)
         return function(*(x if hasattr(x, "dtype") else dtype.type(x) for x in operands))
@@ -157,7 +161,7 @@ polygamma = binary(
     "polygamma",
     without_derivative("polygamma", "its order n"),
     lambda g, x, y: g * ops.polygamma(x + 1, y),
-    compute=lambda xp, n, x: kernels.polygamma(n, x),
+    compute=kernels.polygamma,
     reference="tests.special_references.polygamma",
     domains=(ORDER, POSITIVE),
     dtypes="dD",
@@ -173,7 +177,7 @@ beta = binary(
     "beta",
     lambda g, ans, x, y: g * (ans * (ops.digamma(x) - ops.digamma(x + y))),
     lambda g, ans, x, y: g * (ans * (ops.digamma(y) - ops.digamma(x + y))),
-    compute=lambda xp, a, b: kernels.beta(a, b),
+    compute=kernels.beta,
     reference="tests.special_references.beta",
     domains=POSITIVE,
     doc="Returns the beta function ``gamma(a) gamma(b) / gamma(a + b)``.",
@@ -185,7 +189,7 @@ betaln = binary(
     "betaln",
     lambda g, x, y: g * (ops.digamma(x) - ops.digamma(x + y)),
     lambda g, x, y: g * (ops.digamma(y) - ops.digamma(x + y)),
-    compute=lambda xp, a, b: kernels.betaln(a, b),
+    compute=kernels.betaln,
     reference="tests.special_references.betaln",
     domains=POSITIVE,
     doc="Returns the logarithm of the absolute value of the beta function.",
@@ -197,7 +201,7 @@ poch = binary(
     "poch",
     lambda g, ans, x, y: g * (ans * (ops.digamma(x + y) - ops.digamma(x))),
     lambda g, ans, x, y: g * (ans * ops.digamma(x + y)),
-    compute=lambda xp, z, m: kernels.poch(z, m),
+    compute=kernels.poch,
     reference="tests.special_references.poch",
     domains=POSITIVE,
     doc="Returns Pochhammer's symbol ``gamma(z + m) / gamma(z)``, the rising factorial.",
@@ -215,7 +219,7 @@ binom = binary(
     "binom",
     lambda g, ans, x, y: g * (ans * (ops.digamma(x + 1) - ops.digamma(x - y + 1))),
     _binom_by_k,
-    compute=lambda xp, n, k: kernels.binom(n, k),
+    compute=kernels.binom,
     reference="tests.special_references.binom",
     domains=(Domain(3.1, 6.0), Domain(0.3, 2.9)),
     dtypes="d",

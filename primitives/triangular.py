@@ -8,13 +8,14 @@ import numpy as np
 
 from ..backends import linalg
 from ..backends.extras import scipy_module
+from .buffers import beside
 from .families import batch_elementwise
 from .matrices import chunked, near, of_matrices, packed, unpacked
 from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Domain, Operand, Sample
-from .types import ShapeDtype
+from .types import ShapeDtype, result_type
 
 __all__ = ["lu", "lu_shapes", "pivots_to_permutation", "triangular_solve"]
 
@@ -27,7 +28,7 @@ def _triangular_solve(
     xp: Any, a: Any, b: Any, *, lower: bool, transposed: bool, unit_diagonal: bool
 ) -> Any:
     solve = scipy_module(xp, "linalg").solve_triangular
-    dtype = np.result_type(a.dtype, b.dtype)
+    dtype = result_type(a.dtype, b.dtype)
 
     def one(matrix: Any, columns: Any) -> Any:
         if not columns.size:
@@ -137,8 +138,8 @@ def _lu_parts(values: Any, shape: Shape) -> tuple[Any, Any, Any]:
     order = ops.pivots_to_permutation.bind((ops.real(pivots),), {"rows": m})
     lower = ops.tril(ops.index(both, (Ellipsis, slice(None, k))), -1)
     upper = ops.triu(ops.index(both, (Ellipsis, slice(None, k), slice(None))))
-    lower = _padded(lower, m - k, -1) + np.eye(m, dtype=both.dtype)
-    rest = np.diag(np.r_[np.zeros(k), np.ones(n - k)]).astype(both.dtype)
+    lower = _padded(lower, m - k, -1) + beside(both, np.eye(m, dtype=both.dtype))
+    rest = beside(both, np.diag(np.r_[np.zeros(k), np.ones(n - k)]).astype(both.dtype))
     return lower, _padded(upper, n - k, -2) + rest, order
 
 
@@ -160,7 +161,7 @@ def _lu_jvp(g: Any, ans: Any, x: Any) -> Any:
     change = _solve_again(lower, _with_rows(g, order), False, True, True)
     change = _solve_again(upper, change.mT, True, False, False).mT
     both = ops.matmul(lower, ops.tril(change, -1)) + ops.matmul(ops.triu(change), upper)
-    pivots = ops.broadcast_to(np.zeros((), x.dtype), (*shape_of(x)[:-2], *shapes[1]))
+    pivots = ops.broadcast_to(beside(x, np.zeros((), x.dtype)), (*shape_of(x)[:-2], *shapes[1]))
     return packed(ops, [both, pivots], shapes)
 
 

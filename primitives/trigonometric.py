@@ -127,7 +127,7 @@ cosh = unary(
 )
 tanh = unary(
     "tanh",
-    lambda g, ans: g * (1 - ans * ans),
+    lambda g, ans: ops.tanh_derivative(g, ans),
     domains=UNIT,
     dtypes="fdD",
     doc="Returns the hyperbolic tangent.",

@@ -8,15 +8,30 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import (
+    INEXACT,
+    NUMBERS,
+    REAL,
+    finfo,
+    is_number_dtype,
+    named,
+    result_type,
+)
 from .errors import OperandError, ShapeError, message
 from .rules import shape_of
 
 __all__ = [
+    "INEXACT",
+    "NUMBERS",
+    "REAL",
     "ShapeDtype",
     "broadcast_shapes",
     "canonical_axes",
     "canonical_axis",
+    "finfo",
+    "is_number_dtype",
     "number_dtype",
+    "result_type",
     "shape_dtype",
 ]
 
@@ -81,8 +96,8 @@ def number_dtype(dtype: Any) -> np.dtype[Any]:
     >>> number_dtype("f4")
     dtype('float32')
     """
-    wanted: np.dtype[Any] = np.dtype(dtype)
-    if wanted.kind not in "?biufc":
+    wanted = named(dtype)
+    if not is_number_dtype(wanted):
         raise OperandError(f"arrays hold numbers, not dtype {wanted}")
     return wanted
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .buffers import beside
 from .errors import ShapeError, message
 from .indexing import Scatter, index_primitive, inverse, scatter_sum, transposed
 from .keys import ARRAY, FULL, Key, batch_key, is_unknown_mask, split_key
@@ -187,6 +188,8 @@ def update(name: str, what: str, shown: str, ufunc: str | None, **rules: Any) ->
         infer=_infer_update,
         batch=_batch_update,
         broadcasts=True,
+        movable=slice(2, None),
+        hosted=True,
         reference=_reference(ufunc and getattr(np, ufunc)),
         samples=[
             Sample((3,), (), key=Key((1,))),
@@ -228,8 +231,8 @@ def _lasting(g: Any, xs: Sequence[Any], key: Key) -> Any:
     if not key.arrays:
         return picked
     # Every value leaves its number at its place; what finds another's was replaced.
-    numbers = np.arange(1, prod(shape_of(picked)) + 1).reshape(shape_of(picked))
-    nobody = ops.broadcast_to(np.int64(0), shape_of(g))
+    numbers = beside(g, np.arange(1, prod(shape_of(picked)) + 1).reshape(shape_of(picked)))
+    nobody = ops.broadcast_to(beside(g, np.int64(0)), shape_of(g))
     left = _at(_put("set", nobody, numbers, xs, key), xs, key)
     return ops.where(ops.equal(left, numbers), picked, 0)
 
@@ -271,7 +274,7 @@ def _other_factors(xs: Sequence[Any], key: Key) -> Any:
     if not key.arrays:
         return picked
     known = shape_dtype(x)
-    zeros = ops.broadcast_to(known.dtype.type(0), known.shape)
+    zeros = ops.broadcast_to(beside(x, known.dtype.type(0)), known.shape)
     is_zero = ops.equal(v, 0)
     factor = ops.where(is_zero, known.dtype.type(1), v)
     product = _at(_put("multiply", zeros + known.dtype.type(1), factor, xs, key), xs, key)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .buffers import beside
 from .errors import refuse_out
 from .families import Reduction, batch_reduction, infer_reduction
 from .numbers import is_complex, real_of
@@ -15,7 +16,7 @@ from .registry import operand, registry
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
-from .types import ShapeDtype, canonical_axes, shape_dtype
+from .types import ShapeDtype, canonical_axes, result_type, shape_dtype
 
 __all__ = ["std", "var"]
 
@@ -43,7 +44,7 @@ def _var_arguments(
     a = operand(a)
     known = shape_dtype(a)
     if dtype is None and (known.dtype.kind in "biu" or known.weak is not None):
-        dtype = np.result_type(known.dtype, np.float64)
+        dtype = result_type(known.dtype, np.float64)
     if dtype is not None and known.dtype != dtype:
         a = ops.astype(a, dtype)
     params = {
@@ -59,7 +60,7 @@ def _var_arguments(
 def _var_of_selected(x: Any, mean: Any, where: Any, params: dict[str, Any]) -> Any:
     """Returns the variance of elements where a condition holds, or about a mean that is given."""
     axis, keepdims = params["axis"], params["keepdims"]
-    shape, where = shape_of(x), True if where is None else where
+    shape, where = shape_of(x), beside(x, np.bool_(True)) if where is None else where
     if mean is None:
         mean = ops.mean(x, axis, keepdims=True, where=where)
     deviation = ops.where(where, ops.subtract(x, mean), 0)
@@ -85,7 +86,7 @@ def _squares(xp: Any, x: Any, axis: Axes, keepdims: bool) -> Any:
     """Returns sums of squared magnitudes, and overwrites the operand."""
     if x.dtype.kind == "c":
         x = x.real**2 + x.imag**2
-    elif axis == (x.ndim - 1,):
+    elif axis == (x.ndim - 1,) and hasattr(xp, "vecdot"):
         out = xp.vecdot(x, x)
         return out[..., None] if keepdims else out
     else:

@@ -1,12 +1,16 @@
 """How tests run: on one BLAS thread each, and Hypothesis without a time limit or a fixed seed."""
 
 import os
+from functools import cache
 
 # Before NumPy and SciPy load their libraries: several test processes share the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from functensor.backends import BackendUnavailable
+from functensor.backends import get as get_backend
 
 settings.register_profile(
     "functensor",
@@ -19,3 +23,19 @@ settings.load_profile("functensor")
 
 # Modules of shared checks show the values of a failed assertion as the tests do.
 pytest.register_assert_rewrite("error_cases", "registry_cases")
+
+
+@cache
+def missing_gpu():
+    """Returns why there is no GPU to test on; empty where there is one."""
+    try:
+        get_backend("cupy")
+    except BackendUnavailable as error:
+        return f"needs a GPU: {str(error).splitlines()[0]}"
+    return ""
+
+
+def pytest_runtest_setup(item):
+    """Skips what needs a GPU where there is none, and says why."""
+    if item.get_closest_marker("gpu") is not None and missing_gpu():
+        pytest.skip(missing_gpu())

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor.primitives.errors import DeviceError, ImmutableArrayError, ShapeError
 from functensor.primitives.primitive import Unary
+from functensor.testing import check_grads
 
 V = np.array([1.5, 0.5])
 M = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -103,27 +105,33 @@ def test_signatures_are_numpys(name):
     assert by_place[0][: len(by_place[1])] == by_place[1]
 
 
+def has_out(function):
+    if isinstance(function, np.ufunc) or not callable(function) or isinstance(function, type):
+        return isinstance(function, np.ufunc)
+    try:
+        return "out" in inspect.signature(function).parameters
+    except ValueError:
+        return "out=" in function.__doc__.split("\n\n")[0]
+
+
 def with_out():
-    for name in fnp.__all__:
-        function = getattr(fnp, name)
-        if callable(function) and not isinstance(function, type):
-            try:
-                parameters = inspect.signature(function).parameters
-            except ValueError:
-                continue
-            if "out" in parameters:
-                yield name
+    for prefix in ("", "linalg.", "fft."):
+        ours, theirs = (attrgetter(prefix[:-1])(m) if prefix else m for m in (fnp, np))
+        for name in ours.__all__:
+            if any(has_out(getattr(module, name, None)) for module in (ours, theirs)):
+                yield prefix + name
 
 
 ARGUMENTS = {"choose": ([0, 1], [V, V]), "compress": ([True, False], V), "einsum": ("i,i", V, V)}
 ARGUMENTS |= dict.fromkeys(("concatenate", "stack", "concat"), ([V, V],))
 ARGUMENTS |= dict.fromkeys(("quantile", "percentile", "nanquantile", "nanpercentile"), (V, 0.5))
 ARGUMENTS |= {"take": (V, 0), "clip": (V, 0.0, 1.0), "trace": (M,), "matmul": (M, M)}
+ARGUMENTS |= {"linalg.multi_dot": ([M, M],), "matvec": (M, V), "vecmat": (V, M)}
 
 
 @pytest.mark.parametrize("name", [*with_out()])
 def test_out_is_refused_with_the_reason(name):
-    function = getattr(fnp, name)
+    function = attrgetter(name)(fnp)
     arguments = ARGUMENTS.get(name)
     if arguments is None:
         required = [
@@ -132,8 +140,23 @@ def test_out_is_refused_with_the_reason(name):
             if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
         arguments = (V,) * len(required)
-    with pytest.raises(ImmutableArrayError, match="arrays are immutable"):
+    module = f"np.{name}".rpartition(".")[0]
+    fix = rf"fix: y = {re.escape(module)}\.\w+\(\.\.\.\) without out="
+    with pytest.raises(ImmutableArrayError, match=rf"out= is .* immutable(.|\n)*{fix}"):
         function(*arguments, out=np.zeros(2))
+
+
+@pytest.mark.parametrize("name", ["modf", "frexp", "divmod"])
+def test_out_of_several_results(name):
+    function, arguments = getattr(fnp, name), (V, V)[: 1 + (name == "divmod")]
+    for mine, other in zip(
+        function(*arguments, out=(None, None)), getattr(np, name)(*arguments), strict=True
+    ):
+        np.testing.assert_array_equal(mine, other)
+    with pytest.raises(ImmutableArrayError, match=f"{name}: out= is tuple"):
+        function(*arguments, out=(np.zeros(2), None))
+    with pytest.raises(ImmutableArrayError, match=f"{name}: where="):
+        function(*arguments, where=V > 1)
 
 
 def test_refusals_are_told_in_full():
@@ -149,6 +172,43 @@ def test_refusals_are_told_in_full():
         fnp.add(V, V, V)
     with pytest.raises(TypeError, match=r"^count_nonzero\(\) got an unexpected keyword"):
         fnp.count_nonzero(V, where=V > 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "arguments", "options"),
+    [
+        ("add", "reduce", (M,), {}),
+        ("add", "reduce", (M,), {"axis": None, "keepdims": True, "dtype": "float32"}),
+        ("multiply", "reduce", (M, 1), {"where": M > 1, "initial": 2.0}),
+        ("maximum", "reduce", (M,), {"axis": -1}),
+        ("logaddexp", "reduce", (M,), {"axis": (0, 1)}),
+        ("logical_and", "reduce", (M > 1,), {}),
+        ("add", "accumulate", (M,), {"axis": 1}),
+        ("minimum", "accumulate", (M,), {}),
+        ("subtract", "outer", (V, M), {}),
+        ("power", "outer", (V, V), {}),
+    ],
+)
+def test_ufuncs_have_methods(name, method, arguments, options):
+    wanted = getattr(getattr(np, name), method)(*arguments, **options)
+    call = getattr(getattr(fnp, name), method)
+    got = call(*arguments, **options)
+    assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+    np.testing.assert_allclose(got, wanted, rtol=1e-12 if got.dtype != "float32" else 1e-6)
+    if got.dtype.kind == "f":
+        check_grads(lambda *xs: call(*xs, *arguments[len(xs) :], **options), (arguments[0],))
+    np.testing.assert_allclose(call(arguments[0].tolist(), *arguments[1:], **options), got)
+
+
+def test_methods_of_ufuncs_that_are_not_there():
+    with pytest.raises(TypeError, match=r"subtract\.reduce is not there: what it returns would"):
+        fnp.subtract.reduce(V)
+    with pytest.raises(TypeError, match=r"arctan2\.accumulate is not there"):
+        fnp.arctan2.accumulate(V)
+    with pytest.raises(ImmutableArrayError, match=r"add\.reduce: out= is float64\[2\]"):
+        fnp.add.reduce(M, out=V)
+    with pytest.raises(ImmutableArrayError, match=r"add\.at would write into its first argument"):
+        fnp.add.at(V, [0], 1.0)
 
 
 def test_ufuncs_take_a_dtype():

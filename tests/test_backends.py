@@ -56,13 +56,10 @@ def test_every_kernel_belongs_to_a_primitive():
     assert set(backends.get("numpy").kernels) <= {primitive.name for primitive in registry}
 
 
-@pytest.mark.parametrize(
-    ("name", "fix"), [("cupy", "pip install 'functensor[cuda12]'"), ("tpu", "available: numpy")]
-)
-def test_a_missing_backend_says_how_to_get_it(name, fix):
-    with pytest.raises(backends.BackendUnavailable, match=f"no backend named '{name}'") as caught:
-        backends.get(name)
-    assert fix in str(caught.value)
+def test_an_unknown_backend_is_told_those_that_there_are():
+    with pytest.raises(backends.BackendUnavailable, match="no backend named 'tpu'") as caught:
+        backends.get("tpu")
+    assert "available: cupy, numpy" in str(caught.value)
 
 
 def test_a_name_is_registered_once():

@@ -41,6 +41,13 @@ PRINTED = {
             r"clipped at the tensor:   1\.0e\+00\n"
         ),
     ),
+    "cuda_kernel": (
+        300,
+        (
+            r"on (cpu|cuda:0): the mean squared error was 0\.690\n"
+            r"after 300 steps it is 0\.000[12]\d\d\n"
+        ),
+    ),
 }
 PICTURES = {
     "train_digits": ["learning_curve.png", "predictions.png"],
@@ -49,9 +56,9 @@ PICTURES = {
 HELPERS = {"digits"}
 
 
-def run(name, folder, steps=None):
+def run(name, folder, steps=None, options=()):
     """Returns what an example prints, run in a folder; its pictures go there too."""
-    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")]
+    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *options]
     if name in PICTURES:
         command += ["--output", str(folder / "pictures")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MPLCONFIGDIR": str(folder)}
@@ -84,3 +91,16 @@ def test_accuracy(name, tmp_path):
     accuracies = re.findall(r"(\d+\.\d\d)% of 360", run(name, tmp_path))
     assert accuracies
     assert min(map(float, accuracies)) > 97
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["train_digits", "tensor_digits"])
+def test_digits_are_learnt_as_well_on_a_gpu(name, tmp_path):
+    found = {}
+    for device in ("cpu", "cuda"):
+        printed = run(name, tmp_path, 200, ["--device", device])
+        found[device] = [float(word) for word in re.findall(r"(\S+)% of 360", printed)]
+    assert len(found["cpu"]) == len(found["cuda"]) > 0
+    # Sums are rounded in another order, and 200 steps carry that on: a few digits may differ.
+    assert found["cuda"] == pytest.approx(found["cpu"], abs=1.0)
+    assert min(found["cuda"]) > 90

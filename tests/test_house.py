@@ -23,7 +23,8 @@ MAX_LINES = 500
 MAX_IMPORT_MS = 50.0
 NOT_ON_IMPORT = {"cupy", "hypothesis", "jax", "matplotlib", "pytest", "scipy", "sklearn", "torch"}
 NOT_ON_IMPORT |= {"autograd", "tqdm"}
-TEXT = {"", ".c", ".cfg", ".cu", ".in", ".md", ".py", ".pyi", ".toml", ".txt", ".yaml", ".yml"}
+TEXT = {"", ".c", ".cfg", ".cu", ".cuh", ".in", ".md", ".py", ".pyi", ".toml", ".txt", ".yaml"}
+TEXT |= {".yml"}
 NOT_OURS = {"__pycache__", "build", "dist", "node_modules", "_build"}
 
 
@@ -223,8 +224,9 @@ def test_planted_arrow_is_found(name, source, found):
 
 
 def long_files(root: Path, folders: Iterable[str]) -> dict[str, int]:
-    """Returns the files with too many lines."""
+    """Returns the files with too many lines, those of kernels among them."""
     paths = [path for folder in folders for path in python_files(root / folder)]
+    paths += [path for folder in folders for path in (root / folder).rglob("*.cu*")]
     lengths = {str(path.relative_to(root)): len(path.read_text().splitlines()) for path in paths}
     return {name: lines for name, lines in lengths.items() if lines > MAX_LINES}
 
@@ -246,7 +248,9 @@ def test_planted_long_file_is_found(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "fits.py").write_text("x = 1\n" * MAX_LINES)
     (tmp_path / "tests" / "long.py").write_text("x = 1\n" * (MAX_LINES + 1))
-    assert long_files(tmp_path, ["tests"]) == {"tests/long.py": MAX_LINES + 1}
+    (tmp_path / "tests" / "rows.cuh").write_text("int x;\n" * (MAX_LINES + 2))
+    found = {"tests/long.py": MAX_LINES + 1, "tests/rows.cuh": MAX_LINES + 2}
+    assert long_files(tmp_path, ["tests"]) == found
 
 
 def test_pyproject_names_every_package():
@@ -254,6 +258,33 @@ def test_pyproject_names_every_package():
     mapping = setuptools["package-dir"]
     assert mapping == {package: folder for folder, package in FLOORS.items()}
     assert sorted(setuptools["packages"]) == sorted(packages(ROOT, mapping))
+
+
+def unshipped(root: Path, mapping: dict[str, str], data: dict[str, list[str]]) -> list[str]:
+    """Returns the files of the mapped folders, Python's aside, that no pattern ships."""
+    left = []
+    for path in sorted(path for folder in mapping.values() for path in (root / folder).rglob("*")):
+        if path.is_dir() or path.suffix == ".py" or "__pycache__" in path.parts:
+            continue
+        floor = next(name for name, folder in mapping.items() if (root / folder) in path.parents)
+        package = module_name(path.parent / "__init__.py", root / mapping[floor], floor)
+        if not any(path.match(pattern) for pattern in [*data.get(package, ()), *data["*"]]):
+            left.append(str(path.relative_to(root)))
+    return left
+
+
+def test_pyproject_ships_every_file():
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert unshipped(ROOT, setuptools["package-dir"], setuptools["package-data"]) == []
+
+
+def test_planted_unshipped_file_is_found(tmp_path):
+    (tmp_path / "backends" / "cuda").mkdir(parents=True)
+    for name in ("cuda/rows.cu", "cuda/rows.cuh", "rows.cuh", "a.pyi"):
+        (tmp_path / "backends" / name).touch()
+    mapping = {"functensor.backends": "backends"}
+    data = {"functensor.backends.cuda": ["*.cu"], "*": ["*.pyi"]}
+    assert unshipped(tmp_path, mapping, data) == ["backends/cuda/rows.cuh", "backends/rows.cuh"]
 
 
 def test_planted_package_is_found(tmp_path):

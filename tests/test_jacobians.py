@@ -248,6 +248,37 @@ def test_linear_transpose():
         ft.linear_transpose(lambda x: x + 1, X)
 
 
+@pytest.mark.parametrize(
+    "fun",
+    [
+        fnp.square, fnp.sin, fnp.abs, fnp.sign, fnp.sinh, lambda x: fnp.clip(x, -10, 10),
+        lambda x: x[0] * x[1], lambda x: {"s": x, "t": fnp.maximum(x, 0)}, fnp.sort,
+        lambda x: 3 * x + 1e-3 * x**2,
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_is_not_linear_is_not_transposed(fun, dtype):
+    with pytest.raises(ValueError, match="it is not linear, since it is not its derivative") as e:
+        ft.linear_transpose(fun, ft.ShapeDtype((3,), dtype))
+    assert "ft.vjp(fun, *primals) transposes its derivative at a point" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        fnp.cumsum, fnp.fft.fft, fnp.conj, fnp.real, lambda x: x[::-1] * 1e6 - 1e-9 * x,
+        lambda x: fnp.where(fnp.arange(500) % 2 == 0, x, 2 * x), lambda x: fnp.diff(x) * 1e-30,
+        lambda x: fnp.convolve(x, x.real * 0 + 1), lambda x: x[:0], lambda x: x * 0,
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_what_is_linear_but_for_rounding_is_transposed(fun, dtype):
+    x = ft.ShapeDtype((500,), dtype)
+    out = ft.eval_shape(fun, x)
+    (got,) = ft.linear_transpose(fun, x)(fnp.ones(out.shape, out.dtype))
+    assert (got.shape, got.dtype) == ((500,), dtype)
+
+
 # -- elementwise
 
 

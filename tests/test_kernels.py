@@ -63,7 +63,11 @@ def test_sums_and_extrema(shape, dtype):
     for axis in all_axes(shape):
         for keepdims in (False, True):
             how = {"axis": axis, "keepdims": keepdims}
-            same(reductions.sum(x, **how), np.sum(x, **how), dtype, 300)
+            # NumPy adds rows of half precision in half precision.
+            wide = np.float32 if dtype == "e" else None
+            wanted = np.sum(x, dtype=wide, **how)
+            wanted = wanted.astype(dtype) if wide else wanted
+            same(reductions.sum(x, **how), wanted, dtype, 300)
             if 0 in shape:
                 continue
             same(reductions.mean(x, **how), np.mean(x, **how), dtype)

@@ -255,6 +255,18 @@ def test_linear():
         nn.linear(LOGITS, w.T)
 
 
+@pytest.mark.parametrize(
+    "f", [nn.relu, nn.sigmoid, nn.softplus, fnp.tanh, nn.gelu, nn.mish], ids=lambda f: f.__name__
+)
+def test_linear_with_an_activation(f):
+    w, b = RNG.normal(size=(4, 3)), RNG.normal(size=3)
+    close(nn.linear(LOGITS, w, b, f), host(f(LOGITS @ w + b)))
+    close(nn.linear(LOGITS, w, activation=f), host(f(LOGITS @ w)))
+    check_grads(lambda *xs: nn.linear(*xs, f), (LOGITS, w, b), order=2)
+    mapped = ft.vmap(lambda x: nn.linear(x, w, b, f))(LOGITS)
+    close(mapped, host(f(LOGITS @ w + b)))
+
+
 def test_conv_adds_a_bias_to_every_channel():
     x, w, b = RNG.normal(size=(2, 2, 5, 5)), RNG.normal(size=(4, 1, 3, 3)), RNG.normal(size=4)
     options = {"stride": 2, "padding": 1, "groups": 2}
@@ -375,6 +387,8 @@ def test_dropout():
     assert (host(y) != host(nn.dropout(random.key(1), x, 0.25))).any()
     gradient = ft.grad(lambda v: nn.dropout(KEY, v, 0.25).sum())(x)
     np.testing.assert_array_equal(host(gradient), host(y))
+    words = host(random.bits(KEY, x.shape, "uint32"))
+    np.testing.assert_array_equal(host(y), np.where(words >= 2**30, x / np.float32(0.75), 0))
     for unchanged in (nn.dropout(KEY, x, 0.25, training=False), nn.dropout(KEY, x, 0.0)):
         np.testing.assert_array_equal(host(unchanged), x)
     keys = random.split(KEY, 3)
@@ -421,7 +435,7 @@ def test_a_query_that_sees_nothing_has_no_nan():
     q = RNG.normal(size=(2, 4))
     blind = np.array([[False, False], [True, False]])
     out = nn.attention(q, q, q, blind)
-    close(out, np.stack([q.mean(0), q[0]]))
+    close(out, np.stack([np.zeros(4), q[0]]))
     gradient = ft.grad(lambda v: nn.attention(v, v, v, blind).sum())(q)
     assert np.isfinite(host(gradient)).all()
 
@@ -431,7 +445,7 @@ def test_a_query_that_sees_nothing_has_no_nan():
 
 def test_all_names_what_there_is():
     public = {name for name in vars(nn) if not name.startswith("_")} - {"annotations"}
-    assert public - {"activations", "layers", "losses"} == set(nn.__all__)
+    assert public - {"activations", "attend", "layers", "losses"} == set(nn.__all__)
     assert len(set(nn.__all__)) == len(nn.__all__)
 
 

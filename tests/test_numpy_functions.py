@@ -64,11 +64,11 @@ def test_ragged_lists_are_refused():
             fnp.array(ragged)
 
 
-def test_only_the_cpu_is_there():
+def test_devices_have_names():
     for make in (fnp.zeros, fnp.ones, fnp.arange, fnp.eye):
         assert make(3, device="cpu").device == "cpu"
-        with pytest.raises(ValueError, match="no device 'cuda:0'"):
-            make(3, device="cuda:0")
+        with pytest.raises(ValueError, match="no device 'tpu:0'"):
+            make(3, device="tpu:0")
 
 
 def test_derivatives_flow_to_ranges_and_fillings():

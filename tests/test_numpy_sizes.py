@@ -6,7 +6,7 @@ from numpy_cases import same
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.primitives.errors import ConcretizationError
+from functensor.primitives.errors import ConcretizationError, ShapeError
 
 X = np.array([2.0, 0.0, 1.0, 2.0, 0.0])
 CALLS = {
@@ -25,6 +25,8 @@ CALLS = {
     "setxor1d": lambda x, **size: fnp.setxor1d(x, [1.0, 7.0], **size),
     "compress": lambda x, **size: fnp.compress(x, x + 1, **size),
     "extract": lambda x, **size: fnp.extract(x > 0, x + 1, **size),
+    "trim_zeros": lambda x, **size: fnp.trim_zeros(x, **size),
+    "delete": lambda x, **size: fnp.delete(x + 1, x == 2, **size),
 }
 
 
@@ -106,6 +108,52 @@ def test_indices_of_what_two_sets_share():
     assert fnp.setdiff1d([3, 1, 2], [1], assume_unique=True).tolist() == [3, 2]
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_deletion_where_indices_are_not_known(axis):
+    x, n = np.arange(12.0).reshape(3, 4), (3, 4)[axis]
+    for i in range(-n, n):
+        for index in (np.array(i), np.array([i])):
+            program = ft.make_program(lambda i: fnp.delete(x, i, axis))(index)
+            same(program(index), np.delete(x, index, axis))
+    several = np.array([[0, -1], [1, 1]])
+    got = ft.vmap(lambda i: fnp.delete(x, i, axis, size=n - 1, fill_value=-1))(several)
+    for row, index in zip(got, several, strict=True):
+        wanted = np.delete(x, index, axis)
+        missing = [(0, n - 1 - wanted.shape[axis] if i == axis % 2 else 0) for i in (0, 1)]
+        same(row, np.pad(wanted, missing, constant_values=-1))
+    with pytest.raises(ConcretizationError, match=r"fix: np.delete\(x, i, size=n\)"):
+        ft.vmap(lambda i: fnp.delete(x, i, axis))(several)
+    with pytest.raises(ShapeError, match=rf"booleans of shape \(2,\) for {n} slices"):
+        ft.vmap(lambda mask: fnp.delete(x, mask, axis, size=1))(several > 0)
+
+
+def test_deletion_of_what_is_known():
+    x = np.arange(5.0)
+    for index in (2, -1, [], [0, 0, 3], slice(1, None, 2), x > 2, [True] + 4 * [False]):
+        same(fnp.delete(x, index), np.delete(x, index))
+        same(fnp.delete(x, index, size=1), np.delete(x, index)[:1])
+    with pytest.raises(IndexError, match="out of bounds"):
+        fnp.delete(x, 5)
+    same(ft.grad(lambda x: (fnp.delete(x, x > 2) ** 2).sum())(x), np.array([0, 2, 4, 0, 0.0]))
+
+
+BLOCK = np.pad([[1.0, 0.0], [2.0, 3.0]], [(1, 1), (2, 1)])
+
+
+@pytest.mark.parametrize("x", [BLOCK, np.zeros((2, 3)), np.zeros((0, 2))], ids=lambda x: x.shape)
+@pytest.mark.parametrize("trim", ["f", "b", "fb"])
+def test_trimming_along_several_axes(trim, x):
+    for axis in (None, 0, (1, 0)):
+        if x.size:  # NumPy's own fails without elements
+            same(fnp.trim_zeros(x, trim, axis), np.trim_zeros(x, trim, axis))
+    whole = np.asarray(fnp.trim_zeros(x, trim))
+    size = tuple(n + 1 for n in whole.shape)
+    got = ft.make_program(lambda x: fnp.trim_zeros(x, trim, size=size, fill_value=7))(x)(x)
+    same(got, np.pad(whole, (0, 1), constant_values=7))
+    with pytest.raises(ValueError, match="trim_zeros: 3 sizes for 2 axes"):
+        fnp.trim_zeros(x, trim, size=(1, 2, 3))
+
+
 def test_slices_are_compared_as_wholes():
     x = np.array([[1, 2], [0, 5], [1, 2], [1, 0]])
     whole, first, inverse = np.unique(x, True, True, axis=0)
@@ -120,7 +168,7 @@ def test_fill_values_of_several_axes():
     assert (rows.tolist(), columns.tolist()) == ([0, 1, -1], [1, 0, -2])
     with pytest.raises(ValueError, match="fill_value has 3 entries for 2 axes"):
         fnp.nonzero(x, size=3, fill_value=(1, 2, 3))
-    with pytest.raises(ValueError, match=r"use np.atleast_1d\(x\)"):
+    with pytest.raises(ValueError, match=r"fix: np.nonzero\(np.atleast_1d\(x\)\)"):
         fnp.nonzero(np.float64(3.0))
     assert fnp.argwhere(np.float64(3.0)).shape == (1, 0)
 

@@ -337,3 +337,17 @@ def test_the_longest_step():
 def test_refused(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rtol": -1}, r"odeint: rtol is a number from 0 up, 1e-8 for example, not -1\.0"),
+        ({"atol": numpy.nan}, "odeint: atol is a number from 0 up"),
+        ({"hmax": 0}, r"odeint: hmax is positive, or inf, not 0\.0"),
+        ({"mxstep": -5}, r"odeint: mxstep is positive, or inf, not -5\.0"),
+    ],
+)
+def test_options_out_of_range(options, words):
+    with pytest.raises(ValueError, match=words):
+        odeint(lambda y, t: -y, 1.0, TIMES, **options)

@@ -33,6 +33,16 @@ def reference_adam(p, g, memory, t):
     return p - 0.1 * ratio, {"m": m, "v": v}
 
 
+def reference_adamw(p, g, memory, t):
+    return reference_adam((1 - 0.1 * 0.2) * p, g, memory, t)
+
+
+def reference_lion(p, g, memory, t):
+    m = memory.get("m", 0)
+    after = p - 0.1 * (numpy.sign(0.7 * m + 0.3 * g) + 0.2 * p)
+    return after, {"m": 0.9 * m + 0.1 * g}
+
+
 def reference_adagrad(p, g, memory, t):
     a = memory.get("a", 0.5) + g**2
     return p - 0.1 * g / (numpy.sqrt(a) + 1e-3), {"a": a}
@@ -43,6 +53,8 @@ ALGORITHMS = {
     "momentum": (lambda lr: optim.momentum(lr, 0.8), reference_momentum),
     "nesterov": (lambda lr: optim.momentum(lr, 0.8, nesterov=True), reference_nesterov),
     "adam": (lambda lr: optim.adam(lr, 0.7, 0.9, 1e-3), reference_adam),
+    "adamw": (lambda lr: optim.adamw(lr, 0.7, 0.9, 1e-3, 0.2), reference_adamw),
+    "lion": (lambda lr: optim.lion(lr, 0.7, 0.9, 0.2), reference_lion),
     "adagrad": (lambda lr: optim.adagrad(lr, 0.5, 1e-3), reference_adagrad),
 }
 each = pytest.mark.parametrize("name", ALGORITHMS)
@@ -256,6 +268,8 @@ def test_schedule_counts_from_zero():
         (lambda: optim.momentum(1.0, 1.0), "momentum: momentum is 1.0: .* below 1"),
         (lambda: optim.adam(1.0, b1=1.5), "adam: b1 is 1.5"),
         (lambda: optim.adam(1.0, eps=-1e-8), "adam: eps is -1e-08"),
+        (lambda: optim.adamw(1.0, weight_decay=-0.1), "adamw: weight_decay is -0.1"),
+        (lambda: optim.lion(1.0, 0.9, 1.0), "lion: b2 is 1.0: .* below 1"),
         (lambda: optim.adagrad(1.0, -0.1), "adagrad: initial_accumulator_value is -0.1"),
         (lambda: optim.adagrad(float("nan")), "adagrad: lr is nan"),
     ],
@@ -291,6 +305,8 @@ STATEFUL = {
     "momentum": lambda params: optim.MomentumSGD(params, 0.1, 0.8),
     "nesterov": lambda params: optim.MomentumSGD(params, 0.1, 0.8, nesterov=True),
     "adam": lambda params: optim.Adam(params, 0.1, 0.7, 0.9, 1e-3),
+    "adamw": lambda params: optim.AdamW(params, 0.1, 0.7, 0.9, 1e-3, 0.2),
+    "lion": lambda params: optim.Lion(params, 0.1, 0.7, 0.9, 0.2),
     "adagrad": lambda params: optim.Adagrad(params, 0.1, 0.5, 1e-3),
 }
 

@@ -20,7 +20,8 @@ from functensor.primitives.samples import Operand
 # What only one of SciPy's modules needs enters the registry when that is first used.
 for module in scipy.__all__:
     import_module(f"functensor.scipy.{module}")
-import_module("functensor.extend")
+for module in ("extend", "nn", "random", "user_ops"):
+    import_module(f"functensor.{module}")
 
 PRIMITIVES = [primitive.name for primitive in registry]
 

@@ -8,7 +8,9 @@ inverse function, the reference is the function itself, and the error is that of
 The long run, ``FUNCTENSOR_LONG_TESTS=1``, has 1,000 points for each function.
 """
 
+import math
 import os
+from functools import partial
 from itertools import islice
 
 import mpmath as mp
@@ -340,3 +342,52 @@ def test_accuracy(name):
     assert len(found) == POINTS
     worst, where = max(found, key=lambda pair: pair[0] if pair[0] == pair[0] else np.inf)
     assert worst <= LIMIT, f"{name} is {worst:.1e} off at {[float(x) for x in where]}"
+
+
+# Rounding of x, by so much of it, is what values for large parameters are as good as.
+ROUNDINGS = 64
+
+
+def large_tails(a, x):
+    """Returns P(a, x), Q(a, x) and x times the density, by the series DLMF 8.11.4.
+
+    All of its terms are positive; mpmath's own function gives up on so many.
+    """
+    lost = max(0.0, float(x - a - a * mp.log(x / a)) / math.log(10)) if x > a else 0.0
+    with mp.workdps(DIGITS + 10 + int(lost)):
+        term = total = mp.mpf(1)
+        b = a
+        while term > total * mp.eps:
+            b += 1
+            term *= x / b
+            total += term
+        factor = mp.exp(a * mp.log(x) - x - mp.loggamma(a + 1))
+        return factor * total, 1 - factor * total, factor * a
+
+
+def test_accuracy_for_large_parameters_is_that_of_the_condition_number():
+    rng = np.random.default_rng(20)
+    a = scales(100, 1e5)(rng, POINTS)
+    far, near = rng.uniform(-30, 30, POINTS), rng.normal(size=POINTS)
+    steps = np.where(rng.random(POINTS) < 0.4, far, near)
+    x = a * np.exp(steps / np.sqrt(a))
+    values = zip(special.gammainc(a, x).tolist(), special.gammaincc(a, x).tolist(), strict=True)
+    for parameter, limit, tails in zip(a, x, values, strict=True):
+        with mp.workdps(DIGITS):
+            *wanted, change = large_tails(exact(parameter), exact(limit))
+            for got, value in zip(tails, wanted, strict=True):
+                if value < 1e-290:
+                    continue
+                bound = ROUNDINGS * np.finfo(float).eps * (1 + change / value)
+                error = abs(exact(got) - value) / value
+                assert error <= bound, (parameter, limit, float(error), float(bound))
+
+
+def test_the_series_for_large_parameters_is_mpmath_s_function():
+    with mp.workdps(DIGITS):
+        for a, x in ((3, 2), (40, 47.5), (120, 100)):
+            lower, upper, change = large_tails(mp.mpf(a), mp.mpf(x))
+            assert abs(lower / regularized(a, x) - 1) < 1e-35
+            assert abs(upper / complement(a, x) - 1) < 1e-35
+            slope = mp.diff(partial(regularized, a), x)
+            assert abs(change / (x * slope) - 1) < 1e-12

@@ -6,43 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import get as get_backend
+from ..backends.devices import device_of, on_device, placement
 from ..primitives.array import Array, Tracer
 from ..primitives.buffers import to_buffer
-from ..primitives.errors import DeviceError
 from ..primitives.protocols import conversion_error
 
-__all__ = ["buffer_of", "is_device", "on_device"]
+__all__ = ["buffer_of"]
 
 # Python's own numbers become these, as tensor users expect.
 NARROW = {"float64": np.dtype("float32"), "complex128": np.dtype("complex64")}
-
-# Which backend holds a device's buffers.
-BACKENDS = {"cpu": "numpy", "cuda": "cupy"}
-
-
-def is_device(name: Any) -> bool:
-    """Says whether a name is a device's, like ``cuda:0``, and not a dtype's."""
-    return isinstance(name, str) and name.partition(":")[0] in BACKENDS
-
-
-def on_device(buffer: Any, device: str) -> Any:
-    """Returns a buffer of the same values on a device.
-
-    Raises:
-        BackendUnavailable: the device's backend is not installed.
-        DeviceError: there is no such device.
-    """
-    if not is_device(device):
-        raise DeviceError(f"there is no device {device!r}: write 'cpu', 'cuda' or 'cuda:0'")
-    return get_backend(BACKENDS[device.partition(":")[0]]).asarray(buffer)
 
 
 def buffer_of(data: Any, dtype: Any) -> Any:
     """Returns a buffer that nobody else will write to.
 
     Args:
-        data: an array, a tensor, or numbers in nested lists.
+        data: an array, a tensor, or numbers in nested lists, which go to the default device.
         dtype: the dtype that it is to have; None keeps that of arrays.
     """
     if isinstance(data, Tracer) and not data.owner.standing:
@@ -50,9 +29,13 @@ def buffer_of(data: Any, dtype: Any) -> Any:
     if isinstance(data, Array):
         buffer = data._data
     else:
-        buffer = np.array(to_buffer(data))
+        buffer = to_buffer(data)
+        if device_of(buffer) == "cpu":
+            buffer = np.array(buffer)
         if dtype is None and _is_plain(data):
             dtype = NARROW.get(buffer.dtype.name)
+        if placement.device != "cpu":
+            buffer = on_device(buffer, placement.device)
     return buffer if dtype is None else buffer.astype(dtype, copy=False)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.array import Tracer
-from ..primitives.buffers import to_buffer
+from ..primitives.buffers import beside, to_buffer
 from ..primitives.errors import BackwardError, OperandError, ShapeError, message
 from ..primitives.protocols import conversion_error
 from ..primitives.registry import registry as ops
@@ -177,13 +177,17 @@ class InPlace(TorchNames):
         return self._change(lambda: self.masked_fill(mask, value), "x.masked_fill_()")
 
     def copy_(self, other: Any) -> Any:
-        """Takes the values of another that broadcasts to the tensor's shape."""
-        return self._change(lambda: ops.broadcast_to(other, self.shape), "x.copy_(y)")
+        """Takes the values of another that broadcasts to the tensor's shape, from any device."""
+        return self._change(
+            lambda: ops.broadcast_to(ops.to_device(other, self.device), self.shape), "x.copy_(y)"
+        )
 
     def fill_(self, value: Any) -> Any:
         """Sets all elements to a number."""
-        return self._change(lambda: ops.broadcast_to(value, self.shape), "x.fill_(y)")
+        return self._change(
+            lambda: ops.broadcast_to(ops.to_device(value, self.device), self.shape), "x.fill_(y)"
+        )
 
     def zero_(self) -> Any:
         """Sets all elements to zero."""
-        return self._change(lambda: np.zeros(self.shape, self.dtype), "x.zero_()")
+        return self._change(lambda: beside(self, np.zeros(self.shape, self.dtype)), "x.zero_()")

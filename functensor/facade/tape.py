@@ -18,6 +18,7 @@ from ..primitives.buffers import BUFFER_TYPES, to_buffer
 from ..primitives.core import RAW, base_trace, under
 from ..primitives.errors import TracerConversionError, message, user_line
 from ..primitives.primitive import Primitive
+from ..primitives.types import INEXACT, result_type
 from ..reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
 from .mode import mode, no_grad
 
@@ -165,12 +166,12 @@ def without_widening(values: list[Any]) -> list[Any] | None:
         The operands, or None where the floats are double already or there are no integers.
     """
     dtypes = [getattr(v, "dtype", None) for v in values]
-    floats = {d for d in dtypes if d is not None and d.kind in "fc"}
+    floats = {d for d in dtypes if d is not None and d.kind in INEXACT}
     if not floats or any(d.char in "dDgG" for d in floats):
         return None
     if not any(d is not None and d.kind in "iu" for d in dtypes):
         return None
-    wanted = np.result_type(*floats)
+    wanted = result_type(*floats)
     return [
         v.astype(wanted) if d is not None and d.kind in "iu" else v
         for v, d in zip(values, dtypes, strict=True)
@@ -215,23 +216,26 @@ class TapeTrace(ReverseTrace):
                 values.append(a if type(a) in BUFFER_TYPES else to_buffer(a))
             parents.append(node)
             bit += bit
-        ans = RAW.process(primitive, values, params)
+        if mask and primitive.ahead is not None and mode.enabled:
+            ans, kept = RAW.process_ahead(primitive, values, params)
+        else:
+            ans = kept = RAW.process(primitive, values, params)
         if ans.dtype.char in "dD" and primitive.broadcasts:
             narrow = without_widening(values)
             if narrow is not None:
                 values = narrow
-                ans = RAW.process(primitive, values, params)
+                ans = kept = RAW.process(primitive, values, params)
         out = new(tensor)
         out._data = ans
         out.node = None
         if mask and mode.enabled:
             keep = primitive.keepers[mask]
-            if keep is not None and ans.dtype.kind in "fc":
+            if keep is not None and ans.dtype.kind in INEXACT:
                 # The same as make_node, written out.
                 out.node = node = new(Node)
                 node.primitive = primitive
                 node.parents = tuple(parents)
-                node.saved = keep(ans, values)
+                node.saved = keep(kept, values)
                 node.params = params
                 node.number = next_number()
                 node.shape = ans.shape

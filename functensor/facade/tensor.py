@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.devices import is_device, to_host
 from ..primitives.array import Array
-from ..primitives.buffers import to_buffer, wrap
+from ..primitives.buffers import beside, to_buffer, wrap
 from ..primitives.core import under
 from ..primitives.errors import (
     BackwardError,
@@ -27,8 +28,9 @@ from ..primitives.errors import (
 )
 from ..primitives.protocols import conversion_error
 from ..primitives.registry import registry as ops
+from ..primitives.types import INEXACT, REAL
 from ..reverse import cotangent_of
-from .data import buffer_of, is_device, on_device
+from .data import buffer_of
 from .inplace import InPlace
 from .mode import enable_grad, is_grad_enabled, no_grad
 from .tape import TAPE, HookHandle, Leaf, TapeTrace, receiver_of, run_backward
@@ -120,7 +122,7 @@ class Tensor(InPlace):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Sets `requires_grad` and returns the tensor."""
         if requires_grad and self.node is None:
-            if self.dtype.kind not in "fc":
+            if self.dtype.kind not in INEXACT:
                 raise GradientInputError(
                     message(
                         f"requires_grad of {self.name()}: {self.dtype} has no gradient",
@@ -270,8 +272,8 @@ class Tensor(InPlace):
         if gradient is not None:
             with no_grad():
                 g = to_buffer(cotangent_of(self._data, to_buffer(gradient), "gradient", "tensor"))
-        elif self._data.size == 1 and self.dtype.kind == "f":
-            g = np.ones(self.shape, self.dtype)
+        elif self._data.size == 1 and self.dtype.kind in REAL:
+            g = beside(self, np.ones(self.shape, self.dtype))
         else:
             raise NonScalarOutputError(
                 message(
@@ -337,7 +339,23 @@ class Tensor(InPlace):
         moved = self if dtype is None or self.dtype == dtype else ops.astype(self, dtype)
         if device is None or device == self.device:
             return moved
-        return TAPE.wrap(on_device(moved.detach()._data, device), None)
+        return ops.to_device(moved, device)
+
+    def cuda(self, device: int | str | None = None) -> Any:
+        """Returns the tensor on a GPU, by default on the current one.
+
+        Args:
+            device: the GPU's number, or its name.
+
+        Raises:
+            BackendUnavailable: CuPy is not installed, or there is no GPU.
+            DeviceError: there is no such device.
+        """
+        return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
+
+    def cpu(self) -> Any:
+        """Returns the tensor on the CPU, once it is computed."""
+        return self.to("cpu")
 
     def _copy(self, memo: Any = None) -> Tensor:
         if not self.is_leaf:
@@ -354,7 +372,7 @@ class Tensor(InPlace):
     __copy__ = __deepcopy__ = _copy
 
     def __reduce__(self) -> Any:
-        return type(self), (np.asarray(self._copy().detach()), self.requires_grad)
+        return tensor, (to_host(self._copy()._data), self.dtype, self.device, self.requires_grad)
 
     def under(self) -> str:
         """Returns the transformation that the tensor belongs to: none."""
@@ -365,17 +383,18 @@ class Tensor(InPlace):
         return "a tensor" if self.is_leaf else f"a tensor made by {self.grad_fn}"
 
     def __repr__(self) -> str:
-        body = np.array2string(np.asarray(self._data), separator=", ", prefix="Tensor(")
+        body = np.array2string(np.asarray(to_host(self._data)), separator=", ", prefix="Tensor(")
         if 0 in self.shape:
             body = f"[], shape={self.shape}"
-        suffix = ", requires_grad=True" if self.requires_grad else ""
+        suffix = "" if self.device == "cpu" else f", device={self.device!r}"
+        suffix += ", requires_grad=True" if self.requires_grad else ""
         return f"Tensor({body}, dtype={self.dtype}{suffix})"
 
     def __str__(self) -> str:
-        return str(self._data)
+        return str(to_host(self._data))
 
     def __format__(self, spec: str) -> str:
-        return format(self._data[()], spec) if spec else str(self)
+        return format(to_host(self._data)[()], spec) if spec else str(self)
 
 
 TapeTrace.tracer = Tensor
@@ -399,14 +418,15 @@ def missing_reason(x: Tensor) -> str:
 
 
 def tensor(
-    data: Any, dtype: Any = None, device: str = "cpu", requires_grad: bool = False
+    data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Makes a `Tensor` of a copy of data.
 
     Args:
         data: an array, or numbers in nested lists.
         dtype: the dtype of the elements, if it is to be another.
-        device: ``"cpu"``, ``"cuda"`` or ``"cuda:0"``.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:0"``; None for that of an array, and the default
+            device for numbers.
         requires_grad: whether ``backward`` adds to its ``grad``.
 
     Returns:
@@ -420,7 +440,7 @@ def tensor(
     Tensor(2.5, dtype=float32)
     """
     made: Tensor = Tensor(data, dtype=dtype).to(device=device)
-    return made.requires_grad_(requires_grad)
+    return made.detach().requires_grad_(requires_grad)
 
 
 def CpuTensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:

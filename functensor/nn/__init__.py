@@ -34,8 +34,8 @@ from .activations import (
     selu,
     soft_sign,
 )
+from .attend import attention, scaled_dot_product_attention
 from .layers import (
-    attention,
     batch_norm,
     conv,
     dropout,
@@ -99,6 +99,7 @@ __all__ = [
     "relu",
     "relu6",
     "rms_norm",
+    "scaled_dot_product_attention",
     "selu",
     "sigmoid",
     "silu",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..numpy.creation import asarray
+from ..primitives.buffers import beside
 from ..primitives.errors import describe
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
@@ -184,4 +185,5 @@ def one_hot(labels: Any, num_classes: int, dtype: Any = np.float64, axis: int = 
     axis = canonical_axis(axis, rank)
     shape = tuple([-1 if i == axis else 1 for i in range(rank)])
     places = np.arange(num_classes).reshape(shape)
+    places = beside(labels, places)
     return ops.astype(ops.equal(ops.expand_dims(labels, axis), places), dtype)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import random
-from ..primitives.buffers import wrap
+from ..numpy import filled
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis
 
@@ -58,7 +58,7 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
     >>> nn.init.zeros(None, (2,)).tolist()
     [0.0, 0.0]
     """
-    return wrap(np.zeros(shape, dtype))
+    return filled.zeros(shape, dtype)
 
 
 def ones(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
@@ -72,7 +72,7 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
     >>> nn.init.ones(None, (2,)).tolist()
     [1.0, 1.0]
     """
-    return wrap(np.ones(shape, dtype))
+    return filled.ones(shape, dtype)
 
 
 def constant(value: float) -> Initializer:
@@ -84,7 +84,7 @@ def constant(value: float) -> Initializer:
     """
 
     def init(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
-        return wrap(np.full(shape, value, dtype))
+        return filled.full(shape, value, dtype)
 
     return init
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod, sqrt
+from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,16 @@ import numpy as np
 from .. import random
 from ..numpy.creation import asarray
 from ..primitives.array import Array
+from ..primitives.buffers import beside
 from ..primitives.errors import ShapeError, describe, message
-from ..primitives.normalization import normalize
+from ..primitives.normalization import affine_normalize, normalize
+from ..primitives.random_dropout import dropout as drop
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
 from ..primitives.types import canonical_axes, canonical_axis
+from ..random.keys import checked
 
 __all__ = [
-    "attention",
     "batch_norm",
     "conv",
     "dropout",
@@ -28,19 +31,21 @@ __all__ = [
     "rms_norm",
 ]
 
-UINT32 = 2**32
-
+# The activations that add a bias in the same pass.
+FUSED = {ops[f]: ops[f"{f}_biased"] for f in ("relu", "sigmoid", "softplus", "tanh")}
 
 # -- linear maps
 
 
-def linear(x: Any, w: Any, b: Any = None) -> Any:
-    """Returns ``x @ w + b``.
+def linear(x: Any, w: Any, b: Any = None, activation: Callable[[Any], Any] | None = None) -> Any:
+    """Returns ``x @ w + b``, or an activation function of it.
 
     Args:
         x: an array of shape (..., inputs).
         w: a matrix of shape (inputs, outputs).
         b: the bias, of shape (outputs,), or None.
+        activation: a function such as `nn.relu`, or None. The bias is added in the same pass for
+            relu, sigmoid, softplus and tanh.
 
     Returns:
         An array of shape (..., outputs).
@@ -53,7 +58,11 @@ def linear(x: Any, w: Any, b: Any = None) -> Any:
     [11.0, 22.0]
     """
     product = ops.matmul(x, w)
-    return product if b is None else ops.add(product, b)
+    if b is not None:
+        if activation in FUSED:
+            return FUSED[activation](product, b)
+        product = ops.add(product, b)
+    return product if activation is None else activation(product)
 
 
 def conv(
@@ -145,6 +154,32 @@ def _affine(x: Any, weight: Any, bias: Any, shape: tuple[int, ...]) -> Any:
     return x
 
 
+def _over_axes(x: Any, weight: Any, bias: Any, axis: Any, params: dict[str, Any]) -> Any:
+    """Normalises over axes, which the primitives do for rows, and applies weight and bias."""
+    axes = canonical_axes(axis, len(x.shape))
+    others = [i for i in range(len(x.shape)) if i not in axes]
+    order = (*others, *axes)
+    turned = x if order == tuple(range(len(order))) else ops.transpose(x, order)
+    row = prod([x.shape[i] for i in axes])
+    single = len(axes) == 1
+    rows = turned if single else ops.reshape(turned, (*(x.shape[i] for i in others), row))
+    if weight is None:
+        out = normalize.bind((rows,), params)
+        affine = []
+    else:
+        affine = [weight] if bias is None else [weight, bias]
+        affine = [v if shape_of(v) == (row,) else ops.reshape(v, (row,)) for v in affine]
+        out = affine_normalize.bind((rows, *affine), params)
+    if not single:
+        out = ops.reshape(out, turned.shape)
+    if turned is not x:
+        out = ops.transpose(out, sorted(range(len(order)), key=order.__getitem__))
+    if bias is not None and not affine:
+        shape = tuple([n if i in axes else 1 for i, n in enumerate(x.shape)])
+        out = ops.add(out, ops.reshape(bias, shape))
+    return out
+
+
 def layer_norm(
     x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, axis: Any = -1
 ) -> Any:
@@ -165,19 +200,7 @@ def layer_norm(
     >>> nn.layer_norm([1.0, 3.0], eps=0.0).tolist()
     [-1.0, 1.0]
     """
-    x = asarray(x)
-    axes = canonical_axes(axis, len(x.shape))
-    shape = tuple([n if i in axes else 1 for i, n in enumerate(x.shape)])
-    # The primitive works on rows, which other axes than the last ones are turned into.
-    others = [i for i in range(len(x.shape)) if i not in axes]
-    order = (*others, *axes)
-    turned = x if order == tuple(range(len(order))) else ops.transpose(x, order)
-    row = prod([x.shape[i] for i in axes])
-    rows = ops.reshape(turned, (*(x.shape[i] for i in others), row))
-    out = ops.reshape(normalize.bind((rows,), {"eps": eps}), turned.shape)
-    if turned is not x:
-        out = ops.transpose(out, sorted(range(len(order)), key=order.__getitem__))
-    return _affine(out, weight, bias, shape)
+    return _over_axes(asarray(x), weight, bias, axis, {"eps": eps, "center": True})
 
 
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, axis: Any = -1) -> Any:
@@ -198,11 +221,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, axis: Any = -1) -> A
     >>> nn.rms_norm([3.0, -3.0], eps=0.0).tolist()
     [1.0, -1.0]
     """
-    x = asarray(x)
-    axes = canonical_axes(axis, len(x.shape))
-    squares = ops.mean(ops.square(x), axis=axes, keepdims=True)
-    shape = tuple([n if i in axes else 1 for i, n in enumerate(x.shape)])
-    return _affine(_normalised(x, 0.0, squares, eps), weight, None, shape)
+    return _over_axes(asarray(x), weight, None, axis, {"eps": eps, "center": False})
 
 
 def group_norm(
@@ -294,7 +313,7 @@ def batch_norm(
     else:
         mean, variance = ops.mean(x, axis=others), ops.var(x, axis=others)
         if statistics is None:
-            statistics = np.zeros(channels, x.dtype), np.ones(channels, x.dtype)
+            statistics = tuple([beside(x, f(channels, x.dtype)) for f in (np.zeros, np.ones)])
         count = prod([x.shape[i] for i in others])
         unbiased = ops.multiply(variance, count / max(count - 1, 1))
         statistics = tuple(
@@ -307,7 +326,7 @@ def batch_norm(
     return _affine(out, weight, bias, shape), statistics
 
 
-# -- noise and attention
+# -- noise
 
 
 def dropout(key: Any, x: Any, rate: Any, *, training: bool = True) -> Any:
@@ -337,64 +356,12 @@ def dropout(key: Any, x: Any, rate: Any, *, training: bool = True) -> Any:
         return x
     if isinstance(rate, Array):
         share = ops.astype(ops.subtract(1, rate), x.dtype)
-        kept = random.bernoulli(key, share, x.shape)
+        kept = ops.to_device(random.bernoulli(key, share, x.shape), x.device)
     elif not 0 <= rate < 1:
         raise ValueError(f"dropout: the rate is at least 0 and less than 1, not {rate}")
     elif rate == 0:
         return x
     else:
-        share = 1.0 - float(rate)
-        words = random.bits(key, x.shape, np.uint32)
-        kept = ops.greater_equal(words, round(rate * UINT32))
+        # Nothing but the key is kept for the derivative.
+        return drop.bind((x, checked(key)), {"rate": float(rate)})
     return ops.where(kept, ops.divide(x, share), 0)
-
-
-def attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any = None,
-    causal: bool = False,
-    *,
-    scale: float | None = None,
-) -> Any:
-    """Returns means of values, weighted by how well their keys fit queries.
-
-    Vaswani et al., https://arxiv.org/abs/1706.03762: ``softmax(scale * q @ k^T) @ v``.
-
-    Args:
-        q: queries of shape (..., queries, width).
-        k: keys of shape (..., keys, width).
-        v: values of shape (..., keys, outputs).
-        mask: which keys a query sees: booleans, or numbers to be added to the scores, of a shape
-            that broadcasts to (..., queries, keys); None for all.
-        causal: whether query i sees only keys 0 to i.
-        scale: by what products are multiplied; None for ``1 / sqrt(width)``.
-
-    Returns:
-        An array of shape (..., queries, outputs). A query that sees no key gets the mean of all.
-
-    Raises:
-        ShapeError: the shapes do not fit.
-
-    >>> import functensor.numpy as np
-    >>> from functensor import nn
-    >>> x = np.arange(6.0).reshape(3, 2)
-    >>> nn.attention(x, x, x, causal=True)[0].tolist()
-    [0.0, 1.0]
-    """
-    q, k, v = asarray(q), asarray(k), asarray(v)
-    if scale is None:
-        scale = 1 / sqrt(q.shape[-1])
-    scores = ops.matmul(ops.multiply(q, scale), ops.swapaxes(k, -1, -2))
-    # Finite, so that a row without any key has no NaN.
-    never = 0.5 * float(np.finfo(scores.dtype).min)
-    if mask is not None:
-        mask = asarray(mask)
-        if mask.dtype.kind == "b":
-            scores = ops.where(mask, scores, never)
-        else:
-            scores = ops.add(scores, mask)
-    if causal:
-        scores = ops.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, never)
-    return ops.matmul(ops.softmax(scores), v)

@@ -9,7 +9,7 @@ from ..primitives.errors import ShapeError, describe, message
 from ..primitives.losses import cross_entropy
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
-from ..primitives.types import canonical_axis
+from ..primitives.types import INEXACT, REAL, canonical_axis
 
 __all__ = [
     "absolute_error",
@@ -174,7 +174,7 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
         if axis != rank - 1:
             logits = ops.moveaxis(logits, axis, -1)
         return cross_entropy.bind((logits, labels), {})
-    if kind == "f" and labels.shape == logits.shape:
+    if kind in REAL and labels.shape == logits.shape:
         return ops.negative(
             ops.sum(ops.multiply(labels, ops.log_softmax(logits, axis)), axis=axis)
         )
@@ -209,7 +209,7 @@ def binary_cross_entropy_with_logits(logits: Any, labels: Any) -> Any:
     """
     name = "binary_cross_entropy_with_logits"
     logits, labels = _paired(name, logits, labels)
-    if labels.dtype.kind not in "fc" and logits.dtype.kind == "f":
+    if labels.dtype.kind not in INEXACT and logits.dtype.kind in REAL:
         labels = ops.astype(labels, logits.dtype)
     return ops.subtract(ops.softplus(logits), ops.multiply(labels, logits))
 

@@ -16,6 +16,7 @@ from . import (
     dtypes,
     elementary,
     environment,
+    filled,
     forms,
     histograms,
     indexing,
@@ -42,6 +43,7 @@ from .creation import *
 from .dtypes import *
 from .elementary import *
 from .environment import *
+from .filled import *
 from .forms import *
 from .histograms import *
 from .indexing import *
@@ -70,6 +72,7 @@ __all__ += creation.__all__
 __all__ += dtypes.__all__
 __all__ += elementary.__all__
 __all__ += environment.__all__
+__all__ += filled.__all__
 __all__ += forms.__all__
 __all__ += histograms.__all__
 __all__ += indexing.__all__
@@ -101,6 +104,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in NAMESPACES:
         return import_module(f".{name}", __name__)
+    if name == "bfloat16":
+        return import_module("..primitives.types", __name__).number_dtype(name).type
     if name == "special":
         # Where SciPy looks for a namespace's own special functions.
         return import_module("..scipy.special", __name__)

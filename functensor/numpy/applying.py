@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import broadcast_shapes, canonical_axis
 from ..vectorize import vmap
+from .arguments import array_beside
 from .creation import asarray
+from .filled import zeros_like
 from .shaping import indices
-from .values import is_known, value_of
+from .values import is_at_hand, value_of
 
 __all__ = ["apply_along_axis", "apply_over_axes", "fromfunction", "piecewise", "vectorize"]
 
@@ -80,8 +83,9 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
         if len(made.shape) == rank - 1:
             made = ops.expand_dims(made, place)
         if len(made.shape) != rank:
-            raise ValueError(
-                f"apply_over_axes: the function turned shape {out.shape} into {made.shape}"
+            raise misfit(
+                f"apply_over_axes: the function turned shape {out.shape} into {made.shape}",
+                "np.sum(x, axis, keepdims=True): the function keeps the axis, or takes it away",
             )
         out = made
     return out
@@ -133,17 +137,17 @@ def piecewise(
         not condlist or not np.isscalar(condlist[0]) or not x.shape
     )
     listed = list(condlist) if several or len(np.shape(condlist)) > len(x.shape) else [condlist]
-    conditions = [ops.broadcast_to(ops.astype(asarray(c), bool), x.shape) for c in listed]
+    conditions = [ops.broadcast_to(ops.astype(array_beside(x, c), bool), x.shape) for c in listed]
     functions = list(funclist)
     if len(functions) == len(conditions) + 1:
-        held = ops.any(ops.stack(conditions), 0) if conditions else np.zeros(x.shape, bool)
+        held = ops.any(ops.stack(conditions), 0) if conditions else zeros_like(x, bool)
         conditions.append(ops.logical_not(held))
     if len(functions) != len(conditions):
         raise ValueError(f"piecewise: {len(functions)} functions for {len(conditions)} conditions")
-    out = asarray(np.zeros(x.shape, x.dtype))
+    out: Any = zeros_like(x)
     for condition, function in zip(conditions, functions, strict=True):
         if callable(function):
-            if is_known(condition) and not np.any(value_of("piecewise", condition, "")):
+            if is_at_hand(condition) and not np.any(value_of("piecewise", condition, "")):
                 continue
             made = function(_only(x, condition), *args, **kw)
         else:
@@ -182,8 +186,9 @@ def _same_lengths(names: Sequence[str], shape: tuple[int, ...], known: dict[str,
     """Enters the lengths of axes under their names, or checks that they are those known."""
     for name, length in zip(names, shape, strict=True):
         if known.setdefault(name, length) != length:
-            raise ValueError(
-                f"vectorize: axis {name!r} has length {known[name]} and length {length}"
+            raise misfit(
+                f"vectorize: axis {name!r} has length {known[name]} and length {length}",
+                "np.vectorize(f, signature=...), with one name for each length",
             )
 
 
@@ -222,8 +227,9 @@ class _Vectorized:
         lengths: dict[str, int] = {}
         for x, core in zip(arrays, cores, strict=True):
             if len(x.shape) < len(core):
-                raise ValueError(
-                    f"vectorize: an argument of shape {x.shape} lacks axes of {self.signature}"
+                raise misfit(
+                    f"vectorize: an argument of shape {x.shape} lacks axes of {self.signature}",
+                    "np.vectorize(f, signature=...), with the axes that every call gets",
                 )
             _same_lengths(core, x.shape[len(x.shape) - len(core) :], lengths)
         loops = [x.shape[: len(x.shape) - len(core)] for x, core in zip(arrays, cores, strict=True)]
@@ -266,7 +272,10 @@ class _Vectorized:
             for x, core in zip(results, wanted, strict=True):
                 own = x.shape[1:] if shape else x.shape
                 if len(own) != len(core):
-                    raise ValueError(f"vectorize: a result of shape {own} for {self.signature}")
+                    raise misfit(
+                        f"vectorize: a result of shape {own} for {self.signature}",
+                        "np.vectorize(f, signature=...), with the axes that every call returns",
+                    )
                 _same_lengths(core, own, lengths)
         if shape:
             results = [ops.reshape(x, (*shape, *x.shape[1:])) for x in results]
@@ -301,7 +310,8 @@ def vectorize(
         A function, with the original one as its attribute ``pyfunc``.
 
     Raises:
-        ValueError: it is no signature; when called: axes of one name differ in length.
+        ValueError: it is no signature.
+        ShapeError: when called: axes of one name differ in length.
 
     >>> import functensor.numpy as np
     >>> clipped = np.vectorize(lambda x, low: np.where(x < low, low, x))

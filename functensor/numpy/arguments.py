@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from ..primitives.buffers import device_of
 from ..primitives.registry import registry as ops
+from ..primitives.types import INEXACT
 from .creation import asarray
 
-__all__ = ["as_inexact"]
+__all__ = ["array_beside", "arrays_together", "as_inexact", "device_of_first"]
 
 
 def as_inexact(x: Any) -> Any:
@@ -19,4 +22,30 @@ def as_inexact(x: Any) -> Any:
     Array([1., 2.], dtype=float64, device='cpu')
     """
     x = asarray(x)
-    return x if x.dtype.kind in "fc" else ops.astype(x, np.float64)
+    return x if x.dtype.kind in INEXACT else ops.astype(x, np.float64)
+
+
+def array_beside(a: Any, x: Any) -> Any:
+    """Returns an argument as an array; numbers and lists come to lie where an array is.
+
+    Args:
+        a: the array.
+        x: the argument. If it is an array with axes, it stays where it is.
+    """
+    return asarray(x, device=None if getattr(x, "shape", ()) else a.device)
+
+
+def device_of_first(xs: Iterable[Any]) -> str | None:
+    """Returns where the first array on a GPU is, or None: numbers then go to the default device."""
+    return next((d for d in map(device_of, xs) if d != "cpu"), None)
+
+
+def arrays_together(xs: Iterable[Any]) -> list[Any]:
+    """Returns arguments as arrays, numbers and lists where the first array on a GPU is.
+
+    >>> arrays_together([1, [2.0]])
+    [Array(1, dtype=int64, device='cpu'), Array([2.], dtype=float64, device='cpu')]
+    """
+    listed = list(xs)
+    place = device_of_first(listed)
+    return [asarray(x, device=None if getattr(x, "shape", ()) else place) for x in listed]

@@ -1,4 +1,4 @@
-"""Arrays out of numbers, lists and shapes."""
+"""Arrays out of numbers, lists and other libraries' arrays."""
 
 from __future__ import annotations
 
@@ -7,39 +7,29 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.devices import on_device, placement, resolved
 from ..primitives.array import Array, Tracer
-from ..primitives.buffers import BUFFER_TYPES, holds_array, to_buffer, wrap
-from ..primitives.errors import DeviceError, ShapeError, message
-from ..primitives.manipulation import as_shape
-from ..primitives.registry import operand, registry
+from ..primitives.buffers import (
+    BUFFER_TYPES,
+    beside,
+    device_of,
+    holds_array,
+    on_gpu,
+    stacked,
+    to_buffer,
+    wrap,
+)
+from ..primitives.errors import ShapeError, message
+from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
-from ..primitives.types import number_dtype, shape_dtype
+from ..primitives.types import is_number_dtype, number_dtype
 
-__all__ = [
-    "array",
-    "asarray",
-    "copy",
-    "empty",
-    "empty_like",
-    "eye",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "identity",
-    "ones",
-    "ones_like",
-    "tri",
-    "zeros",
-    "zeros_like",
-]
+__all__ = ["array", "asarray", "copy", "from_dlpack"]
 
 SEQUENCES = (list, tuple)
 # From how many values on a list is taken apart into what is traced and what is not.
 MANY = 32
-
-
-# -- out of values
 
 
 def array(
@@ -61,7 +51,7 @@ def array(
         copy: whether memory of a NumPy array is copied, so that later changes to it do not show.
         order: without a meaning here; there for code written for NumPy.
         ndmin: the least number of axes; axes of length 1 are put in front.
-        device: None or ``"cpu"``.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for the default device.
 
     Returns:
         An array on that device.
@@ -100,7 +90,7 @@ def asarray(
             hold arrays and traced values; derivatives flow through.
         dtype: the dtype of the elements; None takes that of the values.
         order: without a meaning here; there for code written for NumPy.
-        device: None or ``"cpu"``.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for the default device.
         copy: True copies; False raises where a copy is needed; None copies only where needed.
 
     Returns:
@@ -115,30 +105,59 @@ def asarray(
     >>> ft.grad(lambda x: ft.numpy.asarray([x, x * x])[1])(3.0)
     Array(6., dtype=float64, device='cpu')
     """
-    check_device(device)
     if isinstance(a, Array):
-        if dtype is None or a.dtype == np.dtype(dtype):
+        if device is not None and a.device != resolved(device)[1]:
+            if copy is False:
+                raise ValueError(f"copy=False, but moving from {a.device} to {device} copies")
+            return ops.to_device(a if dtype is None else ops.astype(a, dtype), device=device)
+        if dtype is None or a.dtype == number_dtype(dtype):
             if not copy:
                 return a
             if isinstance(a, Tracer):
                 # A tensor can change in place, though not its memory; other tracers cannot.
                 return ops.index(a, ...) if a.owner.standing else a
-            # Only the memory that an array shares with a NumPy array can change.
-            return wrap(np.array(a._data))
+            # Only the memory that an array shares with a plain array can change.
+            return wrap(a._data.copy())
         if copy is False:
-            raise ValueError(f"copy=False, but casting {a.dtype} to {np.dtype(dtype)} copies")
+            raise ValueError(f"copy=False, but casting {a.dtype} to {number_dtype(dtype)} copies")
         return ops.astype(a, dtype)
     if isinstance(a, list | tuple | range):
         if copy is False:
             raise ValueError("copy=False, but lists are copied into an array")
         if holds_array(a):
-            out = _joined(a)
-            return out if dtype is None else ops.astype(out, dtype)
-        return wrap(_listed(a, dtype))
+            return asarray(_joined(a), dtype, device=device)
+        return _moved(_listed(a, dtype), device)
     buffer = to_buffer(a)
+    if device_of(buffer) != "cpu":
+        return asarray(wrap(buffer), dtype, device=device, copy=copy)
     if dtype is not None:
-        return wrap(np.asarray(buffer, dtype=number_dtype(dtype), copy=copy))
-    return wrap(_numbers(np.asarray(buffer, copy=copy), a))
+        return _moved(np.asarray(buffer, dtype=number_dtype(dtype), copy=copy), device, copy)
+    return _moved(numbers_of(np.asarray(buffer, copy=copy), a), device, copy)
+
+
+def _moved(buffer: Any, device: Any, copy: bool | None = None) -> Any:
+    """Returns a buffer on a device, or on the default one, as an array."""
+    if device is None and placement.device == "cpu":
+        return wrap(buffer)
+    name = resolved(device)[1]
+    if copy is False and name != device_of(buffer):
+        raise ValueError(f"copy=False, but moving to {name} copies")
+    return wrap(on_device(buffer, name))
+
+
+def placed(function: str, *args: Any, device: Any = None) -> Any:
+    """Calls an array module's creation function on a device, by default on the default one.
+
+    Args:
+        function: its name.
+        args: its arguments.
+        device: the device's name, or None.
+    """
+    if (device or placement.device) == "cpu":
+        return wrap(getattr(np, function)(*args))
+    backend, name = resolved(device)
+    with backend.current(name):
+        return wrap(getattr(backend.xp, function)(*args))
 
 
 def _listed(items: Any, dtype: Any) -> Any:
@@ -152,7 +171,7 @@ def _listed(items: Any, dtype: Any) -> Any:
     if buffer.dtype.kind == "O" and dtype is None:
         # Numbers of the standard library, fractions and decimals.
         buffer = to_buffer(items)
-    return _numbers(buffer, items)
+    return numbers_of(buffer, items)
 
 
 def _joined(items: Sequence[Any]) -> Any:
@@ -168,8 +187,10 @@ def _joined(items: Sequence[Any]) -> Any:
             raise _ragged(items, [shape_of(asarray(row)) for row in leaves])
         outer += (len(leaves[0]),)
         leaves = [x for row in leaves for x in row]
+    place = next((d for d in map(device_of, leaves) if d != "cpu"), None)
     leaves = [
-        x if isinstance(x, Array) or type(x) in BUFFER_TYPES else asarray(x) for x in leaves
+        x if isinstance(x, Array) or type(x) in BUFFER_TYPES else asarray(x, device=place)
+        for x in leaves
     ]
     shapes = [shape_of(x) for x in leaves]
     if len(set(shapes)) > 1:
@@ -186,11 +207,11 @@ def _stacked(leaves: Sequence[Any]) -> Any:
     if 2 * len(varying) > len(leaves):
         return ops.stack(leaves)
     # Among many constants, what is traced is put in its places: the rest costs no rules.
-    fixed = [np.zeros(x.shape, x.dtype) if isinstance(x, Tracer) else to_buffer(x) for x in leaves]
     if not varying:
-        return wrap(np.stack(fixed))
+        return wrap(stacked([to_buffer(x) for x in leaves]))
     joined = ops.stack([leaves[i] for i in varying])
-    return ops.index_set(np.stack(fixed), np.array(varying), joined)
+    fixed = [np.zeros(x.shape, x.dtype) if isinstance(x, Tracer) else to_buffer(x) for x in leaves]
+    return ops.index_set(beside(joined, stacked(fixed)), np.array(varying), joined)
 
 
 def _ragged(items: Any, shapes: Sequence[tuple[int, ...]]) -> ShapeError:
@@ -207,15 +228,16 @@ def _ragged(items: Any, shapes: Sequence[tuple[int, ...]]) -> ShapeError:
     )
 
 
-def _numbers(buffer: Any, source: Any) -> Any:
-    if buffer.dtype.kind not in "?biufc":
+def numbers_of(buffer: Any, source: Any) -> Any:
+    """Returns a buffer, if it holds numbers.
+
+    Args:
+        buffer: the buffer.
+        source: what it was made of, for the message.
+    """
+    if not is_number_dtype(buffer.dtype):
         raise TypeError(f"arrays hold numbers, not dtype {buffer.dtype}: {source!r:.60}")
     return buffer
-
-
-def check_device(device: Any) -> None:
-    if device is not None and device != "cpu":
-        raise DeviceError(f"there is no device {device!r}; there is 'cpu'")
 
 
 @registry.add_function
@@ -237,8 +259,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """Returns another library's array as an array that shares its memory.
 
     Args:
-        x: an object with ``__dlpack__`` and ``__dlpack_device__``, on the CPU.
-        device: None or ``"cpu"``.
+        x: an object with ``__dlpack__`` and ``__dlpack_device__``, on the CPU or a GPU.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for the default device.
         copy: whether to copy the memory; None copies only where that is needed.
 
     Raises:
@@ -250,246 +272,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     >>> np.from_dlpack(numpy.ones(2))
     Array([1., 1.], dtype=float64, device='cpu')
     """
-    check_device(device)
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack takes what speaks DLPack, not {type(x).__name__}; np.asarray")
-    return wrap(np.from_dlpack(x, device=device, copy=copy))
-
-
-# -- out of shapes
-
-
-def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None) -> Any:
-    """Returns an array of zeros.
-
-    Args:
-        shape: the length of every axis, or of the only one.
-        dtype: the dtype, by default ``float64``.
-        order: of no effect: there is one memory layout.
-        device: None or ``"cpu"``.
-
-    >>> import functensor.numpy as np
-    >>> np.zeros((2, 2))
-    Array([[0., 0.],
-           [0., 0.]], dtype=float64, device='cpu')
-    """
-    check_device(device)
-    return wrap(np.zeros(shape, number_dtype(dtype)))
-
-
-def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Any:
-    """Returns an array of ones.
-
-    Args:
-        shape: the length of every axis, or of the only one.
-        dtype: the dtype, by default ``float64``.
-        order: of no effect: there is one memory layout.
-        device: None or ``"cpu"``.
-
-    >>> import functensor.numpy as np
-    >>> np.ones(3, "int32")
-    Array([1, 1, 1], dtype=int32, device='cpu')
-    """
-    check_device(device)
-    return wrap(np.ones(shape, number_dtype(dtype)))
-
-
-def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None) -> Any:
-    """Returns an array of a shape whose values do not matter: zeros, since none can be set later.
-
-    Args:
-        shape, dtype, order, device: as for `zeros`.
-
-    >>> import functensor.numpy as np
-    >>> np.empty((2, 3)).shape
-    (2, 3)
-    """
-    return zeros(shape, dtype, device=device)
-
-
-def full(
-    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None
-) -> Any:
-    """Returns an array filled with a value.
-
-    Args:
-        shape: the length of every axis, or of the only one.
-        fill_value: a number, or an array that broadcasts to the shape; derivatives flow to it.
-        dtype: the dtype; None takes that of the value.
-        order: of no effect: there is one memory layout.
-        device: None or ``"cpu"``.
-
-    >>> import functensor.numpy as np
-    >>> np.full((2,), 7.0)
-    Array([7., 7.], dtype=float64, device='cpu')
-    """
-    check_device(device)
-    lengths = as_shape(shape)
-    fill_value = operand(fill_value)
-    if isinstance(fill_value, Array):
-        return ops.broadcast_to(asarray(fill_value, dtype), lengths)
-    return wrap(_numbers(np.full(lengths, to_buffer(fill_value), dtype), fill_value))
-
-
-def _like(a: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
-    known = shape_dtype(a if isinstance(a, Array) else np.asarray(to_buffer(a)))
-    return known.shape if shape is None else shape, known.dtype if dtype is None else dtype
-
-
-@registry.add_function
-def zeros_like(
-    a: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    *,
-    device: Any = None,
-) -> Any:
-    """Returns an array of zeros of another array's shape and dtype.
-
-    Args:
-        a: the array.
-        dtype, shape: what to take instead of that of the array.
-        order, subok: of no effect: there is one memory layout, and one class.
-        device: None or ``"cpu"``.
-
-    >>> import functensor.numpy as np
-    >>> np.zeros_like(np.array([1, 2]))
-    Array([0, 0], dtype=int64, device='cpu')
-    """
-    return zeros(*_like(a, dtype, shape), device=device)
-
-
-@registry.add_function
-def ones_like(
-    a: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    *,
-    device: Any = None,
-) -> Any:
-    """Returns an array of ones of another array's shape and dtype.
-
-    Args:
-        a: the array.
-        dtype, shape: what to take instead of that of the array.
-        order, subok: of no effect: there is one memory layout, and one class.
-        device: None or ``"cpu"``.
-
-    >>> import functensor.numpy as np
-    >>> np.ones_like(np.array([0.5, 0.5]))
-    Array([1., 1.], dtype=float64, device='cpu')
-    """
-    return ones(*_like(a, dtype, shape), device=device)
-
-
-@registry.add_function
-def empty_like(
-    prototype: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    *,
-    device: Any = None,
-) -> Any:
-    """Returns an array of another array's shape and dtype whose values do not matter.
-
-    Args:
-        prototype: the other array.
-        dtype, order, subok, shape, device: as for `zeros_like`.
-
-    >>> import functensor.numpy as np
-    >>> np.empty_like(np.ones((2, 3))).shape
-    (2, 3)
-    """
-    return zeros_like(prototype, dtype, shape=shape, device=device)
-
-
-@registry.add_function
-def full_like(
-    a: Any,
-    fill_value: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    *,
-    device: Any = None,
-) -> Any:
-    """Returns an array of another array's shape and dtype, filled with a value.
-
-    Args:
-        a: the array.
-        fill_value: a number, or an array that broadcasts to the shape; derivatives flow to it.
-        dtype, shape: what to take instead of that of the array.
-        order, subok: of no effect: there is one memory layout, and one class.
-        device: None or ``"cpu"``.
-
-    >>> import functensor.numpy as np
-    >>> np.full_like(np.zeros(2), 7)
-    Array([7., 7.], dtype=float64, device='cpu')
-    """
-    lengths, kind = _like(a, dtype, shape)
-    return full(lengths, fill_value, kind, device=device)
-
-
-def eye(
-    N: int,
-    M: int | None = None,
-    k: int = 0,
-    dtype: Any = float,
-    order: str = "C",
-    *,
-    device: Any = None,
-) -> Any:
-    """Returns a matrix with ones on a diagonal and zeros elsewhere.
-
-    Args:
-        N, M: the numbers of rows and columns, as many by default.
-        k: which diagonal: above the main one where positive.
-        dtype: the dtype, by default ``float64``.
-        order: of no effect: there is one memory layout.
-        device: None or ``"cpu"``.
-
-    >>> import functensor.numpy as np
-    >>> np.eye(2)
-    Array([[1., 0.],
-           [0., 1.]], dtype=float64, device='cpu')
-    """
-    check_device(device)
-    return wrap(np.eye(N, M, k, number_dtype(dtype)))
-
-
-def identity(n: int, dtype: Any = None) -> Any:
-    """Returns the identity matrix of n rows.
-
-    Args:
-        n: how many rows and columns.
-        dtype: of the elements; None for ``float64``.
-
-    >>> import functensor.numpy as np
-    >>> np.identity(2, int)
-    Array([[1, 0],
-           [0, 1]], dtype=int64, device='cpu')
-    """
-    return eye(n, dtype=dtype)
-
-
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Any:
-    """Returns a matrix with ones on and below a diagonal and zeros above it.
-
-    Args:
-        N, M: the numbers of rows and columns, as many by default.
-        k: which diagonal: above the main one where positive.
-        dtype: the dtype, by default ``float64``.
-
-    >>> import functensor.numpy as np
-    >>> np.tri(2, dtype=bool)
-    Array([[ True, False],
-           [ True,  True]], dtype=bool, device='cpu')
-    """
-    return wrap(np.tri(N, M, k, number_dtype(dtype)))
+    if on_gpu(x):
+        return asarray(x, device=device, copy=copy)
+    if device is None or device == "cpu":
+        return wrap(np.from_dlpack(x, device=device, copy=copy))
+    return _moved(np.from_dlpack(x), device, copy)

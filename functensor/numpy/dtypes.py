@@ -24,10 +24,7 @@ from numpy import (
     int_,
     integer,
     intp,
-    isdtype,
-    issubdtype,
     number,
-    promote_types,
     signedinteger,
     uint,
     uint8,
@@ -41,15 +38,20 @@ from numpy import (
     can_cast as _can_cast,
 )
 from numpy import (
-    finfo as _finfo,
+    iinfo as _iinfo,
 )
 from numpy import (
-    iinfo as _iinfo,
+    isdtype as _isdtype,
+)
+from numpy import (
+    issubdtype as _issubdtype,
 )
 
 from ..primitives.array import Array
 from ..primitives.registry import registry
 from ..primitives.rules import shape_of
+from ..primitives.types import finfo as _finfo
+from ..primitives.types import result_type as _result_type
 from ..primitives.types import shape_dtype
 
 __all__ = [
@@ -128,7 +130,46 @@ def result_type(*arrays_and_dtypes: Any) -> dtype[Any]:
     >>> np.result_type(np.ones(2, "float32"), 1.0), np.result_type("int32", np.ones(2))
     (dtype('float32'), dtype('float64'))
     """
-    return np.result_type(*map(_typed, arrays_and_dtypes))
+    return _result_type(*map(_typed, arrays_and_dtypes))
+
+
+def promote_types(type1: Any, type2: Any) -> dtype[Any]:
+    """Returns the smallest dtype to which two dtypes can be cast without a loss.
+
+    >>> import functensor.numpy as np
+    >>> np.promote_types("int32", "float32")
+    dtype('float64')
+    """
+    return _result_type(np.dtype(type1), np.dtype(type2))
+
+
+def issubdtype(arg1: Any, arg2: Any) -> Any:
+    """Says whether a dtype belongs to a class of dtypes, like ``floating``.
+
+    >>> import functensor.numpy as np
+    >>> np.issubdtype(np.float32, np.floating), np.issubdtype("bfloat16", np.floating)
+    (True, True)
+    """
+    if _is_bfloat16(arg1):
+        arg1 = np.float16 if arg2 in (generic, number, inexact, floating) else generic
+    return _issubdtype(arg1, arg2)
+
+
+def isdtype(dtype: Any, kind: Any) -> Any:
+    """Says whether a dtype is of a kind, like ``"real floating"``, or one of several.
+
+    >>> import functensor.numpy as np
+    >>> np.isdtype(np.dtype("float32"), "real floating")
+    True
+    """
+    if not _is_bfloat16(dtype):
+        return _isdtype(dtype, kind)
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return any(k in ("numeric", "real floating") or _is_bfloat16(k) for k in kinds)
+
+
+def _is_bfloat16(x: Any) -> Any:
+    return getattr(x, "name", getattr(x, "__name__", x)) == "bfloat16"
 
 
 @registry.add_function
@@ -158,7 +199,7 @@ class FloatingInfo:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._limits, name)
-        return float(value) if isinstance(value, floating) else value
+        return float(value) if isinstance(value, generic) else value
 
     def __repr__(self) -> str:
         return repr(self._limits)

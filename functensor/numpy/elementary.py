@@ -10,8 +10,10 @@ import numpy as np
 from ..primitives.errors import refuse_out, refuse_where
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
+from ..primitives.types import REAL, result_type
 from .arguments import as_inexact
 from .creation import asarray
+from .filled import zeros_like
 
 __all__ = ["fabs", "float_power", "polyval", "sinc"]
 
@@ -37,7 +39,9 @@ def fabs(x: Any, /, out: None = None, *, where: Any = True, dtype: Any = None) -
     x = asarray(x, dtype)
     if x.dtype.kind == "c":
         raise TypeError(f"fabs takes real numbers, not {x.describe()}; np.abs takes complex ones")
-    return ops.abs(x if x.dtype.kind == "f" else ops.astype(x, np.fabs(np.ones((), x.dtype)).dtype))
+    if x.dtype.kind not in REAL:
+        x = ops.astype(x, np.fabs(np.ones((), x.dtype)).dtype)
+    return ops.abs(x)
 
 
 @registry.add_function
@@ -62,18 +66,21 @@ def sinc(x: Any) -> Any:
 
 
 @registry.add_function
-def float_power(x: Any, y: Any) -> Any:
+def float_power(x: Any, y: Any, /, out: Any = None, *, where: Any = True) -> Any:
     """Returns x to the power y in at least double precision, of integers too.
 
     Args:
         x, y: arrays whose shapes broadcast, or numbers.
+        out, where: refused: arrays are immutable.
 
     >>> import functensor.numpy as np
     >>> np.float_power(2, -1)
     Array(0.5, dtype=float64, device='cpu')
     """
+    refuse_out("float_power", out)
+    refuse_where("float_power", where)
     x, y = asarray(x), asarray(y)
-    kind = np.result_type(x.dtype, y.dtype, np.float64)
+    kind = result_type(x.dtype, y.dtype, np.float64)
     return ops.power(ops.astype(x, kind), ops.astype(y, kind))
 
 
@@ -90,7 +97,7 @@ def polyval(p: Any, x: Any) -> Any:
     Array(76, dtype=int64, device='cpu')
     """
     p, x = asarray(p), asarray(x)
-    out: Any = np.zeros(x.shape, x.dtype)
+    out: Any = zeros_like(x)
     for i in range(p.shape[0]):
         out = ops.add(ops.multiply(out, x), ops.index(p, i))
     return out

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..primitives import fourier
+from ..primitives.errors import refuse_out
 from ..primitives.fourier import NORMS
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis
@@ -149,7 +150,9 @@ def _last(name: str, axes: list[int]) -> int:
 # -- along one axis
 
 
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def fft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """Returns the discrete Fourier transform, ``sum(a[j] * exp(-2 pi i j k / n))``, along an axis.
 
     Args:
@@ -157,6 +160,7 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
         n: how many elements to transform: a is cut, or filled up with zeros; by default all.
         axis: along which axis.
         norm: "backward" (the default), "ortho" or "forward".
+        out: None; arrays are immutable.
 
     Returns:
         A complex array, in a's precision, of length n along the axis.
@@ -168,16 +172,19 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
     >>> np.fft.fft(np.array([1.0, 2.0, 3.0, 4.0]))
     Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex128, device='cpu')
     """
+    refuse_out("fft", out, "np.fft")
     a = _operand("fft", a)
     axis = canonical_axis(axis, len(a.shape))
     return _complex("fft", a, (a.shape[axis] if n is None else n,), (axis,), norm, False)
 
 
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ifft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """Returns the inverse of `fft`, ``sum(a[k] * exp(2 pi i j k / n)) / n``, along an axis.
 
     Args:
-        a, n, axis, norm: as for `fft`.
+        a, n, axis, norm, out: as for `fft`.
 
     Returns:
         A complex array, in a's precision, of length n along the axis.
@@ -189,17 +196,20 @@ def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     >>> np.fft.ifft(np.array([4.0, 0.0, 0.0, 0.0]))
     Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex128, device='cpu')
     """
+    refuse_out("ifft", out, "np.fft")
     a = _operand("ifft", a)
     axis = canonical_axis(axis, len(a.shape))
     return _complex("ifft", a, (a.shape[axis] if n is None else n,), (axis,), norm, True)
 
 
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def rfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """Returns the first half of the discrete Fourier transform of real values; it says all.
 
     Args:
         a: a real array.
-        n, axis, norm: as for `fft`.
+        n, axis, norm, out: as for `fft`.
 
     Returns:
         A complex array, in a's precision, of length ``n // 2 + 1`` along the axis.
@@ -212,19 +222,22 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     >>> np.fft.rfft(np.array([1.0, 2.0, 3.0, 4.0]))
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex128, device='cpu')
     """
+    refuse_out("rfft", out, "np.fft")
     a = _operand("rfft", a, real=True)
     axis = canonical_axis(axis, len(a.shape))
     return _real("rfft", a, a.shape[axis] if n is None else n, axis, norm)
 
 
-def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def irfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """Returns the inverse of `rfft`: the real values of which a is half the spectrum.
 
     Args:
         a: a real or complex array.
         n: how many values there are: a is cut, or filled up with zeros, to ``n // 2 + 1``
             elements; by default ``2 * (m - 1)`` for m elements.
-        axis, norm: as for `fft`.
+        axis, norm, out: as for `fft`.
 
     Returns:
         A real array, in a's precision, of length n along the axis.
@@ -236,16 +249,19 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     >>> np.fft.irfft(np.array([10.0, -2.0 + 2.0j, -2.0]))
     Array([1., 2., 3., 4.], dtype=float64, device='cpu')
     """
+    refuse_out("irfft", out, "np.fft")
     a = _operand("irfft", a)
     axis = canonical_axis(axis, len(a.shape))
     return _from_half("irfft", a, 2 * (a.shape[axis] - 1) if n is None else n, axis, norm)
 
 
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def hfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """Returns the transform of values that are half of a Hermitian signal: a real spectrum.
 
     Args:
-        a, n, axis, norm: as for `irfft`.
+        a, n, axis, norm, out: as for `irfft`.
 
     Returns:
         A real array, in a's precision, of length n along the axis.
@@ -257,17 +273,20 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     >>> np.fft.hfft(np.array([1.0, 2.0, 3.0]))
     Array([ 8., -2.,  0., -2.], dtype=float64, device='cpu')
     """
+    refuse_out("hfft", out, "np.fft")
     a = _operand("hfft", a)
     axis = canonical_axis(axis, len(a.shape))
     n = 2 * (a.shape[axis] - 1) if n is None else n
     return _from_half("hfft", ops.conj(a), n, axis, NORMS[_norm(norm)])
 
 
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ihfft(
+    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
+) -> Any:
     """Returns the inverse of `hfft`: the first half of the signal of which a is the spectrum.
 
     Args:
-        a, n, axis, norm: as for `rfft`.
+        a, n, axis, norm, out: as for `rfft`.
 
     Returns:
         A complex array, in a's precision, of length ``n // 2 + 1`` along the axis.
@@ -280,6 +299,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     >>> np.fft.ihfft(np.array([8.0, -2.0, 0.0, -2.0])).real
     Array([1., 2., 3.], dtype=float64, device='cpu')
     """
+    refuse_out("ihfft", out, "np.fft")
     a = _operand("ihfft", a, real=True)
     axis = canonical_axis(axis, len(a.shape))
     n = a.shape[axis] if n is None else n
@@ -289,7 +309,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 # -- along several axes
 
 
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None) -> Any:
     """Returns the discrete Fourier transform over several axes.
 
     Args:
@@ -299,6 +319,7 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> An
         axes: over which axes, the last one first; by default all, or as many last ones as ``s``
             has entries. An axis that is named twice is transformed twice.
         norm: "backward" (the default), "ortho" or "forward".
+        out: None; arrays are immutable.
 
     Returns:
         A complex array, in a's precision.
@@ -311,31 +332,37 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> An
     Array([[4., 0.],
            [0., 0.]], dtype=float64, device='cpu')
     """
+    refuse_out("fftn", out, "np.fft")
     a = _operand("fftn", a)
     return _complex("fftn", a, *_geometry("fftn", a, s, axes), norm, False)
 
 
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+def ifftn(
+    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
+) -> Any:
     """Returns the inverse of `fftn`.
 
     Args:
-        a, s, axes, norm: as for `fftn`.
+        a, s, axes, norm, out: as for `fftn`.
 
     >>> import functensor.numpy as np
     >>> np.fft.ifftn(np.ones((2, 2))).real
     Array([[1., 0.],
            [0., 0.]], dtype=float64, device='cpu')
     """
+    refuse_out("ifftn", out, "np.fft")
     a = _operand("ifftn", a)
     return _complex("ifftn", a, *_geometry("ifftn", a, s, axes), norm, True)
 
 
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+def rfftn(
+    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
+) -> Any:
     """Returns `rfft` over the last of several axes, then `fft` over the others.
 
     Args:
         a: a real array.
-        s, axes, norm: as for `fftn`.
+        s, axes, norm, out: as for `fftn`.
 
     Returns:
         A complex array, in a's precision, of length ``n // 2 + 1`` along the last of the axes.
@@ -348,20 +375,23 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> A
     >>> np.fft.rfftn(np.ones((2, 4))).shape
     (2, 3)
     """
+    refuse_out("rfftn", out, "np.fft")
     a = _operand("rfftn", a, real=True)
     lengths, axes = _geometry("rfftn", a, s, axes)
     half = _real("rfftn", a, lengths[-1] if axes else 1, _last("rfftn", axes), norm)
     return _complex("rfftn", half, lengths[:-1], axes[:-1], norm, False)
 
 
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+def irfftn(
+    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
+) -> Any:
     """Returns the inverse of `rfftn`.
 
     Args:
         a: a real or complex array, half a spectrum along the last of the axes.
         s: how many values there are along each axis; by default ``2 * (m - 1)`` for m elements of
             the last one.
-        axes, norm: as for `fftn`.
+        axes, norm, out: as for `fftn`.
 
     Returns:
         A real array, in a's precision.
@@ -373,6 +403,7 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> 
     >>> np.fft.irfftn(np.fft.rfftn(np.ones((2, 4)))).shape
     (2, 4)
     """
+    refuse_out("irfftn", out, "np.fft")
     a = _operand("irfftn", a)
     lengths, axes = _geometry("irfftn", a, s, axes, half=True)
     last = _last("irfftn", axes)
@@ -380,55 +411,67 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> 
     return _from_half("irfftn", half, lengths[-1], last, norm)
 
 
-def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+def fft2(
+    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+) -> Any:
     """Returns `fftn` over the last two axes.
 
     Args:
-        a, s, axes, norm: as for `fftn`.
+        a, s, axes, norm, out: as for `fftn`.
 
     >>> import functensor.numpy as np
     >>> np.fft.fft2(np.ones((3, 2, 2)))[0].real
     Array([[4., 0.],
            [0., 0.]], dtype=float64, device='cpu')
     """
+    refuse_out("fft2", out, "np.fft")
     return fftn(a, s, axes, norm)
 
 
-def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+def ifft2(
+    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+) -> Any:
     """Returns `ifftn` over the last two axes.
 
     Args:
-        a, s, axes, norm: as for `fftn`.
+        a, s, axes, norm, out: as for `fftn`.
 
     >>> import functensor.numpy as np
     >>> np.fft.ifft2(np.ones((3, 2, 2)))[0].real
     Array([[1., 0.],
            [0., 0.]], dtype=float64, device='cpu')
     """
+    refuse_out("ifft2", out, "np.fft")
     return ifftn(a, s, axes, norm)
 
 
-def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+def rfft2(
+    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+) -> Any:
     """Returns `rfftn` over the last two axes.
 
     Args:
-        a, s, axes, norm: as for `rfftn`.
+        a, s, axes, norm, out: as for `rfftn`.
 
     >>> import functensor.numpy as np
     >>> np.fft.rfft2(np.ones((3, 2, 4))).shape
     (3, 2, 3)
     """
+    refuse_out("rfft2", out, "np.fft")
     return rfftn(a, s, axes, norm)
 
 
-def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+def irfft2(
+    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
+) -> Any:
     """Returns `irfftn` over the last two axes.
 
     Args:
-        a, s, axes, norm: as for `irfftn`.
+        a, s, axes, norm, out: as for `irfftn`.
 
     >>> import functensor.numpy as np
     >>> np.fft.irfft2(np.ones((3, 2, 3))).shape
     (3, 2, 4)
     """
+    refuse_out("irfft2", out, "np.fft")
     return irfftn(a, s, axes, norm)

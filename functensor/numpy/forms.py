@@ -18,10 +18,14 @@ from ..primitives.bits import (
     ldexp,
     spacing,
 )
+from ..primitives.buffers import beside
+from ..primitives.errors import refuse_out, refuse_where
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axes, canonical_axis
+from ..primitives.types import REAL, canonical_axes, canonical_axis, finfo
 from .creation import asarray
+from .filled import zeros_like
+from .ordering import compress
 from .values import value_of
 
 __all__ = [
@@ -129,7 +133,8 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     Array([1., 2.], dtype=float64, device='cpu')
     """
     a = asarray(a, dtype)
-    value = value_of("asarray_chkfinite", a, "np.asarray(x)")
+    fix = "check x before the transformation: ft.vmap(f)(np.asarray_chkfinite(x))"
+    value = value_of("asarray_chkfinite", a, fix, "whether {} raises an error")
     if not np.all(np.isfinite(value)):
         raise ValueError("asarray_chkfinite: there are infinities or NaN among the values")
     return a
@@ -202,7 +207,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     if min(lengths, default=0) < 0:
         raise ValueError(f"resize: there is no shape {lengths}")
     if not a.size:
-        return asarray(np.zeros(lengths, a.dtype))
+        return zeros_like(a, shape=lengths)
     flat = ops.reshape(a, -1)
     return ops.reshape(ops.take(flat, np.arange(prod(lengths)) % a.size), lengths)
 
@@ -243,39 +248,51 @@ def row_stack(tup: Any, *, dtype: Any = None) -> Any:
 
 
 @registry.add_function
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+def trim_zeros(
+    filt: Any, trim: str = "fb", axis: Any = None, *, size: Any = None, fill_value: Any = 0
+) -> Any:
     """Returns an array without the zeros at its ends.
 
     Args:
         filt: an array.
         trim: from where: ``f`` the front, ``b`` the back, ``fb`` both.
         axis: along which axes: None for all, an integer or a tuple.
+        size: how many slices to return along each of the axes, for where the values are not known:
+            the first ones. An integer, or a tuple with one for each of the axes.
+        fill_value: what stands behind them where there are fewer.
 
     Raises:
-        ConcretizationError: the values are not known, under vmap or while staging.
+        ConcretizationError: the values are not known, and no size is given.
 
     >>> import functensor.numpy as np
     >>> np.trim_zeros(np.array([0.0, 1.0, 0.0, 2.0, 0.0]))
     Array([1., 0., 2.], dtype=float64, device='cpu')
+    >>> np.trim_zeros(np.array([0.0, 1.0, 2.0]), size=3)
+    Array([1., 2., 0.], dtype=float64, device='cpu')
     """
     x = asarray(filt)
     words = str(trim).lower()
     if words not in ("f", "b", "fb", "bf"):
         raise ValueError(f"trim_zeros: trim is 'f', 'b' or 'fb', not {trim!r}")
-    fix = "np.where(mask, x, 0), which keeps the shape"
-    value = value_of("trim_zeros", x, fix) != 0
-    key = [slice(None)] * len(x.shape)
-    for i in canonical_axes(axis, len(x.shape)):
+    axes = canonical_axes(axis, len(x.shape))
+    sizes = tuple(size) if isinstance(size, Sequence) else (size,) * len(axes)
+    if len(sizes) != len(axes):
+        raise ValueError(f"trim_zeros: {len(sizes)} sizes for {len(axes)} axes")
+    filled: Any = ops.not_equal(x, 0)
+    if size is None:
+        filled = value_of("trim_zeros", filled, "np.trim_zeros(x, size=n)")
+    for i, count in zip(axes, sizes, strict=True):
         others = tuple([j for j in range(len(x.shape)) if j != i])
-        places = np.flatnonzero(np.any(value, axis=others))
-        length = x.shape[i]
-        # Of nothing but zeros nothing is left.
-        first, last = (places[0], places[-1] + 1) if len(places) else (length, length)
-        start = int(first) if "f" in words else 0
-        key[i] = slice(start, int(last) if "b" in words and len(places) else length)
-        if not len(places):
-            key[i] = slice(0, 0)
-    return ops.index(x, tuple(key))
+        some = ops.astype(ops.any(filled, axis=others), np.intp)
+        seen = ops.cumsum(some)
+        inside: Any = True
+        if "f" in words:
+            inside = ops.greater(seen, 0)
+        if "b" in words:
+            coming = ops.subtract(ops.sum(some), ops.subtract(seen, some))
+            inside = ops.logical_and(inside, ops.greater(coming, 0))
+        x = compress(inside, x, i, size=count, fill_value=fill_value)
+    return x
 
 
 @registry.add_function
@@ -291,7 +308,8 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
         A real array, or a itself.
 
     Raises:
-        ConcretizationError: complex values are not known, under vmap or while staging.
+        ConcretizationError: complex values, on which the dtype depends, are not known, under vmap
+            or while staging.
 
     >>> import functensor.numpy as np
     >>> np.real_if_close(np.array([2.0 + 1e-15j]))
@@ -300,8 +318,8 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     a = asarray(a)
     if a.dtype.kind != "c":
         return a
-    limit = tol * float(np.finfo(a.dtype).eps) if tol > 1 else tol
-    value = value_of("real_if_close", a, "np.real(x)")
+    limit = tol * float(finfo(a.dtype).eps) if tol > 1 else tol
+    value = value_of("real_if_close", a, "np.real(x)", "the dtype of what {} returns")
     return ops.real(a) if np.all(np.abs(value.imag) < limit) else a
 
 
@@ -309,46 +327,53 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
 
 
 @registry.add_function
-def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
+def divmod(x1: Any, x2: Any, /, out: Any = None, *, where: Any = True) -> tuple[Any, Any]:
     """Returns the quotient rounded down, and the remainder.
 
     Args:
         x1, x2: arrays whose shapes broadcast, or numbers.
+        out, where: refused: arrays are immutable.
 
     >>> import functensor.numpy as np
     >>> np.divmod(np.array([7.5]), 2)
     (Array([3.], dtype=float64, device='cpu'), Array([1.5], dtype=float64, device='cpu'))
     """
+    refuse_out("divmod", out)
+    refuse_where("divmod", where)
     x1, x2 = (asarray(x) if isinstance(x, list | tuple) else x for x in (x1, x2))
     return ops.floor_divide(x1, x2), ops.remainder(x1, x2)
 
 
 @registry.add_function
-def modf(x: Any) -> tuple[Any, Any]:
+def modf(x: Any, /, out: Any = None, *, where: Any = True) -> tuple[Any, Any]:
     """Returns the part of numbers behind the point and the one before it, both with their sign.
 
     Args:
         x: a real array of any shape, or a number.
+        out, where: refused: arrays are immutable.
 
     >>> import functensor.numpy as np
     >>> np.modf(np.array([3.5]))
     (Array([0.5], dtype=float64, device='cpu'), Array([3.], dtype=float64, device='cpu'))
     """
+    refuse_out("modf", out)
+    refuse_where("modf", where)
     x = _floating(asarray(x))
     return fraction_of(x), ops.trunc(x)
 
 
 def _floating(x: Any) -> Any:
     """Returns integers in the floating-point dtype to which NumPy casts them."""
-    return x if x.dtype.kind == "f" else ops.astype(x, np.modf(np.ones((), x.dtype))[0].dtype)
+    return x if x.dtype.kind in REAL else ops.astype(x, np.modf(np.ones((), x.dtype))[0].dtype)
 
 
 @registry.add_function
-def frexp(x: Any) -> tuple[Any, Any]:
+def frexp(x: Any, /, out: Any = None, *, where: Any = True) -> tuple[Any, Any]:
     """Returns mantissas m and exponents e of numbers: x = m * 2**e, abs(m) from 0.5 up to 1.
 
     Args:
         x: a real array of any shape, or a number.
+        out, where: refused: arrays are immutable.
 
     Returns:
         The mantissas, of x's dtype, and the exponents, ``int32``. Derivatives flow to mantissas.
@@ -358,6 +383,8 @@ def frexp(x: Any) -> tuple[Any, Any]:
     >>> m.tolist(), e.tolist()
     ([0.75], [3])
     """
+    refuse_out("frexp", out)
+    refuse_where("frexp", where)
     x = _floating(asarray(x))
     exponent = exponent_of(x)
     return ldexp(x, ops.negative(exponent)), exponent
@@ -401,7 +428,8 @@ def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Any:
     count = -(-length // 8)
     bits = ops.pad(bits, [(0, 0)] * (len(bits.shape) - 1) + [(0, 8 * count - length)])
     bits = ops.reshape(bits, (*bits.shape[:-1], count, 8))
-    return ops.moveaxis(ops.sum(ops.left_shift(bits, shifts), -1, dtype=np.uint8), -1, axis)
+    shifted = ops.left_shift(bits, beside(bits, shifts))
+    return ops.moveaxis(ops.sum(shifted, -1, dtype=np.uint8), -1, axis)
 
 
 @registry.add_function
@@ -431,7 +459,7 @@ def unpackbits(
     if axis is None:
         a, axis = ops.reshape(a, -1), 0
     own = ops.expand_dims(ops.moveaxis(a, axis, -1), -1)
-    bits = ops.bitwise_and(ops.right_shift(own, shifts), np.uint8(1))
+    bits = ops.bitwise_and(ops.right_shift(own, beside(own, shifts)), np.uint8(1))
     bits = ops.reshape(bits, (*bits.shape[:-2], 8 * bits.shape[-2]))
     length = bits.shape[-1]
     wanted = length if count is None else count + length if count < 0 else count

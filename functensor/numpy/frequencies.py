@@ -25,6 +25,8 @@ def _spacing(name: str, n: Any, d: Any) -> Any:
 
 def _frequencies(indices: Any, spacing: Any, dtype: Any, device: Any) -> Any:
     dtype = np.dtype(np.float64 if dtype is None else dtype)
+    if device is None and isinstance(spacing, Array):
+        device = spacing.device
     return ops.multiply(asarray(indices.astype(dtype), device=device), spacing)
 
 

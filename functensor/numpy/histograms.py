@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..primitives.array import Array
+from ..primitives.buffers import beside
+from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
+from ..primitives.types import INEXACT, result_type
+from .arguments import array_beside
 from .creation import asarray
 from .ranges import linspace
 from .searching import searchsorted
@@ -58,9 +62,12 @@ def _edges(name: str, a: Any, bins: Any, limits: Any, weights: Any) -> Any:
         span = None if limits is None else (float(limits[0]), float(limits[1]))
         bins = len(np.histogram_bin_edges(values, bins, span)) - 1
     if isinstance(bins, Array | np.ndarray | Sequence) and np.ndim(bins):
-        bins = asarray(bins)
+        bins = array_beside(a, bins)
         if len(bins.shape) != 1:
-            raise ValueError(f"{name}: edges stand on one axis, not in shape {bins.shape}")
+            raise misfit(
+                f"{name}: edges stand on one axis, not in shape {bins.shape}",
+                "np.histogram(x, edges.ravel())",
+            )
         if is_known(bins) and np.any(np.diff(value_of(name, bins, "")) < 0):
             raise ValueError(f"{name}: edges do not increase: {bins.tolist()}")
         return bins
@@ -68,9 +75,10 @@ def _edges(name: str, a: Any, bins: Any, limits: Any, weights: Any) -> Any:
     if count < 1:
         raise ValueError(f"{name}: bins={count}, but there has to be one at least")
     low, high = _limits(name, a, limits)
-    kind = np.result_type(a.dtype, *(getattr(v, "dtype", v) for v in (low, high)))
-    if kind.kind not in "fc":
-        kind = np.result_type(kind, float)
+    kind = result_type(a.dtype, *(getattr(v, "dtype", v) for v in (low, high)))
+    if kind.kind not in INEXACT:
+        kind = result_type(kind, float)
+    low, high = (asarray(v, device=None if isinstance(v, Array) else a.device) for v in (low, high))
     return linspace(low, high, count + 1, dtype=kind)
 
 
@@ -108,7 +116,7 @@ def _bins_of(values: Any, edges: Any, alike: bool) -> Any:
 
 def _sums(places: Any, count: int, weights: Any, dtype: Any) -> Any:
     """Returns for each place how often it occurs, or the sum of weights; those beyond are lost."""
-    empty = np.zeros(count + 1, dtype)
+    empty = beside(places, np.zeros(count + 1, dtype))
     weights = 1 if weights is None else weights
     return ops.index(ops.index_add(empty, ops.minimum(places, count), weights), slice(0, count))
 
@@ -161,7 +169,8 @@ def histogram(
         least), and the bounds of the bins, one more. Derivatives flow to bounds too.
 
     Raises:
-        ValueError: bounds do not increase, weights do not fit, or values are not finite.
+        ShapeError: weights do not fit.
+        ValueError: bounds do not increase, or values are not finite.
 
     >>> import functensor.numpy as np
     >>> counts, edges = np.histogram(np.array([0.0, 0.5, 2.0]), bins=2)
@@ -173,7 +182,10 @@ def histogram(
     if weights is not None:
         weights = asarray(weights)
         if weights.shape != a.shape:
-            raise ValueError(f"histogram: weights of shape {weights.shape} for values {a.shape}")
+            raise misfit(
+                f"histogram: weights of shape {weights.shape} for values {a.shape}",
+                "np.histogram(x, weights=w), with w of the shape of x",
+            )
         weights, kind = ops.reshape(weights, -1), weights.dtype
     a = ops.reshape(a, -1)
     edges = _edges("histogram", a, bins, range, weights)
@@ -203,7 +215,8 @@ def histogramdd(
         the bins of each.
 
     Raises:
-        ValueError: the number of dimensions differs, or weights do not fit.
+        ShapeError: weights do not fit.
+        ValueError: the number of dimensions differs.
 
     >>> import functensor.numpy as np
     >>> counts, edges = np.histogramdd(np.array([[0.0, 0.0], [1.0, 1.0]]), bins=2)
@@ -236,10 +249,11 @@ def _gridded(
     if weights is not None:
         weights = asarray(weights)
         if weights.shape != columns[0].shape:
-            raise ValueError(
-                f"{name}: weights of shape {weights.shape} for {columns[0].shape[0]} points"
+            raise misfit(
+                f"{name}: weights of shape {weights.shape} for {columns[0].shape[0]} points",
+                f"np.{name}(points, weights=w), with one weight for each point",
             )
-        kind = np.result_type(weights.dtype, np.float64)
+        kind = result_type(weights.dtype, np.float64)
     edges = tuple(
         [_edges(name, c, b, s, None) for c, b, s in zip(columns, each, spans, strict=True)]
     )
@@ -284,7 +298,7 @@ def histogram2d(
         The counts, ``float64`` at least, x along the first axis; the bounds in x, and those in y.
 
     Raises:
-        ValueError: x and y differ in length.
+        ShapeError: x and y differ in length.
 
     >>> import functensor.numpy as np
     >>> np.histogram2d([0.0, 1.0], [0.0, 1.0], bins=2)[0]
@@ -293,7 +307,10 @@ def histogram2d(
     """
     x, y = _numbers(x), _numbers(y)
     if x.shape != y.shape:
-        raise ValueError(f"histogram2d: x of shape {x.shape} and y of shape {y.shape}")
+        raise misfit(
+            f"histogram2d: x of shape {x.shape} and y of shape {y.shape}",
+            "np.histogram2d(x, y), with a y for each x",
+        )
     sequence = isinstance(bins, list | tuple) or (hasattr(bins, "shape") and bins.shape)
     pair = bins if sequence and len(bins) == 2 else (bins, bins)
     counts, edges = _gridded("histogram2d", [x, y], pair, range, density, weights)

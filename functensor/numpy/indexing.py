@@ -13,11 +13,12 @@ from ..primitives.array import Array
 from ..primitives.errors import refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
-from ..primitives.types import broadcast_shapes
+from ..primitives.types import broadcast_shapes, result_type
+from .arguments import arrays_together, device_of_first
 from .creation import asarray
 from .ranges import arange, linspace
 from .shaping import meshgrid
-from .values import is_known, value_of
+from .values import is_at_hand, value_of
 
 __all__ = [
     "c_",
@@ -34,13 +35,13 @@ __all__ = [
 ]
 
 
-def _range(item: slice) -> Any:
+def _range(item: slice, device: str | None = None) -> Any:
     """Returns the numbers of a slice; an imaginary step says how many there are to be."""
     start = 0 if item.start is None else item.start
     step = 1 if item.step is None else item.step
     if isinstance(step, complex):
-        return linspace(start, item.stop, int(abs(step)))
-    return arange(start, item.stop, step)
+        return linspace(start, item.stop, int(abs(step)), device=device)
+    return arange(start, item.stop, step, device=device)
 
 
 class _Grid:
@@ -60,7 +61,7 @@ class _Grid:
         ranges = [_range(item) for item in key]
         if not ranges:
             return () if self.sparse else asarray(np.zeros(0, np.intp))
-        kind = np.result_type(*(x.dtype for x in ranges))
+        kind = result_type(*(x.dtype for x in ranges))
         grid = meshgrid(*[ops.astype(x, kind) for x in ranges], sparse=self.sparse, indexing="ij")
         return tuple(grid) if self.sparse else ops.stack(grid)
 
@@ -96,9 +97,11 @@ class _Joined:
             raise ValueError("r_ and c_ join something: np.r_[1:3, 0.0]")
         # Python's numbers do not decide the dtype where there is an array.
         weak = [type(x) in (bool, int, float, complex) for x in items]
-        parts = [_range(x) if isinstance(x, slice) else asarray(x) for x in items]
+        place = device_of_first(items)
+        ready = [_range(x, place) if isinstance(x, slice) else x for x in items]
+        parts = arrays_together(ready)
         kinds = [x if w else p.dtype for x, p, w in zip(items, parts, weak, strict=True)]
-        kind = np.result_type(*kinds)
+        kind = result_type(*kinds)
         if matrix:
             least = 2
             flat = all(len(x.shape) < 2 for x in parts)
@@ -166,7 +169,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
         A tuple with an array of the shape of ``indices`` for each axis.
 
     Raises:
-        ValueError: an index is out of bounds, if the values are known.
+        ValueError: an index is out of bounds, if the values are known and on the CPU.
 
     >>> import functensor.numpy as np
     >>> [i.tolist() for i in np.unravel_index([5, 2], (2, 3))]
@@ -176,7 +179,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
     place = asarray(indices)
     if place.dtype.kind not in "iu":
         raise TypeError(f"unravel_index: indices are integers, not {place.dtype}")
-    if is_known(place):
+    if is_at_hand(place):
         value, size = value_of("unravel_index", place, ""), int(np.prod(lengths, dtype=object))
         if np.any((value < 0) | (value >= size)):
             raise ValueError(f"unravel_index: there are indices out of bounds for shape {lengths}")
@@ -203,7 +206,7 @@ def ravel_multi_index(
         order: ``C``: the last axis moves fastest; ``F``: the first one.
 
     Raises:
-        ValueError: an index is out of bounds, if the values are known.
+        ValueError: an index is out of bounds, if the values are known and on the CPU.
 
     >>> import functensor.numpy as np
     >>> np.ravel_multi_index(([1, 0], [2, 2]), (2, 3))
@@ -232,7 +235,7 @@ def _bounded(name: str, index: Any, length: int, mode: str) -> Any:
         return ops.clip(index, 0, length - 1)
     if mode != "raise":
         raise ValueError(f"{name}: mode is 'raise', 'wrap' or 'clip', not {mode!r}")
-    if is_known(index):
+    if is_at_hand(index):
         value = value_of(name, index, "")
         if np.any((value < 0) | (value >= length)):
             raise ValueError(f"{name}: there are indices out of bounds for length {length}")
@@ -254,7 +257,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
         An array of the dtype to which the choices promote. Derivatives flow to what is chosen.
 
     Raises:
-        ValueError: a number is out of bounds, if the values are known.
+        ValueError: a number is out of bounds, if the values are known and on the CPU.
 
     >>> import functensor.numpy as np
     >>> np.choose(np.array([1, 0]), [np.array([1.0, 2.0]), np.array([3.0, 4.0])])
@@ -262,7 +265,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     """
     refuse_out("choose", out)
     listed = choices if isinstance(choices, Array | np.ndarray | Sequence) else list(choices)
-    options = [asarray(x) for x in listed]
+    options = arrays_together(listed)
     if not options:
         raise ValueError("choose: there are no choices")
     number = asarray(a)
@@ -270,7 +273,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
         number = ops.astype(number, np.intp)
     number = _bounded("choose", number, len(options), mode)
     shape = broadcast_shapes("choose", number.shape, *(x.shape for x in options))
-    kind = np.result_type(*(x.dtype for x in options))
+    kind = result_type(*(x.dtype for x in options))
     table = ops.stack([ops.broadcast_to(ops.astype(x, kind), shape) for x in options])
     wide = ops.expand_dims(ops.broadcast_to(number, shape), 0)
     return ops.index(ops.take_along_axis(table, wide, 0), 0)

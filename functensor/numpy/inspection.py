@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.errors import DeviceError
+from ..backends import info
+from ..backends.devices import devices, resolved
 
 __all__ = ["__array_api_version__", "__array_namespace_info__"]
 
@@ -50,29 +51,29 @@ class NamespaceInfo:
 
     def default_device(self) -> str:
         """Returns the device on which arrays are made."""
-        return "cpu"
+        return resolved()[1]
 
     def devices(self) -> list[str]:
-        """Returns the names of all devices."""
-        return ["cpu"]
+        """Returns the names of all devices: those of GPUs too, once one was used."""
+        return devices() if "cupy" in info() else ["cpu"]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """Returns the dtypes that creation functions choose, by kind.
 
         Args:
-            device: None or ``"cpu"``.
+            device: a device's name, or None; all have the same.
 
         Raises:
             DeviceError: there is no such device.
         """
-        _check_device(device)
+        resolved(device)
         return {kind: np.dtype(name) for kind, name in DEFAULTS.items()}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
         """Returns the dtypes of the standard, by name.
 
         Args:
-            device: None or ``"cpu"``.
+            device: a device's name, or None; all have the same.
             kind: which of them: ``"bool"``, ``"signed integer"``, ``"unsigned integer"``,
                 ``"integral"``, ``"real floating"``, ``"complex floating"``, ``"numeric"``, or a
                 tuple of these; None for all.
@@ -85,7 +86,7 @@ class NamespaceInfo:
         >>> list(np.__array_namespace_info__().dtypes(kind="real floating"))
         ['float32', 'float64']
         """
-        _check_device(device)
+        resolved(device)
         kinds = ("bool", "numeric") if kind is None else kind
         kinds = kinds if isinstance(kinds, tuple) else (kinds,)
         for known in kinds:
@@ -94,11 +95,6 @@ class NamespaceInfo:
         wanted = {name for known in kinds for name in KINDS[known]}
         listed = KINDS["bool"] + KINDS["numeric"]
         return {name: np.dtype(name) for name in listed if name in wanted}
-
-
-def _check_device(device: Any) -> None:
-    if device not in (None, "cpu"):
-        raise DeviceError(f"there is no device {device!r}; there is 'cpu'")
 
 
 def __array_namespace_info__() -> NamespaceInfo:

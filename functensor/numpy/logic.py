@@ -11,6 +11,7 @@ from ..primitives.buffers import wrap
 from ..primitives.errors import refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
+from ..primitives.types import REAL, finfo
 from .arguments import as_inexact
 from .creation import asarray
 
@@ -148,9 +149,9 @@ def nan_to_num(
         parts = (nan_to_num(part, copy, nan, posinf, neginf) for part in (x.real, x.imag))
         real, imaginary = parts
         return ops.astype(ops.add(real, ops.multiply(imaginary, 1j)), x.dtype)
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in REAL:
         return x
-    limits = np.finfo(x.dtype)
+    limits = finfo(x.dtype)
     largest = float(limits.max) if posinf is None else posinf
     smallest = float(limits.min) if neginf is None else neginf
     out = ops.where(ops.isnan(x), nan, x)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..primitives.at import result_is_dropped
-from ..primitives.errors import ImmutableArrayError, UnusedUpdateWarning, message
+from ..primitives.errors import (
+    ImmutableArrayError,
+    UnusedUpdateWarning,
+    message,
+    misfit,
+    refuse_out,
+)
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
+from ..primitives.types import finfo, result_type
+from .arguments import array_beside, arrays_together
 from .creation import asarray
 from .searching import nonzero
 from .shaping import diag_indices, tril_indices, triu_indices
@@ -52,10 +60,16 @@ def _leaves(arrays: Any) -> list[Any]:
     return [x for item in arrays for x in _leaves(item)] if isinstance(arrays, list) else [arrays]
 
 
+def _nested(arrays: Any, leaves: Iterator[Any]) -> Any:
+    """Returns leaves nested as lists are."""
+    if isinstance(arrays, list):
+        return [_nested(item, leaves) for item in arrays]
+    return next(leaves)
+
+
 def _joined(arrays: Any, axis: int, rank: int) -> Any:
     if not isinstance(arrays, list):
-        x = asarray(arrays)
-        return ops.reshape(x, (1,) * (rank - len(x.shape)) + x.shape)
+        return ops.reshape(arrays, (1,) * (rank - len(arrays.shape)) + arrays.shape)
     return ops.concatenate([_joined(item, axis + 1, rank) for item in arrays], axis=axis)
 
 
@@ -79,21 +93,22 @@ def block(arrays: Any) -> Any:
     [[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
     """
     depth = _depth("block", arrays)
-    ranks = [len(asarray(x).shape) for x in _leaves(arrays)]
-    rank = max(depth, *ranks)
-    return _joined(arrays, rank - depth, rank)
+    blocks = arrays_together(_leaves(arrays))
+    rank = max(depth, *(len(x.shape) for x in blocks))
+    return _joined(_nested(arrays, iter(blocks)), rank - depth, rank)
 
 
 # -- products with vectors
 
 
 @registry.add_function
-def matvec(x1: Any, x2: Any, /) -> Any:
+def matvec(x1: Any, x2: Any, /, out: None = None) -> Any:
     """Returns the products of matrices with vectors.
 
     Args:
         x1: an array of shape (..., m, n).
         x2: an array of shape (..., n); axes in front broadcast.
+        out: None; arrays are immutable.
 
     Returns:
         An array of shape (..., m).
@@ -102,17 +117,19 @@ def matvec(x1: Any, x2: Any, /) -> Any:
     >>> np.matvec(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 0.0]))
     Array([1., 3.], dtype=float64, device='cpu')
     """
+    refuse_out("matvec", out)
     column = ops.expand_dims(asarray(x2), -1)
     return ops.index(ops.matmul(asarray(x1), column), (Ellipsis, 0))
 
 
 @registry.add_function
-def vecmat(x1: Any, x2: Any, /) -> Any:
+def vecmat(x1: Any, x2: Any, /, out: None = None) -> Any:
     """Returns the products of vectors, complex ones conjugated, with matrices.
 
     Args:
         x1: an array of shape (..., m); axes in front broadcast.
         x2: an array of shape (..., m, n).
+        out: None; arrays are immutable.
 
     Returns:
         An array of shape (..., n).
@@ -121,6 +138,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
     >>> np.vecmat(np.array([1.0, 0.0]), np.array([[1.0, 2.0], [3.0, 4.0]]))
     Array([1., 2.], dtype=float64, device='cpu')
     """
+    refuse_out("vecmat", out)
     row = ops.expand_dims(ops.conj(asarray(x1)), -2)
     return ops.index(ops.matmul(row, asarray(x2)), (Ellipsis, 0, slice(None)))
 
@@ -152,7 +170,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = False
         An array of a's shape and dtype. Derivatives flow to a and to val.
 
     Raises:
-        ValueError: a has less than two axes, or more of different lengths.
+        ShapeError: a has less than two axes, or more of different lengths.
         ImmutableArrayError: a itself is to be changed.
 
     >>> import functensor.numpy as np
@@ -165,12 +183,19 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = False
         what = "fill_diagonal: inplace=True, but arrays are immutable"
         raise ImmutableArrayError(message(what, fix=fix, number=3))
     _warn_if_dropped("fill_diagonal", fix)
-    a, val = asarray(a), asarray(val)
+    a = asarray(a)
+    val = array_beside(a, val)
     if len(a.shape) < 2:
-        raise ValueError(f"fill_diagonal: at least two axes are needed, not shape {a.shape}")
+        raise misfit(
+            f"fill_diagonal: at least two axes are needed, not shape {a.shape}",
+            "np.fill_diagonal(matrix, value)",
+        )
     if len(a.shape) > 2:
         if len(set(a.shape)) > 1:
-            raise ValueError(f"fill_diagonal: axes of equal length are needed, not {a.shape}")
+            raise misfit(
+                f"fill_diagonal: axes of equal length are needed, not {a.shape}",
+                "ft.vmap(np.fill_diagonal, in_axes=(0, None)) fills those of matrices",
+            )
         rows: Any = np.arange(a.shape[0])
         key: tuple[Any, ...] = (rows,) * len(a.shape)
     else:
@@ -189,8 +214,15 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = False
 def _square(name: str, arr: Any) -> tuple[int, ...]:
     shape: tuple[int, ...] = asarray(arr).shape
     if len(shape) != 2:
-        raise ValueError(f"{name}: a matrix is wanted, not shape {shape}")
+        raise misfit(
+            f"{name}: a matrix is wanted, not shape {shape}",
+            f"np.{name}(x[0]), with the axes of one matrix",
+        )
     return shape
+
+
+def _on_device_of(arr: Any, indices: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple([ops.to_device(i, asarray(arr).device) for i in indices])
 
 
 @registry.add_function
@@ -201,14 +233,18 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
     >>> [i.tolist() for i in np.diag_indices_from(np.eye(2))]
     [[0, 1], [0, 1]]
     """
-    shape = asarray(arr).shape
+    arr = asarray(arr)
+    shape = arr.shape
     if len(shape) < 2 or len(set(shape)) > 1:
-        raise ValueError(f"diag_indices_from: two or more axes of one length, not shape {shape}")
-    return diag_indices(shape[0], len(shape))
+        raise misfit(
+            f"diag_indices_from: two or more axes of one length, not shape {shape}",
+            "np.diag_indices(n, ndim)",
+        )
+    return _on_device_of(arr, diag_indices(shape[0], len(shape)))
 
 
 @registry.add_function
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
     """Returns the indices of a matrix's elements on and below a diagonal.
 
     Args:
@@ -220,11 +256,11 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
     [[0, 1, 1], [0, 0, 1]]
     """
     rows, columns = _square("tril_indices_from", arr)
-    return tril_indices(rows, k, columns)
+    return _on_device_of(arr, tril_indices(rows, k, columns))
 
 
 @registry.add_function
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
     """Returns the indices of a matrix's elements on and above a diagonal.
 
     Args:
@@ -236,7 +272,7 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
     [[0, 0, 1], [0, 1, 1]]
     """
     rows, columns = _square("triu_indices_from", arr)
-    return triu_indices(rows, k, columns)
+    return _on_device_of(arr, triu_indices(rows, k, columns))
 
 
 def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any, ...]:
@@ -262,9 +298,12 @@ def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     arrays = [asarray(x) for x in (m, y) if x is not None]
     for x in arrays:
         if len(x.shape) > 2:
-            raise ValueError(f"{name}: variables have two axes at most, not shape {x.shape}")
+            raise misfit(
+                f"{name}: variables have two axes at most, not shape {x.shape}",
+                f"np.{name}(x.reshape(len(x), -1)), with a row for each variable",
+            )
     # As in NumPy: sums of products of single precision lose too much.
-    kind = dtype if dtype is not None else np.result_type(np.float64, *(x.dtype for x in arrays))
+    kind = dtype if dtype is not None else result_type(np.float64, *(x.dtype for x in arrays))
     rows = []
     for x in arrays:
         row = ops.atleast_2d(ops.astype(x, kind))
@@ -275,7 +314,10 @@ def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
 def _weights(name: str, what: str, w: Any, count: int) -> Any:
     w = asarray(w)
     if w.shape != (count,):
-        raise ValueError(f"{name}: {what} of shape {w.shape} for {count} observations")
+        raise misfit(
+            f"{name}: {what} of shape {w.shape} for {count} observations",
+            f"np.{name}(x, {what}=w), with a number for each observation",
+        )
     return w
 
 
@@ -308,7 +350,8 @@ def cov(
         flow to observations and to weights.
 
     Raises:
-        ValueError: shapes do not fit, or ddof is no integer.
+        ShapeError: shapes do not fit.
+        ValueError: ddof is no integer.
 
     >>> import functensor.numpy as np
     >>> np.cov(np.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
@@ -333,7 +376,7 @@ def cov(
         mean = ops.mean(x, 1, keepdims=True)
         freedom: Any = total - ddof
     else:
-        real = np.finfo(x.dtype).dtype
+        real = finfo(x.dtype).dtype
         w = ops.astype(w, real)
         total = ops.sum(w)
         mean = ops.divide(ops.sum(ops.multiply(x, w), 1, keepdims=True), total)

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.array import Tracer
 from ..primitives.errors import refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
+from ..primitives.types import INEXACT
 from .creation import asarray
+from .values import is_at_hand
 
 __all__ = [
     "nanargmax",
@@ -33,7 +34,7 @@ __all__ = [
 
 def _kept(a: Any, where: Any) -> Any:
     """Says which elements count: None where all of them do."""
-    kept = ops.logical_not(ops.isnan(a)) if a.dtype.kind in "fc" else None
+    kept = ops.logical_not(ops.isnan(a)) if a.dtype.kind in INEXACT else None
     if where is None or where is True:
         return kept
     where = ops.broadcast_to(asarray(where), a.shape)
@@ -152,7 +153,7 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
 
 def _bound(dtype: np.dtype[Any], largest: bool) -> Any:
     """Returns the largest or the smallest number of a dtype."""
-    if dtype.kind in "fc":
+    if dtype.kind in INEXACT:
         return np.inf if largest else -np.inf
     if dtype.kind == "b":
         return largest
@@ -242,7 +243,7 @@ def _position(name: str, a: Any, axis: Any, out: Any, keepdims: bool) -> Any:
     bound = _bound(a.dtype, name == "argmin")
     found = search(_filled(a, kept, bound), axis, keepdims=bool(keepdims))
     some = ops.any(kept, axis, keepdims=bool(keepdims))
-    if not isinstance(some, Tracer) and not np.all(np.asarray(some)):
+    if is_at_hand(some) and not np.all(np.asarray(some)):
         raise ValueError(f"nan{name}: all elements of a slice are NaN")
     # A slice that has nothing but NaN and the bound itself: its first number.
     extremum = (nanmax if name == "argmax" else nanmin)(a, axis, keepdims=keepdims)
@@ -264,7 +265,8 @@ def nanargmax(a: Any, axis: Any = None, out: None = None, *, keepdims: bool = Fa
         Integers without the axis.
 
     Raises:
-        ValueError: all elements of a slice are NaN; where that is not known, the index is -1.
+        ValueError: all elements of a slice are NaN; where that is not known, or on a GPU,
+            the index is -1.
 
     >>> import functensor.numpy as np
     >>> np.nanargmax(np.array([1.0, np.nan, 2.0]))
@@ -284,7 +286,8 @@ def nanargmin(a: Any, axis: Any = None, out: None = None, *, keepdims: bool = Fa
         Integers without the axis.
 
     Raises:
-        ValueError: all elements of a slice are NaN; where that is not known, the index is -1.
+        ValueError: all elements of a slice are NaN; where that is not known, or on a GPU,
+            the index is -1.
 
     >>> import functensor.numpy as np
     >>> np.nanargmin(np.array([np.nan, 3.0, 2.0]))

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.errors import refuse_out
+from ..primitives.errors import misfit, refuse_out
 from ..primitives.partitioning import argpartition
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis
 from .creation import asarray
+from .filled import full_like
 from .values import first_true, value_of
 
 __all__ = ["argpartition", "compress", "extract", "lexsort", "partition", "sort_complex"]
@@ -68,7 +69,10 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     if not arrays:
         raise TypeError("lexsort: there is no key to sort by")
     if any(key.shape != arrays[0].shape for key in arrays):
-        raise ValueError(f"lexsort: keys of different shapes {[key.shape for key in arrays]}")
+        raise misfit(
+            f"lexsort: keys of different shapes {[key.shape for key in arrays]}",
+            "np.lexsort([np.broadcast_to(key, shape) for key in keys])",
+        )
     if not arrays[0].shape:
         return ops.astype(ops.multiply(ops.isnan(arrays[0]), 0), np.intp)
     axis = canonical_axis(axis, len(arrays[0].shape))
@@ -104,7 +108,7 @@ def _where_true(name: str, condition: Any, a: Any, size: int | None, fill_value:
         value = value_of(name, condition, f"np.{name}(condition, x, size=n)")
         return ops.take(a, np.flatnonzero(value), axis=0)
     if not condition.shape[0]:
-        return ops.broadcast_to(asarray(fill_value, a.dtype), (size, *a.shape[1:]))
+        return full_like(a, fill_value, shape=(size, *a.shape[1:]))
     places, found = first_true(condition, size)
     found = ops.reshape(found, (-1, *(1,) * (len(a.shape) - 1)))
     return ops.where(found, ops.take(a, places, axis=0), fill_value)
@@ -143,8 +147,9 @@ def compress(
         a, axis = ops.reshape(a, -1), 0
     axis = canonical_axis(axis, len(a.shape))
     if len(condition.shape) != 1 or condition.shape[0] > a.shape[axis]:
-        raise ValueError(
-            f"compress: a condition of shape {condition.shape} for {a.shape[axis]} slices"
+        raise misfit(
+            f"compress: a condition of shape {condition.shape} for {a.shape[axis]} slices",
+            "np.compress(condition[:n], x, axis), with n slices along the axis",
         )
     chosen = _where_true("compress", condition, ops.moveaxis(a, axis, 0), size, fill_value)
     return ops.moveaxis(chosen, 0, axis)
@@ -171,8 +176,9 @@ def extract(
     """
     condition, arr = asarray(condition), asarray(arr)
     if condition.size > arr.size:
-        raise ValueError(
-            f"extract: a condition of shape {condition.shape} for an array of shape {arr.shape}"
+        raise misfit(
+            f"extract: a condition of shape {condition.shape} for an array of shape {arr.shape}",
+            "np.extract(condition, x), with a boolean for each element",
         )
     flat = ops.reshape(condition, -1)
     return _where_true("extract", flat, ops.reshape(arr, -1), size, fill_value)

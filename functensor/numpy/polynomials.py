@@ -14,10 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ..primitives.buffers import beside
+from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
-from .arguments import as_inexact
+from ..primitives.types import INEXACT, REAL, finfo, result_type
+from .arguments import array_beside, as_inexact
 from .creation import asarray
+from .filled import eye, ones_like, zeros_like
 from .values import is_known, value_of
 
 __all__ = [
@@ -38,7 +42,10 @@ def _coefficients(name: str, p: Any) -> Any:
     """Returns coefficients, a single one as an array too."""
     p = ops.atleast_1d(asarray(p))
     if len(p.shape) != 1:
-        raise ValueError(f"{name}: coefficients stand on one axis, not in shape {p.shape}")
+        raise misfit(
+            f"{name}: coefficients stand on one axis, not in shape {p.shape}",
+            f"np.{name}(p.ravel(), ...)",
+        )
     return p
 
 
@@ -67,7 +74,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
         A matrix with a row for each number, of at least ``int64`` or ``float64``.
 
     Raises:
-        ValueError: x has not one axis, or N is negative.
+        ShapeError: x has not one axis.
+        ValueError: N is negative.
 
     >>> import functensor.numpy as np
     >>> np.vander(np.array([1, 2, 3]), 2).tolist()
@@ -75,14 +83,17 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """
     x = asarray(x)
     if len(x.shape) != 1:
-        raise ValueError(f"vander: numbers stand on one axis, not in shape {x.shape}")
+        raise misfit(
+            f"vander: numbers stand on one axis, not in shape {x.shape}",
+            "np.vander(x.ravel())",
+        )
     count = x.shape[0] if N is None else operator.index(N)
     if count < 0:
         raise ValueError(f"vander: there are no {count} powers")
     x = ops.astype(x, np.promote_types(x.dtype, int))
     if not count:
-        return asarray(np.zeros((x.shape[0], 0), x.dtype))
-    columns: list[Any] = [asarray(np.ones(x.shape[0], x.dtype))]
+        return zeros_like(x, shape=(x.shape[0], 0))
+    columns: list[Any] = [ones_like(x)]
     for _ in range(count - 1):
         columns.append(ops.multiply(columns[-1], x))
     return ops.stack(columns if increasing else columns[::-1], axis=1)
@@ -161,11 +172,11 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     [[1.5, 1.75], [0.25]]
     """
     u, v = (_coefficients("polydiv", p) for p in (u, v))
-    kind = np.result_type(u.dtype, v.dtype, *([] if u.dtype.kind in "fc" else [np.float64]))
+    kind = result_type(u.dtype, v.dtype, *([] if u.dtype.kind in INEXACT else [np.float64]))
     u, v = ops.astype(u, kind), ops.astype(v, kind)
     steps = u.shape[0] - v.shape[0] + 1
     if steps <= 0:
-        return asarray(np.zeros(1, kind)), _trimmed(u)
+        return zeros_like(u, shape=1), _trimmed(u)
     lead, rest = ops.index(v, 0), _part(v, 1, None)
     quotient = []
     for _ in range(steps):
@@ -175,7 +186,7 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
         near = ops.subtract(_part(u, 1, v.shape[0]), ops.multiply(factor, rest))
         u = ops.concatenate([near, _part(u, v.shape[0], None)])
     if not u.shape[0]:
-        u = asarray(np.zeros(1, kind))
+        u = zeros_like(u, shape=1)
     return ops.stack(quotient), _trimmed(u)
 
 
@@ -206,8 +217,8 @@ def polyder(p: Any, m: int = 1) -> Any:
     p = _coefficients("polyder", p)
     left = max(p.shape[0] - m, 0)
     factors = [factorial(i + m) // factorial(i) for i in range(left)][::-1]
-    kind = float if p.dtype.kind in "fc" else int
-    return ops.multiply(_part(p, 0, left), np.array(factors, kind)) if m else p
+    kind = float if p.dtype.kind in INEXACT else int
+    return ops.multiply(_part(p, 0, left), beside(p, np.array(factors, kind))) if m else p
 
 
 @registry.add_function
@@ -224,7 +235,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
         Inexact coefficients.
 
     Raises:
-        ValueError: m is negative, or there are fewer than m constants.
+        ShapeError: there are fewer than m constants.
+        ValueError: m is negative.
 
     >>> import functensor.numpy as np
     >>> np.polyint([1.0, 1.0, 1.0])
@@ -234,18 +246,21 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     if m < 0:
         raise ValueError(f"polyint: m={m}; polyder differentiates")
     p = _coefficients("polyint", p)
-    constants = ops.atleast_1d(asarray(0.0 if k is None else k))
+    constants = ops.atleast_1d(array_beside(p, 0.0 if k is None else k))
     if constants.shape == (1,) and m > 1:
         constants = ops.broadcast_to(constants, (m,))
     if constants.shape[0] < m or len(constants.shape) != 1:
-        raise ValueError(f"polyint: {m} constants are needed, not {constants.shape}")
+        raise misfit(
+            f"polyint: {m} constants are needed, not {constants.shape}",
+            "np.polyint(p, m, k=constants), with m numbers",
+        )
     if not m:
         return p
     both = ops.concatenate([as_inexact(p), _part(constants, 0, m)])
     powers = range(p.shape[0] + m - 1, -1, -1)
     # The constant that comes in at a step is integrated in all later ones.
     divisors = [factorial(i) // factorial(max(i - m, 0)) for i in powers]
-    return ops.divide(both, np.array(divisors, np.finfo(both.dtype).dtype))
+    return ops.divide(both, beside(both, np.array(divisors, finfo(both.dtype).dtype)))
 
 
 # -- roots
@@ -283,18 +298,18 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
         value = value_of("roots", p, "")
         places = np.flatnonzero(value)
         if not len(places):
-            return asarray(np.zeros(0, p.dtype))
+            return zeros_like(p, shape=0)
         zeros = p.shape[0] - 1 - int(places[-1])
         p = _part(p, int(places[0]), int(places[-1]) + 1)
     degree = p.shape[0] - 1
     if degree < 1:
-        return asarray(np.zeros(max(zeros, 0), p.dtype))
+        return zeros_like(p, shape=max(zeros, 0))
     first = ops.divide(ops.negative(_part(p, 1, None)), ops.index(p, 0))
-    below = np.eye(degree - 1, degree, dtype=p.dtype)
+    below = eye(degree - 1, degree, dtype=p.dtype, device=p.device)
     found = _eigenvalues(ops.concatenate([ops.expand_dims(first, 0), below], axis=0))
-    if known and p.dtype.kind == "f" and not np.any(value_of("roots", found, "").imag):
+    if known and p.dtype.kind in REAL and not np.any(value_of("roots", found, "").imag):
         found = ops.real(found)
-    return ops.concatenate([found, np.zeros(zeros, found.dtype)]) if zeros else found
+    return ops.concatenate([found, zeros_like(found, shape=zeros)]) if zeros else found
 
 
 @registry.add_function
@@ -309,7 +324,7 @@ def poly(seq_of_zeros: Any) -> Any:
         in conjugate pairs, and of real matrices, they are real.
 
     Raises:
-        ValueError: it is neither.
+        ShapeError: it is neither.
 
     >>> import functensor.numpy as np
     >>> np.poly([1.0, 2.0])
@@ -321,14 +336,17 @@ def poly(seq_of_zeros: Any) -> Any:
         pairs = zeros.dtype.kind != "c"
         zeros = _eigenvalues(zeros)
     elif len(zeros.shape) != 1:
-        raise ValueError(f"poly: roots on one axis, or a square matrix, not shape {zeros.shape}")
+        raise misfit(
+            f"poly: roots on one axis, or a square matrix, not shape {zeros.shape}",
+            "np.poly(roots.ravel())",
+        )
     elif zeros.dtype.kind == "c" and is_known(zeros):
         value = value_of("poly", zeros, "")
         pairs = bool(np.all(np.sort(value) == np.sort(value.conj())))
     kind = zeros.dtype if zeros.dtype.char in "fdFD" else np.dtype(np.float64)
     if not zeros.shape[0]:
-        return asarray(np.ones((), kind))
-    one = np.ones(1, kind)
+        return ones_like(zeros, kind, shape=())
+    one = ones_like(zeros, kind, shape=1)
     factors = [
         ops.concatenate([one, ops.negative(_part(ops.astype(zeros, kind), i, i + 1))])
         for i in range(zeros.shape[0])
@@ -390,8 +408,8 @@ def polyfit(
         raise TypeError(f"polyfit: {count} places and {y.shape[0]} values")
     x = as_inexact(x)
     if rcond is None:
-        rcond = count * float(np.finfo(x.dtype).eps)
-    left, right = vander(x, order), ops.astype(y, np.result_type(y.dtype, np.float64))
+        rcond = count * float(finfo(x.dtype).eps)
+    left, right = vander(x, order), ops.astype(y, result_type(y.dtype, np.float64))
     if w is not None:
         w = asarray(w)
         if w.shape != (count,):

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.array import Tracer
-from ..primitives.errors import refuse_out
+from ..primitives.array import Array, Tracer
+from ..primitives.buffers import beside
+from ..primitives.errors import misfit, refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
-from ..primitives.types import canonical_axes
+from ..primitives.types import INEXACT, REAL, canonical_axes, result_type
 from .creation import asarray
-from .values import is_known, value_of
+from .filled import full_like
+from .values import is_at_hand, value_of
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
@@ -57,13 +59,13 @@ class _Rows:
         self.values = self.gathered(a)
         self.kept = self.values.shape[:-1]
         self.whole = tuple([1 if i in self.axes else n for i, n in enumerate(a.shape)])
-        self.inexact = a.dtype.kind in "fc"
+        self.inexact = a.dtype.kind in INEXACT
         self.omits = omit_nan and self.inexact
         self.count: Any = self.values.shape[-1]
         if self.omits:
             numbers = ops.logical_not(ops.isnan(self.values))
             self.count = ops.count_nonzero(numbers, -1, keepdims=True)
-            if is_known(self.count):
+            if is_at_hand(self.count):
                 self.count = value_of("nanquantile", self.count, "")
         self.xp: Any = np if isinstance(self.count, int | np.ndarray) else ops
 
@@ -113,7 +115,8 @@ def _median(a: Any, axis: Any, keepdims: bool, omit_nan: bool) -> Any:
         a = ops.astype(a, np.float64)
     rows = _Rows(a, axis, omit_nan)
     if not rows.values.shape[-1]:
-        nothing = np.full((*rows.kept, 1), np.nan, a.dtype if rows.inexact else np.float64)
+        kind = a.dtype if rows.inexact else np.float64
+        nothing = full_like(a, np.nan, kind, shape=(*rows.kept, 1))
         return rows.restored(nothing, (), keepdims)
     if rows.omits:
         # Of no number at all the first place is as good as any.
@@ -247,6 +250,8 @@ def _chosen(rows: _Rows, q: Any, method: str) -> Any:
     """Returns quantiles q, which lie along one axis, of every row: ``(*kept, k)``."""
     known = isinstance(q, np.ndarray)
     xp = rows.xp if known else ops
+    if known and xp is ops:
+        q = beside(rows.values, q)
     count = rows.count if isinstance(rows.count, int) else rows.count.astype(q.dtype)
     low, high, share = _neighbours(xp, method, count, q)
     if share is None:
@@ -256,8 +261,10 @@ def _chosen(rows: _Rows, q: Any, method: str) -> Any:
         # What is an element itself does not depend on the next one, which may be infinite.
         high = xp.where(xp.equal(share, 0), low, high)
     order = rows.order([low, high])
-    kind = np.result_type(rows.values.dtype, q.dtype)
-    share = ops.astype(share, kind if kind.kind == "f" else np.float64)
+    kind = result_type(rows.values.dtype, q.dtype)
+    if xp is np:
+        share = beside(rows.values, share)
+    share = ops.astype(share, kind if kind.kind in REAL else np.float64)
     out = _between(rows.at(order, low), rows.at(order, high), share)
     return rows.marked(out, order)
 
@@ -268,24 +275,27 @@ def _weighted(name: str, rows: _Rows, q: Any, weights: Any, axis: Any) -> Any:
     if weights.shape != rows.shape:
         lengths = tuple([rows.shape[i] for i in rows.axes])
         if axis is None or weights.shape != lengths:
-            raise ValueError(
+            raise misfit(
                 f"{name}: weights of shape {weights.shape} for an array of shape {rows.shape}: "
-                "give weights of its shape, or name the axis that they are for"
+                "give weights of its shape, or name the axis that they are for",
+                f"np.{name}(x, q, axis, weights=w), with one weight for each slice",
             )
         weights = ops.broadcast_to(ops.reshape(weights, -1), rows.values.shape)
     else:
         weights = rows.gathered(weights)
-    if not isinstance(weights, Tracer) and np.any(np.asarray(weights) < 0):
+    if is_at_hand(weights) and np.any(value_of(name, weights, "") < 0):
         raise ValueError(f"{name}: weights are not negative")
     if rows.omits:
         weights = ops.where(ops.isnan(rows.values), 0, weights)
     order = ops.argsort(rows.values, -1)
     total = ops.cumsum(ops.astype(ops.take_along_axis(weights, order, -1), np.float64), -1)
     total = ops.divide(total, ops.index(total, (Ellipsis, slice(-1, None))))
-    if q.dtype.kind == "f":
+    if q.dtype.kind in REAL:
         total = ops.astype(total, q.dtype)
     total = ops.expand_dims(total, -2)
     # Elements without weight in front of all others are not chosen either.
+    if isinstance(q, np.ndarray):
+        q = beside(total, q)
     before = ops.logical_or(ops.less(total, ops.expand_dims(q, -1)), ops.equal(total, 0))
     places = ops.minimum(ops.sum(before, -1), rows.values.shape[-1] - 1)
     return rows.marked(rows.at(order, places), order)
@@ -312,13 +322,14 @@ def _quantile(
     if a.dtype.kind == "b" and method not in STEPS:
         a = ops.astype(a, np.float64)
     weak = type(q) in (int, float)
-    q = asarray(q)
-    if not isinstance(q, Tracer):
+    # What is no array yet is looked at on the host, wherever a is.
+    q = asarray(q, device=None if isinstance(q, Array) else "cpu")
+    if not isinstance(q, Tracer) and is_at_hand(q):
         q = np.asarray(q)
         _refuse_outside(name, q, scale)
     if scale != 1:
-        q = q / (a.dtype.type(scale) if a.dtype.kind == "f" else scale)
-    elif q.dtype.kind != "f":
+        q = q / (a.dtype.type(scale) if a.dtype.kind in REAL else scale)
+    elif q.dtype.kind not in REAL:
         q = q.astype(np.float64)
     lead = q.shape
     q = q.reshape(-1)
@@ -327,12 +338,13 @@ def _quantile(
         if not omit_nan:
             raise ValueError(f"{name}: there are no elements to choose from, in shape {a.shape}")
         kind = a.dtype if rows.inexact else np.float64
-        return rows.restored(np.full((*rows.kept, *q.shape), np.nan, kind), lead, keepdims)
+        nothing = full_like(a, np.nan, kind, shape=(*rows.kept, *q.shape))
+        return rows.restored(nothing, lead, keepdims)
     if weights is None:
         out = _chosen(rows, q, method)
     else:
         out = _weighted(name, rows, q, weights, axis)
-    if weak and a.dtype.kind == "f":
+    if weak and a.dtype.kind in REAL:
         out = ops.astype(out, a.dtype)
     return rows.restored(out, lead, keepdims)
 
@@ -370,7 +382,8 @@ def quantile(
         neighbours of each quantile, and to q. NaN where a NaN is among the elements.
 
     Raises:
-        ValueError: q is out of bounds, there are no elements, or there is no such method.
+        ValueError: q is out of bounds (which is not looked at on a GPU), there are no elements, or
+            there is no such method.
         TypeError: the elements are complex.
 
     Source: R. J. Hyndman and Y. Fan, "Sample quantiles in statistical packages" (1996)

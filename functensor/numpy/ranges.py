@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.devices import to_host
 from ..primitives.array import Array, Tracer, concrete
-from ..primitives.buffers import WEAK_TYPES, to_buffer, wrap
+from ..primitives.buffers import WEAK_TYPES, device_of, to_buffer
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
-from ..primitives.types import shape_dtype
-from .creation import asarray, check_device
+from ..primitives.types import INEXACT, number_dtype, result_type, shape_dtype
+from .creation import asarray, placed
 
 __all__ = ["arange", "geomspace", "linspace", "logspace"]
 
@@ -28,7 +29,7 @@ def arange(
         stop: where to end.
         step: the difference of two numbers.
         dtype: the dtype; None takes that of the arguments.
-        device: None or ``"cpu"``.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for the default device.
 
     Returns:
         An array of ``ceil((stop - start) / step)`` numbers. Derivatives flow to start and step.
@@ -41,15 +42,24 @@ def arange(
     >>> np.arange(3), np.arange(0.0, 1.0, 0.25).tolist()
     (Array([0, 1, 2], dtype=int64, device='cpu'), [0.0, 0.25, 0.5, 0.75])
     """
-    check_device(device)
     if stop is None:
         start, stop = 0, start
-    bounds = [concrete(x, "arange") if isinstance(x, Array) else x for x in (start, stop, step)]
-    fixed = np.arange(*bounds, dtype=dtype)
+    bounds = [_number(x) if isinstance(x, Array) else x for x in (start, stop, step)]
     if not (isinstance(start, Tracer) or isinstance(step, Tracer)):
-        return wrap(fixed)
-    count = np.arange(len(fixed), dtype=fixed.dtype)
+        return placed("arange", *bounds, dtype, device=device)
+    fixed = np.arange(*bounds, dtype=dtype)
+    count = asarray(np.arange(len(fixed), dtype=fixed.dtype), device=device or _place(start, step))
     return ops.astype(ops.add(start, ops.multiply(count, step)), fixed.dtype)
+
+
+def _number(x: Any) -> Any:
+    """Returns the value of an array without axes, as a bound of a range."""
+    return to_host(concrete(x, "arange"))
+
+
+def _place(*xs: Any) -> str:
+    """Returns the device of the first array that is on a GPU, else the CPU's name."""
+    return next((d for d in map(device_of, xs) if d != "cpu"), "cpu")
 
 
 @registry.add_function
@@ -73,7 +83,7 @@ def linspace(
         retstep: whether to return the difference of two numbers too.
         dtype: the dtype; None takes an inexact one.
         axis: where the numbers' axis goes, where start and stop are arrays.
-        device: None or ``"cpu"``.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for the default device.
 
     Returns:
         An array of num numbers; with ``retstep`` a pair of that and the step.
@@ -82,25 +92,27 @@ def linspace(
     >>> np.linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float64, device='cpu')
     """
-    check_device(device)
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"linspace: num={num}, but there cannot be less than 0 numbers")
     ends = start, stop = [asarray(v) if isinstance(v, list | tuple) else v for v in (start, stop)]
-    if not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
+    place = _place(start, stop)
+    if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
         numbers, step = np.linspace(
             to_buffer(start), to_buffer(stop), num, endpoint, retstep=True, dtype=dtype, axis=axis
         )
-        return (wrap(numbers), wrap(step)) if retstep else wrap(numbers)
-    kind = np.result_type(*(v if type(v) in WEAK_TYPES else shape_dtype(v).dtype for v in ends))
-    if kind.kind not in "fc":
-        kind = np.result_type(kind, float)
-    wanted = np.dtype(dtype) if dtype is not None else kind
+        made = asarray(numbers, device=device)
+        return (made, asarray(step, device=device)) if retstep else made
+    kind = result_type(*(v if type(v) in WEAK_TYPES else shape_dtype(v).dtype for v in ends))
+    if kind.kind not in INEXACT:
+        kind = result_type(kind, float)
+    wanted = number_dtype(dtype) if dtype is not None else kind
     start, stop = ops.astype(start, kind), ops.astype(stop, kind)
     parts = num - 1 if endpoint else num
     delta = ops.subtract(stop, start)
     rank = len(delta.shape)
-    share = (np.arange(num) / max(parts, 1)).astype(kind).reshape(-1, *(1,) * rank)
+    shares = (np.arange(num) / max(parts, 1)).astype(kind).reshape(-1, *(1,) * rank)
+    share = asarray(shares, device=place)
     # Both ends come out exactly, and derivatives are the shares themselves.
     out = ops.add(ops.multiply(start, 1 - share), ops.multiply(stop, share))
     if axis != 0:
@@ -153,13 +165,15 @@ def geomspace(
     >>> np.geomspace(1, 8, 4)
     Array([1., 2., 4., 8.], dtype=float64, device='cpu')
     """
-    if not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
-        return wrap(
+    start, stop = [asarray(v) if isinstance(v, list | tuple) else v for v in (start, stop)]
+    place = _place(start, stop)
+    if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
+        return asarray(
             np.geomspace(to_buffer(start), to_buffer(stop), num, endpoint, dtype, axis)
         )
-    start, stop = asarray(start), asarray(stop)
+    start, stop = asarray(start, device=place), asarray(stop, device=place)
     rank = max(len(shape_of(start)), len(shape_of(stop)))
-    share = linspace(0.0, 1.0, num, endpoint).reshape((-1, *(1,) * rank))
+    share = linspace(0.0, 1.0, num, endpoint, device=place).reshape((-1, *(1,) * rank))
     out = ops.multiply(start, ops.power(ops.divide(stop, start), share))
     if axis != 0:
         out = ops.moveaxis(out, 0, axis)

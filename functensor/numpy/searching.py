@@ -12,10 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..backends.devices import backend_of
 from ..primitives.array import concrete
-from ..primitives.buffers import wrap
+from ..primitives.buffers import beside, device_of, wrap
+from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
+from ..primitives.types import result_type
 from .creation import asarray
 from .values import first_true, is_known, value_of
 
@@ -26,6 +29,9 @@ __all__ = [
     "nonzero",
     "searchsorted",
 ]
+
+# The kinds of dtypes that an array module searches by itself.
+PLAIN = "fiubc"
 
 
 def _fills(fill_value: Any, rank: int) -> list[Any]:
@@ -62,10 +68,13 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
 
 def _nonzero(name: str, a: Any, size: int | None, fill_value: Any) -> tuple[Any, ...]:
     if not a.shape:
-        raise ValueError(f"{name}: an array without axes has no indices; use np.atleast_1d(x)")
+        raise misfit(
+            f"{name}: an array without axes has no indices",
+            f"np.{name}(np.atleast_1d(x))",
+        )
     if size is None:
         value = value_of(name, a, f"np.{name}(x, size=n), with n the most there can be")
-        return tuple([wrap(i) for i in np.nonzero(value)])
+        return tuple([wrap(beside(a, i)) for i in np.nonzero(value)])
     places, found = first_true(ops.not_equal(ops.reshape(a, -1), 0), size)
     fills = _fills(fill_value, len(a.shape))
     out = []
@@ -136,7 +145,8 @@ def searchsorted(
         Indices from 0 to a's length, of v's shape.
 
     Raises:
-        ValueError: a has not one axis, or side is another word.
+        ShapeError: a has not one axis.
+        ValueError: side is another word.
 
     >>> import functensor.numpy as np
     >>> np.searchsorted(np.array([1.0, 2.0, 3.0]), np.array([2.0, 9.0]))
@@ -146,13 +156,24 @@ def searchsorted(
         raise ValueError(f"searchsorted: side is 'left' or 'right', not {side!r}")
     a, v = asarray(a), asarray(v)
     if len(a.shape) != 1:
-        raise ValueError(f"searchsorted: the numbers stand on one axis, not in shape {a.shape}")
+        raise misfit(
+            f"searchsorted: the numbers stand on one axis, not in shape {a.shape}",
+            "np.searchsorted(a.ravel(), v)",
+        )
     if sorter is not None:
         a = ops.take(a, sorter)
-    if is_known(a, v):
-        numbers, values = concrete(a, "searchsorted"), concrete(v, "searchsorted")
+    if not is_known(a, v):
+        return _bisected(a, v, side)
+    numbers, values = concrete(a, "searchsorted"), concrete(v, "searchsorted")
+    if device_of(numbers) == device_of(values) == "cpu":
         return wrap(np.asarray(np.searchsorted(numbers, values, side)))
-    return _bisected(a, v, side)
+    kind = result_type(a.dtype, v.dtype)
+    v = v if v.shape else ops.to_device(v, a.device)
+    if kind.kind not in PLAIN or a.device != v.device:
+        return _bisected(a, v, side)
+    # Array modules other than NumPy compare signed and unsigned numbers as they are.
+    numbers, values = (concrete(ops.astype(x, kind), "searchsorted") for x in (a, v))
+    return wrap(backend_of(numbers).xp.searchsorted(numbers, values, side))
 
 
 def _bisected(a: Any, v: Any, side: str) -> Any:
@@ -160,7 +181,7 @@ def _bisected(a: Any, v: Any, side: str) -> Any:
     length = a.shape[0]
     goes_on = ops.less if side == "left" else ops.less_equal
     # The place is at least low, and the numbers before low all belong in front.
-    low: Any = np.zeros(v.shape, np.intp)
+    low: Any = beside(v, np.zeros(v.shape, np.intp))
     step = 1 << length.bit_length()
     while step := step // 2:
         last = ops.add(low, step - 1)
@@ -192,7 +213,10 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     if x.dtype.kind == "c":
         raise TypeError(f"digitize takes real numbers, not {x.describe()}; np.abs(x), x.real")
     if len(bins.shape) != 1:
-        raise ValueError(f"digitize: bounds stand on one axis, not in shape {bins.shape}")
+        raise misfit(
+            f"digitize: bounds stand on one axis, not in shape {bins.shape}",
+            "np.digitize(x, bins.ravel())",
+        )
     side: Literal["left", "right"] = "left" if right else "right"
     length = bins.shape[0]
     if length < 2:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ..primitives.errors import refuse_out
+from ..primitives.errors import misfit, refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
 from ..primitives.types import canonical_axis
-from .arguments import as_inexact
+from .arguments import array_beside, as_inexact
 from .creation import asarray
+from .filled import full_like
 from .searching import searchsorted
 
 __all__ = ["cross", "cumulative_prod", "cumulative_sum", "diff", "ediff1d", "interp", "trapezoid"]
@@ -43,7 +42,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     edge = tuple([1 if i == axis else length for i, length in enumerate(a.shape)])
     for place, extra in ((0, prepend), (len(parts), append)):
         if extra is not None:
-            extra = asarray(extra)
+            extra = array_beside(a, extra)
             extra = ops.broadcast_to(extra, edge) if not extra.shape else extra
             parts.insert(place if place == 0 else len(parts), extra)
     if len(parts) > 1:
@@ -69,7 +68,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     Array([0., 3., 5.], dtype=float64, device='cpu')
     """
     steps = diff(ops.reshape(asarray(ary), -1))
-    ends = [asarray(e) for e in (to_begin, to_end) if e is not None]
+    ends = [array_beside(steps, e) for e in (to_begin, to_end) if e is not None]
     ends = [ops.reshape(ops.astype(e, steps.dtype), -1) for e in ends]
     if not ends:
         return steps
@@ -122,7 +121,7 @@ def interp(
         An array of x's shape. Derivatives flow to x, xp and fp.
 
     Raises:
-        ValueError: xp and fp differ in length, or there are no points.
+        ShapeError: xp and fp differ in length, or there are no points.
 
     >>> import functensor.numpy as np
     >>> np.interp(2.5, [1.0, 2.0, 3.0], [3.0, 2.0, 0.0])
@@ -130,7 +129,10 @@ def interp(
     """
     x, xp, fp = asarray(x), as_inexact(xp), as_inexact(fp)
     if len(xp.shape) != 1 or xp.shape != fp.shape or not xp.size:
-        raise ValueError(f"interp: coordinates of shape {xp.shape}, values of shape {fp.shape}")
+        raise misfit(
+            f"interp: coordinates of shape {xp.shape}, values of shape {fp.shape}",
+            "np.interp(x, xp, fp), with a value for each coordinate",
+        )
     if "c" in (x.dtype.kind, xp.dtype.kind):
         raise TypeError(
             f"interp: coordinates are real, not {x.describe()} among {xp.describe()}; only values "
@@ -174,7 +176,7 @@ def cross(
         axis: where they stand in all three.
 
     Raises:
-        ValueError: the vectors have not three components.
+        ShapeError: the vectors have not three components.
 
     >>> import functensor.numpy as np
     >>> np.cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
@@ -184,7 +186,10 @@ def cross(
         axisa = axisb = axisc = axis
     a, b = ops.moveaxis(asarray(a), axisa, -1), ops.moveaxis(asarray(b), axisb, -1)
     if shape_of(a)[-1] != 3 or shape_of(b)[-1] != 3:
-        raise ValueError(f"cross: three components are needed, not shapes {a.shape} and {b.shape}")
+        raise misfit(
+            f"cross: three components are needed, not shapes {a.shape} and {b.shape}",
+            "np.cross(a, b, axis=...) names the axis of the three components",
+        )
     x, y, z = (ops.index(a, (Ellipsis, i)) for i in range(3))
     u, v, w = (ops.index(b, (Ellipsis, i)) for i in range(3))
     return ops.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=axisc)
@@ -205,7 +210,7 @@ def _cumulative(
     if not include_initial:
         return out
     shape = tuple([1 if i == axis else n for i, n in enumerate(out.shape)])
-    return ops.concatenate((np.full(shape, first, out.dtype), out), axis=axis)
+    return ops.concatenate((full_like(out, first, shape=shape), out), axis=axis)
 
 
 @registry.add_function

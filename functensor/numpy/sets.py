@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..primitives.array import concrete
-from ..primitives.buffers import wrap
+from ..primitives.buffers import beside, wrap
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis
+from ..primitives.types import INEXACT, canonical_axis, result_type
 from .creation import asarray
+from .filled import full_like, zeros_like
 from .ordering import lexsort
 from .searching import searchsorted
-from .values import first_true, is_known, value_of
+from .values import first_true, is_at_hand, value_of
 
 __all__ = [
     "UniqueAllResult",
@@ -76,16 +77,16 @@ def _groups(x: Any, equal_nan: bool) -> tuple[Any, Any]:
         order = ops.argsort(x, 0, stable=True)
     else:
         columns = [ops.index(x, (slice(None), j)) for j in range(x.shape[1])]
-        order = lexsort(columns[::-1]) if columns else np.arange(x.shape[0])
+        order = lexsort(columns[::-1]) if columns else beside(x, np.arange(x.shape[0]))
     in_order = ops.take(x, order, axis=0)
     after, before = ops.index(in_order, slice(1, None)), ops.index(in_order, slice(None, -1))
     differs = ops.not_equal(after, before)
-    if equal_nan and x.dtype.kind in "fc":
+    if equal_nan and x.dtype.kind in INEXACT:
         both = ops.logical_and(ops.isnan(after), ops.isnan(before))
         differs = ops.logical_and(differs, ops.logical_not(both))
     if len(x.shape) > 1:
         differs = ops.any(differs, axis=1)
-    return order, ops.concatenate([np.ones(min(x.shape[0], 1), bool), differs])
+    return order, ops.concatenate([beside(x, np.ones(min(x.shape[0], 1), bool)), differs])
 
 
 def _filled(values: Any, found: Any, fill: Any) -> Any:
@@ -97,10 +98,11 @@ def _sized_unique(x: Any, size: int, fill_value: Any, equal_nan: bool) -> tuple[
     """Returns as many different slices along the first axis as asked for, and all about them."""
     count = x.shape[0]
     if not count:
-        nothing = np.full((size, *x.shape[1:]), 0, x.dtype)
-        values = _filled(nothing, np.zeros(size, bool), 0 if fill_value is None else fill_value)
-        none = np.zeros(size, np.intp)
-        return values, none, np.zeros(0, np.intp), none
+        nothing = zeros_like(x, shape=(size, *x.shape[1:]))
+        if fill_value is not None:
+            nothing = ops.where(True, fill_value, nothing)
+        none = zeros_like(x, np.intp, shape=size)
+        return nothing, none, zeros_like(x, np.intp, shape=0), none
     flat = x if len(x.shape) == 1 else ops.reshape(x, (count, prod(x.shape[1:])))
     order, starts = _groups(flat, equal_nan)
     group = ops.subtract(ops.cumsum(starts), 1)
@@ -111,8 +113,9 @@ def _sized_unique(x: Any, size: int, fill_value: Any, equal_nan: bool) -> tuple[
     values = ops.take(x, first, axis=0)
     if fill_value is not None:
         values = _filled(values, found, fill_value)
-    inverse = ops.index_set(np.zeros(count, np.intp), order, ops.minimum(group, size - 1))
-    counts = ops.index_add(np.zeros(size + 1, np.intp), ops.minimum(group, size), 1)
+    nowhere, nothing = (beside(x, np.zeros(n, np.intp)) for n in (count, size + 1))
+    inverse = ops.index_set(nowhere, order, ops.minimum(group, size - 1))
+    counts = ops.index_add(nothing, ops.minimum(group, size), 1)
     return values, first, inverse, ops.index(counts, slice(0, size))
 
 
@@ -165,7 +168,7 @@ def unique(
             different = ops.index(ops.reshape(ar, -1), (first,))
         else:
             different = ops.take(ar, first, axis=canonical_axis(axis, len(ar.shape)))
-        found: tuple[Any, ...] = (wrap(first), wrap(inverse), wrap(counts))
+        found: tuple[Any, ...] = tuple([wrap(beside(ar, i)) for i in (first, inverse, counts)])
     else:
         place = 0 if axis is None else canonical_axis(axis, len(ar.shape))
         x = ops.reshape(ar, -1) if axis is None else ops.moveaxis(ar, place, 0)
@@ -276,12 +279,12 @@ def isin(
     if kind not in (None, "sort", "table"):
         raise ValueError(f"isin: kind is 'sort', 'table' or None, not {kind!r}")
     element, others = asarray(element), ops.reshape(asarray(test_elements), -1)
-    if is_known(element, others):
+    if is_at_hand(element, others):
         values = [np.asarray(concrete(x, "isin")) for x in (element, others)]
         return wrap(np.isin(values[0], values[1], invert=invert))
     length = others.shape[0]
     if not length:
-        return ops.broadcast_to(np.asarray(bool(invert)), element.shape)
+        return ops.broadcast_to(beside(element, np.asarray(bool(invert))), element.shape)
     others = ops.sort(others)
     place = ops.minimum(searchsorted(others, element), length - 1)
     compare = ops.not_equal if invert else ops.equal
@@ -324,7 +327,8 @@ def _set_of(ar: Any, assume_unique: bool) -> tuple[Any, Any, Any]:
     """
     x = ops.reshape(asarray(ar), -1)
     if assume_unique:
-        return x, np.arange(x.shape[0]), np.ones(x.shape[0], bool)
+        places, there = np.arange(x.shape[0]), np.ones(x.shape[0], bool)
+        return x, beside(x, places), beside(x, there)
     order, starts = _groups(x, True)
     return ops.take(x, order), order, starts
 
@@ -337,7 +341,7 @@ def _picked(
         chosen = value_of(name, mask, f"np.{name}(a, b, size=n), with n the most there can be")
         return tuple([ops.take(x, np.flatnonzero(chosen)) for x in arrays])
     if not mask.shape[0]:
-        return tuple([np.full(size, fill_value or 0, x.dtype) for x in arrays])
+        return tuple([full_like(x, fill_value or 0, shape=size) for x in arrays])
     places, found = first_true(mask, size)
     return tuple([
         ops.where(found, ops.take(x, places), 0 if fill_value is None else fill_value)
@@ -390,7 +394,7 @@ def intersect1d(
     """
     (found, first, there), b = _set_of(ar1, False), ops.reshape(asarray(ar2), -1)
     mask = ops.logical_and(there, isin(found, b))
-    values = ops.astype(found, np.result_type(found.dtype, b.dtype))
+    values = ops.astype(found, result_type(found.dtype, b.dtype))
     if not return_indices:
         return _picked("intersect1d", mask, size, fill_value, values)[0]
     order = ops.argsort(b, 0, stable=True)

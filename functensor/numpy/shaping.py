@@ -7,12 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.buffers import wrap
+from ..primitives.array import Array, Tracer
+from ..primitives.buffers import beside
+from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import broadcast_shapes as _broadcast_shapes
 from ..primitives.types import canonical_axis, number_dtype
+from .arguments import array_beside, arrays_together
 from .creation import asarray
+from .ordering import compress
+from .values import is_known, value_of
 
 __all__ = [
     "append",
@@ -55,7 +60,8 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     >>> np.append(np.array([1.0]), [2.0, 3.0])
     Array([1., 2., 3.], dtype=float64, device='cpu')
     """
-    return ops.concatenate((asarray(arr), asarray(values)), axis=axis)
+    arr = asarray(arr)
+    return ops.concatenate((arr, array_beside(arr, values)), axis=axis)
 
 
 @registry.add_function
@@ -83,8 +89,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         arr, axis = ops.reshape(arr, -1), 0
     axis = canonical_axis(axis, len(arr.shape))
     length = arr.shape[axis]
+    if isinstance(obj, Array) and not isinstance(obj, Tracer):
+        obj = value_of("insert", obj, "")
     before: Any = obj if isinstance(obj, slice | int) else np.asarray(obj)
-    values = ops.astype(asarray(values), arr.dtype)
+    values = ops.astype(array_beside(arr, values), arr.dtype)
     values = ops.reshape(values, (1,) * (len(arr.shape) - len(values.shape)) + values.shape)
     if np.ndim(before) == 0 and not isinstance(before, slice):
         values = ops.moveaxis(values, 0, axis)
@@ -97,24 +105,68 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 
 
 @registry.add_function
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+def delete(
+    arr: Any,
+    obj: Any,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
+) -> Any:
     """Returns an array without some of its slices.
 
     Args:
         arr: an array.
-        obj: which: an integer, a slice, integers or booleans, whose values are known.
+        obj: which: an integer, a slice, integers or booleans.
         axis: along which axis; None takes the flattened array.
+        size: how many slices to return, for where several integers, or booleans, are not known:
+            the first ones. Without a single integer there is one slice less.
+        fill_value: what stands behind them where there are fewer.
+
+    Raises:
+        ConcretizationError: booleans or several integers are not known, and no size is given.
+        IndexError: an index is out of bounds, if it is known.
+        ShapeError: there are not as many booleans as slices, where they are not known.
 
     >>> import functensor.numpy as np
     >>> np.delete(np.array([1.0, 2.0, 3.0]), 1)
     Array([1., 3.], dtype=float64, device='cpu')
+    >>> np.delete(np.array([1.0, 2.0, 3.0]), [True, False, True], size=2, fill_value=-1)
+    Array([ 2., -1.], dtype=float64, device='cpu')
     """
     arr = asarray(arr)
     if axis is None:
         arr, axis = ops.reshape(arr, -1), 0
     axis = canonical_axis(axis, len(arr.shape))
-    gone = obj if isinstance(obj, slice | int) else np.asarray(obj)
-    return ops.take(arr, np.delete(np.arange(arr.shape[axis]), gone), axis=axis)
+    places = np.arange(arr.shape[axis])
+    gone: Any = obj if isinstance(obj, slice) else asarray(obj)
+    if isinstance(obj, list | tuple) and not gone.size:
+        gone = ops.astype(gone, np.intp)
+    if isinstance(obj, slice) or is_known(gone):
+        left = np.delete(places, obj if isinstance(obj, slice | int) else value_of("", gone, ""))
+        if size is None:
+            return ops.take(arr, left, axis=axis)
+        kept = beside(arr, np.isin(places, left))
+        return compress(kept, arr, axis, size=size, fill_value=fill_value)
+    if size is None:
+        if gone.dtype.kind == "b" or gone.size != 1:
+            value_of("delete", gone, "np.delete(x, i, size=n), with n the most that can be left")
+        place = ops.reshape(gone, ())
+        place = ops.where(ops.less(place, 0), ops.add(place, places.size), place)
+        before, after = beside(place, places[:-1]), beside(place, places[1:])
+        later = ops.greater_equal(before, place)
+        return ops.take(arr, ops.where(later, after, before), axis=axis)
+    if gone.dtype.kind != "b":
+        every = beside(arr, np.ones(places.size, bool))
+        kept = ops.index_set(every, ops.reshape(gone, -1), False)
+    elif gone.shape == places.shape:
+        kept = ops.logical_not(gone)
+    else:
+        raise misfit(
+            f"delete: booleans of shape {gone.shape} for {places.size} slices",
+            "np.delete(x, mask, axis, size=n), with a boolean for each slice",
+        )
+    return compress(kept, arr, axis, size=size, fill_value=fill_value)
 
 
 @registry.add_function
@@ -125,7 +177,7 @@ def dstack(tup: Any) -> Any:
     >>> np.dstack([np.zeros(2), np.ones(2)]).shape
     (1, 2, 2)
     """
-    return ops.concatenate([ops.atleast_3d(asarray(x)) for x in tup], axis=2)
+    return ops.concatenate([ops.atleast_3d(x) for x in arrays_together(tup)], axis=2)
 
 
 @registry.add_function
@@ -137,7 +189,7 @@ def column_stack(tup: Any) -> Any:
     Array([[0., 1.],
            [0., 1.]], dtype=float64, device='cpu')
     """
-    arrays = [asarray(x) for x in tup]
+    arrays = arrays_together(tup)
     return ops.concatenate(
         [ops.reshape(x, (-1, 1)) if len(x.shape) < 2 else x for x in arrays], axis=1
     )
@@ -175,7 +227,10 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """
     ary = asarray(ary)
     if len(ary.shape) < 2:
-        raise ValueError(f"vsplit: two axes are needed, not shape {ary.shape}")
+        raise misfit(
+            f"vsplit: two axes are needed, not shape {ary.shape}",
+            "np.vsplit(np.atleast_2d(x), n), or np.split(x, n)",
+        )
     return ops.split(ary, indices_or_sections, 0)  # type: ignore[no-any-return]
 
 
@@ -194,7 +249,10 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """
     ary = asarray(ary)
     if not ary.shape:
-        raise ValueError("hsplit: an array without axes cannot be cut")
+        raise misfit(
+            "hsplit: an array without axes cannot be cut",
+            "np.hsplit(np.atleast_1d(x), n)",
+        )
     return ops.split(ary, indices_or_sections, int(len(ary.shape) > 1))  # type: ignore[no-any-return]
 
 
@@ -213,7 +271,10 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """
     ary = asarray(ary)
     if len(ary.shape) < 3:
-        raise ValueError(f"dsplit: three axes are needed, not shape {ary.shape}")
+        raise misfit(
+            f"dsplit: three axes are needed, not shape {ary.shape}",
+            "np.dsplit(np.atleast_3d(x), n), or np.split(x, n, axis)",
+        )
     return ops.split(ary, indices_or_sections, 2)  # type: ignore[no-any-return]
 
 
@@ -280,7 +341,10 @@ def matrix_transpose(x: Any, /) -> Any:
     """
     x = asarray(x)
     if len(x.shape) < 2:
-        raise ValueError(f"matrix_transpose: two axes are needed, not shape {x.shape}")
+        raise misfit(
+            f"matrix_transpose: two axes are needed, not shape {x.shape}",
+            "x[:, None] is a vector as a column",
+        )
     return ops.swapaxes(x, -1, -2)
 
 
@@ -359,8 +423,8 @@ def indices(dimensions: Sequence[int], dtype: Any = int, sparse: bool = False) -
            [1, 1]], dtype=int64, device='cpu')
     """
     if sparse:
-        return tuple([wrap(i) for i in np.indices(dimensions, dtype, sparse=True)])
-    return wrap(np.indices(dimensions, number_dtype(dtype)))
+        return tuple([asarray(i) for i in np.indices(dimensions, dtype, sparse=True)])
+    return asarray(np.indices(dimensions, number_dtype(dtype)))
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:
@@ -374,7 +438,10 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     arrays = [asarray(a) for a in args]
     for a in arrays:
         if len(a.shape) != 1:
-            raise ValueError(f"ix_ takes indices on one axis each, not of shape {a.shape}")
+            raise misfit(
+                f"ix_ takes indices on one axis each, not of shape {a.shape}",
+                "np.ix_(rows.ravel(), columns.ravel())",
+            )
     picked = [ops.nonzero(a)[0] if a.dtype.kind == "b" else a for a in arrays]
     return tuple(meshgrid(*picked, sparse=True, indexing="ij"))
 
@@ -391,7 +458,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     [[0, 1, 1], [0, 0, 1]]
     """
     rows, columns = np.tril_indices(n, k, m)
-    return wrap(rows), wrap(columns)
+    return asarray(rows), asarray(columns)
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
@@ -406,7 +473,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     [[0, 0, 1], [0, 1, 1]]
     """
     rows, columns = np.triu_indices(n, k, m)
-    return wrap(rows), wrap(columns)
+    return asarray(rows), asarray(columns)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
@@ -421,4 +488,4 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     Array([[1., 0.],
            [0., 1.]], dtype=float64, device='cpu')
     """
-    return (wrap(np.arange(n)),) * ndim
+    return (asarray(np.arange(n)),) * ndim

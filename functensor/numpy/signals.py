@@ -6,11 +6,10 @@ import operator
 from math import pi
 from typing import Any
 
-import numpy as np
-
+from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axes, canonical_axis
+from ..primitives.types import REAL, canonical_axes, canonical_axis, result_type
 from .arguments import as_inexact
 from .creation import asarray
 from .sequences import diff
@@ -25,12 +24,15 @@ def _sequences(name: str, a: Any, v: Any, mode: Any) -> tuple[Any, Any, str]:
     a, v = asarray(a), asarray(v)
     a, v = (ops.reshape(x, (1,)) if not x.shape else x for x in (a, v))
     if len(a.shape) != 1 or len(v.shape) != 1:
-        raise ValueError(
-            f"{name}: sequences have one axis each, not shapes {a.shape} and {v.shape}; "
-            f"ft.vmap(np.{name}) maps over others"
+        raise misfit(
+            f"{name}: sequences have one axis each, not shapes {a.shape} and {v.shape}",
+            f"ft.vmap(np.{name}) maps over other axes",
         )
     if not a.shape[0] or not v.shape[0]:
-        raise ValueError(f"{name}: neither sequence may be empty: {a.shape}, {v.shape}")
+        raise misfit(
+            f"{name}: neither sequence may be empty: {a.shape}, {v.shape}",
+            "give each sequence an element at least",
+        )
     word = {0: "valid", 1: "same", 2: "full"}.get(mode, mode)
     if word not in MODES:
         raise ValueError(f"{name}: mode is one of {', '.join(MODES)}, not {mode!r}")
@@ -61,7 +63,8 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
         An array on one axis.
 
     Raises:
-        ValueError: a sequence is empty, or has not one axis, or there is no such mode.
+        ShapeError: a sequence is empty, or has not one axis.
+        ValueError: there is no such mode.
 
     >>> import functensor.numpy as np
     >>> np.convolve(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.5]))
@@ -83,7 +86,8 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
         An array on one axis.
 
     Raises:
-        ValueError: a sequence is empty, or has not one axis, or there is no such mode.
+        ShapeError: a sequence is empty, or has not one axis.
+        ValueError: there is no such mode.
 
     >>> import functensor.numpy as np
     >>> np.correlate(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.5]))
@@ -169,7 +173,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         distances.
 
     Raises:
-        ValueError: an axis has fewer than ``edge_order + 1`` elements, or coordinates do not fit.
+        ShapeError: an axis has fewer than ``edge_order + 1`` elements, or coordinates do not fit.
 
     Source: B. Fornberg, "Generation of finite difference formulas on arbitrarily spaced grids",
     Mathematics of Computation 51 (1988)
@@ -197,17 +201,21 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     for i, h in zip(axes, spacings, strict=True):
         length = f.shape[i]
         if length <= order:
-            raise ValueError(
+            raise misfit(
                 f"gradient: axis {i} has {length} elements; edge_order={order} takes at least "
-                f"{order + 1}"
+                f"{order + 1}",
+                "np.gradient(x, axis=...), with the axes that are long enough",
             )
         shape = _shape(h)
         if not shape:
             out.append(_uniform(f, h, i, order))
         elif shape == (length,):
-            out.append(_at_places(f, h if h.dtype.kind == "f" else h.astype(float), i, order))
+            out.append(_at_places(f, h if h.dtype.kind in REAL else h.astype(float), i, order))
         else:
-            raise ValueError(f"gradient: coordinates of shape {shape} for axis {i}, {length} long")
+            raise misfit(
+                f"gradient: coordinates of shape {shape} for axis {i}, {length} long",
+                "np.gradient(x, coordinates, axis=...), with a coordinate for each slice",
+            )
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -238,7 +246,7 @@ def unwrap(
     axis = canonical_axis(axis, len(p.shape))
     steps = diff(p, axis=axis)
     period = period if isinstance(period, int | float) else asarray(period)
-    if np.result_type(steps.dtype, getattr(period, "dtype", period)).kind in "iu":
+    if result_type(steps.dtype, getattr(period, "dtype", period)).kind in "iu":
         half, ambiguous = period // 2, period % 2 == 0
     else:
         half, ambiguous = period / 2, True

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.errors import refuse_out
+from ..primitives.errors import misfit, refuse_out
 from ..primitives.registry import operand, registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
-from ..primitives.types import canonical_axis
+from ..primitives.types import REAL, canonical_axis, result_type
 from .creation import asarray
+from .filled import full_like, zeros_like
 
 __all__ = ["average", "bincount", "ptp"]
 
@@ -33,7 +34,7 @@ def average(
         The average; with ``returned`` a pair of that and the sum of the weights.
 
     Raises:
-        ValueError: the weights' shape does not fit.
+        ShapeError: the weights' shape does not fit.
 
     >>> import functensor.numpy as np
     >>> np.average(np.array([1.0, 2.0]), weights=np.array([3.0, 1.0]))
@@ -45,24 +46,26 @@ def average(
         if not returned:
             return mean
         number = a.size / max(mean.size, 1)
-        return mean, ops.broadcast_to(asarray(number, mean.dtype), mean.shape)
+        return mean, full_like(mean, number)
     weights = asarray(weights)
     if weights.shape != a.shape:
         if axis is None or isinstance(axis, tuple):
-            raise ValueError(
+            raise misfit(
                 f"average: weights of shape {weights.shape} for an array of shape {a.shape}: give "
-                "weights of its shape, or the one axis that they are for"
+                "weights of its shape, or the one axis that they are for",
+                "np.average(x, axis, weights), with one weight for each slice",
             )
         axis = canonical_axis(axis, len(a.shape))
         if weights.shape != (a.shape[axis],):
-            raise ValueError(
+            raise misfit(
                 f"average: weights of shape {weights.shape} for axis {axis} of length "
-                f"{a.shape[axis]}"
+                f"{a.shape[axis]}",
+                "np.average(x, axis, weights), with one weight for each slice",
             )
         weights = ops.reshape(weights, (-1,) + (1,) * (len(a.shape) - axis - 1))
-    kind = np.result_type(a.dtype, weights.dtype)
+    kind = result_type(a.dtype, weights.dtype)
     if a.dtype.kind in "biu":
-        kind = np.result_type(kind, np.float64)
+        kind = result_type(kind, np.float64)
     a, weights = ops.astype(a, kind), ops.broadcast_to(ops.astype(weights, kind), a.shape)
     scale = ops.sum(weights, axis=axis, keepdims=keepdims)
     mean = ops.divide(ops.sum(ops.multiply(a, weights), axis=axis, keepdims=keepdims), scale)
@@ -107,7 +110,8 @@ def bincount(
         An array with an element for each number from 0 up.
 
     Raises:
-        ValueError: an integer is negative, or x has not one axis.
+        ShapeError: x has not one axis, or weights do not fit.
+        ValueError: an integer is negative.
 
     >>> import functensor.numpy as np
     >>> np.bincount(np.array([0, 2, 2]))
@@ -115,7 +119,10 @@ def bincount(
     """
     x = asarray(x)
     if len(x.shape) != 1 or x.dtype.kind not in "biu":
-        raise ValueError(f"bincount counts integers on one axis, not {x.describe()}")
+        raise misfit(
+            f"bincount counts integers on one axis, not {x.describe()}",
+            "np.bincount(x.ravel().astype(int))",
+        )
     x = ops.astype(x, np.intp)
     if length is None:
         largest = int(ops.max(x)) if x.size else -1
@@ -123,9 +130,12 @@ def bincount(
             raise ValueError("bincount counts integers from 0 up; there are negative ones")
         length = max(largest + 1, minlength)
     if weights is None:
-        return ops.index_add(np.zeros(length, np.intp), x, 1)
+        return ops.index_add(zeros_like(x, shape=length), x, 1)
     weights = asarray(weights)
     if shape_of(weights) != x.shape:
-        raise ValueError(f"bincount: weights of shape {weights.shape} for {x.shape[0]} integers")
-    kind = weights.dtype if weights.dtype.kind == "f" else np.float64
-    return ops.index_add(np.zeros(length, kind), x, weights)
+        raise misfit(
+            f"bincount: weights of shape {weights.shape} for {x.shape[0]} integers",
+            "np.bincount(x, weights), with a weight for each integer",
+        )
+    kind = weights.dtype if weights.dtype.kind in REAL else np.float64
+    return ops.index_add(zeros_like(x, kind, shape=length), x, weights)

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.devices import device_of, to_host
 from ..primitives.array import Tracer, concrete
+from ..primitives.buffers import beside
 from ..primitives.errors import ConcretizationError, message
 from ..primitives.registry import registry as ops
 
-__all__ = ["first_true", "is_known", "value_of"]
+__all__ = ["first_true", "is_at_hand", "is_known", "value_of"]
 
 
 def _unknown(x: Any) -> Any:
@@ -32,13 +34,24 @@ def is_known(*arrays: Any) -> bool:
     return all(_unknown(x) is None for x in arrays)
 
 
-def value_of(name: str, x: Any, fix: str) -> Any:
-    """Returns an array's value, on which the shape of a result depends.
+def is_at_hand(*arrays: Any) -> bool:
+    """Says whether the values of arrays can be looked at without waiting for a GPU.
+
+    Where they are not, what is wrong with them raises no error.
+    """
+    return is_known(*arrays) and all(device_of(concrete(x, "")) == "cpu" for x in arrays)
+
+
+def value_of(name: str, x: Any, fix: str, what: str = "the shape of what {} returns") -> Any:
+    """Returns an array's value, on which the shape of a result depends, as NumPy's.
+
+    That of an array on a GPU is waited for.
 
     Args:
         name: the function that asks, for the message.
         x: the array.
         fix: right code for where the value is not known.
+        what: what else depends on it, with a place for the function.
 
     Raises:
         ConcretizationError: the value is not known, under vmap or while staging.
@@ -47,14 +60,14 @@ def value_of(name: str, x: Any, fix: str) -> Any:
     if inner is not None:
         raise ConcretizationError(
             message(
-                f"the shape of what {name} returns depends on the value of {x.describe()}"
+                f"{what.format(name)} depends on the value of {x.describe()}"
                 f"{inner.dependence()}, which is not known while the function is traced",
                 under=inner.under(),
                 fix=fix,
                 number=5,
             )
         )
-    return np.asarray(concrete(x, name))
+    return np.asarray(to_host(concrete(x, name)))
 
 
 def first_true(mask: Any, size: int) -> tuple[Any, Any]:
@@ -73,5 +86,5 @@ def first_true(mask: Any, size: int) -> tuple[Any, Any]:
     if size <= length:
         places = ops.index(order, slice(0, size))
     else:
-        places = ops.concatenate([order, np.zeros(size - length, np.intp)])
-    return places, ops.less(np.arange(size), ops.sum(mask))
+        places = ops.concatenate([order, beside(order, np.zeros(size - length, np.intp))])
+    return places, ops.less(beside(mask, np.arange(size)), ops.sum(mask))

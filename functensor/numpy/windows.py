@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.buffers import wrap
+from ..primitives.buffers import beside
 from ..primitives.modified_bessel import modified_bessel
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from .arguments import as_inexact
 from .creation import asarray
+from .filled import ones, zeros
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser"]
 
@@ -22,12 +23,12 @@ def _cosines(M: Any, *weights: float) -> Any:
     """Returns a sum of cosines over M points: weights of the constant, one period, two periods."""
     count = operator.index(int(M))
     if count < 1:
-        return wrap(np.zeros(0))
+        return zeros(0)
     if count == 1:
-        return wrap(np.ones(1))
+        return ones(1)
     # From the middle out, so that both halves are the same to the last digit.
     places = np.arange(1 - count, count, 2) * (pi / (count - 1))
-    return wrap(sum(weight * np.cos(k * places) for k, weight in enumerate(weights)))
+    return asarray(sum(weight * np.cos(k * places) for k, weight in enumerate(weights)))
 
 
 def hanning(M: int) -> Any:
@@ -91,7 +92,7 @@ def bartlett(M: int) -> Any:
     >>> np.bartlett(5)
     Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float64, device='cpu')
     """
-    return wrap(np.bartlett(int(M)))
+    return asarray(np.bartlett(int(M)))
 
 
 @registry.add_function
@@ -134,9 +135,9 @@ def kaiser(M: int, beta: Any) -> Any:
     """
     count = int(M)
     if count < 1:
-        return wrap(np.zeros(0))
+        return zeros(0)
     if count == 1:
-        return wrap(np.ones(1))
+        return ones(1)
     beta = asarray(beta, None if hasattr(beta, "dtype") else np.float64)
     height = np.sqrt(np.maximum(1 - (np.arange(1 - count, count, 2) / (count - 1)) ** 2, 0))
-    return ops.divide(i0(ops.multiply(beta, height)), i0(beta))
+    return ops.divide(i0(ops.multiply(beta, beside(beta, height))), i0(beta))

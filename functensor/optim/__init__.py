@@ -16,15 +16,18 @@ from __future__ import annotations
 from .algorithms import (
     AdagradState,
     AdamState,
+    LionState,
     MomentumState,
     SgdState,
     adagrad,
     adam,
+    adamw,
+    lion,
     momentum,
     sgd,
 )
 from .optimizer import Optimizer
-from .stateful import SGD, Adagrad, Adam, MomentumSGD, StatefulOptimizer
+from .stateful import SGD, Adagrad, Adam, AdamW, Lion, MomentumSGD, StatefulOptimizer
 
 __all__ = [
     "SGD",
@@ -32,6 +35,9 @@ __all__ = [
     "AdagradState",
     "Adam",
     "AdamState",
+    "AdamW",
+    "Lion",
+    "LionState",
     "MomentumSGD",
     "MomentumState",
     "Optimizer",
@@ -39,6 +45,8 @@ __all__ = [
     "StatefulOptimizer",
     "adagrad",
     "adam",
+    "adamw",
+    "lion",
     "momentum",
     "sgd",
 ]

@@ -7,16 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..primitives.types import shape_dtype
+from ..numpy.filled import full_like
+from ..primitives.types import finfo, shape_dtype
 from .optimizer import Optimizer, Rate, elementwise, rate_at
 
 __all__ = [
     "AdagradState",
     "AdamState",
+    "LionState",
     "MomentumState",
     "SgdState",
     "adagrad",
     "adam",
+    "adamw",
+    "lion",
     "momentum",
     "sgd",
 ]
@@ -44,6 +48,14 @@ class AdamState(NamedTuple):
     loss: Any
     mean: Any
     square: Any
+
+
+class LionState(NamedTuple):
+    """The state of `lion`: besides step and loss, the running means of gradients."""
+
+    step: Any
+    loss: Any
+    mean: Any
 
 
 class AdagradState(NamedTuple):
@@ -127,7 +139,8 @@ def momentum(lr: Rate, momentum: Any = 0.9, nesterov: bool = False) -> Optimizer
         direction = xp.add(xp.multiply(v, kept, out[0]), g, out[0]) if nesterov else v
         return xp.subtract(p, xp.multiply(direction, rate, out[0]), out[0]), v
 
-    return elementwise("momentum", MomentumState, (_zeros,), coefficients, rule)
+    kernel = "nesterov" if nesterov else "momentum"
+    return elementwise("momentum", MomentumState, (_zeros,), coefficients, rule, kernel=kernel)
 
 
 def adam(lr: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> Optimizer:
@@ -163,22 +176,132 @@ def adam(lr: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> Optimizer
     _check("adam: eps", eps)
 
     def coefficients(step: Any) -> Sequence[Any]:
-        t = step + 1
-        # lr m' / (sqrt(v') + eps) = rate m / (sqrt(v) + floor): two passes fewer.
-        root = (1 - b2**t) ** 0.5
-        return rate_at(lr, step) * root / (1 - b1**t), eps * root, b1, b2, 1 - b1, 1 - b2
+        return _adam_numbers(rate_at(lr, step), step + 1, b1, b2, eps)
+
+    return elementwise("adam", AdamState, (_zeros, _real_zeros), coefficients, _adam_rule)
+
+
+def adamw(
+    lr: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, weight_decay: Any = 1e-2
+) -> Optimizer:
+    """Returns Adam with weights that decay by themselves: ``p <- (1 - lr weight_decay) p``.
+
+    After that the step is that of `adam`: the decay is no part of the gradient, so that it is not
+    divided by the gradient's scale.
+
+    Args:
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        b1: the decay of the mean of gradients, from 0 up to 1.
+        b2: the decay of the mean of their squares, from 0 up to 1.
+        eps: what keeps the denominator from zero.
+        weight_decay: how fast weights decay, for each unit of the learning rate.
+
+    Returns:
+        An `Optimizer` with the state `AdamState`.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    I. Loshchilov and F. Hutter, "Decoupled weight decay regularization", 2019, algorithm 2.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> opt = ft.optim.adamw(0.1, weight_decay=0.5)
+    >>> x = np.array([1.0, -2.0])
+    >>> np.round(opt.update(x, opt.init(x), np.array([0.5, 0.0]))[0], 6)
+    Array([ 0.85, -1.9 ], dtype=float64, device='cpu')
+    """
+    _check("adamw: lr", lr)
+    _check("adamw: b1", b1, 1)
+    _check("adamw: b2", b2, 1)
+    _check("adamw: eps", eps)
+    _check("adamw: weight_decay", weight_decay)
+
+    def coefficients(step: Any) -> Sequence[Any]:
+        rate = rate_at(lr, step)
+        return *_adam_numbers(rate, step + 1, b1, b2, eps), 1 - rate * weight_decay
 
     def rule(xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
-        rate, floor, b1, b2, b1_rest, b2_rest = coefficients
-        new_p, new_m, new_v = out
-        fresh = xp.multiply(g, b1_rest, new_p)
-        m = xp.add(xp.multiply(slots[0], b1, new_m), fresh, new_m)
-        fresh = xp.multiply(xp.square_abs(g, new_p), b2_rest, new_p)
-        v = xp.add(xp.multiply(slots[1], b2, new_v), fresh, new_v)
-        ratio = xp.divide(m, xp.add(xp.sqrt(v, new_p), floor, new_p), new_p)
-        return xp.subtract(p, xp.multiply(ratio, rate, new_p), new_p), m, v
+        *rest, kept = coefficients
+        step, m, v = _adam_step(xp, g, slots, rest, out)
+        # The step is in the parameter's place; the product needs one of its own.
+        return xp.subtract(xp.multiply(p, kept, None), step, out[0]), m, v
 
-    return elementwise("adam", AdamState, (_zeros, _real_zeros), coefficients, rule)
+    return elementwise("adamw", AdamState, (_zeros, _real_zeros), coefficients, rule)
+
+
+def _adam_numbers(rate: Any, t: Any, b1: Any, b2: Any, eps: Any) -> Sequence[Any]:
+    """Returns what the t-th step of Adam needs."""
+    # lr m' / (sqrt(v') + eps) = rate m / (sqrt(v) + floor): two passes fewer.
+    root = (1 - b2**t) ** 0.5
+    return rate * root / (1 - b1**t), eps * root, b1, b2, 1 - b1, 1 - b2
+
+
+def _adam_step(xp: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+    """Returns what Adam subtracts from a parameter, and the new means."""
+    rate, floor, b1, b2, b1_rest, b2_rest = coefficients
+    new_p, new_m, new_v = out
+    fresh = xp.multiply(g, b1_rest, new_p)
+    m = xp.add(xp.multiply(slots[0], b1, new_m), fresh, new_m)
+    fresh = xp.multiply(xp.square_abs(g, new_p), b2_rest, new_p)
+    v = xp.add(xp.multiply(slots[1], b2, new_v), fresh, new_v)
+    ratio = xp.divide(m, xp.add(xp.sqrt(v, new_p), floor, new_p), new_p)
+    return xp.multiply(ratio, rate, new_p), m, v
+
+
+def _adam_rule(
+    xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any
+) -> Sequence[Any]:
+    step, m, v = _adam_step(xp, g, slots, coefficients, out)
+    return xp.subtract(p, step, out[0]), m, v
+
+
+def lion(lr: Rate, b1: Any = 0.9, b2: Any = 0.99, weight_decay: Any = 0.0) -> Optimizer:
+    """Returns Lion: steps of lr by the sign of a mean of gradients, which is all it takes of it.
+
+    ``p <- (1 - lr weight_decay) p - lr sign(b1 m + (1 - b1) g)``, ``m <- b2 m + (1 - b2) g``. It
+    wants a learning rate of a third to a tenth of Adam's.
+
+    Args:
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        b1: how much of the mean there is in the direction, from 0 up to 1.
+        b2: the decay of the mean of gradients, from 0 up to 1.
+        weight_decay: how fast weights decay, for each unit of the learning rate.
+
+    Returns:
+        An `Optimizer` with the state `LionState`.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    X. Chen et al., "Symbolic discovery of optimization algorithms", 2023, algorithm 2.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> opt = ft.optim.lion(0.1)
+    >>> x = np.array([1.0, 1.0, 1.0])
+    >>> np.round(opt.update(x, opt.init(x), np.array([5.0, -0.001, 0.0]))[0], 6)
+    Array([0.9, 1.1, 1. ], dtype=float64, device='cpu')
+    """
+    _check("lion: lr", lr)
+    _check("lion: b1", b1, 1)
+    _check("lion: b2", b2, 1)
+    _check("lion: weight_decay", weight_decay)
+
+    def coefficients(step: Any) -> Sequence[Any]:
+        rate = rate_at(lr, step)
+        return rate, b1, b2, 1 - b1, 1 - b2, 1 - rate * weight_decay
+
+    def rule(xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+        rate, b1, b2, b1_rest, b2_rest, kept = coefficients
+        new_p, new_m = out
+        fresh = xp.multiply(g, b1_rest, new_p)
+        blend = xp.add(xp.multiply(slots[0], b1, new_m), fresh, new_m)
+        direction = xp.multiply(xp.sign(blend, new_m), rate, new_m)
+        new = xp.subtract(xp.multiply(p, kept, new_p), direction, new_p)
+        # The gradient's share needs a place of its own: both others are taken.
+        fresh = xp.multiply(g, b2_rest, None)
+        return new, xp.add(xp.multiply(slots[0], b2, new_m), fresh, new_m)
+
+    return elementwise("lion", LionState, (_zeros,), coefficients, rule)
 
 
 def adagrad(lr: Rate, initial_accumulator_value: float = 0.0, eps: Any = 1e-10) -> Optimizer:
@@ -211,9 +334,7 @@ def adagrad(lr: Rate, initial_accumulator_value: float = 0.0, eps: Any = 1e-10) 
     _check("adagrad: eps", eps)
 
     def start(p: Any) -> Any:
-        zeros = _real_zeros(p)
-        zeros.fill(initial_accumulator_value)
-        return zeros
+        return full_like(p, initial_accumulator_value, _real_dtype(p))
 
     def coefficients(step: Any) -> Sequence[Any]:
         return rate_at(lr, step), eps
@@ -228,15 +349,19 @@ def adagrad(lr: Rate, initial_accumulator_value: float = 0.0, eps: Any = 1e-10) 
 
 
 def _zeros(p: Any) -> Any:
-    """Returns zeros of a parameter's shape and dtype."""
-    known = shape_dtype(p)
-    return np.zeros(known.shape, known.dtype)
+    """Returns zeros of a parameter's shape and dtype, where it is."""
+    return full_like(p, 0)
 
 
 def _real_zeros(p: Any) -> Any:
     """Returns zeros of a parameter's shape, real ones for a complex parameter."""
-    zeros = _zeros(p)
-    return zeros.real.copy() if zeros.dtype.kind == "c" else zeros
+    return full_like(p, 0, _real_dtype(p))
+
+
+def _real_dtype(p: Any) -> np.dtype[Any]:
+    """Returns the dtype of a parameter's absolute value."""
+    dtype = shape_dtype(p).dtype
+    return finfo(dtype).dtype if dtype.kind == "c" else dtype
 
 
 def _check(name: str, value: Any, below: float = float("inf")) -> None:

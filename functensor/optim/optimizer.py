@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import tree
 from ..arguments import is_array_like
+from ..backends.protocol import loaded
 from ..gradients import differentiated
 from ..primitives.array import Array, Tracer
 from ..primitives.buffers import wrap
@@ -16,7 +17,7 @@ from ..primitives.core import slot
 from ..primitives.errors import GradientInputError, ShapeError, describe, message
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
-from ..primitives.types import shape_dtype
+from ..primitives.types import INEXACT, REAL, finfo, result_type, shape_dtype
 
 __all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
 
@@ -25,6 +26,8 @@ Rate = Any
 
 # What ufuncs can be told to write about.
 KNOWN = (np.ndarray, np.floating)
+
+new = object.__new__
 
 
 class Optimizer:
@@ -110,6 +113,7 @@ class Buffers:
     subtract = np.subtract
     multiply = np.multiply
     divide = np.divide
+    sign = np.sign
     sqrt = np.sqrt
 
     @staticmethod
@@ -142,6 +146,11 @@ class Primitives:
         return ops.divide(x, y)
 
     @staticmethod
+    def sign(x: Any, out: Any) -> Any:
+        """Returns the sign, x over its absolute value where it is complex."""
+        return ops.sign(x)
+
+    @staticmethod
     def sqrt(x: Any, out: Any) -> Any:
         """Returns the square root."""
         return ops.sqrt(x)
@@ -160,8 +169,12 @@ def elementwise(
     starts: Sequence[Callable[[Any], Any]],
     coefficients: Callable[[Any], Sequence[Any]],
     rule: Callable[..., Sequence[Any]],
+    *,
+    kernel: str = "",
 ) -> Optimizer:
     """Returns the optimizer that updates every parameter by itself, element by element.
+
+    A backend may have the rule in its ``updates``: then it updates all parameters at once.
 
     Args:
         name: the algorithm's name.
@@ -172,6 +185,7 @@ def elementwise(
         rule: ``rule(xp, p, g, slots, coefficients, out)`` returns the new parameter and slots.
             ``xp`` computes, each function writing into its last argument if it can; ``out`` has a
             place for the new parameter, scratch until then, and one for each slot.
+        kernel: the rule's name among a backend's updates, where it is not the algorithm's.
     """
 
     def init(params: Any) -> Any:
@@ -186,33 +200,99 @@ def elementwise(
                         number=7,
                     )
                 )
-            if shape_dtype(leaf).dtype.kind in "fc":
-                dtypes.append(np.finfo(shape_dtype(leaf).dtype).dtype)
-        loss = np.full((), np.nan, np.result_type(*dtypes))
+            # A loss is at least float32, which holds all that bfloat16 does.
+            if shape_dtype(leaf).dtype.kind in INEXACT:
+                dtypes.append(finfo(shape_dtype(leaf).dtype).dtype)
+        loss = np.full((), np.nan, result_type(*dtypes))
         trees = [treedef.unflatten([wrap(start(leaf)) for leaf in leaves]) for start in starts]
-        return state_type(wrap(np.zeros((), np.int64)), wrap(loss), *trees)
+        return state_type(wrap(np.int64(0)), wrap(loss), *trees)
 
     def update(params: Any, state: Any, grads: Any) -> tuple[Any, Any]:
         leaves, treedef = tree.flatten(params)
         columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]
-        numbers = [_number(c) for c in coefficients(_number(state.step))]
-        known = slot.trace is None and not any(isinstance(c, Array) for c in numbers)
-        made = []
-        for i, (p, g, *slots) in enumerate(zip(leaves, *columns, strict=True)):
-            if shape_of(g) != shape_of(p):
-                raise ShapeError(
-                    message(
-                        f"{name}: {_path(params, i)} is {describe(p)}, "
-                        f"but its gradient is {describe(g)}",
-                        fix="give gradients of the parameters' shapes",
-                        number=16,
-                    )
+        step = _number(state.step)
+        numbers = [_number(c) for c in coefficients(step)]
+        columns = [leaves, *columns]
+        held = [[x._data if type(x) is Array else x for x in column] for column in columns]
+        shapes, given = (list(map(shape_of, column)) for column in held[:2])
+        if shapes != given:
+            i = [x == y for x, y in zip(shapes, given, strict=True)].index(False)
+            raise ShapeError(
+                message(
+                    f"{name}: {_path(params, i)} is {describe(leaves[i])}, "
+                    f"but its gradient is {describe(columns[1][i])}",
+                    fix="give gradients of the parameters' shapes",
+                    number=16,
                 )
-            made.append(_updated(rule, p, g, slots, numbers, known))
-        params, *trees = map(treedef.unflatten, zip(*made, strict=True)) if made else (params,)
-        return params, state_type(state.step + 1, state.loss, *(trees or state[2:]))
+            )
+        known = slot.trace is None and not any(isinstance(c, Array) for c in numbers)
+        made = known and _together(kernel or name, held, numbers)
+        if not made:
+            rows = zip(*columns, strict=True)
+            after = [_updated(rule, p, g, slots, numbers, known) for p, g, *slots in rows]
+            made = list(zip(*after, strict=True))
+        else:
+            for i in [i for i, x in enumerate(made[0]) if x is None]:
+                p, g, *slots = [column[i] for column in columns]
+                row = _updated(rule, p, g, slots, numbers, known)
+                for column, x in zip(made, row, strict=True):
+                    column[i] = x
+        params, *trees = map(treedef.unflatten, made) if made else (params,)
+        # Counted on the host, so that no update waits for a GPU to know it.
+        following = step + 1 if isinstance(step, Tracer) else wrap(np.int64(step + 1))
+        return params, state_type(following, state.loss, *(trees or state[2:]))
 
     return Optimizer(name, init, update)
+
+
+def _together(kernel: str, columns: Sequence[list[Any]], numbers: Sequence[Any]) -> Any:
+    """Returns parameters with their slots after an update that backends make of many at once.
+
+    Args:
+        kernel: the rule's name among a backend's updates.
+        columns: the buffers of parameters, of their gradients, and a column for each of the slots.
+        numbers: what the rule needs in this step.
+
+    Returns:
+        A column of new values and one for each slot, with None for parameters that are left to the
+        rule; None if all are.
+    """
+    made: list[list[Any]] = [[None] * len(columns[0]) for _ in columns[1:]]
+    for kind in set(map(type, columns[0])):
+        backend = loaded(kind)
+        if backend is None or kernel not in backend.updates:
+            continue
+        members: Sequence[int] = range(len(columns[0]))
+        whole = all(set(map(type, column)) == {kind} for column in columns)
+        if not whole:
+            members = [i for i in members if all(type(column[i]) is kind for column in columns)]
+            if not members:
+                continue
+        part = columns if whole else [[column[i] for i in members] for column in columns]
+        after = [_wrapped(column) for column in backend.updates[kernel](part, numbers)]
+        if whole:
+            return after
+        for column, own in zip(made, after, strict=True):
+            for i, x in zip(members, own, strict=True):
+                column[i] = x
+    return made if any(x is not None for x in made[0]) else None
+
+
+def _wrapped(buffers: Sequence[Any]) -> list[Any]:
+    """Returns a backend's buffers as arrays, and None as it is."""
+    out: list[Any] = []
+    for buffer in buffers:
+        array = None
+        if buffer is not None:
+            array = new(Array)
+            array._data = buffer
+        out.append(array)
+    return out
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Says whether elements are real or complex floats, of 16 bits too."""
+    return dtype.kind in INEXACT or dtype.name == "bfloat16"
 
 
 def _updated(
@@ -221,13 +301,13 @@ def _updated(
     """Returns one parameter and its slots after an update."""
     if known:
         buffers = [x._data if type(x) is Array else x for x in (p, g, *slots)]
-        if all(isinstance(b, KNOWN) and b.dtype.kind == "f" for b in buffers):
+        if all(isinstance(b, KNOWN) and b.dtype.kind in REAL for b in buffers):
             # Large arrays cost more to allocate than to compute with: no temporaries.
             out = [np.empty_like(b) for b in (buffers[0], *buffers[2:])]
             made = rule(Buffers, buffers[0], buffers[1], buffers[2:], numbers, out)
             return [wrap(buffer) for buffer in made]
     dtype = shape_dtype(p).dtype
-    if dtype.kind not in "fc":
+    if not is_float(dtype):
         return [p, *slots]
     if dtype.kind == "c":
         # Steepest descent goes along the conjugate of a gradient in JAX's convention.

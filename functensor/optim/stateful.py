@@ -8,11 +8,19 @@ from typing import Any
 from .. import tree
 from ..facade import Tensor, gradient_of, missing_reason
 from ..primitives.errors import GradientInputError, MissingGradientError, message
-from ..primitives.types import shape_dtype
-from .algorithms import adagrad, adam, momentum, sgd
+from ..primitives.types import INEXACT, shape_dtype
+from .algorithms import adagrad, adam, adamw, lion, momentum, sgd
 from .optimizer import Optimizer, Rate, rate_at
 
-__all__ = ["SGD", "Adagrad", "Adam", "MomentumSGD", "StatefulOptimizer"]
+__all__ = [
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Lion",
+    "MomentumSGD",
+    "StatefulOptimizer",
+]
 
 
 class StatefulOptimizer:
@@ -44,7 +52,7 @@ class StatefulOptimizer:
                 )
             )
         for i, p in enumerate(self.params):
-            if not isinstance(p, Tensor) or not p.is_leaf or p.dtype.kind not in "fc":
+            if not isinstance(p, Tensor) or not p.is_leaf or p.dtype.kind not in INEXACT:
                 what = p.name() if isinstance(p, Tensor) else f"of type {type(p).__name__}"
                 raise GradientInputError(
                     message(
@@ -68,13 +76,15 @@ class StatefulOptimizer:
         Raises:
             MissingGradientError: none has; the message says why for each.
         """
-        moved = False
+        # All parameters that were updated equally often go together, as one list.
+        groups: dict[int, list[tuple[int, Any]]] = {}
         for i, p in enumerate(self.params):
             gradient = gradient_of(p)
             if gradient is not None:
-                p.data, self._states[i] = self._pure.update(p.data, self._states[i], gradient.data)
-                moved = True
-        if not moved:
+                groups.setdefault(int(self._states[i].step), []).append((i, gradient.data))
+        for members in groups.values():
+            self._update([i for i, _ in members], [g for _, g in members])
+        if not groups:
             reasons = [f"    {p.name()}: {missing_reason(p)}" for p in self.params]
             raise MissingGradientError(
                 message(
@@ -84,6 +94,20 @@ class StatefulOptimizer:
                     number=13,
                 )
             )
+
+    def _update(self, places: list[int], gradients: list[Any]) -> None:
+        """Updates some of the tensors, whose states are at the same step."""
+        states = [self._states[i] for i in places]
+        make = type(states[0])
+        slots = [list(column) for column in zip(*[s[2:] for s in states], strict=True)]
+        values = [self.params[i].data for i in places]
+        values, state = self._pure.update(
+            values, make(states[0].step, states[0].loss, *slots), gradients
+        )
+        for n, i in enumerate(places):
+            self.params[i].data = values[n]
+            own = [column[n] for column in state[2:]]
+            self._states[i] = make(state.step, self._states[i].loss, *own)
 
     def zero_grad(self) -> None:
         """Clears the gradients of all tensors."""
@@ -177,6 +201,51 @@ class Adam(StatefulOptimizer):
         eps: float = 1e-8,
     ) -> None:
         super().__init__(params, lr, lambda rate: adam(rate, b1, b2, eps))
+
+
+class AdamW(StatefulOptimizer):
+    """Adam with decaying weights on tensors: see `adamw`.
+
+    Args:
+        params: tensors that require grad.
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        b1, b2: the decays of the means of gradients and of their squares.
+        eps: what keeps the denominator from zero.
+        weight_decay: how fast weights decay, for each unit of the learning rate.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        lr: Rate = 1e-3,
+        b1: float = 0.9,
+        b2: float = 0.999,
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ) -> None:
+        super().__init__(params, lr, lambda rate: adamw(rate, b1, b2, eps, weight_decay))
+
+
+class Lion(StatefulOptimizer):
+    """Lion on tensors: see `lion`.
+
+    Args:
+        params: tensors that require grad.
+        lr: the learning rate: a number, or a function of how many updates were made before.
+        b1: how much of the mean of gradients there is in the direction.
+        b2: the decay of that mean.
+        weight_decay: how fast weights decay, for each unit of the learning rate.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        lr: Rate = 1e-4,
+        b1: float = 0.9,
+        b2: float = 0.99,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, lr, lambda rate: lion(rate, b1, b2, weight_decay))
 
 
 class Adagrad(StatefulOptimizer):

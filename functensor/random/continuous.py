@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.registry import registry as ops
+from ..primitives.types import finfo, number_dtype
 from .keys import as_shape, fraction, inner_fraction, real_dtype, real_parameters
 from .quantile import normal_probability, normal_quantile
 
@@ -80,9 +81,9 @@ def normal(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -
     >>> bool(abs(x.mean()) < 0.05), bool(abs(x.std() - 1) < 0.05)
     (True, True)
     """
-    dtype, shape = np.dtype(dtype), as_shape(shape)
+    dtype, shape = number_dtype(dtype), as_shape(shape)
     if dtype.kind == "c":
-        real = np.finfo(dtype).dtype
+        real = finfo(dtype).dtype
         parts = normal(key, (2, *shape), real)
         both = ops.add(ops.index(parts, 0), ops.multiply(ops.index(parts, 1), 1j))
         return ops.astype(ops.multiply(both, 0.5**0.5), dtype)

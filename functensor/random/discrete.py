@@ -11,12 +11,13 @@ from ..numpy.creation import asarray
 from ..primitives.array import Array
 from ..primitives.random_laws import random_binomial, random_poisson
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis
+from ..primitives.types import REAL, canonical_axis
 from .continuous import gumbel
 from .keys import (
     DRAWN,
     WORD,
     as_shape,
+    beside_draws,
     check_fit,
     checked,
     fraction,
@@ -54,7 +55,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | int | None = None) 
     >>> random.bernoulli(random.key(0), 0.3, (2, 3)).shape
     (2, 3)
     """
-    p = asarray(p) if isinstance(p, list | tuple) else p
+    (p,) = beside_draws("bernoulli", p)
     shape = shape_for("bernoulli", shape, p)
     return ops.less(fraction(key, shape, np.dtype(np.float64)), p)
 
@@ -113,7 +114,7 @@ def randint(
             drawn = ops.remainder(drawn, span)
         # Words of 64 bits wrap around, so that negative bounds come out right.
         return ops.astype(ops.add(drawn, low), dtype)
-    low, high = ops.astype(minval, np.uint64), ops.astype(maxval, np.uint64)
+    low, high = (ops.astype(x, np.uint64) for x in beside_draws("randint", minval, maxval))
     return ops.astype(ops.add(ops.remainder(drawn, ops.subtract(high, low)), low), dtype)
 
 
@@ -139,12 +140,13 @@ def categorical(
     """
     if not isinstance(logits, Array):
         logits = asarray(logits)
+    (logits,) = beside_draws("categorical", logits)
     axis = canonical_axis(axis, len(logits.shape))
     logits = ops.moveaxis(logits, axis, -1)
     rest = logits.shape[:-1]
     shape = rest if shape is None else as_shape(shape)
     check_fit("categorical", shape, np.empty(rest))
-    dtype = logits.dtype if logits.dtype.kind == "f" else np.dtype(np.float64)
+    dtype = logits.dtype if logits.dtype.kind in REAL else np.dtype(np.float64)
     return ops.argmax(ops.add(gumbel(key, (*shape, logits.shape[-1]), dtype), logits), axis=-1)
 
 
@@ -258,7 +260,8 @@ def multinomial(
     >>> random.multinomial(random.key(0), 100, [0.2, 0.3, 0.5]).sum()
     Array(100, dtype=int64, device='cpu')
     """
-    n, p = asarray(n), ops.astype(asarray(p), np.float64)
+    n, p = map(asarray, beside_draws("multinomial", n, p))
+    p = ops.astype(p, np.float64)
     categories = p.shape[-1]
     shape = shape_for("multinomial", shape, n, np.empty(p.shape[:-1]))
     # Of what is left, the share of each category among those from it on.

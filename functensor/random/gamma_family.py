@@ -16,10 +16,11 @@ import numpy as np
 
 from ..custom import custom_jvp
 from ..numpy.creation import asarray
+from ..primitives.buffers import beside
 from ..primitives.random_laws import gamma_moment, random_loggamma
 from ..primitives.registry import registry as ops
 from .continuous import normal
-from .keys import checked, real_dtype, real_parameters, split
+from .keys import beside_draws, checked, real_dtype, real_parameters, split
 
 __all__ = [
     "beta",
@@ -49,7 +50,7 @@ def _digamma_of_next(a: Any) -> Any:
     # B(2n) / 2n from n = 7 down.
     for term in (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12):
         series = ops.multiply(ops.add(series, term), r)
-    steps = ops.divide(1.0, ops.add(ops.expand_dims(a, -1), np.arange(1.0, 9.0)))
+    steps = ops.divide(1.0, ops.add(ops.expand_dims(a, -1), beside(a, np.arange(1.0, 9.0))))
     return ops.subtract(
         ops.subtract(ops.log(z), ops.add(ops.divide(0.5, z), series)), ops.sum(steps, axis=-1)
     )
@@ -200,7 +201,7 @@ def dirichlet(key: Any, alpha: Any, shape: Shape = None, dtype: Any = np.float64
     ((4, 3), True)
     """
     dtype = real_dtype(dtype, "dirichlet")
-    alpha = ops.astype(asarray(alpha), np.float64)
+    alpha = ops.astype(asarray(*beside_draws("dirichlet", alpha)), np.float64)
     if not alpha.shape:
         raise ValueError("dirichlet: alpha is a vector, one parameter for each component")
     if shape is not None:

@@ -14,19 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.devices import placement
 from ..numpy.creation import asarray
 from ..primitives.array import Array
-from ..primitives.buffers import wrap
-from ..primitives.errors import ShapeError, describe, message
-from ..primitives.random_bits import random_bits
+from ..primitives.buffers import beside, device_of, wrap
+from ..primitives.errors import DeviceError, ShapeError, describe, message
+from ..primitives.random_bits import random_bits, random_keys
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
-from ..primitives.types import broadcast_shapes
+from ..primitives.types import REAL, broadcast_shapes, finfo, number_dtype
 from .reuse import ledger
 
 __all__ = [
     "PRNGKey",
     "as_shape",
+    "beside_draws",
     "bits",
     "check_fit",
     "checked",
@@ -63,7 +65,7 @@ def key(seed: Any) -> Any:
         if seed.dtype.kind not in "iu" or seed.shape != ():
             raise TypeError(f"a seed is an integer without axes, not {describe(seed)}")
         low = ops.reshape(ops.astype(seed, np.uint64), (1,))
-        return ops.concatenate((low, np.zeros(1, np.uint64)))
+        return ops.concatenate((low, beside(low, np.zeros(1, np.uint64))))
     if not isinstance(seed, int):
         raise TypeError(f"a seed is an integer, not {type(seed).__name__}")
     if not 0 <= seed < 2**KEY_BITS:
@@ -177,7 +179,8 @@ def words(
         TypeError: it is no key.
     """
     params = {"shape": shape, "bits": width, "stream": stream}
-    return random_bits.bind((checked(key, use), start), params)
+    draw = random_bits if stream == DRAWN else random_keys
+    return draw.bind((checked(key, use), start), params)
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
@@ -201,9 +204,9 @@ def real_dtype(dtype: Any, name: str) -> np.dtype[Any]:
     Raises:
         TypeError: it is not real.
     """
-    real: np.dtype[Any] = np.dtype(dtype)
-    if real.kind != "f" or real.itemsize > 8:
-        raise TypeError(f"{name} draws float16, float32 or float64, not {real}")
+    real = number_dtype(dtype)
+    if real.kind not in REAL or real.itemsize > 8:
+        raise TypeError(f"{name} draws float16, bfloat16, float32 or float64, not {real}")
     return real
 
 
@@ -247,14 +250,43 @@ def real_parameters(
         ShapeError: parameters do not broadcast to the shape that was asked for.
     """
     dtype = real_dtype(dtype, name)
-    arrays = [asarray(x) if isinstance(x, list | tuple) else x for x in parameters]
+    arrays = beside_draws(name, *parameters)
     return shape_for(name, shape, *arrays), [ops.astype(x, dtype) for x in arrays]
+
+
+def beside_draws(name: str, *parameters: Any) -> list[Any]:
+    """Returns parameters where numbers are drawn, on the default device.
+
+    Python's numbers stay what they are on the CPU, where they are computed with as they are.
+
+    Raises:
+        DeviceError: one is an array with axes on another device.
+    """
+    device = placement.device
+    return [_beside_draws(name, x, device) for x in parameters]
+
+
+def _beside_draws(name: str, x: Any, device: str) -> Any:
+    if isinstance(x, list | tuple):
+        return asarray(x)
+    place = device_of(x)
+    if place == device:
+        return x
+    if shape_of(x) == ():
+        return ops.to_device(x, device)
+    raise DeviceError(
+        message(
+            f"{name}: a parameter {describe(x)} is on {place}, but numbers are drawn on {device}",
+            fix=f'with ft.default_device("{place}"): ..., or ft.to_device(x, "{device}")',
+            number=14,
+        )
+    )
 
 
 def fraction(key: Any, shape: tuple[int, ...], dtype: np.dtype[Any], spare: int = 0) -> Any:
     """Returns floats uniform on [0, 1) of as many binary digits as the dtype holds, or fewer."""
     width = dtype.itemsize * 8
-    digits = np.finfo(dtype).nmant + 1 - spare
+    digits = finfo(dtype).nmant + 1 - spare
     drawn = words(key, shape, width, DRAWN)
     top = ops.astype(ops.right_shift(drawn, width - digits), dtype)
     return ops.multiply(top, 0.5**digits)
@@ -264,4 +296,4 @@ def inner_fraction(key: Any, shape: Any, dtype: Any, name: str) -> Any:
     """Returns floats uniform on the open interval (0, 1): the centres of equal parts of it."""
     dtype = real_dtype(dtype, name)
     # One digit is left for the half.
-    return ops.add(fraction(key, as_shape(shape), dtype, 1), 0.5 ** (np.finfo(dtype).nmant + 1))
+    return ops.add(fraction(key, as_shape(shape), dtype, 1), 0.5 ** (finfo(dtype).nmant + 1))

@@ -11,7 +11,7 @@ from ..numpy.creation import asarray
 from ..primitives.errors import ShapeError, message
 from ..primitives.registry import registry as ops
 from .continuous import normal
-from .keys import as_shape, check_fit, real_dtype, shape_for
+from .keys import as_shape, beside_draws, check_fit, real_dtype, shape_for
 
 __all__ = ["multivariate_normal", "orthogonal"]
 
@@ -53,7 +53,8 @@ def multivariate_normal(
     dtype = real_dtype(dtype, "multivariate_normal")
     if method not in ("cholesky", "eigh", "svd"):
         raise ValueError(f"multivariate_normal: method={method!r}; cholesky, eigh or svd")
-    mean, cov = (ops.astype(asarray(x), dtype) for x in (mean, cov))
+    given = beside_draws("multivariate_normal", mean, cov)
+    mean, cov = (ops.astype(asarray(x), dtype) for x in given)
     n = mean.shape[-1] if mean.shape else -1
     if n < 0 or cov.shape[-2:] != (n, n):
         raise ShapeError(

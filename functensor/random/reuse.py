@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.devices import to_host
 from ..primitives.array import Tracer
+from ..primitives.buffers import to_buffer
 from ..primitives.errors import message, user_line
 
 __all__ = ["KeyReuseWarning", "check_reuse", "ledger", "warn_on_reuse"]
@@ -42,7 +44,7 @@ class Ledger:
         """
         if isinstance(key, Tracer):
             return
-        value, line = np.asarray(key).tobytes(), user_line()
+        value, line = np.asarray(to_host(to_buffer(key))).tobytes(), user_line()
         first = self._lines.setdefault(value, line)
         if first is line:
             if len(self._lines) > CAPACITY:

@@ -17,7 +17,7 @@ from ..primitives.rules import shape_of
 from ..primitives.types import canonical_axis
 from .continuous import gumbel
 from .discrete import randint
-from .keys import DRAWN, as_shape, fraction, words
+from .keys import DRAWN, as_shape, beside_draws, fraction, words
 
 __all__ = ["choice", "permutation"]
 
@@ -42,6 +42,7 @@ def permutation(key: Any, x: Any, axis: int = 0, *, independent: bool = False) -
         return ops.argsort(words(key, (int(x),), 64, DRAWN))
     if not isinstance(x, Array):
         x = asarray(x)
+    (x,) = beside_draws("permutation", x)
     axis = canonical_axis(axis, len(x.shape))
     if independent:
         order = ops.argsort(words(key, x.shape, 64, DRAWN), axis=axis)
@@ -88,7 +89,9 @@ def choice(
     if not replace and draws > length:
         raise ValueError(f"choice: {draws} parts of {length} cannot be drawn without replacement")
     if p is not None:
-        p = asarray(p)
+        p = asarray(*beside_draws("choice", p))
+    if not whole:
+        (a,) = beside_draws("choice", a)
     if p is not None and shape_of(p) != (length,):
         raise ShapeError(
             message(

@@ -10,8 +10,9 @@ from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..numpy.sequences import diff
 from ..numpy.sequences import trapezoid as numpy_trapezoid
+from ..primitives.buffers import beside
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis
+from ..primitives.types import canonical_axis, finfo
 from .ode import odeint
 
 __all__ = ["cumulative_trapezoid", "odeint", "simpson", "trapezoid"]
@@ -29,7 +30,7 @@ def _steps(name: str, y: Any, x: Any, axis: int) -> Any:
     """Returns the distances between samples, which broadcast against values; ones without x."""
     if x is None:
         shape = (max(y.shape[axis] - 1, 0),) + (1,) * (len(y.shape) - axis - 1)
-        return asarray(np.ones(shape, np.finfo(y.dtype).dtype))
+        return beside(y, np.ones(shape, finfo(y.dtype).dtype))
     x = asarray(x)
     if len(x.shape) == 1:
         if x.shape[0] != y.shape[axis]:
@@ -105,7 +106,7 @@ def cumulative_trapezoid(
     if initial is None:
         return sums
     shape = tuple([1 if i == axis else n for i, n in enumerate(sums.shape)])
-    return ops.concatenate((np.zeros(shape, sums.dtype), sums), axis=axis)
+    return ops.concatenate((beside(sums, np.zeros(shape, sums.dtype)), sums), axis=axis)
 
 
 def _ratio(a: Any, b: Any) -> Any:

@@ -9,8 +9,9 @@ import numpy as np
 from .. import tree
 from ..backends.extras import extra
 from ..implicit import to_vector
+from ..primitives.buffers import beside
 from ..primitives.registry import registry as ops
-from .solutions import Unknown, hessian_matrix, hessian_products, jacobian_matrix
+from .solutions import Unknown, hessian_matrix, hessian_products, host, jacobian_matrix
 
 __all__ = ["Bounds", "constraints_of", "free_gradient", "limits_of", "scipy_constraint"]
 
@@ -56,7 +57,7 @@ def limits_of(unknown: Unknown, bounds: Any) -> tuple[Values, Values] | None:
     like = unknown.tree(unknown.leaves)
     lower, upper = (
         [
-            np.broadcast_to(np.asarray(limit, float), known.shape)
+            np.broadcast_to(np.asarray(host(limit), float), known.shape)
             for limit, known in zip(tree.broadcast_prefix(side, like), unknown.types, strict=True)
         ]
         for side in sides
@@ -69,12 +70,12 @@ def free_gradient(x: Values, gradient: Values, limits: tuple[Values, Values]) ->
     out = []
     for v, g, lower, upper in zip(x, gradient, *limits, strict=True):
         near = [
-            ops.less_equal(ops.abs(v - limit), HELD * (1 + np.abs(limit)))
+            ops.less_equal(ops.abs(v - beside(v, limit)), beside(v, HELD * (1 + np.abs(limit))))
             for limit in (np.nan_to_num(lower), np.nan_to_num(upper))
         ]
         held = ops.logical_or(
-            ops.logical_and(near[0], np.isfinite(lower)),
-            ops.logical_and(near[1], np.isfinite(upper)),
+            ops.logical_and(near[0], beside(v, np.isfinite(lower))),
+            ops.logical_and(near[1], beside(v, np.isfinite(upper))),
         )
         out.append(ops.where(held, v - ops.stop_gradient(v), g))
     return out
@@ -112,7 +113,7 @@ def scipy_constraint(unknown: Unknown, kind: str, leaves_of: Any, method: str) -
 
     def hessian(v: Any, weights: Any) -> Any:
         def weighted(leaves: Values) -> Any:
-            return ops.sum(to_vector(leaves_of(leaves), np.float64) * weights)
+            return ops.sum(to_vector(leaves_of(leaves), np.float64) * unknown.placed(weights))
 
         return hessian_matrix(hessian_products(unknown, weighted), v)
 

@@ -8,7 +8,9 @@ import numpy as np
 
 from ..numpy import fft
 from ..numpy.creation import asarray
+from ..primitives.buffers import beside
 from ..primitives.registry import registry as ops
+from ..primitives.types import INEXACT, REAL, finfo, result_type
 
 __all__ = ["map_coordinates"]
 
@@ -75,9 +77,10 @@ def _coefficients(x: Any, order: int, axis: int, extension: str) -> Any:
     taps = np.zeros(period)
     places = (np.arange(order + 1) - order // 2) % period
     np.add.at(taps, places, _basis(0.0 if order % 2 else 0.5, order))
-    spectrum = np.fft.fft(taps).real.astype(np.finfo(x.dtype).dtype)
+    spectrum = np.fft.fft(taps).real.astype(finfo(x.dtype).dtype)
     spectrum = spectrum.reshape(-1, *(1,) * (len(x.shape) - axis - 1))
-    whole = ops.take(x, _extended(np.arange(period), n, extension), axis)
+    spectrum = beside(x, spectrum)
+    whole = ops.take(x, _extended(beside(x, np.arange(period)), n, extension), axis)
     if x.dtype.kind == "c":
         whole = fft.ifft(fft.fft(whole, axis=axis) / spectrum, axis=axis)
     else:
@@ -120,7 +123,7 @@ def _weighted(x: Any, c: Any, order: int, mode: str, axis: int) -> tuple[Any, An
     # A coordinate that is not finite has weights of NaN, and any index.
     first = ops.astype(ops.where(ops.isfinite(below), below, 0), np.int64)
     offsets = (np.arange(order + 1) - order // 2).reshape(-1, *(1,) * len(c.shape))
-    indices = ops.add(first, offsets)
+    indices = ops.add(first, beside(x, offsets))
     inside = None
     if mode == "grid-constant":
         inside = ops.logical_and(ops.greater_equal(indices, 0), ops.less(indices, n))
@@ -201,15 +204,16 @@ def map_coordinates(
     if hasattr(output, "shape"):
         raise TypeError("map_coordinates: arrays are immutable; output= takes a dtype")
     dtype = np.dtype(x.dtype if output is None else output)
-    kind = np.result_type(x.dtype if x.dtype.kind in "fc" else np.float64, np.float32)
-    real = np.finfo(kind).dtype
-    if places.dtype.kind == "f":
-        real = np.result_type(places.dtype, real)
+    kind = result_type(x.dtype if x.dtype.kind in INEXACT else np.float64, np.float32)
+    real = finfo(kind).dtype
+    if places.dtype.kind in REAL:
+        real = result_type(places.dtype, real)
     places = ops.astype(places, real)
     values, outside = ops.astype(x, kind), None
     if mode == "constant":
         lengths = np.array(x.shape).reshape(-1, *(1,) * (len(places.shape) - 1))
-        beyond = ops.logical_or(ops.less(places, 0), ops.greater(places, lengths - 1))
+        last = beside(places, lengths - 1)
+        beyond = ops.logical_or(ops.less(places, 0), ops.greater(places, last))
         outside = ops.any(beyond, axis=0)
     if order > 1 and prefilter:
         values, moved = _splined(values, order, mode, cval)
@@ -227,7 +231,7 @@ def _splined(x: Any, order: int, mode: str, cval: Any) -> tuple[Any, int]:
         inner[tuple(slice(moved, moved + n) for n in x.shape)] = True
         x = ops.index(x, np.ix_(*index))
         if mode == "grid-constant":
-            x = ops.where(inner, x, cval)
+            x = ops.where(beside(x, inner), x, cval)
     for axis in range(len(x.shape)):
         x = _coefficients(x, order, axis, EXTENSIONS.get(mode, "mirror"))
     return x, moved

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import tree
 from ..arguments import is_array_like
+from ..backends.devices import backend_of, to_host
 from ..closures import close
 from ..custom_base import replaced
 from ..custom_call import CustomCall, at_face_pair
@@ -24,11 +25,11 @@ from ..gradients import vjp
 from ..inlining import InlinedCall
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
-from ..primitives.buffers import expose, to_buffer, wrap
+from ..primitives.buffers import beside, device_of, expose, to_buffer, wrap
 from ..primitives.core import RAW, Trace, slot, under
 from ..primitives.errors import ConcretizationError, TracerConversionError
 from ..primitives.registry import registry as ops
-from ..primitives.types import ShapeDtype, shape_dtype
+from ..primitives.types import REAL, ShapeDtype, result_type, shape_dtype
 from ..reverse import is_inexact
 from ..staging import Program, Variable, make_program
 from ..vectorize import vmap
@@ -98,10 +99,13 @@ class OdeCall(CustomCall):
             return self.bind(operands)
         state, times, args = self.split(operands)
         types = [shape_dtype(y) for y in state]
-        dtype = np.result_type(*(known.dtype for known in types))
+        dtype = result_type(*(known.dtype for known in types))
         ends = np.cumsum([0, *(known.size for known in types)])
         parts = [slice(*ends[i : i + 2]) for i in range(len(types))]
         kind = times.dtype.type
+        buffers = [to_buffer(y) for y in state]
+        placed = next((y for y in buffers if device_of(y) != "cpu"), buffers[0])
+        xp = backend_of(placed).xp
         func = self._equation(types, times, args)
 
         def slope(t: Any, vector: Any) -> Any:
@@ -109,15 +113,15 @@ class OdeCall(CustomCall):
                 _cast(vector[part], known.dtype).reshape(known.shape)[()]
                 for part, known in zip(parts, types)
             ]
-            slopes = [np.reshape(out, -1) for out in func([*leaves, kind(t)])]
-            return slopes[0] if len(slopes) == 1 else np.concatenate(slopes)
+            slopes = [xp.asarray(out).reshape(-1) for out in func([*leaves, kind(t)])]
+            return slopes[0] if len(slopes) == 1 else xp.concatenate(slopes)
 
-        start = np.concatenate([np.ravel(to_buffer(y)).astype(dtype) for y in state])
+        start = xp.concatenate([xp.asarray(y).reshape(-1).astype(dtype) for y in buffers])
         norm = Norm([known.shape for known in types], self.ranks)
         solution = integrate(slope, start, _checked_times(times), self.options, norm)
         count, columns = len(solution), [solution[:, part] for part in parts]
         return [
-            wrap(np.moveaxis(_cast(column, y.dtype).reshape(count, *y.shape), 0, rank))
+            wrap(xp.moveaxis(_cast(column, y.dtype).reshape(count, *y.shape), 0, rank))
             for column, y, rank in zip(columns, types, self.ranks, strict=True)
         ]
 
@@ -299,7 +303,7 @@ class OdeCall(CustomCall):
             return [ops.astype(s * length, s.dtype) for s in slopes]
 
         call = OdeCall(func, self.ranks, [*self.arg_ranks, 0, 0], self.options)
-        unit = np.array([0, 1], shape_dtype(times).dtype)
+        unit = beside(times, np.array([0, 1], shape_dtype(times).dtype))
         states = [state]
         for i in range(times.shape[0] - 1):
             ends = call.bind([*states[-1], unit, *args, times[i], times[i + 1] - times[i]])
@@ -363,7 +367,7 @@ def _checked_times(times: Any) -> Any:
     Raises:
         ValueError: they are neither ascending nor descending.
     """
-    buffer = np.asarray(to_buffer(times))
+    buffer = np.asarray(to_host(to_buffer(times)))
     steps = np.diff(buffer)
     if not np.isfinite(buffer).all() or not ((steps >= 0).all() or (steps <= 0).all()):
         raise ValueError(
@@ -371,6 +375,19 @@ def _checked_times(times: Any) -> Any:
             "e.g. np.sort(t)"
         )
     return buffer
+
+
+def _check_options(options: Options) -> None:
+    """Checks tolerances and limits of steps.
+
+    Raises:
+        ValueError: one is out of range.
+    """
+    for name, value in options._asdict().items():
+        tolerance = name in ("rtol", "atol")
+        if not (value >= 0 if tolerance else value > 0):
+            wanted = "a number from 0 up, 1e-8 for example" if tolerance else "positive, or inf"
+            raise ValueError(f"odeint: {name} is {wanted}, not {value}")
 
 
 def odeint(
@@ -408,7 +425,8 @@ def odeint(
         The state at all times: a tree of arrays with a leading axis of length n.
 
     Raises:
-        ValueError: times are neither ascending nor descending.
+        ValueError: times are neither ascending nor descending; ``rtol`` or ``atol`` is negative, or
+            ``hmax`` or ``mxstep`` is not positive.
         TypeError: ``func`` returns a tree that does not fit ``y0``.
         RuntimeError: the solution cannot be continued, or needs more steps.
 
@@ -428,7 +446,7 @@ def odeint(
     times = asarray(t)
     if len(times.shape) != 1 or not times.shape[0]:
         raise ValueError(f"odeint: t has shape {times.shape}; give at least one time, on one axis")
-    if times.dtype.kind != "f":
+    if times.dtype.kind not in REAL:
         times = ops.astype(times, np.float64)
     types = [shape_dtype(leaf).strong() for leaf in state]
     arg_leaves, arg_tree = tree.flatten((*params, *args))
@@ -446,6 +464,7 @@ def odeint(
         return closed(values[count:], y, t, values[:count])  # type: ignore[no-any-return]
 
     options = Options(float(rtol), float(atol), float(mxstep), float(hmax))
+    _check_options(options)
     ranks = [0] * (count + len(constants))
     call = OdeCall(func_of_all, [0] * len(state), ranks, options, derived=False)
     return treedef.unflatten(call.bind([*state, times, *values, *constants]))

@@ -27,6 +27,7 @@ from .solutions import (
     Unknown,
     hessian_matrix,
     hessian_products,
+    host,
     jacobian_matrix,
     solved,
 )
@@ -209,9 +210,9 @@ def _derivatives(
     if method in WITH_HESSIAN or (callable(hess) and method in WITH_PRODUCTS):
         found["hess"] = lambda v: hessian_matrix(product, v)
         if callable(hess):
-            found["hess"] = lambda v: np.reshape(np.asarray(user(hess, v)), (v.size, v.size))
+            found["hess"] = lambda v: np.reshape(host(user(hess, v)), (v.size, v.size))
     elif method in WITH_PRODUCTS:
-        found["hessp"] = lambda v, p: np.asarray(product(v, p))
+        found["hessp"] = lambda v, p: host(product(v, p))
         if callable(hessp):
             found["hessp"] = lambda v, p: unknown.vector(
                 tree.leaves(user(hessp, v, unknown.tree(unknown.arrays(p))))

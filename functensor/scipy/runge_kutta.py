@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.devices import backend_of, device_of, on_device, to_host
+from ..primitives.types import finfo
+
 __all__ = ["Norm", "Options", "integrate"]
 
 # The first stage is at the beginning of a step.
@@ -86,7 +89,8 @@ class Norm:
             total = sum(block.sum(axis=1, dtype=float) for block in blocks)
             count = sum(block.shape[1] for block in blocks)
             # A NaN has to come through, which a comparison would lose.
-            worst = max(float(np.max(total)) / count, worst, key=lambda v: (v != v, v))
+            largest = float(to_host(total.max()))
+            worst = max(largest / count, worst, key=lambda v: (v != v, v))
         return float(np.sqrt(worst))
 
 
@@ -97,20 +101,22 @@ def integrate(
 
     Args:
         f: takes a time and a vector, and returns a new vector.
-        y: the vector at the first time.
-        times: an ascending or a descending array.
+        y: the vector at the first time, on any device; there the solution is, too. The lengths of
+            steps are decided on the host, which waits for the norms of errors.
+        times: an ascending or a descending array of NumPy's.
         options: how exactly to solve.
         norm: of vectors of the length of y.
 
     Raises:
         RuntimeError: steps became too small, or too many.
     """
-    solution = np.empty((len(times), *y.shape), y.dtype)
+    xp = backend_of(y).xp
+    solution = xp.empty((len(times), *y.shape), y.dtype)
     solution[0] = y
-    stages = np.empty((7, y.size), y.dtype)
+    stages = xp.empty((7, y.size), y.dtype)
     # What a trial step meets, and a shorter one will not, is no concern of the user's.
     with np.errstate(all="ignore"):
-        _fill(f, np.array(y), np.asarray(times, np.float64), options, norm, solution, stages)
+        _fill(f, xp.array(y), np.asarray(times, np.float64), options, norm, solution, stages)
     return solution
 
 
@@ -121,10 +127,11 @@ def _fill(
     t, end = times[0], times[-1]
     direction = -1.0 if end < t else 1.0
     # Below the precision of the numbers, errors are those of rounding.
-    precision = np.finfo(y.dtype)
+    precision = finfo(y.dtype)
     rtol = max(options.rtol, 4 * float(precision.eps))
-    weights_of_stages = [row.astype(precision.dtype) for row in STAGES]
-    error_weights = ERROR.astype(precision.dtype)
+    xp, device = backend_of(y).xp, device_of(y)
+    weights_of_stages = [on_device(row.astype(precision.dtype), device) for row in STAGES]
+    error_weights = on_device(ERROR.astype(precision.dtype), device)
     done = 1
     taken = 0
     h = None
@@ -149,7 +156,7 @@ def _fill(
         for row, (node, weights) in enumerate(zip(NODES, weights_of_stages), 1):
             reached = y + (weights * signed) @ stages[:row]
             stages[row] = f(later if node == 1 else t + node * signed, reached)
-        scale = options.atol + rtol * np.maximum(np.abs(y), np.abs(reached))
+        scale = options.atol + rtol * xp.maximum(abs(y), abs(reached))
         error = norm(signed * (error_weights @ stages) / scale)
         taken += 1
         if not error <= 1:
@@ -162,8 +169,11 @@ def _fill(
             taken = 0
             at = (times[first:done] - t) / signed
             powers = at[:, None] ** np.arange(1, 5)
-            solution[first:done] = y + signed * (powers @ BETWEEN.T) @ stages
-            solution[first:done][times[first:done] == later] = reached
+            weights = on_device(signed * (powers @ BETWEEN.T), device)
+            solution[first:done] = y + weights @ stages
+            for i in range(first, done):
+                if times[i] == later:
+                    solution[i] = reached
         t, y = later, reached
         stages[0] = stages[6]
         h = step * (min(GROW, SAFETY * error**-0.2) if error else GROW)
@@ -181,7 +191,7 @@ def _first_step(
     norm: Norm,
 ) -> float:
     """Returns a first step, by the size of the solution, its slope and its curvature."""
-    scale = options.atol + rtol * np.abs(y)
+    scale = options.atol + rtol * abs(y)
     size, speed = norm(y / scale), norm(slope / scale)
     trial = 0.01 * size / speed if size > 1e-5 and 1e-5 < speed < inf else 1e-6
     trial = min(trial, longest)

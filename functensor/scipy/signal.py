@@ -12,9 +12,10 @@ import numpy as np
 from ..numpy import fft
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
+from ..primitives.buffers import beside, wrap
 from ..primitives.convolution import Geometry, conv
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis
+from ..primitives.types import INEXACT, canonical_axis, finfo, result_type
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "detrend", "fftconvolve"]
 
@@ -112,7 +113,7 @@ def _contracted(in1: Any, in2: Any, mode: str, axes: Any, dot_axes: Any) -> Any:
 
 def _prefers_fft(in1: Any, in2: Any, mode: str, dtype: Any) -> bool:
     """Says whether transforms are faster; integers are summed up, which is exact."""
-    if dtype.kind not in "fc":
+    if dtype.kind not in INEXACT:
         return False
     full = [m + n - 1 for m, n in zip(in1.shape, in2.shape)]
     valid = [m - n + 1 for m, n in zip(in1.shape, in2.shape)]
@@ -126,7 +127,7 @@ def _convolve(name: str, in1: Any, in2: Any, mode: str, method: str) -> Any:
         raise ValueError(
             f"{name}: method={method!r}: acceptable methods are 'auto', 'direct' and 'fft'"
         )
-    dtype = np.result_type(in1.dtype, in2.dtype)
+    dtype = result_type(in1.dtype, in2.dtype)
     if not in1.shape:
         return ops.multiply(in1, in2)
     if 0 in (in1.size, in2.size):
@@ -334,7 +335,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     if len(set(chosen)) < len(chosen):
         raise ValueError(f"fftconvolve: all axes must be unique, not {axes}")
     if 0 in (in1.size, in2.size):
-        return asarray(np.zeros(0, np.result_type(in1.dtype, in2.dtype, np.float32)))
+        return wrap(beside(in1, np.zeros(0, result_type(in1.dtype, in2.dtype, np.float32))))
     # Along an axis on which an operand has one element, multiplication broadcasts.
     chosen = [axis for axis in chosen if in1.shape[axis] != 1 and in2.shape[axis] != 1]
     for axis, (m, n) in enumerate(zip(in1.shape, in2.shape)):
@@ -360,7 +361,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
 
 def _multiplied_spectra(in1: Any, in2: Any, axes: list[int]) -> Any:
     """Returns the full convolution, with zeros after it."""
-    kind = np.result_type(in1.dtype, in2.dtype)
+    kind = result_type(in1.dtype, in2.dtype)
     if kind.kind in "biu":
         kind = np.dtype(np.float64)
     if not axes:
@@ -408,10 +409,10 @@ def detrend(
     for start, stop in pairwise(ends):
         part = ops.index(data, (*before, slice(start, stop)))
         place = np.arange(stop - start) - (stop - start - 1) / 2
-        place = place.astype(np.finfo(data.dtype).dtype)
-        place = place.reshape(-1, *(1,) * (len(data.shape) - axis - 1))
+        place = place.astype(finfo(data.dtype).dtype)
         # A single place has no slope.
         norm = float(np.sum(place * place)) or 1.0
+        place = beside(data, place.reshape(-1, *(1,) * (len(data.shape) - axis - 1)))
         slope = ops.sum(part * place, axis=axis, keepdims=True) / norm
         parts.append(part - ops.mean(part, axis=axis, keepdims=True) - slope * place)
     return ops.concatenate(parts, axis=axis) if parts else data

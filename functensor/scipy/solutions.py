@@ -16,7 +16,7 @@ from ..gradients import grad
 from ..implicit import ImplicitCall, dense_solve, from_vector, to_vector
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
-from ..primitives.buffers import expose
+from ..primitives.buffers import device_of, expose, wrap
 from ..primitives.core import slot
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype, shape_dtype
@@ -28,6 +28,7 @@ __all__ = [
     "Unknown",
     "hessian_matrix",
     "hessian_products",
+    "host",
     "jacobian_matrix",
     "solved",
 ]
@@ -75,6 +76,11 @@ tree.register(
 # -- between trees and SciPy's vectors
 
 
+def host(x: Any) -> Any:
+    """Returns an array, which may be on a GPU, as NumPy's, which waits for it."""
+    return np.asarray(x if device_of(x) == "cpu" else ops.to_device(x, "cpu"))
+
+
 class Unknown:
     """The tree that is looked for, as SciPy's vector and as arrays.
 
@@ -91,7 +97,7 @@ class Unknown:
 
     def vector(self, leaves: Sequence[Any]) -> Any:
         """Returns leaves as NumPy's vector in double precision."""
-        return np.asarray(to_vector(leaves, np.float64))
+        return host(to_vector(leaves, np.float64))
 
     def gradient(self, leaves: Sequence[Any]) -> Any:
         """Returns a gradient as a vector: by imaginary parts, it is minus its own."""
@@ -99,7 +105,12 @@ class Unknown:
 
     def arrays(self, vector: Any) -> Values:
         """Returns a vector of SciPy's as leaves."""
-        return from_vector(asarray(np.array(vector)), self.types)
+        return from_vector(self.placed(np.array(vector)), self.types)
+
+    def placed(self, vector: Any) -> Any:
+        """Returns a vector of SciPy's, or a traced one, where the initial guess is."""
+        device = device_of(self.leaves[0]) if self.leaves else "cpu"
+        return wrap(vector) if device == "cpu" else ops.to_device(vector, device)
 
     def tree(self, leaves: Sequence[Any]) -> Any:
         """Returns leaves as a tree."""
@@ -179,7 +190,7 @@ def jacobian_matrix(unknown: Unknown, f: Callable[[Values], Values], v: Any) -> 
         tangent = jvp(f, (unknown.arrays(v),), (from_vector(e, unknown.types),))[1]
         return to_vector(tangent, np.float64)
 
-    return np.asarray(vmap(column)(np.eye(v.size))).T
+    return host(vmap(column)(unknown.placed(np.eye(v.size)))).T
 
 
 def hessian_products(unknown: Unknown, f: Callable[[Values], Any]) -> Callable[[Any, Any], Any]:
@@ -187,7 +198,7 @@ def hessian_products(unknown: Unknown, f: Callable[[Values], Any]) -> Callable[[
     gradient = grad(f)
 
     def product(v: Any, p: Any) -> Any:
-        direction = from_vector(p, unknown.types)
+        direction = from_vector(unknown.placed(p), unknown.types)
         change = jvp(gradient, (unknown.arrays(v),), (direction,))[1]
         return to_vector([ops.conj(c) for c in change], np.float64)
 
@@ -196,4 +207,4 @@ def hessian_products(unknown: Unknown, f: Callable[[Values], Any]) -> Callable[[
 
 def hessian_matrix(product: Callable[[Any, Any], Any], v: Any) -> Any:
     """Returns the Hessian as a matrix for SciPy."""
-    return np.asarray(vmap(lambda p: product(v, p))(np.eye(v.size)))
+    return host(vmap(lambda p: product(v, p))(np.eye(v.size)))

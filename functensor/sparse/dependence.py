@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.devices import to_host
 from ..custom_base import replaced
 from ..custom_call import CustomCall
 from ..derivatives import jvp
+from ..primitives.buffers import to_buffer
 from ..primitives.errors import ConcretizationError, TracerConversionError
-from ..primitives.types import ShapeDtype, shape_dtype
+from ..primitives.types import INEXACT, ShapeDtype, shape_dtype
 from ..staging import Equation, Program, Variable, make_program
 
 __all__ = ["Dependence", "dependence_of"]
@@ -133,7 +135,7 @@ class Operands:
         given = self.equation.operands[start:]
         if any(isinstance(x, Variable) for x in given):
             return None
-        return [np.asarray(x) for x in given]
+        return [np.asarray(to_host(to_buffer(x))) for x in given]
 
 
 def elementwise(o: Operands) -> Dependence:
@@ -164,6 +166,20 @@ def along_axes(o: Operands) -> Dependence:
             reduced = {a % len(shape) for a in axes}
             kept = tuple(1 if i in reduced else n for i, n in enumerate(shape))
             parts.append(o.spread(_collapsed(part, shape, reduced, prod(kept)), kept))
+    return o.joined(parts)
+
+
+def normalized(o: Operands) -> Dependence:
+    """Rows as ``along_axes`` has them; every element depends on its own weight and bias."""
+    x, *affine = o.values
+    rank = len(o.shape)
+    parts = []
+    if x is not None:
+        kept = (*o.shape[:-1], 1)
+        parts.append(o.spread(_collapsed(x, o.shape, {rank - 1}, prod(kept)), kept))
+    for part, shape in zip(affine, o.shapes[1:]):
+        if part is not None:
+            parts.append(o.spread(part, (*shape[:-1], *(1,) * (rank - len(shape)), shape[-1])))
     return o.joined(parts)
 
 
@@ -300,10 +316,12 @@ NAMES: dict[str, Callable[[Operands], Dependence]] = {
     **dict.fromkeys(("index_set", "index_add", "index_multiply"), updated),
     **dict.fromkeys(("index_min", "index_max"), updated),
     **dict.fromkeys(("sort", "normalize", "normalize_slope"), along_axes),
+    "affine_normalize": normalized,
     "einsum": contracted,
     "index": indexed,
     "matmul": multiplied,
     "scatter_add": scattered,
+    "to_device": elementwise,
     "var": over_axes,
 }
 
@@ -340,7 +358,7 @@ def _outputs(equation: Equation, parts: list[Dependence | None], depth: int) -> 
     if isinstance(primitive, CustomCall):
         return _of_call(equation, parts, depth)
     out = equation.outputs[0].type
-    if primitive.constant or out.dtype.kind not in "fc":
+    if primitive.constant or out.dtype.kind not in INEXACT:
         return [nothing(prod(out.shape))]
     rule = NAMES.get(primitive.name) or FAMILIES.get(primitive.family, everything)
     return [rule(Operands(equation, parts))]
@@ -373,7 +391,7 @@ def _of_call(
             return dependence_of(program, [*constant, *given], depth + 1)
     known = [part for part in parts if part is not None]
     return [
-        mixed(known, out.type.size) if out.type.dtype.kind in "fc" else nothing(out.type.size)
+        mixed(known, out.type.size) if out.type.dtype.kind in INEXACT else nothing(out.type.size)
         for out in equation.outputs
     ]
 
@@ -382,7 +400,7 @@ def _tangents_of(
     fun: Callable[..., list[Any]], types: Sequence[ShapeDtype]
 ) -> Callable[..., list[Any]]:
     """Returns the tangents of a function's results as one of its arguments and their tangents."""
-    known = [i for i, x in enumerate(types) if x.dtype.kind in "fc"]
+    known = [i for i, x in enumerate(types) if x.dtype.kind in INEXACT]
 
     def tangents(*both: Any) -> list[Any]:
         values, moved = both[: len(types)], both[len(types) :]

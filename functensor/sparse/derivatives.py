@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..backends.devices import default_device
 from ..derivatives import jvp
 from ..gradients import grad, vjp
+from ..primitives.buffers import beside, device_of
 from ..primitives.errors import ShapeError, function_name, message
 from ..primitives.registry import registry as ops
-from ..primitives.types import ShapeDtype, shape_dtype
+from ..primitives.types import INEXACT, ShapeDtype, shape_dtype
 from ..staging import make_program
 from ..vectorize import vmap
 from .colouring import coloured
@@ -49,7 +51,8 @@ def jacobian_pattern(fun: Callable[..., Any], argnums: int = 0) -> Callable[...,
 
     def found(*args: Any, **kwargs: Any) -> Pattern:
         one = _OfOneArgument(fun, argnums, args, kwargs)
-        program = make_program(one.flat)(ShapeDtype((one.width,), one.dtype))
+        with default_device(device_of(one.vector)):
+            program = make_program(one.flat)(ShapeDtype((one.width,), one.dtype))
         diagonal = np.arange(one.width)
         (out,) = dependence_of(program, [Dependence(diagonal, diagonal, one.width)])
         return Pattern(out.elements, out.inputs, (out.count, one.width))
@@ -131,9 +134,9 @@ def jacobian(
             # A real argument's cotangents would lack the imaginary parts.
             if mode == "rev" or known.dtype.kind == one.dtype.kind:
                 _check_kinds(fun, one.dtype, known.dtype, mode)
-                pulled = vmap(lambda g: pull(g)[0])(_seeds(rows, known.dtype))
+                pulled = vmap(lambda g: pull(g)[0])(beside(out, _seeds(rows, known.dtype)))
                 return Triplets(ops.index(pulled, (rows[places.rows], places.cols)), places)
-        seeds = _seeds(columns, one.dtype)
+        seeds = beside(one.vector, _seeds(columns, one.dtype))
         pushed = vmap(lambda t: jvp(one.flat, (one.vector,), (t,))[1])(seeds)
         _check_size(fun, places, 0, shape_dtype(pushed).shape[1])
         _check_kinds(fun, one.dtype, shape_dtype(pushed).dtype, mode)
@@ -194,7 +197,7 @@ class _OfOneArgument:
         self.kwargs = kwargs
         self.vector, self.unravel = tree.ravel(args[self.place])
         known = shape_dtype(self.vector)
-        if known.dtype.kind not in "fc":
+        if known.dtype.kind not in INEXACT:
             raise TypeError(
                 f"the sparse derivative of {function_name(fun)}: argument {self.place} is of dtype "
                 f"{known.dtype}; pass real or complex numbers"

@@ -9,6 +9,7 @@ import numpy as np
 from .. import tree
 from ..backends.extras import extra
 from ..numpy.creation import asarray
+from ..primitives.buffers import beside
 from ..primitives.errors import ShapeError, message
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
@@ -118,7 +119,7 @@ class Triplets:
 
     def todense(self) -> Any:
         """Returns the matrix as an array."""
-        zeros = np.zeros(self.shape, self.values.dtype)
+        zeros = beside(self.values, np.zeros(self.shape, self.values.dtype))
         return ops.index_add(zeros, (self.rows, self.cols), self.values)
 
     def __matmul__(self, other: Any) -> Any:
@@ -140,7 +141,7 @@ class Triplets:
             )
         values = ops.reshape(self.values, (-1,) + (1,) * (len(shape) - 1))
         terms = ops.multiply(values, ops.index(other, self.cols))
-        zeros = np.zeros((self.shape[0], *shape[1:]), terms.dtype)
+        zeros = beside(terms, np.zeros((self.shape[0], *shape[1:]), terms.dtype))
         return ops.index_add(zeros, self.rows, terms)
 
     def toscipy(self) -> Any:
@@ -150,7 +151,8 @@ class Triplets:
             MissingExtraError: SciPy is not installed.
         """
         sparse = extra("scipy.sparse", "scipy")
-        return sparse.coo_array((np.asarray(self.values), (self.rows, self.cols)), self.shape)
+        values = np.asarray(ops.to_device(self.values, "cpu"))
+        return sparse.coo_array((values, (self.rows, self.cols)), self.shape)
 
 
 tree.register(

@@ -42,7 +42,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     from ..arguments import is_array_like
     from ..primitives.numbers import cast
     from ..primitives.registry import registry as ops
-    from ..primitives.types import shape_dtype
+    from ..primitives.types import result_type, shape_dtype
 
     found, treedef = flatten_with_path(tree)
     for path, leaf in found:
@@ -52,7 +52,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
                 f"{type(leaf).__name__}, not an array"
             )
     kinds = [shape_dtype(leaf).strong() for _, leaf in found]
-    dtype = numpy.result_type(*(kind.dtype for kind in kinds)) if kinds else numpy.dtype(float)
+    dtype = result_type(*(kind.dtype for kind in kinds)) if kinds else numpy.dtype(float)
     total = sum(kind.size for kind in kinds)
 
     def unravel(vector: Any) -> Any:

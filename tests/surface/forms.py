@@ -9,6 +9,17 @@ from .harness import Case, Operand
 BYTE = Domain(0, 255, kind="i")
 ZEROS = numpy.array([0.0, 0.0, 1.0, 2.0, 0.0, 3.0, 0.0])
 
+
+def trimmed(size, fill, trim):
+    """Returns what NumPy leaves of an array between zeros, filled up or cut to a size."""
+
+    def call(x):
+        out = numpy.trim_zeros(x * ZEROS, trim)[:size]
+        return numpy.concatenate([out, numpy.full(size - len(out), fill)])
+
+    return call
+
+
 CASES = [
     Case("numpy.asanyarray", lambda np, x: np.asanyarray(x), (2,), dtypes="fdD"),
     Case("numpy.ascontiguousarray", lambda np, x: np.ascontiguousarray(x), ()),
@@ -22,13 +33,28 @@ CASES = [
     Case("numpy.row_stack", lambda np, x, y: np.row_stack([x, y]), (3,), (2, 3),
          reference=lambda x, y: numpy.vstack([x, y])),
     *[
-        Case("numpy.trim_zeros", lambda np, x, trim=trim: np.trim_zeros(x * ZEROS, trim),
+        Case("numpy.trim_zeros",
+             lambda np, x, trim=trim: np.trim_zeros(x * np.asarray(ZEROS), trim),
              Operand((7,), POSITIVE), static=True, dtypes="d")
         for trim in ("fb", "f", "b")
     ],
-    Case("numpy.trim_zeros", lambda np, x: np.trim_zeros(x * ZEROS[:, None], axis=0),
+    Case("numpy.trim_zeros", lambda np, x: np.trim_zeros(x * np.asarray(ZEROS)[:, None], axis=0),
          Operand((7, 2), POSITIVE), static=True, dtypes="d"),
-    Case("numpy.real_if_close", lambda np, x: np.real_if_close(x), (3,), dtypes="fD", static=True),
+    *[
+        Case("numpy.trim_zeros",
+             lambda np, x, trim=trim: np.trim_zeros(
+                 x * np.asarray(ZEROS), trim, size=6, fill_value=2.0
+             ),
+             Operand((7,), POSITIVE), reference=trimmed(6, 2.0, trim), dtypes="d")
+        for trim in ("fb", "f", "b")
+    ],
+    Case("numpy.trim_zeros",
+         lambda np, x: np.trim_zeros(
+             x * np.asarray(ZEROS)[:, None], size=3, axis=0, fill_value=2.0
+         ),
+         Operand((7, 2), POSITIVE), reference=lambda x: (x * ZEROS[:, None])[2:5], dtypes="d"),
+    Case("numpy.real_if_close", lambda np, x: np.real_if_close(x), (3,)),
+    Case("numpy.real_if_close", lambda np, x: np.real_if_close(x), (3,), dtypes="D", static=True),
     Case("numpy.real_if_close", lambda np, x: np.real_if_close(x + 0j), (3,), static=True,
          dtypes="d"),
     Case("numpy.gcd", lambda np, x, y: np.gcd(x, y), Operand((2, 3), INTEGER),

@@ -10,6 +10,7 @@ from collections import Counter
 from importlib import import_module
 
 import numpy as np
+from placed import placed
 from registry_cases import DTYPES, at_axes, by_inexact, draw, seed_of, subsets
 
 import functensor as ft
@@ -75,7 +76,8 @@ class Case:
 
     def ours(self, *operands):
         """Calls functensor's function."""
-        return self.call(namespace("functensor", self.name), *operands)
+        space = namespace("functensor", self.name)
+        return placed(lambda *xs: self.call(space, *xs), operands)
 
     def theirs(self, *operands):
         """Calls the reference."""

@@ -17,6 +17,8 @@ def filled(a, v, wrap=False):
 
 
 CASES = [
+    Case("numpy.tril", lambda np, x: np.tril(x, 1), (3,)),
+    Case("numpy.triu", lambda np, x: np.triu(x), (4,), dtypes="fdD"),
     Case("numpy.block", lambda np, a, b, c: np.block([[a, b], [c]]), (2, 1), (2, 2), (1, 3),
          dtypes="fdD"),
     Case("numpy.block", lambda np, a, b: np.block([a, b, 1.0]), (2,), ()),

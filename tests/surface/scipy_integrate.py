@@ -1,6 +1,7 @@
 """Cases of integrals of samples."""
 
 import numpy
+from placed import beside
 
 from functensor.primitives.samples import POSITIVE
 
@@ -38,7 +39,7 @@ CASES = [
     ],
     Case(
         "scipy.integrate.simpson",
-        lambda sp, y: sp.integrate.simpson(y, x=numpy.array([0.0, 1.0, 1.0, 1.0, 2.0, 2.0])),
+        lambda sp, y: sp.integrate.simpson(y, x=beside(y, [0.0, 1.0, 1.0, 1.0, 2.0, 2.0])),
         (6,),
         dtypes="d",
     ),
@@ -63,7 +64,7 @@ CASES = [
     Case(
         "scipy.integrate.odeint",
         lambda sp, y, p: sp.integrate.odeint(
-            lambda y, t, p: -p * y, y, TIMES, p, rtol=1e-12, atol=1e-12
+            lambda y, t, p: -p * y, y, beside(y, TIMES), p, rtol=1e-12, atol=1e-12
         ),
         (2,),
         Operand((), POSITIVE),

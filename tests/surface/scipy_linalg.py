@@ -2,6 +2,7 @@
 
 import numpy
 import scipy.linalg
+from placed import beside, module_of
 
 from functensor.primitives.matrices import near
 
@@ -25,7 +26,7 @@ def stacked(function):
 def triangular(a, b, dtypes="fdD", **options):
     return Case(
         "scipy.linalg.solve_triangular",
-        lambda sp, x, y: sp.linalg.solve_triangular(regular(numpy, x), y, **options),
+        lambda sp, x, y: sp.linalg.solve_triangular(regular(module_of(x), x), y, **options),
         a,
         b,
         dtypes=dtypes,
@@ -34,7 +35,7 @@ def triangular(a, b, dtypes="fdD", **options):
 
 def assumed(assume_a, dtypes="d", make=regular, **options):
     def call(sp, x, y):
-        return sp.linalg.solve(make(numpy, x), y, assume_a=assume_a, **options)
+        return sp.linalg.solve(make(module_of(x), x), y, assume_a=assume_a, **options)
 
     def reference(x, y):
         a = make(numpy, x)
@@ -71,7 +72,7 @@ def bands(l_and_u, shape, rhs, dtypes="d"):
     def call(sp, x, y):
         strong = numpy.zeros(shape[-2:])
         strong[l_and_u[1]] = 8.0
-        return sp.linalg.solve_banded(l_and_u, x + strong.astype(x.dtype), y)
+        return sp.linalg.solve_banded(l_and_u, x + beside(x, strong.astype(x.dtype)), y)
 
     reference = None
     if len(shape) > 2:
@@ -87,10 +88,10 @@ SYSTEMS = [
     triangular((3, 3), (3, 1), "d", unit_diagonal=True),
     Case(
         "scipy.linalg.solve_triangular",
-        lambda sp, x, y: sp.linalg.solve_triangular(regular(numpy, x), y),
+        lambda sp, x, y: sp.linalg.solve_triangular(regular(module_of(x), x), y),
         (2, 2, 2),
         (2, 1),
-        reference=stacked(lambda x, y: scipy.linalg.solve_triangular(regular(numpy, x), y)),
+        reference=stacked(lambda x, y: scipy.linalg.solve_triangular(regular(module_of(x), x), y)),
     ),
     bands((1, 1), (3, 4), (4, 2), "fdD"),
     bands((2, 0), (3, 3), (3,)),
@@ -103,7 +104,7 @@ SYSTEMS = [
     assumed("tridiagonal", make=banded),
     assumed("upper triangular", make=upper, transposed=True),
     assumed("lower triangular", make=lower),
-    Case("scipy.linalg.inv", lambda sp, x: sp.linalg.inv(regular(numpy, x)), (3, 3)),
+    Case("scipy.linalg.inv", lambda sp, x: sp.linalg.inv(regular(module_of(x), x)), (3, 3)),
     Case("scipy.linalg.det", lambda sp, x: sp.linalg.det(x), (3, 3), dtypes="dD"),
     Case("scipy.linalg.norm", lambda sp, x: sp.linalg.norm(x, 1, axis=0), (3, 2)),
     Case("scipy.linalg.pinv", lambda sp, x: sp.linalg.pinv(x, atol=1e-3, return_rank=True), (3, 2)),
@@ -117,39 +118,45 @@ SYSTEMS = [
     ),
     Case(
         "scipy.linalg.cholesky",
-        lambda sp, x: sp.linalg.cholesky(definite(numpy, x)),
+        lambda sp, x: sp.linalg.cholesky(definite(module_of(x), x)),
         (3, 3),
         dtypes="fdD",
     ),
     Case(
         "scipy.linalg.cho_factor",
-        lambda sp, x: numpy.tril(sp.linalg.cho_factor(definite(numpy, x), lower=True)[0]),
+        lambda sp, x: numpy.tril(sp.linalg.cho_factor(definite(module_of(x), x), lower=True)[0]),
         (3, 3),
         dtypes="dD",
     ),
     Case(
         "scipy.linalg.cho_solve",
-        lambda sp, x, y: sp.linalg.cho_solve(sp.linalg.cho_factor(definite(numpy, x)), y),
+        lambda sp, x, y: sp.linalg.cho_solve(sp.linalg.cho_factor(definite(module_of(x), x)), y),
         (3, 3),
         (3, 2),
         dtypes="dD",
     ),
     Case(
         "scipy.linalg.cho_solve",
-        lambda sp, x, y: sp.linalg.cho_solve(sp.linalg.cho_factor(definite(numpy, x), True), y),
+        lambda sp, x, y: sp.linalg.cho_solve(
+            sp.linalg.cho_factor(definite(module_of(x), x), True), y
+        ),
         (3, 3),
         (3,),
         dtypes="dD",
     ),
     Case(
         "scipy.linalg.lu",
-        lambda sp, x: sp.linalg.lu(regular(numpy, x)),
+        lambda sp, x: sp.linalg.lu(regular(module_of(x), x)),
         (3, 3),
         dtypes="fdD",
     ),
     Case("scipy.linalg.lu", lambda sp, x: sp.linalg.lu(x, permute_l=True), (4, 2)),
     Case("scipy.linalg.lu", lambda sp, x: sp.linalg.lu(x, p_indices=True)[1:], (2, 4)),
-    Case("scipy.linalg.lu_factor", lambda sp, x: sp.linalg.lu_factor(regular(numpy, x)), (3, 3)),
+    Case(
+        "scipy.linalg.lu_factor",
+        lambda sp, x: sp.linalg.lu_factor(regular(module_of(x), x)),
+        (3, 3),
+    ),
     Case(
         "scipy.linalg.lu_solve",
         lambda sp, x, y: sp.linalg.lu_solve(sp.linalg.lu_factor(x), y),
@@ -166,7 +173,9 @@ SYSTEMS = [
     ),
     Case(
         "scipy.linalg.solve_sylvester",
-        lambda sp, x, y, q: sp.linalg.solve_sylvester(regular(numpy, x), regular(numpy, y), q),
+        lambda sp, x, y, q: sp.linalg.solve_sylvester(
+            regular(module_of(x), x), regular(module_of(y), y), q
+        ),
         (3, 3),
         (2, 2),
         (3, 2),
@@ -174,22 +183,22 @@ SYSTEMS = [
     ),
     Case(
         "scipy.linalg.solve_continuous_lyapunov",
-        lambda sp, x, q: sp.linalg.solve_continuous_lyapunov(regular(numpy, x), q),
+        lambda sp, x, q: sp.linalg.solve_continuous_lyapunov(regular(module_of(x), x), q),
         (2, 2),
         (2, 2),
         dtypes="dD",
     ),
     Case(
         "scipy.linalg.solve_lyapunov",
-        lambda sp, x, q: sp.linalg.solve_lyapunov(regular(numpy, x), q),
+        lambda sp, x, q: sp.linalg.solve_lyapunov(regular(module_of(x), x), q),
         (2, 2),
         (2, 2),
         dtypes="d",
-        reference=lambda x, q: scipy.linalg.solve_continuous_lyapunov(regular(numpy, x), q),
+        reference=lambda x, q: scipy.linalg.solve_continuous_lyapunov(regular(module_of(x), x), q),
     ),
     Case(
         "scipy.linalg.solve_discrete_lyapunov",
-        lambda sp, x, q: sp.linalg.solve_discrete_lyapunov(regular(numpy, x), q),
+        lambda sp, x, q: sp.linalg.solve_discrete_lyapunov(regular(module_of(x), x), q),
         (2, 2),
         (2, 2),
         dtypes="dD",
@@ -260,12 +269,13 @@ FUNCTIONS = [
 
 def spread(a):
     """Returns Hermitian matrices whose eigenvalues differ clearly."""
-    return (a + adjoint(numpy, a)) / 2 + numpy.diag(numpy.arange(a.shape[-1]) * 9.0).astype(a.dtype)
+    levels = numpy.diag(numpy.arange(a.shape[-1]) * 9.0).astype(a.dtype)
+    return (a + adjoint(numpy, a)) / 2 + beside(a, levels)
 
 
 def of_pair(kind):
     def call(sp, x, y):
-        w, v = sp.linalg.eigh(spread(x), definite(numpy, y), type=kind)
+        w, v = sp.linalg.eigh(spread(x), definite(module_of(y), y), type=kind)
         return w, (v * w**2) @ adjoint(numpy, v), abs(v) ** 2
 
     return Case("scipy.linalg.eigh", call, (3, 3), (3, 3), dtypes="dD", rtol=1e-9)
@@ -273,7 +283,8 @@ def of_pair(kind):
 
 def general(sp, x, **options):
     """Returns eigenvalues by falling size, and what does not depend on the vectors' phases."""
-    w, *vectors = sp.linalg.eig(x + numpy.diag(numpy.arange(3) * 5.0).astype(x.dtype), **options)
+    levels = beside(x, numpy.diag(numpy.arange(3) * 5.0).astype(x.dtype))
+    w, *vectors = sp.linalg.eig(x + levels, **options)
     order = numpy.argsort(-abs(w))
     columns = order[None, :] + 0 * order[:, None]
     picked = [numpy.take_along_axis(v, columns, axis=1) for v in vectors]
@@ -292,7 +303,7 @@ DECOMPOSITIONS = [
     of_pair(3),
     Case(
         "scipy.linalg.eigvalsh",
-        lambda sp, x, y: sp.linalg.eigvalsh(spread(x), definite(numpy, y)),
+        lambda sp, x, y: sp.linalg.eigvalsh(spread(x), definite(module_of(y), y)),
         (3, 3),
         (3, 3),
         dtypes="dD",
@@ -301,7 +312,7 @@ DECOMPOSITIONS = [
     Case("scipy.linalg.eig", lambda sp, x: general(sp, x, left=True), (3, 3), dtypes="dD"),
     Case(
         "scipy.linalg.eig",
-        lambda sp, x, y: general(sp, x, b=regular(numpy, y), left=True),
+        lambda sp, x, y: general(sp, x, b=regular(module_of(y), y), left=True),
         (3, 3),
         (3, 3),
         dtypes="dD",
@@ -309,7 +320,7 @@ DECOMPOSITIONS = [
     ),
     Case(
         "scipy.linalg.eigvals",
-        lambda sp, x, y: numpy.sum(sp.linalg.eigvals(x, regular(numpy, y)) ** 2) + 0j,
+        lambda sp, x, y: numpy.sum(sp.linalg.eigvals(x, regular(module_of(y), y)) ** 2) + 0j,
         (3, 3),
         (3, 3),
         dtypes="dD",
@@ -318,7 +329,7 @@ DECOMPOSITIONS = [
     Case("scipy.linalg.svdvals", lambda sp, x: sp.linalg.svdvals(x), (3, 2)),
     Case(
         "scipy.linalg.qr",
-        lambda sp, x: sp.linalg.qr(regular(numpy, x), mode="economic"),
+        lambda sp, x: sp.linalg.qr(regular(module_of(x), x), mode="economic"),
         (3, 3),
         dtypes="fdD",
     ),

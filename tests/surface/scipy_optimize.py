@@ -1,6 +1,7 @@
 """Cases of minima and roots; references are what they are in closed form."""
 
 import numpy
+from placed import beside
 
 from .harness import Case
 
@@ -16,7 +17,7 @@ CASES = [
         "scipy.optimize.minimize",
         lambda sp, a: sp.optimize.minimize(
             lambda x, a: (x**4 / 4 + x**2 / 2 - a * x).sum(),
-            numpy.zeros(2),
+            beside(a, [0.0, 0.0]),
             (a,),
             method="trust-exact",
             tol=1e-12,
@@ -28,7 +29,10 @@ CASES = [
     Case(
         "scipy.optimize.root",
         lambda sp, a: sp.optimize.root(
-            lambda x, a: {"b": x["b"] ** 3 + x["b"] - a}, {"b": numpy.ones(2)}, (a,), tol=1e-13
+            lambda x, a: {"b": x["b"] ** 3 + x["b"] - a},
+            {"b": beside(a, [1.0, 1.0])},
+            (a,),
+            tol=1e-13,
         ).x["b"],
         (2,),
         reference=real_root,

@@ -2,6 +2,7 @@
 
 import numpy as np
 import scipy.stats
+from placed import beside
 
 from functensor.primitives.samples import POSITIVE, REAL, Domain
 
@@ -93,7 +94,7 @@ CASES += [
     case(
         "multivariate_normal",
         lambda sp, x, mean, root: sp.stats.multivariate_normal.logpdf(
-            x, mean, root @ root.T + np.eye(2, dtype=root.dtype)
+            x, mean, root @ root.T + beside(root, np.eye(2, dtype=root.dtype))
         ),
         (2, 2),
         (2,),

@@ -25,8 +25,8 @@ CASES = [
     Case("numpy.isclose", lambda np, x, y: np.isclose(x, y, atol=1.0), (2, 3), (3,), **FLAT),
     Case("numpy.iscomplex", lambda np, x: np.iscomplex(x), (3,), dtypes="fdD", **FLAT),
     Case("numpy.isreal", lambda np, x: np.isreal(x), (3,), dtypes="fdD", **FLAT),
-    Case("numpy.isneginf", lambda np, x: np.isneginf(x + BAD), (3,), **FLAT),
-    Case("numpy.isposinf", lambda np, x: np.isposinf(x + BAD), (3,), **FLAT),
+    Case("numpy.isneginf", lambda np, x: np.isneginf(x + np.asarray(BAD)), (3,), **FLAT),
+    Case("numpy.isposinf", lambda np, x: np.isposinf(x + np.asarray(BAD)), (3,), **FLAT),
     Case("numpy.nan_to_num", lambda np, x: np.nan_to_num(x, nan=1.0), (2, 3), dtypes="fdD"),
     Case(
         "numpy.select",

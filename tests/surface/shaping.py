@@ -2,7 +2,7 @@
 
 import numpy
 
-from functensor.primitives.samples import INDEX
+from functensor.primitives.samples import DISTINCT, INDEX
 
 from .harness import Case, Operand
 
@@ -22,6 +22,15 @@ CASES = [
     Case("numpy.copy", lambda np, x: np.copy(x), (2, 3)),
     Case("numpy.delete", lambda np, x: np.delete(x, 1, axis=0), (3, 2)),
     Case("numpy.delete", lambda np, x: np.delete(x, [0, -1]), (2, 3)),
+    *[
+        Case("numpy.pad", lambda np, x, m=mode: np.pad(x, [(1, 2), (0, 3)], m), (2, 3))
+        for mode in ("edge", "reflect", "symmetric", "wrap", "maximum", "mean", "minimum")
+    ],
+    Case("numpy.pad", lambda np, x: np.pad(x, [(1, 0), (2, 3)], "median", stat_length=[(2, 1)]),
+         (3, 2), domain=DISTINCT),
+    Case("numpy.pad", lambda np, x: np.pad(x, 2, "mean", stat_length=2), (3, 4), dtypes="fdD"),
+    Case("numpy.pad", lambda np, x: np.pad(x, 2, "linear_ramp", end_values=(1.5, -1)), (2, 3),
+         dtypes="fdD"),
     Case("numpy.diag", lambda np, x: np.diag(x), (3,)),
     Case("numpy.diag", lambda np, x: np.diag(x, -1), (3, 4)),
     Case("numpy.diagflat", lambda np, x: np.diagflat(x, 1), (2, 2)),

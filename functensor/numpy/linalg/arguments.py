@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ...primitives.buffers import beside
 from ...primitives.errors import ShapeError, message
 from ...primitives.matrices import adjoint
 from ...primitives.registry import registry as ops
+from ...primitives.types import result_type
 from ..arguments import as_inexact
 from ..creation import asarray
 
@@ -82,7 +84,7 @@ def matrices(name: str, x: Any, *, square: bool = False) -> Any:
 
 def alike(*arrays: Any) -> list[Any]:
     """Returns arrays in the dtype to which theirs promote."""
-    common = np.result_type(*(x.dtype for x in arrays))
+    common = result_type(*(x.dtype for x in arrays))
     return [x if x.dtype == common else ops.astype(x, common) for x in arrays]
 
 
@@ -117,7 +119,7 @@ def mirrored(a: Any, *, lower: bool, hermitian: bool = True) -> Any:
     a whole, so that gradients are Hermitian too.
     """
     ones = np.ones(a.shape[-2:], bool)
-    unread = np.triu(ones, 1) if lower else np.tril(ones, -1)
+    unread = beside(a, np.triu(ones, 1) if lower else np.tril(ones, -1))
     given = ops.where(ops.isfinite(a), a, 0)
     through = given - ops.stop_gradient(given)  # zeros with a derivative
     other = ops.stop_gradient(adjoint(a) if hermitian else a.mT)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...primitives.registry import registry as ops
-from ...primitives.types import canonical_axes, canonical_axis
-from ..arguments import as_inexact
+from ...primitives.types import canonical_axes, canonical_axis, finfo
+from ..arguments import array_beside, as_inexact
 from ..creation import asarray
+from ..filled import zeros_like
 from .arguments import MatrixShapeError, matrices
 
 __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
@@ -44,7 +45,7 @@ def _vector_norm(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
         raise ValueError(f"norm: there is no norm {order!r} of vectors: give a number or np.inf")
     if order == 0:
         count = ops.sum(x != 0, axis=axes, keepdims=keepdims)
-        return ops.astype(count, np.finfo(x.dtype).dtype)
+        return ops.astype(count, finfo(x.dtype).dtype)
     sizes = ops.abs(x)
     empty = not all(x.shape[a] for a in axes)
     if order == np.inf and not empty:
@@ -240,9 +241,9 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     A = matrices("matrix_rank", A)
     values = ops.abs(ops.eigvalsh(A)) if hermitian else ops.svdvals(A)
     if not values.shape[-1]:
-        return asarray(np.zeros(A.shape[:-2], np.int64))
+        return zeros_like(A, np.int64, shape=A.shape[:-2])
     if tol is None:
         if rtol is None:
-            rtol = max(A.shape[-2:]) * np.finfo(values.dtype).eps
-        tol = ops.max(values, axis=-1) * asarray(rtol)
-    return ops.count_nonzero(values > ops.expand_dims(asarray(tol), -1), axis=-1)
+            rtol = max(A.shape[-2:]) * finfo(values.dtype).eps
+        tol = ops.max(values, axis=-1) * array_beside(values, rtol)
+    return ops.count_nonzero(values > ops.expand_dims(array_beside(values, tol), -1), axis=-1)

@@ -6,11 +6,10 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ...primitives.errors import ShapeError, message
+from ...primitives.errors import ShapeError, message, refuse_out
 from ...primitives.registry import registry as ops
 from ..creation import asarray
+from ..filled import eye
 from ..sequences import cross as cross_of_axes
 from .arguments import matrices, with_matrices
 
@@ -220,8 +219,8 @@ def matrix_power(a: Any, n: int) -> Any:
     if n < 0:
         return matrix_power(ops.inv.bind((checked,), {"strict": True}), -n)
     if n == 0:
-        eye = np.eye(given.shape[-1], dtype=given.dtype)
-        return ops.broadcast_to(asarray(eye), given.shape)
+        one = eye(given.shape[-1], dtype=given.dtype, device=given.device)
+        return ops.broadcast_to(one, given.shape)
     power = None
     square = given
     while n:
@@ -233,11 +232,12 @@ def matrix_power(a: Any, n: int) -> Any:
     return power
 
 
-def multi_dot(arrays: Sequence[Any]) -> Any:
+def multi_dot(arrays: Sequence[Any], *, out: None = None) -> Any:
     """Returns the product of several matrices, in the order that costs least.
 
     Args:
         arrays: at least two matrices; the first and the last may be vectors.
+        out: None; arrays are immutable.
 
     Returns:
         Their matrix product, without the axes that vectors lack.
@@ -252,6 +252,7 @@ def multi_dot(arrays: Sequence[Any]) -> Any:
     >>> np.linalg.multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones(4)]).tolist()
     [12.0, 12.0]
     """
+    refuse_out("multi_dot", out, "np.linalg")
     operands = [asarray(a) for a in arrays]
     if len(operands) < 2:
         raise ValueError(f"multi_dot: at least two arrays are needed, not {len(operands)}")

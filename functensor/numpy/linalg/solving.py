@@ -13,7 +13,10 @@ from ...primitives.array import Tracer
 from ...primitives.errors import ShapeError, message
 from ...primitives.matrices import adjoint, unpacked
 from ...primitives.registry import registry as ops
-from ..creation import asarray
+from ...primitives.types import finfo
+from ..arguments import array_beside
+from ..filled import zeros_like
+from ..values import is_at_hand
 from .arguments import inexact, matrices, mirrored, right_hand_side
 
 __all__ = [
@@ -85,7 +88,7 @@ def inv(a: Any) -> Any:
 
 def _pseudo_inverse(a: Any, limit: Any) -> Any:
     """Returns pseudo-inverses, for a limit of the singular values for all or one for each."""
-    limit = ops.astype(asarray(limit), np.finfo(a.dtype).dtype)
+    limit = ops.astype(array_beside(a, limit), finfo(a.dtype).dtype)
     return solving.pinv(a, ops.expand_dims(limit, (-2, -1)))
 
 
@@ -116,7 +119,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NOT_
     if rcond is None:
         rcond = 1e-15 if rtol is NOT_GIVEN else rtol
     if rcond is None:
-        rcond = max(a.shape[-2:]) * np.finfo(a.dtype).eps
+        rcond = max(a.shape[-2:]) * finfo(a.dtype).eps
     return _pseudo_inverse(mirrored(a, lower=True) if hermitian else a, rcond)
 
 
@@ -145,22 +148,22 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     """
     a, b, vector = right_hand_side("lstsq", matrices("lstsq", a), b)
     m, n = a.shape[-2:]
-    eps = np.finfo(a.dtype).eps
+    eps = finfo(a.dtype).eps
     if rcond is None:
         rcond = max(m, n) * eps
-    elif not isinstance(rcond, Tracer) and np.all(np.asarray(rcond) < 0):
+    elif not isinstance(rcond, Tracer) and is_at_hand(rcond) and np.all(np.asarray(rcond) < 0):
         rcond = eps
     x = ops.matmul(_pseudo_inverse(a, rcond), b)
     values = ops.svdvals(a)
     if min(m, n):
-        limit = ops.astype(asarray(rcond), values.dtype) * ops.max(values, axis=-1)
+        limit = ops.astype(array_beside(a, rcond), values.dtype) * ops.max(values, axis=-1)
         above = ops.count_nonzero(values > ops.expand_dims(limit, -1), axis=-1)
         rank = ops.astype(above, np.int32)
     else:
-        rank = asarray(np.zeros(a.shape[:-2], np.int32))
+        rank = zeros_like(a, np.int32, shape=a.shape[:-2])
     known = len(a.shape) == 2 and not isinstance(rank, Tracer)
     if m <= n or (known and int(rank) < n):
-        residuals = asarray(np.zeros(0, np.finfo(a.dtype).dtype))
+        residuals = zeros_like(a, finfo(a.dtype).dtype, shape=0)
     else:
         rest = b - ops.matmul(a, x)
         residuals = ops.sum(ops.real(rest * ops.conj(rest)), axis=-2)

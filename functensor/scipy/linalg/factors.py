@@ -10,8 +10,10 @@ from ...numpy.creation import asarray
 from ...numpy.linalg import solving as numpy_solving
 from ...numpy.linalg.arguments import matrices, right_hand_side
 from ...primitives import triangular
+from ...primitives.buffers import beside
 from ...primitives.matrices import conjugate, unpacked
 from ...primitives.registry import registry as ops
+from ...primitives.types import finfo
 
 __all__ = [
     "as_given",
@@ -174,7 +176,7 @@ def lu(
     m, n = both.shape[-2:]
     k = min(m, n)
     below = ops.tril(ops.index(both, (Ellipsis, slice(None, k))), -1)
-    lower = below + np.eye(m, k, dtype=both.dtype)
+    lower = below + beside(both, np.eye(m, k, dtype=both.dtype))
     upper = ops.triu(ops.index(both, (Ellipsis, slice(None, k), slice(None))))
     rows = ops.argsort(order, axis=-1)
     if permute_l:
@@ -182,8 +184,9 @@ def lu(
         return ops.take_along_axis(lower, places, axis=-2), upper
     if p_indices:
         return rows, lower, upper
-    kind = np.finfo(both.dtype).dtype
-    return ops.astype(ops.expand_dims(rows, -1) == np.arange(m), kind), lower, upper
+    kind = finfo(both.dtype).dtype
+    places = beside(rows, np.arange(m))
+    return ops.astype(ops.expand_dims(rows, -1) == places, kind), lower, upper
 
 
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:

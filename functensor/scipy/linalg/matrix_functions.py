@@ -14,6 +14,7 @@ from ...primitives import matrix_functions
 from ...primitives.errors import ShapeError, message
 from ...primitives.matrices import adjoint
 from ...primitives.registry import registry as ops
+from ...primitives.types import result_type
 
 __all__ = [
     "cosm",
@@ -113,7 +114,7 @@ def _turning(name: str, A: Any) -> tuple[Any, Any, bool]:
     """Returns the exponentials of i A and of -i A, and whether A is real."""
     A = matrices(name, A, square=True)
     real = A.dtype.kind != "c"
-    turned = A * np.ones((), np.result_type(A.dtype, np.complex64)) * 1j
+    turned = A * np.ones((), result_type(A.dtype, np.complex64)) * 1j
     forth = matrix_functions.expm(turned)
     return forth, None if real else matrix_functions.expm(-turned), real
 

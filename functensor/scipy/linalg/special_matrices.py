@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from ...numpy.creation import asarray
-from ...primitives.buffers import wrap
+from ...numpy.filled import zeros
+from ...primitives.buffers import beside
 from ...primitives.errors import ShapeError, message
 from ...primitives.registry import registry as ops
-from ...primitives.types import broadcast_shapes
+from ...primitives.types import broadcast_shapes, result_type
 
 __all__ = ["block_diag", "circulant", "companion", "hankel", "hilbert", "khatri_rao", "toeplitz"]
 
@@ -72,7 +73,7 @@ def hankel(c: Any, r: Any = None) -> Any:
     [[1.0, 2.0, 3.0], [2.0, 3.0, 4.0]]
     """
     c = _vectors(c)
-    r = asarray(np.zeros(c.shape, c.dtype)) if r is None else _vectors(r)
+    r = beside(c, np.zeros(c.shape, c.dtype)) if r is None else _vectors(r)
     rows, columns = np.ogrid[: c.shape[-1], : r.shape[-1]]
     return _picked(_joined(c, ops.index(r, (Ellipsis, slice(1, None)))), rows + columns)
 
@@ -122,7 +123,8 @@ def companion(a: Any) -> Any:
             )
         )
     first = -ops.index(a, (Ellipsis, slice(1, None))) / ops.index(a, (Ellipsis, slice(None, 1)))
-    below = np.broadcast_to(np.eye(n - 2, n - 1, dtype=first.dtype), (*a.shape[:-1], n - 2, n - 1))
+    below = beside(a, np.eye(n - 2, n - 1, dtype=first.dtype))
+    below = ops.broadcast_to(below, (*a.shape[:-1], n - 2, n - 1))
     return ops.concatenate([ops.expand_dims(first, -2), below], axis=-2)
 
 
@@ -141,9 +143,9 @@ def block_diag(*arrs: Any) -> Any:
     [[1.0, 2.0, 0.0], [0.0, 0.0, 3.0], [0.0, 0.0, 4.0]]
     """
     if not arrs:
-        return wrap(np.zeros((1, 0)))
+        return zeros((1, 0))
     blocks = [ops.atleast_2d(asarray(a)) for a in arrs]
-    dtype = np.result_type(*(block.dtype for block in blocks))
+    dtype = result_type(*(block.dtype for block in blocks))
     stack = broadcast_shapes("block_diag", *(block.shape[:-2] for block in blocks))
     width = sum(block.shape[-1] for block in blocks)
     rows = []
@@ -170,7 +172,7 @@ def hilbert(n: int) -> Any:
     [[1.0, 0.5], [0.5, 0.333]]
     """
     rows, columns = np.ogrid[:n, :n]
-    return wrap(1.0 / (rows + columns + 1))
+    return asarray(1.0 / (rows + columns + 1))
 
 
 def khatri_rao(a: Any, b: Any) -> Any:

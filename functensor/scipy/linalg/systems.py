@@ -13,9 +13,11 @@ from ...numpy.linalg import solving as numpy_solving
 from ...numpy.linalg.arguments import alike, matrices, mirrored, right_hand_side
 from ...primitives import matrix_functions, solving
 from ...primitives.banded import banded_solve
+from ...primitives.buffers import beside, wrap
 from ...primitives.errors import ShapeError, message
 from ...primitives.matrices import adjoint, conjugate
 from ...primitives.registry import registry as ops
+from ...primitives.types import finfo
 from .factors import as_given, cho_factor, cho_solve, solved_by_triangle, system
 
 __all__ = [
@@ -262,14 +264,14 @@ def pinv(
     """
     a = matrices("pinv", a)
     atol = 0.0 if atol is None else atol
-    rtol = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
+    rtol = max(a.shape[-2:]) * finfo(a.dtype).eps if rtol is None else rtol
     if atol < 0 or rtol < 0:
         raise ValueError(f"pinv: tolerances are not negative: atol={atol}, rtol={rtol}")
     if not atol and not return_rank:
         return numpy_solving.pinv(a, rtol)
     values = ops.stop_gradient(decompositions.svdvals(a))
     if not values.shape[-1]:
-        rank = asarray(np.zeros(a.shape[:-2], np.int64))
+        rank = wrap(beside(a, np.zeros(a.shape[:-2], np.int64)))
         return (a.mT, rank) if return_rank else a.mT
     largest = ops.max(values, axis=-1)
     limit = rtol + atol / ops.where(largest == 0, 1, largest)
@@ -308,7 +310,7 @@ def lstsq(
     """
     a, b = matrices("lstsq", a), asarray(b)
     x, residuals, rank, values = numpy_solving.lstsq(
-        a, b, np.finfo(a.dtype).eps if cond is None else cond
+        a, b, finfo(a.dtype).eps if cond is None else cond
     )
     if len(b.shape) == 1 and residuals.shape[-1]:
         residuals = ops.index(residuals, (Ellipsis, 0))
@@ -411,6 +413,7 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
             )
         )
     products = ops.einsum("...ik,...jl->...ijkl", a, conjugate(a))
-    system = np.eye(n * n, dtype=a.dtype) - ops.reshape(products, (*a.shape[:-2], n * n, n * n))
+    eye = beside(a, np.eye(n * n, dtype=a.dtype))
+    system = eye - ops.reshape(products, (*a.shape[:-2], n * n, n * n))
     x = solving.solve(system, ops.reshape(q, (*q.shape[:-2], n * n, 1)))
     return ops.reshape(x, (*x.shape[:-2], n, n))

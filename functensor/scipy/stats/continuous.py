@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...primitives.buffers import beside
 from ...primitives.registry import registry as ops
 from .. import special
 from .law import INF, Continuous, log1mexp
@@ -96,10 +97,10 @@ def _log_narrow_mass(a: Any, b: Any) -> Any:
     """Returns what `_log_mass` does for ends that are close to each other, by quadrature."""
     width, middle = b - a, 0.5 * (a + b)
     number = width.dtype.type
-    s = ops.expand_dims(width, -1) * (0.5 * FEW_NODES).astype(number)
+    s = ops.expand_dims(width, -1) * beside(width, (0.5 * FEW_NODES).astype(number))
     # The density at middle + s over that in the middle.
     relative = ops.exp(-s * (ops.expand_dims(middle, -1) + 0.5 * s))
-    mean = ops.sum(relative * (0.5 * FEW_WEIGHTS).astype(number), axis=-1)
+    mean = ops.sum(relative * beside(width, (0.5 * FEW_WEIGHTS).astype(number)), axis=-1)
     return ops.log(width) + ops.log(mean) + _bell(middle)
 
 
@@ -375,7 +376,8 @@ def _circular_tail(x: Any, kappa: Any) -> Any:
     start = -ops.stop_gradient(ops.arccos(ops.clip(start, -1.0, 1.0)))
     width = x - start
     number = width.dtype.type
-    places, weights = (0.5 * (NODES + 1)).astype(number), (0.5 * WEIGHTS).astype(number)
+    places = beside(width, (0.5 * (NODES + 1)).astype(number))
+    weights = beside(width, (0.5 * WEIGHTS).astype(number))
     angles = ops.expand_dims(start, -1) + ops.expand_dims(width, -1) * places
     density = ops.exp(-2 * ops.expand_dims(kappa, -1) * ops.sin(0.5 * angles) ** 2)
     mass = width * ops.sum(density * weights, axis=-1)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...numpy.creation import asarray
 from ...primitives.registry import registry as ops
+from ...primitives.types import INEXACT, result_type
 
 __all__ = ["Continuous", "Discrete", "Law", "floating", "log1mexp", "log_or_minus_inf", "named"]
 
@@ -90,10 +91,10 @@ ENDS = {"cdf": (0.0, 1.0), "logcdf": (-INF, 0.0), "sf": (1.0, 0.0), "logsf": (0.
 def floating(*operands: Any) -> list[Any]:
     """Returns operands as floats: counts get the dtype of the rest; Python's numbers stay weak."""
     arrays: list[Any] = [float(x) if type(x) in PLAIN else asarray(x) for x in operands]
-    kinds = [x.dtype for x in arrays if type(x) is not float and x.dtype.kind in "fc"]
-    number = np.result_type(*kinds) if kinds else np.dtype(np.float64)
+    kinds = [x.dtype for x in arrays if type(x) is not float and x.dtype.kind in INEXACT]
+    number = result_type(*kinds) if kinds else np.dtype(np.float64)
     return [
-        x if type(x) is float or x.dtype.kind in "fc" else ops.astype(x, number) for x in arrays
+        x if type(x) is float or x.dtype.kind in INEXACT else ops.astype(x, number) for x in arrays
     ]
 
 
@@ -243,7 +244,7 @@ class Law:
                 valid.append(right)
         # Python's numbers take the dtype of the arrays, so that formulas need not mind.
         dtypes = [p.dtype for p in (x, *safe) if type(p) is not float]
-        number = np.result_type(*dtypes).type if dtypes else np.float64
+        number = result_type(*dtypes).type if dtypes else np.float64
         x, *parameters = (number(p) if type(p) is float else p for p in (x, *safe[:count]))
         if self._valid is not None:
             valid.append(self._valid(*parameters))

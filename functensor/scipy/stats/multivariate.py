@@ -11,6 +11,7 @@ from ...numpy import linalg
 from ...numpy.creation import asarray
 from ...primitives.errors import ShapeError, message
 from ...primitives.registry import registry as ops
+from ...primitives.types import finfo
 from .. import special
 from ..linalg import solve_triangular
 from .law import INF, NAN, floating, named
@@ -158,7 +159,7 @@ def _singular(away: Any, cov: Any) -> Any:
     values, vectors = linalg.eigh(cov)
     # As SciPy has it: what rounding leaves of zero.
     digits = 1e6 if values.dtype.itemsize > 4 else 1e3
-    smallest = digits * float(np.finfo(values.dtype).eps)
+    smallest = digits * float(finfo(values.dtype).eps)
     scale = ops.max(ops.abs(values), axis=-1, keepdims=True)
     known = ops.greater(values, ops.stop_gradient(scale) * smallest)
     safe = ops.where(known, values, 1.0)
@@ -210,7 +211,7 @@ class Dirichlet(Multivariate):
             x = ops.concatenate((x, 1 - ops.sum(x, axis=0, keepdims=True)))
         with np.errstate(all="ignore"):
             # Of k components, each rounded.
-            allowed = max(1e-9, 16 * k * float(np.finfo(x.dtype).eps))
+            allowed = max(1e-9, 16 * k * float(finfo(x.dtype).eps))
             whole = ops.less_equal(ops.abs(ops.sum(x, axis=0) - 1), allowed)
             some = ops.logical_and(ops.greater_equal(x, 0), ops.less_equal(x, 1))
             inside = ops.logical_and(whole, ops.all(some, axis=0))

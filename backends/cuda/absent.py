@@ -1,0 +1,30 @@
+"""What there is no reasonable way to compute on a GPU, and what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..messages import message
+
+__all__ = ["absent", "refused"]
+
+
+def refused(name: str, reason: str) -> NotImplementedError:
+    """Returns the error that says why a function is not computed on a GPU, and the way out."""
+    return NotImplementedError(
+        message(
+            f"{name} is not computed on a GPU: {reason}",
+            fix=f'ft.to_device({name}(ft.to_device(x, "cpu")), "cuda"), which differentiates',
+            number=14,
+        )
+    )
+
+
+def absent(name: str, reason: str) -> Callable[..., Any]:
+    """Returns what stands in for a function that there is on the CPU alone: it raises an error."""
+
+    def refuse(*buffers: Any, **params: Any) -> Any:
+        raise refused(name, reason)
+
+    return refuse

@@ -1,0 +1,315 @@
+// Attention a tile of scores at a time, after Dao, https://arxiv.org/abs/2307.08691: a block of
+// threads holds the sums of some queries (or keys) in registers and goes over tiles of the others.
+#include "tiles.cuh"
+
+// out, and of every query the logarithm to base 2 of the sum of its powers; infinity where it sees
+// no key, so that powers less that are zero.
+template <typename P, int WIDTH, int KEYS>
+__global__ void __launch_bounds__(THREADS, 2)
+    attention_forward(const typename P::element *q, const typename P::element *k,
+                      const typename P::element *v, const void *mask,
+                      typename P::element *out, float *logsum, const shape_t *given,
+                      double scale) {
+    typedef tile_t<P, WIDTH> tiles;
+    typedef typename P::element T;
+    // Tiles of keys and values in turn, the next ones on their way while these are in use.
+    // Queries are held in registers as long as there are enough of these.
+    extern __shared__ word_t memory[];
+    constexpr bool HELD = tiles::WORDS <= 64;
+    constexpr int PART = KEYS * tiles::ROW;
+    static_assert(!HELD || 4 * KEYS >= OWN);
+    word_t *others = HELD ? memory : memory + OWN * tiles::ROW;
+    const shape_t &shape = *given;
+    index_t which = blockIdx.x % shape.total;
+    index_t batch = which / shape.heads, head = which % shape.heads;
+    // With a causal mask later queries take longer: they begin first.
+    index_t first = (gridDim.x / shape.total - 1 - blockIdx.x / shape.total) * OWN;
+    q += batch * shape.q[0] + head * shape.q[1];
+    k += batch * shape.k[0] + head * shape.k[1];
+    v += batch * shape.v[0] + head * shape.v[1];
+    scorer<T> score(shape, mask, batch, head, float(scale));
+    int width = int(shape.width), outputs = int(shape.outputs);
+    bool wide = shape.wide & 1;
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
+    index_t mine = first + 16 * warp;
+
+    tiles::template load<OWN>(memory, q, shape.q[2], first, shape.queries, width, wide);
+    end_copies();
+    pack<word_t, 4> own[tiles::SEGMENTS][2][2];
+    if constexpr (HELD) {
+        wait_for_copies<0>();
+        __syncthreads();
+#pragma unroll
+        for (int s = 0; s < tiles::SEGMENTS; s++)
+#pragma unroll
+            for (int c = 0; c < 2; c++)
+#pragma unroll
+                for (int half = 0; half < 2; half++)
+                    own[s][c][half] = tiles::part(memory, 16 * warp + g + 8 * half, s, c);
+        __syncthreads();
+    }
+
+    float sums[tiles::SUMS][4] = {};
+    float top[2] = {-INFINITY_OF(float), -INFINITY_OF(float)}, total[2] = {0, 0};
+    index_t last = shape.keys;
+    if (shape.causal && first + OWN < last) last = first + OWN;
+    auto load = [&](index_t key, int turn) {
+        word_t *tile = others + 2 * turn * PART;
+        if (key < last) {
+            tiles::template load<KEYS>(tile, k, shape.k[2], key, shape.keys, width, wide);
+            tiles::template load<KEYS>(tile + PART, v, shape.v[2], key, shape.keys, outputs, wide);
+        }
+        end_copies();
+    };
+    load(0, 0);
+    int turn = 0;
+    for (index_t key = 0; key < last; key += KEYS, turn ^= 1) {
+        load(key + KEYS, turn ^ 1);
+        wait_for_copies<1>();
+        __syncthreads();
+        const word_t *k_tile = others + 2 * turn * PART, *v_tile = k_tile + PART;
+        float scores[KEYS / 8][4] = {};
+        tiles::template by_rows<KEYS / 8, HELD>(
+            scores,
+            [&](int s, int c, int half) {
+                if constexpr (HELD)
+                    return own[s][c][half];
+                else
+                    return tiles::part(memory, 16 * warp + g + 8 * half, s, c);
+            },
+            k_tile);
+        bool edge = score.is_edge(mine, 16, key, KEYS);
+        float larger[2] = {top[0], top[1]};
+#pragma unroll
+        for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                float x = score(scores[n][i], mine + g + 8 * (i >> 1),
+                                key + 8 * n + 2 * t + (i & 1), edge);
+                scores[n][i] = x;
+                larger[i >> 1] = fmaxf(larger[i >> 1], x);
+            }
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            larger[half] = over_row(larger[half], true);
+            float shift = larger[half] == -INFINITY_OF(float) ? 0.0f : larger[half];
+            float shrunk = exp2f(top[half] - shift);
+            top[half] = larger[half];
+            total[half] *= shrunk;
+#pragma unroll
+            for (int j = 0; j < tiles::SUMS; j++) {
+                sums[j][2 * half] *= shrunk;
+                sums[j][2 * half + 1] *= shrunk;
+            }
+#pragma unroll
+            for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+                for (int i = 2 * half; i < 2 * half + 2; i++) {
+                    scores[n][i] = exp2f(scores[n][i] - shift);
+                    total[half] += scores[n][i];
+                }
+        }
+        tiles::template by_columns<KEYS / 8>(sums, scores, v_tile);
+        __syncthreads();
+    }
+
+    out += batch * shape.out[0] + head * shape.out[1];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        index_t query = mine + g + 8 * half;
+        float sum = over_row(total[half], false);
+        if (query >= shape.queries) continue;
+        tiles::store(out + query * shape.out[2], sums, half, sum == 0 ? 0.0f : 1 / sum, outputs,
+                     shape.wide & 2);
+        if (t == 0)
+            logsum[which * shape.queries + query] =
+                sum == 0 ? INFINITY_OF(float) : top[half] + log2f(sum);
+    }
+}
+
+// The gradient by q; also, for every query, the sum of its cotangent times its output.
+template <typename P, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+    attention_by_query(const typename P::element *g, const typename P::element *out,
+                       const typename P::element *q, const typename P::element *k,
+                       const typename P::element *v, const void *mask, const float *logsum,
+                       float *shares, typename P::element *grads, const shape_t *given,
+                       double scale) {
+    constexpr int KEYS = 32;
+    typedef tile_t<P, WIDTH> tiles;
+    typedef typename P::element T;
+    extern __shared__ word_t memory[];
+    constexpr int PART = KEYS * tiles::ROW;
+    word_t *q_tile = memory, *g_tile = q_tile + OWN * tiles::ROW;
+    word_t *others = g_tile + OWN * tiles::ROW;
+    const shape_t &shape = *given;
+    index_t which = blockIdx.x % shape.total;
+    index_t batch = which / shape.heads, head = which % shape.heads;
+    index_t first = (gridDim.x / shape.total - 1 - blockIdx.x / shape.total) * OWN;
+    g += batch * shape.g[0] + head * shape.g[1];
+    out += batch * shape.out[0] + head * shape.out[1];
+    q += batch * shape.q[0] + head * shape.q[1];
+    k += batch * shape.k[0] + head * shape.k[1];
+    v += batch * shape.v[0] + head * shape.v[1];
+    scorer<T> score(shape, mask, batch, head, float(scale));
+    int width = int(shape.width), outputs = int(shape.outputs);
+    bool wide = shape.wide & 1;
+    int lane = threadIdx.x & 31, row = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
+    index_t mine = first + 16 * warp;
+    tiles::template load<OWN>(q_tile, q, shape.q[2], first, shape.queries, width, wide);
+    tiles::template load<OWN>(g_tile, g, shape.g[2], first, shape.queries, outputs, wide);
+
+    float own_logsum[2] = {INFINITY_OF(float), INFINITY_OF(float)}, own_share[2] = {0, 0};
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        index_t query = mine + row + 8 * half;
+        float share = 0;
+        if (query < shape.queries) {
+            own_logsum[half] = logsum[which * shape.queries + query];
+            for (int i = t; i < outputs; i += 4)
+                share += float(g[query * shape.g[2] + i]) * float(out[query * shape.out[2] + i]);
+        }
+        own_share[half] = share = over_row(share, false);
+        if (query < shape.queries && t == 0) shares[which * shape.queries + query] = share;
+    }
+
+    float sums[tiles::SUMS][4] = {};
+    index_t last = shape.keys;
+    if (shape.causal && first + OWN < last) last = first + OWN;
+    auto load = [&](index_t key, int turn) {
+        word_t *tile = others + 2 * turn * PART;
+        if (key < last) {
+            tiles::template load<KEYS>(tile, k, shape.k[2], key, shape.keys, width, wide);
+            tiles::template load<KEYS>(tile + PART, v, shape.v[2], key, shape.keys, outputs, wide);
+        }
+        end_copies();
+    };
+    load(0, 0);
+    int turn = 0;
+    for (index_t key = 0; key < last; key += KEYS, turn ^= 1) {
+        load(key + KEYS, turn ^ 1);
+        wait_for_copies<1>();
+        __syncthreads();
+        const word_t *k_tile = others + 2 * turn * PART, *v_tile = k_tile + PART;
+        float scores[KEYS / 8][4] = {}, slopes[KEYS / 8][4] = {};
+        auto rows_of = [&](const word_t *tile) {
+            return [=](int s, int c, int half) {
+                return tiles::part(tile, 16 * warp + row + 8 * half, s, c);
+            };
+        };
+        tiles::template by_rows<KEYS / 8, false>(scores, rows_of(q_tile), k_tile);
+        tiles::template by_rows<KEYS / 8, false>(slopes, rows_of(g_tile), v_tile);
+        bool edge = score.is_edge(mine, 16, key, KEYS);
+#pragma unroll
+        for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int half = i >> 1;
+                float x = score(scores[n][i], mine + row + 8 * half,
+                                key + 8 * n + 2 * t + (i & 1), edge);
+                slopes[n][i] = exp2f(x - own_logsum[half]) * (slopes[n][i] - own_share[half]);
+            }
+        tiles::template by_columns<KEYS / 8>(sums, slopes, k_tile);
+        __syncthreads();
+    }
+    grads += batch * shape.by_grad[1] + head * shape.by_grad[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        index_t query = mine + row + 8 * half;
+        if (query < shape.queries)
+            tiles::store(grads + query * shape.by_grad[3], sums, half, float(scale), width,
+                         shape.wide & 4);
+    }
+}
+
+// The gradients by k and v, of what the kernel before has left.
+template <typename P, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+    attention_by_key(const typename P::element *g, const typename P::element *q,
+                     const typename P::element *k, const typename P::element *v,
+                     const void *mask, const float *logsum, const float *shares,
+                     typename P::element *grads, const shape_t *given, double scale) {
+    constexpr int QUERIES = WIDTH == 64 ? 32 : 16;
+    typedef tile_t<P, WIDTH> tiles;
+    typedef typename P::element T;
+    extern __shared__ word_t memory[];
+    word_t *k_tile = memory, *v_tile = k_tile + OWN * tiles::ROW;
+    word_t *others = v_tile + OWN * tiles::ROW;
+    constexpr int PART = QUERIES * tiles::ROW;
+    // Of two tiles of queries in turn, the logarithms of their sums and their shares.
+    __shared__ word_t known[2][2][QUERIES];
+    const shape_t &shape = *given;
+    index_t which = blockIdx.x % shape.total;
+    index_t batch = which / shape.heads, head = which % shape.heads;
+    // With a causal mask earlier keys take longer: they begin first.
+    index_t first = blockIdx.x / shape.total * OWN;
+    g += batch * shape.g[0] + head * shape.g[1];
+    q += batch * shape.q[0] + head * shape.q[1];
+    k += batch * shape.k[0] + head * shape.k[1];
+    v += batch * shape.v[0] + head * shape.v[1];
+    scorer<T> score(shape, mask, batch, head, float(scale));
+    int width = int(shape.width), outputs = int(shape.outputs);
+    bool wide = shape.wide & 1;
+    int lane = threadIdx.x & 31, row = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
+    index_t mine = first + 16 * warp;
+    tiles::template load<OWN>(k_tile, k, shape.k[2], first, shape.keys, width, wide);
+    tiles::template load<OWN>(v_tile, v, shape.v[2], first, shape.keys, outputs, wide);
+
+    float by_k[tiles::SUMS][4] = {}, by_v[tiles::SUMS][4] = {};
+    index_t begin = shape.causal ? first / QUERIES * QUERIES : 0;
+    auto load = [&](index_t query, int turn) {
+        word_t *tile = others + 2 * turn * PART;
+        if (query < shape.queries) {
+            tiles::template load<QUERIES>(tile, q, shape.q[2], query, shape.queries, width, wide);
+            tiles::template load<QUERIES>(tile + PART, g, shape.g[2], query, shape.queries, outputs,
+                                          wide);
+            if (threadIdx.x < 2 * QUERIES) {
+                int i = threadIdx.x % QUERIES, what = threadIdx.x / QUERIES;
+                const float *from = (what ? shares : logsum) + which * shape.queries;
+                bool there = query + i < shape.queries;
+                copy_later<4>(&known[turn][what][i], from + (there ? query + i : 0), there);
+            }
+        }
+        end_copies();
+    };
+    load(begin, 0);
+    int turn = 0;
+    for (index_t query = begin; query < shape.queries; query += QUERIES, turn ^= 1) {
+        load(query + QUERIES, turn ^ 1);
+        wait_for_copies<1>();
+        __syncthreads();
+        const word_t *q_tile = others + 2 * turn * PART, *g_tile = q_tile + PART;
+        float weights[QUERIES / 8][4] = {}, slopes[QUERIES / 8][4] = {};
+        auto rows_of = [&](const word_t *tile) {
+            return [=](int s, int c, int half) {
+                return tiles::part(tile, 16 * warp + row + 8 * half, s, c);
+            };
+        };
+        tiles::template by_rows<QUERIES / 8, false>(weights, rows_of(k_tile), q_tile);
+        tiles::template by_rows<QUERIES / 8, false>(slopes, rows_of(v_tile), g_tile);
+        bool edge = score.is_edge(query, QUERIES, mine, 16);
+#pragma unroll
+        for (int n = 0; n < QUERIES / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int column = 8 * n + 2 * t + (i & 1);
+                float x =
+                    score(weights[n][i], query + column, mine + row + 8 * (i >> 1), edge);
+                float weight = exp2f(x - float_of(known[turn][0][column]));
+                weights[n][i] = weight;
+                slopes[n][i] = weight * (slopes[n][i] - float_of(known[turn][1][column]));
+            }
+        tiles::template by_columns<QUERIES / 8>(by_v, weights, g_tile);
+        tiles::template by_columns<QUERIES / 8>(by_k, slopes, q_tile);
+        __syncthreads();
+    }
+    grads += batch * shape.by_grad[1] + head * shape.by_grad[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        index_t key = mine + row + 8 * half;
+        if (key >= shape.keys) continue;
+        T *target = grads + key * shape.by_grad[3];
+        tiles::store(target + shape.by_grad[0], by_k, half, float(scale), width, shape.wide & 4);
+        tiles::store(target + 2 * shape.by_grad[0], by_v, half, 1.0f, outputs, shape.wide & 4);
+    }
+}

@@ -1,0 +1,244 @@
+"""The backend named ``cupy``: which implementation of a primitive runs on a GPU, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, protocol
+from ..protocol import DeviceError
+from . import driver
+
+__all__ = ["CupyBackend", "backend"]
+
+# The modules of this folder with kernels; each has them in ``TABLE`` by the primitive's name.
+FAMILIES = (
+    "activations",
+    "bessel",
+    "attention",
+    "contraction",
+    "convolution",
+    "cross_entropy",
+    "cumulative",
+    "elementwise",
+    "gather",
+    "linear_algebra",
+    "normalization",
+    "philox",
+    "pooling",
+    "rejection",
+    "scatter",
+    "selection",
+    "softmax",
+    "special",
+    "sorting",
+)
+# The families whose kernels are none for bfloat16, and CuPy's own functions that take it.
+IN_SINGLE = frozenset({"linear_algebra", "rejection", "sorting", "special"})
+TAKES_BFLOAT16 = dtypes.MOVING | {
+    "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal",
+    "max", "maximum", "min", "minimum", "nextafter", "not_equal", "spacing", "sum",
+}  # fmt: skip
+GENERIC = np.generic
+# How many numbers are kept on the devices for the next time.
+MANY = 1000
+
+
+class CupyBackend:
+    """Implements ``Backend`` over ``cupy``; its devices are ``cuda:0``, ``cuda:1`` and so on."""
+
+    name = "cupy"
+
+    def __init__(self, cupy: Any) -> None:
+        self.xp = cupy
+        self.buffer_type = cupy.ndarray
+        self.count: int = cupy.cuda.runtime.getDeviceCount()
+        # These import CuPy, of which the driver's module says first whether it is there.
+        import_module("..launch", __name__).Kernel.alone = self.count == 1
+        self.kernels: dict[str, Callable[..., Any]] = {}
+        self.slopes: Mapping[str, Any] = import_module("..elementwise", __name__).SLOPES
+        self.ahead: dict[str, Callable[..., tuple[Any, Any]]] = {}
+        self.accumulating: frozenset[str] = frozenset()
+        self.takes_bfloat16: frozenset[str] = TAKES_BFLOAT16
+        self.mixes_bfloat16 = frozenset({"cross_entropy_slope"})
+        self.numbers: dict[Any, Any] = {}
+        self.updates = import_module("..optimizers", __name__).UPDATES
+        for family in FAMILIES:
+            module = import_module(f"..{family}", __name__)
+            self.kernels.update(module.TABLE)
+            if family not in IN_SINGLE:
+                self.takes_bfloat16 = self.takes_bfloat16.union(module.TABLE)
+            self.ahead.update(getattr(module, "AHEAD", {}))
+
+    def asarray(self, values: Any, dtype: Any = None) -> Any:
+        """Returns a ``cupy.ndarray`` with the values, on the current device."""
+        return self.xp.asarray(values, dtype=dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Returns an array of zeros on the current device."""
+        return self.xp.zeros(shape, dtype)
+
+    def ones(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Returns an array of ones on the current device."""
+        return self.xp.ones(shape, dtype)
+
+    def to_host(self, buffer: Any) -> Any:
+        """Returns a ``numpy.ndarray`` with the values, once they are computed."""
+        with self.current(self.device_of(buffer)):
+            return buffer.get()
+
+    def synchronize(self) -> None:
+        """Waits until the work on the current device's current stream is done."""
+        self.xp.cuda.get_current_stream().synchronize()
+
+    def devices(self) -> list[str]:
+        """Returns ``["cuda:0", ...]``."""
+        return [f"cuda:{number}" for number in range(self.count)]
+
+    def device(self, name: str) -> str:
+        """Returns ``cuda:0`` for ``cuda``, if that is the current device.
+
+        Raises:
+            DeviceError: there is no such device.
+        """
+        _, _, number = name.partition(":")
+        full = f"cuda:{int(number) if number else self.xp.cuda.runtime.getDevice()}"
+        if full not in self.devices():
+            raise DeviceError(
+                f"there is no device {name!r}; there are {', '.join(['cpu', *self.devices()])}"
+            )
+        return full
+
+    def device_of(self, buffer: Any) -> str:
+        """Returns the name of the GPU in whose memory a buffer is."""
+        return f"cuda:{buffer.data.device_id}"
+
+    def current(self, device: str) -> AbstractContextManager[Any]:
+        """Makes a GPU the one where CuPy computes, for a ``with`` block."""
+        return self.xp.cuda.Device(int(device.partition(":")[2]))  # type: ignore[no-any-return]
+
+    def put(self, buffer: Any, device: str) -> Any:
+        """Returns the values of a NumPy array, or of another GPU's, on a GPU.
+
+        The copy is queued on the current stream: nothing waits for it. CuPy first copies what a
+        NumPy array holds into pinned memory, so that it may be changed at once.
+        """
+        if isinstance(buffer, GENERIC | float | int | bool | complex):
+            return self.number(np.asarray(buffer), device)
+        with self.current(device):
+            if isinstance(buffer, self.xp.ndarray):
+                return buffer.copy()
+            return self.xp.asarray(np.asarray(buffer))
+
+    def number(self, value: Any, device: str) -> Any:
+        """Returns a number's buffer without axes; the same one every time."""
+        key = value.tobytes(), value.dtype, device
+        found = self.numbers.get(key)
+        if found is None:
+            if len(self.numbers) > MANY:
+                self.numbers.clear()
+            with self.current(device):
+                found = self.numbers[key] = self.xp.asarray(value)
+        return found
+
+    def adopted(self, array: Any) -> Any:
+        """Returns another library's array on a GPU as a buffer that shares its memory."""
+        if isinstance(array, self.xp.ndarray):
+            return array
+        if hasattr(array, "__dlpack__"):
+            return self.xp.from_dlpack(array)
+        return self.xp.asarray(array)
+
+    def memory(self) -> dict[str, int]:
+        """Returns bytes on the current device: in use by arrays, held by the pool, free, total."""
+        pool = self.xp.get_default_memory_pool()
+        free, total = self.xp.cuda.runtime.memGetInfo()
+        return {
+            "used": pool.used_bytes(),
+            "held": pool.total_bytes(),
+            "free": free,
+            "total": total,
+        }
+
+    def info(self) -> dict[str, Any]:
+        """Returns versions, the GPUs' names, and which library does what."""
+        runtime = self.xp.cuda.runtime
+        properties = [runtime.getDeviceProperties(number) for number in range(self.count)]
+        return {
+            "version": self.xp.__version__,
+            "cuda": runtime.runtimeGetVersion(),
+            "gpus": [p["name"].decode() for p in properties],
+            "blas": "cuBLAS",
+            "cudnn": import_module("..cudnn", __name__).describe(),
+            "devices": self.devices(),
+        }
+
+    def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns an implementation that sees to it that its operands are on one device."""
+        ndarray, buffer_type = np.ndarray, self.buffer_type
+        movable, hosted, alone = primitive.movable, primitive.hosted, self.count == 1
+
+        def implementation(*buffers: Any, **params: Any) -> Any:
+            for buffer in buffers:
+                if type(buffer) is ndarray:
+                    buffers = self.together(buffers, movable, hosted)
+                    break
+            if alone:
+                return function(*buffers, **params)
+            places = {b.data.device_id for b in buffers if type(b) is buffer_type}
+            if len(places) > 1:
+                raise apart(buffers)
+            if not places:
+                return function(*buffers, **params)
+            with self.xp.cuda.Device(*places):
+                return function(*buffers, **params)
+
+        return implementation
+
+    def together(
+        self, buffers: tuple[Any, ...], movable: slice, hosted: bool
+    ) -> tuple[Any, ...]:
+        """Returns operands with indices brought from the host; keys of random numbers stay.
+
+        Raises:
+            DeviceError: an operand that may not be moved is a NumPy array.
+        """
+        free = range(len(buffers))[movable]
+        first = next((b for b in buffers if type(b) is self.buffer_type), None)
+        device = self.device("cuda") if first is None else self.device_of(first)
+        out: list[Any] = []
+        for i, buffer in enumerate(buffers):
+            if type(buffer) is not np.ndarray:
+                out.append(buffer)
+            elif i in free:
+                out.append(buffer if hosted else self.put(buffer, device))
+            elif buffer.ndim:
+                raise apart(buffers)
+            else:
+                out.append(buffer[()])
+        return tuple(out)
+
+
+def apart(buffers: tuple[Any, ...]) -> DeviceError:
+    """Returns the error for operands on several devices."""
+    places = ", ".join(
+        f"operand {i} ({b.dtype}{list(b.shape)}) on {place}"
+        for i, b in enumerate(buffers)
+        if (place := where(b))
+    )
+    return DeviceError(places)
+
+
+def where(buffer: Any) -> str:
+    """Returns the device of an array, and nothing for a number, which can go anywhere."""
+    if isinstance(buffer, np.ndarray):
+        return "cpu" if buffer.ndim else ""
+    data: Any = getattr(buffer, "data", None)
+    return f"cuda:{data.device_id}" if hasattr(data, "device_id") else ""
+
+
+backend = protocol.register(CupyBackend(driver.imported()))

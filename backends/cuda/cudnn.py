@@ -1,0 +1,437 @@
+"""cuDNN, where ``nvidia-cudnn-frontend`` and the library are installed: convolution and attention.
+
+A graph of one operation is planned once for every signature: shapes, strides, dtypes and what the
+user lets it do. What cuDNN refuses is remembered too, and left to the own kernels.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from math import prod
+from typing import Any, NamedTuple
+
+import cupy
+
+from ..config import config
+
+__all__ = [
+    "attention",
+    "attention_grad",
+    "available",
+    "conv",
+    "conv_input_grad",
+    "conv_kernel_grad",
+    "describe",
+    "takes_attention",
+]
+
+Shape = tuple[int, ...]
+
+# The oldest version of the library whose graphs are used, and the oldest GPUs for attention.
+OLDEST = 90000
+OLDEST_ATTENTION = 80
+# The dtypes by cuDNN's names; sums are formed in float32, which double precision is left out for.
+NAMES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
+# Heads that all versions of the library take, forward and backward.
+WIDEST, MULTIPLE = 128, 8
+# When so many signatures are planned, all are forgotten.
+MOST = 1024
+MISSING: Any = object()
+# What cuDNN calls the operands of its operations.
+OPERANDS = {
+    "conv_fprop": ("image", "weight"),
+    "conv_dgrad": ("loss", "filter"),
+    "conv_wgrad": ("image", "loss"),
+}
+
+
+class Here(threading.local):
+    """A thread's handles by device, each with the stream that it was last given."""
+
+    def __init__(self) -> None:
+        self.handles: dict[int, tuple[Any, int]] = {}
+
+
+here = Here()
+plans: dict[Any, Plan | None] = {}
+
+
+@cache
+def loaded() -> tuple[Any, str]:
+    """Returns the front end's module, None without it, and which versions there are, or why not."""
+    try:
+        frontend = import_module("cudnn")
+        version = int(frontend.backend_version())
+    # The front end raises errors of several kinds where it finds no library.
+    except Exception as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name == "cudnn"
+        reason = "nvidia-cudnn-frontend is missing" if missing else str(error).splitlines()[0]
+        return None, f"not used: {reason}; pip install 'functensor[cudnn]'"
+    if version < OLDEST:
+        return None, f"not used: version {version} of the library is too old"
+    number = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
+    return frontend, f"cuDNN {number}, front end {frontend.__version__}"
+
+
+def available() -> bool:
+    """Says whether cuDNN is there."""
+    return loaded()[0] is not None
+
+
+def describe() -> str:
+    """Returns the versions of cuDNN and its front end, or why they are not used.
+
+    >>> describe()  # doctest: +SKIP
+    'cuDNN 9.13.0, front end 1.18.0'
+    """
+    return loaded()[1]
+
+
+def handle() -> Any:
+    """Returns this thread's handle for the current device, on CuPy's current stream."""
+    frontend = loaded()[0]
+    device = cupy.cuda.runtime.getDevice()
+    stream = cupy.cuda.get_current_stream().ptr
+    found = here.handles.get(device)
+    if found is None:
+        found = frontend.create_handle(), -1
+    if found[1] != stream:
+        frontend.set_stream(found[0], stream)
+        here.handles[device] = found[0], stream
+    return found[0]
+
+
+# -- graphs
+
+
+class Plan:
+    """A graph of one operation that is ready to run."""
+
+    __slots__ = ("graph", "workspace")
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self.workspace: int = graph.get_workspace_size()
+
+    def __call__(self, *buffers: Any) -> None:
+        """Runs on buffers in the order of the operation's operands and results."""
+        workspace = cupy.empty(max(self.workspace, 1), "b")
+        pointers = {i: buffer.data.ptr for i, buffer in enumerate(buffers, 1)}
+        self.graph.execute(pointers, workspace.data.ptr, handle=handle())
+
+
+def planned(
+    signature: tuple[Any, ...], dtype: str, build: Callable[[Any, Any], None]
+) -> Plan | None:
+    """Returns the plan for a signature; None if cuDNN has none.
+
+    Args:
+        signature: all that the graph depends on, but for dtype and device.
+        dtype: the operands'.
+        build: ``build(frontend, graph)`` adds the operation, whose tensors have the numbers from 1
+            on in the order of the buffers.
+    """
+    choices = config.matmul_precision, config.deterministic
+    key = *signature, dtype, *choices, cupy.cuda.runtime.getDevice()
+    if key not in plans:
+        if len(plans) >= MOST:
+            plans.clear()
+        plans[key] = made(dtype, build)
+    return plans[key]
+
+
+def made(dtype: str, build: Callable[[Any, Any], None]) -> Plan | None:
+    """Returns a plan of an operation; None if cuDNN has none."""
+    frontend = loaded()[0]
+    try:
+        graph = frontend.pygraph(
+            intermediate_data_type=frontend.data_type.FLOAT,
+            compute_data_type=frontend.data_type.FLOAT,
+            handle=handle(),
+        )
+        build(frontend, graph)
+        graph.validate()
+        graph.build_operation_graph()
+        graph.create_execution_plans([frontend.heur_mode.A, frontend.heur_mode.FALLBACK])
+        graph.deselect_numeric_notes(refused(frontend, dtype))
+        graph.check_support()
+        graph.build_plans()
+        return Plan(graph)
+    # Whatever it is that cuDNN cannot do, and the kinds of errors change from version to version,
+    # own kernels can.
+    except Exception:
+        return None
+
+
+def refused(frontend: Any, dtype: str) -> list[Any]:
+    """Returns the properties that a plan may not have."""
+    notes = frontend.numerical_note
+    out = [notes.REDUCED_PRECISION_REDUCTION]
+    if dtype == "float32" and config.matmul_precision == "highest":
+        out += [notes.TENSOR_CORE, notes.DOWN_CONVERT_INPUTS]
+    if config.deterministic:
+        out.append(notes.NONDETERMINISTIC)
+    return out
+
+
+def tensor(graph: Any, frontend: Any, number: int, shape: Shape, steps: Shape, name: str) -> Any:
+    """Returns a tensor of a graph."""
+    kind = getattr(frontend.data_type, NAMES[name])
+    return graph.tensor(dim=[*shape], stride=[*steps], data_type=kind, uid=number)
+
+
+def result(
+    tensor: Any, frontend: Any, number: int, shape: Shape, steps: Shape, name: str
+) -> None:
+    """Says where an operation's result goes."""
+    kind = getattr(frontend.data_type, NAMES[name])
+    tensor.set_output(True).set_uid(number).set_data_type(kind)
+    tensor.set_dim([*shape]).set_stride([*steps])
+
+
+# -- convolution
+
+
+class Convolution(NamedTuple):
+    """One of the three operations for operands of given shapes and strides.
+
+    Attributes:
+        plan: its plan.
+        copies: for each operand whether it has to be copied.
+        last: whether channels are the last axis in memory.
+        made: the shape in which the result is made.
+    """
+
+    plan: Plan
+    copies: tuple[bool, bool]
+    last: bool
+    made: Shape
+
+
+convolutions: dict[Any, Convolution | None] = {}
+
+
+def conv(x: Any, w: Any, geometry: Any) -> Any:
+    """Returns the correlation of x with w, None if cuDNN does not compute it."""
+    return convolved("conv_fprop", x, w, (), geometry)
+
+
+def conv_input_grad(g: Any, w: Any, spatial: Shape, geometry: Any) -> Any:
+    """Returns the cotangent of x, None if cuDNN does not compute it."""
+    return convolved("conv_dgrad", g, w, spatial, geometry)
+
+
+def conv_kernel_grad(x: Any, g: Any, kernel: Shape, geometry: Any) -> Any:
+    """Returns the cotangent of w, None if cuDNN does not compute it."""
+    return convolved("conv_wgrad", x, g, kernel, geometry)
+
+
+def convolved(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> Any:
+    """Returns the result of one of the three operations; None if cuDNN has no plan for it.
+
+    Args:
+        name: what cuDNN calls it.
+        x, y: its operands, of one dtype.
+        wanted: the spatial shape of the result, where the operands do not tell.
+        geometry: the convolution's.
+    """
+    if not available():
+        return None
+    key = (
+        *(name, x.dtype, x.shape, x.strides, y.shape, y.strides, wanted, geometry),
+        *(config.matmul_precision, config.deterministic, x.data.device_id),
+    )
+    found = convolutions.get(key, MISSING)
+    if found is MISSING:
+        if len(convolutions) >= MOST:
+            convolutions.clear()
+        found = convolutions[key] = convolution_of(name, x, y, wanted, geometry)
+    if found is None:
+        return None
+    out = cupy.empty(found.made, x.dtype)
+    x, y = (dense(v, found.last) if copy else v for v, copy in zip((x, y), found.copies))
+    found.plan(x, y, out)
+    return cupy.moveaxis(out, -1, 1) if found.last else out
+
+
+def convolution_of(
+    name: str, x: Any, y: Any, wanted: Shape, geometry: Any
+) -> Convolution | None:
+    """Returns an operation; None if cuDNN has no plan for it."""
+    shape = shape_of_result(name, x, y, wanted, geometry)
+    dtype = x.dtype.name
+    if dtype not in NAMES or x.ndim > 5 or not (x.size and y.size and prod(shape)):
+        return None
+    last = is_channels_last(x)
+    shapes = tuple(with_two_axes(own) for own in (x.shape, y.shape, shape))
+    spatial = [geometry.stride, *zip(*geometry.padding), geometry.dilation]
+    if x.ndim == 3:
+        spatial = [(one, *own) for one, own in zip((1, 0, 0, 1), spatial)]
+
+    def build(frontend: Any, graph: Any) -> None:
+        tensors = [
+            tensor(graph, frontend, i, own, packed(own, last), dtype)
+            for i, own in enumerate(shapes[:2], 1)
+        ]
+        places = ("stride", "pre_padding", "post_padding", "dilation")
+        made = getattr(graph, name)(
+            **dict(zip(OPERANDS[name], tensors)),
+            **{place: [*own] for place, own in zip(places, spatial)},
+            compute_data_type=getattr(
+                frontend.data_type, "DOUBLE" if dtype == "float64" else "FLOAT"
+            ),
+        )
+        result(made, frontend, 3, shapes[2], packed(shapes[2], last), dtype)
+
+    plan = planned((name, *shapes, last, geometry), dtype, build)
+    if plan is None:
+        return None
+    copies = not is_dense(x, last), not is_dense(y, last)
+    made = (shape[0], *shape[2:], shape[1]) if last else shape
+    return Convolution(plan, copies, last, made)
+
+
+def shape_of_result(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> Shape:
+    """Returns the shape of what an operation makes."""
+    if name == "conv_dgrad":
+        return x.shape[0], y.shape[1] * geometry.groups, *wanted
+    if name == "conv_wgrad":
+        return y.shape[1], x.shape[1] // geometry.groups, *wanted
+    stride, padding, dilation, _ = geometry
+    sizes = zip(x.shape[2:], y.shape[2:], stride, padding, dilation)
+    places = ((n + lo + hi - d * (k - 1) - 1) // s + 1 for n, k, s, (lo, hi), d in sizes)
+    return x.shape[0], y.shape[0], *places
+
+
+def is_channels_last(x: Any) -> bool:
+    """Says whether the channels are the last axis in memory."""
+    return x.shape[1] > 1 and x.strides[1] == x.itemsize and not x.flags.c_contiguous
+
+
+def dense(x: Any, last: bool) -> Any:
+    """Returns an array without gaps, its channels the last axis in memory or the second."""
+    if last:
+        return cupy.ascontiguousarray(cupy.moveaxis(x, 1, -1))
+    return cupy.ascontiguousarray(x)
+
+
+def is_dense(x: Any, last: bool) -> bool:
+    """Says whether an array has no gaps in the order that is asked for."""
+    return bool((cupy.moveaxis(x, 1, -1) if last else x).flags.c_contiguous)
+
+
+def with_two_axes(shape: Shape) -> Shape:
+    """Returns a shape with at least two spatial axes: there are no operations on one."""
+    return (*shape[:2], 1, *shape[2:]) if len(shape) == 3 else shape
+
+
+def packed(shape: Shape, last: bool) -> Shape:
+    """Returns the strides of an array without gaps."""
+    order = (0, *range(2, len(shape)), 1) if last else range(len(shape))
+    steps = [0] * len(shape)
+    step = 1
+    for axis in reversed(order):
+        steps[axis] = step
+        step *= shape[axis]
+    return tuple(steps)
+
+
+# -- attention
+
+
+def takes_attention(q: Any, k: Any, v: Any, mask: Any) -> bool:
+    """Says whether heads (images, heads, rows, columns) are such as cuDNN may take."""
+    if mask is not None or q.itemsize != 2 or not available():
+        return False
+    widths = q.shape[3], v.shape[3]
+    if max(widths) > WIDEST or any(width % MULTIPLE for width in widths):
+        return False
+    return all(map(is_aligned, (q, k, v))) and has_attention(q.data.device_id)
+
+
+@cache
+def has_attention(device: int) -> bool:
+    """Says whether there is fused attention for a GPU."""
+    return int(cupy.cuda.Device(device).compute_capability) >= OLDEST_ATTENTION
+
+
+def is_aligned(x: Any) -> bool:
+    """Says whether every row begins at a multiple of 16 bytes."""
+    return not any(number % 16 for number in (x.data.ptr, *x.strides[:3]))
+
+
+def steps_of(x: Any) -> Shape:
+    """Returns strides in elements."""
+    return tuple(step // x.itemsize for step in x.strides)
+
+
+def attention(
+    q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float, out: Any
+) -> Any:
+    """Writes the output and returns the logarithms of the rows' sums; None without a plan."""
+    dtype = q.dtype.name
+    operands = [(x.shape, steps_of(x)) for x in (q, k, v, out)]
+    sums_shape = *q.shape[:3], 1
+
+    def build(frontend: Any, graph: Any) -> None:
+        tensors = [
+            tensor(graph, frontend, i, *own, dtype) for i, own in enumerate(operands[:3], 1)
+        ]
+        made, sums = graph.sdpa(
+            *tensors, is_inference=False, attn_scale=scale, use_causal_mask=causal
+        )
+        result(made, frontend, 4, *operands[3], dtype)
+        result(sums, frontend, 5, sums_shape, packed(sums_shape, False), "float32")
+
+    plan = planned(("sdpa", causal, scale, *operands), dtype, build)
+    if plan is None:
+        return None
+    sums = cupy.empty(sums_shape, "f")
+    plan(q, k, v, out, sums)
+    return sums
+
+
+def attention_grad(
+    g: Any,
+    out: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    causal: bool,
+    scale: float,
+    sums: Any,
+    parts: Sequence[Any],
+) -> bool:
+    """Writes the gradients of q, k and v; returns False, and does nothing, without a plan."""
+    dtype = q.dtype.name
+    if g.strides != out.strides or not is_aligned(g):
+        # Of the layout that the output has; cuDNN asks for it in some versions.
+        moved = cupy.empty_like(out, order="K")
+        moved[...] = g
+        g = moved
+    operands = [(x.shape, steps_of(x)) for x in (q, k, v, out, g)]
+    results = [(x.shape, steps_of(x)) for x in parts]
+    deterministic = config.deterministic
+
+    def build(frontend: Any, graph: Any) -> None:
+        tensors = [tensor(graph, frontend, i, *own, dtype) for i, own in enumerate(operands, 1)]
+        given = tensor(graph, frontend, 6, sums.shape, packed(sums.shape, False), "float32")
+        made = graph.sdpa_backward(
+            *tensors,
+            given,
+            attn_scale=scale,
+            use_causal_mask=causal,
+            use_deterministic_algorithm=deterministic,
+        )
+        for i, (own, place) in enumerate(zip(made, results), 7):
+            result(own, frontend, i, *place, dtype)
+
+    plan = planned(("sdpa_backward", causal, scale, *operands, *results), dtype, build)
+    if plan is None:
+        return False
+    plan(q, k, v, out, g, sums, *parts)
+    return True

@@ -1,0 +1,88 @@
+"""What stands between this process and a GPU, and the command that brings what is missing."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any
+
+from ..messages import message
+from ..protocol import BackendUnavailable
+
+__all__ = ["driver_version", "imported"]
+
+# The oldest and the newest major version of CUDA that there is an extra for.
+OLDEST, NEWEST = 12, 13
+
+
+def driver_version() -> int | None:
+    """Returns the major version of CUDA that the machine's driver supports, None without one."""
+    name = ctypes.util.find_library("cuda") or "libcuda.so.1"
+    try:
+        driver = ctypes.CDLL(name)
+    except OSError:
+        return None
+    version = ctypes.c_int()
+    return version.value // 1000 if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
+
+
+def distribution_of_cupy() -> str:
+    """Returns the name under which CuPy was installed; its own where that cannot be told."""
+    for name in (f"cupy-cuda{major}x" for major in range(OLDEST, NEWEST + 1)):
+        try:
+            return str(distribution(name).metadata["Name"])
+        except PackageNotFoundError:
+            continue
+    return "cupy"
+
+
+def remedy(version: int | None, installed: str = "") -> str:
+    """Returns what to do, by the version of CUDA that the driver is for.
+
+    Args:
+        version: as ``driver_version`` returns it.
+        installed: the distribution that brought CuPy; empty without one.
+    """
+    if version is None:
+        return (
+            f"pip install 'functensor[cuda{NEWEST}]' on a machine with an NVIDIA GPU; no driver "
+            "of one was found here"
+        )
+    major = min(max(version, OLDEST), NEWEST)
+    command = f"pip install 'functensor[cuda{major}]'"
+    if installed == f"cupy-cuda{major}x":
+        return (
+            "see that nvidia-smi lists a GPU and that CUDA_VISIBLE_DEVICES hides none; the driver "
+            f"and {installed} are both for CUDA {major}"
+        )
+    if installed:
+        command = f"pip uninstall {installed}; {command}"
+    return f"{command}, since this machine's driver is for CUDA {version}"
+
+
+def unavailable(what: str, installed: str = "") -> BackendUnavailable:
+    """Returns the error for arrays that cannot be on a GPU."""
+    fix = remedy(driver_version(), installed)
+    return BackendUnavailable(message(what, fix=fix, number=17))
+
+
+def imported() -> Any:
+    """Returns the module ``cupy``, once it is known that there is a GPU to use it with.
+
+    Raises:
+        BackendUnavailable: CuPy is not installed, or finds no GPU.
+    """
+    try:
+        import cupy
+    except ImportError as error:
+        raise unavailable("arrays on a GPU need CuPy, which cannot be imported") from error
+    try:
+        if cupy.cuda.runtime.getDeviceCount() > 0:
+            return cupy
+        reason = "there is none"
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        reason = str(error)
+    name = distribution_of_cupy()
+    found = f"CuPy is installed ({name} {cupy.__version__}), but finds no GPU: {reason}"
+    raise unavailable(found, name)

@@ -1,0 +1,256 @@
+"""Arithmetic and elementary functions of real arrays, launched with as little ado as possible.
+
+CuPy's own ufuncs cost more to launch than a GPU takes for a hundred thousand elements. What is
+contiguous and of one dtype, possibly with a number, a row or a column beside it, is done here; the
+rest is left to CuPy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import cupy
+import numpy as np
+
+from .launch import C_TYPES, Kernel
+
+__all__ = ["SLOPES", "TABLE"]
+
+UNARY = (
+    "absolute", "arcsinh", "arctan", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor",
+    "log", "log10", "log1p", "log2", "negative", "reciprocal", "rint", "sin", "sinh", "sqrt",
+    "square", "tan", "tanh", "trunc",
+)  # fmt: skip
+BINARY = ("add", "subtract", "multiply", "divide")
+# The primitive that is called otherwise than its function here.
+NAMES = {"absolute": "abs"}
+# Derivatives that are one function of the cotangent and the operand (1) or the result (0).
+BY_OPERAND = {
+    "absolute": 1, "arctan": 1, "cos": 1, "cosh": 1, "expm1": 0, "log1p": 1, "reciprocal": 0,
+    "sin": 1, "sinh": 1, "sqrt": 0, "square": 1, "tan": 0,
+}  # fmt: skip
+
+BLOCK = 256
+WIDE = 16
+ONE, EACH, EVERY_ROW, ALONG_ROW = range(4)
+LAYOUTS = [
+    (EACH, EACH), (EACH, ONE), (ONE, EACH), (EACH, EVERY_ROW), (EVERY_ROW, EACH),
+    (EACH, ALONG_ROW), (ALONG_ROW, EACH),
+]  # fmt: skip
+
+# By an array's dtype, what kernels call it and how many elements are 16 bytes.
+FLOATS = {
+    np.dtype(name): (C_TYPES[name], WIDE // np.dtype(name).itemsize)
+    for name in ("float16", "float32", "float64")
+}
+WIDTHS = [*FLOATS.values(), (C_TYPES["bfloat16"], 8)]
+if "ml_dtypes" in sys.modules:
+    # CuPy has imported it, where it is installed.
+    FLOATS[np.dtype("bfloat16")] = WIDTHS[-1]
+
+
+def chosen(*groups: Any) -> tuple[str, ...]:
+    """Returns the instances for CI: of every function one, of one function all."""
+    return tuple(dict.fromkeys(instance for group in groups for instance in group))
+
+
+unary = Kernel(
+    "elementwise",
+    "unary",
+    "ppl",
+    chosen(
+        (f"float, {f}_op, 4" for f in UNARY),
+        (f"{t}, sin_op, {n}" for t, wide in WIDTHS for n in (1, wide)),
+    ),
+)
+binary = Kernel(
+    "elementwise",
+    "binary",
+    "pppll",
+    chosen(
+        (f"float, {f}_op, 4, 1, 1" for f in BINARY),
+        (f"float, {f}_slope, 4, 1, 1" for f in BY_OPERAND),
+        (f"{t}, divide_op, {wide}, 1, 1" for t, wide in WIDTHS),
+        (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in LAYOUTS),
+    ),
+)
+with_number = Kernel(
+    "elementwise",
+    "with_number",
+    "pdpl",
+    chosen(f"{t}, subtract_op, {n}, {s}" for t, n in WIDTHS for s in ("false", "true")),
+)
+
+ndarray = cupy.ndarray
+
+
+def one_operand(name: str) -> Callable[..., Any]:
+    """Returns a function of one array."""
+    ufunc = getattr(cupy, name)
+    types = {
+        dtype: (wide * BLOCK, f"{t}, {name}_op, 1", f"{t}, {name}_op, {wide}")
+        for dtype, (t, wide) in FLOATS.items()
+    }
+
+    def compute(x: Any) -> Any:
+        dtype = x.dtype
+        found = types.get(dtype)
+        if found is None or not x.flags.c_contiguous:
+            return ufunc(x)
+        share, narrow, wide = found
+        out = ndarray(x.shape, dtype)
+        size = x.size
+        if x.data.ptr % WIDE:
+            share, wide = BLOCK, narrow
+        if size:
+            unary(wide, -(-size // share), BLOCK, x, out, size)
+        return out
+
+    return compute
+
+
+def layout_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int] | None:
+    """Returns how a contiguous operand belongs to a result of another shape, and the rows' width.
+
+    None where it is neither one number, nor rows, nor a column.
+    """
+    size = prod(shape)
+    if size == 1 and len(shape) <= len(whole):
+        return ONE, 1
+    kept = tuple(n for n in shape if n != 1) if 1 in shape else shape
+    if len(shape) <= len(whole) and kept == whole[len(whole) - len(kept) :]:
+        first = shape.index(kept[0])
+        if shape[first:] == kept:
+            return EVERY_ROW, size
+    if len(shape) == len(whole):
+        same = 0
+        while shape[same] == whole[same]:
+            same += 1
+        if all(n == 1 for n in shape[same:]):
+            return ALONG_ROW, prod(whole[same:])
+    return None
+
+
+def joint(name: str) -> Callable[[Any, Any], Any]:
+    """Returns a function of two arrays, which gives None where they are left to others."""
+    kinds = {
+        (dtype, n, i, j): f"{t}, {name}, {n}, {i}, {j}"
+        for dtype, (t, wide) in FLOATS.items()
+        for n in (1, wide)
+        for i, j in LAYOUTS
+    }
+
+    def compute(x: Any, y: Any) -> Any:
+        dtype = x.dtype
+        found = FLOATS.get(dtype)
+        if found is None or y.dtype is not dtype:
+            return None
+        left = right = EACH
+        width = 1
+        shape, other = x.shape, y.shape
+        if not (x.flags.c_contiguous and y.flags.c_contiguous):
+            # What was spread from one number, as the cotangent of a sum is, has one element.
+            if shape != other or not x.size:
+                return None
+            if y.flags.c_contiguous and not any(x.strides):
+                left = ONE
+            elif x.flags.c_contiguous and not any(y.strides):
+                right = ONE
+            else:
+                return None
+        elif shape != other:
+            size, smaller = x.size, y.size
+            if size > smaller or (size == smaller and len(shape) > len(other)):
+                layout = layout_of(other, shape)
+                if layout is None:
+                    return None
+                right, width = layout
+            else:
+                layout = layout_of(shape, other)
+                if layout is None:
+                    return None
+                left, width = layout
+                shape = other
+        out = ndarray(shape, dtype)
+        size = out.size
+        wide = found[1]
+        if (left == EACH and x.data.ptr % WIDE) or (right == EACH and y.data.ptr % WIDE):
+            wide = 1
+        if size:
+            kind = kinds[dtype, wide, left, right]
+            binary(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size, width)
+        return out
+
+    return compute
+
+
+# Numbers that are no array's and decide no dtype.
+NUMBERS = frozenset({int, float})
+
+
+def two_operands(name: str) -> Callable[[Any, Any], Any]:
+    """Returns a function of two operands, one of which may be a number."""
+    ufunc = getattr(cupy, name)
+    arrays = joint(f"{name}_op")
+
+    def compute(x: Any, y: Any) -> Any:
+        if type(x) is ndarray:
+            if type(y) is ndarray:
+                out = arrays(x, y)
+            else:
+                out = beside_number(x, y, "false") if type(y) in NUMBERS else None
+        else:
+            out = beside_number(y, x, "true") if type(x) in NUMBERS else None
+        return ufunc(x, y) if out is None else out
+
+    def beside_number(x: Any, number: Any, swapped: str) -> Any:
+        dtype = x.dtype
+        found = FLOATS.get(dtype)
+        if found is None or not x.flags.c_contiguous:
+            return None
+        out = ndarray(x.shape, dtype)
+        size = x.size
+        t, wide = found
+        if x.data.ptr % WIDE:
+            wide = 1
+        if size:
+            kind = f"{t}, {name}_op, {wide}, {swapped}"
+            with_number(kind, -(-size // (wide * BLOCK)), BLOCK, x, float(number), out, size)
+        return out
+
+    return compute
+
+
+TABLE = {
+    **{NAMES.get(name, name): one_operand(name) for name in UNARY},
+    **{name: two_operands(name) for name in BINARY},
+}
+
+
+def by(function: Callable[[Any, Any], Any], place: int) -> Callable[[Any, Any], Any]:
+    """Returns a rule: the function of the cotangent and of one of the saved values."""
+
+    def rule(g: Any, saved: Any) -> Any:
+        value = saved[place]
+        return function(g, value) if type(value) is ndarray else None
+
+    return rule
+
+
+MULTIPLIED, DIVIDED = joint("multiply_op"), joint("divide_op")
+
+# Rules of reverse mode in one launch, by the primitive's name and operand: functions of the
+# cotangent and of what was saved, which give None where the primitive's own rule has to do.
+SLOPES: dict[str, tuple[Callable[[Any, Any], Any] | None, ...]] = {
+    **{
+        NAMES.get(name, name): (by(joint(f"{name}_slope"), place),)
+        for name, place in BY_OPERAND.items()
+    },
+    "divide": (by(DIVIDED, 2), None),
+    "exp": (by(MULTIPLIED, 0),),
+    "log": (by(DIVIDED, 1),),
+    "multiply": (by(MULTIPLIED, 2), by(MULTIPLIED, 1)),
+}

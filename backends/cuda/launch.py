@@ -1,0 +1,142 @@
+"""CUDA kernels: templates in the ``.cu`` files beside this module, compiled when first launched.
+
+NVRTC compiles one instance of a template at a time, for the device at hand; CuPy keeps what it
+made on disk. A kernel's parameters are of four kinds only, so that what a launch passes and what
+the source declares can be compared without a GPU: ``p`` a pointer, ``l`` a ``long long``, ``d`` a
+``double``, ``t`` a table: a struct passed by value, as a NumPy array of one element.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import cupy
+
+__all__ = ["KERNELS", "OPTIONS", "Kernel", "c_type", "source"]
+
+FOLDER = Path(__file__).parent
+OPTIONS = ("-std=c++17",)
+# The bytes of dynamic shared memory that a block gets without being asked for.
+UNASKED = 48 * 1024
+get_device = cupy.cuda.runtime.getDevice
+INCLUDE = re.compile(r'^#include "(\w+\.cuh)"\n', re.MULTILINE)
+
+# All kernels, for the test that compiles them.
+KERNELS: list[Kernel] = []
+
+# How kernels call the dtypes of elements.
+C_TYPES = {
+    "bool": "bool",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long long",
+    "float16": "half_t",
+    "bfloat16": "bfloat16_t",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "complex_t<float>",
+    "complex128": "complex_t<double>",
+}
+
+
+def c_type(dtype: Any) -> str:
+    """Returns what kernels call the elements of a dtype."""
+    return C_TYPES[dtype.name]
+
+
+@cache
+def source(family: str) -> str:
+    """Returns the text of a family's file, with the headers that it includes put in once.
+
+    CuPy's cache knows a kernel by its text alone, so that a header must be part of it.
+    """
+    seen: set[str] = set()
+
+    def text(name: str) -> str:
+        return INCLUDE.sub(header, (FOLDER / name).read_text())
+
+    def header(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in seen:
+            return ""
+        seen.add(name)
+        return f"// begin {name}\n{text(name)}// end {name}\n"
+
+    return text(f"{family}.cu")
+
+
+class Kernel:
+    """One ``__global__`` template of a family, called to launch it on CuPy's current stream.
+
+    Args:
+        family: the name of its ``.cu`` file.
+        name: its name there.
+        parameters: a letter for each: ``p``, ``l``, ``d`` or ``t``.
+        instances: the template's arguments for which CI compiles it, as texts ``"float, 4"``;
+            ``""`` for a kernel that is no template.
+    """
+
+    __slots__ = ("family", "functions", "instances", "loaded", "name", "parameters")
+
+    # Whether there is one GPU, so that no launch has to ask which it is for.
+    alone = False
+
+    def __init__(
+        self, family: str, name: str, parameters: str, instances: tuple[str, ...] = ("",)
+    ) -> None:
+        self.family = family
+        self.name = name
+        self.parameters = parameters
+        self.instances = instances
+        self.functions: dict[Any, Any] = {}
+        self.loaded: dict[Any, Any] = {}
+        KERNELS.append(self)
+
+    def __call__(self, types: str, grid: Any, block: int, *args: Any, shared: int = 0) -> None:
+        """Launches an instance.
+
+        Args:
+            types: the template's arguments.
+            grid: the number of blocks, or up to three of them.
+            block: the number of threads of a block.
+            args: CuPy arrays for pointers (0 for none), Python integers and floats, NumPy
+                arrays for tables.
+            shared: bytes of dynamic shared memory.
+        """
+        key = types if self.alone else (types, get_device())
+        function = self.loaded.get(key) or self.load(types, key)
+        if shared > UNASKED:
+            self.allow(key, shared)
+        function(grid if type(grid) is tuple else (grid,), (block,), args, shared)
+
+    def expression(self, types: str) -> str:
+        """Returns the name of an instance as C++ spells it."""
+        return f"{self.name}<{types}>" if types else self.name
+
+    def load(self, types: str, key: Any) -> Any:
+        """Returns the compiled function of an instance on the current device."""
+        expression = self.expression(types)
+        module = cupy.RawModule(
+            code=source(self.family), options=OPTIONS, name_expressions=(expression,)
+        )
+        function = self.functions[key] = module.get_function(expression)
+        # What launches without looking up the device once more.
+        launched = self.loaded[key] = function.kernel
+        return launched
+
+    def allow(self, key: Any, shared: int) -> None:
+        """Lets an instance have more dynamic shared memory than every kernel may have."""
+        function = self.functions[key]
+        if function.max_dynamic_shared_size_bytes < shared:
+            function.max_dynamic_shared_size_bytes = shared
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.family}.{self.name}({self.parameters})>"

@@ -1,0 +1,317 @@
+// Pooling: windows of up to three spatial axes, in any order in memory.
+#include "complex.cuh"
+#include "places.cuh"
+
+// Strides of an array in elements: of channels that lie innermost, of planes, of the spatial axes.
+struct strides_of {
+    index_t channel, plane, axis[3];
+};
+
+// The array below the windows, the windows, and the array that has an element for each; the strides
+// of the operands and of the result; how many channels and planes there are, and threads abreast.
+struct pools {
+    index_t lengths[3], windows[3], strides[3], paddings[3], counts[3];
+    strides_of x, y, out;
+    index_t channels, planes, width, padding_counts;
+};
+
+struct windows_of {
+    int length[3], window[3], stride[3], before[3], count[3];
+
+    __device__ __forceinline__ windows_of(const pools &p) {
+#pragma unroll
+        for (int axis = 0; axis < 3; ++axis) {
+            length[axis] = int(p.lengths[axis]);
+            window[axis] = int(p.windows[axis]);
+            stride[axis] = int(p.strides[axis]);
+            before[axis] = int(p.paddings[axis]);
+            count[axis] = int(p.counts[axis]);
+        }
+    }
+
+    __device__ __forceinline__ int size() const { return window[0] * window[1] * window[2]; }
+};
+
+// A thread has one spatial place (and one channel, where those lie innermost) of many planes.
+struct thread_of {
+    int at[3];
+    index_t channel, plane, step;
+    bool inside;
+
+    __device__ __forceinline__ thread_of(const int *shape, index_t channels, index_t width) {
+        unsigned int across = (unsigned int)width, down = blockDim.x / across;
+        index_t lane = index_t(blockIdx.x) * across + threadIdx.x % across;
+        index_t place = channels == 1 ? lane : lane / channels;
+        channel = lane - place * channels;
+        inside = place < index_t(shape[0]) * shape[1] * shape[2] && threadIdx.x < across * down;
+        unsigned int rest = (unsigned int)place;
+        unsigned int upper = rest / (unsigned int)shape[2];
+        at[2] = int(rest - upper * shape[2]);
+        at[0] = shape[0] == 1 ? 0 : int(upper / (unsigned int)shape[1]);
+        at[1] = int(upper - (unsigned int)at[0] * shape[1]);
+        plane = index_t(blockIdx.y) * down + threadIdx.x / across;
+        step = index_t(gridDim.y) * down;
+    }
+
+    __device__ __forceinline__ index_t start(const strides_of &s) const {
+        return channel * s.channel + at[0] * s.axis[0] + at[1] * s.axis[1] + at[2] * s.axis[2];
+    }
+};
+
+// The part of a window that is not padding, and where it starts.
+struct reach {
+    int first[3], from[3], to[3];
+
+    __device__ __forceinline__ reach(const windows_of &w, const thread_of &t) {
+#pragma unroll
+        for (int axis = 0; axis < 3; ++axis) {
+            first[axis] = t.at[axis] * w.stride[axis] - w.before[axis];
+            from[axis] = max(-first[axis], 0);
+            to[axis] = min(w.length[axis] - first[axis], w.window[axis]);
+        }
+    }
+
+    __device__ __forceinline__ index_t start(const strides_of &s) const {
+        return first[0] * s.axis[0] + first[1] * s.axis[1] + first[2] * s.axis[2];
+    }
+
+    __device__ __forceinline__ int size() const {
+        return (to[0] - from[0]) * (to[1] - from[1]) * (to[2] - from[2]);
+    }
+
+    // Calls f(offset, number) for every element, in C order. Of a window of K x K places on the last
+    // two axes, where K is not 0, all is known but which of them are padding.
+    template <int K, typename F>
+    __device__ __forceinline__ void each(const windows_of &w, const strides_of &s, F f) const {
+        if constexpr (K != 0) {
+#pragma unroll
+            for (int i = 0; i < K; ++i)
+#pragma unroll
+                for (int j = 0; j < K; ++j)
+                    if (i >= from[1] && i < to[1] && j >= from[2] && j < to[2])
+                        f(i * s.axis[1] + j * s.axis[2], i * K + j);
+        } else {
+            for (int h = from[0]; h < to[0]; ++h)
+                for (int i = from[1]; i < to[1]; ++i) {
+                    index_t row = h * s.axis[0] + i * s.axis[1];
+                    int number = (h * w.window[1] + i) * w.window[2];
+#pragma unroll 4
+                    for (int j = from[2]; j < to[2]; ++j) f(row + j * s.axis[2], number + j);
+                }
+        }
+    }
+};
+
+// The windows that have an element, and which place of theirs it is.
+struct cover {
+    int place[3], least[3], last[3];
+
+    __device__ __forceinline__ cover(const windows_of &w, const thread_of &t) {
+#pragma unroll
+        for (int axis = 0; axis < 3; ++axis) {
+            place[axis] = t.at[axis] + w.before[axis];
+            int past = place[axis] - w.window[axis] + w.stride[axis];
+            least[axis] = past < 0 ? 0 : past / w.stride[axis];
+            last[axis] = min(place[axis] / w.stride[axis], w.count[axis] - 1);
+        }
+    }
+
+    // Calls f(offset, number, window) for every window, by ascending number of the place in it. On
+    // the last two axes there are at most M windows each and on the first one, where M is not 0.
+    template <int M, typename F>
+    __device__ __forceinline__ void each(const windows_of &w, const strides_of &s, F f) const {
+        if constexpr (M != 0) {
+#pragma unroll
+            for (int i = 0; i < M; ++i)
+#pragma unroll
+                for (int j = 0; j < M; ++j)
+                    if (last[1] - i >= least[1] && last[2] - j >= least[2])
+                        call(w, s, 0, last[1] - i, last[2] - j, f);
+        } else {
+            for (int h = last[0]; h >= least[0]; --h)
+                for (int i = last[1]; i >= least[1]; --i)
+                    for (int j = last[2]; j >= least[2]; --j) call(w, s, h, i, j, f);
+        }
+    }
+
+    template <typename F>
+    __device__ __forceinline__ void call(
+        const windows_of &w, const strides_of &s, int h, int i, int j, F f
+    ) const {
+        int number = ((place[0] - h * w.stride[0]) * w.window[1] + place[1] - i * w.stride[1])
+            * w.window[2] + place[2] - j * w.stride[2];
+        int window[3] = {h, i, j};
+        f(h * s.axis[0] + i * s.axis[1] + j * s.axis[2], number, window);
+    }
+};
+
+// How many elements of a window are not padding.
+__device__ __forceinline__ int inside_of(const windows_of &w, const int *window) {
+    int product = 1;
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) {
+        int start = window[axis] * w.stride[axis] - w.before[axis];
+        product *= min(start + w.window[axis], w.length[axis]) - max(start, 0);
+    }
+    return product;
+}
+
+// Less than or equal to everything.
+template <typename T> struct lowest {
+    static __device__ __forceinline__ T value() {
+        return T(-1) < T(0) ? T(1ull << (8 * sizeof(T) - 1)) : T(0);
+    }
+};
+template <> struct lowest<float> {
+    static __device__ __forceinline__ float value() { return -INFINITY_OF(float); }
+};
+template <> struct lowest<double> {
+    static __device__ __forceinline__ double value() { return -INFINITY_OF(double); }
+};
+
+// What a sum of As is divided by.
+template <typename A> struct real { typedef A type; };
+template <typename R> struct real<complex_t<R>> { typedef R type; };
+template <typename A> using real_t = typename real<A>::type;
+
+// -- from arrays to windows
+
+template <typename T, int K> __global__ void max_pool(
+    void *out_, const void *x_, pools p
+) {
+    typedef accumulator_t<T> A;
+    windows_of w(p);
+    thread_of t(w.count, p.channels, p.width);
+    if (!t.inside) return;
+    reach r(w, t);
+    const T *__restrict__ x = static_cast<const T *>(x_) + t.channel * p.x.channel + r.start(p.x);
+    T *__restrict__ out = static_cast<T *>(out_) + t.start(p.out);
+#pragma unroll 2
+    for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
+        const T *from = x + plane * p.x.plane;
+        A best = lowest<A>::value();
+        r.template each<K>(w, p.x, [&](index_t i, int) { best = larger()(best, A(from[i])); });
+        out[plane * p.out.plane] = T(best);
+    }
+}
+
+// What is not greater than the best before it does not win: that is so of all after a NaN.
+template <typename T, typename I, int K> __global__ void max_pool_argmax(
+    void *out_, const void *x_, pools p
+) {
+    typedef accumulator_t<T> A;
+    windows_of w(p);
+    thread_of t(w.count, p.channels, p.width);
+    if (!t.inside) return;
+    reach r(w, t);
+    const T *__restrict__ x = static_cast<const T *>(x_) + t.channel * p.x.channel + r.start(p.x);
+    I *__restrict__ out = static_cast<I *>(out_) + t.start(p.out);
+#pragma unroll 2
+    for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
+        const T *from = x + plane * p.x.plane;
+        A best = lowest<A>::value();
+        int winner = 0;
+        r.template each<K>(w, p.x, [&](index_t i, int number) {
+            A value = A(from[i]);
+            if (value > best) winner = number;
+            best = larger()(best, value);
+        });
+        out[plane * p.out.plane] = I(winner);
+    }
+}
+
+template <int BYTES, typename I> __global__ void pool_take(
+    void *out_, const void *x_, const void *winner_, pools p
+) {
+    typedef typename word<BYTES>::type W;
+    windows_of w(p);
+    thread_of t(w.count, p.channels, p.width);
+    if (!t.inside) return;
+    reach r(w, t);
+    const W *__restrict__ x = static_cast<const W *>(x_) + t.channel * p.x.channel + r.start(p.x);
+    W *__restrict__ out = static_cast<W *>(out_) + t.start(p.out);
+    const I *__restrict__ winner = static_cast<const I *>(winner_) + t.start(p.y);
+    index_t size = w.size();
+    for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
+        index_t number = winner[plane * p.y.plane];
+        W value = {};
+        if (number >= 0 && number < size) {
+            int rest = int(number), upper = rest / w.window[2];
+            int j = rest - upper * w.window[2], h = upper / w.window[1], i = upper - h * w.window[1];
+            if (h >= r.from[0] && h < r.to[0] && i >= r.from[1] && i < r.to[1] && j >= r.from[2]
+                && j < r.to[2])
+                value = x[plane * p.x.plane + h * p.x.axis[0] + i * p.x.axis[1] + j * p.x.axis[2]];
+        }
+        out[plane * p.out.plane] = value;
+    }
+}
+
+template <typename V, typename T, int K> __global__ void avg_pool(
+    void *out_, const void *x_, pools p
+) {
+    typedef accumulator_t<T> A;
+    windows_of w(p);
+    thread_of t(w.count, p.channels, p.width);
+    if (!t.inside) return;
+    reach r(w, t);
+    const V *__restrict__ x = static_cast<const V *>(x_) + t.channel * p.x.channel + r.start(p.x);
+    T *__restrict__ out = static_cast<T *>(out_) + t.start(p.out);
+    real_t<A> size = real_t<A>(p.padding_counts ? w.size() : r.size());
+#pragma unroll 2
+    for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
+        const V *from = x + plane * p.x.plane;
+        A sum = A(0);
+        r.template each<K>(w, p.x, [&](index_t i, int) { sum = sum + A(from[i]); });
+        out[plane * p.out.plane] = T(sum / size);
+    }
+}
+
+// -- from windows to arrays: every element asks the windows that have it
+
+template <typename T, typename I, int M> __global__ void pool_scatter(
+    void *out_, const void *g_, const void *winner_, pools p
+) {
+    typedef accumulator_t<T> A;
+    windows_of w(p);
+    thread_of t(w.length, p.channels, p.width);
+    if (!t.inside) return;
+    cover c(w, t);
+    const T *__restrict__ g = static_cast<const T *>(g_) + t.channel * p.x.channel;
+    T *__restrict__ out = static_cast<T *>(out_) + t.start(p.out);
+    const I *__restrict__ winner = static_cast<const I *>(winner_) + t.channel * p.y.channel;
+#pragma unroll 2
+    for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
+        const T *from = g + plane * p.x.plane;
+        const I *won = winner + plane * p.y.plane;
+        A sum = A(0);
+        c.template each<M>(w, p.x, [&](index_t i, int number, const int *at) {
+            index_t own = at[0] * p.y.axis[0] + at[1] * p.y.axis[1] + at[2] * p.y.axis[2];
+            A value = A(from[i]);
+            if (won[own] == I(number)) sum = sum + value;
+        });
+        out[plane * p.out.plane] = T(sum);
+    }
+}
+
+template <typename V, typename T, int M> __global__ void avg_pool_grad(
+    void *out_, const void *g_, pools p
+) {
+    typedef accumulator_t<T> A;
+    typedef real_t<A> R;
+    windows_of w(p);
+    thread_of t(w.length, p.channels, p.width);
+    if (!t.inside) return;
+    cover c(w, t);
+    const V *__restrict__ g = static_cast<const V *>(g_) + t.channel * p.x.channel;
+    T *__restrict__ out = static_cast<T *>(out_) + t.start(p.out);
+    R size = R(w.size());
+#pragma unroll 2
+    for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
+        const V *from = g + plane * p.x.plane;
+        A sum = A(0);
+        c.template each<M>(w, p.x, [&](index_t i, int, const int *at) {
+            sum = sum + A(from[i]) / (p.padding_counts ? size : R(inside_of(w, at)));
+        });
+        out[plane * p.out.plane] = T(sum);
+    }
+}

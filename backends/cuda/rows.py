@@ -1,0 +1,119 @@
+"""How arrays are seen as rows: what the launches of all kernels that work on rows share."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+import cupy
+import numpy as np
+
+from .launch import c_type
+
+__all__ = [
+    "FLOATS",
+    "NAMES",
+    "WIDE",
+    "geometry",
+    "inexact",
+    "limit",
+    "row_strides",
+    "step",
+    "wide",
+    "width",
+]
+
+# The template arguments that kernels over real dtypes are compiled for, with and without packs.
+FLOATS = tuple(
+    f"{name}, {n}"
+    for name, packed in (("float", 4), ("double", 2), ("half_t", 8), ("bfloat16_t", 8))
+    for n in (packed, 1)
+)
+NAMES = ("float", "double", "half_t", "bfloat16_t")
+# Bytes that are read at once, and of a row's values that a thread keeps in registers.
+WIDE = 16
+KEPT = 64
+LIMITS = {"processors": 16, "shared": 97, "shared_of_processor": 81}
+
+
+@cache
+def limit(name: str, device: int) -> int:
+    """Returns how many processors a GPU has, or how much shared memory a block or one of them."""
+    return int(cupy.cuda.runtime.deviceGetAttribute(LIMITS[name], device))
+
+
+def inexact(x: Any) -> Any:
+    """Returns a real floating-point array as it is, of integers one of ``float64``.
+
+    Raises:
+        TypeError: it is complex.
+    """
+    dtype = x.dtype
+    if dtype.char in "efd" or dtype.kind == "V":
+        return x
+    if dtype.kind == "c":
+        raise TypeError(f"defined for real numbers only, got dtype {dtype}")
+    return x.astype(np.float64)
+
+
+def step(shape: Any, strides: Any) -> int | None:
+    """Returns by how much memory moves from element to element over axes; None where it varies."""
+    found = 0
+    length = 1
+    for n, stride in zip(reversed(shape), reversed(strides)):
+        if n == 1:
+            continue
+        if length == 1:
+            found = stride
+        elif stride != found * length:
+            return None
+        length *= n
+    return found
+
+
+def row_strides(x: Any, axes: int) -> tuple[Any, int, int]:
+    """Returns an array whose last axes are rows, and the steps from row to row and in a row.
+
+    They are counted in elements. The array is copied if it has no such steps.
+    """
+    shape = x.shape
+    first = len(shape) - axes
+    if not x.flags.c_contiguous:
+        size = x.itemsize
+        between = step(shape[:first], x.strides[:first])
+        within = step(shape[first:], x.strides[first:])
+        if between is not None and within is not None:
+            return x, between // size, within // size
+        x = cupy.ascontiguousarray(x)
+    return x, prod(shape[first:]), 1
+
+
+def wide(x: Any, row_stride: int, stride: int, length: int) -> bool:
+    """Says whether every row starts as far behind a boundary of packs as in a new array."""
+    size = x.itemsize
+    return (
+        stride == 1
+        and x.data.ptr % WIDE == 0
+        and (row_stride - length) * size % WIDE == 0
+        and length * size >= WIDE
+    )
+
+
+def width(dtype: Any, packed: bool) -> tuple[str, int]:
+    """Returns the template arguments for a dtype, and how many elements a pack has."""
+    n = WIDE // dtype.itemsize if packed else 1
+    return f"{c_type(dtype)}, {n}", n
+
+
+def geometry(dtype: Any, count: int, length: int, n: int) -> tuple[int, int, int]:
+    """Returns the numbers of blocks and of threads, and whether every warp has a row of its own.
+
+    Rows of whole packs are taken to begin on boundaries; one that does not has a pack more, and
+    where the threads' registers are full it is read again instead of being kept.
+    """
+    packs = (length + 2 * n - 2) // n if length % n else length // n
+    mates = -(-packs * n * max(dtype.itemsize, 4) // KEPT)
+    if mates <= 32:
+        return -(-count // 4), 128, 1
+    return count, min(1024, 1 << (mates - 1).bit_length()), 0

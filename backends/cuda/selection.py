@@ -1,0 +1,119 @@
+"""Choosing between elements where CuPy's functions do not do as NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ..selection import MAX_PRODUCT, SCALARS
+from .activations import promoted
+
+__all__ = ["TABLE", "log_ratio", "logaddexp", "power", "where"]
+
+RAISED = cupy.ElementwiseKernel(
+    "T x, int32 n, bool inverse",
+    "T out",
+    """
+    T base = x;
+    out = T(1);
+    for (int rest = n; rest; rest >>= 1) {
+        if (rest & 1) out = out * base;
+        if (rest > 1) base = base * base;
+    }
+    if (inverse) out = T(1) / out;
+    """,
+    "functensor_raised",
+)
+LOG_RATIO = cupy.ElementwiseKernel(
+    "T x, T y",
+    "T out",
+    "out = x == y && isinf(y) ? (x < T(0) ? x : T(0)) : T(x - y)",
+    "functensor_log_ratio",
+)
+LOGADDEXP = cupy.ElementwiseKernel(
+    "T x, T y",
+    "T out",
+    # Where both are the same infinity, their difference would be NaN.
+    "out = x == y ? T(x + log(2.0)) : T((x > y || x != x ? x : y) + log1p(exp(-abs(x - y))))",
+    "functensor_logaddexp",
+)
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """Returns x's elements where the condition holds, y's elsewhere."""
+    if not isinstance(condition, cupy.ndarray):
+        condition = cupy.asarray(condition)
+    dtype = promoted(x, y)
+    if dtype.kind != "V":
+        return cupy.where(condition, x, y)
+    # CuPy's function does not know bfloat16, whose bits it can choose.
+    return cupy.where(condition, _bits(x, dtype), _bits(y, dtype)).view(dtype)
+
+
+def _bits(x: Any, dtype: Any) -> Any:
+    if isinstance(x, cupy.ndarray):
+        return x.astype(dtype, copy=False).view(np.int16)
+    return np.asarray(x).astype(dtype).view(np.int16)[()]
+
+
+def power(x: Any, y: Any) -> Any:
+    """Returns ``x`` to the power ``y``; small integer powers of floats are products.
+
+    Raises:
+        ValueError: an integer to a negative one.
+    """
+    if type(y) not in SCALARS or not isinstance(x, cupy.ndarray):
+        return cupy.power(x, y)
+    if x.dtype.kind in "iu" and type(y) is int and y < 0:
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    if x.dtype.kind not in "fc":
+        return cupy.power(x, y)
+    if y == 2:
+        return cupy.square(x)
+    if y == 1:
+        return cupy.positive(x)
+    if y == 0.5:
+        return cupy.sqrt(x)
+    if y == -1:
+        return cupy.reciprocal(x)
+    if not abs(y) <= MAX_PRODUCT or y != int(y):
+        return cupy.power(x, y)
+    return RAISED(x, abs(int(y)), y < 0)
+
+
+def _computed(kernel: Any, x: Any, y: Any) -> Any:
+    """Returns what a kernel makes of two operands, which it computes as float32 or float64."""
+    dtype = promoted(x, y)
+    if dtype.kind == "c":
+        raise TypeError(f"defined for real numbers only, got dtype {dtype}")
+    if dtype.kind not in "fV":
+        dtype = np.dtype(np.float64)
+    wider = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+    x, y = [
+        z.astype(wider, copy=False) if isinstance(z, cupy.ndarray) else wider.type(z)
+        for z in (x, y)
+    ]
+    return kernel(x, y).astype(dtype, copy=False)
+
+
+def log_ratio(x: Any, y: Any) -> Any:
+    """Returns ``log(exp(x) / exp(y))``: ``x - y``, -inf where x is, 0 where both are inf."""
+    if promoted(x, y).kind not in "fV":
+        return cupy.subtract(x, y)
+    return _computed(LOG_RATIO, x, y)
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    """Returns ``log(exp(x) + exp(y))``; an infinity where both are."""
+    return _computed(LOGADDEXP, x, y)
+
+
+TABLE: dict[str, Callable[..., Any]] = {
+    "log_ratio": log_ratio,
+    "logaddexp": logaddexp,
+    "power": power,
+    "where": where,
+}

@@ -1,0 +1,125 @@
+"""Devices: their names, the one where arrays are made, and the one where a buffer lies."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .protocol import Backend, DeviceError, get, loaded
+
+__all__ = [
+    "backend_of",
+    "default_device",
+    "device_of",
+    "devices",
+    "is_device",
+    "on_device",
+    "resolved",
+    "to_host",
+]
+
+# Which backend holds the buffers of a kind of device.
+BACKENDS = {"cpu": "numpy", "cuda": "cupy"}
+
+
+class Placement(threading.local):
+    """Where a thread makes arrays when nothing says where."""
+
+    device = "cpu"
+
+
+placement = Placement()
+
+
+def is_device(name: Any) -> bool:
+    """Says whether a name is written as a device's, like ``cuda:0``."""
+    if not isinstance(name, str):
+        return False
+    kind, colon, number = name.partition(":")
+    return kind in BACKENDS and (not colon or number.isdecimal())
+
+
+def resolved(device: Any = None) -> tuple[Backend, str]:
+    """Returns the backend of a device and the device's full name.
+
+    Args:
+        device: a name, ``cuda`` for the current GPU; None for the default device.
+
+    Raises:
+        BackendUnavailable: the device's backend is not installed, or there is no such machine.
+        DeviceError: there is no such device.
+    """
+    name = placement.device if device is None else device
+    if not is_device(name):
+        raise DeviceError(f"there is no device {name!r}: write 'cpu', 'cuda' or 'cuda:0'")
+    backend = get(BACKENDS[name.partition(":")[0]])
+    return backend, backend.device(name)
+
+
+def backend_of(buffer: Any) -> Backend:
+    """Returns the backend that a buffer belongs to; NumPy's for Python's numbers."""
+    return loaded(type(buffer)) or get("numpy")
+
+
+def device_of(buffer: Any) -> str:
+    """Returns the name of the device where a buffer lies."""
+    backend = loaded(type(buffer))
+    return "cpu" if backend is None else backend.device_of(buffer)
+
+
+def on_device(buffer: Any, device: str) -> Any:
+    """Returns a buffer with the same values on a device: itself, if it lies there already.
+
+    Raises:
+        BackendUnavailable: the device's backend is not installed.
+        DeviceError: there is no such device.
+    """
+    backend, name = resolved(device)
+    return buffer if device_of(buffer) == name else backend.put(buffer, name)
+
+
+def to_host(buffer: Any) -> Any:
+    """Returns a buffer's values as NumPy's; waits for what computes them."""
+    backend = loaded(type(buffer))
+    return buffer if backend is None else backend.to_host(buffer)
+
+
+def devices() -> list[str]:
+    """Returns the names of the devices that are present: the CPU, and every GPU that works.
+
+    >>> devices()[0]
+    'cpu'
+    """
+    found = list(get("numpy").devices())
+    try:
+        found += get("cupy").devices()
+    except ImportError:
+        return found
+    return found
+
+
+@contextmanager
+def default_device(device: str) -> Iterator[str]:
+    """Makes arrays on a device, for the length of a ``with`` block, when nothing says where.
+
+    Args:
+        device: its name; ``cuda`` is the current GPU.
+
+    Raises:
+        BackendUnavailable: the device's backend is not installed.
+        DeviceError: there is no such device.
+
+    >>> with default_device("cpu") as name:
+    ...     name
+    'cpu'
+    """
+    backend, name = resolved(device)
+    before = placement.device
+    placement.device = name
+    try:
+        with backend.current(name):
+            yield name
+    finally:
+        placement.device = before

@@ -1,0 +1,185 @@
+"""Dtypes: which are numbers, how they promote, and bfloat16, which NumPy itself does not have.
+
+``ml_dtypes`` brings bfloat16 as a dtype whose kind is ``V``. NumPy's functions take it but promote
+it in their own way: a Python float widens it, an integer array is an error, sums lose all digits.
+Backends therefore compute in float32 what is given in bfloat16, and round the result. That costs
+nothing until the first bfloat16 is met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .protocol import BackendUnavailable
+
+__all__ = [
+    "INEXACT",
+    "MOVING",
+    "NUMBERS",
+    "REAL",
+    "bfloat16",
+    "computed_in_single",
+    "finfo",
+    "is_number_dtype",
+    "named",
+    "result_type",
+    "when_met",
+]
+
+# Kinds of dtypes: of numbers, of those that have derivatives, and of the real ones among those.
+NUMBERS = "?biufcV"
+INEXACT = "fcV"
+REAL = "fV"
+
+# The primitives that move elements without computing with them.
+MOVING = frozenset(
+    {
+        "astype", "broadcast_to", "conj", "flip", "index", "positive", "real", "reshape", "roll",
+        "stop_gradient", "to_device", "transpose", "tril", "triu",
+    }
+)  # fmt: skip
+
+SINGLE = np.dtype(np.float32)
+WEAK = frozenset({bool, int, float, complex})
+
+_met: list[np.dtype[Any]] = []
+_listeners: list[Callable[[np.dtype[Any]], None]] = []
+
+
+def bfloat16() -> np.dtype[Any]:
+    """Returns the dtype bfloat16.
+
+    Raises:
+        BackendUnavailable: the package that has it is not installed.
+    """
+    if not _met:
+        try:
+            import ml_dtypes  # only where there is a bfloat16
+        except ImportError:
+            raise BackendUnavailable(
+                "bfloat16 is a dtype of the package ml_dtypes, which is not installed: "
+                "pip install 'functensor[bfloat16]'"
+            ) from None
+        _meet(np.dtype(ml_dtypes.bfloat16))
+    return _met[0]
+
+
+def _meet(dtype: np.dtype[Any]) -> None:
+    _met.append(dtype)
+    for listener in _listeners:
+        listener(dtype)
+
+
+def when_met(listener: Callable[[np.dtype[Any]], None]) -> None:
+    """Calls a function with the dtype bfloat16, once there is one."""
+    _listeners.append(listener)
+    for dtype in _met:
+        listener(dtype)
+
+
+def named(dtype: Any) -> np.dtype[Any]:
+    """Returns what ``numpy.dtype`` does, which knows the name bfloat16 only once it is met."""
+    return bfloat16() if type(dtype) is str and dtype == "bfloat16" else np.dtype(dtype)
+
+
+def is_number_dtype(dtype: np.dtype[Any]) -> bool:
+    """Says whether arrays may have a dtype.
+
+    >>> is_number_dtype(np.dtype("f4")), is_number_dtype(np.dtype("M8[s]"))
+    (True, False)
+    """
+    if dtype.kind in "?biufc":
+        return True
+    return dtype.name == "bfloat16" and dtype == bfloat16()
+
+
+def finfo(dtype: Any) -> Any:
+    """Returns the limits of a dtype of real or complex numbers.
+
+    >>> finfo("complex64").dtype
+    dtype('float32')
+    """
+    wanted: np.dtype[Any] = named(dtype)
+    if wanted.kind != "V":
+        return np.finfo(wanted)
+    import ml_dtypes  # there is a bfloat16
+
+    limits: Any = ml_dtypes.finfo
+    return limits(wanted)
+
+
+def result_type(*operands: Any) -> np.dtype[Any]:
+    """Returns the dtype to which operands and dtypes promote together.
+
+    As NumPy has it; bfloat16 stays beside what does not widen float16, and becomes float32 beside
+    float16.
+
+    >>> result_type(np.ones(2, "f4"), 1.0)
+    dtype('float32')
+    """
+    # NumPy's classes of scalars have an attribute of that name too.
+    kinds = [
+        x if type(x) in WEAK or type(x) is type else getattr(x, "dtype", x) for x in operands
+    ]
+    if not _met:
+        return np.result_type(*kinds)
+    dtypes = [x if type(x) in WEAK else np.dtype(x) for x in kinds]
+    if not any(type(d) not in WEAK and d.kind == "V" for d in dtypes):
+        return np.result_type(*dtypes)
+    out: np.dtype[Any] = np.result_type(
+        *(d if type(d) in WEAK or d.kind != "V" else SINGLE for d in dtypes)
+    )
+    alone = all(type(d) in WEAK or d.kind not in "fc" for d in dtypes)
+    return _met[0] if out == SINGLE and alone else out
+
+
+def computed_in_single(
+    function: Callable[..., Any], narrow: Any, takes: bool = False
+) -> Callable[..., Any]:
+    """Makes a backend's function one that computes in float32 what it gets in 16 bits.
+
+    Args:
+        function: computes a primitive on a backend's buffers.
+        narrow: the dtype of 16 bits.
+        takes: whether its operands may be of that dtype, if no other is inexact; else they are
+            widened.
+
+    Returns:
+        The function; its result is rounded to the narrow dtype where no operand is of a wider one
+        that is inexact, and where a parameter ``dtype`` says so.
+    """
+    narrow = np.dtype(narrow)
+    char = narrow.char
+
+    def widened(x: Any) -> Any:
+        return x.astype(SINGLE) if type(x) not in WEAK and x.dtype.char == char else x
+
+    def alone(buffers: Any) -> bool:
+        dtypes = [x.dtype for x in buffers if type(x) not in WEAK]
+        return all(d.char == char or d.kind not in INEXACT for d in dtypes)
+
+    def compute(*buffers: Any, **params: Any) -> Any:
+        dtype = params.get("dtype")
+        asked = dtype is not None and dtype.char == char
+        if not asked:
+            for buffer in buffers:
+                if type(buffer) not in WEAK and buffer.dtype.char == char:
+                    break
+            else:
+                return function(*buffers, **params)
+        if takes and alone(buffers):
+            out = function(*buffers, **params)
+        else:
+            if asked:
+                params["dtype"] = SINGLE
+            out = function(*map(widened, buffers), **params)
+        if asked:
+            return out if out.dtype.char == char else out.astype(dtype)
+        if dtype is None and out.dtype == SINGLE and alone(buffers):
+            return out.astype(narrow)
+        return out
+
+    return compute

@@ -1,0 +1,48 @@
+"""The parts that the messages of all floors have: what happened, where, under what, and the fix."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+__all__ = ["Running", "message", "user_line"]
+
+DOCS = "docs/errors.md"
+# Whose frames are not the user's: imports and `with` blocks have some between a call and ours.
+NOT_THE_USERS = ("functensor", "numpy", "importlib", "contextlib")
+
+
+def user_line() -> str:
+    """Returns ``file:line`` of the innermost frame outside of functensor and NumPy."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in NOT_THE_USERS:
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "<unknown>"
+
+
+class Running:
+    """What is running; the core, which knows, puts its own function here."""
+
+    stack: Callable[[], str] = staticmethod(lambda: "")
+
+
+def message(what: str, *, under: str = "", fix: str, number: int) -> str:
+    """Puts together the parts that every message has.
+
+    Args:
+        what: what happened, naming the offending argument.
+        under: the stack of transformations, outermost first; by default what is running.
+        fix: right code, one line.
+        number: the error's anchor in the documentation.
+    """
+    lines = [what, f"  at {user_line()}"]
+    under = under or Running.stack()
+    if under:
+        lines.append(f"  under {under}")
+    lines.append(f"  fix: {fix}")
+    lines.append(f"  see {DOCS}#error-{number}")
+    return "\n".join(lines)

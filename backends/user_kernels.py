@@ -1,0 +1,80 @@
+"""Kernels that users bring: on which kind of device each computes, and how it is called there.
+
+Kernels of CuPy are known by their classes, which an array module has or has not; CuPy itself is not
+imported for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .devices import BACKENDS
+
+__all__ = ["KINDS", "called", "kind_of"]
+
+# The kinds of devices, by the name of the backend whose buffers are there.
+KINDS = {backend: kind for kind, backend in BACKENDS.items()}
+THREADS = 256
+
+
+def kind_of(kernel: Any) -> str:
+    """Returns the kind of device on which a kernel computes: ``cuda`` if CuPy made it, or ``cpu``.
+
+    >>> kind_of(np.sin)
+    'cpu'
+    """
+    return KINDS.get(type(kernel).__module__.partition(".")[0], "cpu")
+
+
+def called(
+    kernel: Any,
+    xp: Any,
+    operands: Sequence[Any],
+    outputs: Callable[[], Sequence[Any]],
+    launch: Callable[..., Any] | None,
+    static: dict[str, Any],
+) -> Any:
+    """Calls a kernel with the buffers of an array module and returns its outputs.
+
+    Args:
+        kernel: a ``RawKernel`` or an ``ElementwiseKernel``, or a function of buffers.
+        xp: the array module.
+        operands: the buffers.
+        outputs: makes buffers for the outputs, which a kernel writes into and a function does not.
+        launch: says how a ``RawKernel`` is launched, by what is known of operands and outputs;
+            None for a thread an element and their number as last argument.
+        static: what the call has beside operands.
+    """
+    if is_a(kernel, xp, "RawKernel"):
+        made = outputs()
+        if all(out.size for out in made):
+            operands = [xp.ascontiguousarray(x) for x in operands]
+            given = tuple((launch or elements)(*operands, *made, **static))
+            grid, block, numbers, shared = given + ((), 0)[len(given) - 2 :]
+            kernel(sizes(grid), sizes(block), (*operands, *made, *numbers), shared_mem=shared)
+        return tuple(made)
+    if is_a(kernel, xp, "ElementwiseKernel"):
+        made = outputs()
+        kernel(*operands, *made, **static)
+        return tuple(made)
+    return kernel(*operands, **static)
+
+
+def is_a(kernel: Any, xp: Any, name: str) -> bool:
+    """Says whether a kernel is of a class that an array module has, if it has it."""
+    known = getattr(xp, name, None)
+    return known is not None and isinstance(kernel, known)
+
+
+def sizes(given: Any) -> tuple[int, ...]:
+    """Returns the size of a grid or of a block as a tuple."""
+    return tuple(given) if isinstance(given, tuple | list) else (given,)
+
+
+def elements(*arrays: Any, **static: Any) -> tuple[int, int, tuple[Any, ...]]:
+    """Launches a thread for every element of the last output."""
+    size = arrays[-1].size
+    return -(-size // THREADS), THREADS, (np.int64(size),)

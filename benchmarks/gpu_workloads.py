@@ -1,0 +1,355 @@
+"""The workloads that GPUs are measured with, as users of each library would write them."""
+
+# mypy: disable-error-code="import-not-found, import-untyped, no-untyped-call"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import NumpyArray, Problem
+from benchmarks.data import LAYER_NORM_EPSILON, LEARNING_RATE, SCALAR_OPS_STEPS
+
+Loss = Callable[..., Any]
+Step = Callable[[], Any]
+
+BLOCKS, WIDTH, HEADS, VOCABULARY = 4, 768, 12, 50257
+BATCH, TOKENS = 8, 1024
+LARGE, LAYERS = 4096, 4
+
+
+# The data, in float32
+
+
+def normal(rng: np.random.Generator, *shape: int, scale: float = 1.0) -> NumpyArray:
+    """Returns normal numbers."""
+    return rng.standard_normal(shape, np.float32) * np.float32(scale)
+
+
+def dense_of(rng: np.random.Generator, name: str, n_in: int, n_out: int) -> dict[str, NumpyArray]:
+    """Returns a weight of shape (in, out) and a bias of zeros."""
+    weight = normal(rng, n_in, n_out, scale=float(np.sqrt(2 / n_in)))
+    return {f"{name}_w": weight, f"{name}_b": np.zeros(n_out, np.float32)}
+
+
+def scalar_ops_data(rng: np.random.Generator) -> Problem:
+    """Ten floats, on which the map has a fixed point."""
+    return Problem("scalar-ops", "gradient", rng.uniform(0.7, 1.5, 10).astype(np.float32))
+
+
+def elementwise_data(rng: np.random.Generator) -> Problem:
+    """64 Mi floats."""
+    return Problem("elementwise", "gradient", normal(rng, 64 * 2**20))
+
+
+def mlp_small_data(rng: np.random.Generator) -> Problem:
+    """784-128-128-10, batch 64."""
+    params: dict[str, NumpyArray] = {}
+    for i, (n_in, n_out) in enumerate(((784, 128), (128, 128), (128, 10))):
+        params |= dense_of(rng, f"dense{i}", n_in, n_out)
+    return Problem("mlp-small", "train", params, (normal(rng, 64, 784), rng.integers(0, 10, 64)))
+
+
+def mlp_large_data(rng: np.random.Generator) -> Problem:
+    """Four layers of 4096 x 4096, batch 4096."""
+    params: dict[str, NumpyArray] = {}
+    for i in range(LAYERS):
+        params |= dense_of(rng, f"dense{i}", LARGE, LARGE)
+    return Problem(
+        "mlp-large", "train", params, (normal(rng, LARGE, LARGE), rng.integers(0, LARGE, LARGE))
+    )
+
+
+def cnn_data(rng: np.random.Generator) -> Problem:
+    """Convolutions 1-32-64 of 28 x 28, 9216-128-10, batch 128."""
+    params = {
+        "conv1_w": normal(rng, 32, 1, 3, 3, scale=0.4),
+        "conv1_b": np.zeros(32, np.float32),
+        "conv2_w": normal(rng, 64, 32, 3, 3, scale=0.08),
+        "conv2_b": np.zeros(64, np.float32),
+        **dense_of(rng, "dense1", 9216, 128),
+        **dense_of(rng, "dense2", 128, 10),
+    }
+    return Problem("cnn", "train", params, (normal(rng, 128, 1, 28, 28), rng.integers(0, 10, 128)))
+
+
+def gpt_data(rng: np.random.Generator) -> Problem:
+    """Four blocks, 768 wide, 8 x 1024 tokens."""
+    params = {
+        "embedding": normal(rng, VOCABULARY, WIDTH, scale=0.02),
+        "position": normal(rng, TOKENS, WIDTH, scale=0.02),
+    }
+    for block in (f"block{i}" for i in range(BLOCKS)):
+        for name in (f"{block}_norm1", f"{block}_norm2"):
+            params[f"{name}_scale"] = np.ones(WIDTH, np.float32)
+            params[f"{name}_bias"] = np.zeros(WIDTH, np.float32)
+        params |= dense_of(rng, f"{block}_qkv", WIDTH, 3 * WIDTH)
+        params |= dense_of(rng, f"{block}_out", WIDTH, WIDTH)
+        params |= dense_of(rng, f"{block}_up", WIDTH, 4 * WIDTH)
+        params |= dense_of(rng, f"{block}_down", 4 * WIDTH, WIDTH)
+    params |= {"norm_scale": np.ones(WIDTH, np.float32), "norm_bias": np.zeros(WIDTH, np.float32)}
+    params |= dense_of(rng, "head", WIDTH, VOCABULARY)
+    params = {k: v * np.float32(0.5) if k.endswith("_w") else v for k, v in params.items()}
+    text = rng.integers(0, VOCABULARY, (BATCH, TOKENS + 1))
+    return Problem("gpt", "train", params, (text[:, :-1].copy(), text[:, 1:].copy()))
+
+
+# Workloads by name: the data, and the dtype in which parameters and floats are.
+WORKLOADS: dict[str, tuple[Callable[[np.random.Generator], Problem], str]] = {
+    "scalar-ops": (scalar_ops_data, "float32"),
+    "mlp-small": (mlp_small_data, "float32"),
+    "cnn": (cnn_data, "float32"),
+    "elementwise": (elementwise_data, "float32"),
+    "mlp-large": (mlp_large_data, "float32"),
+    "gpt": (gpt_data, "float32"),
+    "gpt-bf16": (gpt_data, "bfloat16"),
+}
+
+
+# functensor
+
+
+def functensor_step(problem: Problem, dtype: str) -> Step:
+    """Returns one eager step in functensor, which returns the loss."""
+    import functensor as ft
+    import functensor.numpy as fnp
+    from functensor import nn
+
+    ft.config.matmul_precision = "tf32"
+
+    def placed(x: NumpyArray) -> Any:
+        if dtype == "bfloat16" and x.dtype == np.float32:
+            import ml_dtypes
+
+            x = x.astype(ml_dtypes.bfloat16)
+        return ft.to_device(x, "cuda")
+
+    def mlp(params: Any, x: Any, labels: Any) -> Any:
+        layers = len(params) // 2
+        for i in range(layers):
+            relu = nn.relu if i < layers - 1 else None
+            x = nn.linear(x, params[f"dense{i}_w"], params[f"dense{i}_b"], relu)
+        return fnp.mean(nn.softmax_cross_entropy(x, labels))
+
+    def cnn(params: Any, x: Any, labels: Any) -> Any:
+        for layer in ("conv1", "conv2"):
+            x = nn.relu(nn.conv(x, params[f"{layer}_w"], params[f"{layer}_b"]))
+        x = nn.max_pool(x, 2).reshape(len(x), -1)
+        x = nn.linear(x, params["dense1_w"], params["dense1_b"], nn.relu)
+        x = nn.linear(x, params["dense2_w"], params["dense2_b"])
+        return fnp.mean(nn.softmax_cross_entropy(x, labels))
+
+    def gpt(params: Any, tokens: Any, targets: Any) -> Any:
+        def dense(name: str, x: Any) -> Any:
+            return nn.linear(x, params[f"{name}_w"], params[f"{name}_b"])
+
+        def norm(name: str, x: Any) -> Any:
+            scale, bias = params[f"{name}_scale"], params[f"{name}_bias"]
+            return nn.layer_norm(x, scale, bias, LAYER_NORM_EPSILON)
+
+        def attention(name: str, x: Any) -> Any:
+            shape = (BATCH, TOKENS, HEADS, WIDTH // HEADS)
+            query, key, value = (
+                part.reshape(shape).transpose(0, 2, 1, 3)
+                for part in fnp.split(dense(f"{name}_qkv", x), 3, axis=-1)
+            )
+            mixed = nn.attention(query, key, value, causal=True)
+            return dense(f"{name}_out", mixed.transpose(0, 2, 1, 3).reshape(x.shape))
+
+        x = nn.embedding(params["embedding"], tokens) + params["position"]
+        for block in (f"block{i}" for i in range(BLOCKS)):
+            x = x + attention(block, norm(f"{block}_norm1", x))
+            hidden = nn.gelu(dense(f"{block}_up", norm(f"{block}_norm2", x)), approximate=True)
+            x = x + dense(f"{block}_down", hidden)
+        logits = dense("head", norm("norm", x))
+        return fnp.mean(nn.softmax_cross_entropy(logits, targets))
+
+    def scalar_ops(x: Any) -> Any:
+        y = x
+        for _ in range(SCALAR_OPS_STEPS):
+            y = fnp.sin(y) * x
+        return fnp.sum(y)
+
+    def elementwise(x: Any) -> Any:
+        return fnp.sum(fnp.tanh(x) * fnp.exp(-fnp.square(x)) + fnp.log1p(fnp.square(x)))
+
+    losses: dict[str, Loss] = {"mlp-small": mlp, "mlp-large": mlp, "cnn": cnn, "gpt": gpt}
+    losses |= {"scalar-ops": scalar_ops, "elementwise": elementwise}
+    loss_and_grad = ft.value_and_grad(losses[problem.workload])
+    held = [ft.tree.map(placed, problem.params)]
+    batch = [placed(x) for x in problem.batch]
+    if problem.kind != "train":
+        return lambda: loss_and_grad(held[0])[0]
+    adam = ft.optim.adam(LEARNING_RATE)
+    held.append(adam.init(held[0]))
+
+    def step() -> Any:
+        loss, grads = loss_and_grad(held[0], *batch)
+        held[:] = adam.update(*held, grads)
+        return loss
+
+    return step
+
+
+# PyTorch
+
+
+def torch_step(problem: Problem, dtype: str, fused: bool = False) -> Step:
+    """Returns one eager step in PyTorch, with Adam's foreach or fused implementation."""
+    import torch
+    import torch.nn.functional as F
+
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cudnn.allow_tf32 = True
+
+    def placed(name: str, x: NumpyArray) -> Any:
+        weight = name.endswith("_w") and x.ndim == 2
+        there = torch.from_numpy(np.ascontiguousarray(x.T) if weight else x).cuda()
+        return there.to(getattr(torch, dtype)) if there.dtype == torch.float32 else there
+
+    def mlp(params: Any, x: Any, labels: Any) -> Any:
+        layers = len(params) // 2
+        for i in range(layers):
+            x = F.linear(x, params[f"dense{i}_w"], params[f"dense{i}_b"])
+            x = F.relu(x) if i < layers - 1 else x
+        return F.cross_entropy(x, labels)
+
+    def cnn(params: Any, x: Any, labels: Any) -> Any:
+        for layer in ("conv1", "conv2"):
+            x = F.relu(F.conv2d(x, params[f"{layer}_w"], params[f"{layer}_b"]))
+        x = F.max_pool2d(x, 2).flatten(1)
+        x = F.relu(F.linear(x, params["dense1_w"], params["dense1_b"]))
+        return F.cross_entropy(F.linear(x, params["dense2_w"], params["dense2_b"]), labels)
+
+    def gpt(params: Any, tokens: Any, targets: Any) -> Any:
+        def dense(name: str, x: Any) -> Any:
+            return F.linear(x, params[f"{name}_w"], params[f"{name}_b"])
+
+        def norm(name: str, x: Any) -> Any:
+            scale, bias = params[f"{name}_scale"], params[f"{name}_bias"]
+            return F.layer_norm(x, x.shape[-1:], scale, bias, LAYER_NORM_EPSILON)
+
+        def attention(name: str, x: Any) -> Any:
+            shape = (BATCH, TOKENS, HEADS, WIDTH // HEADS)
+            query, key, value = (
+                part.view(shape).transpose(1, 2)
+                for part in dense(f"{name}_qkv", x).split(WIDTH, dim=-1)
+            )
+            mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+            return dense(f"{name}_out", mixed.transpose(1, 2).reshape(x.shape))
+
+        x = F.embedding(tokens, params["embedding"]) + params["position"]
+        for block in (f"block{i}" for i in range(BLOCKS)):
+            x = x + attention(block, norm(f"{block}_norm1", x))
+            hidden = dense(f"{block}_up", norm(f"{block}_norm2", x))
+            x = x + dense(f"{block}_down", F.gelu(hidden, approximate="tanh"))
+        logits = dense("head", norm("norm", x))
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+    def scalar_ops(params: Any) -> Any:
+        x = y = params["x"]
+        for _ in range(SCALAR_OPS_STEPS):
+            y = torch.sin(y) * x
+        return y.sum()
+
+    def elementwise(params: Any) -> Any:
+        x = params["x"]
+        return (torch.tanh(x) * torch.exp(-x.square()) + torch.log1p(x.square())).sum()
+
+    losses: dict[str, Loss] = {"mlp-small": mlp, "mlp-large": mlp, "cnn": cnn, "gpt": gpt}
+    losses |= {"scalar-ops": scalar_ops, "elementwise": elementwise}
+    loss = losses[problem.workload]
+    arrays = problem.params if isinstance(problem.params, dict) else {"x": problem.params}
+    params = {name: placed(name, x).requires_grad_() for name, x in arrays.items()}
+    batch = [placed("", x) for x in problem.batch]
+    if problem.kind != "train":
+
+        def gradient() -> Any:
+            value = loss(params)
+            torch.autograd.grad(value, list(params.values()))
+            return value.detach()
+
+        return gradient
+    adam = torch.optim.Adam(params.values(), lr=LEARNING_RATE, fused=fused or None)
+
+    def step() -> Any:
+        adam.zero_grad()
+        value = loss(params, *batch)
+        value.backward()
+        adam.step()
+        return value.detach()
+
+    return step
+
+
+# JAX
+
+
+def jax_step(problem: Problem, dtype: str) -> Step:
+    """Returns one step in JAX, compiled as a whole."""
+    import jax
+    import jax.numpy as jnp
+
+    from benchmarks.peers import jax_peer as plain
+
+    jax.config.update("jax_default_matmul_precision", "tensorfloat32")
+
+    def placed(x: NumpyArray) -> Any:
+        return jnp.asarray(x, dtype if x.dtype == np.float32 else None)
+
+    def mlp(params: Any, x: Any, labels: Any) -> Any:
+        layers = len(params) // 2
+        for i in range(layers):
+            x = plain.dense(params, f"dense{i}", x)
+            x = jax.nn.relu(x) if i < layers - 1 else x
+        return plain.cross_entropy(x, labels)
+
+    def gpt(params: Any, tokens: Any, targets: Any) -> Any:
+        def norm(name: str, x: Any) -> Any:
+            return plain.normalise(x, params[f"{name}_scale"], params[f"{name}_bias"])
+
+        def attention(name: str, x: Any) -> Any:
+            parts = jnp.split(plain.dense(params, f"{name}_qkv", x), 3, axis=-1)
+            heads = [part.reshape(BATCH, TOKENS, HEADS, WIDTH // HEADS) for part in parts]
+            mixed = jax.nn.dot_product_attention(*heads, is_causal=True)
+            return plain.dense(params, f"{name}_out", mixed.reshape(x.shape))
+
+        x = params["embedding"][tokens] + params["position"]
+        for block in (f"block{i}" for i in range(BLOCKS)):
+            x = x + attention(block, norm(f"{block}_norm1", x))
+            hidden = plain.dense(params, f"{block}_up", norm(f"{block}_norm2", x))
+            x = x + plain.dense(params, f"{block}_down", jax.nn.gelu(hidden, approximate=True))
+        return plain.cross_entropy(plain.dense(params, "head", norm("norm", x)), targets)
+
+    losses: dict[str, Loss] = {"mlp-small": mlp, "mlp-large": mlp, "cnn": plain.cnn, "gpt": gpt}
+    losses |= {"scalar-ops": plain.scalar_ops, "elementwise": plain.elementwise}
+    loss_and_grad = jax.value_and_grad(losses[problem.workload])
+    held = [jax.tree.map(placed, problem.params)]
+    batch = [placed(x) for x in problem.batch]
+    if problem.kind != "train":
+        compiled = jax.jit(loss_and_grad)
+        return lambda: compiled(held[0])[0]
+
+    def update(params: Any, state: Any) -> Any:
+        loss, grads = loss_and_grad(params, *batch)
+        params, state = plain.adam_update(params, state, grads)
+        return params, state, loss
+
+    stepped = jax.jit(update, donate_argnums=(0, 1))
+    held.append(plain.adam_init(held[0]))
+
+    def step() -> Any:
+        *held[:], loss = stepped(*held)
+        return loss
+
+    return step
+
+
+PEERS: dict[str, Callable[[Problem, str], Step]] = {
+    "functensor": functensor_step,
+    "torch": torch_step,
+    "torch-fused": lambda problem, dtype: torch_step(problem, dtype, fused=True),
+    "jax-jit": jax_step,
+}

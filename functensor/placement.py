@@ -1,0 +1,37 @@
+"""Where arrays are, and how they get elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import tree
+from .arguments import is_array_like
+from .backends.config import config
+from .backends.devices import default_device, devices
+from .primitives.placement import to_device as move
+
+__all__ = ["config", "default_device", "devices", "to_device"]
+
+
+def to_device(values: Any, device: str) -> Any:
+    """Returns a tree with its arrays on a device.
+
+    A copy to a GPU is queued from pinned memory on CuPy's current stream: nothing waits for it.
+    A copy to the CPU waits for the values. Derivatives flow back to where the arrays were.
+
+    Args:
+        values: a tree of arrays, NumPy arrays and numbers; other leaves stay as they are.
+        device: ``"cpu"``, ``"cuda"`` (the current GPU) or ``"cuda:1"``.
+
+    Returns:
+        The same tree with arrays on that device; those that are there already are not copied.
+
+    Raises:
+        BackendUnavailable: CuPy is not installed, or there is no GPU.
+        DeviceError: there is no such device.
+
+    >>> import functensor as ft
+    >>> ft.to_device({"w": [1.0, 2.0], "name": "first"}, "cpu")["w"][0]
+    Array(1., dtype=float64, device='cpu')
+    """
+    return tree.map(lambda x: move(x, device) if is_array_like(x) else x, values)

@@ -1,0 +1,76 @@
+"""What transformations make of functions: called as fast as a function, and pickled."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial, update_wrapper
+from operator import attrgetter
+from types import MethodType
+from typing import Any
+
+__all__ = ["Transformed", "transformed"]
+
+
+class Transformed(partial[Any]):
+    """A transformed function, which is pickled as the call of the transformation that made it.
+
+    Attributes:
+        made_by: the transformation, and the arguments that it was called with.
+    """
+
+    made_by: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> Any:
+        module = sys.modules.get(self.__module__)
+        name: str = getattr(self, "__qualname__", "")
+        try:
+            if attrgetter(name)(module) is self:
+                # It has taken the place of the function that it was made of, as a decorator.
+                return name
+        except AttributeError:
+            pass
+        return _made, self.made_by
+
+    def __copy__(self) -> Transformed:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Transformed:
+        return self
+
+    def __repr__(self) -> str:
+        make, _, _ = self.made_by
+        return f"<{make.__name__.lstrip('_')} of {getattr(self, '__qualname__', self.func)}>"
+
+
+def _made(make: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    return make(*args, **options)
+
+
+def transformed(
+    call: Callable[..., Any],
+    fun: Callable[..., Any],
+    make: Callable[..., Any],
+    *args: Any,
+    **options: Any,
+) -> Callable[..., Any]:
+    """Returns a function with another one's name and signature, which can be pickled.
+
+    Args:
+        call: what it does.
+        fun: the function that was transformed.
+        make: makes the same again of ``args`` and ``options``; a module's own function.
+        args, options: the arguments.
+
+    >>> import math, operator
+    >>> again = transformed(lambda x: -x, math.sqrt, operator.methodcaller, "sqrt")
+    >>> again(2.0), again.__name__
+    (-2.0, 'sqrt')
+    """
+    out = Transformed(call)
+    update_wrapper(out, fun)
+    out.made_by = make, args, options
+    return out

@@ -1,0 +1,65 @@
+"""On which device the checks that are the same for all devices call what they check.
+
+Operands and results stay NumPy's; a call in between is brought to the device and back by a
+primitive that every transformation goes through, so that derivatives and batches are computed
+there too.
+"""
+
+from contextlib import contextmanager
+
+import numpy
+
+import functensor as ft
+from functensor.primitives.registry import registry as ops
+
+
+class Place:
+    """Where calls are made; tests on a GPU change it."""
+
+    device = "cpu"
+
+
+@contextmanager
+def calls_on(device):
+    """Makes calls on a device for the length of a ``with`` block."""
+    before = Place.device
+    Place.device = device
+    try:
+        with ft.default_device(device):
+            yield
+    finally:
+        Place.device = before
+
+
+def placed(call, operands):
+    """Returns what a call on the device gives, as arrays on the CPU."""
+    weak = {bool, int, float, complex}
+    if Place.device == "cpu" or (operands and all(type(x) in weak for x in operands)):
+        return call(*operands)
+    there = [x if type(x) in weak else ops.to_device(x, Place.device) for x in operands]
+    return ft.tree.map(returned, call(*there))
+
+
+def returned(x):
+    """Returns an array on the CPU that was computed on the device."""
+    if not isinstance(x, ft.Array):
+        return x
+    assert x.device == ft.to_device(0.0, Place.device).device, f"computed on {x.device}"
+    return ops.to_device(x, "cpu")
+
+
+def settled(primitive, x):
+    """Returns a result without what is for each device to choose: the signs of vectors."""
+    if Place.device == "cpu" or primitive.name not in ("eig", "eigh", "svd"):
+        return x
+    return abs(x)
+
+
+def module_of(x):
+    """Returns the module whose functions make arrays that can meet x: NumPy, or functensor's."""
+    return ft.numpy if isinstance(x, ft.Array) else numpy
+
+
+def beside(x, constant):
+    """Returns a constant of a test where it can meet x."""
+    return module_of(x).asarray(constant)

@@ -1,0 +1,89 @@
+"""Special functions that CuPy has not, on a GPU, against SciPy over their whole domains."""
+
+import numpy as np
+import pytest
+import scipy.special
+
+import functensor as ft
+
+pytestmark = pytest.mark.gpu
+
+RNG = np.random.default_rng(4)
+SCALES = (1e-8, 1e-2, 1.0, 5.0, 15.0)
+SPREAD = np.concatenate([RNG.normal(size=99) * scale for scale in SCALES])
+POSITIVE = np.abs(SPREAD)
+NEGATIVE = np.concatenate([-POSITIVE, [-1e3, -1e8, -np.inf, 0.0]])
+INTEGERS = RNG.integers(-9, 30, SPREAD.size)
+ORDERS = INTEGERS + RNG.uniform(0, 1, SPREAD.size)
+SHAPES = 10 ** RNG.uniform(-2, 2, (2, SPREAD.size))
+UNIT = RNG.uniform(0, 1, SPREAD.size) ** RNG.choice([1.0, 20.0, 0.05], SPREAD.size)
+
+# The function, its operands, and how far a value may be from SciPy's in relation to it.
+CASES = [
+    ("betainc", (*SHAPES, UNIT), 1e-11),
+    ("betaincc", (*SHAPES, UNIT), 1e-11),
+    ("betainccinv", (*SHAPES, UNIT), 1e-8),
+    ("betaincinv", (*SHAPES, UNIT), 1e-8),
+    ("erfi", (np.append(SPREAD, [0.0, 30.0, -np.inf, np.nan]),), 2e-13),
+    ("i0e", (np.append(SPREAD, [800.0, 1e9]),), 1e-13),
+    ("i1", (SPREAD,), 1e-12),
+    ("i1e", (np.append(SPREAD, [800.0, 1e9]),), 1e-12),
+    ("iv", (INTEGERS, SPREAD), 1e-11),
+    ("iv", (ORDERS, POSITIVE), 1e-11),
+    ("ive", (ORDERS, 50 * POSITIVE), 1e-11),
+    ("jn", (INTEGERS, POSITIVE), 1e-11),
+    ("k0", (POSITIVE,), 1e-13),
+    ("k0e", (np.append(POSITIVE, [800.0, 1e9]),), 1e-13),
+    ("k1", (POSITIVE,), 1e-13),
+    ("k1e", (np.append(POSITIVE, [800.0, 1e9]),), 1e-13),
+    ("kn", (np.abs(INTEGERS), POSITIVE), 1e-12),
+    ("kv", (ORDERS, POSITIVE), 1e-12),
+    ("kve", (ORDERS, 50 * POSITIVE), 1e-12),
+    ("ndtri_exp", (NEGATIVE,), 1e-11),
+    ("spence", (np.append(100 * POSITIVE, [0.0, 1.0, np.nan, -1.0]),), 1e-12),
+    ("yn", (np.abs(INTEGERS), POSITIVE), 1e-11),
+    ("zeta", (np.append(SPREAD, [1.0, 0.0, -2.0, 60.0]),), 1e-11),
+]
+
+
+def placed(values):
+    return ft.to_device(np.asarray(values), "cuda")
+
+
+@pytest.mark.parametrize(("name", "operands", "rtol"), CASES, ids=[c[0] for c in CASES])
+def test_values_are_scipys(name, operands, rtol):
+    with np.errstate(all="ignore"):
+        wanted = getattr(scipy.special, name)(*operands)
+    # Between its zeros a function of them is known to this part of its size.
+    atol = 1e-12 * np.max(np.abs(wanted)) if name == "jn" else 0.0
+    got = getattr(ft.scipy.special, name if name != "jn" else "jv")(*map(placed, operands))
+    assert got.device == placed(0.0).device
+    np.testing.assert_allclose(ft.to_device(got, "cpu"), wanted, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("name", ["erfi", "gammaln", "i1e", "log_ndtr", "spence"])
+def test_dtypes_are_those_of_the_cpu(name, dtype):
+    x = np.array([1, 2, 3]).astype(dtype)
+    wanted = np.asarray(getattr(ft.scipy.special, name)(x))
+    got = getattr(ft.scipy.special, name)(placed(x))
+    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+    eps = np.finfo(wanted.dtype).eps
+    np.testing.assert_allclose(ft.to_device(got, "cpu"), wanted, rtol=99 * eps, atol=20 * eps)
+
+
+@pytest.mark.parametrize("order", [0.5, np.array([0.5, 1.0, 2.0])])
+def test_orders_that_are_not_whole(order):
+    x = placed([1.0, 2.0, 3.0])
+    for name in ("jv", "yv"):
+        function = getattr(ft.scipy.special, name)
+        with pytest.raises(NotImplementedError, match=f"{name} is not computed on a GPU"):
+            function(placed(order) if isinstance(order, np.ndarray) else order, x)
+
+
+def test_complex_polygamma():
+    n = np.arange(1, 5)[:, None]
+    z = RNG.normal(size=33) * 4 + 1j * RNG.normal(size=33)
+    wanted = ft.scipy.special.polygamma(n, z)
+    got = ft.scipy.special.polygamma(placed(n), placed(z))
+    np.testing.assert_allclose(ft.to_device(got, "cpu"), wanted, rtol=1e-9)

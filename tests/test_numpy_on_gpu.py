@@ -1,0 +1,130 @@
+"""Functions of arrays on a GPU while the default device is the CPU: nothing has to be moved."""
+
+import numpy
+import pytest
+
+import functensor as ft
+import functensor.numpy as np
+from functensor import sparse
+from functensor.backends import DeviceError
+from functensor.testing import assert_allclose, check_grads
+
+pytestmark = pytest.mark.gpu
+
+X = numpy.array([3.0, 1.0, 2.0, 2.0])
+MATRIX = numpy.array([[2.0, 1.0], [1.0, 3.0]])
+MASK = numpy.array([True, False, True, True])
+
+CALLS = {
+    "append": lambda x, m: np.append(x, 5.0),
+    "array": lambda x, m: np.array([x, [1, 2, 3, 4]]),
+    "array of numbers": lambda x, m: np.array([[x[0], 0.0], [1.0, x[1]]]),
+    "bincount": lambda x, m: np.bincount(x.astype(int)),
+    "block": lambda x, m: np.block([[m, m], [numpy.float64(1), 2.0, 3.0, 4.0]]),
+    "compress": lambda x, m: np.compress(MASK, x),
+    "cov": lambda x, m: np.cov(m),
+    "cumulative_sum": lambda x, m: np.cumulative_sum(x, include_initial=True),
+    "delete": lambda x, m: np.delete(x, [0, 2]),
+    "diff": lambda x, m: np.diff(x, prepend=0.0, append=[1.0]),
+    "digitize": lambda x, m: np.digitize(x, np.sort(x)),
+    "ediff1d": lambda x, m: np.ediff1d(x, to_begin=7.0, to_end=[8.0, 9.0]),
+    "extract": lambda x, m: np.extract(x > 1, x),
+    "fill_diagonal": lambda x, m: np.fill_diagonal(m, [5.0, 6.0]),
+    "full_like": lambda x, m: np.full_like(x, 7),
+    "geomspace": lambda x, m: np.geomspace(x[1], 8.0, 4),
+    "gradient": lambda x, m: np.gradient(x, 0.5),
+    "histogram": lambda x, m: np.histogram(x, [0.0, 1.5, 4.0])[0],
+    "histogram in a range": lambda x, m: np.histogram(x, 3, range=(0.0, 4.0))[0],
+    "insert": lambda x, m: np.insert(x, 1, 9.0),
+    "interp": lambda x, m: np.interp(1.5, np.sort(x), x),
+    "intersect1d": lambda x, m: np.intersect1d(x, np.flip(x)),
+    "isin": lambda x, m: np.isin(x, x[:2]),
+    "linspace": lambda x, m: np.linspace(0.0, x[0], 3),
+    "lstsq": lambda x, m: np.linalg.lstsq(m, x[:2])[0],
+    "matrix_power": lambda x, m: np.linalg.matrix_power(m, 0),
+    "matrix_rank": lambda x, m: np.linalg.matrix_rank(m, tol=1e-3),
+    "median": lambda x, m: np.median(x),
+    "nanargmax": lambda x, m: np.nanargmax(x),
+    "nanmedian": lambda x, m: np.nanmedian(m, axis=0),
+    "nonzero": lambda x, m: np.nonzero(x > 1)[0],
+    "nonzero of a size": lambda x, m: np.nonzero(x > 1, size=3)[0],
+    "packbits": lambda x, m: np.packbits(x > 1),
+    "pad": lambda x, m: np.pad(x, 2, "linear_ramp", end_values=(1.0, 2.0)),
+    "piecewise": lambda x, m: np.piecewise(x, [x < 2, x > 2], [np.negative, 5.0]),
+    "pinv": lambda x, m: np.linalg.pinv(m, rcond=1e-3),
+    "polyfit": lambda x, m: np.polyfit(x[:3], x[1:], 1),
+    "polyint": lambda x, m: np.polyint(x, k=3.0),
+    "polyval": lambda x, m: np.polyval(x, 2.0),
+    "quantile": lambda x, m: np.quantile(x, [0.25, 0.5]),
+    "r_": lambda x, m: np.r_[x, 1.0, 0:3],
+    "resize": lambda x, m: np.resize(x, (2, 3)),
+    "roots": lambda x, m: np.abs(np.roots(x[:3])),
+    "searchsorted": lambda x, m: np.searchsorted(np.sort(x), 2.0),
+    "take": lambda x, m: np.take(x, [3, 0]),
+    "trim_zeros": lambda x, m: np.trim_zeros(x - x[0]),
+    "unique": lambda x, m: np.unique(x),
+    "unique of a size": lambda x, m: np.unique(x, size=4, fill_value=0),
+    "vander": lambda x, m: np.vander(x, 3),
+    "where": lambda x, m: np.where(x > 1, 1.0, -1.0),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_numbers_and_lists_go_where_arrays_are(name):
+    here = CALLS[name](np.asarray(X), np.asarray(MATRIX))
+    there = CALLS[name](ft.to_device(X, "cuda"), ft.to_device(MATRIX, "cuda"))
+    assert there.device == "cuda:0"
+    assert_allclose(there, here, rtol=1e-9)
+
+
+def test_arrays_stay_where_they_are():
+    there = ft.to_device(X, "cuda")
+    for call in (
+        lambda: np.append(there, X),
+        lambda: np.histogram(there, numpy.array([0.0, 1.0])),
+        lambda: np.array([there, X]),
+        lambda: np.interp(there, X, X),
+    ):
+        with pytest.raises(DeviceError, match="different devices"):
+            call()
+
+
+def test_what_is_wrong_with_values_is_not_waited_for():
+    there = ft.to_device(numpy.array([numpy.nan, numpy.nan]), "cuda")
+    assert int(np.nanargmax(there)) == -1
+    with pytest.raises(ValueError, match="all elements of a slice are NaN"):
+        np.nanargmax(np.asarray([numpy.nan]))
+    places = ft.to_device(numpy.array([99]), "cuda")
+    assert np.unravel_index(places, (2, 3))[0].device == "cuda:0"
+
+
+def test_values_that_shapes_depend_on_are_read():
+    there = ft.to_device(numpy.array([0.0, 1.0, 0.0, 2.0, 2.0]), "cuda")
+    values, index, inverse, counts = np.unique_all(there)
+    assert [x.device for x in (values, index, inverse, counts)] == ["cuda:0"] * 4
+    assert (values.tolist(), counts.tolist()) == ([0, 1, 2], [2, 1, 2])
+    with pytest.raises(ValueError, match="ends exchanged"):
+        np.histogram(there, 3, range=(1.0, 0.0))
+    with pytest.warns(numpy.exceptions.RankWarning):
+        np.polyfit(there[:2] * 0, there[:2], 1)
+
+
+def test_derivatives_are_checked_there():
+    there = ft.to_device(numpy.array([3.0, 1.0, 2.0, 1.5]), "cuda")
+    check_grads(lambda x: np.sort(x * x).cumsum() / x.sum(), (there,), order=2)
+
+
+def test_sparse_derivatives():
+    def f(x):
+        return x**2 + np.concatenate([x[1:], x[:1]]) * 3
+
+    there, here = ft.to_device(X, "cuda"), np.asarray(X)
+    jacobian = sparse.jacobian(f)(there)
+    assert jacobian.values.device == "cuda:0"
+    assert jacobian.pattern == sparse.jacobian_pattern(f)(here)
+    assert_allclose(jacobian.todense(), sparse.jacobian(f)(here).todense())
+    assert_allclose(jacobian @ there, sparse.jacobian(f)(here) @ here)
+    hessian = sparse.hessian(lambda x: (x**3).sum() + x[0] * x[1])(there)
+    assert hessian.todense().device == "cuda:0"
+    pytest.importorskip("scipy")
+    assert jacobian.toscipy().shape == (4, 4)

@@ -40,12 +40,18 @@ ARGUMENT = {
     "y": "where the derivative is taken.",
 }
 PROBABILITY = Domain(0.1, 0.9)
+REAL_DTYPE = np.dtype(float)
+
+
+def _strong(x: Any, other: Any) -> Any:
+    """Returns a number in the dtype of the operand beside it, which functions would not keep."""
+    if type(x) is float and getattr(other, "dtype", REAL_DTYPE).kind == "f":
+        return getattr(other, "dtype", REAL_DTYPE).type(x)
+    return x
 
 
 def _relu(xp: Any, x: Any, y: Any) -> Any:
-    if type(x) is float and y.dtype.kind == "f":
-        x = y.dtype.type(x)
-    return xp.where(xp.greater(y, 0), x, 0)
+    return xp.where(xp.greater(y, 0), _strong(x, y), 0)
 
 
 relu_derivative = binary(
@@ -83,8 +89,8 @@ softplus_derivative = binary(
     "softplus_derivative",
     lambda g, y: ops.softplus_derivative(g, y),
     lambda g, x, y: g * x * ops.exp(-y),
-    compute=lambda xp, x, y: xp.expm1(xp.negative(y)) * -x,
-    reference=lambda x, y: x * (1 - np.exp(-y)),
+    compute=lambda xp, x, y: xp.expm1(xp.negative(_strong(y, x))) * -x,
+    reference=lambda x, y: x * (1 - np.exp(-_strong(y, x))),
     domains=(REAL, Domain(0.1, 3.0)),
     doc="Returns ``x (1 - exp(-y))``: the derivative of softplus.",
     arguments=VALUE,
@@ -92,8 +98,14 @@ softplus_derivative = binary(
 
 
 def _silu(xp: Any, x: Any, y: Any) -> Any:
+    y = _strong(y, x)
     s = ops.sigmoid.impl(y)
     return ((1 - s) * y + 1) * s * x
+
+
+def _silu_reference(x: Any, y: Any) -> Any:
+    y = _strong(y, x)
+    return x * (1 + np.exp(-y) * (1 + y)) / (1 + np.exp(-y)) ** 2
 
 
 def _silu_curvature(x: Any) -> Any:
@@ -106,7 +118,7 @@ silu_derivative = binary(
     lambda g, y: ops.silu_derivative(g, y),
     lambda g, x, y: g * x * _silu_curvature(y),
     compute=_silu,
-    reference=lambda x, y: x * (1 + np.exp(-y) * (1 + y)) / (1 + np.exp(-y)) ** 2,
+    reference=_silu_reference,
     doc="Returns the derivative of silu at y in the direction x.",
     arguments=ARGUMENT,
 )
@@ -137,7 +149,11 @@ def _gelu_arguments(x: Any, y: Any, approximate: bool = True) -> Any:
 def _gelu_reference(x: Any, y: Any, approximate: bool) -> Any:
     from .activation import slope_reference
 
-    return x * slope_reference(y, approximate)
+    return x * slope_reference(_strong(y, x), approximate)
+
+
+def _gelu(xp: Any, x: Any, y: Any, approximate: bool) -> Any:
+    return ops.gelu_slope.impl(_strong(y, x), approximate=approximate) * x
 
 
 gelu_derivative = elementwise(
@@ -146,7 +162,7 @@ gelu_derivative = elementwise(
     lambda g, x, y, *, approximate: g * x * gelu_curvature(y, approximate),
     prepare=_gelu_arguments,
     params=({"approximate": True}, {"approximate": False}),
-    compute=lambda xp, x, y, approximate: ops.gelu_slope.impl(y, approximate=approximate) * x,
+    compute=_gelu,
     reference=_gelu_reference,
     doc="Returns the derivative of gelu at y in the direction x.",
     arguments=ARGUMENT,

@@ -231,7 +231,7 @@ COUNTED = {
     "named": (lambda x, w: fnp.einsum("ij,kj->ki", x, w), 1),
     "matrix times vector": (lambda x, w: x @ w[0], 1),
     "sum over two axes": (
-        lambda x, w: fnp.tensordot(fnp.reshape(x, (64, 8, 8)), fnp.reshape(w, (64, 8, 8))), 1
+        lambda x, w: fnp.tensordot(fnp.reshape(x, (64, 8, 8)), fnp.reshape(w, (8, 8, 64))), 1
     ),
 }  # fmt: skip
 

@@ -241,6 +241,13 @@ def tanh_derivative(g: Any, y: Any) -> Any:
     return binary("tanh_derivative", g, y)
 
 
+def tanh_biased(x: Any, y: Any) -> Any:
+    """Returns ``tanh(x + y)``."""
+    if cupy.result_type(x, y).kind == "c":
+        return cupy.tanh(x + y)
+    return binary("biased<hyperbolic>", x, y)
+
+
 TABLE: dict[str, Callable[..., Any]] = {
     "erf": partial(unary, "error_function"),
     "erfc": partial(unary, "error_complement"),
@@ -257,6 +264,6 @@ TABLE: dict[str, Callable[..., Any]] = {
     "silu_derivative": partial(binary, "silu_derivative"),
     "softplus": partial(unary, "softplus"),
     "softplus_derivative": partial(binary, "softplus_derivative"),
-    "tanh_biased": partial(binary, "biased<hyperbolic>"),
+    "tanh_biased": tanh_biased,
     "tanh_derivative": tanh_derivative,
 }

@@ -10,6 +10,7 @@ from typing import Any
 __all__ = ["Config", "config"]
 
 PRECISIONS = ("highest", "tf32")
+CHOICES = ("deterministic", "matmul_precision")
 
 
 class Config(threading.local):
@@ -53,6 +54,11 @@ class Config(threading.local):
         if type(value) is not bool:
             raise ValueError(f"deterministic is True or False, not {value!r}")
         self._deterministic = value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and name not in CHOICES:
+            raise AttributeError(f"config has no {name!r}; it has {' and '.join(CHOICES)}")
+        super().__setattr__(name, value)
 
     @contextmanager
     def using(self, **choices: Any) -> Iterator[Config]:

@@ -14,7 +14,7 @@ __all__ = ["affine_normalize", "affine_normalize_slope", "normalize", "normalize
 
 def _center_and_scale(x: Any, eps: float, center: bool, out: Any) -> Any:
     """Fills ``out`` with normalised rows and returns what each was multiplied by."""
-    length = x.shape[-1]
+    length = max(x.shape[-1], 1)
     if center:
         np.subtract(x, (np.add.reduce(x, -1) / length)[..., None], out=out)
     else:
@@ -42,9 +42,14 @@ def _like(out: Any, x: Any) -> Any:
     return out.reshape(x.shape).astype(x.dtype if x.dtype.kind == "f" else out.dtype, copy=False)
 
 
+def _rows(x: Any) -> Any:
+    """Returns the rows of an array, which may have no elements."""
+    return inexact(x).reshape(prod(x.shape[:-1]), x.shape[-1])
+
+
 def normalize(x: Any, *, eps: float, center: bool) -> Any:
     """Returns ``(x - mean(x)) / sqrt(var(x) + eps)`` over the last axis."""
-    rows = inexact(x).reshape(-1, x.shape[-1])
+    rows = _rows(x)
     out = np.empty(rows.shape, rows.dtype)
     step = max(BLOCK // max(rows.shape[1], 1), 1)
     for start in range(0, len(rows), step):
@@ -54,7 +59,7 @@ def normalize(x: Any, *, eps: float, center: bool) -> Any:
 
 def normalize_slope(g: Any, x: Any, *, eps: float, center: bool) -> Any:
     """Returns the derivative of ``normalize`` at x in the direction g."""
-    rows = inexact(x).reshape(-1, x.shape[-1])
+    rows = _rows(x)
     length = rows.shape[1]
     cotangents = np.asarray(g, rows.dtype).reshape(rows.shape)
     out = np.empty(rows.shape, rows.dtype)

@@ -21,7 +21,7 @@ from .gradients import (
     pulled,
 )
 from .primitives.array import Tracer
-from .primitives.buffers import beside, computing_on, owned, to_buffer, wrap
+from .primitives.buffers import beside, brought, computing_on, device_of, owned, to_buffer, wrap
 from .primitives.core import RAW, base_trace, run, under
 from .primitives.errors import (
     GradientInputError,
@@ -125,13 +125,16 @@ def _directions(
             )
     base = base_trace()
     with under(base):
-        return [
-            cotangent_of(
-                shape_dtype(leaf), to_buffer(owned(t)) if base is RAW else t, "tangent", "argument"
-            )
+        what = f"a tangent of {name}"
+        placed = [
+            brought(to_buffer(owned(t)) if base is RAW else t, device_of(leaf), what)
             if is_inexact(leaf)
             else None
             for leaf, t in zip(leaves, given, strict=True)
+        ]
+        return [
+            None if t is None else cotangent_of(shape_dtype(leaf), t, "tangent", "argument")
+            for leaf, t in zip(leaves, placed, strict=True)
         ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from . import tree
 from .arguments import Selection, check_inexact, is_array_like
 from .forward import zeros_like
-from .primitives.buffers import beside, owned, to_buffer, wrap
+from .primitives.buffers import beside, brought, device_of, owned, to_buffer, wrap
 from .primitives.core import RAW, base_trace, run, under
 from .primitives.errors import NonScalarOutputError, RuleResultError, function_name, message
 from .primitives.registry import registry as ops
@@ -251,6 +251,7 @@ def pulled(
     outputs = [_output(trace, leaf) for leaf in out_leaves]
     kinds = [shape_dtype(value) for value, _ in outputs]
     nodes = [node for _, node in outputs]
+    places = [device_of(value) for value, _ in outputs]
     inputs = [
         t.node if isinstance(t, ReverseTracer) and t.owner is trace else None for t in tracers
     ]
@@ -274,9 +275,9 @@ def pulled(
         level = base_trace()
         with under(level):
             roots = []
-            for g, kind, node in zip(gs, kinds, nodes, strict=True):
+            for g, kind, node, place in zip(gs, kinds, nodes, places, strict=True):
                 if node is not None:
-                    g = owned(g)
+                    g = brought(owned(g), place, f"a cotangent of {name}")
                     roots.append((node, cotangent_of(kind, to_buffer(g) if level is RAW else g)))
             grads = backward(roots, consume=False)
             result = [

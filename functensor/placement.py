@@ -8,6 +8,7 @@ from . import tree
 from .arguments import is_array_like
 from .backends.config import config
 from .backends.devices import default_device, devices
+from .backends.dtypes import is_number_dtype
 from .primitives.placement import to_device as move
 
 __all__ = ["config", "default_device", "devices", "to_device"]
@@ -34,4 +35,9 @@ def to_device(values: Any, device: str) -> Any:
     >>> ft.to_device({"w": [1.0, 2.0], "name": "first"}, "cpu")["w"][0]
     Array(1., dtype=float64, device='cpu')
     """
-    return tree.map(lambda x: move(x, device) if is_array_like(x) else x, values)
+    return tree.map(lambda x: move(x, device) if is_movable(x) else x, values)
+
+
+def is_movable(x: Any) -> bool:
+    """Says whether a leaf holds numbers that can be on a device."""
+    return is_array_like(x) and (not hasattr(x, "dtype") or is_number_dtype(x.dtype))

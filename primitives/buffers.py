@@ -11,7 +11,8 @@ import numpy as np
 from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, placement, resolved
 from .array import Array, Tracer
-from .errors import OperandError
+from .errors import DeviceError, OperandError, message
+from .rules import shape_of
 from .types import NUMBERS, is_number_dtype
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "TracedListError",
     "as_array",
     "beside",
+    "brought",
     "computing_on",
     "device_of",
     "expose",
@@ -143,6 +145,26 @@ def beside(x: Any, constant: Any) -> Any:
     """
     device = device_of(x)
     return constant if device == "cpu" else on_device(constant, device)
+
+
+def brought(x: Any, device: str, what: str) -> Any:
+    """Returns what has to be on a device; a number goes there by itself.
+
+    Raises:
+        DeviceError: it is an array on another one; ``what`` is what the message calls it.
+    """
+    here = device_of(x)
+    if here == device:
+        return x
+    if here == "cpu" and not shape_of(x):
+        return on_device(to_buffer(x), device)
+    raise DeviceError(
+        message(
+            f"{what} is on {here}, but what it belongs to is on {device}",
+            fix=f'ft.to_device(x, "{device}")',
+            number=14,
+        )
+    )
 
 
 def computing_on(values: Iterable[Any]) -> AbstractContextManager[Any]:

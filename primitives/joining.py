@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.devices import to_host
+from .buffers import beside, to_buffer
 from .errors import ShapeError, message, refuse_out
 from .families import filled
 from .indexing import index_primitive
@@ -376,10 +378,13 @@ def repeat(
     if total_repeat_length is not None:
         counts = ops.broadcast_to(ops.astype(ops.asarray(repeats), np.intp), (shape[axis],))
         ends = ops.cumsum(counts, axis=0)
-        places = ops.searchsorted(ends, np.arange(total_repeat_length), "right")
+        wanted = beside(ends, np.arange(total_repeat_length))
+        places = ops.searchsorted(ends, wanted, "right")
         return ops.take(a, ops.minimum(places, shape[axis] - 1), axis)
-    if np.ndim(repeats):
-        return ops.take(a, np.repeat(np.arange(shape[axis]), np.asarray(repeats)), axis)
+    if shape_of(repeats):
+        # How long the result is depends on their values.
+        known = np.asarray(to_host(to_buffer(repeats)))
+        return ops.take(a, np.repeat(np.arange(shape[axis]), known), axis)
     count = operator.index(repeats)
     before, length, after = shape[:axis], shape[axis], shape[axis + 1 :]
     out = ops.reshape(a, (*before, length, 1, *after))

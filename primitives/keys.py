@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .array import Array, Tracer, concrete
-from .buffers import ARRAY_TYPES, to_buffer
+from .buffers import ARRAY_TYPES, computing_on, to_buffer
 from .errors import ConcretizationError, message
 from .registry import registry as ops
 from .rules import shape_of
@@ -273,7 +273,8 @@ def split_key(x: Any, key: Any) -> tuple[Any, tuple[Any, ...], Key]:
                 mask = np.asarray(mask)
             if mask.ndim:
                 masks.append((len(static), mask.shape))
-                picked = mask.nonzero()
+                with computing_on([mask]):
+                    picked = mask.nonzero()
             else:
                 added.add(len(static))
                 picked = (np.zeros(int(mask), np.intp),)

@@ -109,9 +109,16 @@ def _sum(x: Any, axis: Axes, keepdims: bool, dtype: Any = None) -> Any:
     return sum.bind((x,), {"axis": axis, "keepdims": keepdims, "dtype": dtype})
 
 
+# What a count is divided by before it may overflow.
+LARGE = 1 << 15
+
+
 def _mean_rule(g: Any, x_shape: tuple[int, ...], *, axis: Axes) -> Any:
     # Scaled before it is spread, while it is small; of no elements there is nothing to scale.
-    count = size_of(x_shape[a] for a in axis)
+    count: float = size_of(x_shape[a] for a in axis)
+    if count > LARGE:
+        # More than float16 can hold; a power of two does not change the result.
+        g, count = g / LARGE, count / LARGE
     return spread(g / (count or 1), x_shape, axis)
 
 

@@ -88,7 +88,7 @@ def test_half_precision_is_added_up_in_single():
 
 def test_the_names_and_arguments_of_pytorch():
     q, k, v = draw((2, 4, 3), (2, 4, 3), (2, 4, 3))
-    out = nn.scaled_dot_product_attention(q, k, v, None, True, 0.7)
+    out = nn.scaled_dot_product_attention(q, k, v, None, 0.0, True, scale=0.7)
     np.testing.assert_allclose(out, by_definition(q, k, v, causal=True, scale=0.7), rtol=1e-12)
 
 

@@ -7,7 +7,7 @@ from test_optim import ALGORITHMS, STATEFUL, tensor_loss
 import functensor as ft
 import functensor.numpy as np
 from functensor import optim
-from functensor.primitives.errors import ShapeError
+from functensor.primitives.errors import DeviceError, ShapeError
 
 cupy = pytest.importorskip("cupy")
 
@@ -232,3 +232,22 @@ def test_tensors(name, launches):
 
     close(run("cuda"), run("cpu"), 2e-5)
     assert len(launches) == 3
+
+
+def test_a_number_beside_a_transposed_gradient_keeps_its_shape():
+    params = ft.to_device({"s": numpy.float32(2.0), "w": numpy.ones((3, 2), "float32")}, "cuda")
+    x = ft.to_device(numpy.ones((4, 3), "float32"), "cuda")
+    opt = optim.adam(0.1)
+    grads = ft.grad(lambda p: np.sum((p["w"].T @ x.T) ** 2 * p["s"]))(params)
+    moved, state = opt.update(params, opt.init(params), grads)
+    assert moved["s"].shape == state.mean["s"].shape == ()
+
+
+def test_a_cotangent_on_another_device_is_refused():
+    x = ft.to_device(numpy.ones(3), "cuda")
+    _, pull = ft.vjp(lambda x: x + 1, x)
+    with pytest.raises(DeviceError, match="a cotangent of vjp is on cpu, but what it belongs to"):
+        pull(numpy.ones(3))
+    with pytest.raises(DeviceError, match="a tangent of jvp is on cpu"):
+        ft.jvp(lambda x: x + 1, (x,), (numpy.ones(3),))
+    assert ft.vjp(np.sum, x)[1](2.0)[0].device == x.device

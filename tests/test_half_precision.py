@@ -322,3 +322,18 @@ def test_linear_algebra_refuses_sixteen_bits():
     for dtype in HALVES:
         with pytest.raises(TypeError, match=re.escape("x.astype('float32')")):
             np.linalg.inv(np.eye(2, dtype=dtype))
+
+
+def test_the_gradient_of_a_mean_of_more_than_half_precision_can_count():
+    x = onp.ones(70000, "float16")
+    onp.testing.assert_allclose(
+        ft.grad(lambda x: np.mean(x) * 1000)(x)[:2].tolist(), [1 / 70] * 2, rtol=1e-3
+    )
+
+
+def test_a_parameter_without_a_gradient_stays_where_it_is():
+    p = np.ones(3, "float16")
+    for opt in (optim.adam(1e-3), optim.adamw(1e-3), optim.adagrad(1e-3)):
+        moved, _ = opt.update(p, opt.init(p), np.asarray([0.0, 1e-4, 1.0], "float16"))
+        assert moved.dtype == "float16"
+        onp.testing.assert_allclose(moved.tolist(), [1, 0.999, 0.999], atol=1e-3)

@@ -9,6 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from ..dtypes import result_type
 from .launch import Kernel
 
 __all__ = ["TABLE", "promoted"]
@@ -207,11 +208,8 @@ def _trimmed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def promoted(x: Any, y: Any) -> Any:
-    """Returns the dtype to which two operands promote; NumPy takes bfloat16 for no real number."""
-    for a, b in ((x, y), (y, x)):
-        if type(b) in WEAK and type(a) not in WEAK and a.dtype.char == "E":
-            return a.dtype
-    return cupy.result_type(x, y)
+    """Returns the dtype to which two operands promote."""
+    return result_type(x, y)
 
 
 def relu(x: Any) -> Any:

@@ -133,7 +133,8 @@ def _groups(columns: Columns) -> dict[Any, Sequence[int]]:
 
 def _dense(x: Any, dtype: Any) -> Any:
     """Returns an array as the kernel reads it."""
-    return x.astype(dtype, order="C") if x.dtype != dtype else cupy.ascontiguousarray(x)
+    # CuPy's way to make an array contiguous gives one without axes an axis.
+    return x if x.dtype == dtype and contiguous(x) else x.astype(dtype, order="C")
 
 
 def _launched(rule: str, columns: Columns, dtype: Any, numbers: Sequence[float]) -> Columns:

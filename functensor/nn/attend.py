@@ -13,6 +13,7 @@ from ..primitives.attention import attention as attend
 from ..primitives.attention import check_shapes
 from ..primitives.errors import ShapeError, describe, message
 from ..primitives.registry import registry as ops
+from ..primitives.rules import shape_of
 from ..primitives.types import result_type
 
 __all__ = ["attention", "scaled_dot_product_attention"]
@@ -104,27 +105,34 @@ def _misfit(shapes: list[tuple[int, ...]]) -> ShapeError:
 
 
 def scaled_dot_product_attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any = None,
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
+    *,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Any:
     """Returns `attention` under the name and with the arguments that it has in PyTorch.
 
     Args:
-        q, k, v: queries (..., queries, width), keys (..., keys, width), values (..., keys,
-            outputs).
-        mask: booleans, true where a query sees a key, or numbers to be added; None for all.
+        query, key, value: queries (..., queries, width), keys (..., keys, width), values (...,
+            keys, outputs).
+        attn_mask: booleans, true where a query sees a key, or numbers to be added; None for all.
+        dropout_p: 0; random numbers need a key here, as `dropout` takes one.
         is_causal: whether query i sees only keys 0 to i.
         scale: by what products are multiplied; None for ``1 / sqrt(width)``.
+        enable_gqa: whether several heads of queries share one of keys and values: the third axis
+            from the end of the former is a multiple of that of the latter.
 
     Returns:
         An array of shape (..., queries, outputs).
 
     Raises:
         ShapeError: the shapes do not fit.
+        ValueError: dropout is asked for.
 
     >>> import functensor.numpy as np
     >>> from functensor import nn
@@ -132,4 +140,14 @@ def scaled_dot_product_attention(
     >>> nn.scaled_dot_product_attention(heads, heads, heads, is_causal=True).shape
     (2, 4, 3, 8)
     """
-    return attention(q, k, v, mask, is_causal, scale=scale)
+    if dropout_p:
+        raise ValueError(
+            f"scaled_dot_product_attention: dropout_p={dropout_p}, but there is no key for random "
+            "numbers; nn.dropout(x, key, rate) of what comes out of the layer takes one"
+        )
+    if enable_gqa:
+        heads, shared = (shape_of(x)[-3] for x in (query, key))
+        if heads % max(shared, 1):
+            raise _misfit([shape_of(x) for x in (query, key, value)])
+        key, value = (ops.repeat(x, heads // max(shared, 1), -3) for x in (key, value))
+    return attention(query, key, value, attn_mask, is_causal, scale=scale)

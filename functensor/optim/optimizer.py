@@ -302,6 +302,13 @@ def _updated(
     if known:
         buffers = [x._data if type(x) is Array else x for x in (p, g, *slots)]
         if all(isinstance(b, KNOWN) and b.dtype.kind in REAL for b in buffers):
+            if buffers[0].dtype.itemsize == 2:
+                # Half precision cannot hold the square of a small gradient.
+                single = [b.astype(np.float32) for b in buffers]
+                out = [np.empty_like(b) for b in (single[0], *single[2:])]
+                made = rule(Buffers, single[0], single[1], single[2:], numbers, out)
+                kept = [buffers[0].dtype, *(b.dtype for b in buffers[2:])]
+                return [wrap(b.astype(d)) for b, d in zip(made, kept, strict=True)]
             # Large arrays cost more to allocate than to compute with: no temporaries.
             out = [np.empty_like(b) for b in (buffers[0], *buffers[2:])]
             made = rule(Buffers, buffers[0], buffers[1], buffers[2:], numbers, out)

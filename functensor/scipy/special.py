@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..numpy.arguments import as_inexact
-from ..numpy.creation import asarray
 from ..numpy.elementary import sinc
 from ..numpy.windows import i0
+from ..primitives.buffers import beside
 from ..primitives.exponential import cbrt, erf, erfc, exp2, expm1, log1p
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
@@ -348,7 +348,7 @@ def _finite_maximum(a: Any, axes: tuple[int, ...]) -> Any:
         top = ops.max(ops.stop_gradient(a), axis=axes, keepdims=True)
         return ops.where(ops.isfinite(top), top, 0)
     shape = [1 if i in axes else n for i, n in enumerate(a.shape)]
-    return ops.broadcast_to(asarray(0, a.dtype), shape)
+    return ops.broadcast_to(beside(a, a.dtype.type(0)), shape)
 
 
 def softmax(x: Any, axis: Any = None) -> Any:

@@ -287,6 +287,10 @@ cholesky = of_matrices(
 
 
 def _euclidean_norm(xp: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    if x.dtype == np.float16:
+        # Its squares soon overflow.
+        wide = _euclidean_norm(xp, x.astype(np.float32), axis=axis, keepdims=keepdims)
+        return wide.astype(np.float16)
     squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
     return xp.sqrt(squares.sum(axis=axis, keepdims=keepdims))
 

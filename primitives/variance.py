@@ -16,7 +16,7 @@ from .registry import operand, registry
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
-from .types import ShapeDtype, canonical_axes, result_type, shape_dtype
+from .types import INEXACT, ShapeDtype, canonical_axes, result_type, shape_dtype
 
 __all__ = ["std", "var"]
 
@@ -219,6 +219,12 @@ def std(
     """
     refuse_out("std", out)
     options = {"where": where, "mean": mean, "correction": correction}
+    a = operand(a)
+    narrow = shape_dtype(a).dtype
+    if dtype is None and narrow.itemsize == 2 and narrow.kind in INEXACT:
+        # The variance may overflow where its root does not.
+        wide = std(ops.astype(a, np.float32), axis, None, None, ddof, keepdims, **options)
+        return ops.astype(wide, narrow)
     variance = var(a, axis, dtype, None, ddof, keepdims, **options)
     # The root's infinite slope at zero must not meet the zeros of the variance's derivative.
     flat = ops.equal(variance, 0)

@@ -337,3 +337,12 @@ def test_a_parameter_without_a_gradient_stays_where_it_is():
         moved, _ = opt.update(p, opt.init(p), np.asarray([0.0, 1e-4, 1.0], "float16"))
         assert moved.dtype == "float16"
         onp.testing.assert_allclose(moved.tolist(), [1, 0.999, 0.999], atol=1e-3)
+
+
+def test_roots_of_sums_of_squares_that_half_precision_cannot_hold():
+    x = onp.full(1000, 100.0, "float16")
+    assert np.linalg.norm(x).dtype == "float16"
+    assert np.linalg.norm(x).item() == 3162
+    assert np.std(onp.tile([-300.0, 300.0], 500).astype("float16")).item() == 300
+    slope = ft.grad(np.linalg.norm)(x)
+    onp.testing.assert_allclose(slope[:2].tolist(), [1000**-0.5] * 2, rtol=2e-3)

@@ -60,7 +60,11 @@ class CupyBackend:
         # These import CuPy, of which the driver's module says first whether it is there.
         import_module("..launch", __name__).Kernel.alone = self.count == 1
         self.kernels: dict[str, Callable[..., Any]] = {}
-        self.slopes: Mapping[str, Any] = import_module("..elementwise", __name__).SLOPES
+        slopes = import_module("..elementwise", __name__).SLOPES
+        self.slopes: Mapping[str, Any] = {
+            name: tuple(rule and self.where_it_is(rule) for rule in rules)
+            for name, rules in slopes.items()
+        }
         self.ahead: dict[str, Callable[..., tuple[Any, Any]]] = {}
         self.accumulating: frozenset[str] = frozenset()
         self.takes_bfloat16: frozenset[str] = TAKES_BFLOAT16
@@ -73,6 +77,17 @@ class CupyBackend:
             if family not in IN_SINGLE:
                 self.takes_bfloat16 = self.takes_bfloat16.union(module.TABLE)
             self.ahead.update(getattr(module, "AHEAD", {}))
+
+    def where_it_is(self, rule: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """Returns a rule that computes on its cotangent's GPU, where there are several."""
+        if self.count == 1:
+            return rule
+
+        def placed(g: Any, saved: Any) -> Any:
+            with self.xp.cuda.Device(g.data.device_id):
+                return rule(g, saved)
+
+        return placed
 
     def asarray(self, values: Any, dtype: Any = None) -> Any:
         """Returns a ``cupy.ndarray`` with the values, on the current device."""
@@ -135,8 +150,9 @@ class CupyBackend:
             return self.xp.asarray(np.asarray(buffer))
 
     def number(self, value: Any, device: str) -> Any:
-        """Returns a number's buffer without axes; the same one every time."""
-        key = value.tobytes(), value.dtype, device
+        """Returns a number's buffer without axes; on one stream the same one every time."""
+        # Another stream would not wait for the copy.
+        key = value.tobytes(), value.dtype, device, self.xp.cuda.get_current_stream().ptr
         found = self.numbers.get(key)
         if found is None:
             if len(self.numbers) > MANY:

@@ -116,4 +116,6 @@ def geometry(dtype: Any, count: int, length: int, n: int) -> tuple[int, int, int
     mates = -(-packs * n * max(dtype.itemsize, 4) // KEPT)
     if mates <= 32:
         return -(-count // 4), 128, 1
-    return count, min(1024, 1 << (mates - 1).bit_length()), 0
+    # In double precision a thread needs twice the registers.
+    most = 1024 if dtype.itemsize < 8 else 512
+    return count, min(most, 1 << (mates - 1).bit_length()), 0

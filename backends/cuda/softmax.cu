@@ -5,6 +5,8 @@ enum operation { SOFTMAX, LOG_SOFTMAX, LOGSUMEXP };
 
 // How many values of a row a thread keeps in registers, of accumulators of type A.
 #define KEPT(A) int(64 / sizeof(A))
+// In double precision a thread needs twice the registers, so that a block has half the threads.
+template <typename T> constexpr int most_threads = sizeof(T) < 8 ? 1024 : 512;
 
 template <typename A> struct finish {
     A shift, scale, logarithm;
@@ -29,7 +31,7 @@ __device__ __forceinline__ team team_of(index_t single, index_t &row) {
 
 // Rows that the threads keep in registers are read once, longer ones twice.
 template <typename T, int N, int OP>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(most_threads<T>)
 rows(const T *x, T *out, index_t count, index_t length, index_t row_stride,
                      index_t stride, index_t single) {
     typedef accumulator_t<T> A;
@@ -161,7 +163,7 @@ __global__ void columns(const T *x, T *out, index_t length, index_t after, index
 
 // y * (g - sum(g * y)).
 template <typename T, int N>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(most_threads<T>)
 derivative_rows(const T *g, const T *y, T *out, index_t count, index_t length,
                                 index_t g_row, index_t g_stride, index_t y_row, index_t y_stride,
                                 index_t single) {

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from statistics import median
 from typing import Any
 from unittest.mock import patch
 
 import cupy
 import numpy as np
 
+from benchmarks.gpu_timing import milliseconds
 from functensor.backends.config import config
 from functensor.backends.cuda import attention, convolution, cudnn
 from functensor.primitives.convolution import Geometry
@@ -33,32 +33,16 @@ IMAGES, TOKENS, HEADS, WIDTH = 8, 1024, 12, 64
 CONV = ((128, 32, 26, 26), (64, 32, 3, 3), Geometry((1, 1), ((0, 0), (0, 0)), (1, 1), 1))
 
 
-def milliseconds(call: Callable[[], Any]) -> float:
-    """Returns what a call costs where many are queued."""
-    for _ in range(3):
-        call()
-    times = []
-    for _ in range(ROUNDS):
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record()
-        for _ in range(CALLS):
-            call()
-        end.record()
-        end.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(start, end) / CALLS)
-    return median(times)
-
-
 def line(name: str, operations: float, ours: Callable[[], Any], theirs: Any = None) -> None:
     """Prints one row of the table."""
     try:
-        mine = milliseconds(ours)
+        mine = milliseconds(ours, ROUNDS, CALLS)
     except Exception as error:  # one row less, and the others as they are
         print(f"{name:44} {type(error).__name__}: {str(error)[:200]}", flush=True)
         return
     text = f"{name:44} {mine:9.4f} {operations / mine / 1e9:8.1f}"
     if theirs is not None and torch is not None:
-        other = milliseconds(theirs)
+        other = milliseconds(theirs, ROUNDS, CALLS)
         text += f" {other:9.4f} {mine / other:7.2f}"
     print(text, flush=True)
 

@@ -7,12 +7,12 @@ are queued one after the other, and the bandwidth of what has to be read and wri
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import median
 from typing import Any
 
 import cupy
 import numpy as np
 
+from benchmarks.gpu_timing import milliseconds
 from functensor.backends.config import config
 from functensor.backends.cuda import gather, pooling, scatter, sorting
 from functensor.primitives.keys import ARRAY, Key
@@ -28,28 +28,12 @@ TOKENS, WORDS, WIDTH = 8192, 50257, 768
 ROW = Key((ARRAY,), 1)
 
 
-def milliseconds(call: Callable[[], Any]) -> float:
-    """Returns what a call costs where many are queued."""
-    for _ in range(3):
-        call()
-    times = []
-    for _ in range(ROUNDS):
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record()
-        for _ in range(CALLS):
-            call()
-        end.record()
-        end.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(start, end) / CALLS)
-    return median(times)
-
-
 def line(name: str, ours: Callable[[], Any], theirs: Callable[[], Any] | None, moved: int) -> None:
     """Prints one row of the table; PyTorch's work is timed on the same stream."""
-    mine = milliseconds(ours)
+    mine = milliseconds(ours, ROUNDS, CALLS)
     text = f"{name:44} {mine:9.4f} {moved / mine / 1e9:8.2f}"
     if theirs is not None and torch is not None:
-        other = milliseconds(theirs)
+        other = milliseconds(theirs, ROUNDS, CALLS)
         text += f" {other:9.4f} {mine / other:7.2f}"
     print(text, flush=True)
 
@@ -180,7 +164,7 @@ def main() -> None:
         torch.cuda.set_stream(stream)
     source = cupy.zeros(1 << 26, "f")
     target = cupy.empty_like(source)
-    copying = milliseconds(lambda: cupy.copyto(target, source))
+    copying = milliseconds(lambda: cupy.copyto(target, source), ROUNDS, CALLS)
     print(f"copying reaches {2 * source.nbytes / copying / 1e9:.2f} TB/s")
     print(f"{'':44} {'ms':>9} {'TB/s':>8} {'torch ms':>9} {'ratio':>7}")
     for part in (embedding_gradients, updates, pools, sorts):

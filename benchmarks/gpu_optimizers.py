@@ -17,6 +17,7 @@ import cupy
 import numpy as np
 
 import functensor as ft
+from benchmarks.gpu_timing import milliseconds
 from functensor import nn, random
 from functensor.primitives.buffers import wrap
 from functensor.primitives.registry import registry
@@ -44,22 +45,6 @@ PEERS = {
 }
 
 
-def milliseconds(call: Callable[[], Any]) -> float:
-    """Returns what a call costs where many are queued."""
-    for _ in range(3):
-        call()
-    times = []
-    for _ in range(ROUNDS):
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record()
-        for _ in range(CALLS):
-            call()
-        end.record()
-        end.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(start, end) / CALLS)
-    return median(times)
-
-
 def host_microseconds(call: Callable[[], Any]) -> float:
     """Returns what a call costs the CPU, which only queues."""
     times = []
@@ -74,10 +59,10 @@ def host_microseconds(call: Callable[[], Any]) -> float:
 
 def line(name: str, ours: Callable[[], Any], theirs: Callable[[], Any] | None, moved: int) -> None:
     """Prints one row of the table."""
-    mine, host = milliseconds(ours), host_microseconds(ours)
+    mine, host = milliseconds(ours, ROUNDS, CALLS), host_microseconds(ours)
     text = f"{name:36} {mine:9.4f} {moved / mine / 1e9:8.2f} {host:9.1f}"
     if theirs is not None and torch is not None:
-        other, other_host = milliseconds(theirs), host_microseconds(theirs)
+        other, other_host = milliseconds(theirs, ROUNDS, CALLS), host_microseconds(theirs)
         text += f" {other:9.4f} {other_host:9.1f} {mine / other:7.2f}"
     print(text, flush=True)
 

@@ -8,13 +8,13 @@ what that is of a copy's bandwidth, for what has to be read and written at least
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import median
 from typing import Any
 
 import cupy
 
 import functensor as ft
 import functensor.numpy as np
+from benchmarks.gpu_timing import milliseconds
 from functensor import nn
 from functensor.backends.cuda import cross_entropy as kernels
 from functensor.primitives.registry import registry as ops
@@ -31,31 +31,16 @@ AHEAD = 16
 TOKENS, WORDS, WIDTH = 8192, 50257, 4096
 
 
-def milliseconds(call: Callable[[], Any]) -> float:
-    """Returns what a call costs the GPU: the host queues all calls while other work runs."""
-    for _ in range(4):
-        call()
-    source = cupy.empty(1 << 28, "float32")
-    target = cupy.empty_like(source)
-    times = []
-    for _ in range(ROUNDS):
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        for _ in range(AHEAD):
-            cupy.copyto(target, source)
-        start.record()
-        for _ in range(CALLS):
-            call()
-        end.record()
-        end.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(start, end) / CALLS)
-    return median(times)
+def timed(call: Callable[[], Any]) -> float:
+    """Returns the milliseconds that a call keeps the GPU busy."""
+    return milliseconds(call, ROUNDS, CALLS, AHEAD)
 
 
 def copy_bandwidth() -> float:
     """Returns bytes a millisecond, read and written, of a copy within the GPU's memory."""
     source = cupy.ones(1 << 28, "float32")
     target = cupy.empty_like(source)
-    return 2 * source.nbytes / milliseconds(lambda: cupy.copyto(target, source))
+    return 2 * source.nbytes / timed(lambda: cupy.copyto(target, source))
 
 
 class Table:
@@ -74,15 +59,15 @@ class Table:
         self, name: str, moved: int, ours: Callable[[], Any], theirs: Any = None, args: Any = ()
     ) -> None:
         """Prints a row; ``theirs`` is a function of tensors, called as it is and compiled."""
-        mine = milliseconds(ours)
+        mine = timed(ours)
         rate = moved / mine
         text = f"{name:46}{mine:9.4f}{rate / 1e9:7.2f}{rate / self.bandwidth:9.2f}"
         if torch is not None and theirs is not None:
-            eager = milliseconds(lambda: theirs(*args))
+            eager = timed(lambda: theirs(*args))
             text += f"{eager:9.4f}{mine / eager:7.2f}"
             try:
                 compiled = torch.compile(theirs)
-                text += f"{milliseconds(lambda: compiled(*args)):10.4f}"
+                text += f"{timed(lambda: compiled(*args)):10.4f}"
             except Exception as error:
                 text += f"  {type(error).__name__}"
         print(text, flush=True)

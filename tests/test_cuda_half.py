@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from test_half_precision import LAYERS
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -160,24 +161,6 @@ def test_many_terms_are_accumulated_in_single_precision(name, dtype):
     x, same = numbers((2, LONG), dtype)
     # The CPU's own accumulation in single precision is off by as much again.
     assert_like(ACCUMULATING[name](x), ACCUMULATING[name](same), 2.0, atol=1e-3)
-
-
-LABELS = np.array([0, 1, 2, 5])
-LAYERS = {
-    "linear": lambda x, w: nn.linear(x, w, w[0], nn.gelu),
-    "layer_norm": lambda x, w: nn.layer_norm(x, w[0], w[1]),
-    "rms_norm": lambda x, w: nn.rms_norm(x, w[0]),
-    "softmax": lambda x, w: nn.softmax(x @ w),
-    "attention": lambda x, w: nn.scaled_dot_product_attention(
-        (x @ w)[None, None], x[None, None], x[None, None]
-    ),
-    "conv": lambda x, w: nn.conv(x[None, None], w[None, None, :3, :3], padding="SAME"),
-    "max_pool": lambda x, w: nn.max_pool((x * w[:4])[None, None], 2),
-    "avg_pool": lambda x, w: nn.avg_pool((x * w[:4])[None, None], 2),
-    "embedding": lambda x, w: nn.embedding(w, LABELS) * x,
-    "softmax_cross_entropy": lambda x, w: nn.softmax_cross_entropy(x @ w, LABELS),
-    "mse": lambda x, w: nn.mse(x @ w, x),
-}
 
 
 @pytest.mark.parametrize("dtype", HALVES)

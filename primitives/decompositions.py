@@ -85,7 +85,7 @@ def _eigh_jvp(g: Any, ans: Any, x: Any) -> Any:
     w, v = unpacked(ans, shapes)
     change = ops.matmul(adjoint(v), ops.matmul(hermitian_part(g), v))
     turned = ops.matmul(v, _inverse_differences(ops.real(w)) * change)
-    values = ops.real(diagonal_of(change)) * np.ones((), x.dtype)
+    values = ops.real(diagonal_of(change)) * x.dtype.type(1)
     return packed(ops, [values, turned], shapes)
 
 
@@ -156,7 +156,7 @@ def _anchors(v: Any) -> Any:
 def _eig_jvp(g: Any, ans: Any, x: Any) -> Any:
     shapes = eig_shapes(shape_of(x)[-1])
     w, v = unpacked(ans, shapes)
-    change = ops.solve(v, ops.matmul(g * np.ones((), v.dtype), v))
+    change = ops.solve(v, ops.matmul(g * v.dtype.type(1), v))
     turned = ops.matmul(v, _inverse_differences(w) * change)
     # Vectors keep their length, and that component real.
     stretched = ops.real(ops.sum(conjugate(v) * turned, axis=-2, keepdims=True))
@@ -201,7 +201,7 @@ eig = of_matrices(
 
 def _eigvals_jvp(g: Any, x: Any) -> Any:
     _, v = unpacked(ops.eig(x), eig_shapes(shape_of(x)[-1]))
-    return diagonal_of(ops.solve(v, ops.matmul(g * np.ones((), v.dtype), v)))
+    return diagonal_of(ops.solve(v, ops.matmul(g * v.dtype.type(1), v)))
 
 
 def _eigvals_vjp(g: Any, x: Any) -> Any:
@@ -301,7 +301,7 @@ def _svd_jvp(g: Any, ans: Any, x: Any, *, full_matrices: bool) -> Any:
     twisted = f.twisting * 0.5 * (change - adjoint(change))
     u = _moved(f.u, f.u_rest, turned + twisted, image * f.inverse)
     v = _moved(f.v, f.v_rest, turned - twisted, back_image * f.inverse)
-    s = ops.real(diagonal_of(change)) * np.ones((), x.dtype)
+    s = ops.real(diagonal_of(change)) * x.dtype.type(1)
     return packed(ops, [u, s, adjoint(v)], f.shapes)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.devices import to_host
+from ..backends.devices import device_of as buffer_device
+from ..backends.devices import on_device, to_host
 from .buffers import beside, to_buffer
 from .errors import ShapeError, message, refuse_out
 from .families import filled
@@ -74,6 +75,14 @@ def _infer_stack(primitive: Primitive, *xs: ShapeDtype, axis: int) -> ShapeDtype
     return ShapeDtype(shape, result_type(*(x.dtype for x in xs)))
 
 
+def _arrays(xp: Any, xs: Sequence[Any]) -> Sequence[Any]:
+    """Returns operands as an array module joins them: CuPy joins arrays only, no numbers."""
+    if xp is np or all(isinstance(x, xp.ndarray) for x in xs):
+        return xs
+    device = next((buffer_device(x) for x in xs if isinstance(x, xp.ndarray)), "cuda")
+    return [on_device(x if isinstance(x, xp.ndarray) else np.asarray(x)[()], device) for x in xs]
+
+
 def _batch_joined(
     primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
 ) -> Any:
@@ -97,7 +106,7 @@ def _pull_stack(g: Any, xs: Sequence[Any], *, axis: int) -> list[Any]:
 
 concatenate_primitive: Primitive = Primitive(
     "concatenate",
-    compute=lambda xp, *xs, axis: xp.concatenate(xs, axis),
+    compute=lambda xp, *xs, axis: xp.concatenate(_arrays(xp, xs), axis),
     infer=_infer_concatenate,
     batch=_batch_joined,
     keep=_shapes,
@@ -114,7 +123,7 @@ concatenate_primitive: Primitive = Primitive(
 
 stack_primitive: Primitive = Primitive(
     "stack",
-    compute=lambda xp, *xs, axis: xp.stack(xs, axis),
+    compute=lambda xp, *xs, axis: xp.stack(_arrays(xp, xs), axis),
     infer=_infer_stack,
     batch=_batch_joined,
     keep=_shapes,

@@ -226,7 +226,7 @@ def _slogdet_jvp(g: Any, ans: Any, x: Any) -> Any:
     # The logarithm of the determinant changes by this; the sign turns with its imaginary part.
     change = ops.sum(g * ops.inv.bind((x,), {"strict": False}).mT, axis=(-2, -1))
     sign = ops.index(ans, (Ellipsis, 0))
-    logarithm = ops.real(change) * np.ones((), x.dtype)
+    logarithm = ops.real(change) * x.dtype.type(1)
     return ops.stack([sign * _imaginary_part(change), logarithm], axis=-1)
 
 

@@ -8,6 +8,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as np
 from functensor import nn
+from functensor.backends import dtypes
 from functensor.primitives.registry import registry
 
 cupy = pytest.importorskip("cupy")
@@ -47,6 +48,7 @@ LIMITS = [0.0, -0.0, 1e4, -1e4, 88.5, -88.5, 40.0, -40.0, numpy.inf, -numpy.inf,
 
 @pytest.fixture(autouse=True)
 def loaded():
+    dtypes.bfloat16()
     return ft.backends.get("cupy")
 
 

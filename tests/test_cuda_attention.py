@@ -94,7 +94,9 @@ def check(operands, mask, causal, scale, atol, way=None):
 def test_every_shape_and_mask(name, causal):
     operands = operands_of(name, "float32")
     for mask in masks_of(name, "float32"):
-        check(operands, mask, causal, 0.3, ATOL["float32"], "kernels")
+        # A weight, which is an exponential, errs by its score's rounding.
+        largest = 0.3 * np.abs(operands[0] @ operands[1].swapaxes(-1, -2)).max()
+        check(operands, mask, causal, 0.3, ATOL["float32"] * max(1, largest / 5), "kernels")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])

@@ -11,7 +11,7 @@ import numpy as np
 from ..selection import MAX_PRODUCT, SCALARS
 from .activations import promoted
 
-__all__ = ["TABLE", "log_ratio", "logaddexp", "power", "where"]
+__all__ = ["TABLE", "clip", "log_ratio", "logaddexp", "power", "where"]
 
 RAISED = cupy.ElementwiseKernel(
     "T x, int32 n, bool inverse",
@@ -51,6 +51,17 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         return cupy.where(condition, x, y)
     # CuPy's function does not know bfloat16, whose bits it can choose.
     return cupy.where(condition, _bits(x, dtype), _bits(y, dtype)).view(dtype)
+
+
+def clip(x: Any, low: Any, high: Any) -> Any:
+    """Returns ``minimum(maximum(x, low), high)``; CuPy's function limits no numbers."""
+    if isinstance(x, cupy.ndarray):
+        return cupy.clip(x, low, high)
+    if isinstance(low, cupy.ndarray):
+        return cupy.minimum(cupy.maximum(low, x), high)
+    # Python's numbers decide no dtype, and the larger of two of them is one again.
+    larger = np.maximum(x, low)
+    return cupy.minimum(larger.item() if {type(x), type(low)} <= SCALARS else larger, high)
 
 
 def _bits(x: Any, dtype: Any) -> Any:
@@ -112,6 +123,7 @@ def logaddexp(x: Any, y: Any) -> Any:
 
 
 TABLE: dict[str, Callable[..., Any]] = {
+    "clip": clip,
     "log_ratio": log_ratio,
     "logaddexp": logaddexp,
     "power": power,

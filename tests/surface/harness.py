@@ -206,7 +206,7 @@ def check_batched_derivatives(case):
     def pulled(*xs):
         call, values = by_inexact(lambda *ys: inexact_leaves(case.ours(*ys)), xs)
         outs, pull = ft.vjp(call, *values)
-        return list(pull([ft.numpy.ones(out.shape, out.dtype) for out in outs]))
+        return list(pull([ft.numpy.ones_like(out) for out in outs]))
 
     rows = [pulled(*(x[b] for x in operands)) for b in range(BATCH)]
     wanted = [np.stack([np.asarray(row[i]) for row in rows]) for i in range(len(rows[0]))]

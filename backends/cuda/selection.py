@@ -54,14 +54,8 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def clip(x: Any, low: Any, high: Any) -> Any:
-    """Returns ``minimum(maximum(x, low), high)``; CuPy's function limits no numbers."""
-    if isinstance(x, cupy.ndarray):
-        return cupy.clip(x, low, high)
-    if isinstance(low, cupy.ndarray):
-        return cupy.minimum(cupy.maximum(low, x), high)
-    # Python's numbers decide no dtype, and the larger of two of them is one again.
-    larger = np.maximum(x, low)
-    return cupy.minimum(larger.item() if {type(x), type(low)} <= SCALARS else larger, high)
+    """Returns ``minimum(maximum(x, low), high)``; a number is an array, as it is for NumPy's."""
+    return cupy.clip(x if isinstance(x, cupy.ndarray) else cupy.asarray(x), low, high)
 
 
 def _bits(x: Any, dtype: Any) -> Any:

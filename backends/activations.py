@@ -13,7 +13,7 @@ import numpy as np
 from .blocks import blockwise
 from .special import gelu_exact, gelu_exact_slope
 
-__all__ = ["gelu", "gelu_slope", "sigmoid", "silu", "softplus"]
+__all__ = ["gelu", "gelu_slope", "sigmoid", "silu", "silu_slope", "softplus"]
 
 # gelu(x) is about x sigmoid(w), w = LINEAR x + CUBIC x^3: D. Hendrycks and K. Gimpel, "Gaussian
 # error linear units" (2016), whose 1 + tanh(u) is 2 sigmoid(2 u).
@@ -40,6 +40,20 @@ def _silu(x: Any, out: Any, bounded: Any) -> None:
     out += 1.0
     x.clip(LOWEST[x.dtype.char], np.inf, out=bounded)
     np.divide(bounded, out, out=out)
+
+
+def _silu_slope(x: Any, out: Any, bounded: Any, odds: Any) -> None:
+    # s (1 + x (1 - s)), where 1 - s is exp(-x) s; beyond the limits it is constant.
+    limit = -0.875 * LOWEST[x.dtype.char]
+    x.clip(-limit, limit, out=bounded)
+    np.negative(bounded, out=odds)
+    np.exp(odds, out=odds)
+    np.add(odds, 1.0, out=out)
+    np.reciprocal(out, out=out)
+    odds *= out
+    odds *= bounded
+    odds += 1.0
+    out *= odds
 
 
 def _softplus(x: Any, out: Any, rest: Any) -> None:
@@ -85,6 +99,7 @@ def _gelu_sigmoid_slope(x: Any, out: Any, bounded: Any, odds: Any, rise: Any) ->
 
 sigmoid = blockwise(_sigmoid)
 silu = blockwise(_silu, 1)
+silu_slope = blockwise(_silu_slope, 2)
 softplus = blockwise(_softplus, 1)
 _gelu_approximate = blockwise(_gelu_sigmoid, 1)
 _gelu_approximate_slope = blockwise(_gelu_sigmoid_slope, 3)

@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .messages import message
+
 __all__ = ["Config", "config"]
 
 PRECISIONS = ("highest", "tf32")
-CHOICES = ("deterministic", "matmul_precision")
+CHOICES = ("check_programs", "deterministic", "matmul_precision")
+# Threads start with this; tests set the variable.
+checked_from_the_start = bool(os.environ.get("FUNCTENSOR_CHECK_PROGRAMS"))
+
+
+def _no_name(name: str) -> AttributeError:
+    """Returns the error for a choice that there is not."""
+    from difflib import get_close_matches  # costs milliseconds
+
+    (nearest,) = get_close_matches(name, CHOICES, 1, 0.0)
+    return AttributeError(
+        message(
+            f"config has no {name!r}; it has {', '.join(CHOICES)}",
+            fix=f"ft.config.{nearest}",
+            number=None,
+        )
+    )
+
+
+def _no_choice(name: str, value: Any, choices: tuple[Any, ...]) -> ValueError:
+    """Returns the error for a value that a choice does not have."""
+    return ValueError(
+        message(
+            f"config.{name} is one of {', '.join(map(repr, choices))}, not {value!r}",
+            fix=f"ft.config.{name} = {choices[-1]!r}",
+            number=None,
+        )
+    )
 
 
 class Config(threading.local):
@@ -21,6 +51,9 @@ class Config(threading.local):
             the GPU's matrix units to round operands to TF32, with 10 bits of mantissa.
         deterministic: whether the GPU adds up values in an order that does not change from run
             to run, which scatters and some gradients pay for with time.
+        numerics: the choices that results depend on, as one value to compare.
+        check_programs: whether every program that staging and its passes make is checked to be
+            well formed: for finding faults of passes.
 
     >>> config.matmul_precision
     'highest'
@@ -32,6 +65,8 @@ class Config(threading.local):
     def __init__(self) -> None:
         self._matmul_precision = "highest"
         self._deterministic = False
+        self._check_programs = checked_from_the_start
+        self._numerics = "highest", False
 
     @property
     def matmul_precision(self) -> str:
@@ -41,8 +76,9 @@ class Config(threading.local):
     @matmul_precision.setter
     def matmul_precision(self, value: str) -> None:
         if value not in PRECISIONS:
-            raise ValueError(f"matmul_precision is one of {', '.join(PRECISIONS)}, not {value!r}")
+            raise _no_choice("matmul_precision", value, PRECISIONS)
         self._matmul_precision = value
+        self._numerics = value, self._deterministic
 
     @property
     def deterministic(self) -> bool:
@@ -52,12 +88,32 @@ class Config(threading.local):
     @deterministic.setter
     def deterministic(self, value: bool) -> None:
         if type(value) is not bool:
-            raise ValueError(f"deterministic is True or False, not {value!r}")
+            raise _no_choice("deterministic", value, (True, False))
         self._deterministic = value
+        self._numerics = self._matmul_precision, value
+
+    @property
+    def numerics(self) -> tuple[str, bool]:
+        """``matmul_precision`` and ``deterministic``."""
+        return self._numerics
+
+    @property
+    def check_programs(self) -> bool:
+        """Whether programs are checked."""
+        return self._check_programs
+
+    @check_programs.setter
+    def check_programs(self, value: bool) -> None:
+        if type(value) is not bool:
+            raise _no_choice("check_programs", value, (True, False))
+        self._check_programs = value
+
+    def __getattr__(self, name: str) -> Any:
+        raise _no_name(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_") and name not in CHOICES:
-            raise AttributeError(f"config has no {name!r}; it has {' and '.join(CHOICES)}")
+            raise _no_name(name)
         super().__setattr__(name, value)
 
     @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 __all__ = ["cumprod", "cumsum", "linear_recurrence", "shift"]
 
 
@@ -42,11 +44,28 @@ def linear_recurrence(xp: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> A
     After each pass b sums twice as many terms: G. E. Blelloch, "Prefix sums and their
     applications" (1990).
     """
-    b = xp.asarray(b, dtype=xp.result_type(a, b))
+    out = xp.array(b, dtype=xp.result_type(a, b))
+    factors = xp.array(a)
+    before = (slice(None),) * axis
     reach = 1
-    while reach < a.shape[axis]:
-        by = -reach if reverse else reach
-        b = b + a * shift(xp, b, by=by, axis=axis)
-        a = a * shift(xp, a, by=by, axis=axis)
-        reach *= 2
-    return b
+    with np.errstate(all="ignore"):
+        while reach < a.shape[axis]:
+            low, high = (*before, slice(None, -reach)), (*before, slice(reach, None))
+            source, target = (high, low) if reverse else (low, high)
+            out[target] += factors[target] * out[source]
+            factors[target] = factors[target] * factors[source]
+            reach *= 2
+        # A product of zero and infinity may be none of the steps'.
+        checked = xp is np and out.dtype.kind in "fc"
+        if checked and np.isnan(out).any() and not any(np.isnan(x).any() for x in (a, b)):
+            return in_order(a, b, out, axis, reverse)
+    return out
+
+
+def in_order(a: Any, b: Any, out: Any, axis: int, reverse: bool) -> Any:
+    """Does the same step by step, into an array, by NumPy."""
+    a, b, lines = (np.moveaxis(x, axis, 0) for x in (a, b, out))
+    order = range(len(lines))[::-1] if reverse else range(len(lines))
+    for i, place in enumerate(order):
+        lines[place] = b[place] + a[place] * lines[order[i - 1]] if i else b[place]
+    return out

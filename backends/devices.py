@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ContextDecorator
+from typing import Any, TypeVar
 
-from .protocol import Backend, DeviceError, get, loaded
+from .messages import message
+from .protocol import Backend, get, loaded, no_device
 
 __all__ = [
     "backend_of",
@@ -17,8 +19,11 @@ __all__ = [
     "is_device",
     "on_device",
     "resolved",
+    "set_default_device",
     "to_host",
 ]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # Which backend holds the buffers of a kind of device.
 BACKENDS = {"cpu": "numpy", "cuda": "cupy"}
@@ -53,7 +58,7 @@ def resolved(device: Any = None) -> tuple[Backend, str]:
     """
     name = placement.device if device is None else device
     if not is_device(name):
-        raise DeviceError(f"there is no device {name!r}: write 'cpu', 'cuda' or 'cuda:0'")
+        raise no_device(name, devices())
     backend = get(BACKENDS[name.partition(":")[0]])
     return backend, backend.device(name)
 
@@ -100,12 +105,52 @@ def devices() -> list[str]:
     return found
 
 
-@contextmanager
-def default_device(device: str) -> Iterator[str]:
+class DefaultDevice(ContextDecorator):
+    """What `default_device` returns: a context, which decorates functions too."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.used = False
+        self.before: list[tuple[str, AbstractContextManager[Any]]] = []
+
+    def __call__(self, function: F) -> F:
+        self.used = True
+        return super().__call__(function)
+
+    def __enter__(self) -> str:
+        self.used = True
+        backend, name = resolved(self.device)
+        current = backend.current(name)
+        current.__enter__()
+        self.before.append((placement.device, current))
+        placement.device = name
+        return name
+
+    def __exit__(self, *raised: Any) -> None:
+        placement.device, current = self.before.pop()
+        current.__exit__(*raised)
+
+    def __del__(self) -> None:
+        if not self.used:
+            warnings.warn(
+                message(
+                    f"default_device({self.device!r}) without `with` does nothing",
+                    fix=f"ft.set_default_device({self.device!r}), or "
+                    f"with ft.default_device({self.device!r}): ...",
+                    number=None,
+                ),
+                stacklevel=2,
+            )
+
+
+def default_device(device: str) -> DefaultDevice:
     """Makes arrays on a device, for the length of a ``with`` block, when nothing says where.
 
     Args:
         device: its name; ``cuda`` is the current GPU.
+
+    Returns:
+        The context, which gives the device's full name. It decorates functions too.
 
     Raises:
         BackendUnavailable: the device's backend is not installed.
@@ -115,11 +160,24 @@ def default_device(device: str) -> Iterator[str]:
     ...     name
     'cpu'
     """
+    return DefaultDevice(device)
+
+
+def set_default_device(device: str) -> None:
+    """Makes arrays on a device from here on, when nothing says where, in this thread.
+
+    Args:
+        device: its name; ``cuda`` is the current GPU.
+
+    Raises:
+        BackendUnavailable: the device's backend is not installed.
+        DeviceError: there is no such device.
+
+    >>> set_default_device("cpu")
+    """
     backend, name = resolved(device)
-    before = placement.device
+    # CuPy's devices are made the current one by this; NumPy's needs nothing.
+    use = getattr(backend.current(name), "use", None)
+    if use is not None:
+        use()
     placement.device = name
-    try:
-        with backend.current(name):
-            yield name
-    finally:
-        placement.device = before

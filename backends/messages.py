@@ -30,19 +30,20 @@ class Running:
     stack: Callable[[], str] = staticmethod(lambda: "")
 
 
-def message(what: str, *, under: str = "", fix: str, number: int) -> str:
+def message(what: str, *, under: str = "", fix: str, number: int | None) -> str:
     """Puts together the parts that every message has.
 
     Args:
         what: what happened, naming the offending argument.
         under: the stack of transformations, outermost first; by default what is running.
         fix: right code, one line.
-        number: the error's anchor in the documentation.
+        number: the error's anchor in the documentation; None where the fix says all there is.
     """
     lines = [what, f"  at {user_line()}"]
     under = under or Running.stack()
     if under:
         lines.append(f"  under {under}")
     lines.append(f"  fix: {fix}")
-    lines.append(f"  see {DOCS}#error-{number}")
+    if number is not None:
+        lines.append(f"  see {DOCS}#error-{number}")
     return "\n".join(lines)

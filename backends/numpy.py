@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -48,6 +48,7 @@ class NumpyBackend:
         allocator.keep_freed_memory()
         self.ahead: dict[str, Callable[..., tuple[Any, Any]]] = {}
         self.slopes: Mapping[str, Any] = {}
+        self.add_into: Callable[[Any, Any], Any] | None = None
         self.updates: dict[str, Callable[..., list[Any]]] = {}
         self.kernels: dict[str, Callable[..., Any]] = {
             "affine_normalize": normalization.affine_normalize,
@@ -122,7 +123,7 @@ class NumpyBackend:
     def device(self, name: str) -> str:
         """Returns ``"cpu"``, the only one's name."""
         if name != "cpu":
-            raise protocol.DeviceError(f"there is no device {name!r}; there is 'cpu'")
+            raise protocol.no_device(name, self.devices())
         return name
 
     def device_of(self, buffer: Any) -> str:
@@ -144,6 +145,12 @@ class NumpyBackend:
     def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the function itself: what is no other backend's buffer is NumPy's."""
         return function
+
+    def plan(self, program: Any, donated: Sequence[int] = ()) -> Any:
+        """Returns what runs a program on raw buffers, as generated Python."""
+        from .plan import planned  # which nothing but compiled functions needs
+
+        return planned(program, donated, self.kernels)
 
     def memory(self) -> dict[str, int]:
         """Returns the process's peak resident memory in bytes."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
+
+from .messages import message
 
 __all__ = [
     "Backend",
     "BackendUnavailable",
     "DeviceError",
+    "Plan",
     "get",
     "info",
     "loaded",
+    "no_device",
     "register",
     "when_registered",
 ]
@@ -26,6 +30,37 @@ class BackendUnavailable(ImportError):
 
 class DeviceError(ValueError):
     """Arrays of different devices meet, or a device does not exist (docs/errors.md#error-14)."""
+
+
+class Plan(Protocol):
+    """What runs a program on raw buffers.
+
+    Attributes:
+        source: the text that was generated for it.
+    """
+
+    @property
+    def source(self) -> str: ...
+
+    def __call__(self, buffers: Sequence[Any]) -> list[Any]:
+        """Returns the results' buffers, which are fresh memory or that of donated inputs."""
+
+
+def no_device(name: Any, there: list[str]) -> DeviceError:
+    """Returns the error for a device that does not exist.
+
+    Args:
+        name: what was given as its name.
+        there: the names of those that exist.
+    """
+    return DeviceError(
+        message(
+            f"there is no device {name!r}; there are {', '.join(map(repr, there))}",
+            fix='ft.to_device(x, "cuda"); names are "cpu", "cuda" for the current GPU, and those '
+            "that ft.devices() lists",
+            number=14,
+        )
+    )
 
 
 class Backend(Protocol):
@@ -48,6 +83,8 @@ class Backend(Protocol):
             get is widened to float32 first.
         mixes_bfloat16: the names of those that take it beside other dtypes too, and say themselves
             what comes out.
+        add_into: adds a buffer to another one of its shape and dtype, in the other one's place, if
+            it does so quicker than ``+=``, else None.
         updates: functions that update many parameters at once, by the optimizer's rule: of
             columns (parameters, gradients, what is remembered of them) and the step's numbers they
             make the new rows, None for those that they leave to others.
@@ -62,6 +99,7 @@ class Backend(Protocol):
     accumulating: frozenset[str]
     takes_bfloat16: frozenset[str]
     mixes_bfloat16: frozenset[str]
+    add_into: Callable[[Any, Any], Any] | None
     updates: dict[str, Callable[..., list[Any]]]
 
     def asarray(self, values: Any, dtype: Any = None) -> Any:
@@ -105,6 +143,14 @@ class Backend(Protocol):
                 brought from the host, unless it is ``hosted``; ``creates`` says whether the default
                 device is used.
             function: computes it on this backend's buffers.
+        """
+
+    def plan(self, program: Any, donated: Sequence[int] = ()) -> Plan:
+        """Returns what runs a program.
+
+        Args:
+            program: what has ``inputs``, ``equations`` and ``outputs``, as staging makes it.
+            donated: the numbers of inputs whose memory results may take.
         """
 
     def memory(self) -> dict[str, int]:

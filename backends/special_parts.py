@@ -25,6 +25,7 @@ __all__ = [
     "integrate",
     "log_remainder",
     "loop_dtype",
+    "nodes",
     "put_where",
     "special",
     "stirling_error",
@@ -133,8 +134,8 @@ def put_where(
 
 
 @cache
-def _nodes(device: str) -> tuple[Any, Any]:
-    """Returns the nodes and weights of Gauss and Legendre on the interval from 0 to 1."""
+def nodes(device: str) -> tuple[Any, Any]:
+    """Returns Gauss's and Legendre's nodes and weights from 0 to 1, on a device."""
     places, weights = np.polynomial.legendre.leggauss(NODES)
     return on_device(0.5 * (places + 1.0), device), on_device(0.5 * weights, device)
 
@@ -151,7 +152,7 @@ def integrate(
         logarithmic: whether to integrate over ``log(1 + distance)``: for what changes both within
             a distance of 1 and over the whole of a long interval.
     """
-    places, weights = _nodes(device_of(length))
+    places, weights = nodes(device_of(length))
     if logarithmic:
         span = xp.log1p(length)
         steps = span[:, None] * places

@@ -20,8 +20,11 @@ class WorkerError(Exception):
     """A worker failed, or died."""
 
 
-def environment(threads: int) -> dict[str, str]:
-    """The environment in which every library keeps to so many threads, on the CPU."""
+def environment(threads: int, *, caches: bool = True) -> dict[str, str]:
+    """The environment in which every library keeps to so many threads, on the CPU.
+
+    Without `caches`, none reads what another process has compiled.
+    """
     limits = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR")
     changed = {f"{library}_NUM_THREADS": str(threads) for library in limits}
     # XLA takes the size of its pool from NPROC, and runs its matrix products on that pool.
@@ -32,20 +35,27 @@ def environment(threads: int) -> dict[str, str]:
     changed["XLA_FLAGS"] = " ".join(filter(None, flags))
     changed["JAX_PLATFORMS"] = "cpu"
     changed["CUDA_VISIBLE_DEVICES"] = ""
-    return {**os.environ, **changed}
+    if not caches:
+        changed["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
+        changed["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+    # As after an installation: modules are not compiled anew in every process.
+    kept = {name: x for name, x in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **changed}
 
 
 class Client:
     """A running worker of one peer."""
 
-    def __init__(self, peer: str, threads: int, *, quiet: bool = True) -> None:
+    def __init__(
+        self, peer: str, threads: int, *, quiet: bool = True, caches: bool = True
+    ) -> None:
         self.peer = peer
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", peer, str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if quiet else None,
-            env=environment(threads),
+            env=environment(threads, caches=caches),
             cwd=ROOT,
             text=True,
         )
@@ -86,6 +96,21 @@ class Client:
         """End the worker."""
         self._process.kill()
         self._process.communicate()
+
+
+def ask_once(
+    peer: str, threads: int, *words: object, quiet: bool = True, caches: bool = False
+) -> dict[str, Any]:
+    """Ask a worker that is started for this command alone, and ended after it.
+
+    Raises:
+        Unsupported, WorkerError: as `Client.ask` does.
+    """
+    client = Client(peer, threads, quiet=quiet, caches=caches)
+    try:
+        return client.ask(*words)
+    finally:
+        client.close()
 
 
 @contextmanager

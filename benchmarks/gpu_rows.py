@@ -1,12 +1,14 @@
-"""Softmax, cross entropy and layer norm on a GPU, beside PyTorch's eager and compiled ones.
+"""Softmax, cross entropy, layer norm and sums on a GPU, beside PyTorch's eager and compiled ones.
 
 ``python -m benchmarks.gpu_rows`` prints the milliseconds that a call keeps the GPU busy, the median
 of rounds of calls that were queued behind other work, so that the host's share does not show, and
-what that is of a copy's bandwidth, for what has to be read and written at least.
+what that is of a copy's bandwidth, for what has to be read and written at least. Names of parts
+after it pick these alone; ``--eager`` compiles nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from typing import Any
 
@@ -48,10 +50,12 @@ class Table:
 
     Args:
         bandwidth: a copy's, in bytes a millisecond.
+        compiled: whether PyTorch's compiled functions are timed too.
     """
 
-    def __init__(self, bandwidth: float) -> None:
+    def __init__(self, bandwidth: float, compiled: bool) -> None:
         self.bandwidth = bandwidth
+        self.compiled = compiled
         print(f"copy: {bandwidth / 1e9:.2f} TB/s")
         print(f"{'':46}{'ms':>9}{'TB/s':>7}{'of copy':>9}{'torch':>9}{'ratio':>7}{'compiled':>10}")
 
@@ -65,6 +69,7 @@ class Table:
         if torch is not None and theirs is not None:
             eager = timed(lambda: theirs(*args))
             text += f"{eager:9.4f}{mine / eager:7.2f}"
+        if torch is not None and theirs is not None and self.compiled:
             try:
                 compiled = torch.compile(theirs)
                 text += f"{timed(lambda: compiled(*args)):10.4f}"
@@ -176,6 +181,8 @@ def softmaxes(table: Table) -> None:
         ((TOKENS, WIDTH), -1),
         ((TOKENS, WORDS), -1),
         ((1 << 20, 64), -1),
+        ((1 << 20, 10), -1),
+        ((1 << 17, 500), -1),
         ((64, 512, 512), 1),
     ):
         x, g = normal(*shape), normal(*shape)
@@ -199,12 +206,48 @@ def softmaxes(table: Table) -> None:
         cupy.get_default_memory_pool().free_all_blocks()
 
 
+def sums(table: Table) -> None:
+    """Sums over all axes but the last, which the gradients of biases are."""
+    for shape, dtype in (
+        ((8, 1024, 768), "bfloat16"),
+        ((TOKENS, 768), "float16"),
+        ((TOKENS, 768), "float32"),
+        ((TOKENS, 768), "float64"),
+        ((8, 1024, 2304), "bfloat16"),
+        ((8, 1024, 3072), "bfloat16"),
+        ((TOKENS, 3072), "float32"),
+        ((TOKENS, WORDS), "bfloat16"),
+        ((4096, 4096), "float32"),
+        ((64, 128), "float32"),
+    ):
+        axis = tuple(range(len(shape) - 1))
+        x = normal(*shape, dtype="float16" if dtype == "bfloat16" else dtype)
+        tensor = tensors(x)
+        array = ft.to_device(x, "cuda:0")
+        if dtype == "bfloat16":
+            array = array.astype(np.bfloat16)
+            tensor = [t.to(torch.bfloat16) for t in tensor]
+        table.line(
+            f"sum of {shape}, {dtype}",
+            x.nbytes,
+            lambda array=array, axis=axis: np.sum(array, axis),
+            lambda v, axis=axis: v.sum(axis),
+            tensor,
+        )
+
+
+PARTS = {"cross entropy": cross_entropies, "norm": norms, "softmax": softmaxes, "sum": sums}
+
+
 def main() -> None:
     """Prints the table."""
-    table = Table(copy_bandwidth())
-    cross_entropies(table)
-    norms(table)
-    softmaxes(table)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
+    parser.add_argument("--eager", action="store_true", help="compile nothing")
+    options = parser.parse_args()
+    table = Table(copy_bandwidth(), not options.eager)
+    for name in options.parts or PARTS:
+        PARTS[name](table)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,17 @@ def decimal(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Cells under each other: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return "\n".join(
+        "  ".join(
+            [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:]))]
+        ).rstrip()
+        for line in lines
+    )
+
+
 def mean_ratios(
     rows: Sequence[Row], subject: str, peers: Sequence[str], statistic: Statistic
 ) -> dict[str, float | None]:
@@ -71,13 +82,7 @@ def table(rows: Sequence[Row], subject: str, peers: Sequence[str], statistic: St
         means = mean_ratios(rows, subject, others, statistic)
         brackets = [f"[{decimal(means[peer])}]" for peer in others]
         lines.append(["geometric mean", "", "", "", *brackets])
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    return "\n".join(
-        "  ".join(
-            [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:]))]
-        ).rstrip()
-        for line in lines
-    )
+    return aligned(lines)
 
 
 def machine() -> dict[str, Any]:

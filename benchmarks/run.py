@@ -19,13 +19,13 @@ from benchmarks.measure import Plan, Row, measure
 from benchmarks.peers import GROUPS, PEERS
 from benchmarks.report import as_json, table
 
-SUBJECT = "functensor"
 FULL = Plan(rounds=7, seconds=0.2)
 QUICK = Plan(rounds=3, seconds=0.05)
 ONE_THREAD_WORKLOAD = "scalar-ops"
 
 
-def _workloads(text: str) -> list[str]:
+def workload_names(text: str) -> list[str]:
+    """The names in a list with commas."""
     names = text.split(",")
     unknown = [name for name in names if not is_workload(name)]
     if unknown:
@@ -33,7 +33,8 @@ def _workloads(text: str) -> list[str]:
     return names
 
 
-def _peers(text: str) -> list[str]:
+def peer_names(text: str) -> list[str]:
+    """The peers in a list with commas, groups among them."""
     names = [member for name in text.split(",") for member in GROUPS.get(name, (name,))]
     unknown = [name for name in names if name not in PEERS]
     if unknown:
@@ -42,7 +43,8 @@ def _peers(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A number that is at least 1."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
@@ -52,10 +54,13 @@ def _positive(text: str) -> int:
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    options.add_argument("--workloads", type=_workloads, metavar="A,B", help="default: all")
-    options.add_argument("--peers", type=_peers, metavar="A,B", help="default: those installed")
-    options.add_argument("--rounds", type=_positive, help=f"default: {FULL.rounds}")
-    options.add_argument("--threads", type=_positive, default=2, help="default: 2")
+    options.add_argument("--workloads", type=workload_names, metavar="A,B", help="default: all")
+    options.add_argument("--peers", type=peer_names, metavar="A,B", help="default: those installed")
+    options.add_argument(
+        "--subject", choices=PEERS, default="functensor", help="whose time is divided by the peers'"
+    )
+    options.add_argument("--rounds", type=positive, help=f"default: {FULL.rounds}")
+    options.add_argument("--threads", type=positive, default=2, help="default: 2")
     options.add_argument("--mode", choices=("grad", "forward"), default="grad")
     options.add_argument("--statistic", choices=("median", "minimum"), default="median")
     options.add_argument("--quick", action="store_true", help="few and short rounds")
@@ -101,15 +106,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 rows.append(measure(clients, workload, mode, threads, plan))
         tables.append(rows)
         problems += [f"{row.workload}: {problem}" for row in rows for problem in row.problems]
-        print(table(rows, SUBJECT, list(clients), options.statistic), end="\n\n", flush=True)
+        text = table(rows, options.subject, list(clients), options.statistic)
+        print(text, end="\n\n", flush=True)
 
-    print("Milliseconds; in brackets: functensor's time over the peer's. * with an Adam update.")
+    ratios = f"in brackets: {options.subject}'s time over the peer's"
+    print(f"Milliseconds; {ratios}. * with an Adam update.")
     print(", ".join(f"{peer} {version}" for peer, version in versions.items()))
     missing = [peer for peer in PEERS if peer not in versions]
     if missing:
         print(f"not measured: {', '.join(missing)}")
     if options.json is not None:
-        document = as_json(tables, SUBJECT, versions, options.statistic)
+        document = as_json(tables, options.subject, versions, options.statistic)
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     for note in dict.fromkeys(
         f"{r.workload}: {n}" for rows in tables for r in rows for n in r.notes

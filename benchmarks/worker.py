@@ -5,6 +5,12 @@
     time REPEATS         -> {"minimum", "median"} of the calls' seconds, and "cpu": the CPU seconds
                             that the whole command took
     memory               -> {"bytes": the process's peak resident memory}
+    calls WORKLOAD COUNT -> {"seconds": of the first calls of a gradient, one by one}
+    stages WORKLOAD      -> {"trace", "passes", "plan", "run"}: seconds of a first call's parts
+    footprint WORKLOAD HOW COUNT
+                         -> see `benchmarks.footprint`; HOW is `plain` or `donating`
+    small TREE LEAVES KIND
+                         -> {"seconds": of a call that has next to nothing to do}
     quit
 
 A failure is answered by {"unsupported": reason} or {"error": text}, and the worker goes on.
@@ -22,11 +28,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TextIO, cast
 
 from benchmarks.case import Case, Mode, Peer, Unsupported
 from benchmarks.data import problem
+from benchmarks.footprint import footprint
 from benchmarks.peers import PEERS
+from benchmarks.small_calls import small_call
 
 MAX_WARM_UP = 20
 
@@ -82,6 +91,33 @@ class Worker:
         """Peak resident memory since the process started."""
         return {"bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
+    def calls(self, workload: str, count: str) -> dict[str, Any]:
+        """Time the first calls of a gradient or step, each."""
+        self._case = self._peer.build(problem(workload), "grad")
+        return {"seconds": self._calls(int(count))}
+
+    def stages(self, workload: str) -> dict[str, Any]:
+        """Time the parts of a first call."""
+        measured = getattr(self._peer, "stages", None)
+        if measured is None:
+            raise Unsupported("its first call is a whole")
+        case: Any = self._peer.build(problem(workload), "grad")
+        seconds: dict[str, Any] = measured(*case.call())
+        return seconds
+
+    def footprint(self, workload: str, how: str, count: str) -> dict[str, Any]:
+        """Measure the memory that training takes."""
+        peer: Any = self._peer
+        if how == "donating":
+            if getattr(peer, "donating", None) is None:
+                raise Unsupported("gives nothing away")
+            peer = replace(peer, compile=peer.donating)
+        return footprint(peer, workload, int(count))
+
+    def small(self, tree: str, leaves: str, kind: str) -> dict[str, Any]:
+        """Time a small call."""
+        return {"seconds": small_call(self._peer, tree, int(leaves), kind)}
+
     def _calls(self, repeats: int) -> list[float]:
         step, clock = self.case.step, time.perf_counter
         seconds = []
@@ -120,6 +156,10 @@ def serve(name: str, threads: int, replies: TextIO) -> None:
         "check": worker.check,
         "time": worker.time,
         "memory": worker.memory,
+        "calls": worker.calls,
+        "stages": worker.stages,
+        "footprint": worker.footprint,
+        "small": worker.small,
     }
     reply(answer(worker.hello))
     for line in sys.stdin:

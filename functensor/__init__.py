@@ -26,36 +26,75 @@ from .custom import custom_gradient, custom_jvp, custom_vjp, stop_gradient, valu
 from .derivatives import elementwise_grad, hvp, jvp, linear_transpose, linearize
 from .gradients import grad, value_and_grad, vjp
 from .jacobians import hessian, jacfwd, jacobian, jacrev
-from .placement import config, default_device, devices, to_device
+from .placement import config, default_device, devices, set_default_device, to_device
 from .primitives.array import Array
 from .primitives.types import ShapeDtype
-from .staging import Program, eval_shape, make_program
+from .programs import Program
+from .staging import eval_shape, make_program
 from .vectorize import vmap
 
 if TYPE_CHECKING:
-    from . import extend, hooks, nn, optim, random, scipy, sparse, testing
+    from . import (
+        checkpoint_policies,
+        control,
+        extend,
+        hooks,
+        nn,
+        optim,
+        random,
+        scipy,
+        sparse,
+        testing,
+    )
     from .checkpointing import checkpoint, remat
+    from .control import associative_scan, cond, fori_loop, scan, switch, while_loop
     from .facade.mode import enable_grad, is_grad_enabled, no_grad
     from .facade.tensor import CpuTensor, CudaTensor, Tensor, tensor
     from .implicit import custom_root
+    from .jitting import disable_jit, jit
+    from .marks import checkpoint_name, optimization_barrier
+    from .residuals import print_saved_residuals, saved_residuals
     from .user_ops import custom_op
 
 __version__ = "0.1.0"
 
 # What is imported when it is first used: namespaces, and names by the module that has them.
-NAMESPACES = {"extend", "hooks", "nn", "optim", "random", "scipy", "sparse", "testing"}
+NAMESPACES = {
+    "checkpoint_policies",
+    "control",
+    "extend",
+    "hooks",
+    "nn",
+    "optim",
+    "random",
+    "scipy",
+    "sparse",
+    "testing",
+}
 MODULES = {
     "CpuTensor": "facade",
     "CudaTensor": "facade",
     "Tensor": "facade",
+    "associative_scan": "control",
     "checkpoint": "checkpointing",
+    "checkpoint_name": "marks",
+    "cond": "control",
     "custom_op": "user_ops",
     "custom_root": "implicit",
     "enable_grad": "facade",
+    "disable_jit": "jitting",
+    "fori_loop": "control",
     "is_grad_enabled": "facade",
+    "jit": "jitting",
     "no_grad": "facade",
+    "optimization_barrier": "marks",
+    "print_saved_residuals": "residuals",
     "remat": "checkpointing",
+    "saved_residuals": "residuals",
+    "scan": "control",
+    "switch": "control",
     "tensor": "facade",
+    "while_loop": "control",
 }
 
 __all__ = [
@@ -66,10 +105,15 @@ __all__ = [
     "ShapeDtype",
     "Tensor",
     "all_gather",
+    "associative_scan",
     "axis_index",
     "axis_size",
     "checkpoint",
+    "checkpoint_name",
+    "checkpoint_policies",
+    "cond",
     "config",
+    "control",
     "custom_gradient",
     "custom_jvp",
     "custom_op",
@@ -77,10 +121,12 @@ __all__ = [
     "custom_vjp",
     "default_device",
     "devices",
+    "disable_jit",
     "elementwise_grad",
     "enable_grad",
     "eval_shape",
     "extend",
+    "fori_loop",
     "grad",
     "hessian",
     "hooks",
@@ -89,6 +135,7 @@ __all__ = [
     "jacfwd",
     "jacobian",
     "jacrev",
+    "jit",
     "jvp",
     "linear_transpose",
     "linearize",
@@ -97,17 +144,23 @@ __all__ = [
     "no_grad",
     "numpy",
     "optim",
+    "optimization_barrier",
     "pmax",
     "pmean",
     "pmin",
     "ppermute",
+    "print_saved_residuals",
     "psum",
     "psum_scatter",
     "random",
     "remat",
+    "saved_residuals",
+    "scan",
     "scipy",
+    "set_default_device",
     "sparse",
     "stop_gradient",
+    "switch",
     "tensor",
     "testing",
     "to_device",
@@ -116,6 +169,7 @@ __all__ = [
     "value_and_grad",
     "vjp",
     "vmap",
+    "while_loop",
 ]
 
 

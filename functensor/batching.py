@@ -85,8 +85,13 @@ class BatchTrace(Trace):
         values, flags = self.unwrap(args)
         if True not in flags:
             return [wrap(out) for out in self.parent.custom(call, values)]
-        outs = self.parent.custom(call.batched(flags, self.size), values)
-        return [self.wrap(out) for out in outs]
+        return self.mapped(call.batched(flags, self.size), values)
+
+    def mapped(self, call: Any, values: list[Any]) -> list[Any]:
+        """Does the work of a call for the whole batch."""
+        outs = self.parent.custom(call, values)
+        flags = call.out_flags or [call.out_flags is None] * len(outs)
+        return [self.wrap(out) if flag else wrap(out) for out, flag in zip(outs, flags)]
 
 
 class NamedBatchTrace(BatchTrace):
@@ -94,13 +99,15 @@ class NamedBatchTrace(BatchTrace):
 
     Attributes:
         axis_name: the name.
+        inputs: what is mapped over, which tells where the examples are.
     """
 
-    __slots__ = ("axis_name",)
+    __slots__ = ("axis_name", "inputs")
 
     def __init__(self, parent: Trace, name: str, fun: Any, size: int, axis_name: Any) -> None:
         super().__init__(parent, name, fun, size)
         self.axis_name = axis_name
+        self.inputs: Sequence[Any] = ()
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if type(primitive) is Collective and self.axis_name in params["axis_name"]:
@@ -120,8 +127,7 @@ class NamedBatchTrace(BatchTrace):
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
         # The function may speak of the axis even where no operand depends on the example.
         values, flags = self.unwrap(args)
-        outs = self.parent.custom(call.batched(flags, self.size, self.axis_name), values)
-        return [self.wrap(out) for out in outs]
+        return self.mapped(call.batched(flags, self.size, self.axis_name), values)
 
 
 def batch_trace(parent: Trace, name: str, fun: Any, size: int, axis_name: Any) -> BatchTrace:

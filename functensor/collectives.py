@@ -12,7 +12,7 @@ from typing import Any
 
 from . import tree
 from .primitives.buffers import WEAK_TYPES
-from .primitives.collectives import check_axis
+from .primitives.collectives import axis_device, check_axis
 from .primitives.registry import registry as ops
 from .primitives.types import canonical_axis, shape_dtype
 
@@ -73,7 +73,8 @@ def axis_index(axis_name: Any) -> Any:
     Array([0., 1., 2.], dtype=float64, device='cpu')
     """
     names, _ = _names("axis_index", axis_name)
-    index: Any = 0
+    place = next((d for d in map(axis_device, names) if d != "cpu"), "cpu")
+    index: Any = 0 if place == "cpu" else ops.to_device(0, place)
     for name in names:
         index = ops.axis_index(index * check_axis("axis_index", name), axis_name=(name,))
     return index

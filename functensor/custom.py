@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import tree
@@ -239,7 +239,9 @@ class _GradientCall(CustomCall):
         self.parts = parts
         self.pulled = pulled
 
-    def reverse(self, level: Trace, values: Values) -> tuple[Values, Callable[[Values], Values]]:
+    def reverse(
+        self, level: Trace, values: Values, wanted: Sequence[bool]
+    ) -> tuple[Values, Callable[[Values], Values]]:
         """Returns the outputs and the function that pulls cotangents back."""
         kept: list[Any] = []
 

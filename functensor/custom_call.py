@@ -16,7 +16,7 @@ from .arguments import is_array_like
 from .forward import zeros_like
 from .gradients import vjp
 from .primitives.array import Tracer
-from .primitives.buffers import to_buffer, wrap
+from .primitives.buffers import expose, to_buffer, wrap
 from .primitives.core import RAW, Trace, at_face, slot, under
 from .primitives.indexing import Scatter
 from .primitives.keys import Key
@@ -67,10 +67,16 @@ class CustomCall:
             that staging cannot run it; None elsewhere.
         bearer: the function whose call it is, if its rule may call it on tangents: a linear
             function's own derivative.
+        program: what it computes, once it was staged.
+        out_flags: of a call for a batch, which outputs have the batch axis; None stands for all.
     """
 
     infer: Callable[..., Any] | None = None
     bearer: Any = None
+    program: Any = None
+    out_flags: Sequence[bool] | None = None
+    # Whether staging puts what it computes in its place.
+    dissolves = False
 
     def __init__(
         self,
@@ -106,8 +112,18 @@ class CustomCall:
             return [wrap(out) if is_array_like(out) else out for out in self.evaluate([*operands])]
         return trace.custom(self, operands)
 
-    def reverse(self, level: Trace, values: Values) -> tuple[Values, Callable[[Values], Values]]:
-        """Returns the outputs and the function that pulls cotangents back."""
+    def impl(self, *buffers: Any) -> Values:
+        """Computes the outputs as buffers, of buffers: a step of a plan."""
+        with under(None):
+            return [to_buffer(out) for out in self.evaluate(list(map(expose, buffers)))]
+
+    def reverse(
+        self, level: Trace, values: Values, wanted: Sequence[bool]
+    ) -> tuple[Values, Callable[[Values], Values]]:
+        """Returns the outputs and the function that pulls cotangents back.
+
+        ``wanted`` says which operands' cotangents are asked for; others may be left out as None.
+        """
         fwd, bwd = self.rules()
         with under(level):
             outs, residuals = at_face_pair(fwd, values)

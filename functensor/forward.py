@@ -107,7 +107,7 @@ class ForwardTrace(Trace):
         outs, out_tangents = call.forward(self.parent, values, tangents)
         with under(self.parent):
             out_tangents = [
-                fitted(tangent, out) if is_inexact(out) else None
+                fitted(tangent, out) if tangent is not None and is_inexact(out) else None
                 for out, tangent in zip(outs, out_tangents, strict=True)
             ]
         return [self.wrap(out, tangent) for out, tangent in zip(outs, out_tangents, strict=True)]

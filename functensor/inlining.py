@@ -21,9 +21,11 @@ Values = list[Any]
 class InlinedCall(CustomCall):
     """A call without a rule of its own: its derivatives are those of what its function does."""
 
-    def reverse(self, level: Trace, values: Values) -> tuple[Values, Callable[[Values], Values]]:
+    def reverse(
+        self, level: Trace, values: Values, wanted: Sequence[bool]
+    ) -> tuple[Values, Callable[[Values], Values]]:
         """Returns the outputs and the function that pulls cotangents back."""
-        known = [i for i, v in enumerate(values) if is_inexact(v)]
+        known = [i for i, v in enumerate(values) if wanted[i] and is_inexact(v)]
         pulls = []
 
         def run(values: Values) -> Values:

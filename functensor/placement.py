@@ -7,11 +7,14 @@ from typing import Any
 from . import tree
 from .arguments import is_array_like
 from .backends.config import config
-from .backends.devices import default_device, devices
+from .backends.devices import default_device, devices, set_default_device
 from .backends.dtypes import is_number_dtype
+from .crossing import watch
+from .forward import ForwardTrace
 from .primitives.placement import to_device as move
+from .reverse import ReverseTrace
 
-__all__ = ["config", "default_device", "devices", "to_device"]
+__all__ = ["config", "default_device", "devices", "set_default_device", "to_device"]
 
 
 def to_device(values: Any, device: str) -> Any:
@@ -36,6 +39,10 @@ def to_device(values: Any, device: str) -> Any:
     Array(1., dtype=float64, device='cpu')
     """
     return tree.map(lambda x: move(x, device) if is_movable(x) else x, values)
+
+
+watch(ForwardTrace, "process")
+watch(ReverseTrace, "process", "process2")
 
 
 def is_movable(x: Any) -> bool:

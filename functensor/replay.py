@@ -142,7 +142,7 @@ class RehearsalTrace(Trace):
         values, found = self.unwrap(args)
         if not found:
             return [wrap(out) for out in self.parent.custom(call, values)]
-        outs, _ = call.reverse(self.parent, values)
+        outs, _ = call.reverse(self.parent, values, [type(a) is RehearsalTracer for a in args])
         self.log.append(signature(call.name, *outs))
         return [self.wrap(out) if is_inexact(out) else wrap(out) for out in outs]
 

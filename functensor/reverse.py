@@ -24,6 +24,7 @@ from .primitives.buffers import (
     wrap,
 )
 from .primitives.core import RAW, Trace
+from .primitives.dispatch import ADDERS
 from .primitives.errors import BackwardError, RuleResultError, describe, message
 from .primitives.indexing import Scatter, scatter_sum
 from .primitives.numbers import cast
@@ -200,7 +201,8 @@ class ReverseTrace(Trace):
         values, parents, mask = self.unwrap(args)
         if not mask:
             return [wrap(out) for out in self.parent.custom(call, values)]
-        outs, pullback = call.reverse(self.parent, values)
+        wanted = [parent is not None for parent in parents]
+        outs, pullback = call.reverse(self.parent, values, wanted)
         joint = make_node(CustomPullback(call.name), parents, pullback, NO_PARAMS, 0.0)
         joint.shape = tuple(shape_dtype(out) for out in outs)
         return [
@@ -363,8 +365,11 @@ def walk(roots: Sequence[tuple[Node, Any]], consume: bool, line: str) -> dict[No
                 if parent.primitive is not None and parent not in pending:
                     heappush(ready, (-parent.number, parent))
             elif parent in owned and type(c) in ARRAY_TYPES:
-                before += c
-                grads[parent] = before
+                if type(c) in ADDERS and type(before) is type(c):
+                    ADDERS[type(c)](before, c)
+                else:
+                    before += c
+                    grads[parent] = before
             else:
                 grads[parent] = ops.add(before, c) if type(c) in DEVICE_TYPES else before + c
                 owned.add(parent)

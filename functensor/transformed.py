@@ -9,7 +9,7 @@ from operator import attrgetter
 from types import MethodType
 from typing import Any
 
-__all__ = ["Transformed", "transformed"]
+__all__ = ["Transformed", "pickled", "transformed"]
 
 
 class Transformed(partial[Any]):
@@ -25,15 +25,7 @@ class Transformed(partial[Any]):
         return self if instance is None else MethodType(self, instance)
 
     def __reduce__(self) -> Any:
-        module = sys.modules.get(self.__module__)
-        name: str = getattr(self, "__qualname__", "")
-        try:
-            if attrgetter(name)(module) is self:
-                # It has taken the place of the function that it was made of, as a decorator.
-                return name
-        except AttributeError:
-            pass
-        return _made, self.made_by
+        return pickled(self, self.made_by)
 
     def __copy__(self) -> Transformed:
         return self
@@ -44,6 +36,19 @@ class Transformed(partial[Any]):
     def __repr__(self) -> str:
         make, _, _ = self.made_by
         return f"<{make.__name__.lstrip('_')} of {getattr(self, '__qualname__', self.func)}>"
+
+
+def pickled(function: Any, made_by: Any) -> Any:
+    """Returns what ``__reduce__`` does for a transformed function: its name, or how it was made."""
+    module = sys.modules.get(function.__module__)
+    name: str = getattr(function, "__qualname__", "")
+    try:
+        if attrgetter(name)(module) is function:
+            # It has taken the place of the function that it was made of, as a decorator.
+            return name
+    except AttributeError:
+        pass
+    return _made, made_by
 
 
 def _made(make: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import tree
 from .arguments import is_array_like
-from .batching import BatchTrace, BatchTracer, batch_trace
+from .batching import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
 from .primitives.buffers import as_array, wrap
 from .primitives.core import base_trace, run, under
 from .primitives.errors import AxisSizeError, describe, function_name, message
@@ -76,6 +76,8 @@ def vmap(
                 else trace.wrap(_moved(trace.argument(leaf), axis, 0))
                 for leaf, axis in zip(leaves, axes, strict=True)
             ]
+        if isinstance(trace, NamedBatchTrace):
+            trace.inputs = tracers
         new_args, new_kwargs = treedef.unflatten(tracers)
         out = run(trace, fun, new_args, new_kwargs)
         out_leaves, out_treedef = tree.flatten(out)

@@ -107,7 +107,7 @@ class Update:
             # A one has finite powers, quotients and logarithms.
             x, key = _brought_in(x, key, mode, 1)
         if isinstance(values, list | tuple):
-            values = ops.asarray(values)
+            values = ops.asarray(values, device=x.device)
         if kind == "subtract":
             kind, values = "add", ops.negative(values)
         elif kind == "apply":

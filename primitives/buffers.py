@@ -11,7 +11,8 @@ import numpy as np
 from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, placement, resolved
 from .array import Array, Tracer
-from .errors import DeviceError, OperandError, message
+from .errors import DeviceError, OperandError, describe, message
+from .registry import registry
 from .rules import shape_of
 from .types import NUMBERS, is_number_dtype
 
@@ -21,6 +22,7 @@ __all__ = [
     "DEVICE_TYPES",
     "WEAK_TYPES",
     "TracedListError",
+    "apart",
     "as_array",
     "beside",
     "brought",
@@ -29,6 +31,7 @@ __all__ = [
     "expose",
     "holds_array",
     "on_gpu",
+    "operands_together",
     "owned",
     "stacked",
     "to_buffer",
@@ -36,6 +39,8 @@ __all__ = [
 ]
 
 new = object.__new__
+# A tuple, which is many times faster to ask for than the union of types.
+LISTS = (list, tuple, range)
 
 # Python's scalars: as operands they are weak and do not decide a promotion.
 WEAK_TYPES = frozenset({float, int, bool, complex})
@@ -162,6 +167,47 @@ def brought(x: Any, device: str, what: str) -> Any:
         message(
             f"{what} is on {here}, but what it belongs to is on {device}",
             fix=f'ft.to_device(x, "{device}")',
+            number=14,
+        )
+    )
+
+
+def operands_together(name: str, *xs: Any) -> list[Any]:
+    """Returns a function's operands with lists made into arrays, beside the first one on a GPU.
+
+    Args:
+        name: what the message calls the function.
+        xs: the operands; None stands for one that is not there.
+
+    Raises:
+        DeviceError: arrays are on different devices.
+    """
+    if not DEVICE_TYPES:
+        return [registry.asarray(x) if isinstance(x, LISTS) else x for x in xs]
+    arrays = [x for x in xs if not isinstance(x, LISTS)]
+    place = next((d for d in map(device_of, arrays) if d != "cpu"), None)
+    out = [registry.asarray(x, device=place) if isinstance(x, LISTS) else x for x in xs]
+    if place is not None:
+        known = {i: device_of(x) for i, x in enumerate(out) if getattr(x, "shape", ())}
+        if len(set(known.values())) > 1:
+            listed = (f"operand {i} ({describe(out[i])}) on {d}" for i, d in known.items())
+            raise apart(name, ", ".join(listed), out)
+    return out
+
+
+def apart(name: str, listed: str, operands: Iterable[Any]) -> DeviceError:
+    """Returns the error for operands on different devices.
+
+    Args:
+        name: what the message calls the function.
+        listed: what the operands are, and where.
+        operands: themselves.
+    """
+    place = next((d for d in map(device_of, operands) if d != "cpu"), "cpu")
+    return DeviceError(
+        message(
+            f"{name} of arrays on different devices: {listed}",
+            fix=f'x = ft.to_device(x, "{place}") for each that is elsewhere',
             number=14,
         )
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .buffers import beside
+from .buffers import beside, device_of
 from .core import slot
 from .families import batch_along
 from .primitive import Primitive
@@ -24,6 +24,7 @@ from .types import ShapeDtype, shape_dtype
 __all__ = [
     "Collective",
     "all_gather",
+    "axis_device",
     "axis_index",
     "axis_names",
     "check_axis",
@@ -83,6 +84,17 @@ def check_axis(function: str, name: Any) -> int:
             f"Name one: ft.vmap(f, axis_name={name!r})"
         )
     return names[name]
+
+
+def axis_device(name: Any) -> str:
+    """Returns the device where the examples along a named axis are."""
+    trace = slot.trace
+    while trace is not None and trace.parent is not trace:
+        if getattr(trace, "axis_name", None) == name:
+            inputs = trace.inputs  # type: ignore[attr-defined]
+            return next((d for d in map(device_of, inputs) if d != "cpu"), "cpu")
+        trace = trace.parent
+    return "cpu"
 
 
 def _alone(name: str) -> Callable[..., Any]:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from .buffers import DEVICE_TYPES, operands_together
 from .einsum import einsum, letters
 from .errors import ShapeError, message, refuse_out
 from .primitive import Binary, Primitive
-from .registry import operand
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
@@ -208,7 +208,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     if out is not None:
         refuse_out("dot", out)
     if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
-        a, b = operand(a), operand(b)
+        a, b = operands_together("dot", a, b)
     m, n = len(shape_of(a)), len(shape_of(b))
     if not m or not n:
         return ops.multiply(a, b)
@@ -234,7 +234,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     >>> np.tensordot(np.ones((2, 3)), np.ones((4, 3)), axes=(1, 1)).shape
     (2, 4)
     """
-    a, b = operand(a), operand(b)
+    a, b = operands_together("tensordot", a, b)
     shapes = shape_of(a), shape_of(b)
     m, n = map(len, shapes)
     if isinstance(axes, Sequence):
@@ -288,7 +288,7 @@ def inner(a: Any, b: Any) -> Any:
     >>> np.inner(np.ones((2, 3)), np.ones((4, 3))).shape
     (2, 4)
     """
-    a, b = operand(a), operand(b)
+    a, b = operands_together("inner", a, b)
     if not shape_of(a) or not shape_of(b):
         return ops.multiply(a, b)
     return tensordot(a, b, axes=(-1, -1))
@@ -311,6 +311,8 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
            [1., 1.]], dtype=float64, device='cpu')
     """
     refuse_out("outer", out)
+    if DEVICE_TYPES:
+        a, b = operands_together("outer", a, b)
     return ops.multiply(ops.reshape(a, (-1, 1)), ops.reshape(b, (-1,)))
 
 
@@ -331,6 +333,8 @@ def vdot(a: Any, b: Any) -> Any:
     >>> np.vdot(np.ones((2, 3)), np.ones(6))
     Array(6., dtype=float64, device='cpu')
     """
+    if DEVICE_TYPES:
+        a, b = operands_together("vdot", a, b)
     return ops.matmul(ops.conj(ops.reshape(a, (-1,))), ops.reshape(b, (-1,)))
 
 
@@ -354,7 +358,9 @@ def vecdot(x: Any, y: Any, /, out: None = None, *, axis: int = -1) -> Any:
     Array([3., 3.], dtype=float64, device='cpu')
     """
     refuse_out("vecdot", out)
-    x, y = (v if axis == -1 else ops.moveaxis(v, axis, -1) for v in (operand(x), operand(y)))
+    x, y = (
+        v if axis == -1 else ops.moveaxis(v, axis, -1) for v in operands_together("vecdot", x, y)
+    )
     if shape_of(x)[-1:] != shape_of(y)[-1:]:
         raise ShapeError(
             message(
@@ -380,7 +386,7 @@ def kron(a: Any, b: Any) -> Any:
     >>> np.kron(np.array([1.0, 2.0]), np.ones(2))
     Array([1., 1., 2., 2.], dtype=float64, device='cpu')
     """
-    a, b = operand(a), operand(b)
+    a, b = operands_together("kron", a, b)
     rank = max(len(shape_of(a)), len(shape_of(b)))
     m, n = ((1,) * (rank - len(shape_of(v))) + shape_of(v) for v in (a, b))
     blocks = ops.multiply(

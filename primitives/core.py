@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from ..backends.messages import Running
 from .array import Array, Tracer
-from .buffers import BUFFER_TYPES, WEAK_TYPES, as_array, expose, to_buffer, wrap
+from .buffers import BUFFER_TYPES, WEAK_TYPES, apart, as_array, expose, to_buffer, wrap
 from .errors import (
     DeviceError,
     EscapedTracerError,
@@ -306,13 +306,7 @@ def explained(
     Shape inference holds the words: whatever it refuses, it refuses by name.
     """
     if type(error) is DeviceError:
-        return DeviceError(
-            message(
-                f"{primitive.name} of arrays on different devices: {error}",
-                fix='x = ft.to_device(x, "cuda:0") for each that is elsewhere',
-                number=14,
-            )
-        )
+        return apart(primitive.name, str(error), args)
     try:
         primitive.infer(primitive, *map(shape_dtype, args), **params)
     except ShapeError as better:

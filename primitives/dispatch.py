@@ -19,10 +19,12 @@ from ..backends.dtypes import computed_in_single, when_met
 from .buffers import ARRAY_TYPES, BUFFER_TYPES, DEVICE_TYPES, WEAK_TYPES
 from .registry import registry
 
-__all__ = ["dispatching"]
+__all__ = ["ADDERS", "dispatching"]
 
 # The backends beside NumPy's.
 others: list[Backend] = []
+# What adds to a buffer in its place, by the class of buffers, where that is quicker than ``+=``.
+ADDERS: dict[type, Callable[[Any, Any], Any]] = {}
 # The dtype bfloat16, once an operand had it: implementations look for it from then on.
 bfloat16_met: list[Any] = []
 
@@ -77,8 +79,15 @@ def missing(name: str, backend: str, *buffers: Any, **params: Any) -> Any:
 
 def choosing(primitive: Any, backend: Backend, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     """Returns an implementation that leaves to a backend what is to be done with its buffers."""
-    own = backend.adopt(primitive, implementation(primitive, backend))
+    function = implementation(primitive, backend)
+    own = backend.adopt(primitive, function)
     buffer_type = backend.buffer_type
+    # What has no parameters, the short way.
+    arity = primitive.arity
+    if arity and not primitive.creates:
+        alone = len(backend.devices()) == 1
+        quick = function if alone else own
+        return (of_one if arity == 1 else of_two)(buffer_type, quick, own, otherwise)
 
     def impl(*buffers: Any, **params: Any) -> Any:
         for buffer in buffers:
@@ -92,6 +101,29 @@ def choosing(primitive: Any, backend: Backend, otherwise: Callable[..., Any]) ->
         return impl(*buffers, **params)
 
     return placed if primitive.creates else impl
+
+
+def of_one(buffer_type: type, quick: Any, own: Any, otherwise: Any) -> Callable[..., Any]:
+    """Returns what `choosing` does, for one operand; ``quick`` is for buffers on one device."""
+
+    def impl(x: Any) -> Any:
+        return quick(x) if type(x) is buffer_type else otherwise(x)
+
+    return impl
+
+
+def of_two(buffer_type: type, quick: Any, own: Any, otherwise: Any) -> Callable[..., Any]:
+    """Returns the same for two operands; ``own`` is for one that may be an array of the host."""
+    host = np.ndarray
+
+    def impl(x: Any, y: Any) -> Any:
+        if type(x) is buffer_type:
+            return quick(x, y) if type(y) is not host else own(x, y)
+        if type(y) is buffer_type:
+            return quick(x, y) if type(x) is not host else own(x, y)
+        return otherwise(x, y)
+
+    return impl
 
 
 def look_ahead(primitive: Any, backend: Backend) -> None:
@@ -119,6 +151,8 @@ def adopt(backend: Backend) -> None:
     DEVICE_TYPES.add(backend.buffer_type)
     ARRAY_TYPES.add(backend.buffer_type)
     BUFFER_TYPES.add(backend.buffer_type)
+    if backend.add_into is not None:
+        ADDERS[backend.buffer_type] = backend.add_into
     for primitive in registry:
         primitive.impl = choosing(primitive, backend, primitive.impl)
         look_ahead(primitive, backend)

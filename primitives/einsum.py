@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.einsum import compute, split
-from .buffers import beside
+from .buffers import beside, operands_together
 from .errors import ShapeError, message, refuse_out
 from .primitive import Keepers, Primitive
-from .registry import operand
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
@@ -168,7 +167,7 @@ def _einsum_arguments(
             f"{len(inputs)} terms for {len(operands)} operands",
             "einsum('ij,jk->ik', x, y): one term for each operand, separated by commas",
         )
-    operands = [operand(x) for x in operands]
+    operands = operands_together("einsum", *operands)
     if dtype is not None:
         operands = [ops.astype(x, dtype) for x in operands]
     spelled, squeezed = canonical(inputs, output, tuple(shape_of(x) for x in operands))

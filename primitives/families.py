@@ -48,8 +48,12 @@ def infer_elementwise(primitive: Primitive, *operands: ShapeDtype, **params: Any
     with np.errstate(all="ignore"):
         dtype = primitive.impl(*probes, **params).dtype
     # As evaluation has it: scalars stay weak in what has only operands.
-    weak = isinstance(primitive, Unary | Binary) and all(x.weak for x in operands)
-    return ShapeDtype(shape, dtype, type(dtype.type(0).item()) if weak else None)
+    weak = None
+    if isinstance(primitive, Unary | Binary) and all(x.weak for x in operands):
+        weak = type(dtype.type(0).item())
+        # What has a dtype that no Python number has decides promotions.
+        weak = weak if np.asarray(weak()).dtype == dtype else None
+    return ShapeDtype(shape, dtype, weak)
 
 
 def batch_elementwise(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .array import Array
+from .buffers import operands_together
 from .core import slot
 from .errors import ImmutableArrayError, ShapeError, message, refuse_out
 from .keys import ARRAY, FULL, STATIC, Key, basic_key, batch_key, split_key
@@ -318,10 +319,10 @@ def take(
     """
     if out is not None:
         refuse_out("take", out)
+    if isinstance(a, (list, tuple)):
+        a, _ = operands_together("take", a, indices)
     if axis is None:
         a, axis = ops.reshape(a, -1), 0
-    else:
-        a = operand(a)
     axis = canonical_axis(axis, len(shape_of(a)))
     length = shape_of(a)[axis]
     if not isinstance(indices, Array):

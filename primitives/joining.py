@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, to_host
-from .buffers import beside, to_buffer
+from .buffers import DEVICE_TYPES, beside, device_of, operands_together, to_buffer
 from .errors import ShapeError, message, refuse_out
 from .families import filled
 from .indexing import index_primitive
@@ -142,7 +142,10 @@ stack_primitive: Primitive = Primitive(
 def _operands(name: str, arrays: Any, dtype: Any, out: Any, casting: str) -> list[Any]:
     if out is not None:
         refuse_out(name, out)
-    operands = [operand(x) if isinstance(x, (list, tuple)) else x for x in arrays]
+    if DEVICE_TYPES:
+        operands = operands_together(name, *arrays)
+    else:
+        operands = [operand(x) if isinstance(x, (list, tuple)) else x for x in arrays]
     if not operands:
         raise ValueError(f"{name}: need at least one array")
     if dtype is None:
@@ -154,6 +157,17 @@ def _operands(name: str, arrays: Any, dtype: Any, out: Any, casting: str) -> lis
                 f"casting={casting!r}; casting='unsafe' would"
             )
     return [ops.astype(x, dtype) for x in operands]
+
+
+def _with_axes(name: str, operands: Any) -> Any:
+    """Returns operands of which numbers, that get axes, have become arrays beside the others."""
+    if not DEVICE_TYPES:
+        return operands
+    operands = operands_together(name, *operands)
+    place = next((d for d in map(device_of, operands) if d != "cpu"), None)
+    if place is None:
+        return operands
+    return [x if shape_of(x) else ops.asarray(x, device=place) for x in operands]
 
 
 @registry.add_function
@@ -187,7 +201,7 @@ def concatenate(
     """
     operands = _operands("concatenate", arrays, dtype, out, casting)
     if axis is None:
-        operands, axis = [ops.reshape(x, -1) for x in operands], 0
+        operands, axis = [ops.reshape(x, -1) for x in _with_axes("concatenate", operands)], 0
     axis = canonical_axis(axis, len(shape_of(operands[0])))
     return concatenate_primitive.bind(operands, {"axis": axis})
 
@@ -240,7 +254,8 @@ def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     Array([[0., 0.],
            [1., 1.]], dtype=float64, device='cpu')
     """
-    return concatenate([ops.atleast_2d(x) for x in tup], 0, dtype=dtype, casting=casting)
+    arrays = [ops.atleast_2d(x) for x in _with_axes("vstack", tup)]
+    return concatenate(arrays, 0, dtype=dtype, casting=casting)
 
 
 @registry.add_function
@@ -256,7 +271,7 @@ def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     >>> np.hstack([np.zeros(2), np.ones(1)])
     Array([0., 0., 1.], dtype=float64, device='cpu')
     """
-    arrays = [ops.atleast_1d(x) for x in tup]
+    arrays = [ops.atleast_1d(x) for x in _with_axes("hstack", tup)]
     axis = 0 if arrays and len(shape_of(arrays[0])) == 1 else 1
     return concatenate(arrays, axis, dtype=dtype, casting=casting)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DeviceError
 from .families import elementwise, unary
 from .registry import registry as ops
 from .samples import POSITIVE
@@ -51,8 +50,8 @@ def _astype(xp: Any, x: Any, *, dtype: Any) -> Any:
 
 
 def _astype_arguments(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    if device not in (None, "cpu"):
-        raise DeviceError(f"there is no device {device!r}; there is 'cpu'")
+    if device is not None:
+        x = ops.to_device(x, device)
     return (x,), {"dtype": number_dtype(dtype)}
 
 

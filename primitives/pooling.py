@@ -8,6 +8,7 @@ linear.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -59,14 +60,38 @@ def _prepared(
         params: other parameters; ``spatial`` is that of the array below the windows, where the
             operands are what has a value for each window.
     """
-    name = primitive.name
-    spatial = spatial_of(name, shape_of(xs[0]))
-    rank = len(spatial)
+    shapes = tuple([shape_of(x) for x in xs])
+    given = window, stride, padding, params.get("spatial")
+    resolve = _resolved if all(map(_plain, given)) else _resolved.__wrapped__
+    params["windows"], spatial = resolve(primitive, shapes, *given)
     if "spatial" in params:
-        spatial = params["spatial"] = per_axis(name, "spatial", params["spatial"], rank)
+        params["spatial"] = spatial
+    return xs, params
+
+
+def _plain(value: Any) -> bool:
+    """Says whether a parameter is equal only to what means the same: 2 is equal to 2.0 too."""
+    if type(value) is tuple:
+        return all(type(v) is int for v in value)
+    return type(value) is int or type(value) is str or value is None
+
+
+@lru_cache(maxsize=1024)
+def _resolved(
+    primitive: Primitive,
+    shapes: tuple[Shape, ...],
+    window: Any,
+    stride: Any,
+    padding: Any,
+    spatial: Any,
+) -> tuple[Windows, Shape]:
+    """Returns the windows and the spatial shape below them, for operands of certain shapes."""
+    name = primitive.name
+    rank = len(spatial_of(name, shapes[0]))
+    below = shapes[0][2:] if spatial is None else per_axis(name, "spatial", spatial, rank)
     sizes = per_axis(name, "window", window, rank)
     strides = sizes if stride is None else per_axis(name, "stride", stride, rank)
-    paddings = resolve_padding(name, padding, spatial, sizes, strides, (1,) * rank)
+    paddings = resolve_padding(name, padding, below, sizes, strides, (1,) * rank)
     for axis, (size, pair) in enumerate(zip(sizes, paddings)):
         if max(pair) >= size:
             raise refuse(
@@ -74,9 +99,10 @@ def _prepared(
                 f"{max(pair)} alone",
                 "make the padding smaller than the window",
             )
-    params["windows"] = Windows(sizes, strides, paddings)
-    primitive.infer(primitive, *(ShapeDtype(shape_of(x), float) for x in xs), **params)
-    return xs, params
+    windows = Windows(sizes, strides, paddings)
+    params: dict[str, Any] = {"windows": windows} | ({} if spatial is None else {"spatial": below})
+    primitive.infer(primitive, *[ShapeDtype(shape, float) for shape in shapes], **params)
+    return windows, below
 
 
 def _prepare_max(x: Any, window: Any, stride: Any = None, padding: Any = 0) -> Any:

@@ -11,10 +11,18 @@ from typing import Any
 import numpy as np
 
 from .array import Array, Tracer
-from .buffers import BUFFER_TYPES, TracedListError, holds_array, to_buffer
+from .buffers import (
+    BUFFER_TYPES,
+    DEVICE_TYPES,
+    TracedListError,
+    device_of,
+    holds_array,
+    to_buffer,
+)
 from .core import RAW, Trace, explained, slot
 from .dispatch import dispatching
 from .errors import (
+    DeviceError,
     ImmutableArrayError,
     TracerConversionError,
     message,
@@ -52,22 +60,37 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
                 return trace.leave(a)
             try:
                 return trace.process(primitive, args, params)
-            except TracerConversionError:
-                if not any(isinstance(other, SEQUENCES) for other in args):
-                    raise
-                return trace.process(primitive, joined(args), params)
+            except (TracerConversionError, DeviceError):
+                return trace.process(primitive, joined_again(args), params)
         elif isinstance(a, SEQUENCES) and holds_array(a, Tracer):
             return evaluate(primitive, joined(args), params)
         else:
             buffers.append(to_buffer(a))
     out = Array()
-    out._data = RAW.process(primitive, buffers, params)
+    try:
+        out._data = RAW.process(primitive, buffers, params)
+    except DeviceError:
+        return evaluate(primitive, joined_again(args), params)
     return out
 
 
 def joined(args: Sequence[Any]) -> list[Any]:
-    """Returns operands with lists made into arrays, so that traced values in them are seen."""
-    return [registry.asarray(a) if isinstance(a, SEQUENCES) else a for a in args]
+    """Returns operands with lists made into arrays, so that traced values in them are seen.
+
+    A list goes where the arrays beside it are.
+    """
+    place = None
+    if DEVICE_TYPES:
+        arrays = (a for a in args if not isinstance(a, SEQUENCES))
+        place = next((d for d in map(device_of, arrays) if d != "cpu"), None)
+    return [registry.asarray(a, device=place) if isinstance(a, SEQUENCES) else a for a in args]
+
+
+def joined_again(args: Sequence[Any]) -> list[Any]:
+    """Does the same while an error is handled, which is raised again if there is no list."""
+    if not any(isinstance(a, SEQUENCES) for a in args):
+        raise
+    return joined(args)
 
 
 def chosen(
@@ -213,7 +236,10 @@ class Primitive:
         creates: True where the result is made on the default device, whatever its operands.
         hosted: True where movable operands are not moved: kernels look at them on the host first.
         module: the name of the module that declares it.
+        arity: how many operands it has if it has no parameters; 0 where it may have.
     """
+
+    arity = 0
 
     def __init__(
         self,
@@ -271,15 +297,15 @@ class Primitive:
             if not args:
                 args, kwargs = self.by_place(kwargs)
             elif isinstance(args[0], SEQUENCES):
-                args = (registry.asarray(args[0]), *args[1:])
+                args = (*joined(args)[:1], *args[1:])
             args, kwargs = self.prepare(*args, **kwargs)
         trace = slot.trace
         if trace is None:
             return evaluate(self, args, kwargs)
         try:
             return trace.process(self, args, kwargs)
-        except TracedListError:
-            return trace.process(self, joined(args), kwargs)
+        except (TracedListError, DeviceError):
+            return trace.process(self, joined_again(args), kwargs)
 
     def by_place(self, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns a call's arguments with the operand, if it was named, in the first place."""
@@ -318,6 +344,8 @@ class Primitive:
 class Unary(Primitive):
     """A primitive of one operand without parameters: the short way through the hot path."""
 
+    arity = 1
+
     def __call__(
         self,
         x: Any,
@@ -353,6 +381,8 @@ class Binary(Primitive):
 
     It has the methods of NumPy's ufuncs too, as far as they have a meaning for it.
     """
+
+    arity = 2
 
     def reduce(self, x: Any, /, axis: Any = 0, **options: Any) -> Any:
         """Returns what is left when neighbours along axes are put together, until one is left.
@@ -427,8 +457,8 @@ class Binary(Primitive):
         if trace is not None:
             try:
                 return trace.process2(self, x, y)
-            except TracedListError:
-                return trace.process2(self, *joined((x, y)))
+            except (TracedListError, DeviceError):
+                return trace.process2(self, *joined_again((x, y)))
         if type(x) is Array:
             a = x._data
         elif type(x) in BUFFER_TYPES and (type(x) is not ndarray or x.dtype.kind in NUMBERS):

@@ -5,6 +5,7 @@ from functools import cache
 
 # Before NumPy and SciPy load their libraries: several test processes share the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("FUNCTENSOR_CHECK_PROGRAMS", "1")
 
 import pytest
 from hypothesis import HealthCheck, settings

@@ -1,4 +1,4 @@
-"""On which device the checks that are the same for all devices call what they check.
+"""Where and how the checks that are the same everywhere call what they check: on a GPU, or jitted.
 
 Operands and results stay NumPy's; a call in between is brought to the device and back by a
 primitive that every transformation goes through, so that derivatives and batches are computed
@@ -12,11 +12,25 @@ import numpy
 import functensor as ft
 from functensor.primitives.registry import registry as ops
 
+JITTED = {}
+
 
 class Place:
     """Where calls are made; tests on a GPU change it."""
 
     device = "cpu"
+    jitted = False
+
+
+@contextmanager
+def calls_jitted():
+    """Makes calls of jitted functions for the length of a ``with`` block."""
+    Place.jitted = True
+    try:
+        yield
+    finally:
+        Place.jitted = False
+        JITTED.clear()
 
 
 @contextmanager
@@ -32,12 +46,24 @@ def calls_on(device):
 
 
 def placed(call, operands):
-    """Returns what a call on the device gives, as arrays on the CPU."""
+    """Returns what a call on the device gives, as arrays on the CPU; or what a jitted one gives."""
+    if Place.jitted:
+        return jitted(call)(*operands)
     weak = {bool, int, float, complex}
     if Place.device == "cpu" or (operands and all(type(x) in weak for x in operands)):
         return call(*operands)
     there = [x if type(x) in weak else ops.to_device(x, Place.device) for x in operands]
     return ft.tree.map(returned, call(*there))
+
+
+def jitted(call):
+    """Returns a jitted function, the same one for functions that close over the same objects."""
+    met = [cell.cell_contents for cell in call.__closure__ or ()]
+    key = call.__code__, *map(id, met)
+    if key not in JITTED:
+        # What is closed over is kept alive, so that another object cannot have its id.
+        JITTED[key] = ft.jit(call), met
+    return JITTED[key][0]
 
 
 def returned(x):

@@ -71,6 +71,17 @@ def test_rows(kernels, name, length):
     close(kernels.logsumexp(on_gpu, axis=(1,), keepdims=True), reference("", x, 1, True), name)
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "float32"])
+@pytest.mark.parametrize("length", [3, 10, 64, 200])
+def test_many_short_rows(kernels, name, length):
+    x, g = sample((149, length), name, length), sample((149, length), name, 1)
+    close(kernels.softmax(cupy.asarray(x), axis=(1,)), reference("softmax", x, 1), name, 2)
+    got = kernels.softmax_derivative(cupy.asarray(g), cupy.asarray(x), axis=(1,))
+    g, y = g.astype(numpy.float64), x.astype(numpy.float64)
+    # Sums of many products of about 10 cancel.
+    close(got, y * (g - (g * y).sum(axis=1, keepdims=True)), name, 100)
+
+
 @pytest.mark.parametrize("name", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("axis", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
 def test_axes(kernels, name, axis):

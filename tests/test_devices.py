@@ -178,8 +178,26 @@ def test_devices_without_a_gpu(monkeypatch):
 
 @pytest.mark.parametrize("name", ["tpu", "cuda:", "cuda:x", "CPU", "", 0, "cuda:-1"])
 def test_names_that_are_none(name):
-    with pytest.raises(DeviceError, match=r"there is no device .*: write 'cpu', 'cuda' or"):
+    with pytest.raises(DeviceError, match=r"there is no device .*; there are 'cpu'"):
         ft.to_device(X, name)
+
+
+NAMES = (
+    'ft.to_device(x, "cuda"); names are "cpu", "cuda" for the current GPU, and those that '
+    "ft.devices() lists"
+)
+
+
+def test_14_there_is_no_such_device(monkeypatch):
+    forget_the_gpu(monkeypatch)
+    for call in (
+        lambda: ft.to_device(X, "gpu"),
+        lambda: np.zeros(2, device="gpu"),
+        lambda: ft.Tensor([1.0], device="gpu"),
+        lambda: ft.Tensor([1.0]).to("gpu"),
+        lambda: ft.set_default_device("gpu"),
+    ):
+        check(DeviceError, call, "there is no device 'gpu'; there are 'cpu'", NAMES, 14)
 
 
 def test_the_default_device_is_put_back():
@@ -215,12 +233,36 @@ def test_choices_about_computing():
     with ft.config.using(matmul_precision="tf32", deterministic=True):
         assert (ft.config.matmul_precision, ft.config.deterministic) == ("tf32", True)
     assert repr(ft.config) == "Config(matmul_precision='highest', deterministic=False)"
-    with pytest.raises(ValueError, match="matmul_precision is one of highest, tf32, not 'half'"):
+    with pytest.raises(ValueError, match="not 'half'") as info:
         ft.config.matmul_precision = "half"
-    with pytest.raises(ValueError, match="deterministic is True or False, not 1"):
+    assert str(info.value) == (
+        "config.matmul_precision is one of 'highest', 'tf32', not 'half'\n"
+        f"  at {line_of(info.tb, __file__)}\n"
+        "  fix: ft.config.matmul_precision = 'tf32'"
+    )
+    with pytest.raises(ValueError, match=r"config\.deterministic is one of True, False, not 1"):
         ft.config.deterministic = 1
-    with pytest.raises(AttributeError, match="threads"), ft.config.using(threads=2):
-        pass
+    with pytest.raises(AttributeError, match="config has no 'threads'"):
+        ft.config.using(threads=2).__enter__()
+    with pytest.raises(AttributeError) as info:
+        ft.config.matmul_precison = "tf32"
+    assert "  fix: ft.config.matmul_precision" in str(info.value).splitlines()
+
+
+def test_a_default_device_needs_a_with_block():
+    with pytest.warns(UserWarning, match="does nothing") as caught:
+        ft.default_device("cpu")
+    (warning,) = caught
+    assert warning.filename == __file__
+    first, _, fix = str(warning.message).splitlines()
+    assert first == "default_device('cpu') without `with` does nothing"
+    assert fix == "  fix: ft.set_default_device('cpu'), or with ft.default_device('cpu'): ..."
+
+    @ft.default_device("cpu")
+    def made():
+        return np.zeros(1).device
+
+    assert made() == made() == "cpu"
 
 
 # On a GPU
@@ -239,6 +281,47 @@ def test_arrays_are_made_where_they_should_be():
     assert np.zeros(2).device == "cpu"
     assert np.zeros(2, device="cuda").device == "cuda:0"
     assert np.ones_like(np.zeros(2, device="cuda")).device == "cuda:0"
+
+
+@gpu
+def test_a_default_device_stays_until_another_is_set():
+    try:
+        ft.set_default_device("cuda")
+        assert (np.zeros(2).device, ft.Tensor([1.0]).device) == ("cuda:0", "cuda:0")
+        with ft.default_device("cpu"):
+            assert np.zeros(2).device == "cpu"
+        assert np.arange(2).device == "cuda:0"
+    finally:
+        ft.set_default_device("cpu")
+    assert np.zeros(2).device == "cpu"
+
+    @ft.default_device("cuda")
+    def made():
+        return np.zeros(1).device
+
+    assert (made(), made(), np.zeros(1).device) == ("cuda:0", "cuda:0", "cpu")
+
+
+MADE = {
+    "logspace": lambda device: np.logspace(0.0, 2.0, 3, device=device),
+    "geomspace": lambda device: np.geomspace(1.0, 4.0, 3, device=device),
+    "identity": lambda device: np.identity(2, device=device),
+    "tri": lambda device: np.tri(2, device=device),
+    "linspace": lambda device: np.linspace(0.0, 2.0, 3, device=device),
+    "astype": lambda device: np.astype(np.asarray(X), "float32", device=device),
+}
+
+
+@gpu
+@pytest.mark.parametrize("name", MADE)
+def test_functions_that_make_arrays_take_a_device(name):
+    there, here = MADE[name]("cuda"), MADE[name]("cpu")
+    assert (there.device, here.device) == ("cuda:0", "cpu")
+    assert there.tolist() == here.tolist()
+    if name in ("logspace", "geomspace", "linspace"):
+        ends = ft.to_device(numpy.array([1.0, 2.0]), "cuda")
+        assert getattr(np, name)(ends, 4.0, 3).device == "cuda:0"
+        assert getattr(np, name)(ends, 4.0, 3, device="cpu").device == "cpu"
 
 
 @gpu

@@ -77,6 +77,130 @@ def test_numbers_and_lists_go_where_arrays_are(name):
     assert_allclose(there, here, rtol=1e-9)
 
 
+# Functions of two operands, of which either may be a list.
+PAIRS = {
+    "add": np.add,
+    "allclose": np.allclose,
+    "append": np.append,
+    "array_equal": np.array_equal,
+    "array_equiv": np.array_equiv,
+    "average": lambda a, b: np.average(a, weights=b),
+    "clip": lambda a, b: np.clip(a, 0.0, b),
+    "concatenate": lambda a, b: np.concatenate([a, b]),
+    "convolve": np.convolve,
+    "correlate": np.correlate,
+    "cov": np.cov,
+    "cross": lambda a, b: np.cross(a[:3], b[:3]),
+    "diff": lambda a, b: np.diff(a, append=b),
+    "digitize": np.digitize,
+    "divmod": lambda a, b: np.divmod(a, b)[0],
+    "dot": np.dot,
+    "ediff1d": np.ediff1d,
+    "einsum": lambda a, b: np.einsum("i,i", a, b),
+    "float_power": np.float_power,
+    "geomspace": lambda a, b: np.geomspace(a, b, 3),
+    "gradient": np.gradient,
+    "histogram": lambda a, b: np.histogram(a, b)[0],
+    "hstack": lambda a, b: np.hstack([a, b, 1.0]),
+    "in1d": np.isin,
+    "inner": np.inner,
+    "insert": lambda a, b: np.insert(a, [0, 1, 2, 3], b),
+    "interp": lambda a, b: np.interp(a, b, b),
+    "intersect1d": np.intersect1d,
+    "isclose": np.isclose,
+    "isin": np.isin,
+    "kron": np.kron,
+    "lexsort": lambda a, b: np.lexsort((a, b)),
+    "linspace": lambda a, b: np.linspace(a, b, 3),
+    "logspace": lambda a, b: np.logspace(a, b, 3),
+    "outer": np.outer,
+    "percentile": np.percentile,
+    "polyadd": np.polyadd,
+    "polyfit": lambda a, b: np.polyfit(a, b, 1),
+    "polymul": np.polymul,
+    "polyval": np.polyval,
+    "searchsorted": np.searchsorted,
+    "select": lambda a, b: np.select([[True, False, True, False]], [a], b),
+    "setdiff1d": np.setdiff1d,
+    "stack": lambda a, b: np.stack([a, b]),
+    "tensordot": lambda a, b: np.tensordot(a, b, 1),
+    "trapezoid": np.trapezoid,
+    "union1d": np.union1d,
+    "vdot": np.vdot,
+    "vstack": lambda a, b: np.vstack([a, b]),
+    "where": lambda a, b: np.where([True, False, True, False], a, b),
+}
+ONES = [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_lists_go_where_the_other_operand_is(name):
+    there = ft.to_device(numpy.array(ONES), "cuda")
+    for operands in ((there, ONES), (ONES, there)):
+        got = PAIRS[name](*operands)
+        assert got.device == "cuda:0"
+        assert_allclose(got, PAIRS[name](np.asarray(ONES), np.asarray(ONES)), rtol=1e-9)
+
+
+def test_lists_of_which_one_is_of_another_kind():
+    there, places = ft.to_device(numpy.array(ONES), "cuda"), ft.to_device(MASK.astype(int), "cuda")
+    matrix = np.outer(there, there) + np.eye(4, device="cuda")
+    for got, wanted in (
+        (np.bincount(places, ONES), [2.0, 8.0]),
+        (np.bincount([1, 0, 1, 1], there), [2.0, 8.0]),
+        (np.take(ONES, places), [2.0, 1.0, 2.0, 2.0]),
+        (np.full_like(there, ONES), ONES),
+        (np.linalg.solve(matrix, (matrix @ there).tolist()), ONES),
+        (np.linalg.solve(matrix.tolist(), matrix @ there), ONES),
+    ):
+        assert got.device == "cuda:0"
+        assert_allclose(got, np.asarray(wanted), rtol=1e-9)
+
+
+def test_lists_under_transformations():
+    there = ft.to_device(numpy.arange(8.0).reshape(2, 4), "cuda")
+    for f in (lambda r: r * ONES, lambda r: ONES - r, lambda r: np.dot(ONES, r) * r):
+        slope = ft.grad(lambda r, f=f: f(r).sum())
+        for call in (ft.vmap(f), lambda x, f=f: f(x[0]), ft.vmap(slope)):
+            assert_allclose(call(there), call(np.asarray(ft.to_device(there, "cpu"))))
+    tensor = ft.CudaTensor(ONES, requires_grad=True)
+    (tensor * ONES).sum().backward()
+    assert tensor.grad.tolist() == ONES
+    there = there.at[0].set(ONES)
+    assert there[0].tolist() == ONES
+
+
+# Functions that find out themselves that their operands are apart, and say so in their name.
+APART = {
+    "array_equal": lambda x, y: np.array_equal(x, y),
+    "average": lambda x, y: np.average(x, weights=y),
+    "convolve": lambda x, y: np.convolve(x, y),
+    "cross": lambda x, y: np.cross(x[:3], y[:3]),
+    "digitize": lambda x, y: np.digitize(x, y),
+    "full_like": lambda x, y: np.full_like(x, y),
+    "geomspace": lambda x, y: np.geomspace(x, y, 3),
+    "interp": lambda x, y: np.interp(x, y, y),
+    "isin": lambda x, y: np.isin(x, y),
+    "linspace": lambda x, y: np.linspace(x, y, 3),
+    "nanquantile": lambda x, y: np.nanquantile(x, y / 9),
+    "percentile": lambda x, y: np.percentile(x, y),
+    "polyval": lambda x, y: np.polyval(x, y),
+    "searchsorted": lambda x, y: np.searchsorted(x, y),
+    "trapezoid": lambda x, y: np.trapezoid(x, y),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_14_the_function_is_named_and_nothing_is_moved(name):
+    there, here = ft.to_device(X, "cuda"), np.asarray(X)
+    for operands in ((there, here), (here, there)):
+        with pytest.raises(DeviceError) as info:
+            APART[name](*operands)
+        lines = str(info.value).splitlines()
+        assert lines[0].startswith(f"{name} of arrays on different devices: operand 0 (float64[")
+        assert lines[-2] == '  fix: x = ft.to_device(x, "cuda:0") for each that is elsewhere'
+
+
 def test_arrays_stay_where_they_are():
     there = ft.to_device(X, "cuda")
     for call in (

@@ -6,7 +6,7 @@ import pytest
 import functensor as ft
 from functensor.primitives.errors import ConcretizationError, ShapeError
 from functensor.primitives.registry import registry as ops
-from functensor.staging import Equation, Program, Variable
+from functensor.programs import Equation, Program, ProgramError, Variable, check
 
 X = np.array([0.3, -0.7, 1.1])
 W = np.arange(6.0).reshape(2, 3) / 7
@@ -204,17 +204,17 @@ def test_check_finds_broken_programs():
         return Program("p", [a], equations, outputs)
 
     good = program([Equation(ops.sin, [a], {}, [b])], [b])
-    good.check()
+    check(good)
     broken = [
-        ([Equation(ops.sin, [c], {}, [b])], [b], "equation 0 uses an undefined variable"),
+        ([Equation(ops.sin, [c], {}, [b])], [b], "equation 0, sin, uses an undefined variable"),
         ([Equation(ops.sin, [a], {}, [wrong])], [wrong], r"equation 0, sin, gives float64\[3\]"),
-        ([Equation(ops.sin, [a], {}, [a])], [a], "equation 0 defines a variable again"),
-        ([Equation(ops.sin, [a], {}, [b])] * 2, [b], "equation 1 defines a variable again"),
+        ([Equation(ops.sin, [a], {}, [a])], [a], "equation 0, sin, defines a variable again"),
+        ([Equation(ops.sin, [a], {}, [b])] * 2, [b], "equation 1, sin, defines a variable again"),
         ([], [b], "an output is undefined"),
         ([Equation(ops.sin, [a], {}, [b]), Equation(ops.sin, [c], {}, [c])], [b], "equation 1"),
     ]
     for equations, outputs, words in broken:
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ProgramError, match=words):
             program(equations, outputs)
 
 

@@ -141,6 +141,51 @@ def test_moves():
     numpy.testing.assert_array_equal(t.grad.numpy(), 2 * X)
 
 
+def test_the_words_of_pytorch_for_moves():
+    t = ft.Tensor(X, device="cuda")
+    assert (t.device, t.is_cuda, t.cpu().is_cuda) == ("cuda:0", True, False)
+    assert ft.Tensor([1.0], True, device="cuda").requires_grad
+    assert ft.Tensor(t, device="cpu").device == "cpu"
+    assert t.to("cpu", non_blocking=True).device == "cpu"
+    assert t.cpu().cuda(non_blocking=True).device == "cuda:0"
+    half = t.to("cpu", "float16", True)
+    assert (half.device, half.dtype) == ("cpu", "float16")
+    assert t.to("cuda") is t.to(None) is t
+    assert t.to("cuda", copy=True) is not t
+    assert t.to("cuda", "float32", False, True) is not t
+
+
+def test_14_a_new_value_does_not_move_a_tensor():
+    there, cpu = ft.CudaTensor(X), ft.CpuTensor(X)
+    check(
+        DeviceError,
+        lambda: setattr(there, "data", np.asarray(Y)),
+        "x.data = value: the value is on cpu, but what it belongs to is on cuda:0",
+        'ft.to_device(x, "cuda:0")',
+        14,
+    )
+    with pytest.raises(DeviceError, match="is on cuda:0, but what it belongs to is on cpu"):
+        cpu.data = there
+    there.data = Y.tolist()
+    assert there.device == "cuda:0"
+    numpy.testing.assert_array_equal(here(there), Y)
+    with ft.default_device("cuda"):
+        cpu.data = Y.tolist()
+    assert cpu.device == "cpu"
+
+
+def test_a_number_of_the_cpu_has_its_gradient_there():
+    scale = ft.Tensor(2.0, requires_grad=True)
+    (scale * scale * ft.CudaTensor(X)).sum().backward()
+    assert scale.grad.device == "cpu"
+    numpy.testing.assert_allclose(scale.grad.numpy(), 4 * X.sum())
+    free = ft.Tensor(2.0)
+    x = ft.CudaTensor(X, requires_grad=True)
+    (free * x).sum().backward()
+    assert x.grad.device == "cuda:0"
+    numpy.testing.assert_array_equal(here(x.grad), numpy.full_like(X, 2))
+
+
 @pytest.mark.parametrize("data", [1.5, [1.0, 2.0], X, numpy.float64(2)])
 def test_numbers_go_to_the_default_device(data):
     cpu = ft.Tensor(data)

@@ -114,8 +114,9 @@ struct softplus_derivative {
 
 struct silu_derivative {
     template <typename A> static __device__ A of(A g, A x) {
-        // 1 - s is exp(-x) s; far below zero both the slope and s are zero.
-        x = at_least(x, A(lowest(x) * A(0.875)));
+        // 1 - s is exp(-x) s; far below zero both the slope and s are zero, far above both are 1.
+        A limit = A(lowest(x) * A(0.875));
+        x = at_least(x > -limit ? -limit : x, limit);
         A odds = exp(-x), s = A(1) / (A(1) + odds);
         return g * (s * (A(1) + x * (odds * s)));
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any
@@ -20,12 +20,14 @@ FAMILIES = (
     "activations",
     "bessel",
     "attention",
+    "columns",
     "contraction",
     "convolution",
     "cross_entropy",
     "cumulative",
     "elementwise",
     "gather",
+    "incomplete",
     "linear_algebra",
     "normalization",
     "philox",
@@ -38,7 +40,7 @@ FAMILIES = (
     "sorting",
 )
 # The families whose kernels are none for bfloat16, and CuPy's own functions that take it.
-IN_SINGLE = frozenset({"linear_algebra", "rejection", "sorting", "special"})
+IN_SINGLE = frozenset({"incomplete", "linear_algebra", "rejection", "sorting", "special"})
 TAKES_BFLOAT16 = dtypes.MOVING | {
     "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal",
     "max", "maximum", "min", "minimum", "nextafter", "not_equal", "spacing", "sum",
@@ -60,11 +62,12 @@ class CupyBackend:
         # These import CuPy, of which the driver's module says first whether it is there.
         import_module("..launch", __name__).Kernel.alone = self.count == 1
         self.kernels: dict[str, Callable[..., Any]] = {}
-        slopes = import_module("..elementwise", __name__).SLOPES
+        elementwise = import_module("..elementwise", __name__)
         self.slopes: Mapping[str, Any] = {
             name: tuple(rule and self.where_it_is(rule) for rule in rules)
-            for name, rules in slopes.items()
+            for name, rules in elementwise.SLOPES.items()
         }
+        self.add_into: Callable[[Any, Any], Any] | None = self.where_it_is(elementwise.add_into)
         self.ahead: dict[str, Callable[..., tuple[Any, Any]]] = {}
         self.accumulating: frozenset[str] = frozenset()
         self.takes_bfloat16: frozenset[str] = TAKES_BFLOAT16
@@ -123,9 +126,7 @@ class CupyBackend:
         _, _, number = name.partition(":")
         full = f"cuda:{int(number) if number else self.xp.cuda.runtime.getDevice()}"
         if full not in self.devices():
-            raise DeviceError(
-                f"there is no device {name!r}; there are {', '.join(['cpu', *self.devices()])}"
-            )
+            raise protocol.no_device(name, ["cpu", *self.devices()])
         return full
 
     def device_of(self, buffer: Any) -> str:
@@ -168,6 +169,10 @@ class CupyBackend:
         if hasattr(array, "__dlpack__"):
             return self.xp.from_dlpack(array)
         return self.xp.asarray(array)
+
+    def plan(self, program: Any, donated: Sequence[int] = ()) -> Any:
+        """Raises: programs on a GPU are run operation by operation."""
+        raise NotImplementedError("there are no plans for a GPU: run the program itself")
 
     def memory(self) -> dict[str, int]:
         """Returns bytes on the current device: in use by arrays, held by the pool, free, total."""

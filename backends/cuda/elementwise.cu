@@ -44,6 +44,9 @@ BINARY(add_op, x + y)
 BINARY(subtract_op, x - y)
 BINARY(multiply_op, x *y)
 BINARY(divide_op, x / y)
+// NaN if one is.
+BINARY(maximum_op, x >= y || x != x ? x : y)
+BINARY(minimum_op, x <= y || x != x ? x : y)
 
 // Products of a cotangent g and a derivative, which is written with the operand or the result.
 #define SLOPE(name, expression)                                                                    \
@@ -104,7 +107,48 @@ __device__ __forceinline__ pack<T, N> load(const T *x, index_t start, index_t wi
     }
 }
 
-// Two operands of which at least one has the result's shape, in rows of a width.
+// Two operands, each of the result's shape or one number; `out` may be one of them.
+template <typename T, typename F, int N, int Left, int Right>
+__global__ void pairs(const T *x, const T *y, T *out, index_t size) {
+    typedef accumulator_t<T> A;
+    index_t start = (blockIdx.x * index_t(blockDim.x) + threadIdx.x) * N;
+    if (start >= size) return;
+    if (N == 1 || start + N > size) {
+        for (index_t i = start; i < size && i < start + N; ++i)
+            out[i] = T(F()(A(x[place<Left>(i, 1)]), A(y[place<Right>(i, 1)])));
+        return;
+    }
+    pack<T, N> a = load<T, N, Left>(x, start, 1), b = load<T, N, Right>(y, start, 1), made;
+#pragma unroll
+    for (int i = 0; i < N; ++i) made[i] = T(F()(A(a[i]), A(b[i])));
+    *reinterpret_cast<pack<T, N> *>(out + start) = made;
+}
+
+// Both derivatives of a product x * y, by the cotangent g.
+template <typename T, int N>
+__global__ void products(const T *g, const T *x, const T *y, T *by_x, T *by_y, index_t size) {
+    typedef accumulator_t<T> A;
+    index_t start = (blockIdx.x * index_t(blockDim.x) + threadIdx.x) * N;
+    if (start >= size) return;
+    if (N == 1 || start + N > size) {
+        for (index_t i = start; i < size && i < start + N; ++i) {
+            by_x[i] = T(A(g[i]) * A(y[i]));
+            by_y[i] = T(A(g[i]) * A(x[i]));
+        }
+        return;
+    }
+    pack<T, N> c = load<T, N, EACH>(g, start, 1), a = load<T, N, EACH>(x, start, 1),
+               b = load<T, N, EACH>(y, start, 1), first, second;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        first[i] = T(A(c[i]) * A(b[i]));
+        second[i] = T(A(c[i]) * A(a[i]));
+    }
+    *reinterpret_cast<pack<T, N> *>(by_x + start) = first;
+    *reinterpret_cast<pack<T, N> *>(by_y + start) = second;
+}
+
+// Two operands, one of the result's shape and one that is spread over it, in rows of a width.
 template <typename T, typename F, int N, int Left, int Right>
 __global__ void binary(const T *x, const T *y, T *out, index_t size, index_t width) {
     typedef accumulator_t<T> A;

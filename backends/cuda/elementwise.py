@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 import cupy
@@ -17,14 +18,14 @@ import numpy as np
 
 from .launch import C_TYPES, Kernel
 
-__all__ = ["SLOPES", "TABLE"]
+__all__ = ["SLOPES", "TABLE", "add_into"]
 
 UNARY = (
     "absolute", "arcsinh", "arctan", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor",
     "log", "log10", "log1p", "log2", "negative", "reciprocal", "rint", "sin", "sinh", "sqrt",
     "square", "tan", "tanh", "trunc",
 )  # fmt: skip
-BINARY = ("add", "subtract", "multiply", "divide")
+BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 # The primitive that is called otherwise than its function here.
 NAMES = {"absolute": "abs"}
 # Derivatives that are one function of the cotangent and the operand (1) or the result (0).
@@ -36,10 +37,12 @@ BY_OPERAND = {
 BLOCK = 256
 WIDE = 16
 ONE, EACH, EVERY_ROW, ALONG_ROW = range(4)
-LAYOUTS = [
-    (EACH, EACH), (EACH, ONE), (ONE, EACH), (EACH, EVERY_ROW), (EVERY_ROW, EACH),
-    (EACH, ALONG_ROW), (ALONG_ROW, EACH),
+LAYOUTS = [(EACH, ONE), (ONE, EACH)]
+ROW_LAYOUTS = [
+    (EACH, EVERY_ROW), (EVERY_ROW, EACH), (EACH, ALONG_ROW), (ALONG_ROW, EACH),
 ]  # fmt: skip
+# Below so many elements a launch costs more than what it does; and what is made ahead takes little.
+SMALL = 1 << 16
 
 # By an array's dtype, what kernels call it and how many elements are 16 bytes.
 FLOATS = {
@@ -66,16 +69,28 @@ unary = Kernel(
         (f"{t}, sin_op, {n}" for t, wide in WIDTHS for n in (1, wide)),
     ),
 )
+pairs = Kernel(
+    "elementwise",
+    "pairs",
+    "pppl",
+    chosen(
+        (f"float, {f}_op, 4, 1, 1" for f in BINARY),
+        (f"float, {f}_slope, 4, 1, 1" for f in BY_OPERAND),
+        (f"{t}, divide_op, {wide}, 1, 1" for t, wide in WIDTHS),
+        (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in [(EACH, EACH), *LAYOUTS]),
+    ),
+)
 binary = Kernel(
     "elementwise",
     "binary",
     "pppll",
     chosen(
-        (f"float, {f}_op, 4, 1, 1" for f in BINARY),
-        (f"float, {f}_slope, 4, 1, 1" for f in BY_OPERAND),
-        (f"{t}, divide_op, {wide}, 1, 1" for t, wide in WIDTHS),
-        (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in LAYOUTS),
+        (f"{t}, add_op, {wide}, 1, 2" for t, wide in WIDTHS),
+        (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in ROW_LAYOUTS),
     ),
+)
+products = Kernel(
+    "elementwise", "products", "pppppl", tuple(f"{t}, {n}" for t, wide in WIDTHS for n in (1, wide))
 )
 with_number = Kernel(
     "elementwise",
@@ -85,6 +100,10 @@ with_number = Kernel(
 )
 
 ndarray = cupy.ndarray
+# Says whether an array's elements are in order and without gaps; asking its flags costs more.
+contiguous = attrgetter(
+    "_c_contiguous" if hasattr(ndarray, "_c_contiguous") else "flags.c_contiguous"
+)
 
 
 def one_operand(name: str) -> Callable[..., Any]:
@@ -98,7 +117,7 @@ def one_operand(name: str) -> Callable[..., Any]:
     def compute(x: Any) -> Any:
         dtype = x.dtype
         found = types.get(dtype)
-        if found is None or not x.flags.c_contiguous:
+        if found is None or not contiguous(x):
             return ufunc(x)
         share, narrow, wide = found
         out = ndarray(x.shape, dtype)
@@ -134,57 +153,102 @@ def layout_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int]
     return None
 
 
+def alike(name: str) -> dict[Any, tuple[int, str, str]]:
+    """Returns how operands of one shape are launched, by their dtype.
+
+    That is the elements of a block, and the template's arguments without and with wide loads.
+    """
+    return {
+        dtype: (wide * BLOCK, f"{t}, {name}, 1, 1, 1", f"{t}, {name}, {wide}, 1, 1")
+        for dtype, (t, wide) in FLOATS.items()
+    }
+
+
 def joint(name: str) -> Callable[[Any, Any], Any]:
     """Returns a function of two arrays, which gives None where they are left to others."""
+    types = alike(name)
     kinds = {
         (dtype, n, i, j): f"{t}, {name}, {n}, {i}, {j}"
         for dtype, (t, wide) in FLOATS.items()
         for n in (1, wide)
-        for i, j in LAYOUTS
+        for i, j in LAYOUTS + ROW_LAYOUTS
     }
 
     def compute(x: Any, y: Any) -> Any:
         dtype = x.dtype
-        found = FLOATS.get(dtype)
+        found = types.get(dtype)
         if found is None or y.dtype is not dtype:
             return None
+        shape = x.shape
+        if shape != y.shape or not (contiguous(x) and contiguous(y)):
+            return spread(x, y)
+        share, narrow, wide = found
+        out = ndarray(shape, dtype)
+        size = x.size
+        if x.data.ptr % WIDE or y.data.ptr % WIDE:
+            share, wide = BLOCK, narrow
+        if size:
+            pairs(wide, -(-size // share), BLOCK, x, y, out, size)
+        return out
+
+    def spread(x: Any, y: Any) -> Any:
         left = right = EACH
-        width = 1
+        width = 0
         shape, other = x.shape, y.shape
-        if not (x.flags.c_contiguous and y.flags.c_contiguous):
+        if not (contiguous(x) and contiguous(y)):
             # What was spread from one number, as the cotangent of a sum is, has one element.
             if shape != other or not x.size:
                 return None
-            if y.flags.c_contiguous and not any(x.strides):
+            if contiguous(y) and not any(x.strides):
                 left = ONE
-            elif x.flags.c_contiguous and not any(y.strides):
+            elif contiguous(x) and not any(y.strides):
                 right = ONE
             else:
                 return None
-        elif shape != other:
-            size, smaller = x.size, y.size
-            if size > smaller or (size == smaller and len(shape) > len(other)):
-                layout = layout_of(other, shape)
-                if layout is None:
-                    return None
-                right, width = layout
-            else:
-                layout = layout_of(shape, other)
-                if layout is None:
-                    return None
-                left, width = layout
-                shape = other
+        elif x.size > y.size or (x.size == y.size and len(shape) > len(other)):
+            layout = layout_of(other, shape)
+            if layout is None:
+                return None
+            right, width = layout
+        else:
+            layout = layout_of(shape, other)
+            if layout is None:
+                return None
+            left, width = layout
+            shape = other
+        dtype = x.dtype
         out = ndarray(shape, dtype)
         size = out.size
-        wide = found[1]
+        wide = FLOATS[dtype][1]
         if (left == EACH and x.data.ptr % WIDE) or (right == EACH and y.data.ptr % WIDE):
             wide = 1
-        if size:
-            kind = kinds[dtype, wide, left, right]
+        if not size:
+            return out
+        kind = kinds[dtype, wide, left, right]
+        if ONE in (left, right):
+            pairs(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size)
+        else:
             binary(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size, width)
         return out
 
     return compute
+
+
+SUMS = alike("add_op")
+
+
+def add_into(x: Any, y: Any) -> None:
+    """Adds an array to another one of its shape and dtype, in the other one's place."""
+    found = SUMS.get(x.dtype)
+    if found is None or not (contiguous(x) and contiguous(y)):
+        x += y
+        return
+    share, narrow, wide = found
+    size = x.size
+    if x.data.ptr % WIDE or y.data.ptr % WIDE:
+        share, wide = BLOCK, narrow
+    if size:
+        pairs(wide, -(-size // share), BLOCK, x, y, x, size)
 
 
 # Numbers that are no array's and decide no dtype.
@@ -209,7 +273,7 @@ def two_operands(name: str) -> Callable[[Any, Any], Any]:
     def beside_number(x: Any, number: Any, swapped: str) -> Any:
         dtype = x.dtype
         found = FLOATS.get(dtype)
-        if found is None or not x.flags.c_contiguous:
+        if found is None or not contiguous(x):
             return None
         out = ndarray(x.shape, dtype)
         size = x.size
@@ -241,6 +305,57 @@ def by(function: Callable[[Any, Any], Any], place: int) -> Callable[[Any, Any], 
 
 
 MULTIPLIED, DIVIDED = joint("multiply_op"), joint("divide_op")
+TWICE = {
+    dtype: (wide * BLOCK, f"{t}, 1", f"{t}, {wide}") for dtype, (t, wide) in FLOATS.items()
+}
+
+
+class BothFactors:
+    """The rules of a product: where both factors want a cotangent, one launch makes both.
+
+    Attributes:
+        ahead: the cotangent, what was saved, and the second factor's cotangent, which its own rule
+            asks for next; small, since it is kept until then.
+    """
+
+    def __init__(self) -> None:
+        self.ahead: tuple[Any, Any, Any] | None = None
+
+    def first(self, g: Any, saved: Any) -> Any:
+        """Returns the cotangent of the first factor."""
+        x, y = saved[1], saved[2]
+        if type(y) is not ndarray:
+            return None
+        dtype = g.dtype
+        found = TWICE.get(dtype)
+        if (
+            type(x) is not ndarray
+            or found is None
+            or x.dtype is not dtype
+            or y.dtype is not dtype
+            or not (shape := g.shape) == x.shape == y.shape
+            or not 0 < (size := g.size) <= SMALL
+            or not (contiguous(g) and contiguous(x) and contiguous(y))
+        ):
+            return MULTIPLIED(g, y)
+        share, narrow, wide = found
+        if g.data.ptr % WIDE or x.data.ptr % WIDE or y.data.ptr % WIDE:
+            share, wide = BLOCK, narrow
+        by_x, by_y = ndarray(shape, dtype), ndarray(shape, dtype)
+        products(wide, -(-size // share), BLOCK, g, x, y, by_x, by_y, size)
+        self.ahead = g, saved, by_y
+        return by_x
+
+    def second(self, g: Any, saved: Any) -> Any:
+        """Returns the cotangent of the second factor."""
+        ahead, self.ahead = self.ahead, None
+        if ahead is not None and ahead[0] is g and ahead[1] is saved:
+            return ahead[2]
+        x = saved[1]
+        return MULTIPLIED(g, x) if type(x) is ndarray else None
+
+
+both_factors = BothFactors()
 
 # Rules of reverse mode in one launch, by the primitive's name and operand: functions of the
 # cotangent and of what was saved, which give None where the primitive's own rule has to do.
@@ -252,5 +367,5 @@ SLOPES: dict[str, tuple[Callable[[Any, Any], Any] | None, ...]] = {
     "divide": (by(DIVIDED, 2), None),
     "exp": (by(MULTIPLIED, 0),),
     "log": (by(DIVIDED, 1),),
-    "multiply": (by(MULTIPLIED, 2), by(MULTIPLIED, 1)),
+    "multiply": (both_factors.first, both_factors.second),
 }

@@ -186,7 +186,7 @@ template <typename T, int K> __global__ void max_pool(
     reach r(w, t);
     const T *__restrict__ x = static_cast<const T *>(x_) + t.channel * p.x.channel + r.start(p.x);
     T *__restrict__ out = static_cast<T *>(out_) + t.start(p.out);
-#pragma unroll 2
+#pragma unroll 4
     for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
         const T *from = x + plane * p.x.plane;
         A best = lowest<A>::value();
@@ -206,7 +206,7 @@ template <typename T, typename I, int K> __global__ void max_pool_argmax(
     reach r(w, t);
     const T *__restrict__ x = static_cast<const T *>(x_) + t.channel * p.x.channel + r.start(p.x);
     I *__restrict__ out = static_cast<I *>(out_) + t.start(p.out);
-#pragma unroll 2
+#pragma unroll 4
     for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
         const T *from = x + plane * p.x.plane;
         A best = lowest<A>::value();
@@ -257,7 +257,7 @@ template <typename V, typename T, int K> __global__ void avg_pool(
     const V *__restrict__ x = static_cast<const V *>(x_) + t.channel * p.x.channel + r.start(p.x);
     T *__restrict__ out = static_cast<T *>(out_) + t.start(p.out);
     real_t<A> size = real_t<A>(p.padding_counts ? w.size() : r.size());
-#pragma unroll 2
+#pragma unroll 4
     for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
         const V *from = x + plane * p.x.plane;
         A sum = A(0);
@@ -309,9 +309,14 @@ template <typename V, typename T, int M> __global__ void avg_pool_grad(
     for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
         const V *from = g + plane * p.x.plane;
         A sum = A(0);
-        c.template each<M>(w, p.x, [&](index_t i, int, const int *at) {
-            sum = sum + A(from[i]) / (p.padding_counts ? size : R(inside_of(w, at)));
-        });
+        if (p.padding_counts) {
+            c.template each<M>(w, p.x, [&](index_t i, int, const int *) { sum = sum + A(from[i]); });
+            sum = sum / size;
+        } else {
+            c.template each<M>(w, p.x, [&](index_t i, int, const int *at) {
+                sum = sum + A(from[i]) / R(inside_of(w, at));
+            });
+        }
         out[plane * p.out.plane] = T(sum);
     }
 }

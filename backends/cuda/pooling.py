@@ -6,7 +6,7 @@ the CPU adds them up. So its result is the same in every run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -15,7 +15,6 @@ import cupy
 import numpy as np
 
 from .launch import Kernel, c_type
-from .places import strides_of
 
 __all__ = [
     "TABLE",
@@ -31,12 +30,15 @@ Shape = tuple[int, ...]
 
 RANK = 3
 THREADS = 256
-# Enough to fill the largest GPUs; every thread then has several planes.
-BLOCKS = 2048
+# Enough to fill the largest GPUs; every thread then has several planes. A thread that has windows
+# looks up more before its first plane than after it, so that there are fewer of these.
+BLOCKS = {"down": 1024, "up": 2048}
 # Square windows of two axes for which kernels are unrolled, and how many windows an element may
 # have along an axis for which the way back is.
 SQUARES = (2, 3)
 OVERLAPS = (1, 2)
+# Stands for the mean that does not count the padding.
+BESIDE_PADDING = "avg_pool, padding apart"
 
 FLOATS = ("float, 0", "float, 2", "float, 3", "half_t, 2", "bfloat16_t, 3", "double, 0")
 WINNERS = ("float, signed char, 0", "float, signed char, 2", "half_t, signed char, 3",
@@ -55,177 +57,195 @@ TAKE = Kernel("pooling", "pool_take", "pppt", TAKEN)
 AVG_POOL = Kernel("pooling", "avg_pool", "ppt", MEANS)
 SCATTER = Kernel("pooling", "pool_scatter", "pppt", SUMS)
 SPREAD_OUT = Kernel("pooling", "avg_pool_grad", "ppt", SPREAD)
+ndarray = cupy.ndarray
 
 
 def max_pool(x: Any, *, windows: Any) -> Any:
     """Returns the maximum of every window of x (N, C, *spatial); NaN where there is one."""
-    plan = planned(windows, x.shape[2:], True, x.shape, strides_of(x))
-    out = plan.empty(x.dtype)
-    if out.size:
-        MAX_POOL(f"{c_type(x.dtype)}, {plan.square}", *plan.launch, out, x, plan.table)
-    return out
+    plan = planned("max_pool", windows, None, x.shape, x.dtype, x.strides)
+    out = ndarray(plan.shape, plan.dtype)
+    if plan.table is not None:
+        MAX_POOL(plan.types, plan.grid, plan.block, out, x, plan.table)
+    return out if plan.order is None else out.transpose(plan.order)
 
 
 def max_pool_argmax(x: Any, *, windows: Any) -> Any:
     """Returns the number of the first place in every window that has the maximum."""
-    plan = planned(windows, x.shape[2:], True, x.shape, strides_of(x))
-    out = plan.empty(np.min_scalar_type(-prod(windows.window)))
-    if out.size:
-        types = f"{c_type(x.dtype)}, {c_type(out.dtype)}, {plan.square}"
-        ARGMAX(types, *plan.launch, out, x, plan.table)
-    return out
+    plan = planned("max_pool_argmax", windows, None, x.shape, x.dtype, x.strides)
+    out = ndarray(plan.shape, plan.dtype)
+    if plan.table is not None:
+        ARGMAX(plan.types, plan.grid, plan.block, out, x, plan.table)
+    return out if plan.order is None else out.transpose(plan.order)
 
 
 def pool_take(x: Any, winner: Any, *, windows: Any) -> Any:
     """Returns of every window of x the element at the place that has won; of the padding zero."""
-    plan = planned(windows, x.shape[2:], True, x.shape, strides_of(x), strides_of(winner))
-    out = plan.empty(x.dtype)
-    if out.size:
-        size = x.dtype.itemsize
-        TAKE(f"{size}, {c_type(winner.dtype)}", *plan.launch, out, x, winner, plan.table)
-    return out
+    plan = planned(
+        "pool_take", windows, None, x.shape, x.dtype, x.strides, winner.dtype, winner.strides
+    )
+    out = ndarray(plan.shape, plan.dtype)
+    if plan.table is not None:
+        TAKE(plan.types, plan.grid, plan.block, out, x, winner, plan.table)
+    return out if plan.order is None else out.transpose(plan.order)
 
 
 def pool_scatter(g: Any, winner: Any, *, spatial: Shape, windows: Any) -> Any:
     """Adds a value for every window to the element at the place that has won."""
-    plan = planned(windows, spatial, False, g.shape, strides_of(g), strides_of(winner))
-    out = plan.empty(g.dtype)
-    if out.size:
-        types = f"{c_type(g.dtype)}, {c_type(winner.dtype)}, {plan.overlap}"
-        SCATTER(types, *plan.launch, out, g, winner, plan.table)
-    return out
+    plan = planned(
+        "pool_scatter", windows, spatial, g.shape, g.dtype, g.strides, winner.dtype, winner.strides
+    )
+    out = ndarray(plan.shape, plan.dtype)
+    if plan.table is not None:
+        SCATTER(plan.types, plan.grid, plan.block, out, g, winner, plan.table)
+    return out if plan.order is None else out.transpose(plan.order)
 
 
 def avg_pool(x: Any, *, windows: Any, count_include_pad: bool) -> Any:
     """Returns the mean of every window of x (N, C, *spatial)."""
-    plan = planned(
-        windows, x.shape[2:], True, x.shape, strides_of(x), padding_counts=count_include_pad
-    )
-    out = plan.empty(divided(x.dtype))
-    if out.size:
-        types = f"{c_type(x.dtype)}, {c_type(out.dtype)}, {plan.square}"
-        AVG_POOL(types, *plan.launch, out, x, plan.table)
-    return out
+    name = "avg_pool" if count_include_pad else BESIDE_PADDING
+    plan = planned(name, windows, None, x.shape, x.dtype, x.strides)
+    out = ndarray(plan.shape, plan.dtype)
+    if plan.table is not None:
+        AVG_POOL(plan.types, plan.grid, plan.block, out, x, plan.table)
+    return out if plan.order is None else out.transpose(plan.order)
 
 
 def avg_pool_grad(g: Any, *, spatial: Shape, windows: Any, count_include_pad: bool) -> Any:
     """Transposes ``avg_pool``: every window spreads its value over its elements."""
-    plan = planned(
-        windows, spatial, False, g.shape, strides_of(g), padding_counts=count_include_pad
-    )
-    out = plan.empty(divided(g.dtype))
-    if out.size:
-        types = f"{c_type(g.dtype)}, {c_type(out.dtype)}, {plan.overlap}"
-        SPREAD_OUT(types, *plan.launch, out, g, plan.table)
-    return out
-
-
-def divided(dtype: Any) -> Any:
-    """Returns the dtype of a quotient."""
-    return np.dtype(np.float64) if dtype.kind in "?biu" else dtype
+    name = "avg_pool" if count_include_pad else BESIDE_PADDING
+    plan = planned(name, windows, spatial, g.shape, g.dtype, g.strides)
+    out = ndarray(plan.shape, plan.dtype)
+    if plan.table is not None:
+        SPREAD_OUT(plan.types, plan.grid, plan.block, out, g, plan.table)
+    return out if plan.order is None else out.transpose(plan.order)
 
 
 # -- plans
 
 
 class Plan(NamedTuple):
-    """How windows over arrays of certain shapes and strides are launched.
+    """How windows over arrays of certain dtypes, shapes and strides are launched.
 
     Attributes:
-        shape: the result's shape.
-        innermost: whether its channels lie innermost in memory.
-        square, overlap: the template's arguments.
-        launch: the grid and the block.
-        table: what the kernel knows of all this.
+        shape: the result's shape, as it lies in memory.
+        dtype: its dtype.
+        order: how its axes are to be turned then; None where they are in order.
+        types: the template's arguments.
+        grid, block: the numbers of blocks and of their threads.
+        table: what the kernel knows of all this; None where there is nothing to do.
     """
 
     shape: Shape
-    innermost: bool
-    square: int
-    overlap: int
-    launch: tuple[tuple[int, int], int]
+    dtype: Any
+    order: Shape | None
+    types: str
+    grid: tuple[int, int]
+    block: int
     table: Any
 
-    def empty(self, dtype: Any) -> Any:
-        """Returns an array for the result."""
-        if not self.innermost:
-            return cupy.empty(self.shape, dtype)
-        images, channels, *spatial = self.shape
-        return cupy.moveaxis(cupy.empty((images, *spatial, channels), dtype), -1, 1)
+
+def dtype_and_types(name: str, windows: Any, up: bool, dtype: Any, second: Any) -> Any:
+    """Returns the result's dtype and the template's arguments; dtypes are those of operands."""
+    window = windows.window
+    rank = len(window)
+    square = window[0] if rank == 2 and window[0] == window[1] and window[0] in SQUARES else 0
+    most = max(-(-k // s) for k, s in zip(window, windows.stride))
+    unrolled = (most if rank <= 2 and most in OVERLAPS else 0) if up else square
+    if name == "max_pool":
+        return dtype, f"{c_type(dtype)}, {unrolled}"
+    if name == "pool_take":
+        return dtype, f"{dtype.itemsize}, {c_type(second)}"
+    if name == "pool_scatter":
+        return dtype, f"{c_type(dtype)}, {c_type(second)}, {unrolled}"
+    if name == "max_pool_argmax":
+        out = np.min_scalar_type(-prod(window))
+    else:
+        out = np.dtype(np.float64) if dtype.kind in "?biu" else dtype
+    return out, f"{c_type(dtype)}, {c_type(out)}, {unrolled}"
 
 
 @lru_cache(maxsize=4096)
 def planned(
+    name: str,
     windows: Any,
-    spatial: Shape,
-    down: bool,
+    below: Shape | None,
     operand: Shape,
-    *strides: Shape,
-    padding_counts: bool = True,
+    dtype: Any,
+    strides: Shape,
+    second: Any = None,
+    second_strides: Shape | None = None,
 ) -> Plan:
     """Returns a plan.
 
     Args:
+        name: the primitive; ``BESIDE_PADDING`` for means that do not count the padding.
         windows: ``window``, ``stride`` and ``padding`` for each spatial axis.
-        spatial: the shape of the array below the windows.
-        down: whether the result has an element for each window; otherwise the operands have.
-        operand: the shape of the first operand.
-        strides: of all operands, in elements.
-        padding_counts: whether means count elements of the padding.
+        below: the spatial shape of the result, if that is what the windows lie over; None where it
+            has an element for each of them, and the operand is below.
+        operand, dtype, strides: the shape, the dtype and the strides of the first operand.
+        second, second_strides: the dtype and the strides of the second one.
 
     Raises:
         NotImplementedError: there are more than three spatial axes.
     """
+    spatial = operand[2:] if below is None else below
     rank = len(spatial)
     if rank > RANK:
         raise NotImplementedError(
             f"pooling on a GPU knows up to {RANK} spatial axes, not {rank}; ft.to_device(x, 'cpu') "
             "brings an array to where there may be more"
         )
+    steps = [[stride // dtype.itemsize for stride in strides]]
+    if second_strides is not None:
+        steps.append([stride // second.itemsize for stride in second_strides])
     images, channels = operand[:2]
-    if down:
+    if below is None:
         counts = tuple([
             (n + sum(pads) - k) // s + 1
             for n, k, s, pads in zip(spatial, windows.window, windows.stride, windows.padding)
         ])
     else:
         counts = operand[2:]
-    shape = images, channels, *(counts if down else spatial)
+    shape = images, channels, *(counts if below is None else spatial)
     # Threads go along the channels where those lie innermost, and else along the spatial axes of
     # planes that lie one after the other.
-    first = strides[0]
+    first = steps[0]
     innermost = channels > 1 and first[1] == 1 and 1 not in first[2:]
     in_planes = not innermost and all(
-        1 in (images, channels) or s[0] == channels * s[1] for s in strides
+        1 in (images, channels) or s[0] == channels * s[1] for s in steps
     )
     here = contiguous(shape, innermost)
 
-    def in_table(s: Shape) -> list[int]:
+    def in_table(s: Sequence[int]) -> list[int]:
         plane = (s[1] if channels > 1 else s[0]) if in_planes else s[0]
         return [s[1], plane, *(0,) * (RANK - rank), *s[2:]]
 
-    below, above = [1] * (RANK - rank), [0] * (RANK - rank)
+    ones, zeros = [1] * (RANK - rank), [0] * (RANK - rank)
     lanes = prod(shape[2:]) * (1 if in_planes else channels)
     planes = images * (channels if in_planes else 1)
     across = max(-(-lanes // THREADS), 1)
     width = max(-(-lanes // across), 1)
     high = THREADS // width
-    operands = [in_table(s) for s in strides]
+    operands = [in_table(s) for s in steps]
     table = [
-        *below, *spatial, *below, *windows.window, *below, *windows.stride,
-        *above, *[before for before, _ in windows.padding], *below, *counts,
+        *ones, *spatial, *ones, *windows.window, *ones, *windows.stride,
+        *zeros, *[before for before, _ in windows.padding], *ones, *counts,
         *operands[0], *operands[-1], *in_table(here),
-        1 if in_planes else channels, planes, width, padding_counts,
+        1 if in_planes else channels, planes, width, name != BESIDE_PADDING,
     ]
-    grid = across, max(min(-(-planes // high), -(-BLOCKS // across), 65535), 1)
-    block = -(-width * high // 32) * 32
-    window = windows.window
-    square = window[0] if rank == 2 and window[0] == window[1] and window[0] in SQUARES else 0
-    most = max(-(-k // s) for k, s in zip(window, windows.stride))
-    overlap = most if rank <= 2 and most in OVERLAPS else 0
+    blocks = BLOCKS["down" if below is None else "up"]
+    grid = across, max(min(-(-planes // high), -(-blocks // across), 65535), 1)
     words = np.array(table, np.int64)
-    launch = grid, block
-    return Plan(shape, innermost, square, overlap, launch, words.view(f"V{words.nbytes}"))
+    made, types = dtype_and_types(name, windows, below is not None, dtype, second)
+    return Plan(
+        (images, *shape[2:], channels) if innermost else shape,
+        made,
+        (0, rank + 1, *range(1, rank + 1)) if innermost else None,
+        types,
+        grid,
+        -(-width * high // 32) * 32,
+        words.view(f"V{words.nbytes}") if prod(shape) else None,
+    )
 
 
 def contiguous(shape: Shape, innermost: bool) -> Shape:

@@ -19,6 +19,7 @@ __all__ = [
     "inexact",
     "limit",
     "row_strides",
+    "shared_out",
     "step",
     "wide",
     "width",
@@ -106,13 +107,34 @@ def width(dtype: Any, packed: bool) -> tuple[str, int]:
     return f"{c_type(dtype)}, {n}", n
 
 
+def packs_of(length: int, n: int) -> int:
+    """Returns how many packs of n elements a row may have, wherever it starts."""
+    return (length + 2 * n - 2) // n if length % n else length // n
+
+
+def shared_out(length: int, n: int, most: int) -> tuple[int, int] | None:
+    """Returns how many lanes of a warp have a row between them, and how many packs each of them.
+
+    Both are powers of two. Where there are packs at all, four lanes read a whole sector of memory.
+
+    Args:
+        length: the row's.
+        n: how many elements a pack has.
+        most: how many packs a lane may have; where those of a warp are too few, there is None.
+    """
+    packs = 1 << max(packs_of(length, n) - 1, 0).bit_length()
+    least = WIDE // 4 if n > 1 else 32
+    lanes = packs if packs <= least else max(least, min(32, packs // 4))
+    return (lanes, packs // lanes) if packs <= lanes * most else None
+
+
 def geometry(dtype: Any, count: int, length: int, n: int) -> tuple[int, int, int]:
     """Returns the numbers of blocks and of threads, and whether every warp has a row of its own.
 
     Rows of whole packs are taken to begin on boundaries; one that does not has a pack more, and
     where the threads' registers are full it is read again instead of being kept.
     """
-    packs = (length + 2 * n - 2) // n if length % n else length // n
+    packs = packs_of(length, n)
     mates = -(-packs * n * max(dtype.itemsize, 4) // KEPT)
     if mates <= 32:
         return -(-count // 4), 128, 1

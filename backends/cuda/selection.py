@@ -11,7 +11,7 @@ import numpy as np
 from ..selection import MAX_PRODUCT, SCALARS
 from .activations import promoted
 
-__all__ = ["TABLE", "clip", "log_ratio", "logaddexp", "power", "where"]
+__all__ = ["TABLE", "clip", "floor_divide", "log_ratio", "logaddexp", "power", "where"]
 
 RAISED = cupy.ElementwiseKernel(
     "T x, int32 n, bool inverse",
@@ -40,6 +40,26 @@ LOGADDEXP = cupy.ElementwiseKernel(
     "out = x == y ? T(x + log(2.0)) : T((x > y || x != x ? x : y) + log1p(exp(-abs(x - y))))",
     "functensor_logaddexp",
 )
+FLOOR_DIVIDE = cupy.ElementwiseKernel(
+    "T x, T y",
+    "T out",
+    # As NumPy has it, but that nothing divides infinity, and what infinity divides is zero.
+    """
+    T quotient = x / y;
+    if (y == 0 || (isinf(x) && !isinf(y)) || (isinf(y) && !isinf(x) && x == x)) {
+        out = quotient;
+    } else {
+        T rest = fmod(x, y), whole = (x - rest) / y;
+        if (rest != 0 && (rest < 0) != (y < 0)) whole -= T(1);
+        T below = floor(whole);
+        if (whole - below > T(0.5)) below += T(1);
+        out = whole == 0 ? T(copysign(T(0), quotient)) : below;
+    }
+    """,
+    "functensor_floor_divide",
+)
+# The bytes of integers and booleans, and as what NumPy computes functions of them.
+LOOPS = {1: np.float16, 2: np.float32}
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -95,7 +115,7 @@ def _computed(kernel: Any, x: Any, y: Any) -> Any:
     if dtype.kind == "c":
         raise TypeError(f"defined for real numbers only, got dtype {dtype}")
     if dtype.kind not in "fV":
-        dtype = np.dtype(np.float64)
+        dtype = np.dtype(LOOPS.get(dtype.itemsize, np.float64))
     wider = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
     x, y = [
         z.astype(wider, copy=False) if isinstance(z, cupy.ndarray) else wider.type(z)
@@ -116,8 +136,16 @@ def logaddexp(x: Any, y: Any) -> Any:
     return _computed(LOGADDEXP, x, y)
 
 
+def floor_divide(x: Any, y: Any) -> Any:
+    """Returns the largest integer that is at most ``x / y``."""
+    if promoted(x, y).kind not in "fV":
+        return cupy.floor_divide(x, y)
+    return _computed(FLOOR_DIVIDE, x, y)
+
+
 TABLE: dict[str, Callable[..., Any]] = {
     "clip": clip,
+    "floor_divide": floor_divide,
     "log_ratio": log_ratio,
     "logaddexp": logaddexp,
     "power": power,

@@ -19,6 +19,13 @@ template <typename A> struct finish {
     }
 };
 
+// The larger of two numbers; NaN gives way, and shows in the sum of exponentials that follows.
+struct top_of {
+    template <typename A> __device__ __forceinline__ A operator()(A a, A b) const {
+        return fmax(a, b);
+    }
+};
+
 // Which row is whose: with `single`, every warp has one of its own, otherwise every block.
 __device__ __forceinline__ team team_of(index_t single, index_t &row) {
     if (single) {
@@ -27,6 +34,69 @@ __device__ __forceinline__ team team_of(index_t single, index_t &row) {
     }
     row = blockIdx.x;
     return {threadIdx.x, blockDim.x, true};
+}
+
+// Adds up the exponentials of a thread's values, once the maximum of the row is known; values become
+// what the result is made of.
+template <int OP, typename A, int K, int N>
+__device__ __forceinline__ void exponentials(running<A> &all, A (&values)[K][N]) {
+    if (all.top == INFINITY_OF(A)) {
+#pragma unroll
+        for (int k = 0; k < K; k++)
+#pragma unroll
+            for (int i = 0; i < N; i++) values[k][i] = limited(values[k][i]);
+    }
+    A shift = shift_of(all.top);
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            A power = exp(values[k][i] - shift);
+            all.sum += power;
+            if (OP == SOFTMAX) values[k][i] = power;
+        }
+}
+
+// Writes what `exponentials` has left of a thread's values.
+template <int OP, typename T, typename A, int K, int N>
+__device__ __forceinline__ void store(const row_of<T, N> &to, index_t rank, index_t width,
+                                      const running<A> &all, A (&values)[K][N]) {
+    finish<A> last(all.top, all.sum);
+    index_t packs = to.packs();
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        index_t p = rank + k * width;
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            values[k][i] = OP == SOFTMAX ? values[k][i] * last.scale
+                                         : last.template value<OP>(values[k][i]);
+        if (p < packs) write(to, p, values[k]);
+    }
+}
+
+template <typename A> __device__ __forceinline__ A logarithm(const running<A> &all) {
+    return all.top == INFINITY_OF(A) && all.sum == all.sum ? all.top
+                                                           : shift_of(all.top) + log(all.sum);
+}
+
+#define SHORT_BLOCK 128
+
+// Every lane gets what LANES neighbours combine to.
+template <int LANES, typename A, typename F>
+__device__ __forceinline__ A lanes_reduce(A value, F combine) {
+#pragma unroll
+    for (int offset = LANES / 2; offset > 0; offset >>= 1)
+        value = combine(value, __shfl_xor_sync(0xffffffffu, value, offset));
+    return value;
+}
+
+// Returns the row of a thread that shares one with LANES neighbours. Where there is none it is the
+// last one, without being the thread's own, since all lanes have to take part in a shuffle.
+template <int LANES>
+__device__ __forceinline__ index_t short_row(index_t count, index_t &own, int &rank) {
+    own = index_t(blockIdx.x) * (SHORT_BLOCK / LANES) + threadIdx.x / LANES;
+    rank = threadIdx.x % LANES;
+    return own < count ? own : count - 1;
 }
 
 // Rows that the threads keep in registers are read once, longer ones twice.
@@ -51,37 +121,12 @@ rows(const T *x, T *out, index_t count, index_t length, index_t row_stride,
         for (int k = 0; k < ITEMS; k++) {
             convert(raw[k], values[k]);
 #pragma unroll
-            for (int i = 0; i < N; i++) all.top = larger()(all.top, values[k][i]);
+            for (int i = 0; i < N; i++) all.top = top_of()(all.top, values[k][i]);
         }
-        all.top = mates.reduce(all.top, larger(), -INFINITY_OF(A));
-        if (all.top == INFINITY_OF(A)) {
-#pragma unroll
-            for (int k = 0; k < ITEMS; k++)
-#pragma unroll
-                for (int i = 0; i < N; i++) values[k][i] = limited(values[k][i]);
-        }
-        A shift = shift_of(all.top);
-#pragma unroll
-        for (int k = 0; k < ITEMS; k++)
-#pragma unroll
-            for (int i = 0; i < N; i++) {
-                A power = exp(values[k][i] - shift);
-                all.sum += power;
-                if (OP == SOFTMAX) values[k][i] = power;
-            }
+        all.top = mates.reduce(all.top, top_of(), -INFINITY_OF(A));
+        exponentials<OP>(all, values);
         all.sum = mates.reduce(all.sum, plus(), A(0));
-        if (OP != LOGSUMEXP) {
-            finish<A> last(all.top, all.sum);
-#pragma unroll
-            for (int k = 0; k < ITEMS; k++) {
-                index_t p = mates.rank + k * mates.width;
-#pragma unroll
-                for (int i = 0; i < N; i++)
-                    values[k][i] = OP == SOFTMAX ? values[k][i] * last.scale
-                                                 : last.template value<OP>(values[k][i]);
-                if (p < packs) write(to, p, values[k]);
-            }
-        }
+        if (OP != LOGSUMEXP) store<OP>(to, mates.rank, mates.width, all, values);
     } else {
         const int K = ITEMS < 4 ? ITEMS : 4;
         pack<T, N> raw[K];
@@ -104,9 +149,38 @@ rows(const T *x, T *out, index_t count, index_t length, index_t row_stride,
             }
         }
     }
-    if (OP == LOGSUMEXP && mates.rank == 0)
-        out[r] = T(all.top == INFINITY_OF(A) && all.sum == all.sum ? all.top
-                                                                   : shift_of(all.top) + log(all.sum));
+    if (OP == LOGSUMEXP && mates.rank == 0) out[r] = T(logarithm(all));
+}
+
+// Rows that fit into the registers of some neighbours in a warp, which may have one of many rows.
+template <typename T, int N, int LANES, int ITEMS, int OP>
+__global__ void __launch_bounds__(SHORT_BLOCK)
+short_rows(const T *x, T *out, index_t count, index_t length, index_t row_stride, index_t stride) {
+    typedef accumulator_t<T> A;
+    index_t own;
+    int rank;
+    index_t r = short_row<LANES>(count, own, rank);
+    row_of<const T, N> from(x + r * row_stride, length, stride);
+    pack<T, N> raw[ITEMS];
+    A values[ITEMS][N];
+    running<A> all;
+    load(from, rank, LANES, raw, T(-INFINITY_OF(A)));
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++) {
+        convert(raw[k], values[k]);
+#pragma unroll
+        for (int i = 0; i < N; i++) all.top = top_of()(all.top, values[k][i]);
+    }
+    all.top = lanes_reduce<LANES>(all.top, top_of());
+    exponentials<OP>(all, values);
+    all.sum = lanes_reduce<LANES>(all.sum, plus());
+    if (own >= count) return;
+    if (OP == LOGSUMEXP) {
+        if (rank == 0) out[r] = T(logarithm(all));
+        return;
+    }
+    row_of<T, N> to(out + r * length, length, 1);
+    store<OP>(to, rank, LANES, all, values);
 }
 
 // Reduces the middle one of three axes: a block has 32 neighbours on the last axis, whose lines
@@ -220,6 +294,38 @@ derivative_rows(const T *g, const T *y, T *out, index_t count, index_t length,
             for (int i = 0; i < N; i++) values[i] = A(b[k][i]) * (A(a[k][i]) - sum);
             write(to, p, values);
         }
+    }
+}
+
+template <typename T, int N, int LANES, int ITEMS>
+__global__ void __launch_bounds__(SHORT_BLOCK)
+derivative_short_rows(const T *g, const T *y, T *out, index_t count, index_t length,
+                      index_t g_row, index_t g_stride, index_t y_row, index_t y_stride) {
+    typedef accumulator_t<T> A;
+    index_t own;
+    int rank;
+    index_t r = short_row<LANES>(count, own, rank);
+    row_of<const T, N> gs(g + r * g_row, length, g_stride), ys(y + r * y_row, length, y_stride);
+    pack<T, N> a[ITEMS], b[ITEMS];
+    load(gs, rank, LANES, a, T(A(0)));
+    load(ys, rank, LANES, b, T(A(0)));
+    A sum = A(0);
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++)
+#pragma unroll
+        for (int i = 0; i < N; i++) sum += A(a[k][i]) * A(b[k][i]);
+    sum = lanes_reduce<LANES>(sum, plus());
+    if (own >= count) return;
+    row_of<T, N> to(out + r * length, length, 1);
+    index_t packs = to.packs();
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++) {
+        index_t p = rank + k * LANES;
+        if (p >= packs) break;
+        A values[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) values[i] = A(b[k][i]) * (A(a[k][i]) - sum);
+        write(to, p, values);
     }
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..dtypes import result_type
 from .launch import Kernel, c_type
-from .rows import FLOATS, NAMES, geometry, inexact, row_strides, wide, width
+from .rows import FLOATS, NAMES, geometry, inexact, row_strides, shared_out, wide, width
 
 __all__ = ["TABLE", "log_softmax", "logsumexp", "softmax", "softmax_derivative"]
 
@@ -22,11 +22,34 @@ ROWS = Kernel(
 COLUMNS = Kernel(
     "softmax", "columns", "pplll", tuple(f"{t}, {op}" for t in NAMES for op in OPERATIONS)
 )
+# Lanes of a warp that have a row between them, and the packs of each.
+SHARES = ("1, 1", "4, 1", "4, 4", "32, 4")
+SHORT_ROWS = Kernel(
+    "softmax",
+    "short_rows",
+    "ppllll",
+    (
+        *(f"float, 4, {share}, SOFTMAX" for share in (*SHARES, "32, 8")),
+        *(f"{f}, 32, 4, {op}" for f in FLOATS for op in OPERATIONS if f != "float, 4"),
+        "float, 1, 32, 32, SOFTMAX",
+        "double, 2, 32, 8, LOG_SOFTMAX",
+        "double, 1, 32, 16, LOG_SOFTMAX",
+    ),
+)
+DERIVATIVE_SHORT_ROWS = Kernel(
+    "softmax",
+    "derivative_short_rows",
+    "pppllllll",
+    (*(f"float, 4, {share}" for share in SHARES), *(f"{f}, 4, 2" for f in FLOATS)),
+)
 DERIVATIVE_ROWS = Kernel("softmax", "derivative_rows", "ppplllllll", FLOATS)
 DERIVATIVE_COLUMNS = Kernel("softmax", "derivative_columns", "ppplll", NAMES)
 # Neighbours on the last axis of which a block takes care, and its threads.
 TILE = 32
 BLOCK = 256
+SHORT_BLOCK = 128
+# Bytes of a row's values, as they are computed with, that a lane keeps; of two rows' values each.
+KEPT, KEPT_OF_TWO = 128, 64
 # Rows of so many elements, if they are few, need more blocks than one for each.
 LONG = 1 << 18
 FEW = 64
@@ -79,6 +102,13 @@ def over_axes(operation: int, x: Any, axis: tuple[int, ...]) -> Any:
         return out
     x, row, stride = row_strides(x, rank - axis[0] if axis else 0)
     types, n = width(x.dtype, wide(x, row, stride, length))
+    share = shared_out(length, n, KEPT // (n * max(x.dtype.itemsize, 4)))
+    if share is not None:
+        lanes, items = share
+        types = f"{types}, {lanes}, {items}, {name}"
+        grid = -(-before * lanes // SHORT_BLOCK)
+        SHORT_ROWS(types, grid, SHORT_BLOCK, x, out, before, length, row, stride)
+        return out
     grid, block, single = geometry(x.dtype, before, length, n)
     ROWS(f"{types}, {name}", grid, block, x, out, before, length, row, stride, single)
     return out
@@ -154,6 +184,15 @@ def softmax_derivative(g: Any, ans: Any, *, axis: tuple[int, ...]) -> Any:
     y, y_row, y_stride = row_strides(y, axes)
     packed = wide(g, g_row, g_stride, length) and wide(y, y_row, y_stride, length)
     types, n = width(y.dtype, packed)
+    share = shared_out(length, n, KEPT_OF_TWO // (n * max(y.dtype.itemsize, 4)))
+    if share is not None:
+        lanes, items = share
+        types = f"{types}, {lanes}, {items}"
+        grid = -(-before * lanes // SHORT_BLOCK)
+        DERIVATIVE_SHORT_ROWS(
+            types, grid, SHORT_BLOCK, g, y, out, before, length, g_row, g_stride, y_row, y_stride
+        )
+        return out
     grid, block, single = geometry(y.dtype, before, length, n)
     DERIVATIVE_ROWS(
         types, grid, block, g, y, out, before, length, g_row, g_stride, y_row, y_stride, single

@@ -18,8 +18,10 @@ class PeerEntry:
 
 
 PEERS: dict[str, PeerEntry] = {
-    "functensor": PeerEntry("benchmarks.peers.functensor_peer", "PEER", "functensor"),
-    "torch": PeerEntry("benchmarks.peers.torch_peer", "PEER", "torch"),
+    "functensor": PeerEntry("benchmarks.peers.functensor_peer", "EAGER", "functensor"),
+    "functensor-jit": PeerEntry("benchmarks.peers.functensor_peer", "JIT", "functensor"),
+    "torch": PeerEntry("benchmarks.peers.torch_peer", "EAGER", "torch"),
+    "torch-compile": PeerEntry("benchmarks.peers.torch_peer", "COMPILED", "torch"),
     "jax-eager": PeerEntry("benchmarks.peers.jax_peer", "EAGER", "jax"),
     "jax-jit": PeerEntry("benchmarks.peers.jax_peer", "JIT", "jax"),
     "autograd": PeerEntry("benchmarks.peers.autograd_peer", "PEER", "autograd"),

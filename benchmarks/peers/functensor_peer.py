@@ -1,10 +1,14 @@
-"""The workloads in functensor, eager."""
+"""The workloads in functensor, eager (`EAGER`) and by plans (`JIT`)."""
 
 # mypy: disable-error-code="import-not-found, import-untyped"
 
 from __future__ import annotations
 
+import functools
+import time
 from typing import Any
+
+import numpy as np
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -16,7 +20,7 @@ from benchmarks.data import (
     LEARNING_RATE,
     SCALAR_OPS_STEPS,
 )
-from benchmarks.peers.functional import Function, Library
+from benchmarks.peers.functional import Function, Library, identity
 
 Params = dict[str, Any]
 
@@ -158,14 +162,54 @@ def per_example(function: Function) -> Function:
 
 ADAM = ft.optim.adam(LEARNING_RATE)
 
-PEER = Library(
-    package="functensor",
-    losses=LOSSES,
-    asarray=fnp.asarray,
-    grad=ft.grad,
-    value_and_grad=ft.value_and_grad,
-    hessian=ft.hessian,
-    per_example=per_example,
-    adam_init=ADAM.init,
-    adam_update=ADAM.update,
-)
+
+def stages(function: Function, arguments: tuple[Any, ...]) -> dict[str, float]:
+    """Seconds of what a first call does: trace, passes, plan, and the plan's first run."""
+    from functensor.backends import get as get_backend
+    from functensor.passes.pipeline import optimized
+
+    seconds = {}
+    clock = time.perf_counter
+    start = clock()
+    program = ft.make_program(function)(*arguments)
+    seconds["trace"] = clock() - start
+    start = clock()
+    program = optimized(program)
+    seconds["passes"] = clock() - start
+    start = clock()
+    plan = get_backend("numpy").plan(program)
+    seconds["plan"] = clock() - start
+    leaves = ft.tree.leaves(arguments)
+    buffers = [x if isinstance(x, (int, float)) else np.asarray(x)[()] for x in leaves]
+    start = clock()
+    plan(buffers)
+    seconds["run"] = clock() - start
+    return seconds
+
+
+def address(array: Any) -> int:
+    """Where an array's elements are."""
+    return int(np.asarray(array).ctypes.data)
+
+
+def library(compile: Function, donating: Function | None, stages: Function | None) -> Library:
+    """functensor's side of the cases."""
+    return Library(
+        package="functensor",
+        losses=LOSSES,
+        asarray=fnp.asarray,
+        grad=ft.grad,
+        value_and_grad=ft.value_and_grad,
+        hessian=ft.hessian,
+        per_example=per_example,
+        adam_init=ADAM.init,
+        adam_update=ADAM.update,
+        compile=compile,
+        donating=donating,
+        stages=stages,
+        address=address,
+    )
+
+
+EAGER = library(identity, None, None)
+JIT = library(ft.jit, functools.partial(ft.jit, donate_argnums=(0, 1)), stages)

@@ -11,11 +11,11 @@ import numpy as np
 
 from benchmarks.case import (
     TRAIN_STEPS,
-    Case,
     Mode,
     Outcome,
     Problem,
     Unsupported,
+    as_dict,
     describe,
     tree_map,
 )
@@ -35,6 +35,8 @@ class Library:
     A loss takes the parameters and then the batch. `per_example(f)` maps `f(params, *example)` over
     the leading axis of the batch. `adam_update(params, state, grads)` returns new parameters and
     state. `compile` wraps whatever is timed, and `wait` blocks until a result is computed.
+    `donating` compiles a function that may overwrite its first two arguments; `stages(f, args)` has
+    the seconds of each part of a first call; `address` is that of an array's elements.
     """
 
     package: str
@@ -48,6 +50,9 @@ class Library:
     adam_update: Function
     compile: Callable[[Function], Function] = identity
     wait: Callable[[Any], Any] = identity
+    donating: Callable[[Function], Function] | None = None
+    stages: Callable[[Function, tuple[Any, ...]], dict[str, float]] | None = None
+    address: Callable[[Any], int] | None = None
 
     def version(self) -> str:
         """The installed version."""
@@ -56,7 +61,7 @@ class Library:
     def set_threads(self, threads: int) -> None:
         """Environment variables have done it."""
 
-    def build(self, problem: Problem, mode: Mode) -> Case:
+    def build(self, problem: Problem, mode: Mode) -> Evaluation | Training:
         """The case of a problem."""
         if problem.family not in self.losses:
             raise Unsupported(problem.workload)
@@ -87,7 +92,12 @@ class Evaluation:
         else:
             self._gradient = library.value_and_grad(loss)
         self._has_value = problem.kind in ("gradient", "train")
-        self._timed = library.compile(self._gradient if mode == "grad" else self._loss)
+        self._written = self._gradient if mode == "grad" else self._loss
+        self._timed = library.compile(self._written)
+
+    def call(self) -> tuple[Function, tuple[Any, ...]]:
+        """What is timed, not compiled, and its arguments."""
+        return self._written, self._arguments
 
     def reset(self) -> None:
         """Nothing to go back to."""
@@ -117,6 +127,20 @@ class Training:
         self._value_and_grad = library.value_and_grad(library.losses[problem.family])
         self._timed = library.compile(self._update)
         self.reset()
+
+    def call(self) -> tuple[Function, tuple[Any, ...]]:
+        """What is timed, not compiled, and its arguments."""
+        return self._update, (self._params, self._state, *self._batch)
+
+    def forget(self) -> None:
+        """Let go of the initial parameters: memory then holds what training itself needs."""
+        self._initial = None
+
+    def addresses(self) -> dict[str, int]:
+        """Where each parameter is, where the library tells."""
+        if self._library.address is None:
+            return {}
+        return {name: self._library.address(leaf) for name, leaf in as_dict(self._params).items()}
 
     def _update(self, params: Any, state: Any, *batch: Any) -> tuple[Any, Any, Any]:
         value, gradients = self._value_and_grad(params, *batch)

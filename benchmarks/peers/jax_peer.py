@@ -181,7 +181,12 @@ def adam_update(
     return params, (step, first, second)
 
 
-def library(compile: Function) -> Library:
+def address(array: Any) -> int:
+    """Where an array's elements are."""
+    return int(array.unsafe_buffer_pointer())
+
+
+def library(compile: Function, donating: Function | None) -> Library:
     """JAX's side of the cases."""
     return Library(
         package="jax",
@@ -194,9 +199,11 @@ def library(compile: Function) -> Library:
         adam_init=adam_init,
         adam_update=adam_update,
         compile=compile,
+        donating=donating,
+        address=address,
         wait=jax.block_until_ready,
     )
 
 
-EAGER = library(identity)
-JIT = library(jax.jit)
+EAGER = library(identity, None)
+JIT = library(jax.jit, functools.partial(jax.jit, donate_argnums=(0, 1)))

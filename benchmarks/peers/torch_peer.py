@@ -1,4 +1,4 @@
-"""The workloads in PyTorch, eager."""
+"""The workloads in PyTorch, eager (`EAGER`) and by `torch.compile` (`COMPILED`)."""
 
 # mypy: disable-error-code="import-not-found, import-untyped, no-untyped-call"
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch._dynamo.exc import TorchDynamoException
 
 from benchmarks.case import (
     TRAIN_STEPS,
@@ -18,6 +19,7 @@ from benchmarks.case import (
     NumpyTree,
     Outcome,
     Problem,
+    Unsupported,
     as_dict,
     describe,
     tree_map,
@@ -170,8 +172,8 @@ def tensors(params: NumpyTree) -> Any:
 class Gradient:
     """A loss, or its value and gradients by `torch.autograd.grad`."""
 
-    def __init__(self, problem: Problem, mode: Mode) -> None:
-        self._loss = LOSSES[problem.family]
+    def __init__(self, problem: Problem, mode: Mode, compile: Function) -> None:
+        self._loss = compile(LOSSES[problem.family])
         self._mode = mode
         self._params = tensors(problem.params)
         self._batch = tuple(map(torch.from_numpy, problem.batch))
@@ -198,23 +200,37 @@ class Gradient:
 class Training:
     """Backward into `.grad` and a step of `torch.optim.Adam`."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._loss = LOSSES[problem.family]
+    def __init__(self, problem: Problem, compile: Function) -> None:
+        self._loss = compile(LOSSES[problem.family])
         self._initial = tensors(problem.params)
+        self._params = tree_map(lambda leaf: leaf.clone().requires_grad_(), self._initial)
         self._batch = tuple(map(torch.from_numpy, problem.batch))
-        self.reset()
+        self._optimizer = torch.optim.Adam(self._params.values(), lr=LEARNING_RATE)
+        self._update = compile(self._optimizer.step)
 
     def reset(self) -> None:
-        """Go back to the initial parameters and a fresh optimizer."""
-        self._params = tree_map(lambda leaf: leaf.clone().requires_grad_(), self._initial)
-        self._optimizer = torch.optim.Adam(self._params.values(), lr=LEARNING_RATE)
+        """Go back to the initial parameters and the optimizer's first state."""
+        # In place: for other tensors or another optimizer a compiled step is compiled again.
+        with torch.no_grad():
+            tree_map(lambda leaf, initial: leaf.copy_(initial), self._params, self._initial)
+            for moments in self._optimizer.state.values():
+                for leaf in moments.values():
+                    leaf.zero_()
+
+    def forget(self) -> None:
+        """Let go of the initial parameters: memory then holds what training itself needs."""
+        self._initial = {}
+
+    def addresses(self) -> dict[str, int]:
+        """Where each parameter is."""
+        return {name: leaf.data_ptr() for name, leaf in self._params.items()}
 
     def step(self) -> object:
         """One optimizer step."""
         self._optimizer.zero_grad()
         loss = self._loss(self._params, *self._batch)
         loss.backward()
-        self._optimizer.step()
+        self._update()
         return loss
 
     def outcome(self) -> Outcome:
@@ -232,14 +248,14 @@ class Training:
 class Transformed:
     """Hessians and gradients per example by `torch.func`."""
 
-    def __init__(self, problem: Problem, mode: Mode) -> None:
+    def __init__(self, problem: Problem, mode: Mode, compile: Function) -> None:
         loss = LOSSES[problem.family]
         if problem.kind == "per-example":
             self._loss: Function = torch.func.vmap(loss, in_dims=(None, 0, 0))
             differentiated: Function = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
         else:
             self._loss, differentiated = loss, torch.func.hessian(loss)
-        self._timed = differentiated if mode == "grad" else self._loss
+        self._timed = compile(differentiated if mode == "grad" else self._loss)
         self._mode = mode
         self._arguments = (tensors(problem.params), *map(torch.from_numpy, problem.batch))
 
@@ -256,8 +272,35 @@ class Transformed:
         return Outcome(loss) if self._mode == "forward" else describe(loss, self.step())
 
 
+def uncompiled(function: Function) -> Function:
+    """The function itself."""
+    return function
+
+
+def compiled(function: Function) -> Function:
+    """What `torch.compile` makes of a function; it compiles on the first call.
+
+    Raises:
+        Unsupported: by the function that is returned, where it cannot be compiled.
+    """
+    run = torch.compile(function)
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return run(*arguments)
+        except TorchDynamoException as error:
+            raise Unsupported(f"{type(error).__name__}: {error}") from None
+
+    return call
+
+
 class TorchPeer:
     """PyTorch on the CPU."""
+
+    asarray = staticmethod(torch.from_numpy)
+
+    def __init__(self, compile: Function) -> None:
+        self._compile = compile
 
     def version(self) -> str:
         """The installed version."""
@@ -270,10 +313,11 @@ class TorchPeer:
     def build(self, problem: Problem, mode: Mode) -> Case:
         """The case of a problem."""
         if problem.kind in ("hessian", "per-example"):
-            return Transformed(problem, mode)
+            return Transformed(problem, mode, self._compile)
         if problem.kind == "train" and mode == "grad":
-            return Training(problem)
-        return Gradient(problem, mode)
+            return Training(problem, self._compile)
+        return Gradient(problem, mode, self._compile)
 
 
-PEER = TorchPeer()
+EAGER = TorchPeer(uncompiled)
+COMPILED = TorchPeer(compiled)

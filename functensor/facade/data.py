@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import device_of, on_device, placement
+from ..backends.dtypes import named
 from ..primitives.array import Array, Tracer
 from ..primitives.buffers import to_buffer
 from ..primitives.protocols import conversion_error
 
-__all__ = ["buffer_of"]
+__all__ = ["buffer_of", "is_dtype"]
 
 # Python's own numbers become these, as tensor users expect.
 NARROW = {"float64": np.dtype("float32"), "complex128": np.dtype("complex64")}
@@ -46,3 +47,16 @@ def _is_plain(data: Any) -> bool:
             return True
         data = data[0]
     return type(data) in (float, int, bool, complex)
+
+
+def is_dtype(name: str) -> bool:
+    """Says whether a name is a dtype's.
+
+    >>> is_dtype("float32"), is_dtype("cuda")
+    (True, False)
+    """
+    try:
+        named(name)
+    except TypeError:
+        return False
+    return True

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..primitives.array import Tracer
+from ..backends.devices import is_device, resolved
+from ..primitives.array import Array, Tracer
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis
+from .data import is_dtype
 
 __all__ = ["Extremum", "Size", "TorchNames"]
 
@@ -360,3 +362,63 @@ class TorchNames(Casts):
     def index_select(self, dim: int, index: Any) -> Any:
         """Returns the slices at some indices of an axis."""
         return ops.take(self, index, dim)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the tensor is on a GPU."""
+        return self.device != "cpu"
+
+    def to(
+        self,
+        *target: Any,
+        dtype: Any = None,
+        device: str | None = None,
+        non_blocking: bool = False,
+        copy: bool = False,
+    ) -> Any:
+        """Returns the tensor with another dtype or on another device; itself if it is so already.
+
+        Args:
+            target: a dtype, a device (``"cpu"``, ``"cuda"``, ``"cuda:0"``), or a tensor that has
+                both; behind these, as in PyTorch, ``non_blocking`` and ``copy``.
+            dtype: the dtype.
+            device: the device.
+            non_blocking: of no effect: nothing waits for a copy to a GPU, and one to the CPU is
+                there when the call returns.
+            copy: whether to return another tensor in any case.
+
+        Raises:
+            BackendUnavailable: the device's backend is not installed.
+            DeviceError: there is no such device.
+        """
+        switches: list[bool] = []
+        for wanted in target:
+            if isinstance(wanted, Array):
+                dtype, device = wanted.dtype, wanted.device
+            elif type(wanted) is bool:
+                switches.append(wanted)
+            elif is_device(wanted) or (isinstance(wanted, str) and not is_dtype(wanted)):
+                device = wanted
+            elif wanted is not None:
+                dtype = wanted
+        moved = self if dtype is None or self.dtype == dtype else ops.astype(self, dtype)
+        if device is not None and resolved(device)[1] != self.device:
+            moved = ops.to_device(moved, device)
+        return ops.positive(self) if (copy or True in switches[1:]) and moved is self else moved
+
+    def cuda(self, device: int | str | None = None, non_blocking: bool = False) -> Any:
+        """Returns the tensor on a GPU, by default on the current one.
+
+        Args:
+            device: the GPU's number, or its name.
+            non_blocking: of no effect: nothing waits for a copy to a GPU.
+
+        Raises:
+            BackendUnavailable: CuPy is not installed, or there is no GPU.
+            DeviceError: there is no such device.
+        """
+        return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
+
+    def cpu(self) -> Any:
+        """Returns the tensor on the CPU, once it is computed."""
+        return self.to("cpu")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..crossing import watch
 from ..hooks import Registration
 from ..primitives.array import Tracer
 from ..primitives.buffers import BUFFER_TYPES, to_buffer
@@ -293,4 +294,5 @@ class TapeTrace(ReverseTrace):
         )
 
 
+watch(TapeTrace, "process")
 TAPE = TapeTrace(RAW, "a tensor")

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.devices import is_device, to_host
+from ..backends.devices import on_device, to_host
 from ..primitives.array import Array
-from ..primitives.buffers import beside, to_buffer, wrap
+from ..primitives.buffers import beside, brought, to_buffer, wrap
 from ..primitives.core import under
 from ..primitives.errors import (
     BackwardError,
@@ -64,8 +64,12 @@ class Tensor(InPlace):
             float32.
         requires_grad: whether ``backward`` adds to ``grad``.
         dtype: the dtype of the elements, if it is to be another.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:0"``; None for that of an array, and the default
+            device for numbers.
 
     Raises:
+        BackendUnavailable: the device's backend is not installed.
+        DeviceError: there is no such device.
         GradientInputError: ``requires_grad`` of integers.
 
     >>> import functensor as ft
@@ -83,8 +87,15 @@ class Tensor(InPlace):
     value: Any = Array.__dict__["_data"]
     __hash__ = object.__hash__  # type: ignore[assignment]
 
-    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None) -> None:
-        self._data = buffer_of(data, dtype)
+    def __init__(
+        self,
+        data: Any,
+        requires_grad: bool = False,
+        dtype: Any = None,
+        device: str | None = None,
+    ) -> None:
+        buffer = buffer_of(data, dtype)
+        self._data = buffer if device is None else on_device(buffer, device)
         self.node = None
         if requires_grad:
             self.requires_grad_()
@@ -146,7 +157,11 @@ class Tensor(InPlace):
 
     @property
     def data(self) -> Array:
-        """The value as an immutable array; may be set to another of the same shape."""
+        """The value as an immutable array; may be set to another of the same shape.
+
+        Raises:
+            DeviceError: it is set to an array on another device.
+        """
         return wrap(self._data)  # type: ignore[no-any-return]
 
     @data.setter
@@ -155,8 +170,16 @@ class Tensor(InPlace):
 
     def copy_value(self, value: Any) -> None:
         """Sets the value, without recording it; the tensor keeps its shape, dtype and ``grad``."""
+        given = value if getattr(value, "shape", ()) else None
+
+        def new() -> Any:
+            buffer = buffer_of(value, None)
+            if given is None:
+                return on_device(buffer, self.device)
+            return brought(buffer, self.device, "x.data = value: the value")
+
         with no_grad():
-            self._change(lambda: buffer_of(value, None), "x.data = value")
+            self._change(new, "x.data = value")
 
     # -- gradients
 
@@ -316,47 +339,6 @@ class Tensor(InPlace):
             )
         return super().__array__(dtype, copy)
 
-    def to(self, *target: Any, dtype: Any = None, device: str | None = None) -> Any:
-        """Returns the tensor with another dtype or on another device; itself if it is so already.
-
-        Args:
-            target: a dtype, a device (``"cpu"``, ``"cuda"``, ``"cuda:0"``), or a tensor that has
-                both.
-            dtype: the dtype.
-            device: the device.
-
-        Raises:
-            BackendUnavailable: the device's backend is not installed.
-            DeviceError: there is no such device.
-        """
-        for wanted in target:
-            if isinstance(wanted, Array):
-                dtype, device = wanted.dtype, wanted.device
-            elif is_device(wanted):
-                device = wanted
-            else:
-                dtype = wanted
-        moved = self if dtype is None or self.dtype == dtype else ops.astype(self, dtype)
-        if device is None or device == self.device:
-            return moved
-        return ops.to_device(moved, device)
-
-    def cuda(self, device: int | str | None = None) -> Any:
-        """Returns the tensor on a GPU, by default on the current one.
-
-        Args:
-            device: the GPU's number, or its name.
-
-        Raises:
-            BackendUnavailable: CuPy is not installed, or there is no GPU.
-            DeviceError: there is no such device.
-        """
-        return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
-
-    def cpu(self) -> Any:
-        """Returns the tensor on the CPU, once it is computed."""
-        return self.to("cpu")
-
     def _copy(self, memo: Any = None) -> Tensor:
         if not self.is_leaf:
             raise BackwardError(
@@ -439,8 +421,7 @@ def tensor(
     >>> ft.tensor([[1, 2], [3, 4]], dtype="float32").mean()
     Tensor(2.5, dtype=float32)
     """
-    made: Tensor = Tensor(data, dtype=dtype).to(device=device)
-    return made.detach().requires_grad_(requires_grad)
+    return Tensor(data, requires_grad, dtype, device)
 
 
 def CpuTensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.buffers import device_of
+from ..primitives.buffers import DEVICE_TYPES, device_of, operands_together
 from ..primitives.registry import registry as ops
 from ..primitives.types import INEXACT
 from .creation import asarray
@@ -40,12 +40,21 @@ def device_of_first(xs: Iterable[Any]) -> str | None:
     return next((d for d in map(device_of, xs) if d != "cpu"), None)
 
 
-def arrays_together(xs: Iterable[Any]) -> list[Any]:
+def arrays_together(xs: Iterable[Any], name: str = "") -> list[Any]:
     """Returns arguments as arrays, numbers and lists where the first array on a GPU is.
+
+    Args:
+        xs: the arguments.
+        name: the function's name, to be told of in an error if arrays are on different devices.
+
+    Raises:
+        DeviceError: they are, and there is a name.
 
     >>> arrays_together([1, [2.0]])
     [Array(1, dtype=int64, device='cpu'), Array([2.], dtype=float64, device='cpu')]
     """
-    listed = list(xs)
+    if not DEVICE_TYPES:
+        return [asarray(x) for x in xs]
+    listed = operands_together(name, *xs) if name else list(xs)
     place = device_of_first(listed)
     return [asarray(x, device=None if getattr(x, "shape", ()) else place) for x in listed]

@@ -11,7 +11,7 @@ from ..primitives.errors import refuse_out, refuse_where
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import REAL, result_type
-from .arguments import as_inexact
+from .arguments import arrays_together, as_inexact
 from .creation import asarray
 from .filled import zeros_like
 
@@ -79,7 +79,7 @@ def float_power(x: Any, y: Any, /, out: Any = None, *, where: Any = True) -> Any
     """
     refuse_out("float_power", out)
     refuse_where("float_power", where)
-    x, y = asarray(x), asarray(y)
+    x, y = arrays_together((x, y), "float_power")
     kind = result_type(x.dtype, y.dtype, np.float64)
     return ops.power(ops.astype(x, kind), ops.astype(y, kind))
 
@@ -96,7 +96,7 @@ def polyval(p: Any, x: Any) -> Any:
     >>> np.polyval([3, 0, 1], 5)
     Array(76, dtype=int64, device='cpu')
     """
-    p, x = asarray(p), asarray(x)
+    p, x = arrays_together((p, x), "polyval")
     out: Any = zeros_like(x)
     for i in range(p.shape[0]):
         out = ops.add(ops.multiply(out, x), ops.index(p, i))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.array import Array
-from ..primitives.buffers import to_buffer
+from ..primitives.buffers import DEVICE_TYPES, operands_together, to_buffer
 from ..primitives.manipulation import as_shape
 from ..primitives.registry import operand, registry
 from ..primitives.registry import registry as ops
@@ -43,7 +43,7 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
     Array([[0., 0.],
            [0., 0.]], dtype=float64, device='cpu')
     """
-    return placed("zeros", shape, number_dtype(dtype), device=device)
+    return placed("zeros", as_shape(shape), number_dtype(dtype), device=device)
 
 
 def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Any:
@@ -59,7 +59,7 @@ def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None)
     >>> np.ones(3, "int32")
     Array([1, 1, 1], dtype=int32, device='cpu')
     """
-    return placed("ones", shape, number_dtype(dtype), device=device)
+    return placed("ones", as_shape(shape), number_dtype(dtype), device=device)
 
 
 def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None) -> Any:
@@ -212,6 +212,8 @@ def full_like(
     >>> np.full_like(np.zeros(2), 7)
     Array([7., 7.], dtype=float64, device='cpu')
     """
+    if device is None and DEVICE_TYPES:
+        a, fill_value = operands_together("full_like", a, fill_value)
     lengths, kind, place = _like(a, dtype, shape, device)
     return full(lengths, fill_value, kind, device=place)
 
@@ -242,32 +244,36 @@ def eye(
     return placed("eye", N, M, k, number_dtype(dtype), device=device)
 
 
-def identity(n: int, dtype: Any = None) -> Any:
+def identity(n: int, dtype: Any = None, *, device: Any = None) -> Any:
     """Returns the identity matrix of n rows.
 
     Args:
         n: how many rows and columns.
         dtype: of the elements; None for ``float64``.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for the default device.
 
     >>> import functensor.numpy as np
     >>> np.identity(2, int)
     Array([[1, 0],
            [0, 1]], dtype=int64, device='cpu')
     """
-    return eye(n, dtype=dtype)
+    return eye(n, dtype=dtype, device=device)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Any:
+def tri(
+    N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, device: Any = None
+) -> Any:
     """Returns a matrix with ones on and below a diagonal and zeros above it.
 
     Args:
         N, M: the numbers of rows and columns, as many by default.
         k: which diagonal: above the main one where positive.
         dtype: the dtype, by default ``float64``.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for the default device.
 
     >>> import functensor.numpy as np
     >>> np.tri(2, dtype=bool)
     Array([[ True, False],
            [ True,  True]], dtype=bool, device='cpu')
     """
-    return placed("tri", N, M, k, number_dtype(dtype))
+    return placed("tri", N, M, k, number_dtype(dtype), device=device)

@@ -18,7 +18,7 @@ from ..primitives.bits import (
     ldexp,
     spacing,
 )
-from ..primitives.buffers import beside
+from ..primitives.buffers import beside, operands_together
 from ..primitives.errors import refuse_out, refuse_where
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
@@ -244,7 +244,7 @@ def row_stack(tup: Any, *, dtype: Any = None) -> Any:
     >>> np.row_stack([np.zeros(2), np.ones(2)]).tolist()
     [[0.0, 0.0], [1.0, 1.0]]
     """
-    return ops.vstack([asarray(x) for x in tup], dtype=dtype)
+    return ops.vstack(tup, dtype=dtype)
 
 
 @registry.add_function
@@ -340,7 +340,7 @@ def divmod(x1: Any, x2: Any, /, out: Any = None, *, where: Any = True) -> tuple[
     """
     refuse_out("divmod", out)
     refuse_where("divmod", where)
-    x1, x2 = (asarray(x) if isinstance(x, list | tuple) else x for x in (x1, x2))
+    x1, x2 = operands_together("divmod", x1, x2)
     return ops.floor_divide(x1, x2), ops.remainder(x1, x2)
 
 

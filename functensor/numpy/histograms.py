@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.array import Array
-from ..primitives.buffers import beside
+from ..primitives.buffers import beside, operands_together
 from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
@@ -177,6 +177,8 @@ def histogram(
     >>> counts.tolist(), edges.tolist()
     ([2, 1], [0.0, 1.0, 2.0])
     """
+    bounds = bins if isinstance(bins, Array | list | tuple) else None
+    a, _, weights = operands_together("histogram", a, bounds, weights)
     a = _numbers(a)
     kind: Any = np.intp
     if weights is not None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.buffers import wrap
+from ..primitives.buffers import operands_together, wrap
 from ..primitives.errors import refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import REAL, finfo
-from .arguments import as_inexact
+from .arguments import arrays_together, as_inexact
 from .creation import asarray
 
 __all__ = [
@@ -47,7 +47,8 @@ def isclose(
     >>> np.isclose(np.array([1.0, 1.1]), 1.0 + 1e-9)
     Array([ True, False], dtype=bool, device='cpu')
     """
-    a, b = asarray(a), as_inexact(b)
+    a, b = arrays_together((a, b), "isclose")
+    b = as_inexact(b)
     # Differences of infinities are decided by the comparison.
     with np.errstate(invalid="ignore"):
         near = ops.less_equal(
@@ -93,7 +94,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     >>> bool(np.array_equal(np.ones(2), np.ones(3)))
     False
     """
-    a1, a2 = asarray(a1), asarray(a2)
+    a1, a2 = arrays_together((a1, a2), "array_equal")
     if a1.shape != a2.shape:
         return wrap(np.bool_(False))
     same = ops.equal(a1, a2)
@@ -116,7 +117,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     >>> bool(np.array_equiv(np.ones(2), np.ones((3, 2))))
     True
     """
-    a1, a2 = asarray(a1), asarray(a2)
+    a1, a2 = arrays_together((a1, a2), "array_equiv")
     try:
         np.broadcast_shapes(a1.shape, a2.shape)
     except ValueError:
@@ -240,6 +241,8 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     """
     if len(condlist) != len(choicelist) or not condlist:
         raise ValueError(f"select: {len(condlist)} conditions for {len(choicelist)} choices")
+    default, *parts = operands_together("select", default, *condlist, *choicelist)
+    condlist, choicelist = parts[: len(condlist)], parts[len(condlist) :]
     out = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         out = ops.where(condition, choice, out)

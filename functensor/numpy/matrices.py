@@ -295,7 +295,7 @@ def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any
 
 def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     """Returns the observations of all variables, a row for each."""
-    arrays = [asarray(x) for x in (m, y) if x is not None]
+    arrays = arrays_together([x for x in (m, y) if x is not None], name)
     for x in arrays:
         if len(x.shape) > 2:
             raise misfit(

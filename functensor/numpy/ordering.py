@@ -12,6 +12,7 @@ from ..primitives.partitioning import argpartition
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis
+from .arguments import arrays_together
 from .creation import asarray
 from .filled import full_like
 from .values import first_true, value_of
@@ -65,7 +66,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     Array([1, 3, 0, 2], dtype=int64, device='cpu')
     """
     listed = keys if isinstance(keys, Sequence) else asarray(keys)
-    arrays = [asarray(key) for key in listed]
+    arrays = arrays_together(listed, "lexsort")
     if not arrays:
         raise TypeError("lexsort: there is no key to sort by")
     if any(key.shape != arrays[0].shape for key in arrays):
@@ -142,7 +143,7 @@ def compress(
     Array([1., 3.], dtype=float64, device='cpu')
     """
     refuse_out("compress", out)
-    condition, a = asarray(condition), asarray(a)
+    condition, a = arrays_together((condition, a))
     if axis is None:
         a, axis = ops.reshape(a, -1), 0
     axis = canonical_axis(axis, len(a.shape))
@@ -174,7 +175,7 @@ def extract(
     >>> np.extract(x % 2 == 0, x)
     Array([0., 2., 4.], dtype=float64, device='cpu')
     """
-    condition, arr = asarray(condition), asarray(arr)
+    condition, arr = arrays_together((condition, arr))
     if condition.size > arr.size:
         raise misfit(
             f"extract: a condition of shape {condition.shape} for an array of shape {arr.shape}",

@@ -19,7 +19,7 @@ from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import INEXACT, REAL, finfo, result_type
-from .arguments import array_beside, as_inexact
+from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
 from .filled import eye, ones_like, zeros_like
 from .values import is_known, value_of
@@ -104,7 +104,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 
 def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
     """Returns coefficients of two polynomials, as many for both."""
-    pair = [_coefficients(name, p) for p in (a1, a2)]
+    pair = [_coefficients(name, p) for p in arrays_together((a1, a2), name)]
     length = max(p.shape[0] for p in pair)
     first, second = (ops.pad(p, (length - p.shape[0], 0)) for p in pair)
     return first, second
@@ -150,7 +150,8 @@ def polymul(a1: Any, a2: Any) -> Any:
     Array([ 1,  0, -4], dtype=int64, device='cpu')
     """
     factors = []
-    for p in (_coefficients("polymul", a1), _coefficients("polymul", a2)):
+    for p in arrays_together((a1, a2), "polymul"):
+        p = _coefficients("polymul", p)
         zeros = min(_leading_zeros("polymul", p), p.shape[0] - 1)
         factors.append(_part(p, zeros, None))
     return ops.convolve_full(*factors)
@@ -171,7 +172,7 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     >>> [p.tolist() for p in np.polydiv([3.0, 5.0, 2.0], [2.0, 1.0])]
     [[1.5, 1.75], [0.25]]
     """
-    u, v = (_coefficients("polydiv", p) for p in (u, v))
+    u, v = (_coefficients("polydiv", p) for p in arrays_together((u, v), "polydiv"))
     kind = result_type(u.dtype, v.dtype, *([] if u.dtype.kind in INEXACT else [np.float64]))
     u, v = ops.astype(u, kind), ops.astype(v, kind)
     steps = u.shape[0] - v.shape[0] + 1
@@ -398,7 +399,7 @@ def polyfit(
     from .linalg import inv, lstsq  # imported when they are first used
 
     order = operator.index(deg) + 1
-    x, y = asarray(x), asarray(y)
+    x, y, *weights = arrays_together([v for v in (x, y, w) if v is not None], "polyfit")
     if order < 1:
         raise ValueError(f"polyfit: deg={deg}, but no polynomial has a negative degree")
     if len(x.shape) != 1 or not x.shape[0] or len(y.shape) not in (1, 2):
@@ -410,8 +411,7 @@ def polyfit(
     if rcond is None:
         rcond = count * float(finfo(x.dtype).eps)
     left, right = vander(x, order), ops.astype(y, result_type(y.dtype, np.float64))
-    if w is not None:
-        w = asarray(w)
+    for w in weights:
         if w.shape != (count,):
             raise TypeError(f"polyfit: weights of shape {w.shape} for {count} points")
         wide = ops.expand_dims(w, 1)

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..primitives.array import Array, Tracer
-from ..primitives.buffers import beside
+from ..primitives.buffers import beside, operands_together
 from ..primitives.errors import misfit, refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
 from ..primitives.types import INEXACT, REAL, canonical_axes, result_type
+from .arguments import arrays_together
 from .creation import asarray
 from .filled import full_like
 from .values import is_at_hand, value_of
@@ -271,7 +272,7 @@ def _chosen(rows: _Rows, q: Any, method: str) -> Any:
 
 def _weighted(name: str, rows: _Rows, q: Any, weights: Any, axis: Any) -> Any:
     """Returns weighted quantiles: elements at which the running sum of weights reaches q."""
-    weights = asarray(weights)
+    _, weights = arrays_together((rows.values, weights))
     if weights.shape != rows.shape:
         lengths = tuple([rows.shape[i] for i in rows.axes])
         if axis is None or weights.shape != lengths:
@@ -316,13 +317,14 @@ def _quantile(
         raise ValueError(f"{name}: method {method!r} is none of {', '.join(sorted(METHODS))}")
     if weights is not None and method != "inverted_cdf":
         raise ValueError(f"{name}: weights go with method='inverted_cdf' only, not {method!r}")
+    # Fractions in lists and numbers are looked at on the host, wherever a is.
+    a, _, weights = operands_together(name, a, q if isinstance(q, Array) else None, weights)
     a = asarray(a)
     if a.dtype.kind == "c":
         raise TypeError(f"{name}: complex numbers have no order: {a.describe()}")
     if a.dtype.kind == "b" and method not in STEPS:
         a = ops.astype(a, np.float64)
     weak = type(q) in (int, float)
-    # What is no array yet is looked at on the host, wherever a is.
     q = asarray(q, device=None if isinstance(q, Array) else "cpu")
     if not isinstance(q, Tracer) and is_at_hand(q):
         q = np.asarray(q)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends.devices import to_host
 from ..primitives.array import Array, Tracer, concrete
-from ..primitives.buffers import WEAK_TYPES, device_of, to_buffer
+from ..primitives.buffers import WEAK_TYPES, device_of, operands_together, to_buffer
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
@@ -95,7 +95,7 @@ def linspace(
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"linspace: num={num}, but there cannot be less than 0 numbers")
-    ends = start, stop = [asarray(v) if isinstance(v, list | tuple) else v for v in (start, stop)]
+    ends = start, stop = operands_together("linspace", start, stop)
     place = _place(start, stop)
     if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
         numbers, step = np.linspace(
@@ -119,8 +119,13 @@ def linspace(
         out = ops.moveaxis(out, 0, axis)
     if wanted.kind in "iu":
         out = ops.floor(out)
-    out = ops.astype(out, wanted)
-    return (out, ops.divide(delta, parts or np.nan)) if retstep else out
+    out = _moved(ops.astype(out, wanted), device)
+    return (out, _moved(ops.divide(delta, parts or np.nan), device)) if retstep else out
+
+
+def _moved(x: Any, device: Any) -> Any:
+    """Returns an array on a device, or where it is if none is asked for."""
+    return x if device is None else ops.to_device(x, device)
 
 
 @registry.add_function
@@ -132,6 +137,8 @@ def logspace(
     base: Any = 10.0,
     dtype: Any = None,
     axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """Returns powers of a base whose exponents are evenly spaced from start to stop.
 
@@ -139,24 +146,41 @@ def logspace(
         start, stop, num, endpoint, axis: as for `linspace`.
         base: the base, a number or an array without axes.
         dtype: the dtype; None takes an inexact one.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for that of the arrays, or the default one.
 
     >>> import functensor.numpy as np
     >>> np.logspace(0, 2, 3)
     Array([  1.,  10., 100.], dtype=float64, device='cpu')
     """
-    out = ops.power(base, linspace(start, stop, num, endpoint, axis=axis))
-    return out if dtype is None else ops.astype(out, dtype)
+    start, stop, base = operands_together("logspace", start, stop, base)
+    place = _place(start, stop, base)
+    exponents = linspace(start, stop, num, endpoint, axis=axis, device=_given(place) or device)
+    out = ops.power(base, exponents)
+    return _moved(out if dtype is None else ops.astype(out, dtype), device)
+
+
+def _given(place: str) -> str | None:
+    """Returns the GPU on which there is an array, or None."""
+    return None if place == "cpu" else place
 
 
 @registry.add_function
 def geomspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """Returns numbers from start to stop of which each is the same multiple of the one before.
 
     Args:
         start, stop, num, endpoint, axis: as for `linspace`; neither may be zero.
         dtype: the dtype; None takes an inexact one.
+        device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for that of the arrays, or the default one.
 
     Raises:
         ValueError: start or stop is zero.
@@ -165,16 +189,15 @@ def geomspace(
     >>> np.geomspace(1, 8, 4)
     Array([1., 2., 4., 8.], dtype=float64, device='cpu')
     """
-    start, stop = [asarray(v) if isinstance(v, list | tuple) else v for v in (start, stop)]
+    start, stop = operands_together("geomspace", start, stop)
     place = _place(start, stop)
     if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
-        return asarray(
-            np.geomspace(to_buffer(start), to_buffer(stop), num, endpoint, dtype, axis)
-        )
+        numbers = np.geomspace(to_buffer(start), to_buffer(stop), num, endpoint, dtype, axis)
+        return asarray(numbers, device=device)
     start, stop = asarray(start, device=place), asarray(stop, device=place)
     rank = max(len(shape_of(start)), len(shape_of(stop)))
     share = linspace(0.0, 1.0, num, endpoint, device=place).reshape((-1, *(1,) * rank))
     out = ops.multiply(start, ops.power(ops.divide(stop, start), share))
     if axis != 0:
         out = ops.moveaxis(out, 0, axis)
-    return out if dtype is None else ops.astype(out, dtype)
+    return _moved(out if dtype is None else ops.astype(out, dtype), device)

@@ -19,6 +19,7 @@ from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import result_type
+from .arguments import arrays_together
 from .creation import asarray
 from .values import first_true, is_known, value_of
 
@@ -154,7 +155,7 @@ def searchsorted(
     """
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side is 'left' or 'right', not {side!r}")
-    a, v = asarray(a), asarray(v)
+    a, v = arrays_together((a, v), "searchsorted")
     if len(a.shape) != 1:
         raise misfit(
             f"searchsorted: the numbers stand on one axis, not in shape {a.shape}",
@@ -168,7 +169,6 @@ def searchsorted(
     if device_of(numbers) == device_of(values) == "cpu":
         return wrap(np.asarray(np.searchsorted(numbers, values, side)))
     kind = result_type(a.dtype, v.dtype)
-    v = v if v.shape else ops.to_device(v, a.device)
     if kind.kind not in PLAIN or a.device != v.device:
         return _bisected(a, v, side)
     # Array modules other than NumPy compare signed and unsigned numbers as they are.
@@ -209,7 +209,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     >>> np.digitize(np.array([0.2, 6.4]), np.array([0.0, 1.0, 2.5]))
     Array([1, 3], dtype=int64, device='cpu')
     """
-    x, bins = asarray(x), asarray(bins)
+    x, bins = arrays_together((x, bins), "digitize")
     if x.dtype.kind == "c":
         raise TypeError(f"digitize takes real numbers, not {x.describe()}; np.abs(x), x.real")
     if len(bins.shape) != 1:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..primitives.buffers import operands_together
 from ..primitives.errors import misfit, refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
 from ..primitives.types import canonical_axis
-from .arguments import array_beside, as_inexact
+from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
 from .filled import full_like
 from .searching import searchsorted
@@ -34,6 +35,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     >>> np.diff(np.array([1.0, 4.0, 9.0]))
     Array([3., 5.], dtype=float64, device='cpu')
     """
+    a, prepend, append = operands_together("diff", a, prepend, append)
     a = asarray(a)
     if n < 0 or not a.shape:
         raise ValueError(f"diff: {n} differences of an array of shape {a.shape}")
@@ -67,6 +69,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     >>> np.ediff1d(np.array([1.0, 4.0, 9.0]), to_begin=0.0)
     Array([0., 3., 5.], dtype=float64, device='cpu')
     """
+    ary, to_end, to_begin = operands_together("ediff1d", ary, to_end, to_begin)
     steps = diff(ops.reshape(asarray(ary), -1))
     ends = [array_beside(steps, e) for e in (to_begin, to_end) if e is not None]
     ends = [ops.reshape(ops.astype(e, steps.dtype), -1) for e in ends]
@@ -90,10 +93,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     >>> np.trapezoid(np.array([1.0, 2.0, 3.0]))
     Array(4., dtype=float64, device='cpu')
     """
-    y = asarray(y)
+    y, x = (asarray(y), None) if x is None else arrays_together((y, x), "trapezoid")
     axis = canonical_axis(axis, len(y.shape))
     if x is not None:
-        x = asarray(x)
         if len(x.shape) == 1:
             dx = ops.reshape(diff(x), (-1,) + (1,) * (len(y.shape) - axis - 1))
         else:
@@ -127,7 +129,8 @@ def interp(
     >>> np.interp(2.5, [1.0, 2.0, 3.0], [3.0, 2.0, 0.0])
     Array(1., dtype=float64, device='cpu')
     """
-    x, xp, fp = asarray(x), as_inexact(xp), as_inexact(fp)
+    x, xp, fp = arrays_together((x, xp, fp), "interp")
+    xp, fp = as_inexact(xp), as_inexact(fp)
     if len(xp.shape) != 1 or xp.shape != fp.shape or not xp.size:
         raise misfit(
             f"interp: coordinates of shape {xp.shape}, values of shape {fp.shape}",
@@ -184,7 +187,8 @@ def cross(
     """
     if axis is not None:
         axisa = axisb = axisc = axis
-    a, b = ops.moveaxis(asarray(a), axisa, -1), ops.moveaxis(asarray(b), axisb, -1)
+    a, b = arrays_together((a, b), "cross")
+    a, b = ops.moveaxis(a, axisa, -1), ops.moveaxis(b, axisb, -1)
     if shape_of(a)[-1] != 3 or shape_of(b)[-1] != 3:
         raise misfit(
             f"cross: three components are needed, not shapes {a.shape} and {b.shape}",

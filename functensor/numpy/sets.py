@@ -16,6 +16,7 @@ from ..primitives.buffers import beside, wrap
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import INEXACT, canonical_axis, result_type
+from .arguments import arrays_together
 from .creation import asarray
 from .filled import full_like, zeros_like
 from .ordering import lexsort
@@ -278,7 +279,8 @@ def isin(
     """
     if kind not in (None, "sort", "table"):
         raise ValueError(f"isin: kind is 'sort', 'table' or None, not {kind!r}")
-    element, others = asarray(element), ops.reshape(asarray(test_elements), -1)
+    element, others = arrays_together((element, test_elements), "isin")
+    others = ops.reshape(others, -1)
     if is_at_hand(element, others):
         values = [np.asarray(concrete(x, "isin")) for x in (element, others)]
         return wrap(np.isin(values[0], values[1], invert=invert))
@@ -309,7 +311,8 @@ def in1d(
     >>> np.in1d([[1, 2]], [2])
     Array([False,  True], dtype=bool, device='cpu')
     """
-    return isin(ops.reshape(asarray(ar1), -1), ar2, assume_unique, invert, kind=kind)
+    ar1, ar2 = arrays_together((ar1, ar2), "in1d")
+    return isin(ops.reshape(ar1, -1), ar2, assume_unique, invert, kind=kind)
 
 
 # -- sets made of two
@@ -361,7 +364,7 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
     >>> np.union1d([3, 1], [2, 3])
     Array([1, 2, 3], dtype=int64, device='cpu')
     """
-    both = ops.concatenate([asarray(ar1), asarray(ar2)], axis=None)
+    both = ops.concatenate(arrays_together((ar1, ar2), "union1d"), axis=None)
     return unique(both, size=size, fill_value=fill_value)
 
 
@@ -392,7 +395,8 @@ def intersect1d(
     >>> np.intersect1d([3, 1, 2], [2, 3])
     Array([2, 3], dtype=int64, device='cpu')
     """
-    (found, first, there), b = _set_of(ar1, False), ops.reshape(asarray(ar2), -1)
+    ar1, ar2 = arrays_together((ar1, ar2), "intersect1d")
+    (found, first, there), b = _set_of(ar1, False), ops.reshape(ar2, -1)
     mask = ops.logical_and(there, isin(found, b))
     values = ops.astype(found, result_type(found.dtype, b.dtype))
     if not return_indices:
@@ -431,6 +435,7 @@ def setdiff1d(
     >>> np.setdiff1d([3, 1, 2, 1], [2])
     Array([1, 3], dtype=int64, device='cpu')
     """
+    ar1, ar2 = arrays_together((ar1, ar2), "setdiff1d")
     values, _, there = _set_of(ar1, assume_unique)
     mask = ops.logical_and(there, isin(values, ar2, invert=True))
     return _picked("setdiff1d", mask, size, fill_value, values)[0]
@@ -457,6 +462,7 @@ def setxor1d(
     >>> np.setxor1d([3, 1], [2, 3])
     Array([1, 2], dtype=int64, device='cpu')
     """
+    ar1, ar2 = arrays_together((ar1, ar2), "setxor1d")
     (a, _, first_a), (b, _, first_b) = _set_of(ar1, False), _set_of(ar2, False)
     alone = [
         ops.logical_and(first_a, isin(a, b, invert=True)),

@@ -14,7 +14,7 @@ from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import broadcast_shapes as _broadcast_shapes
 from ..primitives.types import canonical_axis, number_dtype
-from .arguments import array_beside, arrays_together
+from .arguments import arrays_together
 from .creation import asarray
 from .ordering import compress
 from .values import is_known, value_of
@@ -60,8 +60,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     >>> np.append(np.array([1.0]), [2.0, 3.0])
     Array([1., 2., 3.], dtype=float64, device='cpu')
     """
-    arr = asarray(arr)
-    return ops.concatenate((arr, array_beside(arr, values)), axis=axis)
+    return ops.concatenate(arrays_together((arr, values), "append"), axis=axis)
 
 
 @registry.add_function
@@ -84,7 +83,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     >>> np.insert(np.array([1.0, 2.0]), [0, 2], [5.0, 6.0])
     Array([5., 1., 2., 6.], dtype=float64, device='cpu')
     """
-    arr = asarray(arr)
+    arr, values = arrays_together((arr, values), "insert")
     if axis is None:
         arr, axis = ops.reshape(arr, -1), 0
     axis = canonical_axis(axis, len(arr.shape))
@@ -92,7 +91,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     if isinstance(obj, Array) and not isinstance(obj, Tracer):
         obj = value_of("insert", obj, "")
     before: Any = obj if isinstance(obj, slice | int) else np.asarray(obj)
-    values = ops.astype(array_beside(arr, values), arr.dtype)
+    values = ops.astype(values, arr.dtype)
     values = ops.reshape(values, (1,) * (len(arr.shape) - len(values.shape)) + values.shape)
     if np.ndim(before) == 0 and not isinstance(before, slice):
         values = ops.moveaxis(values, 0, axis)

@@ -6,11 +6,12 @@ import operator
 from math import pi
 from typing import Any
 
+from ..primitives.buffers import operands_together
 from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import REAL, canonical_axes, canonical_axis, result_type
-from .arguments import as_inexact
+from .arguments import arrays_together, as_inexact
 from .creation import asarray
 from .sequences import diff
 
@@ -21,7 +22,7 @@ MODES = ("full", "same", "valid")
 
 def _sequences(name: str, a: Any, v: Any, mode: Any) -> tuple[Any, Any, str]:
     """Returns two sequences and a mode by its name: NumPy knows them by their number too."""
-    a, v = asarray(a), asarray(v)
+    a, v = arrays_together((a, v), name)
     a, v = (ops.reshape(x, (1,)) if not x.shape else x for x in (a, v))
     if len(a.shape) != 1 or len(v.shape) != 1:
         raise misfit(
@@ -182,6 +183,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     >>> np.gradient(np.array([1.0, 2.0, 4.0, 7.0]))
     Array([1. , 1.5, 2.5, 3. ], dtype=float64, device='cpu')
     """
+    f, *distances = operands_together("gradient", f, *varargs)
     f = as_inexact(f)
     rank = len(f.shape)
     if isinstance(axis, tuple | list):
@@ -191,7 +193,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     order = operator.index(edge_order)
     if order not in (1, 2):
         raise ValueError(f"gradient: edge_order is 1 or 2, not {edge_order}")
-    spacings: list[Any] = [s if isinstance(s, int | float) else asarray(s) for s in varargs]
+    spacings: list[Any] = [s if isinstance(s, int | float) else asarray(s) for s in distances]
     spacings = spacings or [1.0]
     if len(spacings) == 1 and not _shape(spacings[0]):
         spacings *= len(axes)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..primitives.buffers import operands_together
 from ..primitives.errors import misfit, refuse_out
 from ..primitives.registry import operand, registry
 from ..primitives.registry import registry as ops
@@ -40,6 +41,7 @@ def average(
     >>> np.average(np.array([1.0, 2.0]), weights=np.array([3.0, 1.0]))
     Array(1.25, dtype=float64, device='cpu')
     """
+    a, weights = operands_together("average", a, weights)
     a = asarray(a)
     if weights is None:
         mean = ops.mean(a, axis, keepdims=keepdims)
@@ -117,6 +119,7 @@ def bincount(
     >>> np.bincount(np.array([0, 2, 2]))
     Array([1, 0, 2], dtype=int64, device='cpu')
     """
+    x, weights = operands_together("bincount", x, weights)
     x = asarray(x)
     if len(x.shape) != 1 or x.dtype.kind not in "biu":
         raise misfit(

@@ -30,8 +30,9 @@ from ..primitives.core import RAW, Trace, slot, under
 from ..primitives.errors import ConcretizationError, TracerConversionError
 from ..primitives.registry import registry as ops
 from ..primitives.types import REAL, ShapeDtype, result_type, shape_dtype
+from ..programs import Program, Variable
 from ..reverse import is_inexact
-from ..staging import Program, Variable, make_program
+from ..staging import make_program
 from ..vectorize import vmap
 from .runge_kutta import Norm, Options, integrate
 

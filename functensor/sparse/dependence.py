@@ -22,7 +22,8 @@ from ..derivatives import jvp
 from ..primitives.buffers import to_buffer
 from ..primitives.errors import ConcretizationError, TracerConversionError
 from ..primitives.types import INEXACT, ShapeDtype, shape_dtype
-from ..staging import Equation, Program, Variable, make_program
+from ..programs import Equation, Program, Variable
+from ..staging import make_program
 
 __all__ = ["Dependence", "dependence_of"]
 

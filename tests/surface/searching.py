@@ -1,6 +1,7 @@
 """Cases of questions about arrays: what holds, where, and how often."""
 
 import numpy
+from placed import beside
 
 from functensor.primitives.samples import DISTINCT, INTEGER, LOGICAL, POSITIVE, Domain
 
@@ -44,8 +45,8 @@ CASES = [
         reference=lambda i, w: numpy.bincount(i, w, 5),
         dtypes="d",
     ),
-    Case("numpy.digitize", lambda np, x: np.digitize(x, EDGES), (2, 3), **FLAT),
-    Case("numpy.searchsorted", lambda np, x: np.searchsorted(EDGES, x), (2, 3), **FLAT),
+    Case("numpy.digitize", lambda np, x: np.digitize(x, beside(x, EDGES)), (2, 3), **FLAT),
+    Case("numpy.searchsorted", lambda np, x: np.searchsorted(beside(x, EDGES), x), (2, 3), **FLAT),
     Case(
         "numpy.searchsorted",
         lambda np, a, x: np.searchsorted(np.sort(a), x, side="right"),

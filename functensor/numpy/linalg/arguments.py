@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...primitives.buffers import beside
+from ...primitives.buffers import beside, operands_together
 from ...primitives.errors import ShapeError, message
 from ...primitives.matrices import adjoint
 from ...primitives.registry import registry as ops
@@ -94,7 +94,7 @@ def right_hand_side(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
     Raises:
         ShapeError: b has not as many rows.
     """
-    b = inexact(name, b)
+    b = inexact(name, operands_together(name, a, b)[1])
     vector = len(b.shape) == 1
     if vector:
         b = ops.expand_dims(b, -1)

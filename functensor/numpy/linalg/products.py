@@ -8,6 +8,7 @@ from typing import Any
 
 from ...primitives.errors import ShapeError, message, refuse_out
 from ...primitives.registry import registry as ops
+from ..arguments import arrays_together
 from ..creation import asarray
 from ..filled import eye
 from ..sequences import cross as cross_of_axes
@@ -43,7 +44,7 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     >>> np.linalg.matmul(np.ones((2, 3)), np.ones(3))
     Array([3., 3.], dtype=float64, device='cpu')
     """
-    return ops.matmul(asarray(x1), asarray(x2))
+    return ops.matmul(*arrays_together((x1, x2), "matmul"))
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
@@ -63,7 +64,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     >>> np.linalg.vecdot(np.ones((2, 3)), np.ones(3))
     Array([3., 3.], dtype=float64, device='cpu')
     """
-    return ops.vecdot(asarray(x1), asarray(x2), axis=axis)
+    return ops.vecdot(x1, x2, axis=axis)
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
@@ -83,7 +84,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     >>> np.linalg.tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
     (2, 4)
     """
-    return ops.tensordot(asarray(x1), asarray(x2), axes)
+    return ops.tensordot(x1, x2, axes)
 
 
 def outer(x1: Any, x2: Any, /) -> Any:
@@ -102,7 +103,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
     >>> np.linalg.outer([1.0, 2.0], [3.0, 4.0]).tolist()
     [[3.0, 4.0], [6.0, 8.0]]
     """
-    x1, x2 = asarray(x1), asarray(x2)
+    x1, x2 = arrays_together((x1, x2), "outer")
     if len(x1.shape) != 1 or len(x2.shape) != 1:
         raise ShapeError(
             message(
@@ -253,7 +254,7 @@ def multi_dot(arrays: Sequence[Any], *, out: None = None) -> Any:
     [12.0, 12.0]
     """
     refuse_out("multi_dot", out, "np.linalg")
-    operands = [asarray(a) for a in arrays]
+    operands = arrays_together(arrays, "multi_dot")
     if len(operands) < 2:
         raise ValueError(f"multi_dot: at least two arrays are needed, not {len(operands)}")
     ends = operands[0], operands[-1]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...primitives import matrix_functions, solving
 from ...primitives.array import Tracer
+from ...primitives.buffers import operands_together
 from ...primitives.errors import ShapeError, message
 from ...primitives.matrices import adjoint, unpacked
 from ...primitives.registry import registry as ops
@@ -61,6 +62,7 @@ def solve(a: Any, b: Any) -> Any:
     >>> np.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [1.0, 1.0]).tolist()
     [0.5, 0.25]
     """
+    a, b = operands_together("solve", a, b)
     a, b, vector = right_hand_side("solve", matrices("solve", a, square=True), b)
     x = solving.solve(a, b)
     return ops.index(x, (Ellipsis, 0)) if vector else x
@@ -146,6 +148,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     >>> x.tolist(), residuals.tolist(), int(rank)
     ([2.0], [1.0], 1)
     """
+    a, b = operands_together("lstsq", a, b)
     a, b, vector = right_hand_side("lstsq", matrices("lstsq", a), b)
     m, n = a.shape[-2:]
     eps = finfo(a.dtype).eps

@@ -1,0 +1,10 @@
+"""Plans of the CPU: programs as generated Python over NumPy's functions and reused buffers.
+
+A program is known here by its shape alone: ``inputs``, ``equations``, ``outputs``, and of an
+equation its ``primitive``, ``operands``, ``params``, ``outputs`` and ``line``.
+"""
+
+from .calls import Face
+from .plan import Plan, planned
+
+__all__ = ["Face", "Plan", "planned"]

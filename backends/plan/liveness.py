@@ -1,0 +1,117 @@
+"""Which memory every variable of a program lies in, and until when it is needed.
+
+A view needs the memory of what it is a view of, so that liveness is that of storages: what one
+allocation holds, whatever names it has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .values import is_variable
+
+__all__ = ["Liveness", "Storage"]
+
+# Whose results are surely no views. Of all that is not known here or by its family, a result is
+# taken to be possibly a view of any operand.
+FRESH = frozenset(
+    {
+        "affine_normalize", "affine_normalize_slope", "argsort", "attention", "attention_grad",
+        "avg_pool", "avg_pool_grad", "concatenate", "conv", "conv_input_grad", "conv_kernel_grad",
+        "cross_entropy", "cross_entropy_slope", "cumprod", "cumsum", "dropout", "elu", "exceeds",
+        "expm1", "floor_divide", "gelu_derivative", "index_add", "index_max", "index_min",
+        "index_multiply", "index_set", "log_softmax", "matmul", "max_pool", "max_pool_argmax",
+        "normalize", "normalize_slope", "pool_scatter", "pool_take", "random_bits", "random_keys",
+        "relu_biased", "relu_derivative", "scatter_add", "sigmoid_biased", "sigmoid_derivative",
+        "silu_derivative", "softmax", "softmax_derivative", "softplus_biased",
+        "softplus_derivative", "sort", "stack", "tanh_biased", "tanh_derivative", "var",
+    }
+)  # fmt: skip
+
+
+class Storage:
+    """One allocation.
+
+    Attributes:
+        owner: the variable that it was made for.
+        outside: whether it is an input's or a constant's, which nothing may be written into.
+        escapes: whether it is, or may be, returned.
+        last: the number of the last equation that needs it.
+    """
+
+    __slots__ = ("escapes", "last", "outside", "owner")
+
+    def __init__(self, owner: Any, outside: bool) -> None:
+        self.owner = owner
+        self.outside = outside
+        self.escapes = False
+        self.last = -1
+
+
+class Liveness:
+    """Storages and last uses of a program.
+
+    Args:
+        program: the program.
+        donated: the numbers of inputs that may be overwritten.
+
+    Attributes:
+        storages: for every variable where it may lie.
+        dead: for every equation the variables that nothing uses after it.
+    """
+
+    def __init__(self, program: Any, donated: Any = ()) -> None:
+        self.storages: dict[Any, frozenset[Storage]] = {}
+        self._constants = frozenset({Storage(None, True)})
+        for number, variable in enumerate(program.inputs):
+            self.storages[variable] = frozenset({Storage(variable, number not in donated)})
+        for equation in program.equations:
+            for variable in equation.outputs:
+                self.storages[variable] = self._made(equation, variable)
+        last: dict[Any, int] = {}
+        for number, equation in enumerate(program.equations):
+            for x in (*equation.operands, *equation.outputs):
+                if is_variable(x):
+                    last[x] = number
+                    for storage in self.storages[x]:
+                        storage.last = number
+        for out in program.outputs:
+            if is_variable(out):
+                last.pop(out, None)
+                for storage in self.storages[out]:
+                    storage.escapes = True
+                    storage.last = len(program.equations)
+        self.dead: list[list[Any]] = [[] for _ in program.equations]
+        for variable, number in last.items():
+            self.dead[number].append(variable)
+
+    def of(self, x: Any) -> frozenset[Storage]:
+        """Returns where an operand may lie."""
+        return self.storages[x] if is_variable(x) else self._constants
+
+    def _made(self, equation: Any, variable: Any) -> frozenset[Storage]:
+        own = frozenset({Storage(variable, False)})
+        if is_fresh(equation):
+            return own
+        return own.union(*map(self.of, equation.operands))
+
+
+def is_fresh(equation: Any) -> bool:
+    """Says whether an equation's outputs surely share no memory with its operands."""
+    primitive, params = equation.primitive, equation.params
+    name = primitive.name
+    if name in FRESH or getattr(primitive, "fused", False):
+        return True
+    if name == "index":
+        # Index arrays copy, but those without axes are numbers. A single element is a number too,
+        # and with an ellipsis a view.
+        arrays = [getattr(x, "type", x) for x in equation.operands[1:]]
+        if any(getattr(x, "shape", ()) for x in arrays):
+            return True
+        return not equation.outputs[0].type.shape and ... not in params["key"].native
+    if name == "astype":
+        return bool(equation.outputs[0].type.dtype != equation.operands[0].type.dtype)
+    family = getattr(primitive, "family", "")
+    if family == "elementwise":
+        return isinstance(primitive.compute, str)
+    return family == "reduction" and bool(params.get("axis"))

@@ -1,0 +1,181 @@
+"""Threads that share the blocks of a region with the thread that runs it.
+
+NumPy's loops let other threads run, so that blocks are computed side by side. A job never waits
+for a thread that has not begun with it: the caller takes blocks itself until none is left, and
+then waits only for those who still hold one. So jobs within jobs and any number of callers at once
+come to an end.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Arena", "arena", "share", "threads"]
+
+# Which variables say how many threads there are to be, the first that is set.
+VARIABLES = (
+    "FUNCTENSOR_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+)
+
+
+def cores() -> int:
+    """Returns how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def said() -> int:
+    """Returns how many threads the environment asks for, or as many as there are cores."""
+    for variable in VARIABLES:
+        # OpenMP takes a list, one number for each level.
+        number = os.environ.get(variable, "").partition(",")[0].strip()
+        if number.isdecimal() and int(number):
+            return min(int(number), cores())
+    return cores()
+
+
+class Threads:
+    """How many threads compute large regions.
+
+    Attributes:
+        number: that, with the caller; the environment and the cores decide at first.
+    """
+
+    def __init__(self) -> None:
+        self.number = said()
+
+
+threads = Threads()
+
+
+class Job:
+    """Work that several threads share.
+
+    Attributes:
+        work: what each of them calls.
+        tickets: one for every helper that has not begun.
+        done: gets None from a helper that has ended, or what it raised.
+    """
+
+    __slots__ = ("done", "tickets", "work")
+
+    def __init__(self, work: Callable[[], Any], helpers: int) -> None:
+        self.work = work
+        self.tickets = [None] * helpers
+        self.done: SimpleQueue[BaseException | None] = SimpleQueue()
+
+
+class Pool:
+    """Helper threads, started when they are first needed."""
+
+    def __init__(self) -> None:
+        self.jobs: SimpleQueue[Job] = SimpleQueue()
+        self.lock = threading.Lock()
+        self.started = 0
+
+    def grow(self, helpers: int) -> None:
+        """Starts threads until there are so many."""
+        with self.lock:
+            while self.started < helpers:
+                self.started += 1
+                name = f"functensor-{self.started}"
+                threading.Thread(target=help_out, args=(self.jobs,), name=name, daemon=True).start()
+
+
+def help_out(jobs: SimpleQueue[Job]) -> None:
+    """Takes part in one job after the other."""
+    # Of warnings plans show none.
+    np.seterr(all="ignore")
+    while True:
+        job = jobs.get()
+        try:
+            job.tickets.pop()
+        except IndexError:
+            del job
+            continue  # all is done, or others are at it
+        raised: BaseException | None = None
+        try:
+            job.work()
+        except BaseException as error:
+            raised = error
+        job.done.put(raised)
+        # What is waited for next must not keep the arrays of this job.
+        del job, raised
+
+
+pool = Pool()
+
+
+def after_fork() -> None:
+    """Forgets the threads, of which a child process has none."""
+    global pool
+    pool = Pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=after_fork)
+
+
+def share(work: Callable[[], Any], number: int) -> None:
+    """Calls a function in this thread and in others, and returns when all calls have returned.
+
+    Args:
+        work: takes what is to be done from what it shares with its other calls.
+        number: how many calls, this thread's included, may run at once.
+
+    Raises:
+        BaseException: what one of them raised.
+    """
+    if number < 2:
+        work()
+        return
+    if pool.started < number - 1:
+        pool.grow(number - 1)
+    job = Job(work, number - 1)
+    for _ in range(number - 1):
+        pool.jobs.put(job)
+    raised: BaseException | None = None
+    try:
+        work()
+    except BaseException as error:
+        raised = error
+    begun = number - 1
+    while job.tickets:
+        try:
+            job.tickets.pop()
+            begun -= 1
+        except IndexError:
+            break
+    for _ in range(begun):
+        raised = job.done.get() or raised
+    if raised is not None:
+        raise raised
+
+
+class Arena(threading.local):
+    """Memory of a thread for what lies between the equations of one block."""
+
+    memory = np.empty(0, np.uint8)
+
+
+kept = Arena()
+
+
+def arena(size: int) -> Any:
+    """Returns so many bytes without values; the next call of the thread takes them again."""
+    if kept.memory.size < size:
+        # 64 bytes more, to begin at a cache line.
+        memory = np.empty(size + 64, np.uint8)
+        start = -memory.ctypes.data % 64
+        kept.memory = memory[start : start + size]
+    return kept.memory

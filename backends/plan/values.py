@@ -1,0 +1,57 @@
+"""What a program's operands are to a plan: variables, and constants as raw buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["SCALARS", "constant", "is_variable", "letters", "nbytes", "plain"]
+
+SCALARS = frozenset({int, float, bool, complex})
+# The kinds of dtypes that NumPy itself computes with.
+NATIVE = "fiubc"
+# Words of Python, and names that generated code has for other things.
+TAKEN = frozenset(
+    {
+        "and", "as", "blocks", "def", "del", "for", "high", "if", "in", "is", "low", "memory",
+        "not", "np", "number", "or", "plan", "try",
+    }
+)  # fmt: skip
+
+
+# For every class that was met, whether its instances are variables.
+_variables: dict[type, bool] = {}
+
+
+def is_variable(x: Any) -> bool:
+    """Says whether an operand is a variable of the program, not a constant."""
+    kind = type(x)
+    found = _variables.get(kind)
+    if found is None:
+        found = _variables[kind] = hasattr(kind, "type") and hasattr(kind, "device")
+    return found
+
+
+def constant(x: Any) -> Any:
+    """Returns a constant as a raw buffer."""
+    return x if isinstance(x, np.ndarray | np.generic) else getattr(x, "_data", x)
+
+
+def nbytes(known: Any) -> int:
+    """Returns how much memory an array of a type takes."""
+    return int(known.size * known.dtype.itemsize)
+
+
+def plain(known: Any) -> bool:
+    """Says whether a value is an array of a dtype of NumPy's own, not a number."""
+    return bool(known.shape) and known.dtype.kind in NATIVE
+
+
+def letters(number: int) -> str:
+    """Returns a, b, ..., z, ba, bb, ...: names as printed programs have them."""
+    name = chr(ord("a") + number % 26)
+    while number >= 26:
+        number //= 26
+        name = chr(ord("a") + number % 26) + name
+    return name + "_" if name in TAKEN else name

@@ -1,0 +1,23 @@
+"""Control flow as functions, by JAX's names: what ``jit`` keeps as loops and branches.
+
+Where no program is being staged these are Python's own loops and branches, also under ``grad``,
+``jvp`` and ``vmap``. Within ``jit`` each is one operation of the program, whose body is compiled.
+"""
+
+from __future__ import annotations
+
+from .associative import associative_scan
+from .branches import cond, switch
+from .loops import fori_loop, map, scan, while_loop
+from .types import BodyTypeError
+
+__all__ = [
+    "BodyTypeError",
+    "associative_scan",
+    "cond",
+    "fori_loop",
+    "map",
+    "scan",
+    "switch",
+    "while_loop",
+]

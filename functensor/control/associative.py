@@ -1,0 +1,147 @@
+"""``associative_scan``: all prefixes of an associative operation, in logarithmically many steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..primitives.errors import AxisSizeError, RuleResultError, describe, function_name, message
+from ..primitives.registry import registry as ops
+from ..primitives.types import canonical_axis, shape_dtype
+from .types import leaves_of, same_structure
+
+__all__ = ["associative_scan"]
+
+Values = list[Any]
+
+
+def associative_scan(
+    fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
+) -> Any:
+    """Returns the results of an associative operation on all prefixes of arrays.
+
+    Pairs are combined first and the scan of those tells every second result, so that there are
+    about 2 log2(n) steps of operations on many elements each, and about 2 n combinations.
+
+    Args:
+        fn: takes two trees like ``elems``, with slices along the axis that are to be combined each
+            with its counterpart, and returns one. It is associative.
+        elems: a tree of arrays with a common length along the axis.
+        reverse: whether to combine from the end on.
+        axis: the axis.
+
+    Returns:
+        A tree like ``elems``: in place i the combination of the elements up to i; with
+        ``reverse`` of those from i on, the later ones as the first argument.
+
+    Raises:
+        AxisSizeError: the arrays have different lengths.
+        BodyTypeError: the function returns another structure.
+        TypeError: ``fn`` is no function.
+
+    The scheme is that of R. E. Ladner and M. J. Fischer, "Parallel prefix computation", Journal of
+    the ACM 27 (1980).
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.associative_scan(np.maximum, np.array([1.0, 3.0, 2.0, 5.0]))
+    Array([1., 3., 3., 5.], dtype=float64, device='cpu')
+    """
+    if not callable(fn):
+        raise TypeError(f"associative_scan: fn is a {type(fn).__name__}, not a function")
+    where = f"associative_scan of {function_name(fn)}: "
+    leaves, treedef, names = leaves_of(f"{where}elems", elems)
+    shapes = [shape_dtype(leaf).shape for leaf in leaves]
+    axes = [canonical_axis(axis, len(shape)) for shape in shapes]
+    lengths = [shape[i] for shape, i in zip(shapes, axes, strict=True)]
+    if len(set(lengths)) > 1:
+        rows = [f"    elems{n}: {describe(x)}" for n, x in zip(names, leaves, strict=True)]
+        raise AxisSizeError(
+            message(
+                f"{where}the arrays differ in length along axis {axis}\n" + "\n".join(rows),
+                fix="give all arrays the same length along the axis",
+                number=10,
+            )
+        )
+
+    def combine(a: Values, b: Values) -> Values:
+        result = fn(treedef.unflatten(a), treedef.unflatten(b))
+        out, got, _ = leaves_of(f"{where}the result", result)
+        same_structure(
+            f"{where}the result", got, treedef, "but the elements are", "return a tree like elems"
+        )
+        for x, y, name in zip(out, a, names, strict=True):
+            if shape_dtype(x).shape != shape_dtype(y).shape:
+                raise RuleResultError(
+                    message(
+                        f"{where}the result{name} is {describe(x)} for operands {describe(y)}",
+                        fix="combine slices element by element along the axis",
+                        number=9,
+                    )
+                )
+        return out
+
+    prefixes = Prefixes(combine, axes)
+    if reverse:
+        leaves = prefixes.flipped(leaves)
+    outs = prefixes(leaves, lengths[0]) if leaves else []
+    if reverse:
+        outs = prefixes.flipped(outs)
+    return treedef.unflatten(outs)
+
+
+class Prefixes:
+    """Combines all prefixes of arrays.
+
+    Args:
+        combine: the operation, on lists of arrays.
+        axes: for every array the axis along which it is to be combined.
+    """
+
+    def __init__(self, combine: Callable[[Values, Values], Values], axes: Sequence[int]) -> None:
+        self.combine = combine
+        self.axes = axes
+
+    def __call__(self, xs: Values, length: int) -> Values:
+        """Returns the combinations of the first elements, for every number of them."""
+        if length < 2:
+            return xs
+        evens = self.cut(xs, slice(0, None, 2))
+        odds = self.cut(xs, slice(1, None, 2))
+        half = length // 2
+        paired = self.combine(self.cut(evens, slice(0, half)), odds)
+        at_odds = self(paired, half)
+        rest = (length - 1) // 2
+        if not rest:
+            return self.interleaved(evens, at_odds, 1)
+        inner = self.combine(
+            self.cut(at_odds, slice(0, rest)), self.cut(evens, slice(1, None))
+        )
+        first = self.cut(evens, slice(0, 1))
+        at_evens = [
+            ops.concatenate((a, b), axis=i) for a, b, i in zip(first, inner, self.axes, strict=True)
+        ]
+        return self.interleaved(at_evens, at_odds, rest + 1)
+
+    def cut(self, xs: Values, piece: slice) -> Values:
+        """Returns the elements of arrays in a slice of their axes."""
+        return [
+            ops.index(x, (*(slice(None),) * i, piece)) for x, i in zip(xs, self.axes, strict=True)
+        ]
+
+    def flipped(self, xs: Values) -> Values:
+        """Returns arrays with the elements in the opposite order."""
+        return self.cut(xs, slice(None, None, -1))
+
+    def interleaved(self, evens: Values, odds: Values, count: int) -> Values:
+        """Returns arrays whose elements come from two in turn; the first has one more, or not."""
+        out = []
+        for a, b, i in zip(evens, odds, self.axes, strict=True):
+            shape = shape_dtype(b).shape
+            both = shape[i]
+            pairs = ops.stack((ops.index(a, (*(slice(None),) * i, slice(0, both))), b), axis=i + 1)
+            joined = ops.reshape(pairs, (*shape[:i], 2 * both, *shape[i + 1 :]))
+            if count > both:
+                last = ops.index(a, (*(slice(None),) * i, slice(both, None)))
+                joined = ops.concatenate((joined, last), axis=i)
+            out.append(joined)
+        return out

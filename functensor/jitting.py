@@ -1,0 +1,368 @@
+"""``jit``: a function is staged once for every kind of arguments, and then runs as a plan."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial, update_wrapper
+from types import MethodType
+from typing import Any
+
+from . import tree
+from .arguments import is_array_like
+from .backends.config import config
+from .backends.devices import placement
+from .guards import Guard, builder, guard
+from .primitives.array import Array, Tracer
+from .primitives.buffers import device_of, owned, wrap
+from .primitives.core import RAW, base_trace, slot
+from .primitives.errors import function_name
+from .programs.call import ProgramCall
+from .programs.compiled import Compiled, compiled
+from .programs.lowered import Lowered
+from .programs.program import Program, Variable, argument_type
+from .retracing import History
+from .signatures import Signature
+from .staging import StagingTrace, hoisted, inputs_of, staged_run
+from .transformed import pickled
+
+__all__ = ["Jitted", "disable_jit", "jit"]
+
+Values = list[Any]
+# How many kinds of arguments a function keeps plans for.
+MANY = 256
+
+
+class Switch(threading.local):
+    """Whether jitted functions run as plans in a thread."""
+
+    off = False
+
+
+switch = Switch()
+
+
+@contextmanager
+def disable_jit(disable: bool = True) -> Iterator[None]:
+    """Makes jitted functions run as if they were not, for the length of a ``with`` block.
+
+    For looking at values within them: they are called as they were written.
+
+    Args:
+        disable: False turns ``jit`` on again within such a block.
+
+    >>> import functensor as ft
+    >>> with ft.disable_jit():
+    ...     ft.jit(lambda x: print(x) or 2 * x)(3.0)
+    3.0
+    6.0
+    """
+    before = switch.off
+    switch.off = disable
+    try:
+        yield
+    finally:
+        switch.off = before
+
+
+class Entry:
+    """What one kind of arguments leads to.
+
+    Attributes:
+        program: what was staged.
+        compiled: what runs it.
+        captured: traced values that the function closes over; it is then staged anew each time.
+        matches: tells whether a call is of the same kind; None if it cannot be told quickly.
+        context: the choices under which it was staged.
+    """
+
+    __slots__ = ("_build", "_passed", "captured", "compiled", "context", "matches", "program")
+
+    def __init__(
+        self, program: Program, captured: Values, donated: Sequence[int], context: Any
+    ) -> None:
+        self.program = program
+        self.captured = captured
+        self.matches: Guard | None = None
+        self.context = context
+        self._build = builder(program.out_tree)
+        places = {variable: i for i, variable in enumerate(program.inputs)}
+        passed = [places.get(x) if isinstance(x, Variable) else None for x in program.outputs]
+        # For every output the number of the input that it is; None where none is.
+        self._passed: list[int | None] = []
+        if any(i is not None and i not in donated for i in passed):
+            self._passed = [None if i in donated else i for i in passed]
+            outputs = [
+                x for x, i in zip(program.outputs, self._passed, strict=True) if i is None
+            ]
+            program = program.with_equations(program.equations, outputs)
+        self.compiled: Compiled = compiled(program, donated)
+
+    def outputs(self, leaves: Values, outs: Values) -> Any:
+        """Returns the result's tree; an output that is an argument is that very array."""
+        if self._passed:
+            computed = iter(outs)
+            outs = [
+                next(computed) if i is None else passed(leaves[i]) for i in self._passed
+            ]
+        return self._build(outs)
+
+
+def passed(leaf: Any) -> Any:
+    """Returns an argument as a result; an array that is not ours may be changed by its owner."""
+    return leaf if isinstance(leaf, Array) else wrap(owned(leaf))
+
+
+class Jitted:
+    """A function that is staged and planned; see `jit`.
+
+    Calls, methods and pickles as the function itself does.
+    """
+
+    __wrapped__: Callable[..., Any]
+
+    def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
+        # First, since it takes over the attributes of a function that is a jitted one too.
+        update_wrapper(self, fun)
+        self._fun = fun
+        self._options = options
+        self._signature = Signature(fun, **options)
+        self._entries: OrderedDict[Any, Entry] = OrderedDict()
+        self._history = History(fun)
+        self._last: Entry | None = None
+        self._lock = threading.RLock()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        entry = self._last
+        if entry is not None and slot.trace is None:
+            matched = entry.matches(args, kwargs) if entry.matches is not None else None
+            if matched is not None and entry.context == context_of():
+                leaves, buffers = matched
+                return entry.outputs(leaves, entry.compiled.on_buffers(leaves, buffers))
+        return self._called(args, kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        trace = slot.trace
+        if switch.off or (trace is not None and trace.interceptor):
+            # Hooks see the operations as they are made, with the user's lines.
+            return self._fun(*args, **kwargs)
+        entry, leaves = self._entry(args, kwargs)
+        if trace is None and not any(isinstance(leaf, Tracer) for leaf in leaves):
+            outs = entry.compiled(leaves)
+            return entry.outputs(leaves, outs)
+        outs = ProgramCall(entry.program).bind([*leaves, *entry.captured])
+        return entry.program.out_tree.unflatten(outs)
+
+    def _entry(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Entry, Values]:
+        """Returns what a call's kind of arguments leads to, and its leaves."""
+        signature = self._signature
+        dynamic, static = signature.split(args, kwargs)
+        leaves, treedef = tree.flatten(dynamic)
+        context = context_of()
+        kinds = tuple([kind_of(leaf) for leaf in leaves])
+        key = treedef, kinds, static, context, axes_of()
+        entry = self._entries.get(key)
+        if entry is None:
+            with self._lock:
+                entry = self._entries.get(key)
+                if entry is None:
+                    entry = self._staged(dynamic, static, key)
+        if slot.trace is None and entry is not self._last and not entry.captured:
+            if entry.matches is None:
+                entry.matches = guard(args, kwargs, signature.static_places(len(args)))
+            self._last = entry
+        return entry, leaves
+
+    def _staged(self, dynamic: Any, static: Any, key: Any) -> Entry:
+        """Stages the function for a new kind of arguments."""
+        self._history.record(key, dynamic)
+        fun = self._signature.filled(self._fun, static)
+        trace = StagingTrace(base_trace(), "jit", fun)
+        inputs, in_tree = inputs_of(trace, dynamic)
+        out = staged_run(trace, *in_tree.unflatten(inputs))
+        outputs, out_tree = tree.flatten(out)
+        self._signature.check_outputs(out)
+        program, captured = hoisted(trace.program(inputs, outputs, in_tree, out_tree))
+        entry = Entry(program, captured, self._signature.donated(dynamic), key[3])
+        if not captured:
+            self._entries[key] = entry
+            while len(self._entries) > MANY:
+                self._entries.popitem(last=False)
+        else:
+            self._history.forget(key)
+        return entry
+
+    # -- what it does, for those who want to know
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Returns what a call with these arguments would run, without running it.
+
+        Args:
+            args, kwargs: arguments of the function: arrays, or ``ShapeDtype`` in their place.
+
+        Returns:
+            An object with the staged ``program``, the ``optimized`` one, the ``source`` of its plan
+            and its ``cost()``.
+
+        >>> import functensor as ft, functensor.numpy as np
+        >>> ft.jit(lambda x: np.sin(x) * 2).lower(np.ones(3)).program
+        <lambda>(a: float64[3]):
+            b: float64[3] = sin(a)
+            c: float64[3] = multiply(b, 2)
+            return c
+        """
+        entry, _ = self._entry(args, kwargs)
+        return Lowered(entry.program, entry.compiled)
+
+    def explain(self) -> str:
+        """Returns how often the function was staged, and why each time.
+
+        >>> import functensor as ft, functensor.numpy as np
+        >>> double = ft.jit(lambda x: 2 * x)
+        >>> _ = double(np.ones(3)), double(np.ones(4))
+        >>> print(double.explain().split(": ")[-1])
+        argument 0 was float64[3], and is float64[4]
+        """
+        return str(self._history)
+
+    def cost(self) -> Any:
+        """Returns the operations, bytes and peak memory of what the last call ran.
+
+        Raises:
+            RuntimeError: the function was not called yet.
+        """
+        entry = next(reversed(self._entries.values()), None) if self._last is None else self._last
+        if entry is None:
+            raise RuntimeError(
+                f"jit of {function_name(self._fun)} was not called yet: call it, or use "
+                "f.lower(*args).cost()"
+            )
+        return Lowered(entry.program, entry.compiled).cost()
+
+    def assert_no_retrace(self) -> AbstractContextManager[None]:
+        """Makes it an error that the function is staged, within a ``with`` block.
+
+        Raises:
+            RetraceError: it was; the message names the argument that is not as before.
+
+        >>> import functensor as ft, functensor.numpy as np
+        >>> double = ft.jit(lambda x: 2 * x)
+        >>> _ = double(np.ones(3))
+        >>> with double.assert_no_retrace():
+        ...     double(np.zeros(3))
+        Array([0., 0., 0.], dtype=float64, device='cpu')
+        """
+        return self._history.refusing()
+
+    def clear_cache(self) -> None:
+        """Forgets what was staged."""
+        with self._lock:
+            self._entries.clear()
+            self._last = None
+
+    @property
+    def cache_size(self) -> int:
+        """For how many kinds of arguments there is a plan."""
+        return len(self._entries)
+
+    # -- a function like others
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> Any:
+        return pickled(self, (jit, (self._fun,), self._options))
+
+    def __copy__(self) -> Jitted:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Jitted:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<jit of {function_name(self._fun)}>"
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Iterable[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Iterable[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+) -> Any:
+    """Returns a function that is staged once for every kind of arguments, and runs as a plan.
+
+    The first call with arguments of a new structure, new shapes or dtypes runs ``fun`` on their
+    types alone; what it does becomes a program, which is optimized and made into straight-line
+    code. So ``fun`` must be pure: what it prints or appends happens once, and what it reads beside
+    its arguments is a constant from then on. Python's numbers among the arguments are traced and
+    stay weak: another value is no reason to stage again. Under ``grad``, ``vmap`` and their kin a
+    jitted function stays one; hooks see its operations one by one. On a GPU the program is run
+    operation by operation.
+
+    Args:
+        fun: takes and returns trees of arrays; without it, ``jit`` returns a decorator.
+        static_argnums, static_argnames: positions and names of arguments that are constants of the
+            program, and are hashable: another value is staged again.
+        donate_argnums, donate_argnames: arguments that the caller will not use again: results of
+            their shapes and dtypes are written into their memory.
+
+    Returns:
+        A function of the same arguments, with the methods ``lower``, ``explain``, ``cost``,
+        ``assert_no_retrace`` and ``clear_cache``.
+
+    Raises:
+        ConcretizationError: ``fun`` asks for the value of a traced array.
+        StaticArgumentError: a static argument cannot be hashed.
+        DonatedArrayError: an array is used after it was donated.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> @ft.jit
+    ... def loss(w, x):
+    ...     return np.sum(np.tanh(x @ w) ** 2)
+    >>> ft.grad(loss)(np.zeros(2), np.ones((3, 2)))
+    Array([0., 0.], dtype=float64, device='cpu')
+    """
+    options: dict[str, Any] = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+    }
+    if fun is None:
+        return partial(jit, **options)
+    if not callable(fun):
+        raise TypeError(f"jit takes a function, not {type(fun).__name__}")
+    return Jitted(fun, options)
+
+
+def kind_of(leaf: Any) -> Any:
+    """Returns what a leaf of the arguments is staged for: its type, weakness and device."""
+    if not is_array_like(leaf):
+        return type(leaf)
+    if type(leaf) is Array:
+        return leaf.shape, leaf.dtype, None, leaf.device
+    known = argument_type(leaf)
+    return known.shape, known.dtype, known.weak, device_of(leaf)
+
+
+def context_of() -> tuple[Any, ...]:
+    """Returns the choices that staging depends on."""
+    return placement.device, config.numerics
+
+
+def axes_of() -> tuple[Any, ...]:
+    """Returns the names and sizes of the batch axes that collectives can speak of."""
+    found = []
+    trace = slot.trace
+    while trace is not None and trace is not RAW:
+        name = getattr(trace, "axis_name", None)
+        if name is not None:
+            found.append((name, trace.size))  # type: ignore[attr-defined]
+        trace = trace.parent
+    return tuple(found)

@@ -1,0 +1,79 @@
+"""What is computed twice is computed once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..primitives.keys import Key
+from ..primitives.primitive import Primitive
+from ..programs.program import Equation, Program, Variable
+from .constants import constant_key
+
+__all__ = ["common_subexpressions"]
+
+# What hashes by its value; True is another parameter than 1, so that types are compared too.
+PLAIN = frozenset({int, bool, str, bytes, type(None)})
+SELF = (Key, np.dtype)
+INTEGERS = frozenset({int})
+
+
+def common_subexpressions(program: Program) -> Program:
+    """Returns a program in which equations that compute the same are one.
+
+    They have the same primitive, the same parameters and the same operands: variables, numbers of
+    one type, one value and one sign, arrays. Random primitives take part, since they are functions
+    of their keys; calls do not.
+
+    Args:
+        program: any program; the one itself is returned where nothing occurs twice.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> print(common_subexpressions(ft.make_program(lambda x: x[0] * x[0])(np.ones(2))))
+    <lambda>(a: float64[2]):
+        b: float64[] = index(a, key=[0])
+        c: float64[] = multiply(b, b)
+        return c
+    """
+    first: dict[Any, Variable] = {}
+    known: dict[Variable, Any] = {}
+    kept: list[Equation] = []
+    for equation in program.equations:
+        equation = equation.over(known) if known else equation
+        if isinstance(equation.primitive, Primitive):
+            (out,) = equation.outputs
+            same = first.setdefault(_key(equation, out), out)
+            if same is not out:
+                known[out] = same
+                continue
+        kept.append(equation)
+    if not known:
+        return program
+    outputs = [known.get(x, x) if type(x) is Variable else x for x in program.outputs]
+    return program.with_equations(kept, outputs)
+
+
+def _key(equation: Equation, out: Variable) -> Any:
+    operands = [x if type(x) is Variable else constant_key(x) for x in equation.operands]
+    name = equation.primitive.name
+    if not equation.params:
+        return name, out.device, *operands
+    params = [(key, _frozen(value)) for key, value in equation.params.items()]
+    return name, out.device, *operands, *params
+
+
+def _frozen(value: Any) -> Any:
+    """Returns a parameter as what hashes and is equal by value; what is unknown, by identity."""
+    kind = type(value)
+    if kind in PLAIN:
+        return kind, value
+    if isinstance(value, SELF):
+        return value
+    if kind is tuple and INTEGERS.issuperset(map(type, value)):
+        return value
+    if isinstance(value, tuple | list):
+        return kind, *map(_frozen, value)
+    if kind is float or kind is complex:
+        return kind, repr(value)
+    return kind, id(value)

@@ -1,0 +1,82 @@
+"""What depends on no input is computed once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..primitives.buffers import WEAK_TYPES, wrap
+from ..primitives.primitive import Primitive
+from ..primitives.types import ShapeDtype, shape_dtype
+from ..programs.program import Equation, Program, Variable
+from .constants import buffer_of
+
+__all__ = ["constant_folding"]
+
+# Results of more bytes are computed on every run rather than kept.
+LARGE = 4096
+# What moves elements about costs no memory: the result is a view of the constant.
+VIEWS = frozenset({"broadcast_to", "transpose", "flip"})
+
+
+def constant_folding(program: Program) -> Program:
+    """Returns a program in which equations of constants are replaced by their results.
+
+    Results are kept if they are small, or views. What would warn or raise is left to the runs, and
+    so is what is made on a default device, which may be another one by then.
+
+    Args:
+        program: any program; the one itself is returned where nothing is constant.
+
+    >>> from functensor.primitives import registry
+    >>> from functensor.primitives.types import ShapeDtype
+    >>> out = Variable(ShapeDtype((), "float64", float))
+    >>> sum_of_two = Equation(registry["add"], [1.5, 2.0], {}, [out])
+    >>> print(constant_folding(Program("f", [], [sum_of_two], [out])))
+    f():
+        return 3.5
+    """
+    known: dict[Variable, Any] = {}
+    kept: list[Equation] = []
+    for equation in program.equations:
+        equation = equation.over(known) if known else equation
+        if not any(type(x) is Variable for x in equation.operands) and equation.outputs:
+            out = equation.outputs[0]
+            value = _computed(equation, out) if _foldable(equation, out) else None
+            if value is not None:
+                known[out] = value
+                continue
+        kept.append(equation)
+    if not known:
+        return program
+    outputs = [known.get(x, x) if type(x) is Variable else x for x in program.outputs]
+    return program.with_equations(kept, outputs)
+
+
+def _foldable(equation: Equation, out: Variable) -> bool:
+    primitive = equation.primitive
+    if not isinstance(primitive, Primitive) or primitive.creates or out.device != "cpu":
+        return False
+    known = out.type
+    return known.size * known.dtype.itemsize <= LARGE or primitive.name in VIEWS
+
+
+def _computed(equation: Equation, out: Variable) -> Any:
+    """Returns the result, or None where there is none of the type that was inferred."""
+    buffers = [buffer_of(x) for x in equation.operands]
+    if not all(isinstance(b, np.ndarray | np.generic) or type(b) in WEAK_TYPES for b in buffers):
+        return None
+    try:
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            value = _value(equation, buffers, out.type)
+    except Exception:  # whatever it is, the run raises it at the user's line
+        return None
+    return value if shape_dtype(value) == out.type else None
+
+
+def _value(equation: Equation, buffers: list[Any], known: ShapeDtype) -> Any:
+    if equation.primitive.name == "broadcast_to":
+        return wrap(np.broadcast_to(buffers[0], known.shape))
+    value = equation.primitive.impl(*buffers, **equation.params)
+    return value.item() if known.weak else wrap(value)

@@ -1,0 +1,69 @@
+"""What passes know about constants: whether two are the same, and whether one is a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..primitives.array import Array
+from ..primitives.buffers import WEAK_TYPES
+from ..programs.program import Variable
+
+__all__ = ["buffer_of", "constant_key", "uniform_value"]
+
+# Up to this many bytes constants are compared by their values.
+SMALL = 1 << 14
+# How many elements of a larger one tell most times that not all are the same.
+FEW = 100
+WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def buffer_of(x: Any) -> Any:
+    """Returns the raw buffer of a constant."""
+    return x._data if type(x) is Array else x
+
+
+def constant_key(x: Any) -> Any:
+    """Returns what two operands have in common if they are the same, and only then.
+
+    Zeros of different signs differ and NaN is the same as NaN. Arrays that are not small are told
+    apart by their identity.
+    """
+    if type(x) is Variable:
+        return x
+    if type(x) in WEAK_TYPES:
+        return type(x), repr(x)
+    buffer = buffer_of(x)
+    if isinstance(buffer, np.ndarray | np.generic) and buffer.nbytes <= SMALL:
+        return buffer.dtype, buffer.shape, buffer.tobytes()
+    return id(buffer)
+
+
+def uniform_value(x: Any) -> Any:
+    """Returns the NumPy scalar that all elements of a constant are; None where they differ.
+
+    >>> uniform_value(np.ones((2, 3), np.float32))
+    np.float32(1.0)
+    """
+    buffer = buffer_of(x)
+    if isinstance(buffer, np.generic):
+        return buffer
+    if type(buffer) is not np.ndarray or not buffer.size:
+        return None
+    first = buffer[(slice(0, 1),) * buffer.ndim]
+    steps = [step for step, n in zip(buffer.strides, buffer.shape, strict=True) if n > 1]
+    if any(steps) and not _all_bits_are(first, buffer):
+        return None
+    return first.reshape(())[()]
+
+
+def _all_bits_are(first: Any, buffer: Any) -> bool:
+    """Says whether all elements have the bits of the first, looking at a few before all."""
+    if buffer.nbytes <= SMALL:
+        return bool(buffer.tobytes() == first.tobytes() * buffer.size)
+    bits = WORDS.get(buffer.dtype.itemsize)
+    if bits is None or not buffer.flags.c_contiguous:
+        return False
+    words, word = buffer.reshape(-1).view(bits), first.reshape(-1).view(bits)[0]
+    return bool((words[:: words.size // FEW] == word).all() and (words == word).all())

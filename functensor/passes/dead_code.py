@@ -1,0 +1,31 @@
+"""What no output depends on is left out."""
+
+from __future__ import annotations
+
+from ..programs.program import Program, used
+
+__all__ = ["dead_code"]
+
+
+def dead_code(program: Program) -> Program:
+    """Returns a program without the equations that no output depends on.
+
+    Args:
+        program: any program; the one itself is returned where all of it is needed.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> program = ft.make_program(lambda x: (np.sin(x), np.cos(x)))(np.ones(2))
+    >>> print(dead_code(program.with_equations(program.equations, program.outputs[:1])))
+    <lambda>(a: float64[2]):
+        b: float64[2] = sin(a)
+        return b
+    """
+    needed = set(used(program.outputs))
+    live = []
+    for equation in reversed(program.equations):
+        if not needed.isdisjoint(equation.outputs):
+            live.append(equation)
+            needed.update(used(equation.operands))
+    if len(live) == len(program.equations):
+        return program
+    return program.with_equations(live[::-1])

@@ -1,0 +1,462 @@
+"""Elementwise chains with their reductions become regions, which run block by block."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+from ..programs.program import Equation, Program, Variable, type_of, used
+from .regions import ALONG, Place, Region, identity, kind_of, lengths, operand_place
+
+__all__ = ["fusion"]
+
+# Grids of fewer elements fit into the cache as they are.
+SMALLEST = 16384
+# A single equation is worth a region where threads can share it: over so many times the smallest.
+SHARED = 16
+# What a reduction of the first axis leaves for every block is added up in the end: no more than
+# this many elements.
+PARTIAL = 8192
+
+
+def fusion(program: Program, smallest: int = SMALLEST) -> Program:
+    """Returns a program whose elementwise chains are regions.
+
+    Equations are put together that go over the same grid of elements, one using what the other
+    computes or both the same operand: elementwise ones; reductions at the end of a chain; those
+    along other axes than the first, what is computed of their results row by row, and that
+    broadcast again, as in softmax or layer norm. No region needs a value that depends on what it
+    returns itself.
+
+    Args:
+        program: any program.
+        smallest: how many elements a grid has at least.
+    """
+    clusters = Clusters(program, smallest)
+    regions = clusters.chosen()
+    return program.with_equations(_in_order(program, regions, clusters)) if regions else program
+
+
+class Cluster:
+    """Equations that go together over a grid.
+
+    Attributes:
+        grid: the grid.
+        stage: how many clusters lie, one behind the other, before it.
+        members: the numbers of its equations.
+    """
+
+    __slots__ = ("grid", "members", "stage")
+
+    def __init__(self, grid: tuple[int, ...], stage: int) -> None:
+        self.grid = grid
+        self.stage = stage
+        self.members: list[int] = []
+
+
+class Clusters:
+    """Finds clusters, in one pass over a program.
+
+    A value is ready at a stage: what a cluster makes is ready for others one stage later, and
+    clusters of one stage never depend on each other.
+    """
+
+    def __init__(self, program: Program, smallest: int) -> None:
+        self.program = program
+        self.smallest = smallest
+        self.equations = program.equations
+        self.of: dict[int, Cluster] = {}
+        self.places: dict[int, Place] = {}
+        self.makers = {v: i for i, e in enumerate(self.equations) for v in e.outputs}
+        self.users: dict[Variable, list[int]] = {}
+        for i, equation in enumerate(self.equations):
+            for variable in used(equation.operands):
+                self.users.setdefault(variable, []).append(i)
+        self._returned = set(used(program.outputs))
+        self._ready: dict[Variable, int] = dict.fromkeys(program.inputs, 0)
+        # Results of reductions that are complete only after all blocks.
+        self._late: set[int] = set()
+        self._sharing: dict[tuple[int, tuple[int, ...], Variable], Cluster] = {}
+        self.kinds = [kind_of(equation) for equation in self.equations]
+        for i, equation in enumerate(self.equations):
+            self._place(i, equation)
+        for i in reversed(range(len(self.equations))):
+            if i in self.of:
+                self._drop_move(i)
+        for i in reversed(range(len(self.equations))):
+            if i in self.of:
+                self._sink(i)
+
+    def inner(self, x: object, cluster: Cluster) -> bool:
+        """Says whether an operand is made within a cluster."""
+        return type(x) is Variable and self.of.get(self.makers.get(x, -1)) is cluster
+
+    def chosen(self) -> list[Cluster]:
+        """Returns the clusters that are worth a region."""
+        unique = {id(c): c for c in self.of.values()}
+        return [c for c in unique.values() if self._worth(c)]
+
+    def _worth(self, cluster: Cluster) -> bool:
+        busy = sum(self.kinds[i] != "move" for i in cluster.members)
+        if all(self.kinds[i] in ("move", "product") for i in cluster.members):
+            return False  # which BLAS does by itself
+        return busy > 1 or (busy == 1 and prod(cluster.grid) >= SHARED * self.smallest)
+
+    # -- joining
+
+    def _place(self, i: int, equation: Equation) -> None:
+        operands = used(equation.operands)
+        stage = max((self._ready[v] for v in operands), default=0)
+        cluster = self._joined(i, equation, operands, stage) if self.kinds[i] else None
+        if cluster is None and self.kinds[i] not in ("", "move"):
+            cluster = self._begun(i, equation, stage)
+        if cluster is None:
+            self._ready.update(dict.fromkeys(equation.outputs, stage))
+            return
+        self.of[i] = cluster
+        cluster.members.append(i)
+        self._ready[equation.outputs[0]] = cluster.stage + 1
+        for variable in operands:
+            if not self.inner(variable, cluster) and type_of(variable).size > 1:
+                key = cluster.stage, cluster.grid, variable
+                other = self._sharing.setdefault(key, cluster)
+                if other is not cluster:
+                    self._merge(other, cluster)
+                    cluster = other
+
+    def _merge(self, into: Cluster, cluster: Cluster) -> None:
+        for i in cluster.members:
+            self.of[i] = into
+        into.members += cluster.members
+        for key, found in self._sharing.items():
+            if found is cluster:
+                self._sharing[key] = into
+
+    def _joined(
+        self, i: int, equation: Equation, operands: Sequence[Variable], stage: int
+    ) -> Cluster | None:
+        """Returns the cluster whose values an equation uses, if it can be one of it."""
+        last = [v for v in operands if self._ready[v] == stage]
+        makers = {self.makers.get(v, -1) for v in last}
+        if not makers or not makers <= self.of.keys() or makers & self._late:
+            return None
+        found = list({id(self.of[m]): self.of[m] for m in makers}.values())
+        # A grid may be the first axes of another: numbers of rows beside the rows.
+        first = max(found, key=lambda c: len(c.grid))
+        if any(c.stage != stage - 1 or c.grid != first.grid[: len(c.grid)] for c in found):
+            return None
+        known = {v: self.places[self.makers[v]] for v in last}
+        place = self._place_of(i, equation, first.grid, known)
+        if place is None:
+            return None
+        for other in found:
+            if other is not first:
+                self._merge(first, other)
+        self.places[i] = place
+        return first
+
+    def _begun(self, i: int, equation: Equation, stage: int) -> Cluster | None:
+        """Returns a new cluster for an equation, over the grid of its largest value."""
+        kind = self.kinds[i]
+        largest: object = equation.outputs[0] if kind == "element" else _main(equation)
+        grid = lengths(type_of(largest).shape)
+        if not grid or prod(grid) < self.smallest:
+            return None
+        place = self._place_of(i, equation, grid, {})
+        if place is None:
+            return None
+        self.places[i] = place
+        return Cluster(grid, stage)
+
+    # -- places
+
+    def _place_of(
+        self, i: int, equation: Equation, grid: tuple[int, ...], known: dict[Variable, Place]
+    ) -> Place | None:
+        """Returns where an equation's result lies in a grid; None where it does not fit."""
+        kind = self.kinds[i]
+        shape = equation.outputs[0].type.shape
+        first = equation.operands[0]
+        if kind == "element" or equation.primitive.name == "broadcast_to":
+            return _broadcast_place(equation, shape, grid, known)
+        if kind == "product":
+            return self._product(i, equation, grid, known)
+        if type(first) is Variable and first in known:
+            source = known[first]
+        elif lengths(type_of(first).shape) == grid:
+            source = identity(type_of(first).shape)
+        else:
+            return None
+        if kind == "move":
+            axes = iter([axis for axis in source if axis is not None])
+            return tuple([None if n == 1 else next(axes) for n in shape])
+        if kind == "reduction":
+            return self._reduced(i, equation, source, grid)
+        return _row_place(equation, source, grid, known)
+
+    def _product(
+        self, i: int, equation: Equation, grid: tuple[int, ...], known: dict[Variable, Place]
+    ) -> Place | None:
+        matrix, (x, y) = _main(equation), equation.operands
+        if type_of(matrix).shape != grid:
+            return None
+        vector = y if matrix is x else x
+        if type(matrix) is Variable and known.get(matrix, (0, 1)) != (0, 1):
+            return None
+        if matrix is x:
+            return None if vector in known else (0,)
+        if type(vector) is Variable and known.get(vector, (0,)) != (0,):
+            return None
+        self._late.add(i)
+        return (1,)
+
+    def _reduced(
+        self, i: int, equation: Equation, source: Place, grid: tuple[int, ...]
+    ) -> Place | None:
+        axes = equation.params["axis"]
+        if equation.params["keepdims"]:
+            place = tuple([None if a in axes else axis for a, axis in enumerate(source)])
+        else:
+            place = tuple([axis for a, axis in enumerate(source) if a not in axes])
+        if 0 in {source[a] for a in axes}:
+            if prod(equation.outputs[0].type.shape) > PARTIAL or equation.primitive.name == "var":
+                return None
+            self._late.add(i)
+        elif 0 not in place:
+            # The same for all blocks: of a value without the first axis.
+            return None
+        return place
+
+    # -- afterwards
+
+    def _drop_move(self, i: int) -> None:
+        """Takes a move out of its cluster where nothing in it uses the result."""
+        (variable,) = self.equations[i].outputs
+        cluster = self.of[i]
+        if self.kinds[i] == "move" and not any(
+            self.of.get(user) is cluster for user in self.users.get(variable, ())
+        ):
+            cluster.members.remove(i)
+            del self.of[i]
+
+    def _sink(self, i: int) -> None:
+        """Moves an equation to the cluster that alone needs its result, if that keeps no more."""
+        (variable,) = self.equations[i].outputs
+        cluster = self.of[i]
+        if self.kinds[i] != "element" or variable in self._returned:
+            return
+        users = self.users.get(variable, [])
+        homes = {id(self.of[u]) if u in self.of else 0 for u in users}
+        if len(homes) != 1 or 0 in homes:
+            return
+        home = self.of[users[0]]
+        if home is cluster or home.grid != cluster.grid or home.stage <= cluster.stage:
+            return
+        if self.places[i] != identity(variable.type.shape):
+            return
+        for x in used(self.equations[i].operands):
+            if self.inner(x, cluster) and not self._leaves(x, cluster, i):
+                return
+        cluster.members.remove(i)
+        home.members.append(i)
+        self.of[i] = home
+
+    def _leaves(self, x: Variable, cluster: Cluster, besides: int) -> bool:
+        """Says whether a value leaves its cluster anyhow."""
+        if x in self._returned:
+            return True
+        return any(u != besides and self.of.get(u) is not cluster for u in self.users[x])
+
+
+def _main(equation: Equation) -> Any:
+    """Returns the operand over whose elements something goes that is not elementwise."""
+    if equation.primitive.name == "matmul":
+        return max(equation.operands, key=lambda x: len(type_of(x).shape))
+    return equation.operands[0]
+
+
+def _broadcast_place(
+    equation: Equation,
+    shape: tuple[int, ...],
+    grid: tuple[int, ...],
+    known: dict[Variable, Place],
+) -> Place | None:
+    """Returns where a result lies to which operands broadcast."""
+    place: list[int | None] = [None] * len(shape)
+    for source in known.values():
+        offset = len(shape) - len(source)
+        for a, axis in enumerate(source):
+            if axis is not None:
+                if place[offset + a] not in (None, axis):
+                    return None
+                place[offset + a] = axis
+    if lengths(shape) == grid:
+        whole = identity(shape)
+        fits = all(axis is None or axis == whole[a] for a, axis in enumerate(place))
+        return whole if fits else None
+    # Axes that only operands from outside have could be any of the grid's.
+    if any(n != 1 and axis is None for n, axis in zip(shape, place)):
+        return None
+    # A column beside the row of the same values makes a square.
+    axes = [axis for axis in place if axis is not None]
+    return tuple(place) if axes == sorted(set(axes)) else None
+
+
+def _row_place(
+    equation: Equation, source: Place, grid: tuple[int, ...], known: dict[Variable, Place]
+) -> Place | None:
+    """Returns where the result lies of what has to see rows whole."""
+    name, first = equation.primitive.name, equation.operands[0]
+    if source != identity(type_of(first).shape) or lengths(type_of(first).shape) != grid:
+        return None
+    if name in ALONG:
+        if 0 in {source[a] for a in equation.params["axis"]}:
+            return None
+        return source if all(place == source for place in known.values()) else None
+    if source[-1] in (None, 0):
+        return None
+    rows = source[:-1]
+    for x, place in known.items():
+        wanted = {len(source): source, len(rows): rows}.get(len(place))
+        if place != wanted and x is not first:
+            return None
+    return rows if name == "cross_entropy" else source
+
+
+# -- the program of regions
+
+
+def _in_order(
+    program: Program, regions: Iterable[Cluster], clusters: Clusters
+) -> list[Equation]:
+    """Returns equations and regions, each after what it depends on, else in the old order."""
+    unit: dict[int, int] = {}
+    for cluster in regions:
+        for i in cluster.members:
+            unit[i] = min(cluster.members)
+    members: dict[int, list[int]] = {}
+    for i in range(len(program.equations)):
+        members.setdefault(unit.get(i, i), []).append(i)
+    chosen = {min(c.members): c for c in regions}
+    builder = _Builder(program, clusters)
+    made: dict[int, Equation] = {}
+    waiting: dict[int, int] = {}
+    followers: dict[int, list[int]] = {}
+    for u, own in members.items():
+        made[u] = builder.region(chosen[u], own) if u in chosen else program.equations[u]
+        makers = {clusters.makers[v] for v in used(made[u].operands) if v in clusters.makers}
+        needed = {unit.get(m, m) for m in makers}
+        waiting[u] = len(needed)
+        for other in needed:
+            followers.setdefault(other, []).append(u)
+    free = [u for u, count in waiting.items() if not count]
+    heapq.heapify(free)
+    order: list[Equation] = []
+    while free:
+        u = heapq.heappop(free)
+        order.append(made[u])
+        for follower in followers.get(u, ()):
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heapq.heappush(free, follower)
+    return _without_unused(order, program.outputs)
+
+
+def _without_unused(equations: list[Equation], outputs: Sequence[object]) -> list[Equation]:
+    """Drops the moves that regions have taken in."""
+    needed = set(used(outputs))
+    kept: list[Equation] = []
+    for equation in reversed(equations):
+        if not needed.isdisjoint(equation.outputs):
+            kept.append(equation)
+            needed.update(used(equation.operands))
+    return kept[::-1]
+
+
+class _Builder:
+    """Makes regions of clusters."""
+
+    def __init__(self, program: Program, clusters: Clusters) -> None:
+        self.program = program
+        self.clusters = clusters
+
+    def region(self, cluster: Cluster, members: list[int]) -> Equation:
+        """Returns the call that takes the place of a cluster's equations."""
+        clusters, equations = self.clusters, self.program.equations
+        places: dict[Variable, Place] = {}
+        env: dict[Variable, Variable] = {}
+        given: dict[tuple[object, Place], Variable] = {}
+        operands: list[object] = []
+        body: list[Equation] = []
+
+        def input_for(x: object, place: Place) -> object:
+            """Returns the region's input for an operand from outside; a number as it is."""
+            known = type_of(x)
+            if type(x) is not Variable and not known.shape:
+                return x
+            key = x if type(x) is Variable else id(x), place
+            if key not in given:
+                move = clusters.makers.get(x, -1) if type(x) is Variable else -1
+                if move >= 0 and clusters.kinds[move] == "move" and move not in clusters.of:
+                    given[key] = moved(equations[move], place)
+                else:
+                    device = x.device if type(x) is Variable else "cpu"
+                    given[key] = Variable(known, device)
+                    operands.append(x)
+                    inputs.append(given[key])
+                places[given[key]] = place
+            return given[key]
+
+        def moved(move: Equation, place: Place) -> Variable:
+            """Takes in what only adds or drops axes of a value from outside."""
+            (x,) = move.operands
+            source: Place
+            if move.primitive.name == "broadcast_to":
+                source = operand_place(type_of(x).shape, place)
+            else:
+                axes = iter([axis for axis in place if axis is not None])
+                source = tuple([None if n == 1 else next(axes) for n in type_of(x).shape])
+            out = Variable(move.outputs[0].type, move.outputs[0].device)
+            operand = input_for(x, source)
+            body.append(Equation(move.primitive, [operand], move.params, [out], move.line))
+            return out
+
+        inputs: list[Variable] = []
+        for i in members:
+            equation = equations[i]
+            inner: list[object] = []
+            for n, x in enumerate(equation.operands):
+                if type(x) is Variable and x in env:
+                    inner.append(env[x])
+                else:
+                    inner.append(input_for(x, self._operand_place(i, equation, n)))
+            (old,) = equation.outputs
+            out = env[old] = Variable(old.type, old.device)
+            places[out] = clusters.places[i]
+            body.append(Equation(equation.primitive, inner, equation.params, [out], equation.line))
+        outs = [v for v in env if self._leaves(v, set(members))]
+        region = Program("fused", inputs, body, [env[v] for v in outs])
+        lines = [equations[i].line for i in members]
+        return Equation(Region(region, cluster.grid, places), operands, {}, outs, lines[0])
+
+    def _operand_place(self, i: int, equation: Equation, n: int) -> Place:
+        """Returns where an operand from outside lies in the grid."""
+        place, kind = self.clusters.places[i], self.clusters.kinds[i]
+        shape = type_of(equation.operands[n]).shape
+        if kind == "element" or equation.primitive.name == "broadcast_to":
+            return operand_place(shape, place)
+        if kind == "product":
+            return (0, 1) if len(shape) == 2 else (1,) if place == (0,) else (0,)
+        if n == 0:
+            return identity(shape)
+        whole = identity(type_of(equation.operands[0]).shape)
+        if equation.primitive.name == "affine_normalize":
+            return whole[-1:]
+        return whole[: len(shape)]
+
+    def _leaves(self, variable: Variable, members: set[int]) -> bool:
+        if variable in self.clusters._returned:
+            return True
+        return any(u not in members for u in self.clusters.users.get(variable, ()))

@@ -1,0 +1,57 @@
+"""Which passes a program goes through before it is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..programs.program import Program
+from .algebra import algebra
+from .common_subexpressions import common_subexpressions
+from .constant_folding import constant_folding
+from .contraction_paths import contraction_paths
+from .dead_code import dead_code
+from .inlined import inlined
+from .joined_products import joined_products
+from .sinking import sinking
+
+__all__ = ["PASSES", "optimized"]
+
+# Each takes a program and returns one that computes the same, itself if there is nothing to do.
+PASSES: tuple[Callable[[Program], Program], ...] = (
+    constant_folding,
+    algebra,
+    sinking,
+    common_subexpressions,
+    dead_code,
+)
+# One pass may make work for another; what is left after so many rounds is not worth more.
+ROUNDS = 3
+
+
+def optimized(program: Program) -> Program:
+    """Returns a program that computes the same with less: what is going to be run.
+
+    Custom derivative rules are lost, so that it is not to be differentiated.
+
+    Args:
+        program: what was staged.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> program = ft.make_program(lambda x: np.sin(x) + np.sin(x))(np.ones(2))
+    >>> print(optimized(program))
+    <lambda>(a: float64[2]):
+        b: float64[2] = sin(a)
+        c: float64[2] = add(b, b)
+        return c
+    """
+    program = contraction_paths(dead_code(inlined(program)))
+    # Products are joined early: what has thousands of equations has few after that.
+    program = dead_code(joined_products(common_subexpressions(algebra(program))))
+    unchanged = 0
+    for improve in PASSES * ROUNDS:
+        better = improve(program)
+        unchanged = unchanged + 1 if better is program else 0
+        program = better
+        if unchanged == len(PASSES):
+            break
+    return program

@@ -1,0 +1,144 @@
+"""Regions: equations that run together, block by block, over one grid of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..primitives.primitive import Primitive
+from ..programs.program import Equation, Program, Variable, type_of
+
+__all__ = ["Place", "Region", "identity", "kind_of", "lengths", "operand_place"]
+
+# For every axis of a value the axis of the grid that it is; None for axes of length 1.
+Place = tuple[int | None, ...]
+
+# Elementwise primitives that declare a function of their own which looks at no element but the
+# one that it computes. Others may look at all of them to choose their way.
+BY_ELEMENT = frozenset(
+    {
+        "astype", "elu", "exceeds", "gelu_derivative", "relu_biased", "relu_derivative",
+        "sigmoid_biased", "sigmoid_derivative", "silu_derivative", "softplus_biased",
+        "softplus_derivative", "tanh_biased", "tanh_derivative",
+    }
+)  # fmt: skip
+REDUCTIONS = frozenset({"max", "mean", "min", "sum", "var"})
+# What has to see whole rows along its ``axis``, and what has to see the last axis whole.
+ALONG = frozenset({"log_softmax", "softmax", "softmax_derivative"})
+ALONG_LAST = frozenset(
+    {"affine_normalize", "cross_entropy", "cross_entropy_slope", "normalize", "normalize_slope"}
+)
+# The product of a matrix with a vector reads its rows in one pass with what else they need, as long
+# as they are no longer than this; and there have to be this many times as many.
+LONGEST_ROW, TALL = 1024, 8
+PRECISE = "fd"
+NATIVE = "fiubc"
+
+
+class Region:
+    """A call of equations that run together over a grid.
+
+    Attributes:
+        program: what it computes.
+        grid: the lengths of the grid's axes, none of them 1.
+        places: for every variable of the program which axes of the grid it has.
+    """
+
+    __slots__ = ("grid", "places", "program")
+
+    name = "fused"
+    fused = True
+
+    def __init__(
+        self, program: Program, grid: tuple[int, ...], places: dict[Variable, Place]
+    ) -> None:
+        self.program = program
+        self.grid = grid
+        self.places = places
+
+    @property
+    def bodies(self) -> tuple[Program, ...]:
+        """The program, to be shown."""
+        return (self.program,)
+
+    def bind(self, operands: Sequence[Any]) -> list[Any]:
+        """Computes the outputs equation by equation."""
+        return self.program.run(operands)
+
+    def infer(self, *types: Any) -> list[Any]:
+        """Returns the outputs' types."""
+        return [type_of(out) for out in self.program.outputs]
+
+
+def lengths(shape: Sequence[int]) -> tuple[int, ...]:
+    """Returns the grid of an array: its shape without axes of length 1."""
+    return tuple([n for n in shape if n != 1])
+
+
+def identity(shape: Sequence[int]) -> Place:
+    """Returns the place of an array in its own grid."""
+    count = 0
+    place: list[int | None] = []
+    for n in shape:
+        place.append(None if n == 1 else count)
+        count += n != 1
+    return tuple(place)
+
+
+def operand_place(shape: Sequence[int], out: Place) -> Place:
+    """Returns the place of an operand that broadcasts to a result at a place."""
+    aligned = out[len(out) - len(shape) :]
+    return tuple([None if n == 1 else axis for n, axis in zip(shape, aligned, strict=True)])
+
+
+def kind_of(equation: Equation) -> str:
+    """Says how an equation can take part: by ``element``, as a ``reduction``, along ``rows``, as
+    the ``product`` of a tall matrix and a vector, as a ``move`` that only adds or drops axes; empty
+    where it cannot.
+    """
+    primitive = equation.primitive
+    if not isinstance(primitive, Primitive):
+        return ""
+    (out,) = equation.outputs
+    types = [type_of(x) for x in equation.operands]
+    if out.device != "cpu" or not out.type.size:
+        return ""
+    if any(t.dtype.kind not in NATIVE for t in (*types, out.type)):
+        return ""
+    name = primitive.name
+    if primitive.family == "elementwise":
+        known = isinstance(primitive.compute, str) or name in BY_ELEMENT
+        return "element" if known and out.type.shape else ""
+    if name in ("broadcast_to", "reshape"):
+        (x,) = types
+        added = name == "broadcast_to" or lengths(x.shape) == lengths(out.type.shape)
+        return "move" if added and x.shape and type(equation.operands[0]) is Variable else ""
+    if any(t.dtype.char not in PRECISE for t in types if t.dtype.kind != "i"):
+        return ""
+    if types[0].dtype.char not in PRECISE or not types[0].shape:
+        return ""
+    if name == "matmul":
+        return "product" if _is_tall(types) and types[0].dtype == types[1].dtype else ""
+    if name in REDUCTIONS or name in ALONG:
+        if all(types[0].shape[a] == 1 for a in equation.params["axis"]):
+            return ""
+        if name in REDUCTIONS:
+            return "reduction" if equation.params.get("dtype") is None else ""
+        return "rows" if _alike(types) else ""
+    if name in ALONG_LAST and len(types[0].shape) > 1 and types[0].shape[-1] > 1:
+        fits = name != "affine_normalize" or all(len(t.shape) == 1 for t in types[1:])
+        return "rows" if fits and (name != "normalize_slope" or _alike(types)) else ""
+    return ""
+
+
+def _is_tall(types: Sequence[Any]) -> bool:
+    """Says whether a product is that of a tall matrix and a vector, from either side."""
+    shapes = [t.shape for t in types]
+    if sorted(map(len, shapes)) != [1, 2]:
+        return False
+    rows, length = max(shapes, key=len)
+    return bool(1 < length <= LONGEST_ROW and rows >= TALL * length)
+
+
+def _alike(types: Sequence[Any]) -> bool:
+    return all(t.shape == types[0].shape for t in types)

@@ -1,0 +1,54 @@
+"""Whether a program is well formed: what every pass's output has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..primitives.primitive import Primitive
+from ..primitives.types import ShapeDtype
+from .program import Equation, Program, type_of, used
+
+__all__ = ["ProgramError", "check"]
+
+
+class ProgramError(ValueError):
+    """A program is not well formed: a pass that made it has a fault."""
+
+
+def check(program: Program) -> None:
+    """Checks that every variable is defined once and before it is used, with its type.
+
+    Raises:
+        ProgramError: an equation breaks that; the message names it.
+    """
+    defined = set(program.inputs)
+    if len(defined) < len(program.inputs):
+        raise ProgramError(f"{program.name}: two inputs are one variable")
+    for number, equation in enumerate(program.equations):
+        where = f"{program.name}: equation {number}, {equation.primitive.name},"
+        if not defined.issuperset(used(equation.operands)):
+            raise ProgramError(f"{where} uses an undefined variable")
+        _check_types(equation, where)
+        if not defined.isdisjoint(equation.outputs):
+            raise ProgramError(f"{where} defines a variable again")
+        defined.update(equation.outputs)
+    if not defined.issuperset(used(program.outputs)):
+        raise ProgramError(f"{program.name}: an output is undefined")
+
+
+def _check_types(equation: Equation, where: str) -> None:
+    types = [type_of(x) for x in equation.operands]
+    primitive = equation.primitive
+    if isinstance(primitive, Primitive):
+        wanted = [primitive.infer(primitive, *types, **equation.params)]
+    elif getattr(primitive, "infer", None) is not None:
+        wanted = list(primitive.infer(*types))
+    else:
+        return
+    got = [variable.type for variable in equation.outputs]
+    if got != wanted:
+        raise ProgramError(f"{where} gives {_listed(wanted)}, but is said to give {_listed(got)}")
+
+
+def _listed(types: Sequence[ShapeDtype]) -> str:
+    return ", ".join(map(str, types))

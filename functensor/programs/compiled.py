@@ -1,0 +1,71 @@
+"""From a program to what runs it: its passes, and the plan that a backend makes of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..backends import get as get_backend
+from ..passes.pipeline import optimized
+from ..primitives.array import Array
+from ..primitives.buffers import expose, to_buffer, wrap
+from ..primitives.core import under
+from ..primitives.donation import claimed
+from .program import Program
+
+__all__ = ["Compiled", "compiled"]
+
+Values = list[Any]
+
+
+class Compiled:
+    """What runs a program on arrays.
+
+    Args:
+        program: as it was staged.
+        donated: the numbers of the inputs whose buffers are overwritten.
+
+    Attributes:
+        program: the same, optimized.
+        plan: the backend's plan, which takes and returns buffers; None where the program is
+            run operation by operation, on a GPU.
+    """
+
+    __slots__ = ("_weak", "donated", "name", "plan", "program")
+
+    def __init__(self, program: Program, donated: Sequence[int] = ()) -> None:
+        self.name = program.name
+        self.program = optimized(program)
+        places = {x.device for x in program.inputs}
+        places.update(x.device for e in self.program.equations for x in e.outputs)
+        self.plan: Any = None
+        if places <= {"cpu"}:
+            self.plan = get_backend("numpy").plan(self.program, tuple(donated))
+        self.donated = tuple(donated) if self.plan is not None else ()
+        self._weak = [(i, x.type.weak) for i, x in enumerate(program.inputs) if x.type.weak]
+
+    def __call__(self, values: Sequence[Any]) -> Values:
+        """Computes the outputs of a flat list of arrays, as arrays."""
+        buffers = [x._data if type(x) is Array else to_buffer(x) for x in values]
+        for i, weak in self._weak:
+            if type(buffers[i]) is not weak:
+                buffers[i] = weak(buffers[i])
+        return self.on_buffers(values, buffers)
+
+    def on_buffers(self, values: Sequence[Any], buffers: list[Any]) -> Values:
+        """Does the same, given the arrays' buffers too."""
+        if self.plan is None:
+            with under(None):
+                return [wrap(out) for out in self.program.run(list(map(expose, buffers)))]
+        for i in self.donated:
+            claimed(values[i], buffers, i, f"jit of {self.name}")
+        return [wrap(out) for out in self.plan(buffers)]
+
+
+def compiled(program: Program, donated: Sequence[int] = ()) -> Compiled:
+    """Returns what runs a program; made once."""
+    key = "compiled", tuple(donated)
+    found: Compiled | None = program.derived.get(key)
+    if found is None:
+        found = program.derived[key] = Compiled(program, donated)
+    return found

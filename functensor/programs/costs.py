@@ -1,0 +1,161 @@
+"""What a program costs: operations of arithmetic, bytes moved, and memory at the worst moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from ..primitives.types import ShapeDtype
+from .program import Equation, Program, type_of, used
+
+__all__ = ["Cost", "EquationCost", "cost_of"]
+
+# What moves or views elements and computes nothing.
+MOVING = frozenset(
+    {
+        "astype", "broadcast_to", "concatenate", "flip", "index", "pad", "reshape", "roll",
+        "shift", "stack", "to_device", "transpose", "tril", "triu", "where",
+    }
+)  # fmt: skip
+# What gives a view, without moving anything.
+VIEWING = frozenset(["broadcast_to", "reshape", "transpose"])
+
+
+class EquationCost:
+    """What one equation costs.
+
+    Attributes:
+        name: the operation.
+        line: the user's ``file:line``.
+        flops: operations of arithmetic; a multiplication and an addition count as two, and so does
+            a function like ``sin`` as one.
+        bytes: of what it reads and writes.
+        live: bytes of all that is alive while it runs, its outputs included.
+    """
+
+    __slots__ = ("bytes", "flops", "line", "live", "name")
+
+    def __init__(self, name: str, line: str, flops: int, bytes: int, live: int) -> None:
+        self.name = name
+        self.line = line
+        self.flops = flops
+        self.bytes = bytes
+        self.live = live
+
+
+class Cost:
+    """What a program costs.
+
+    Attributes:
+        equations: what each of its equations does.
+    """
+
+    def __init__(self, name: str, equations: list[EquationCost], inputs: int) -> None:
+        self.name = name
+        self.equations = equations
+        self._inputs = inputs
+
+    @property
+    def flops(self) -> int:
+        """Operations of arithmetic."""
+        return sum(e.flops for e in self.equations)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that are read and written."""
+        return sum(e.bytes for e in self.equations)
+
+    @property
+    def peak(self) -> int:
+        """Bytes that are alive at the worst moment, arguments included."""
+        return max([self._inputs, *(e.live for e in self.equations)])
+
+    def __str__(self) -> str:
+        sums = f"{self.flops:,} flops, {self.bytes:,} bytes, {self.peak:,} bytes at most"
+        rows = [f"{self.name}: {sums}", f"{'flops':>16} {'bytes':>16} {'alive':>16}  operation"]
+        rows += [
+            f"{e.flops:>16,} {e.bytes:>16,} {e.live:>16,}  {e.name}"
+            + (f"  {e.line}" if e.line else "")
+            for e in self.equations
+        ]
+        return "\n".join(rows)
+
+    __repr__ = __str__
+
+
+def cost_of(program: Program) -> Cost:
+    """Returns what a program costs, equation by equation."""
+    live = sum(nbytes(x.type) for x in program.inputs)
+    given = live
+    costs = []
+    mine: set[Any] = set()
+    for equation, last in zip(program.equations, program.last_uses(), strict=True):
+        made = 0 if equation.primitive.name in VIEWING else _outputs(equation)
+        live += made
+        if made:
+            mine.update(equation.outputs)
+        inner = [cost_of(body) for body in getattr(equation.primitive, "bodies", ())]
+        trips = getattr(equation.primitive, "trips", None) or 1
+        flops = trips * sum(c.flops for c in inner) if inner else flops_of(equation)
+        fused = inner and trips == 1
+        moved = _moved(equation) if fused or not inner else trips * sum(c.bytes for c in inner)
+        peak = 0 if fused else max([c.peak for c in inner], default=0)
+        name = equation.primitive.name
+        costs.append(EquationCost(name, equation.line, flops, moved, live + peak))
+        live -= sum(nbytes(x.type) for x in last if x in mine)
+    return Cost(program.name, costs, given)
+
+
+def nbytes(known: ShapeDtype) -> int:
+    """Returns the bytes of an array."""
+    return known.size * known.dtype.itemsize
+
+
+def _outputs(equation: Equation) -> int:
+    return sum(nbytes(x.type) for x in equation.outputs)
+
+
+def _moved(equation: Equation) -> int:
+    if equation.primitive.name in VIEWING:
+        return 0
+    return _outputs(equation) + sum(nbytes(x.type) for x in dict.fromkeys(used(equation.operands)))
+
+
+def flops_of(equation: Equation) -> int:
+    """Returns the operations of arithmetic of one equation."""
+    name = equation.primitive.name
+    if name in MOVING:
+        return 0
+    out = equation.outputs[0].type
+    operands = [type_of(x) for x in equation.operands]
+    if name in CONTRACTIONS:
+        return 2 * CONTRACTIONS[name](out, operands, equation.params)
+    return max([out.size, *(x.size for x in operands)])
+
+
+def _einsum(out: ShapeDtype, operands: list[ShapeDtype], params: dict[str, Any]) -> int:
+    terms = params["subscripts"].split("->")[0].split(",")
+    lengths: dict[str, int] = {}
+    for term, x in zip(terms, operands, strict=True):
+        lengths.update(zip(term, x.shape, strict=True))
+    return prod(lengths.values())
+
+
+def _attention(out: ShapeDtype, operands: list[ShapeDtype], params: dict[str, Any]) -> int:
+    queries, keys = operands[0].shape[-2:], operands[1].shape[-2]
+    lead = prod(operands[0].shape[:-2])
+    return lead * queries[0] * keys * (queries[1] + operands[2].shape[-1])
+
+
+# How many products are added up.
+CONTRACTIONS: dict[str, Callable[[ShapeDtype, list[ShapeDtype], dict[str, Any]], int]] = {
+    "matmul": lambda out, xs, params: out.size * xs[0].shape[-1],
+    "einsum": _einsum,
+    "conv": lambda out, xs, params: out.size * prod(xs[1].shape[1:]),
+    "conv_input_grad": lambda out, xs, params: xs[0].size * prod(xs[1].shape[1:]),
+    "conv_kernel_grad": lambda out, xs, params: xs[1].size * prod(out.shape[1:]),
+    "attention": _attention,
+    # The scores again, and the products for queries, keys, values and their weights.
+    "attention_grad": lambda out, xs, params: 5 * _attention(out, xs[2:], params) // 2,
+}

@@ -1,0 +1,194 @@
+"""A staged function: typed equations in order, which can be printed, checked and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .. import tree
+from ..backends.config import config
+from ..primitives.array import Tracer
+from ..primitives.buffers import WEAK_TYPES
+from ..primitives.primitive import Primitive
+from ..primitives.types import ShapeDtype, shape_dtype
+
+__all__ = ["Equation", "Program", "Variable", "argument_type", "type_of", "used"]
+
+
+class Variable:
+    """A value of a program, known by its shape and dtype and by where it is.
+
+    Attributes:
+        type: the shape and dtype, and whether it is a weak scalar.
+        device: the name of the device where its buffer lies.
+    """
+
+    __slots__ = ("device", "type")
+
+    def __init__(self, type: ShapeDtype, device: str = "cpu") -> None:
+        self.type = type
+        self.device = device
+
+
+class Equation:
+    """One operation of a program: ``outputs = primitive(*operands, **params)``.
+
+    Attributes:
+        primitive: a primitive; or what has several outputs and a ``bind`` of a list of operands:
+            a function with a rule of its own, a loop, a fused region.
+        operands: variables, and constants: arrays and Python scalars.
+        params: the static parameters.
+        outputs: the variables that it defines.
+        line: the user's ``file:line`` that called it; empty where it is not known.
+    """
+
+    __slots__ = ("line", "operands", "outputs", "params", "primitive")
+
+    def __init__(
+        self,
+        primitive: Any,
+        operands: Sequence[Any],
+        params: dict[str, Any],
+        outputs: Sequence[Variable],
+        line: str = "",
+    ) -> None:
+        self.primitive = primitive
+        self.operands = tuple(operands)
+        self.params = params
+        self.outputs = tuple(outputs)
+        self.line = line
+
+    def apply(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Computes the outputs, at whatever level the slot is."""
+        if isinstance(self.primitive, Primitive):
+            return (self.primitive.bind(values, self.params),)
+        return self.primitive.bind(values)  # type: ignore[no-any-return]
+
+    def over(self, replaced: dict[Variable, Any]) -> Equation:
+        """Returns the same of other operands; itself where none is replaced."""
+        if replaced.keys().isdisjoint(used(self.operands)):
+            return self
+        operands = [replaced.get(x, x) if isinstance(x, Variable) else x for x in self.operands]
+        return Equation(self.primitive, operands, self.params, self.outputs, self.line)
+
+
+class Program:
+    """A staged function.
+
+    Attributes:
+        name: the name of the function.
+        inputs: a variable for each leaf of the arguments.
+        equations: what is computed, in order.
+        outputs: variables and constants, one for each leaf of the result.
+        in_tree, out_tree: the structures of the arguments and of the result; None for programs of
+            flat lists.
+        derived: programs and plans that were made of it, for the next time.
+
+    Raises:
+        ProgramError: where ``ft.config.check_programs`` is on: it is not well formed.
+    """
+
+    __slots__ = (
+        "_last_uses",
+        "derived",
+        "equations",
+        "in_tree",
+        "inputs",
+        "name",
+        "out_tree",
+        "outputs",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Variable],
+        equations: Sequence[Equation],
+        outputs: Sequence[Any],
+        in_tree: Any = None,
+        out_tree: Any = None,
+    ) -> None:
+        self.name = name
+        self.inputs = tuple(inputs)
+        self.equations = tuple(equations)
+        self.outputs = tuple(outputs)
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self.derived: dict[Any, Any] = {}
+        self._last_uses: list[list[Variable]] | None = None
+        if config.check_programs:
+            from .checking import check  # which knows programs
+
+            check(self)
+
+    def with_equations(
+        self, equations: Sequence[Equation], outputs: Sequence[Any] | None = None
+    ) -> Program:
+        """Returns a program of the same arguments that computes the same in another way."""
+        outputs = self.outputs if outputs is None else outputs
+        return Program(self.name, self.inputs, equations, outputs, self.in_tree, self.out_tree)
+
+    def last_uses(self) -> list[list[Variable]]:
+        """Returns for every equation the variables that nothing needs after it."""
+        if self._last_uses is None:
+            kept = set(used(self.outputs))
+            uses: list[list[Variable]] = []
+            for equation in reversed(self.equations):
+                last = {*used(equation.operands), *equation.outputs} - kept
+                kept |= last
+                uses.append(list(last))
+            self._last_uses = uses[::-1]
+        return self._last_uses
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """Computes the outputs of a flat list of inputs; transformations apply."""
+        env: dict[Any, Any] = dict(zip(self.inputs, values, strict=True))
+        for equation, last in zip(self.equations, self.last_uses(), strict=True):
+            operands = [env[x] if type(x) is Variable else x for x in equation.operands]
+            env.update(zip(equation.outputs, equation.apply(operands), strict=True))
+            for variable in last:
+                env.pop(variable, None)
+        return [env[out] if type(out) is Variable else out for out in self.outputs]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Computes the function that was staged, on arguments of the same structure and types."""
+        leaves, treedef = tree.flatten((args, kwargs))
+        if treedef != self.in_tree:
+            raise TypeError(f"{self.name} was staged for {self.in_tree}, not {treedef}")
+        for leaf, variable in zip(leaves, self.inputs, strict=True):
+            known = argument_type(leaf)
+            if known != variable.type:
+                raise TypeError(f"{self.name} was staged for {variable.type}, not {known}")
+        return self.out_tree.unflatten(self.run(leaves))
+
+    def map(self, change: Callable[[Equation], Equation]) -> Program:
+        """Returns the program with every equation changed by a function."""
+        return self.with_equations([change(equation) for equation in self.equations])
+
+    def __str__(self) -> str:
+        from .printing import printed
+
+        return printed(self)
+
+    __repr__ = __str__
+
+
+def used(operands: Iterable[Any]) -> list[Variable]:
+    """Returns the variables among operands."""
+    return [x for x in operands if type(x) is Variable]
+
+
+def type_of(x: Any) -> ShapeDtype:
+    """Returns the type of an operand, a variable or a constant."""
+    return x.type if type(x) is Variable else shape_dtype(x)
+
+
+def argument_type(x: Any) -> ShapeDtype:
+    """Returns what a leaf of the arguments is known by; tracers of weak scalars are weak."""
+    inner = x
+    while isinstance(inner, Tracer):
+        variable = getattr(inner, "variable", None)
+        if variable is not None:
+            return variable.type if variable.type.weak else shape_dtype(x)
+        inner = inner.value
+    return shape_dtype(inner if type(inner) in WEAK_TYPES else x)

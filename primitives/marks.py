@@ -1,0 +1,62 @@
+"""Identities that tell something: a name for policies, and an order for passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .families import batch_filled
+from .primitive import Primitive
+from .samples import Sample
+from .types import ShapeDtype
+
+__all__ = ["checkpoint_name", "optimization_barrier"]
+
+
+def _same(xp: Any, x: Any, *others: Any, **params: Any) -> Any:
+    return x if hasattr(x, "shape") else xp.asarray(x)[()]
+
+
+def _infer_same(
+    primitive: Primitive, x: ShapeDtype, *others: ShapeDtype, **params: Any
+) -> ShapeDtype:
+    return x.strong()
+
+
+def _batch_named(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    return primitive.bind(values, params)
+
+
+checkpoint_name = Primitive(
+    "checkpoint_name",
+    prepare=lambda x, name: ((x,), {"name": name}),
+    compute=_same,
+    infer=_infer_same,
+    batch=_batch_named,
+    vjp=(lambda g: g,),
+    # The tangent is another value, which nobody has named.
+    jvp=(lambda g: g,),
+    dtypes="fdD",
+    reference=lambda x, name: x,
+    samples=[Sample((), name="a"), Sample((2, 3), name="b"), Sample((0, 2), name="c")],
+    doc="Returns its argument, known to policies by a name.",
+)
+
+
+# No pass knows more of it than its name, so that none sees through it: what is computed of its
+# output is another computation than the same of its operand, and waits for the other operands.
+optimization_barrier = Primitive(
+    "optimization_barrier",
+    prepare=lambda x, *others: ((x, *others), {}),
+    compute=_same,
+    infer=_infer_same,
+    batch=batch_filled,
+    vjp=lambda g, i: None if i else g,
+    jvp=lambda g, i: None if i else g,
+    dtypes="fdD",
+    reference=lambda x, *others: x,
+    samples=[Sample(()), Sample((2, 3), (2,)), Sample((0, 2), (), (3,))],
+    doc="Returns its first argument, once the others are there too.",
+)

@@ -1,0 +1,168 @@
+"""Arithmetic on a GPU that is launched by this library's own kernels, and its derivatives."""
+
+import numpy
+import pytest
+
+import functensor as ft
+import functensor.numpy as fnp
+
+cupy = pytest.importorskip("cupy")
+ml_dtypes = pytest.importorskip("ml_dtypes")
+pytestmark = pytest.mark.gpu
+
+DTYPES = ["float16", "bfloat16", "float32", "float64"]
+LENGTHS = [0, 1, 10, 4099, 70001]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels():
+    ft.backends.get("cupy")
+    from functensor.backends.cuda import elementwise
+
+    return elementwise
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The names of our kernels, in the order in which they are launched."""
+    from functensor.backends.cuda.launch import Kernel
+
+    names = []
+    own = Kernel.__call__
+
+    def counting(self, *args, **options):
+        names.append(self.name)
+        own(self, *args, **options)
+
+    monkeypatch.setattr(Kernel, "__call__", counting)
+    return names
+
+
+def dtype_of(name):
+    return numpy.dtype(getattr(ml_dtypes, name, name))
+
+
+def samples(shape, name, count=2):
+    generator = numpy.random.default_rng(5)
+    return [generator.uniform(0.5, 1.5, shape).astype(dtype_of(name)) for _ in range(count)]
+
+
+def assert_like(got, wanted):
+    """Compares with what NumPy computes in the same dtype; it rounds once more on a GPU or not."""
+    assert isinstance(got, cupy.ndarray)
+    assert got.dtype == wanted.dtype
+    assert got.shape == wanted.shape
+    eps = float(ml_dtypes.finfo(wanted.dtype).eps)
+    numpy.testing.assert_allclose(
+        got.get().astype(numpy.float64), wanted.astype(numpy.float64), rtol=2 * eps
+    )
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_two_arrays(kernels, name, length):
+    x, y = samples(length, name)
+    a, b = cupy.asarray(x), cupy.asarray(y)
+    for function in ("add", "subtract", "multiply", "divide", "maximum", "minimum"):
+        compute = getattr(numpy, function)
+        wide = compute(x.astype(numpy.float64), y.astype(numpy.float64))
+        if function != "subtract":
+            assert_like(kernels.TABLE[function](a, b), wide.astype(x.dtype))
+        assert_like(kernels.TABLE[function](a[:0], b[:0]), x[:0])
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_rows_columns_and_places_behind_a_boundary(kernels, name):
+    x, y = samples((37, 19), name)
+    a, b = cupy.asarray(x), cupy.asarray(y)
+    add = kernels.TABLE["add"]
+    for left, right in [(numpy.s_[:], numpy.s_[0]), (numpy.s_[:], numpy.s_[:, :1]),
+                        (numpy.s_[1:], numpy.s_[1:]), (numpy.s_[:, ::2], numpy.s_[:, 3:4]),
+                        (numpy.s_[3], numpy.s_[:])]:  # fmt: skip
+        wide = x[left].astype(numpy.float64) + y[right].astype(numpy.float64)
+        assert_like(add(a[left], b[right]), wide.astype(x.dtype))
+
+
+def test_extrema_keep_nan(kernels):
+    nan = numpy.nan
+    x = cupy.asarray(numpy.array([nan, 1, 2, -numpy.inf], "f"))
+    y = cupy.asarray(numpy.array([1, nan, 3, -numpy.inf], "f"))
+    for name in ("maximum", "minimum"):
+        wanted = getattr(numpy, name)(x.get(), y.get())
+        numpy.testing.assert_array_equal(kernels.TABLE[name](x, y).get(), wanted)
+        for number in (1.5, nan):
+            wanted = getattr(numpy, name)(x.get(), numpy.float32(number))
+            numpy.testing.assert_array_equal(kernels.TABLE[name](x, number).get(), wanted)
+            numpy.testing.assert_array_equal(kernels.TABLE[name](number, x).get(), wanted)
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_adding_in_place(kernels, name):
+    x, y = samples(1001, name)
+    a = cupy.asarray(x)
+    place = a.data.ptr
+    assert kernels.add_into(a, cupy.asarray(y)) is None
+    assert a.data.ptr == place
+    assert_like(a, (x.astype(numpy.float64) + y.astype(numpy.float64)).astype(x.dtype))
+
+
+def test_adding_in_place_what_is_not_in_order(kernels):
+    x, y = samples((6, 8), "float32")
+    a = cupy.asarray(x)
+    kernels.add_into(a.T, cupy.asarray(y).T)
+    assert_like(a, x + y)
+    whole = cupy.arange(5)
+    kernels.add_into(whole, whole)
+    assert whole.get().tolist() == [0, 2, 4, 6, 8]
+
+
+def derivatives(f, *xs):
+    """Returns the gradients by all arguments on the GPU, as NumPy has them, and on the CPU."""
+    wanted = ft.grad(f, argnums=tuple(range(len(xs))))(*xs)
+    got = ft.grad(f, argnums=tuple(range(len(xs))))(*[ft.to_device(x, "cuda:0") for x in xs])
+    return [numpy.asarray(ft.to_device(v, "cpu")) for v in got], map(numpy.asarray, wanted)
+
+
+@pytest.mark.parametrize("length", [7, 70001])
+def test_both_factors(launched, length):
+    x, y = samples(length, "float64")
+    for got, wanted in zip(*derivatives(lambda x, y: fnp.sum(x * y * y), x, y), strict=True):
+        numpy.testing.assert_allclose(got, wanted, rtol=1e-14)
+    # The other product's cotangent is one number, spread.
+    assert launched.count("products") == (1 if length == 7 else 0)
+
+
+def test_one_factor_alone(launched):
+    x, y = samples(7, "float32")
+    a, b = ft.to_device(x, "cuda:0"), ft.to_device(y, "cuda:0")
+    for f in (lambda v: fnp.sum(fnp.exp(v * b)), lambda v: fnp.sum(fnp.exp(b * v))):
+        got = numpy.asarray(ft.to_device(ft.grad(f)(a), "cpu"))
+        numpy.testing.assert_allclose(got, y * numpy.exp(x * y), rtol=1e-6)
+    assert "products" not in launched
+
+
+def test_squares_rows_and_higher_orders():
+    x, y = samples((5, 3), "float64")
+    functions = [
+        lambda x, y: fnp.sum(x * x + y * y * y),
+        lambda x, y: fnp.sum(x * y[0] * y[:, :1]),
+        lambda x, y: fnp.sum(ft.grad(lambda v: fnp.sum(v * v * fnp.sin(v * y)))(x) * y),
+    ]
+    for f in functions:
+        for got, wanted in zip(*derivatives(f, x, y), strict=True):
+            numpy.testing.assert_allclose(got, wanted, rtol=1e-12)
+
+
+def test_a_chain_of_products(launched):
+    x = numpy.linspace(0.7, 1.5, 10)
+
+    def chain(x):
+        y = x
+        for _ in range(20):
+            y = fnp.sin(y) * x
+        return fnp.sum(y)
+
+    (got,), (wanted,) = derivatives(chain, x)
+    numpy.testing.assert_allclose(got, wanted, rtol=1e-12)
+    # There and back: a sine and a product; both factors, the sine's slope, and the sum.
+    assert len(launched) <= 20 * 5 + 4

@@ -1,0 +1,182 @@
+"""Blocks are shared among threads: results, exceptions, nesting, forks, settings."""
+
+import os
+import subprocess
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor import nn
+from functensor.backends import get as get_backend
+from functensor.backends.plan import block_code, pool
+from functensor.passes.fusion import fusion
+from functensor.passes.pipeline import optimized
+
+
+@pytest.fixture(autouse=True)
+def four_threads(monkeypatch):
+    monkeypatch.setattr(pool.threads, "number", 4)
+    monkeypatch.setattr(block_code, "LARGEST", 8192)
+
+
+def fused(fun, *args):
+    return get_backend("numpy").plan(fusion(optimized(ft.make_program(fun)(*args))))
+
+
+def loss(x):
+    return fnp.sum(fnp.tanh(x) * fnp.exp(-(x**2)) + fnp.log1p(x**2))
+
+
+X = np.random.default_rng(0).normal(size=(512, 256)).astype("float32")
+
+
+def test_the_number_of_threads_does_not_change_the_result(monkeypatch):
+    plan = fused(ft.value_and_grad(loss), X)
+    results = []
+    for number in (1, 2, 3, 8):
+        monkeypatch.setattr(pool.threads, "number", number)
+        results.append(plan([X]))
+    for value, gradient in results[1:]:
+        np.testing.assert_array_equal(value, results[0][0])
+        np.testing.assert_array_equal(gradient, results[0][1])
+    value, gradient = ft.value_and_grad(loss)(fnp.asarray(X))
+    np.testing.assert_allclose(results[0][0], value, rtol=1e-6)
+    np.testing.assert_array_equal(results[0][1], gradient)
+
+
+def test_every_block_is_computed_once():
+    done = []
+    blocks = iter(range(1000))
+
+    def work():
+        done.extend(blocks)
+
+    pool.share(work, 4)
+    assert sorted(done) == list(range(1000))
+
+
+def test_many_callers_at_once():
+    plan = fused(lambda x: nn.softmax(fnp.sin(x) * 3, axis=-1), X)
+    wanted = [plan([X * i])[0] for i in range(6)]
+    wrong = []
+
+    def work(i):
+        wrong.extend(i for _ in range(10) if not np.array_equal(plan([X * i])[0], wanted[i]))
+
+    callers = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert not any(caller.is_alive() for caller in callers)
+    assert not wrong
+
+
+def test_jobs_within_jobs_come_to_an_end():
+    counts = []
+
+    def inner():
+        counts.append(1)
+
+    def outer():
+        for _ in range(20):
+            pool.share(inner, 4)
+
+    pool.share(outer, 4)
+    assert len(counts) >= 20
+
+
+@pytest.mark.parametrize("place", ["caller", "helper"])
+def test_what_a_thread_raises_reaches_the_caller(place):
+    caller = threading.current_thread()
+    begun = threading.Event()
+
+    def work():
+        mine = threading.current_thread() is caller
+        if mine and place == "helper":
+            begun.wait(10)
+        if mine == (place == "caller"):
+            begun.set()
+            raise KeyError("this one")
+
+    with pytest.raises(KeyError, match="this one"):
+        pool.share(work, 2)
+    done = []
+    pool.share(lambda: done.append(1), 2)
+    assert done
+
+
+def test_an_error_in_a_block_points_at_the_users_line():
+    labels = np.zeros(512, int)
+
+    def fun(x, labels):
+        return fnp.mean(nn.softmax_cross_entropy(x * 2, labels))  # here
+
+    plan = fused(fun, X, labels)
+    assert "for number, low, high in blocks" in plan.source
+    labels[300] = 256
+    with pytest.raises(IndexError, match="label 256") as caught:
+        plan([X, labels])
+    line = fun.__code__.co_firstlineno + 1
+    assert caught.value.__notes__ == [f"in cross_entropy of fun, at {__file__}:{line}"]
+    labels[300] = 0
+    wanted = fun(fnp.asarray(X), fnp.asarray(labels))
+    np.testing.assert_allclose(plan([X, labels])[0], wanted, rtol=1e-6)
+
+
+def test_threads_do_not_warn():
+    plan = fused(lambda x: fnp.sqrt(fnp.log(x)) / 0.0, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan([X])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_has_threads_of_its_own():
+    code = """
+import os, numpy as np
+from functensor.backends.plan import pool
+done = []
+pool.share(lambda: done.append(1), 3)
+child = os.fork()
+if not child:
+    pool.share(lambda: done.append(1), 3)
+    os._exit(0 if pool.pool.started == 2 else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60, check=False)
+    assert run.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({"OMP_NUM_THREADS": "1"}, 1),
+        ({"OMP_NUM_THREADS": "1,4"}, 1),
+        ({"OPENBLAS_NUM_THREADS": "1"}, 1),
+        ({"FUNCTENSOR_NUM_THREADS": "1", "OMP_NUM_THREADS": "2"}, 1),
+        ({"OMP_NUM_THREADS": "100000"}, pool.cores()),
+        ({"OMP_NUM_THREADS": "many"}, pool.cores()),
+        ({}, pool.cores()),
+    ],
+)
+def test_the_environment_says_how_many_threads(variables, wanted, monkeypatch):
+    for name in pool.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert pool.said() == wanted
+
+
+def test_small_regions_stay_in_one_thread(monkeypatch):
+    calls = []
+    monkeypatch.setattr("functensor.backends.plan.regions.share", lambda work, n: calls.append(n))
+    small = np.ones((128, 130), "float32")
+    fused(lambda x: fnp.sin(x) * fnp.cos(x), small)([small])
+    fused(lambda x: fnp.sin(x) * fnp.cos(x), X)([X])
+    assert calls == [1, 4]

@@ -34,7 +34,7 @@ def conv(x: Any, w: Any, *, geometry: Any) -> Any:
     weights = kernel_matrices(w, geometry.groups)
     out = np.empty((*windows.shape[: w.ndim - 1], *weights.shape[::2]), dtype)
     for block, columns in gathered(windows, dtype):
-        np.matmul(columns, weights, out=matrices(out[block]))
+        multiply(columns, weights, matrices(out[block]))
     return channels_second(out)
 
 
@@ -47,7 +47,8 @@ def conv_kernel_grad(x: Any, g: Any, *, kernel: Shape, geometry: Any) -> Any:
     total = np.zeros((geometry.groups, prod(kernel) * channels, outputs), dtype)
     part = np.empty_like(total)
     for block, columns in gathered(windows, dtype):
-        total += np.matmul(columns.swapaxes(1, 2), matrices(g[block]), out=part)
+        multiply(columns.swapaxes(1, 2), matrices(g[block]), part)
+        total += part
     w = total.reshape(geometry.groups, *kernel, channels, outputs)
     w = w.transpose(0, w.ndim - 1, w.ndim - 2, *range(1, w.ndim - 2))
     return w.reshape(geometry.groups * outputs, channels, *kernel)
@@ -90,7 +91,7 @@ def spread_rows(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any)
             if outputs == 1:
                 np.multiply(values, own[:, 0], out=part)
             else:
-                np.matmul(matrices(values), own, out=matrices(part))
+                multiply(matrices(values), own, matrices(part))
             out[(many, *reached(tap, rows.start, values.shape[1:-2], geometry))] += part
     return out
 
@@ -106,7 +107,7 @@ def spread_planes(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: An
         values = matrices(g[many, rows]).swapaxes(1, 2)
         where = g[many, rows].shape[:-2]
         planes = scratch((*weights.shape[:2], prod(where)), dtype)
-        np.matmul(weights, values, out=planes)
+        multiply(weights, values, planes)
         planes = planes.reshape(groups, *kernel, channels, *where)
         for tap in np.ndindex(*kernel):
             there = reached(tap, rows.start, where[1:], geometry)
@@ -236,6 +237,16 @@ def channels_second(out: Any) -> Any:
 def grouped(x: Any, groups: int) -> Any:
     """Splits the last axis into groups of channels."""
     return x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
+
+
+def multiply(x: Any, y: Any, out: Any) -> None:
+    """Fills a stack of matrices with the products of two; other threads run meanwhile."""
+    for a, b, c in zip(x, y, out, strict=True):
+        # ``matmul`` holds the interpreter's lock while it computes.
+        if c.flags.c_contiguous:
+            np.dot(a, b, out=c)
+        else:
+            np.matmul(a, b, out=c)
 
 
 def matrices(x: Any) -> Any:

@@ -10,7 +10,9 @@ __all__ = ["Running", "message", "user_line"]
 
 DOCS = "docs/errors.md"
 # Whose frames are not the user's: imports and `with` blocks have some between a call and ours.
-NOT_THE_USERS = ("functensor", "numpy", "importlib", "contextlib")
+NOT_THE_USERS = frozenset({"functensor", "numpy", "importlib", "contextlib"})
+# Whether modules are the user's, by their names.
+_users: dict[str, bool] = {}
 
 
 def user_line() -> str:
@@ -18,7 +20,10 @@ def user_line() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] not in NOT_THE_USERS:
+        mine = _users.get(module)
+        if mine is None:
+            mine = _users[module] = module.partition(".")[0] not in NOT_THE_USERS
+        if mine:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"

@@ -15,7 +15,7 @@ import numpy as np
 from .backends.protocol import Backend, when_registered
 from .forward import ForwardTracer
 from .primitives.array import Array
-from .primitives.buffers import WEAK_TYPES, device_of
+from .primitives.buffers import BUFFER_TYPES, WEAK_TYPES, device_of
 from .primitives.core import under
 from .primitives.registry import registry as ops
 from .reverse import NO_PARAMS, ReverseTrace, make_node
@@ -37,7 +37,15 @@ watching: set[Any] = set()
 
 def is_number(x: Any) -> bool:
     """Says whether an operand has no axes, and is more than one of Python's numbers."""
-    return type(x) not in WEAK_TYPES and getattr(x, "shape", None) == ()
+    kind = type(x)
+    if kind in WEAK_TYPES:
+        return False
+    # What nodes and arrays know is asked for at once: this is asked of every operand there is.
+    if kind is Array:
+        x = x._data
+    elif kind not in BUFFER_TYPES and (node := getattr(x, "node", None)) is not None:
+        x = node
+    return getattr(x, "shape", None) == ()
 
 
 def met(trace: Any, args: Sequence[Any]) -> Sequence[Any]:
@@ -70,10 +78,12 @@ def watched(process: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a trace's way to process a primitive with operands that are ready to meet."""
 
     def watching(self: Any, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        for a in args:
-            if is_number(a):
-                args = met(self, args)
-                break
+        # One operand alone meets no other.
+        if len(args) > 1:
+            for a in args:
+                if is_number(a):
+                    args = met(self, args)
+                    break
         return process(self, primitive, args, params)
 
     return watching

@@ -112,7 +112,7 @@ class CustomCall:
             return [wrap(out) if is_array_like(out) else out for out in self.evaluate([*operands])]
         return trace.custom(self, operands)
 
-    def impl(self, *buffers: Any) -> Values:
+    def on_buffers(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs as buffers, of buffers: a step of a plan."""
         with under(None):
             return [to_buffer(out) for out in self.evaluate(list(map(expose, buffers)))]

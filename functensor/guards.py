@@ -16,7 +16,10 @@ from . import tree
 from .primitives.array import Array
 from .primitives.buffers import DEVICE_TYPES, WEAK_TYPES
 
-__all__ = ["Guard", "builder", "guard"]
+__all__ = ["LARGEST", "Guard", "builder", "guard"]
+
+# Of integers that are traced.
+LARGEST = 2**63 - 1
 
 # Takes a call's arguments; returns the leaves and their buffers, or None.
 Guard = Callable[[tuple[Any, ...], dict[str, Any]], "tuple[list[Any], list[Any]] | None"]
@@ -72,6 +75,8 @@ class _Writer:
             self.leaf(name, name, value)
         elif kind in WEAK_TYPES:
             self.require(f"type({name}) is {self.bind(kind)}")
+            if kind is int:
+                self.require(f"{-LARGEST - 1} <= {name} <= {LARGEST}")
             self.leaves.append(name)
             self.buffers.append(name)
             self.weak.add(name)
@@ -107,6 +112,14 @@ class _Writer:
             inner = self.fresh()
             self.lines.append(f"{inner} = {name}[{self.bind(key)}]")
             self.visit(inner, child)
+
+    def constant(self, name: str, value: Any) -> None:
+        """Writes that a static argument is the same."""
+        kind, known = type(value), self.bind(value)
+        same = f"{name} is {known}"
+        if kind in (int, bool, str, bytes):
+            same += f" or type({name}) is {self.bind(kind)} and {name} == {known}"
+        self.require(same)
 
     def leaf(self, name: str, buffer: str, value: Any) -> None:
         """Writes one array."""
@@ -173,14 +186,14 @@ def guard(
     try:
         for i, (name, value) in enumerate(zip(names, args, strict=True)):
             if i in static:
-                writer.require(f"{name} is {writer.bind(value)}")
+                writer.constant(name, value)
             else:
                 writer.visit(name, value)
         for key, value in kwargs.items():
             inner = writer.fresh()
             writer.lines.append(f"{inner} = kwargs[{key!r}]")
             if key in static:
-                writer.require(f"{inner} is {writer.bind(value)}")
+                writer.constant(inner, value)
             else:
                 writer.visit(inner, value)
     except _Unguarded:

@@ -14,11 +14,13 @@ from . import tree
 from .arguments import is_array_like
 from .backends.config import config
 from .backends.devices import placement
-from .guards import Guard, builder, guard
+from .guards import LARGEST, Guard, builder, guard
 from .primitives.array import Array, Tracer
 from .primitives.buffers import device_of, owned, wrap
-from .primitives.core import RAW, base_trace, slot
+from .primitives.core import RAW, base_trace, slot, under
 from .primitives.errors import function_name
+from .primitives.registry import registry as ops
+from .primitives.types import number_dtype
 from .programs.call import ProgramCall
 from .programs.compiled import Compiled, compiled
 from .programs.lowered import Lowered
@@ -179,22 +181,35 @@ class Jitted:
 
     def _staged(self, dynamic: Any, static: Any, key: Any) -> Entry:
         """Stages the function for a new kind of arguments."""
-        self._history.record(key, dynamic)
+        number = self._history.record(key, dynamic)
+        try:
+            program, captured = self._program(dynamic, static)
+            entry = Entry(program, captured, self._signature.donated(dynamic), key[3])
+        except BaseException as error:
+            self._history.forget(number, key, f"it raised {type(error).__name__}")
+            raise
+        if entry.compiled.plan is None:
+            self._history.remark(number, "on a GPU, it is run operation by operation")
+        if not captured:
+            self._entries[key] = entry
+            while len(self._entries) > MANY:
+                self._entries.popitem(last=False)
+        else:
+            words = "it closes over traced values, so that it serves for this call only"
+            self._history.forget(number, key, words)
+        return entry
+
+    def _program(self, dynamic: Any, static: Any) -> tuple[Program, Values]:
+        """Returns the program for arguments, and the traced values that it closes over."""
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
         inputs, in_tree = inputs_of(trace, dynamic)
         out = staged_run(trace, *in_tree.unflatten(inputs))
         outputs, out_tree = tree.flatten(out)
         self._signature.check_outputs(out)
-        program, captured = hoisted(trace.program(inputs, outputs, in_tree, out_tree))
-        entry = Entry(program, captured, self._signature.donated(dynamic), key[3])
-        if not captured:
-            self._entries[key] = entry
-            while len(self._entries) > MANY:
-                self._entries.popitem(last=False)
-        else:
-            self._history.forget(key)
-        return entry
+        # What a call returns is an array, and decides dtypes of what is computed of it.
+        outputs = [strong(trace, x) for x in outputs]
+        return hoisted(trace.program(inputs, outputs, in_tree, out_tree))
 
     # -- what it does, for those who want to know
 
@@ -341,6 +356,17 @@ def jit(
     return Jitted(fun, options)
 
 
+def strong(trace: StagingTrace, out: Any) -> Any:
+    """Returns a result as an array where it is a number, or stands for one."""
+    known = argument_type(out)
+    if not known.weak:
+        return out
+    if not isinstance(out, Tracer):
+        return wrap(out)
+    with under(trace):
+        return ops.astype(out, known.dtype)
+
+
 def kind_of(leaf: Any) -> Any:
     """Returns what a leaf of the arguments is staged for: its type, weakness and device."""
     if not is_array_like(leaf):
@@ -348,6 +374,12 @@ def kind_of(leaf: Any) -> Any:
     if type(leaf) is Array:
         return leaf.shape, leaf.dtype, None, leaf.device
     known = argument_type(leaf)
+    if known.weak is int and type(leaf) is int and not -LARGEST - 1 <= leaf <= LARGEST:
+        raise OverflowError(
+            f"an argument of jit is an integer of {leaf.bit_length()} bits, but those that are "
+            "traced have 64 with their sign: pass float(n), or make the argument static"
+        )
+    number_dtype(known.dtype)
     return known.shape, known.dtype, known.weak, device_of(leaf)
 
 

@@ -50,8 +50,11 @@ class History:
         self._known: list[tuple[Any, list[str]]] = []
         self._refused = 0
 
-    def record(self, key: Sequence[Any], dynamic: Any) -> None:
+    def record(self, key: Sequence[Any], dynamic: Any) -> int:
         """Notes that the function is staged for a new kind of arguments.
+
+        Returns:
+            How many times it was staged, this time included.
 
         Raises:
             RetraceError: that was not expected.
@@ -76,11 +79,17 @@ class History:
         self._known.append((key, names))
         del self._known[:-KEPT]
         self._warn(reason)
+        return self.count
 
-    def forget(self, key: Any) -> None:
-        """Notes that what was staged last serves for one call only: it closes over tracers."""
+    def remark(self, number: int, words: str) -> None:
+        """Notes how it went, of the time that has this number."""
+        if number <= len(self.reasons):
+            self.reasons[number - 1] += f"; {words}"
+
+    def forget(self, number: int, key: Any, words: str) -> None:
+        """Notes that what was staged is not kept, and why."""
         self._known = [known for known in self._known if known[0] is not key]
-        self.reasons[-1] += "; it closes over traced values, so that it serves for this call only"
+        self.remark(number, words)
 
     def _reason(self, key: Sequence[Any], names: list[str]) -> str:
         if not self._known:
@@ -142,11 +151,11 @@ def difference(
         for name, was, now in zip(names, old_kinds, new_kinds, strict=True):
             if was != now:
                 found.append(f"{name} was {shown(was)}, and is {shown(now)}")
-    before = {place: value for place, _, value in old_static}
-    for place, _, value in new_static:
-        if place not in before or before[place] != value or type(before[place]) is not type(value):
-            was = f"was {before[place]!r:.60}, and is" if place in before else "is now"
-            found.append(f"static argument {place!r} {was} {value!r:.60}")
+    before = dict(old_static)
+    for place, now in new_static:
+        if place not in before or before[place] != now:
+            was = f"was {before[place].value!r:.60}, and is" if place in before else "is now"
+            found.append(f"static argument {place!r} {was} {now.value!r:.60}")
     if old_rest != new_rest:
         found.append(f"what it is staged under was {old_rest}, and is {new_rest}")
     return len(found), "; ".join(found[:4]) + (f"; and {len(found) - 4} more" * (len(found) > 4))

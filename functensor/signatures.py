@@ -19,6 +19,60 @@ class StaticArgumentError(TypeError):
     """A static argument cannot be hashed (docs/errors.md#error-11)."""
 
 
+class Constant:
+    """A static argument, as a part of what a function is staged for.
+
+    Equal to what is of the same type and equals it, all the way down: neither is 1 True, nor 0.0
+    minus zero, nor one NaN another than the next.
+
+    Args:
+        value: the argument.
+
+    Raises:
+        Exception: whatever its hash raises.
+    """
+
+    __slots__ = ("_exact", "_hash", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._exact = exact(value)
+        self._hash = hash(self._exact)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Constant):
+            return NotImplemented
+        try:
+            return self.value is other.value or bool(self._exact == other._exact)
+        except Exception as error:
+            raise StaticArgumentError(
+                message(
+                    f"a static argument of type {type(self.value).__name__} cannot be compared "
+                    f"with an earlier one: {type(error).__name__}: {error}",
+                    fix="give its class an __eq__ that returns True or False, or drop the "
+                    "argument from static_argnums so that it is traced",
+                    number=11,
+                )
+            ) from error
+
+
+def exact(value: Any) -> Any:
+    """Returns what a value equals if and only if it is the same in every respect."""
+    kind = type(value)
+    if kind is float:
+        return kind, value.hex()
+    if kind is complex:
+        return kind, value.real.hex(), value.imag.hex()
+    if kind is tuple:
+        return kind, *map(exact, value)
+    if kind is frozenset:
+        return kind, frozenset(map(exact, value))
+    return kind, value
+
+
 class Signature:
     """The arguments of a function, sorted by what is done with them.
 
@@ -108,33 +162,32 @@ class Signature:
         if not self._static:
             return (args, kwargs), ()
         positional, named = list(args), dict(kwargs)
-        static: list[tuple[int | str, type, Any]] = []
+        static: list[tuple[int | str, Constant]] = []
         for place in self.static_places(len(args)):
             given: Any = named if isinstance(place, str) else positional
             if place in named if isinstance(place, str) else place < len(positional):
-                value = given[place]
-                self._check_hashable(place, value)
-                static.append((place, type(value), value))
+                static.append((place, self._constant(place, given[place])))
                 given[place] = None
         return (tuple(positional), named), tuple(static)
 
-    def _check_hashable(self, place: int | str, value: Any) -> None:
+    def _constant(self, place: int | str, value: Any) -> Constant:
         try:
-            hash(value)
-        except TypeError:
+            return Constant(value)
+        except Exception as error:
             name = place
             if isinstance(place, int) and place < len(self._positional):
                 name = self._positional[place]
+            why = "" if isinstance(error, TypeError) else f" ({type(error).__name__}: {error})"
             raise StaticArgumentError(
                 message(
                     f"jit of {function_name(self._fun)}: the static argument {name!r} is of type "
-                    f"{type(value).__name__}, which cannot be hashed: its value is part of what "
-                    "the function is staged for",
+                    f"{type(value).__name__}, which cannot be hashed{why}: its value is part of "
+                    "what the function is staged for",
                     fix="pass a tuple instead of a list, or drop it from static_argnums so that "
                     "it is traced",
                     number=11,
                 )
-            ) from None
+            ) from (None if not why else error)
 
     def filled(self, fun: Callable[..., Any], static: Sequence[Any]) -> Callable[..., Any]:
         """Returns the function of the arguments that are not static."""
@@ -143,11 +196,11 @@ class Signature:
 
         def filled(*args: Any, **kwargs: Any) -> Any:
             positional, named = list(args), dict(kwargs)
-            for place, _, value in static:
+            for place, constant in static:
                 if isinstance(place, str):
-                    named[place] = value
+                    named[place] = constant.value
                 else:
-                    positional[place] = value
+                    positional[place] = constant.value
             return fun(*positional, **named)
 
         return update_wrapper(filled, fun)

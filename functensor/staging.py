@@ -5,17 +5,18 @@ What comes out is a program, a list of typed equations in order; ``jit`` makes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from . import tree
 from .arguments import is_array_like
 from .backends.devices import placement
 from .forward import depends_on
+from .origins import Origins
 from .primitives.array import Array, Tracer
 from .primitives.buffers import wrap
 from .primitives.core import RAW, Trace, base_trace, run, under
-from .primitives.errors import function_name, user_line
+from .primitives.errors import function_name
 from .primitives.primitive import Primitive
 from .primitives.types import ShapeDtype, shape_dtype
 from .programs.program import Equation, Program, Variable, argument_type, type_of, used
@@ -35,14 +36,23 @@ def inputs_of(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any
             raise TypeError(
                 f"{trace.name} of {function_name(trace.fun)}: argument {path[1].value!r}"
                 f"{tree.keystr(path[2:])} is of type {type(leaf).__name__}, not an array; "
-                "close over what is not an array"
+                f"{advice(leaf)}"
             )
     values = [leaf for _, leaf in leaves]
-    places = [x.device if isinstance(x, Array) and x.shape else trace.device for x in values]
+    places = [x.device if isinstance(x, Array) else trace.device for x in values]
     types = [argument_type(x) for x in values]
     inputs = [trace.input(*known) for known in zip(types, places, strict=True)]
     trace.paths = {x.variable: path for x, (path, _) in zip(inputs, leaves, strict=True)}
     return inputs, treedef
+
+
+def advice(leaf: Any) -> str:
+    """Returns what to do with an argument that is no array."""
+    if isinstance(leaf, Iterator):
+        return "it can be walked through once only: pass a list"
+    if isinstance(leaf, dict | list | tuple):
+        return "make its class a tree by ft.tree.register, or pass a plain dict, list or tuple"
+    return "close over what is not an array"
 
 
 class StagedTracer(Tracer):
@@ -77,15 +87,17 @@ class StagingTrace(Trace):
 
     Attributes:
         equations: what was recorded so far.
+        origins: the user's lines of those.
         paths: those of its inputs within ``(args, kwargs)``, for messages.
         device: where what depends on no array of a known device is put.
     """
 
-    __slots__ = ("device", "equations", "paths")
+    __slots__ = ("device", "equations", "origins", "paths")
 
     def __init__(self, parent: Trace, name: str, fun: Any) -> None:
         super().__init__(parent, name, fun)
         self.equations: list[Equation] = []
+        self.origins = Origins()
         self.paths: dict[Variable, Any] = {}
         self.device = placement.device
 
@@ -114,14 +126,36 @@ class StagingTrace(Trace):
             return x.variable
         return wrap_constant(self.lift(x))
 
+    def place(self, operands: list[Any]) -> str:
+        """Returns where the result of operands will be: numbers go where arrays are."""
+        found = self.device
+        numbers = False
+        for x in operands:
+            if type(x) is Variable:
+                if x.type.weak:
+                    continue
+                shape = x.type.shape
+            elif isinstance(x, Array):
+                shape = x.shape
+            else:
+                continue
+            if shape:
+                return x.device
+            if not numbers or found == "cpu":
+                found = x.device
+                numbers = True
+        return found
+
     def record(self, primitive: Any, operands: list[Any], params: Any, types: Any) -> list[Any]:
         """Adds an equation and returns its outputs' tracers."""
-        device = params.get("device") or next(
-            (x.device for x in operands if type(x) is Variable and x.type.shape), self.device
-        )
+        device = params.get("device")
+        if device is None:
+            creates = getattr(primitive, "creates", False)
+            device = self.device if creates else self.place(operands)
         outs = [self.input(type, device) for type in types]
         variables = [out.variable for out in outs]
-        self.equations.append(Equation(primitive, operands, params, variables, user_line()))
+        line = self.origins.note()
+        self.equations.append(Equation(primitive, operands, params, variables, line))
         return outs
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

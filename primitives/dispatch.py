@@ -81,18 +81,20 @@ def choosing(primitive: Any, backend: Backend, otherwise: Callable[..., Any]) ->
     """Returns an implementation that leaves to a backend what is to be done with its buffers."""
     function = implementation(primitive, backend)
     own = backend.adopt(primitive, function)
-    buffer_type = backend.buffer_type
+    buffer_type, host = backend.buffer_type, np.ndarray
+    quick = function if len(backend.devices()) == 1 else own
     # What has no parameters, the short way.
     arity = primitive.arity
     if arity and not primitive.creates:
-        alone = len(backend.devices()) == 1
-        quick = function if alone else own
         return (of_one if arity == 1 else of_two)(buffer_type, quick, own, otherwise)
 
     def impl(*buffers: Any, **params: Any) -> Any:
         for buffer in buffers:
             if type(buffer) is buffer_type:
-                return own(*buffers, **params)
+                for other in buffers:
+                    if type(other) is host:
+                        return own(*buffers, **params)
+                return quick(*buffers, **params)
         return otherwise(*buffers, **params)
 
     def placed(*buffers: Any, **params: Any) -> Any:
@@ -130,13 +132,16 @@ def look_ahead(primitive: Any, backend: Backend) -> None:
     """Gives a primitive a backend's way to compute it for reverse mode, if there is one."""
     if primitive.name not in backend.ahead:
         return
-    own = backend.adopt(primitive, backend.ahead[primitive.name])
-    buffer_type, otherwise = backend.buffer_type, primitive.ahead
+    function = backend.ahead[primitive.name]
+    own = backend.adopt(primitive, function)
+    buffer_type, host, otherwise = backend.buffer_type, np.ndarray, primitive.ahead
+    quick = function if len(backend.devices()) == 1 else own
 
     def ahead(*buffers: Any, **params: Any) -> tuple[Any, Any]:
         for buffer in buffers:
             if type(buffer) is buffer_type:
-                return own(*buffers, **params)  # type: ignore[no-any-return]
+                meets = any([type(other) is host for other in buffers])
+                return (own if meets else quick)(*buffers, **params)  # type: ignore[no-any-return]
         if otherwise is not None:
             return otherwise(*buffers, **params)  # type: ignore[no-any-return]
         ans = primitive.impl(*buffers, **params)

@@ -40,9 +40,26 @@ Rule = Callable[..., Any]
 # -- elementwise: every element of the output depends on the operands' elements at its place
 
 
+# The dtypes that elementwise primitives without parameters gave, by those of their operands.
+_promoted: dict[Any, tuple[np.dtype[Any], type | None]] = {}
+
+
 def infer_elementwise(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
     """Infers by broadcasting; the dtype comes from the array module's own promotion."""
-    shape = broadcast_shapes(primitive.name, *(x.shape for x in operands))
+    shape = broadcast_shapes(primitive.name, *[x.shape for x in operands])
+    if params:
+        return ShapeDtype(shape, *_promotion(primitive, operands, params))
+    key = (primitive, *[x.weak or x.dtype for x in operands])
+    found = _promoted.get(key)
+    if found is None:
+        found = _promoted[key] = _promotion(primitive, operands, params)
+    return ShapeDtype(shape, *found)
+
+
+def _promotion(
+    primitive: Primitive, operands: Sequence[ShapeDtype], params: dict[str, Any]
+) -> tuple[np.dtype[Any], type | None]:
+    """Returns a result's dtype, and which Python number it is if it stays weak."""
     probes = [x.weak(1) if x.weak else np.ones((1,), x.dtype) for x in operands]
     # One is not in every function's domain.
     with np.errstate(all="ignore"):
@@ -53,7 +70,7 @@ def infer_elementwise(primitive: Primitive, *operands: ShapeDtype, **params: Any
         weak = type(dtype.type(0).item())
         # What has a dtype that no Python number has decides promotions.
         weak = weak if np.asarray(weak()).dtype == dtype else None
-    return ShapeDtype(shape, dtype, weak)
+    return dtype, weak
 
 
 def batch_elementwise(

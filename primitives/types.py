@@ -129,6 +129,9 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     >>> broadcast_shapes("add", (2, 1), (3,))
     (2, 3)
     """
+    known = {shape for shape in shapes if shape}
+    if len(known) < 2:
+        return known.pop() if known else ()
     rank = max(map(len, shapes))
     out = []
     for axis in range(-rank, 0):

@@ -6,12 +6,14 @@ import pytest
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
+from functensor.backends import get as get_backend
+from functensor.backends.plan import pool
+from functensor.passes import regions as region_kinds
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
 
-BIG = ft.ShapeDtype((256, 128), "float32")
+BIG = ft.ShapeDtype((512, 128), "float32")
 ROW = ft.ShapeDtype((128,), "float32")
-COLUMN = ft.ShapeDtype((256, 1), "float32")
 
 
 def regions(fun, *args, **options):
@@ -29,18 +31,18 @@ def outside(program):
 def test_before_and_after():
     program = optimized(ft.make_program(lambda x, w: fnp.sum(fnp.sin(x) * w))(BIG, ROW))
     assert str(program) == (
-        "<lambda>(a: float32[256,128], b: float32[128]):\n"
-        "    c: float32[256,128] = sin(a)\n"
-        "    d: float32[256,128] = multiply(c, b)\n"
+        "<lambda>(a: float32[512,128], b: float32[128]):\n"
+        "    c: float32[512,128] = sin(a)\n"
+        "    d: float32[512,128] = multiply(c, b)\n"
         "    e: float32[] = sum(d, axis=(0, 1), keepdims=False)\n"
         "    return e"
     )
     assert str(fusion(program)) == (
-        "<lambda>(a: float32[256,128], b: float32[128]):\n"
+        "<lambda>(a: float32[512,128], b: float32[128]):\n"
         "    c: float32[] = fused(a, b)\n"
-        "        fused(a: float32[256,128], b: float32[128]):\n"
-        "            c: float32[256,128] = sin(a)\n"
-        "            d: float32[256,128] = multiply(c, b)\n"
+        "        fused(a: float32[512,128], b: float32[128]):\n"
+        "            c: float32[512,128] = sin(a)\n"
+        "            d: float32[512,128] = multiply(c, b)\n"
         "            e: float32[] = sum(d, axis=(0, 1), keepdims=False)\n"
         "            return e\n"
         "    return c"
@@ -105,8 +107,8 @@ def test_no_region_depends_on_itself():
 
 
 def test_a_square_is_not_taken_for_its_transpose():
-    square = ft.ShapeDtype((200, 200), "float32")
-    x = np.random.default_rng(0).normal(size=(200, 200)).astype("float32")
+    square = ft.ShapeDtype((300, 300), "float32")
+    x = np.random.default_rng(0).normal(size=(300, 300)).astype("float32")
 
     def fun(x):
         return fnp.sin(x) * fnp.sum(fnp.cos(x), axis=1)
@@ -128,9 +130,9 @@ def test_equations_go_where_their_results_are_needed():
 
 def test_broadcasts_are_taken_in():
     program, found = regions(
-        lambda x, c: fnp.sin(x) + fnp.broadcast_to(fnp.reshape(c, (256, 1)), (256, 128)),
+        lambda x, c: fnp.sin(x) + fnp.broadcast_to(fnp.reshape(c, (512, 1)), (512, 128)),
         BIG,
-        ft.ShapeDtype((256,), "float32"),
+        ft.ShapeDtype((512,), "float32"),
     )
     assert outside(program) == []
     assert found[0][-1] == "add"
@@ -138,7 +140,7 @@ def test_broadcasts_are_taken_in():
 
 def test_updates_of_an_optimizer_are_one_region_for_each_shape():
     opt = ft.optim.momentum(0.1)
-    params = {"a": np.ones((256, 128)), "b": np.ones((128, 256)), "c": np.ones(3)}
+    params = {"a": np.ones((512, 128)), "b": np.ones((128, 512)), "c": np.ones(3)}
     state = opt.init(params)
     _, found = regions(lambda p, s, g: opt.update(p, s, g), params, state, params)
     assert len(found) == 2
@@ -147,7 +149,7 @@ def test_updates_of_an_optimizer_are_one_region_for_each_shape():
 @pytest.mark.parametrize(
     "fun",
     [
-        lambda x: fnp.linalg.inv(x[:128] @ x[128:].T),
+        lambda x: fnp.linalg.inv(x[:128] @ x[128:256].T),
         lambda x: fnp.sort(x, axis=0),
         lambda x: fnp.cumsum(x, axis=1),
         lambda x: fnp.transpose(x),
@@ -163,3 +165,29 @@ def test_types_and_lines_stay():
     assert region.outputs[0].type == BIG
     assert all(e.line.startswith(__file__) for e in region.primitive.program.equations)
     assert region.line.startswith(__file__)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_products_of_tall_matrices_read_them_once(threads, monkeypatch):
+    monkeypatch.setattr(region_kinds, "UNCACHED", 1)
+    monkeypatch.setattr(pool.threads, "number", threads)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(9001, 10)).astype("float32")
+    w, y = (rng.normal(size=n).astype("float32") for n in (10, 9001))
+
+    def loss(w, x, y):
+        return fnp.mean(fnp.square(fnp.tanh(x @ w) - y))
+
+    program, found = regions(ft.value_and_grad(loss), w, x, y)
+    assert [names.count("matmul") for names in found] == [2]
+    assert outside(program) == []
+    got = get_backend("numpy").plan(program)([w, x, y])
+    for a, b in zip(got, ft.value_and_grad(loss)(*map(fnp.asarray, (w, x, y))), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-7)
+
+
+def test_products_that_fit_into_the_cache_are_left_to_blas():
+    x, w = ft.ShapeDtype((9001, 10), "float32"), ft.ShapeDtype((10,), "float32")
+    program, _ = regions(lambda x, w: fnp.tanh(x @ w), x, w)
+    assert "matmul" in outside(program)

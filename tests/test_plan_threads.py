@@ -13,7 +13,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends import get as get_backend
-from functensor.backends.plan import block_code, pool
+from functensor.backends.plan import blas, block_code, pool
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
 
@@ -21,6 +21,7 @@ from functensor.passes.pipeline import optimized
 @pytest.fixture(autouse=True)
 def four_threads(monkeypatch):
     monkeypatch.setattr(pool.threads, "number", 4)
+    monkeypatch.setattr(block_code, "SMALLEST", 8192)
     monkeypatch.setattr(block_code, "LARGEST", 8192)
 
 
@@ -176,7 +177,26 @@ def test_the_environment_says_how_many_threads(variables, wanted, monkeypatch):
 def test_small_regions_stay_in_one_thread(monkeypatch):
     calls = []
     monkeypatch.setattr("functensor.backends.plan.regions.share", lambda work, n: calls.append(n))
-    small = np.ones((128, 130), "float32")
-    fused(lambda x: fnp.sin(x) * fnp.cos(x), small)([small])
+    small = np.ones((128, 480), "float32")
+    program = fusion(ft.make_program(lambda x: fnp.sin(x) * fnp.cos(x))(small), 1024)
+    get_backend("numpy").plan(program)([small])
     fused(lambda x: fnp.sin(x) * fnp.cos(x), X)([X])
     assert calls == [1, 4]
+
+
+def test_blas_gets_its_threads_back():
+    control = blas.controlled()
+    if control is None:
+        pytest.skip("NumPy's BLAS has no functions to ask it")
+    before = control._get()
+
+    def nested():
+        with blas.alone():
+            with blas.alone():
+                assert control._get() == 1
+            assert control._get() == 1
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        nested()
+    assert control._get() == before

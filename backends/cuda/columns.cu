@@ -1,4 +1,5 @@
-// Sums over the middle one of three axes, in an order that the lengths alone decide.
+// Sums over the middle one of three axes, or over the outer two, in an order that the lengths alone
+// decide, and divided by a number.
 #include "common.cuh"
 
 #define THREADS 256
@@ -10,8 +11,8 @@
 // begins: a tile is what the packs of all lines hold for certain.
 template <typename T, typename S, int N>
 __global__ void __launch_bounds__(THREADS)
-column_sums(const T *x, S *out, index_t length, index_t after, index_t run, index_t width,
-            index_t tile) {
+column_sums(const T *x, S *out, double divisor, index_t length, index_t after, index_t run,
+            index_t width, index_t tile) {
     typedef accumulator_t<T> A;
     __shared__ A sums[THREADS * N];
     int across = int(width), columns = int(tile), lines = THREADS / across;
@@ -49,5 +50,53 @@ column_sums(const T *x, S *out, index_t length, index_t after, index_t run, inde
     }
     __syncthreads();
     S *to = out + (index_t(blockIdx.z) * gridDim.y + blockIdx.y) * after + column;
-    for (int i = threadIdx.x; i < columns && column + i < after; i += THREADS) to[i] = S(sums[i]);
+    for (int i = threadIdx.x; i < columns && column + i < after; i += THREADS)
+        to[i] = S(sums[i] / A(divisor));
+}
+
+// Every place of the middle axis has a row in each of `before` planes. Of a row `width` threads take
+// packs of N by turns, and the lines of such threads take planes by turns: a block has all lines of
+// one place, or, if there is one plane, with `APART`, each line is a place of its own. blockIdx
+// counts places, runs of planes, and runs of packs, whose sums lie side by side in `out`.
+template <typename T, typename S, int N, bool APART>
+__global__ void __launch_bounds__(THREADS)
+row_sums(const T *x, S *out, double divisor, index_t before, index_t middle, index_t after,
+         index_t planes, index_t packs, index_t width) {
+    typedef accumulator_t<T> A;
+    __shared__ A sums[THREADS];
+    int across = int(width), lines = THREADS / across;
+    int lane = threadIdx.x % across, line = threadIdx.x / across;
+    index_t place = APART ? index_t(blockIdx.x) * lines + line : blockIdx.x;
+    index_t plane = blockIdx.y * planes + (APART ? 0 : line);
+    index_t last = APART && place >= middle ? 0 : min(blockIdx.y * planes + planes, before);
+    index_t first = blockIdx.z * packs, end = min(first + packs, (after + N - 1) / N);
+    pack<A, N> sum;
+#pragma unroll
+    for (int i = 0; i < N; i++) sum[i] = A(0);
+    for (; plane < last; plane += APART ? 1 : lines) {
+        const T *row = x + (plane * middle + place) * after;
+#pragma unroll 4
+        for (index_t p = first + lane; p < end; p += across) {
+            if (p * N + N <= after) {
+                pack<T, N> items = *reinterpret_cast<const pack<T, N> *>(row + p * N);
+#pragma unroll
+                for (int i = 0; i < N; i++) sum[i] += A(items[i]);
+            } else {
+                for (int i = 0; p * N + i < after; i++) sum[i] += A(row[p * N + i]);
+            }
+        }
+    }
+#pragma unroll
+    for (int half = N / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int i = 0; i < half; i++) sum[i] += sum[i + half];
+    sums[threadIdx.x] = sum[0];
+    for (int half = (APART ? across : THREADS) / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if ((APART ? lane : int(threadIdx.x)) < half)
+            sums[threadIdx.x] += sums[threadIdx.x + half];
+    }
+    if (APART ? lane == 0 && place < middle : threadIdx.x == 0)
+        out[(place * gridDim.y + blockIdx.y) * gridDim.z + blockIdx.z] =
+            S(sums[threadIdx.x] / A(divisor));
 }

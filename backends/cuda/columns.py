@@ -1,22 +1,24 @@
-"""Sums over axes in front of others, as the gradients of biases are, for CuPy's buffers.
+"""Sums and means over axes that neighbour each other, or that all others lie between.
 
-Lines are added up in an order that their number and length alone decide, so that the result is the
-same in every run and on every GPU.
+Those are the gradients of biases, of rows and of channels, and losses. Elements are added up in an
+order that their places alone decide, so that the result is the same in every run and on every GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import groupby
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
 
+from .elementwise import contiguous
 from .launch import C_TYPES, Kernel
 
-__all__ = ["TABLE", "sum"]
+__all__ = ["TABLE", "mean", "sum"]
 
 # For every dtype: what kernels call it, what it is added up in, and that as a dtype.
 KINDS: dict[str, tuple[str, str, Any]] = {
@@ -35,38 +37,157 @@ NARROW, BROAD = 4, 32
 # their own; blocks that there should then be, which fill the largest GPUs.
 TURNS = 8
 BLOCKS = 512
+# The same for packs of rows, and how many a thread is then left with at least.
+ROW_TURNS, ROW_BLOCKS, LEAST = 32, 1024, 8
 MOST = 65535
 
 PAIRS = ("half_t, float", "half_t, half_t", "bfloat16_t, float", "bfloat16_t, bfloat16_t",
          "float, float", "float, half_t", "float, bfloat16_t", "double, double")
-COLUMN_SUMS = Kernel(
+PACKED = tuple(f"{pair}, {WIDE // BYTES[pair.partition(',')[0]]}" for pair in PAIRS)
+COLUMN_SUMS = Kernel("columns", "column_sums", "ppdlllll", PACKED)
+ROW_SUMS = Kernel(
     "columns",
-    "column_sums",
-    "pplllll",
-    tuple(f"{pair}, {WIDE // BYTES[pair.partition(',')[0]]}" for pair in PAIRS),
+    "row_sums",
+    "ppdllllll",
+    tuple(
+        f"{kind}, {apart}"
+        for kind in (*PACKED, "float, float, 1", "bfloat16_t, float, 4")
+        for apart in ("true", "false")
+    ),
 )
 ndarray = cupy.ndarray
 
 
-@lru_cache(maxsize=4096)
-def arranged(shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> Any:
-    """Returns the lengths before, of, and after a run of axes, and the result's shape.
+class Pass(NamedTuple):
+    """A launch: the kernel, its template's arguments, the grid, and what follows the divisor."""
 
-    None where the axes are no run, or nothing comes after them.
+    kernel: Kernel
+    types: str
+    grid: tuple[int, int, int]
+    lengths: tuple[int, ...]
+
+
+class Plan(NamedTuple):
+    """How a contiguous array is reduced.
+
+    Attributes:
+        shape: the result's.
+        count: how many elements each of its elements is made of.
+        passes: the launches, one or two.
+        between: the shape and dtype of what the first of two leaves.
     """
-    if not axis or axis[-1] - axis[0] != len(axis) - 1:
-        return None
-    before, after = prod(shape[: axis[0]]), prod(shape[axis[-1] + 1 :])
-    if after < 2 or before > MOST or 0 in shape:
-        return None
-    out = tuple([
-        1 if i in axis else n for i, n in enumerate(shape) if keepdims or i not in axis
-    ])
-    return before, prod([shape[i] for i in axis]), after, out
+
+    shape: tuple[int, ...]
+    count: float
+    passes: tuple[Pass, ...]
+    between: tuple[tuple[int, ...], Any] | None
 
 
 @lru_cache(maxsize=4096)
 def planned(
+    shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool, letter: str, skew: int
+) -> Plan | None:
+    """Returns a plan; None where the axes lie otherwise, or there are none or no elements.
+
+    Args:
+        shape: the array's.
+        axis: the axes, sorted and counted from the front.
+        keepdims: whether the result keeps them.
+        letter: the dtype's.
+        skew: how far the array begins behind a boundary of packs, in bytes.
+    """
+    # Neighbours of one kind are one axis, those of length 1 none.
+    axes = [i for i, n in enumerate(shape) if n != 1]
+    runs = [
+        (reduced, prod([shape[i] for i in run]))
+        for reduced, run in groupby(axes, key=axis.__contains__)
+    ]
+    kinds = [reduced for reduced, _ in runs]
+    if not axis or 0 in shape or len(runs) > 3:
+        return None
+    lengths = [length for _, length in runs]
+    kind = KINDS[letter]
+    if True not in kinds:
+        count = 1
+        passes, between = by_columns(kind, 1, 1, prod(shape), skew)
+    elif kinds[-1]:
+        before, middle, after = [1] * (3 - len(runs)) + lengths
+        count = before * after
+        passes, between = by_rows(kind, before, middle, after, skew)
+    else:
+        before, count, after = [1] * (3 - len(runs)) + lengths
+        if before > MOST:
+            return None
+        passes, between = by_columns(kind, before, count, after, skew)
+    out = tuple([
+        1 if i in axis else n for i, n in enumerate(shape) if keepdims or i not in axis
+    ])
+    return Plan(out, float(count), passes, between)
+
+
+def by_rows(kind: Any, before: int, middle: int, after: int, skew: int) -> Any:
+    """Returns the passes over the outer two of three axes, and what is between them."""
+    name, between, wider = kind
+    grid, lengths, n = striped(before, middle, after, BYTES[name], skew, ROW_TURNS)
+    parts = grid[1] * grid[2]
+    kept = "true" if before == 1 else "false"
+    if parts == 1:
+        return (Pass(ROW_SUMS, f"{name}, {name}, {n}, {kept}", grid, lengths),), None
+    first = Pass(ROW_SUMS, f"{name}, {between}, {n}, {kept}", grid, lengths)
+    grid, lengths, n = striped(1, middle, parts, wider.itemsize, 0, parts)
+    second = Pass(ROW_SUMS, f"{between}, {name}, {n}, true", grid, lengths)
+    return (first, second), ((middle, parts), wider)
+
+
+def striped(
+    before: int, middle: int, after: int, itemsize: int, skew: int, turns: int
+) -> tuple[tuple[int, int, int], tuple[int, ...], int]:
+    """Returns the grid, the lengths that `row_sums` is told, and the elements of a pack.
+
+    Args:
+        before, middle, after: the lengths of the axes.
+        itemsize: the bytes of an element.
+        skew: how far the array begins behind a boundary of packs.
+        turns: how many packs a thread may have before others take their share.
+    """
+    n = WIDE // itemsize
+    # Every row is to begin where a pack may.
+    while n > 1 and (skew % (n * itemsize) or (before * middle > 1 and after % n)):
+        n //= 2
+    packs = -(-after // n)
+    apart = before == 1
+    width = min(THREADS if apart else BROAD, 1 << (packs - 1).bit_length())
+    lines = THREADS // width
+    across, down = -(-packs // width), 1 if apart else -(-before // lines)
+    blocks = -(-middle // lines) if apart else middle
+    # In numbers of what the threads of a block take at a time.
+    run, strip = down, across
+    if across * down > turns and blocks < BLOCKS:
+        parts = min(-(-ROW_BLOCKS // blocks), -(-across * down // LEAST))
+        run = -(-down // min(parts, down))
+        strip = -(-across // max(parts // down, 1))
+    grid = blocks, -(-down // run), -(-across // strip)
+    return grid, (before, middle, after, run * (1 if apart else lines), strip * width, width), n
+
+
+def by_columns(kind: Any, before: int, length: int, after: int, skew: int) -> Any:
+    """Returns the passes over the middle one of three axes, and what is between them."""
+    name, between, wider = kind
+    n = WIDE // BYTES[name]
+    grid, run, width, tile = tiled(before, length, after, n, not (skew or after % n))
+    if grid[1] == 1:
+        lengths = length, after, run, width, tile
+        return (Pass(COLUMN_SUMS, f"{name}, {name}, {n}", grid, lengths),), None
+    lengths = length, after, run, width, tile
+    first = Pass(COLUMN_SUMS, f"{name}, {between}, {n}", grid, lengths)
+    length, n = grid[1], WIDE // wider.itemsize
+    grid, run, width, tile = tiled(before, length, after, n, not after % n)
+    lengths = length, after, run, width, tile
+    second = Pass(COLUMN_SUMS, f"{between}, {name}, {n}", grid, lengths)
+    return (first, second), ((before, length, after), wider)
+
+
+def tiled(
     before: int, length: int, after: int, n: int, aligned: bool
 ) -> tuple[tuple[int, int, int], int, int, int]:
     """Returns the grid, the lines of a run, the threads abreast, and the columns of a tile.
@@ -93,44 +214,44 @@ def planned(
     return (-(-after // tile), -(-length // run), before), run, width, tile
 
 
-def sum(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
-    """Returns the sum over axes, which are sorted and counted from the front."""
-    if type(x) is ndarray and (dtype is None or dtype == x.dtype) and x.flags.c_contiguous:
-        kind = KINDS.get(x.dtype.char)
-        found = arranged(x.shape, axis, keepdims) if kind is not None else None
-        if found is not None:
-            return of_columns(x, kind, *found)
-    return cupy.sum(x, axis=axis, keepdims=keepdims, dtype=dtype)
+def plan_for(x: Any, axis: tuple[int, ...], keepdims: bool, dtype: Any) -> Plan | None:
+    """Returns the plan for an operand; None for what is left to CuPy."""
+    if type(x) is not ndarray or not (dtype is None or dtype == x.dtype) or not contiguous(x):
+        return None
+    letter = x.dtype.char
+    return planned(x.shape, axis, keepdims, letter, x.data.ptr % WIDE) if letter in KINDS else None
 
 
-def of_columns(
-    x: Any, kind: Any, before: int, length: int, after: int, shape: tuple[int, ...]
-) -> Any:
-    """Returns the sums over the middle one of three axes: in two passes, if there are many lines.
-
-    Args:
-        x: a contiguous array.
-        kind: what there is of its dtype in ``KINDS``.
-        before, length, after: the lengths of the three axes.
-        shape: the result's.
-    """
-    name, between, wider = kind
-    dtype = x.dtype
-    out = ndarray(shape, dtype)
-    n = WIDE // dtype.itemsize
-    grid, run, width, tile = planned(before, length, after, n, not (x.data.ptr % WIDE or after % n))
-    if grid[1] > 1:
-        length = grid[1]
-        some = ndarray((before, length, after), wider)
-        COLUMN_SUMS(f"{name}, {between}, {n}", grid, THREADS, x, some, x.size // (before * after),
-                    after, run, width, tile)
-        n = WIDE // wider.itemsize
-        grid, run, width, tile = planned(before, length, after, n, not after % n)
-        COLUMN_SUMS(f"{between}, {name}, {n}", grid, THREADS, some, out, length, after, run, width,
-                    tile)
-        return out
-    COLUMN_SUMS(f"{name}, {name}, {n}", grid, THREADS, x, out, length, after, run, width, tile)
+def run(plan: Plan, x: Any, divisor: float) -> Any:
+    """Returns the sums of a contiguous array, divided by a number."""
+    out = ndarray(plan.shape, x.dtype)
+    kernel, types, grid, lengths = plan.passes[0]
+    if plan.between is not None:
+        some = ndarray(*plan.between)
+        kernel(types, grid, THREADS, x, some, 1.0, *lengths)
+        x = some
+        kernel, types, grid, lengths = plan.passes[1]
+    kernel(types, grid, THREADS, x, out, divisor, *lengths)
     return out
 
 
-TABLE: dict[str, Callable[..., Any]] = {"sum": sum}
+def sum(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
+    """Returns the sum over axes, which are sorted and counted from the front."""
+    plan = plan_for(x, axis, keepdims, dtype)
+    if plan is None:
+        return cupy.sum(x, axis=axis, keepdims=keepdims, dtype=dtype)
+    return run(plan, x, 1.0)
+
+
+def mean(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
+    """Returns the mean over axes; of integers as ``float64``, of half precision by single."""
+    plan = plan_for(x, axis, keepdims, dtype)
+    if plan is not None:
+        return run(plan, x, plan.count)
+    if type(x) is ndarray and x.dtype.char == "E" and dtype is None:
+        wide = cupy.mean(x.astype(np.float32), axis=axis, keepdims=keepdims)
+        return wide.astype(x.dtype)
+    return cupy.mean(x, axis=axis, keepdims=keepdims, dtype=dtype)
+
+
+TABLE: dict[str, Callable[..., Any]] = {"mean": mean, "sum": sum}

@@ -4,7 +4,6 @@ A program is known here by its shape alone: ``inputs``, ``equations``, ``outputs
 equation its ``primitive``, ``operands``, ``params``, ``outputs`` and ``line``.
 """
 
-from .calls import Face
 from .plan import Plan, planned
 
-__all__ = ["Face", "Plan", "planned"]
+__all__ = ["Plan", "planned"]

@@ -16,7 +16,7 @@ __all__ = ["BlockCode"]
 # What all values of a block together may take of the cache, in bytes, and bounds of a block: calls
 # cost too much in smaller ones, and of the largest there are still some for every thread.
 CACHE_BYTES = 1 << 21
-SMALLEST, LARGEST = 8192, 262144
+SMALLEST, LARGEST = 32768, 262144
 BLOCKS = 8
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .blas import alone
 from .block_code import BlockCode
 from .pool import arena, share, threads
 
@@ -63,7 +64,8 @@ class RegionRun:
             arrays.append(part)
         # Taken from by all threads: what comes next is theirs alone.
         work = partial(self._work, iter(self.blocks), arrays)
-        share(work, min(threads.number, self.most))
+        with alone():
+            share(work, min(threads.number, self.most))
         for i, output in enumerate(self.outputs):
             if output.reduction:
                 outs[i] = put_together(output, outs[i])

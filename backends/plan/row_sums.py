@@ -1,8 +1,9 @@
-"""Sums of a block, along its rows, its columns or both, without BLAS's own threads.
+"""Sums of a block, along its rows, its columns or both.
 
-BLAS adds up many times as fast as NumPy's reductions do, but takes to threads of its own where a
-matrix or vector is large; it is given pieces that it does alone. In each of them it adds up a few
-hundred terms one after the other, in as many lanes as its registers have.
+BLAS adds up many times as fast as NumPy's reductions do. It is called by ``numpy.dot``, which lets
+other threads run meanwhile, as ``numpy.matmul`` does not; and only where it can be kept to the
+thread that calls it, as regions see to. Of what it adds up one after the other there are no more
+than ``RUN`` terms in each of the lanes of its registers, which bounds the rounding error.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from math import prod
 from typing import Any
 
 import numpy as np
+
+from .blas import controlled
 
 __all__ = [
     "column_product",
@@ -24,10 +27,10 @@ __all__ = [
     "total_sum",
 ]
 
-# Up to this many elements of a matrix, or of a vector, BLAS takes no threads.
-ALONE = 8192
 # Terms that are added up one after the other: rounding errors grow with them.
 RUN = 1024
+# Elements of the pieces of a vector that BLAS multiplies, which it does in many lanes.
+PIECE = 16384
 
 add: Any = np.add.reduce
 
@@ -47,68 +50,46 @@ def row_sum(x: Any, axes: tuple[int, ...]) -> Any:
         and length <= RUN
         and x.dtype.char in "fd"
         and x.flags.c_contiguous
+        and controlled() is not None
     ):
-        return _by_blas(x.reshape(-1, length)).reshape(*x.shape[:-1], 1)
+        sums = np.dot(x.reshape(-1, length), _ones(length, x.dtype))
+        return sums.reshape(*x.shape[:-1], 1)
     return add(x, axes, None, None, True)
-
-
-def _by_blas(x: Any) -> Any:
-    out = np.empty(len(x), x.dtype)
-    _pieces(x, _ones(x.shape[1], x.dtype), out)
-    return out
-
-
-def _pieces(x: Any, y: Any, out: Any) -> None:
-    """Fills an array with the products of a matrix's rows and a vector."""
-    rows, length = x.shape
-    together = max(ALONE // length, 1)
-    whole = rows - rows % together
-    flat = out.reshape(-1)
-    if whole:
-        np.matmul(x[:whole].reshape(-1, together, length), y, flat[:whole].reshape(-1, together))
-    if whole < rows:
-        np.matmul(x[whole:], y, flat[whole:])
 
 
 def row_dot(x: Any, y: Any) -> Any:
     """Returns the sums of products over the last axis, which stays with length 1."""
-    if x.shape[-1] > ALONE:
+    if x.shape[-1] > PIECE or controlled() is None:
         return add(np.multiply(x, y), (x.ndim - 1,), None, None, True)
     return np.vecdot(x, y)[..., None]
 
 
-def column_sum(x: Any, axes: tuple[int, ...]) -> Any:
-    """Returns the sums over axes, the first of them the blocks' own."""
-    if axes == (0,) and x.ndim == 2 and x.flags.c_contiguous:
-        rows, length = x.shape
-        together = min(ALONE // length, RUN, rows)
-        if together > 7:
-            whole = rows - rows % together
-            ones = _ones(together, x.dtype)
-            out = add(np.matmul(ones, x[:whole].reshape(-1, together, length)), 0)
-            if whole < rows:
-                out += add(x[whole:], 0)
-            return out
-    return add(x, axes)
-
-
 def row_product(x: Any, y: Any) -> Any:
     """Returns the products of rows with a vector, which has an axis of length 1 in front."""
-    out = np.empty((len(x), 1), x.dtype)
-    _pieces(x, y.reshape(-1), out)
-    return out
+    return np.dot(x, y.reshape(-1))[:, None]
+
+
+def column_sum(x: Any, axes: tuple[int, ...]) -> Any:
+    """Returns the sums over axes, the first of them the blocks' own."""
+    if axes == (0,) and x.ndim == 2 and x.flags.c_contiguous and controlled() is not None:
+        return _rows_by(_ones(len(x), x.dtype), x)
+    return add(x, axes)
 
 
 def column_product(x: Any, y: Any) -> Any:
     """Returns the sum of rows of y, each times a number of x, which has an axis of length 1."""
-    rows, length = y.shape
-    together = max(min(ALONE // length, RUN, rows), 1)
-    whole = rows - rows % together
-    pieces = y[:whole].reshape(-1, together, length)
-    out = add(np.matmul(x[:whole].reshape(-1, 1, together), pieces), (0, 1))
-    if whole < rows:
-        out += np.matmul(x[whole:, 0], y[whole:])
-    return out
+    return _rows_by(np.ascontiguousarray(x[:, 0]), y)
+
+
+def _rows_by(weights: Any, x: Any) -> Any:
+    """Returns the weighted sum of rows, in runs."""
+    if len(x) <= RUN:
+        return np.dot(weights, x)
+    parts = [
+        np.dot(weights[start : start + RUN], x[start : start + RUN])
+        for start in range(0, len(x), RUN)
+    ]
+    return add(np.stack(parts), 0)
 
 
 def total_sum(x: Any) -> Any:
@@ -119,12 +100,11 @@ def total_sum(x: Any) -> Any:
 def total_dot(x: Any, y: Any) -> Any:
     """Returns the sum of all products."""
     x, y = x.reshape(-1), y.reshape(-1)
-    whole = x.size - x.size % ALONE
-    total = np.vecdot(x[whole:], y[whole:])
-    if whole:
-        parts = np.vecdot(x[:whole].reshape(-1, ALONE), y[:whole].reshape(-1, ALONE))
-        total = add(parts) + total
-    return total
+    if controlled() is None:
+        return add(np.multiply(x, y))
+    pieces = range(0, x.size, PIECE)
+    parts = [np.dot(x[i : i + PIECE], y[i : i + PIECE]) for i in pieces]
+    return add(np.stack(parts)) if len(parts) > 1 else parts[0]
 
 
 def row_extremum(x: Any, axes: tuple[int, ...], ufunc: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .block_code import BlockCode
-from .calls import apart, on_buffers
+from .calls import apart
 from .liveness import Liveness, Storage
 from .orders import memory_orders, region_order
 from .regions import RegionRun
@@ -127,7 +127,7 @@ class Straight:
         operands = ", ".join(map(self.source.shown, equation.operands))
         impl = getattr(primitive, "impl", None)
         if impl is None:
-            return f"{self.source.bind(on_buffers(primitive), primitive.name)}([{operands}])"
+            return f"{self.source.bind(primitive.on_buffers, primitive.name)}([{operands}])"
         named = [f"{key}={self.source.static(value)}" for key, value in equation.params.items()]
         name = self.source.bind(impl, primitive.name)
         return f"{name}({', '.join([*map(self.source.shown, equation.operands), *named])})"

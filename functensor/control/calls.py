@@ -206,12 +206,12 @@ class ControlCall(CustomCall):
         """Returns the types of the outputs."""
         return list(self.infer(*(x.type for x in self.inputs)))  # type: ignore[misc]
 
-    def impl(self, *buffers: Any) -> Values:
+    def on_buffers(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs as buffers, of buffers."""
         raise NotImplementedError
 
     def _evaluated(self, values: Values) -> Values:
-        return [wrap(out) for out in self.impl(*map(to_buffer, values))]
+        return [wrap(out) for out in self.on_buffers([to_buffer(x) for x in values])]
 
 
 def weakened(inputs: Sequence[Variable], values: Sequence[Any]) -> Values:

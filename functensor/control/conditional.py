@@ -39,7 +39,7 @@ class CondCall(ControlCall):
         """Returns the outputs' types."""
         return [type_of(out).strong() for out in self.bodies[0].outputs]
 
-    def impl(self, *buffers: Any) -> Values:
+    def on_buffers(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs as buffers, of buffers."""
         body = self.bodies[min(max(int(buffers[0]), 0), len(self.bodies) - 1)]
         return list(runner(body)(weakened(body.inputs, buffers[1:])))

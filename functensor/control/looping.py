@@ -69,7 +69,7 @@ class WhileCall(ControlCall):
 
     # -- running
 
-    def impl(self, *buffers: Any) -> Values:
+    def on_buffers(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs as buffers, of buffers."""
         carry, others, constants = self.split(buffers)
         condition, body = runner(self.condition), runner(self.body)

@@ -95,7 +95,7 @@ class ScanCall(ControlCall):
 
     # -- running
 
-    def impl(self, *buffers: Any) -> Values:
+    def on_buffers(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs as buffers, of buffers."""
         count, first, added = self.carries, self.carries + self.slices, self.added
         body = self.body

@@ -229,12 +229,13 @@ def elementwise(
         made = known and _together(kernel or name, held, numbers)
         if not made:
             rows = zip(*columns, strict=True)
+            numbers = _Numbers(numbers)
             after = [_updated(rule, p, g, slots, numbers, known) for p, g, *slots in rows]
             made = list(zip(*after, strict=True))
         else:
             for i in [i for i, x in enumerate(made[0]) if x is None]:
                 p, g, *slots = [column[i] for column in columns]
-                row = _updated(rule, p, g, slots, numbers, known)
+                row = _updated(rule, p, g, slots, _Numbers(numbers), known)
                 for column, x in zip(made, row, strict=True):
                     column[i] = x
         params, *trees = map(treedef.unflatten, made) if made else (params,)
@@ -295,8 +296,32 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in INEXACT or dtype.name == "bfloat16"
 
 
+class _Numbers:
+    """What a rule needs in a step, in the dtypes of parameters.
+
+    Traced numbers are float64, and would have all be computed so that they meet.
+
+    Args:
+        given: Python scalars, which decide no dtype, and tracers.
+    """
+
+    def __init__(self, given: Sequence[Any]) -> None:
+        self.given = given
+        self._made: dict[Any, Sequence[Any]] = {}
+
+    def of(self, dtype: np.dtype[Any]) -> Sequence[Any]:
+        """Returns the numbers for parameters of a dtype; made once."""
+        if dtype not in self._made:
+            real = finfo(dtype).dtype if dtype.kind == "c" else dtype
+            self._made[dtype] = [
+                ops.astype(x, real) if isinstance(x, Tracer) and x.dtype != real else x
+                for x in self.given
+            ]
+        return self._made[dtype]
+
+
 def _updated(
-    rule: Callable[..., Any], p: Any, g: Any, slots: Sequence[Any], numbers: Any, known: bool
+    rule: Callable[..., Any], p: Any, g: Any, slots: Sequence[Any], numbers: _Numbers, known: bool
 ) -> Sequence[Any]:
     """Returns one parameter and its slots after an update."""
     if known:
@@ -306,12 +331,12 @@ def _updated(
                 # Half precision cannot hold the square of a small gradient.
                 single = [b.astype(np.float32) for b in buffers]
                 out = [np.empty_like(b) for b in (single[0], *single[2:])]
-                made = rule(Buffers, single[0], single[1], single[2:], numbers, out)
+                made = rule(Buffers, single[0], single[1], single[2:], numbers.given, out)
                 kept = [buffers[0].dtype, *(b.dtype for b in buffers[2:])]
                 return [wrap(b.astype(d)) for b, d in zip(made, kept, strict=True)]
             # Large arrays cost more to allocate than to compute with: no temporaries.
             out = [np.empty_like(b) for b in (buffers[0], *buffers[2:])]
-            made = rule(Buffers, buffers[0], buffers[1], buffers[2:], numbers, out)
+            made = rule(Buffers, buffers[0], buffers[1], buffers[2:], numbers.given, out)
             return [wrap(buffer) for buffer in made]
     dtype = shape_dtype(p).dtype
     if not is_float(dtype):
@@ -319,8 +344,11 @@ def _updated(
     if dtype.kind == "c":
         # Steepest descent goes along the conjugate of a gradient in JAX's convention.
         g = ops.conj(g)
-    made = rule(Primitives, p, g, slots, numbers, [None] * (1 + len(slots)))
     kept = [dtype, *(shape_dtype(x).dtype for x in slots)]
+    if dtype.itemsize == 2:
+        p, g, *slots = [ops.astype(x, np.float32) for x in (p, g, *slots)]
+    given = numbers.of(shape_dtype(p).dtype)
+    made = rule(Primitives, p, g, slots, given, [None] * (1 + len(slots)))
     return [x if x.dtype == d else ops.astype(x, d) for x, d in zip(made, kept, strict=True)]
 
 

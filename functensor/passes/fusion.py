@@ -13,9 +13,9 @@ from .regions import ALONG, Place, Region, identity, kind_of, lengths, operand_p
 __all__ = ["fusion"]
 
 # Grids of fewer elements fit into the cache as they are.
-SMALLEST = 16384
+SMALLEST = 65536
 # A single equation is worth a region where threads can share it: over so many times the smallest.
-SHARED = 16
+SHARED = 4
 # What a reduction of the first axis leaves for every block is added up in the end: no more than
 # this many elements.
 PARTIAL = 8192

@@ -28,9 +28,10 @@ ALONG = frozenset({"log_softmax", "softmax", "softmax_derivative"})
 ALONG_LAST = frozenset(
     {"affine_normalize", "cross_entropy", "cross_entropy_slope", "normalize", "normalize_slope"}
 )
-# The product of a matrix with a vector reads its rows in one pass with what else they need, as long
-# as they are no longer than this; and there have to be this many times as many.
-LONGEST_ROW, TALL = 1024, 8
+# The product of a matrix with a vector reads its rows in one pass with what else they need, if they
+# are no longer than this, many times as many, and more than the last cache holds: BLAS is quicker
+# by itself on what it finds there.
+LONGEST_ROW, TALL, UNCACHED = 1024, 8, 1 << 23
 PRECISE = "fd"
 NATIVE = "fiubc"
 
@@ -119,12 +120,12 @@ def kind_of(equation: Equation) -> str:
         return ""
     if name == "matmul":
         return "product" if _is_tall(types) and types[0].dtype == types[1].dtype else ""
-    if name in REDUCTIONS or name in ALONG:
+    if name in REDUCTIONS or (name in ALONG and _alike(types)):
         if all(types[0].shape[a] == 1 for a in equation.params["axis"]):
             return ""
         if name in REDUCTIONS:
             return "reduction" if equation.params.get("dtype") is None else ""
-        return "rows" if _alike(types) else ""
+        return "rows"
     if name in ALONG_LAST and len(types[0].shape) > 1 and types[0].shape[-1] > 1:
         fits = name != "affine_normalize" or all(len(t.shape) == 1 for t in types[1:])
         return "rows" if fits and (name != "normalize_slope" or _alike(types)) else ""
@@ -137,7 +138,8 @@ def _is_tall(types: Sequence[Any]) -> bool:
     if sorted(map(len, shapes)) != [1, 2]:
         return False
     rows, length = max(shapes, key=len)
-    return bool(1 < length <= LONGEST_ROW and rows >= TALL * length)
+    fits = 1 < length <= LONGEST_ROW and rows >= TALL * length
+    return bool(fits and rows * length >= UNCACHED)
 
 
 def _alike(types: Sequence[Any]) -> bool:

@@ -61,11 +61,13 @@ class ProgramCall(CustomCall):
         count = len(program.outputs)
 
         def forward(values: Values) -> tuple[Values, Values]:
-            found = ProgramCall(parts.forward).bind(values)
+            found = ProgramCall(parts.brief).bind(values)
             return found[:count], found[count:]
 
         with under(level):
-            outs, residuals = at_face_pair(forward, values)
+            outs, more = at_face_pair(forward, values)
+        known = [*values, *outs, *more]
+        residuals = [known[i] for i in parts.sources]
 
         def pull(gs: Values) -> Values:
             given = tuple(

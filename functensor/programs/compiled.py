@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backends import get as get_backend
+from ..passes.fusion import fusion
 from ..passes.pipeline import optimized
 from ..primitives.array import Array
 from ..primitives.buffers import expose, to_buffer, wrap
@@ -40,6 +41,7 @@ class Compiled:
         places.update(x.device for e in self.program.equations for x in e.outputs)
         self.plan: Any = None
         if places <= {"cpu"}:
+            self.program = fusion(self.program)
             self.plan = get_backend("numpy").plan(self.program, tuple(donated))
         self.donated = tuple(donated) if self.plan is not None else ()
         self._weak = [(i, x.type.weak) for i, x in enumerate(program.inputs) if x.type.weak]

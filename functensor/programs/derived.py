@@ -139,6 +139,9 @@ class Pulled:
 
     Attributes:
         forward: a program that returns the outputs and, behind them, residuals.
+        brief: the same, without the residuals that are inputs or outputs anyway.
+        sources: for every residual, where it is among the inputs, and behind those the outputs
+            of the brief program.
     """
 
     def __init__(self, program: Program, wanted: Flags) -> None:
@@ -150,6 +153,13 @@ class Pulled:
         self._places = joint.places
         outputs = [*joint.outs, *joint.residuals]
         self.forward = joint.trace.program(joint.inputs, list(map(joint.tracer, outputs)))
+        inputs = self.forward.inputs
+        known = {x: i for i, x in enumerate([*inputs, *joint.outs]) if type(x) is Variable}
+        known |= {x: i for i, x in enumerate(inputs)}
+        more = [x for x in joint.residuals if x not in known]
+        known |= {x: i for i, x in enumerate(more, len(inputs) + len(joint.outs))}
+        self.sources = [known[x] for x in joint.residuals]
+        self.brief = self.forward.with_equations(self.forward.equations, [*joint.outs, *more])
         self._known[everything] = joint.backward()
 
     def backward(self, given: Flags) -> tuple[Program, list[int], Flags]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import tree
 from ..backends.config import config
-from ..primitives.array import Tracer
-from ..primitives.buffers import WEAK_TYPES
+from ..primitives.array import Array, Tracer
+from ..primitives.buffers import WEAK_TYPES, to_buffer
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype, shape_dtype
 
@@ -145,7 +147,8 @@ class Program:
         env: dict[Any, Any] = dict(zip(self.inputs, values, strict=True))
         for equation, last in zip(self.equations, self.last_uses(), strict=True):
             operands = [env[x] if type(x) is Variable else x for x in equation.operands]
-            env.update(zip(equation.outputs, equation.apply(operands), strict=True))
+            for x, value in zip(equation.outputs, equation.apply(operands), strict=True):
+                env[x] = value if x.type.weak is None else weakened(value, x.type.weak)
             for variable in last:
                 env.pop(variable, None)
         return [env[out] if type(out) is Variable else out for out in self.outputs]
@@ -171,6 +174,19 @@ class Program:
         return printed(self)
 
     __repr__ = __str__
+
+
+def weakened(value: Any, kind: type) -> Any:
+    """Returns a scalar that was computed of weak ones as Python's, so that it stays weak."""
+    if type(value) is Array:
+        return kind(value._data)
+    inner = value
+    while isinstance(inner, Tracer) and isinstance(getattr(inner, "value", None), Tracer):
+        inner = inner.value
+    found = getattr(inner, "value", None) if isinstance(inner, Tracer) else None
+    if isinstance(found, np.generic | np.ndarray | Array) and not found.shape:
+        inner.value = kind(to_buffer(found))
+    return value
 
 
 def used(operands: Iterable[Any]) -> list[Variable]:

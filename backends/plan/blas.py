@@ -1,0 +1,89 @@
+"""Keeps BLAS to the calling thread while the plan's own threads share the work.
+
+NumPy's own BLAS is asked by its C functions, where it is an OpenBLAS that has them; elsewhere
+nothing is shared that calls BLAS, since threads that start threads are slower than either.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["alone", "controlled"]
+
+# How OpenBLAS names its functions, with and without the marks that wheels give them.
+NAMES = (
+    "scipy_openblas_{}_num_threads64_",
+    "openblas_{}_num_threads64_",
+    "openblas_{}_num_threads",
+)
+
+
+class Control:
+    """Sets the threads of BLAS, and sets them back when nobody needs it any more."""
+
+    def __init__(self, library: Any, name: str) -> None:
+        self._set: Callable[[int], None] = getattr(library, name.format("set"))
+        self._get: Callable[[], int] = getattr(library, name.format("get"))
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._before = 1
+
+    def hold(self) -> None:
+        """Keeps BLAS to one thread."""
+        with self._lock:
+            if not self._holders:
+                self._before = self._get()
+                self._set(1)
+            self._holders += 1
+
+    def release(self) -> None:
+        """Gives it its threads back, once all who held it have done so."""
+        with self._lock:
+            self._holders -= 1
+            if not self._holders:
+                self._set(self._before)
+
+
+def found() -> Control | None:
+    """Returns the control of NumPy's BLAS; None where it has none that is known."""
+    folder = Path(np.__file__).parent
+    for path in [*folder.parent.glob("numpy.libs/*openblas*"), *folder.glob(".dylibs/*openblas*")]:
+        try:
+            library = ctypes.CDLL(str(path))
+        except OSError:
+            continue
+        for name in NAMES:
+            if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
+                return Control(library, name)
+    return None
+
+
+_control: list[Control | None] = []
+
+
+def controlled() -> Control | None:
+    """Returns the control of NumPy's BLAS, which is looked for once."""
+    if not _control:
+        _control.append(found())
+    return _control[0]
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keeps BLAS to the threads that call it, for the length of a ``with`` block."""
+    control = controlled()
+    if control is None:
+        yield
+        return
+    control.hold()
+    try:
+        yield
+    finally:
+        control.release()

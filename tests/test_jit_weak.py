@@ -1,0 +1,54 @@
+"""Python's numbers stay weak: in programs, in plans, without them, and under transformations."""
+
+import numpy as np
+import pytest
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.programs.compiled import Compiled, compiled
+
+
+def test_weak_scalars_stay_weak_while_a_program_runs():
+    x = np.ones(3, "f4")
+    program = ft.make_program(lambda s, x: (s * 2.0) * x)(0.7, x)
+    assert program(0.7, x).dtype == np.float32
+    assert ft.vmap(lambda x: program(0.7, x))(np.ones((2, 3), "f4")).dtype == np.float32
+    for derived in (ft.jacrev, ft.jacfwd):
+        found = derived(lambda x: program(0.7, x) * program(0.5, x))(x)
+        assert found.dtype == np.float32
+    out, _ = ft.jvp(lambda s: program(s, x), (0.7,), (1.0,))
+    assert out.dtype == np.float32
+    out, _ = ft.vjp(lambda s: program(s, x), 0.7)
+    assert out.dtype == np.float32
+
+
+def test_nested_calls_return_arrays_that_decide_dtypes():
+    x = np.ones(3, "f4")
+
+    def inner(s):
+        return {"double": s * 2.0, "three": 3.0, "same": s}
+
+    jitted = ft.jit(inner)
+    for key in ("double", "three", "same"):
+        for f in (lambda s, x: jitted(s)[key] * x, lambda s, x: jitted(2.5)[key] * x):  # noqa: B023
+            assert f(0.7, x).dtype == np.float64
+            assert ft.jit(f)(0.7, x).dtype == np.float64
+            assert ft.vmap(f, (None, 0))(0.7, x).dtype == np.float64
+
+
+@pytest.mark.parametrize("weak", [0.7, 3, True, 1 + 2j])
+def test_programs_without_a_plan_give_the_same(weak):
+    x = fnp.asarray(np.linspace(0.5, 2, 3, dtype="f4"))
+
+    def f(s, x):
+        return (s * 2 + 1) * x, fnp.where(x > 1, s, s * 2), s * 3, x + s
+
+    wanted = ft.jit(f)(weak, x)
+    program = ft.make_program(f)(weak, x)
+    made = Compiled(program)
+    made.plan = None
+    for values in ([weak, x], [np.asarray(weak), x]):
+        for got, other, plain in zip(made(values), wanted, f(weak, x), strict=True):
+            assert got.dtype == other.dtype == np.asarray(plain).dtype
+            np.testing.assert_allclose(got, other, rtol=1e-6)
+    assert compiled(program).plan is not None

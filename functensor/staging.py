@@ -15,13 +15,24 @@ from .forward import depends_on
 from .origins import Origins
 from .primitives.array import Array, Tracer
 from .primitives.buffers import wrap
-from .primitives.core import RAW, Trace, base_trace, run, under
+from .primitives.core import RAW, Trace, base_trace, run, slot, under
 from .primitives.errors import function_name
 from .primitives.primitive import Primitive
+from .primitives.registry import registry as ops
 from .primitives.types import ShapeDtype, shape_dtype
 from .programs.program import Equation, Program, Variable, argument_type, type_of, used
 
 __all__ = ["StagedTracer", "StagingTrace", "closed", "eval_shape", "hoisted", "make_program"]
+
+# What Python computes of its own numbers, which stay such.
+OPERATORS = frozenset(
+    {
+        "abs", "add", "bitwise_and", "bitwise_or", "bitwise_xor", "divide", "equal",
+        "floor_divide", "greater", "greater_equal", "invert", "left_shift", "less", "less_equal",
+        "multiply", "negative", "not_equal", "positive", "power", "remainder", "right_shift",
+        "square", "subtract",
+    }
+)  # fmt: skip
 
 
 def inputs_of(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any], Any]:
@@ -140,7 +151,7 @@ class StagingTrace(Trace):
             else:
                 continue
             if shape:
-                return x.device
+                return str(x.device)
             if not numbers or found == "cpu":
                 found = x.device
                 numbers = True
@@ -163,7 +174,12 @@ class StagingTrace(Trace):
         if not used(operands):
             return wrap(self.below(primitive, [self.lift(a) for a in args], params))
         type = primitive.infer(primitive, *map(type_of, operands), **params)
-        return self.record(primitive, operands, params, [type])[0]
+        out = self.record(primitive, operands, params, [type])[0]
+        if type.weak and slot.trace is self and primitive.name not in OPERATORS:
+            # As when it is evaluated: np.sin(2.0) is an array, where 2.0 * 2.0 is a number.
+            strong = {"dtype": type.dtype}
+            return self.record(ops["astype"], [out.variable], strong, [type.strong()])[0]
+        return out
 
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
         operands = [self.operand(a) for a in args]

@@ -52,3 +52,22 @@ def test_programs_without_a_plan_give_the_same(weak):
             assert got.dtype == other.dtype == np.asarray(plain).dtype
             np.testing.assert_allclose(got, other, rtol=1e-6)
     assert compiled(program).plan is not None
+
+
+NUMBERS = {
+    "a function of a number": lambda t, x: x + fnp.sin(t),
+    "operators": lambda t, x: x * (abs(-t) * 2 + 1) ** 2,
+    "a function of two": lambda t, x: x + fnp.maximum(t, 2.0),
+    "operators on what a function gave": lambda t, x: fnp.sin(t) * 2.0 * x,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_decide_dtypes_as_they_do_when_evaluated(name):
+    """What NumPy's functions give of Python's numbers decides promotions; operators' does not."""
+    fun, x = NUMBERS[name], np.ones(3, "f4")
+    wanted = fun(0.5, x)
+    for got in (ft.jit(fun)(0.5, x), ft.jit(ft.vmap(lambda x: fun(0.5, x)))(x)):
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(got, wanted)
+    assert ft.eval_shape(fun, 0.5, x).dtype == wanted.dtype

@@ -28,9 +28,10 @@ SMALL = 2048
 def as_shape(shape: Any) -> tuple[int, ...]:
     """Returns a shape that was given as an integer or a sequence of integers."""
     try:
-        return tuple(map(operator.index, shape))
+        lengths = iter(shape)
     except TypeError:
         return (operator.index(shape),)
+    return tuple(map(operator.index, lengths))
 
 
 class Reshape(Primitive):

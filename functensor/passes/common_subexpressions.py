@@ -8,7 +8,7 @@ import numpy as np
 
 from ..primitives.keys import Key
 from ..primitives.primitive import Primitive
-from ..programs.program import Equation, Program, Variable
+from ..programs.program import Equation, Program, Variable, substituted
 from .constants import constant_key
 
 __all__ = ["common_subexpressions"]
@@ -37,21 +37,15 @@ def common_subexpressions(program: Program) -> Program:
         return c
     """
     first: dict[Any, Variable] = {}
-    known: dict[Variable, Any] = {}
-    kept: list[Equation] = []
-    for equation in program.equations:
-        equation = equation.over(known) if known else equation
-        if isinstance(equation.primitive, Primitive):
-            (out,) = equation.outputs
-            same = first.setdefault(_key(equation, out), out)
-            if same is not out:
-                known[out] = same
-                continue
-        kept.append(equation)
-    if not known:
-        return program
-    outputs = [known.get(x, x) if type(x) is Variable else x for x in program.outputs]
-    return program.with_equations(kept, outputs)
+
+    def earlier(equation: Equation) -> Any:
+        if not isinstance(equation.primitive, Primitive):
+            return None
+        (out,) = equation.outputs
+        same = first.setdefault(_key(equation, out), out)
+        return None if same is out else same
+
+    return substituted(program, earlier)
 
 
 def _key(equation: Equation, out: Variable) -> Any:

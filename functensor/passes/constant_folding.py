@@ -9,7 +9,7 @@ import numpy as np
 from ..primitives.buffers import WEAK_TYPES, wrap
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype, shape_dtype
-from ..programs.program import Equation, Program, Variable
+from ..programs.program import Equation, Program, Variable, substituted, used
 from .constants import buffer_of
 
 __all__ = ["constant_folding"]
@@ -37,21 +37,14 @@ def constant_folding(program: Program) -> Program:
     f():
         return 3.5
     """
-    known: dict[Variable, Any] = {}
-    kept: list[Equation] = []
-    for equation in program.equations:
-        equation = equation.over(known) if known else equation
-        if not any(type(x) is Variable for x in equation.operands) and equation.outputs:
-            out = equation.outputs[0]
-            value = _computed(equation, out) if _foldable(equation, out) else None
-            if value is not None:
-                known[out] = value
-                continue
-        kept.append(equation)
-    if not known:
-        return program
-    outputs = [known.get(x, x) if type(x) is Variable else x for x in program.outputs]
-    return program.with_equations(kept, outputs)
+
+    def folded(equation: Equation) -> Any:
+        if used(equation.operands) or not equation.outputs:
+            return None
+        out = equation.outputs[0]
+        return _computed(equation, out) if _foldable(equation, out) else None
+
+    return substituted(program, folded)
 
 
 def _foldable(equation: Equation, out: Variable) -> bool:

@@ -14,7 +14,7 @@ from ..primitives.buffers import WEAK_TYPES, to_buffer
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype, shape_dtype
 
-__all__ = ["Equation", "Program", "Variable", "argument_type", "type_of", "used"]
+__all__ = ["Equation", "Program", "Variable", "argument_type", "substituted", "type_of", "used"]
 
 
 class Variable:
@@ -187,6 +187,29 @@ def weakened(value: Any, kind: type) -> Any:
     if isinstance(found, np.generic | np.ndarray | Array) and not found.shape:
         inner.value = kind(to_buffer(found))
     return value
+
+
+def substituted(program: Program, find: Callable[[Equation], Any]) -> Program:
+    """Returns a program without the equations in whose place something known stands.
+
+    Args:
+        program: the program.
+        find: is given every equation, of operands in whose place something may stand already; it
+            returns what stands in place of its only output, or None.
+    """
+    known: dict[Variable, Any] = {}
+    kept: list[Equation] = []
+    for equation in program.equations:
+        equation = equation.over(known) if known else equation
+        value = find(equation)
+        if value is None:
+            kept.append(equation)
+        else:
+            known[equation.outputs[0]] = value
+    if not known:
+        return program
+    outputs = [known.get(x, x) if type(x) is Variable else x for x in program.outputs]
+    return program.with_equations(kept, outputs)
 
 
 def used(operands: Iterable[Any]) -> list[Variable]:

@@ -8,12 +8,14 @@ with the axes (batch, channels, *spatial); elementwise functions and pooling kee
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
+
+from .sharing import each
 
 __all__ = ["conv", "conv_input_grad", "conv_kernel_grad"]
 
@@ -21,7 +23,9 @@ Shape = tuple[int, ...]
 
 # Windows overlap, so their copies take many times the memory of the image: they are made in blocks
 # of about this many bytes, which also stay in the cache until they are multiplied.
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 1 << 20
+# How many partial sums there are at most.
+SUMS = 8
 
 # With fewer channels than this, runs along the last spatial axis are longer than along channels.
 FEW_CHANNELS = 8
@@ -33,8 +37,11 @@ def conv(x: Any, w: Any, *, geometry: Any) -> Any:
     windows = sliding(x, w.shape[2:], geometry)
     weights = kernel_matrices(w, geometry.groups)
     out = np.empty((*windows.shape[: w.ndim - 1], *weights.shape[::2]), dtype)
-    for block, columns in gathered(windows, dtype):
-        multiply(columns, weights, matrices(out[block]))
+
+    def multiplied(block: Any) -> None:
+        multiply(gathered(windows, block, dtype), weights, matrices(out[block]))
+
+    each(multiplied, gatherings(windows, dtype))
     return channels_second(out)
 
 
@@ -44,11 +51,23 @@ def conv_kernel_grad(x: Any, g: Any, *, kernel: Shape, geometry: Any) -> Any:
     windows = sliding(x, kernel, geometry)
     g = grouped(channels_last(g), geometry.groups)
     channels, outputs = windows.shape[-1], g.shape[-1]
-    total = np.zeros((geometry.groups, prod(kernel) * channels, outputs), dtype)
-    part = np.empty_like(total)
-    for block, columns in gathered(windows, dtype):
-        multiply(columns.swapaxes(1, 2), matrices(g[block]), part)
-        total += part
+    parts = list(gatherings(windows, dtype))
+    # As many sums as may be added up side by side, whatever the number of threads: the result does
+    # not depend on it. They take no more memory than what they are computed of.
+    shape = geometry.groups, prod(kernel) * channels, outputs
+    count = max(1, min(SUMS, len(parts), (x.size + g.size) // max(1, prod(shape))))
+    totals = np.zeros((count, *shape), dtype)
+
+    def add_up(number: int) -> None:
+        total = totals[number]
+        part = np.empty_like(total)
+        for block in parts[number::count]:
+            columns = gathered(windows, block, dtype).swapaxes(1, 2)
+            multiply(columns, matrices(g[block]), part)
+            np.add(total, part, out=total)
+
+    each(add_up, range(count))
+    total = totals.sum(axis=0) if count > 1 else totals[0]
     w = total.reshape(geometry.groups, *kernel, channels, outputs)
     w = w.transpose(0, w.ndim - 1, w.ndim - 2, *range(1, w.ndim - 2))
     return w.reshape(geometry.groups * outputs, channels, *kernel)
@@ -83,16 +102,21 @@ def spread_rows(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any)
     taps = weights.reshape(groups, *kernel, channels, outputs).swapaxes(-1, -2)
     out = np.zeros((images, *full, groups, channels), dtype)
     row_bytes = prod(count[1:]) * groups * channels * dtype.itemsize
-    for many, rows in blocks(images, count[0], row_bytes):
-        values = g[many, rows]
-        part = scratch((*values.shape[:-1], channels), dtype)
-        for tap in np.ndindex(*kernel):
-            own = taps[(slice(None), *tap)]
-            if outputs == 1:
-                np.multiply(values, own[:, 0], out=part)
-            else:
-                multiply(matrices(values), own, matrices(part))
-            out[(many, *reached(tap, rows.start, values.shape[1:-2], geometry))] += part
+
+    def spread(parts: Any) -> None:
+        for many, rows in parts:
+            values = g[many, rows]
+            part = scratch((*values.shape[:-1], channels), dtype)
+            for tap in np.ndindex(*kernel):
+                own = taps[(slice(None), *tap)]
+                if outputs == 1:
+                    np.multiply(values, own[:, 0], out=part)
+                else:
+                    multiply(matrices(values), own, matrices(part))
+                there = out[(many, *reached(tap, rows.start, values.shape[1:-2], geometry))]
+                np.add(there, part, out=there)
+
+    each(spread, by_image(blocks(images, count[0], row_bytes)))
     return out
 
 
@@ -103,15 +127,20 @@ def spread_planes(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: An
     dtype = np.result_type(g, weights)
     out = np.zeros((groups, channels, images, *full), dtype)
     row_bytes = prod(count[1:]) * groups * weights.shape[1] * dtype.itemsize
-    for many, rows in blocks(images, count[0], row_bytes):
-        values = matrices(g[many, rows]).swapaxes(1, 2)
-        where = g[many, rows].shape[:-2]
-        planes = scratch((*weights.shape[:2], prod(where)), dtype)
-        multiply(weights, values, planes)
-        planes = planes.reshape(groups, *kernel, channels, *where)
-        for tap in np.ndindex(*kernel):
-            there = reached(tap, rows.start, where[1:], geometry)
-            out[(slice(None), slice(None), many, *there)] += planes[(slice(None), *tap)]
+
+    def spread(parts: Any) -> None:
+        for many, rows in parts:
+            values = matrices(g[many, rows]).swapaxes(1, 2)
+            where = g[many, rows].shape[:-2]
+            planes = scratch((*weights.shape[:2], prod(where)), dtype)
+            multiply(weights, values, planes)
+            planes = planes.reshape(groups, *kernel, channels, *where)
+            for tap in np.ndindex(*kernel):
+                place = reached(tap, rows.start, where[1:], geometry)
+                there = out[(slice(None), slice(None), many, *place)]
+                np.add(there, planes[(slice(None), *tap)], out=there)
+
+    each(spread, by_image(blocks(images, count[0], row_bytes)))
     return out.transpose(*range(2, out.ndim), 0, 1)
 
 
@@ -146,31 +175,42 @@ def sliding(x: Any, kernel: Shape, geometry: Any) -> Any:
     )
 
 
-def gathered(windows: Any, dtype: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields blocks of windows, and for each group their matrix (windows, taps and channels)."""
+def gatherings(windows: Any, dtype: Any) -> Iterator[Any]:
+    """Yields the keys of the blocks of windows that are gathered together."""
     rank = windows.ndim // 2 - 1
-    count, groups, window = (
-        windows.shape[: rank + 1],
-        windows.shape[rank + 1],
-        windows.shape[rank + 2 :],
-    )
+    count, window = windows.shape[: rank + 1], windows.shape[rank + 2 :]
     if prod(window[:-1]) == 1:
-        yield (slice(None),), matrices(windows.reshape(*count, groups, window[-1]))
+        yield (slice(None),)
         return
+    row_bytes = prod(count[2:]) * windows.shape[rank + 1] * prod(window) * dtype.itemsize
+    yield from blocks(count[0], count[1], row_bytes)
+
+
+def gathered(windows: Any, block: Any, dtype: Any) -> Any:
+    """Returns for each group the matrix (windows, taps and channels) of a block of windows."""
+    rank = windows.ndim // 2 - 1
+    groups, window = windows.shape[rank + 1], windows.shape[rank + 2 :]
+    if prod(window[:-1]) == 1:
+        return matrices(windows.reshape(*windows.shape[: rank + 2], window[-1]))
     whose, where, what = (rank + 1,), range(rank + 1), range(rank + 2, windows.ndim)
     few = window[-1] < FEW_CHANNELS
-    order = (*whose, *what, *where) if few else (*whose, *where, *what)
-    taps = prod(window)
-    row_bytes = prod(count[2:]) * groups * taps * dtype.itemsize
-    for block in blocks(count[0], count[1], row_bytes):
-        moved = windows[block].transpose(order)
-        columns = scratch(moved.shape, dtype)
-        np.copyto(columns, moved)
-        if few:
-            columns = columns.reshape(groups, taps, prod(moved.shape[-rank - 1 :])).swapaxes(1, 2)
-        else:
-            columns = columns.reshape(groups, prod(moved.shape[1 : rank + 2]), taps)
-        yield block, columns
+    moved = windows[block].transpose(
+        (*whose, *what, *where) if few else (*whose, *where, *what)
+    )
+    columns = scratch(moved.shape, dtype)
+    np.copyto(columns, moved)
+    if few:
+        columns = columns.reshape(groups, prod(window), prod(moved.shape[-rank - 1 :]))
+        return columns.swapaxes(1, 2)
+    return columns.reshape(groups, prod(moved.shape[1 : rank + 2]), prod(window))
+
+
+def by_image(parts: Iterable[tuple[slice, slice]]) -> list[list[tuple[slice, slice]]]:
+    """Returns blocks put together that have images in common, and so may meet."""
+    found: dict[int, list[tuple[slice, slice]]] = {}
+    for many, rows in parts:
+        found.setdefault(many.start, []).append((many, rows))
+    return list(found.values())
 
 
 def blocks(images: int, rows: int, row_bytes: int) -> Iterator[tuple[slice, slice]]:

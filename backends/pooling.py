@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .sharing import each, spans
+
 __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter", "pool_take"]
 
 Shape = tuple[int, ...]
@@ -21,7 +23,18 @@ Shape = tuple[int, ...]
 
 def max_pool(x: Any, *, windows: Any) -> Any:
     """Returns the maximum of every window of x (N, C, *spatial)."""
-    return along_axes(np.maximum, padded(x, windows, lowest(x.dtype)), windows)
+    x = padded(x, windows, lowest(x.dtype))
+    parts = spans(len(x), x.size)
+    if len(parts) == 1:
+        return along_axes(np.maximum, x, windows)
+    sizes = zip(x.shape[2:], windows.window, windows.stride)
+    out = np.empty_like(x, shape=(*x.shape[:2], *((n - k) // s + 1 for n, k, s in sizes)))
+
+    def fill(many: slice) -> None:
+        np.copyto(out[many], along_axes(np.maximum, x[many], windows))
+
+    each(fill, parts)
+    return out
 
 
 def max_pool_argmax(x: Any, *, windows: Any) -> Any:
@@ -29,14 +42,20 @@ def max_pool_argmax(x: Any, *, windows: Any) -> Any:
     x = padded(x, windows, lowest(x.dtype))
     dtype = np.min_scalar_type(-prod(windows.window))
     first, *others = every_place(windows, x.shape)
-    best = x[first]
-    winner = np.zeros_like(best, dtype)
-    for number, place in enumerate(others, 1):
-        # Numbers grow, so that of all places that were better than those before the largest wins.
-        better = (x[place] > best).view(np.int8)
-        np.maximum(winner, np.multiply(better, number, dtype=dtype), out=winner)
-        if number < len(others):
-            best = np.maximum(best, x[place])
+    winner = np.zeros_like(x[first], dtype)
+
+    def fill(many: slice) -> None:
+        values, won = x[many], winner[many]
+        best = values[first]
+        for number, place in enumerate(others, 1):
+            # Numbers grow, so that of all places that were better than those before the largest
+            # wins.
+            better = (values[place] > best).view(np.int8)
+            np.maximum(won, np.multiply(better, number, dtype=dtype), out=won)
+            if number < len(others):
+                best = np.maximum(best, values[place])
+
+    each(fill, spans(len(x), x.size))
     return winner
 
 
@@ -60,12 +79,17 @@ def pool_scatter(g: Any, winner: Any, *, spatial: Shape, windows: Any) -> Any:
     )
     make = np.empty_like if tiled else np.zeros_like
     out = make(g, shape=(*g.shape[:2], *full))
-    part = np.empty_like(g) if overlap else None
-    for number, place in enumerate(every_place(windows, out.shape)):
-        if overlap:
-            out[place] += masked(g, winner == number, part)
-        else:
-            masked(g, winner == number, out[place])
+
+    def fill(many: slice) -> None:
+        values, won, into = g[many], winner[many], out[many]
+        part = np.empty_like(values) if overlap else None
+        for number, place in enumerate(every_place(windows, out.shape)):
+            if overlap:
+                into[place] += masked(values, won == number, part)
+            else:
+                masked(values, won == number, into[place])
+
+    each(fill, spans(len(g), out.size))
     return cropped(out, spatial, windows)
 
 

@@ -75,8 +75,8 @@ class Backend(Protocol):
             for the derivative at the same time.
         buffer_type: the class of its buffers.
         slopes: rules of reverse mode that are quicker on its buffers than the declared ones, by
-            the primitive's name: for every operand None, or ``rule(g, saved)``, which may give None
-            to leave it to the declared one.
+            the primitive's name: for every operand None, or ``rule(g, saved, params)``, which may
+            give None to leave it to the declared one.
         accumulating: the names of the primitives that would add up or multiply many numbers in
             float16; they get them widened to float32.
         takes_bfloat16: the names of the primitives whose operands may be in bfloat16; what others
@@ -95,7 +95,7 @@ class Backend(Protocol):
     kernels: dict[str, Callable[..., Any]]
     ahead: dict[str, Callable[..., tuple[Any, Any]]]
     buffer_type: type
-    slopes: Mapping[str, tuple[Callable[[Any, Any], Any] | None, ...]]
+    slopes: Mapping[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]]
     accumulating: frozenset[str]
     takes_bfloat16: frozenset[str]
     mixes_bfloat16: frozenset[str]

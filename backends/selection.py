@@ -7,6 +7,7 @@ vectorised for scalar bounds where those of ``np.maximum`` and ``np.minimum`` ar
 
 from __future__ import annotations
 
+from math import copysign
 from typing import Any
 
 import numpy as np
@@ -30,18 +31,23 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     if bits is None:
         return np.where(condition, x, y)
     mask = condition.astype(bits)
-    if type(x) in SCALARS and x == 0:
+    if _is_zero(x):
         # 0 becomes -1, all bits set, and 1 becomes 0.
         mask -= 1
         return _combine(np.bitwise_and, _bits(y, dtype, bits), mask).view(dtype)
     np.negative(mask, out=mask)
     a = _bits(x, dtype, bits)
-    if type(y) in SCALARS and y == 0:
+    if _is_zero(y):
         return _combine(np.bitwise_and, a, mask).view(dtype)
     b = _bits(y, dtype, bits)
     out = _combine(np.bitwise_and, a ^ b, mask)
     out ^= b
     return out.view(dtype)
+
+
+def _is_zero(x: Any) -> bool:
+    """Says whether an operand is a number all of whose bits are 0, which those of -0.0 are not."""
+    return type(x) in SCALARS and x == 0 and copysign(1, x) > 0
 
 
 def _bits(x: Any, dtype: Any, bits: Any) -> Any:
@@ -116,7 +122,9 @@ def log_ratio(x: Any, y: Any) -> Any:
         return np.subtract(x, y)
     with np.errstate(invalid="ignore"):
         difference = np.subtract(x, y)
-    return np.where(np.equal(x, y) & np.isinf(y), np.minimum(x, 0), difference)
+    # Of a Python number it would be a double, which decides the dtype.
+    lower = np.minimum(x, 0).astype(difference.dtype)
+    return np.where(np.equal(x, y) & np.isinf(y), lower, difference)
 
 
 def logaddexp(x: Any, y: Any) -> Any:

@@ -208,12 +208,31 @@ def _completed(xp: Any, x: Any, a: Any, b: Any, y: Any) -> Any:
     return put_where(xp, x, missing, lambda *v: _climb(xp, *v), [a, b, y], 1e-4)
 
 
+def _inverse(xp: Any, a: Any, b: Any, y: Any) -> Any:
+    """Returns that x for which I_x(a, b) is y, as the module for an array module finds it.
+
+    Others than SciPy's may end their search some digits before it is done. Then a step of Newton's
+    method follows, on logarithms: not where it would not be small, and not where the value hardly
+    depends on x, so that its rounding would count more than what it corrects.
+    """
+    x = special(xp).betaincinv(a, b, y)
+    if xp.__name__ == "numpy":
+        return x
+    inside = (x > 0) & (x < 1) & (y > 0) & (y < 1)
+    p, q, t, wanted = (xp.where(inside, v, 0.5) for v in (a, b, x, y))
+    value = special(xp).betainc(p, q, t)
+    rate = xp.exp(_log_mass(xp, p, q, t, 1.0 - t)) / ((1.0 - t) * value)
+    change = xp.log1p((wanted - value) / value) / rate
+    after = t * xp.exp(change)
+    small = (xp.abs(change) < 1e-3) & (xp.abs(after - t) < 1e-3 * (1.0 - t))
+    return xp.where(inside & (rate > 1e-4) & small, after, x)
+
+
 def _complement(xp: Any, a: Any, b: Any, y: Any) -> Any:
     """Returns that x for which 1 - I_x(a, b) is y, without a function for it."""
-    inverse = special(xp).betaincinv
-    far = 1.0 - inverse(b, a, y)
+    far = 1.0 - _inverse(xp, b, a, y)
     # What rounding 1 - y changes matters where y is small, and rounding far where that is.
-    return xp.where((y >= 0.5) | ((y > 1e-3) & (far < 0.5)), inverse(a, b, 1.0 - y), far)
+    return xp.where((y >= 0.5) | ((y > 1e-3) & (far < 0.5)), _inverse(xp, a, b, 1.0 - y), far)
 
 
 @elements
@@ -231,7 +250,7 @@ def betaincc(xp: Any, a: Any, b: Any, x: Any) -> Any:
 @elements
 def betaincinv(xp: Any, a: Any, b: Any, y: Any) -> Any:
     """Returns that x for which I_x(a, b) is y."""
-    return _completed(xp, special(xp).betaincinv(a, b, y), a, b, y)
+    return _completed(xp, _inverse(xp, a, b, y), a, b, y)
 
 
 @elements

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from . import (
         checkpoint_policies,
         control,
+        errors,
         extend,
         hooks,
         nn,
@@ -62,6 +63,7 @@ __version__ = "0.1.0"
 NAMESPACES = {
     "checkpoint_policies",
     "control",
+    "errors",
     "extend",
     "hooks",
     "nn",
@@ -124,6 +126,7 @@ __all__ = [
     "disable_jit",
     "elementwise_grad",
     "enable_grad",
+    "errors",
     "eval_shape",
     "extend",
     "fori_loop",

@@ -107,6 +107,7 @@ def _batched(call: CheckpointCall, trace: BatchTrace, operands: Sequence[Any]) -
 def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) -> Values:
     known = [trace.operand(a) for a in operands]
     inner = StagingTrace(trace.parent, "checkpoint", call.fun)
+    inner.within = trace
     inner.device = trace.device
     met: dict[int, Any] = {}
     inputs: Values = []

@@ -18,7 +18,7 @@ from .primitives.array import Array
 from .primitives.buffers import BUFFER_TYPES, WEAK_TYPES, device_of
 from .primitives.core import under
 from .primitives.registry import registry as ops
-from .reverse import NO_PARAMS, ReverseTrace, make_node
+from .reverse import NO_PARAMS, Node, ReverseTrace, make_node
 
 __all__ = ["watch"]
 
@@ -43,7 +43,7 @@ def is_number(x: Any) -> bool:
     # What nodes and arrays know is asked for at once: this is asked of every operand there is.
     if kind is Array:
         x = x._data
-    elif kind not in BUFFER_TYPES and (node := getattr(x, "node", None)) is not None:
+    elif kind not in BUFFER_TYPES and type(node := getattr(x, "node", None)) is Node:
         x = node
     return getattr(x, "shape", None) == ()
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial, update_wrapper
 from types import MethodType
-from typing import Any
+from typing import Any, overload
+from weakref import WeakSet
 
 from . import tree
 from .arguments import is_array_like
@@ -20,9 +22,10 @@ from .primitives.buffers import device_of, owned, wrap
 from .primitives.core import RAW, base_trace, slot, under
 from .primitives.errors import function_name
 from .primitives.registry import registry as ops
-from .primitives.types import number_dtype
+from .primitives.types import ShapeDtype, number_dtype
 from .programs.call import ProgramCall
 from .programs.compiled import Compiled, compiled
+from .programs.costs import Cost
 from .programs.lowered import Lowered
 from .programs.program import Program, Variable, argument_type
 from .retracing import History
@@ -135,10 +138,11 @@ class Jitted:
         self._history = History(fun)
         self._last: Entry | None = None
         self._lock = threading.RLock()
+        made.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         entry = self._last
-        if entry is not None and slot.trace is None:
+        if entry is not None and slot.trace is None and not switch.off:
             matched = entry.matches(args, kwargs) if entry.matches is not None else None
             if matched is not None and entry.context == context_of():
                 leaves, buffers = matched
@@ -151,6 +155,11 @@ class Jitted:
             # Hooks see the operations as they are made, with the user's lines.
             return self._fun(*args, **kwargs)
         entry, leaves = self._entry(args, kwargs)
+        if any(type(leaf) is ShapeDtype for leaf in leaves):
+            raise TypeError(
+                f"jit of {function_name(self._fun)} was called with a ShapeDtype, which has no "
+                "values: f.lower takes one"
+            )
         if trace is None and not any(isinstance(leaf, Tracer) for leaf in leaves):
             outs = entry.compiled(leaves)
             return entry.outputs(leaves, outs)
@@ -173,11 +182,19 @@ class Jitted:
                 entry = self._entries.get(key)
                 if entry is None:
                     entry = self._staged(dynamic, static, key)
+        elif entry is not self._last:
+            self._used(key)
         if slot.trace is None and entry is not self._last and not entry.captured:
             if entry.matches is None:
                 entry.matches = guard(args, kwargs, signature.static_places(len(args)))
-            self._last = entry
+            if not any(type(leaf) is ShapeDtype for leaf in leaves):
+                self._last = entry
         return entry, leaves
+
+    def _used(self, key: Any) -> None:
+        """Notes that a plan is used, which is then not the next to be dropped."""
+        with suppress(KeyError):  # another thread dropped it
+            self._entries.move_to_end(key)
 
     def _staged(self, dynamic: Any, static: Any, key: Any) -> Entry:
         """Stages the function for a new kind of arguments."""
@@ -193,10 +210,13 @@ class Jitted:
         if not captured:
             self._entries[key] = entry
             while len(self._entries) > MANY:
-                self._entries.popitem(last=False)
+                old, dropped = self._entries.popitem(last=False)
+                self._history.drop(old, f"to make room for others: {MANY} are kept")
+                if dropped is self._last:
+                    self._last = None
         else:
             words = "it closes over traced values, so that it serves for this call only"
-            self._history.forget(number, key, words)
+            self._history.forget(number, key, words, captured=True)
         return entry
 
     def _program(self, dynamic: Any, static: Any) -> tuple[Program, Values]:
@@ -244,8 +264,12 @@ class Jitted:
         """
         return str(self._history)
 
-    def cost(self) -> Any:
+    def cost(self) -> Cost:
         """Returns the operations, bytes and peak memory of what the last call ran.
+
+        It is that of the program after all passes, for the kind of arguments of the last call that
+        was under no transformation; where there was none, for the kind that was used last.
+        ``f.lower(*args).cost()`` is that of given arguments.
 
         Raises:
             RuntimeError: the function was not called yet.
@@ -276,6 +300,8 @@ class Jitted:
     def clear_cache(self) -> None:
         """Forgets what was staged."""
         with self._lock:
+            for key in self._entries:
+                self._history.drop(key, "by clear_cache()")
             self._entries.clear()
             self._last = None
 
@@ -302,13 +328,53 @@ class Jitted:
         return f"<jit of {function_name(self._fun)}>"
 
 
+# All that there are, for a child process.
+made: WeakSet[Jitted] = WeakSet()
+
+
+def renew_locks() -> None:
+    """Gives jitted functions new locks: in a child, threads that held the old ones are no more."""
+    for function in list(made):
+        function._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=renew_locks)
+
+
+Numbers = int | Iterable[int] | None
+Names = str | Iterable[str] | None
+
+
+@overload
+def jit(
+    fun: Callable[..., Any],
+    *,
+    static_argnums: Numbers = ...,
+    static_argnames: Names = ...,
+    donate_argnums: Numbers = ...,
+    donate_argnames: Names = ...,
+) -> Jitted: ...
+
+
+@overload
+def jit(
+    fun: None = None,
+    *,
+    static_argnums: Numbers = ...,
+    static_argnames: Names = ...,
+    donate_argnums: Numbers = ...,
+    donate_argnames: Names = ...,
+) -> Callable[[Callable[..., Any]], Jitted]: ...
+
+
 def jit(
     fun: Callable[..., Any] | None = None,
     *,
-    static_argnums: int | Iterable[int] | None = None,
-    static_argnames: str | Iterable[str] | None = None,
-    donate_argnums: int | Iterable[int] | None = None,
-    donate_argnames: str | Iterable[str] | None = None,
+    static_argnums: Numbers = None,
+    static_argnames: Names = None,
+    donate_argnums: Numbers = None,
+    donate_argnames: Names = None,
 ) -> Any:
     """Returns a function that is staged once for every kind of arguments, and runs as a plan.
 
@@ -369,6 +435,8 @@ def strong(trace: StagingTrace, out: Any) -> Any:
 
 def kind_of(leaf: Any) -> Any:
     """Returns what a leaf of the arguments is staged for: its type, weakness and device."""
+    if type(leaf) is ShapeDtype:
+        return leaf.shape, leaf.dtype, leaf.weak, placement.device
     if not is_array_like(leaf):
         return type(leaf)
     if type(leaf) is Array:

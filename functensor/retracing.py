@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from . import tree
 from .primitives.errors import function_line, message, user_line
@@ -41,13 +41,17 @@ class History:
     """
 
     # How often the code of functions was staged by functions that had not been staged before.
-    anew: ClassVar[Counter[Any]] = Counter()
+    anew: ClassVar[WeakKeyDictionary[Any, int]] = WeakKeyDictionary()
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         self.fun = fun
         self.reasons: list[str] = []
         self.count = 0
         self._known: list[tuple[Any, list[str]]] = []
+        # Why plans were dropped, by the hashes of what they were for, which keep nothing alive.
+        self._dropped: dict[int, str] = {}
+        # Whether it closed over traced values the last time.
+        self._captures = False
         self._refused = 0
 
     def record(self, key: Sequence[Any], dynamic: Any) -> int:
@@ -79,6 +83,7 @@ class History:
         self._known.append((key, names))
         del self._known[:-KEPT]
         self._warn(reason)
+        self._captures = False
         return self.count
 
     def remark(self, number: int, words: str) -> None:
@@ -86,28 +91,55 @@ class History:
         if number <= len(self.reasons):
             self.reasons[number - 1] += f"; {words}"
 
-    def forget(self, number: int, key: Any, words: str) -> None:
-        """Notes that what was staged is not kept, and why."""
+    def forget(self, number: int, key: Any, words: str, captured: bool = False) -> None:
+        """Notes that what was staged is not kept, and why.
+
+        Args:
+            number: how many times it had been staged.
+            key: what for.
+            words: why.
+            captured: whether because it closes over traced values.
+        """
         self._known = [known for known in self._known if known[0] is not key]
+        self._captures = captured
         self.remark(number, words)
 
+    def drop(self, key: Any, words: str) -> None:
+        """Notes that a plan is not kept any longer, and why."""
+        self._known = [known for known in self._known if known[0] is not key]
+        self._dropped[hash(key)] = words
+        while len(self._dropped) > KEPT:
+            del self._dropped[next(iter(self._dropped))]
+
     def _reason(self, key: Sequence[Any], names: list[str]) -> str:
+        if self._captures:
+            return "it closed over traced values the last time"
+        dropped = self._dropped.pop(hash(key), None)
+        if dropped is not None:
+            return f"its plan was dropped, {dropped}"
         if not self._known:
-            return "the first call"
+            return "the first call" + " after all plans were dropped" * bool(self._dropped)
         reasons = [difference(old, key, old_names, names) for old, old_names in self._known]
-        return min(reversed(reasons), key=lambda found: found[0])[1]
+        words = min(reversed(reasons), key=lambda found: found[0])[1]
+        return words or "it calls itself with arguments of the same kind"
 
     def _warn(self, reason: str) -> None:
         code = getattr(self.fun, "__code__", None)
         if self.count == 1 and code is not None:
-            self.anew[code] += 1
+            self.anew[code] = self.anew.get(code, 0) + 1
             if self.anew[code] == MANY_ANEW:
                 _warn(
                     f"{function_line(self.fun)} was jitted and staged {MANY_ANEW} times, each time "
                     "as a new function: a new lambda each call is staged anew each call",
                     "f = ft.jit(...) once, outside of the loop or function that calls it",
                 )
-        if self.count == MANY:
+        if self.count == MANY and self._captures:
+            _warn(
+                f"jit of {function_line(self.fun)} was staged {MANY} times: it closes over traced "
+                "values, so that what is staged serves for one call",
+                "pass what it closes over as arguments",
+            )
+        elif self.count == MANY:
             _warn(
                 f"jit of {function_line(self.fun)} was staged {MANY} times; at last, {reason}",
                 "pad to few shapes, pass numbers as arrays instead of static arguments, or give "

@@ -30,6 +30,7 @@ from .primitives.indexing import Scatter, scatter_sum
 from .primitives.numbers import cast
 from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
+from .primitives.rules import shape_of
 from .primitives.types import INEXACT, ShapeDtype, shape_dtype
 
 __all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "cotangent_of", "is_inexact"]
@@ -453,7 +454,9 @@ def fitted(c: Any, node: Node | ShapeDtype, primitive: Any) -> Any:
         axes = tuple(range(extra)) + tuple(
             i for i, n in enumerate(node.shape, extra) if n == 1 and shape[i] != 1
         )
-        c = ops.reshape(ops.sum(c, axis=axes), node.shape)
+        c = ops.sum.bind((c,), {"axis": axes, "keepdims": False, "dtype": None})
+        if shape_of(c) != node.shape:
+            c = ops.reshape(c, node.shape)
     if shape_dtype(c).dtype != node.dtype or type(c) in (float, int, complex):
         c = cast(c, node.dtype)
     return c

@@ -47,7 +47,7 @@ def inputs_of(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any
             raise TypeError(
                 f"{trace.name} of {function_name(trace.fun)}: argument {path[1].value!r}"
                 f"{tree.keystr(path[2:])} is of type {type(leaf).__name__}, not an array; "
-                f"{advice(leaf)}"
+                f"{advice(leaf, trace.name)}"
             )
     values = [leaf for _, leaf in leaves]
     places = [x.device if isinstance(x, Array) else trace.device for x in values]
@@ -57,12 +57,14 @@ def inputs_of(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any
     return inputs, treedef
 
 
-def advice(leaf: Any) -> str:
-    """Returns what to do with an argument that is no array."""
+def advice(leaf: Any, name: str) -> str:
+    """Returns what to do with an argument of a transformation that is no array."""
     if isinstance(leaf, Iterator):
         return "it can be walked through once only: pass a list"
     if isinstance(leaf, dict | list | tuple):
         return "make its class a tree by ft.tree.register, or pass a plain dict, list or tuple"
+    if name == "jit":
+        return "make it static, static_argnums= or static_argnames=, or close over it"
     return "close over what is not an array"
 
 
@@ -101,9 +103,10 @@ class StagingTrace(Trace):
         origins: the user's lines of those.
         paths: those of its inputs within ``(args, kwargs)``, for messages.
         device: where what depends on no array of a known device is put.
+        within: the trace for whose program a part is staged, for messages; None where it is all.
     """
 
-    __slots__ = ("device", "equations", "origins", "paths")
+    __slots__ = ("device", "equations", "origins", "paths", "within")
 
     def __init__(self, parent: Trace, name: str, fun: Any) -> None:
         super().__init__(parent, name, fun)
@@ -111,6 +114,7 @@ class StagingTrace(Trace):
         self.origins = Origins()
         self.paths: dict[Variable, Any] = {}
         self.device = placement.device
+        self.within: Trace | None = None
 
     def names_of(self, variable: Variable) -> list[str]:
         """Returns what messages call the inputs that a variable depends on."""
@@ -198,6 +202,7 @@ class StagingTrace(Trace):
         """Returns the program of what a call computes."""
         inner = StagingTrace(self.parent, call.name, call.evaluate)
         inner.device = self.device
+        inner.within = self
         given = [inner.input(type_of(x), getattr(x, "device", None)) for x in operands]
         return inner.program(given, run(inner, call.evaluate, (given,)))
 

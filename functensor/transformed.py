@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial, update_wrapper
 from operator import attrgetter
 from types import MethodType
@@ -42,12 +43,11 @@ def pickled(function: Any, made_by: Any) -> Any:
     """Returns what ``__reduce__`` does for a transformed function: its name, or how it was made."""
     module = sys.modules.get(function.__module__)
     name: str = getattr(function, "__qualname__", "")
-    try:
+    # What has taken the place of the function that it was made of, as a decorator, has its name;
+    # no module knows the name of what was made within a function.
+    with suppress(AttributeError):
         if attrgetter(name)(module) is function:
-            # It has taken the place of the function that it was made of, as a decorator.
             return name
-    except AttributeError:
-        pass
     return _made, made_by
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, to_host
+from ..backends.messages import user_code
 from .at import At
 from .errors import ConcretizationError, ImmutableArrayError, TracerConversionError, message
 from .methods import Methods
@@ -163,7 +164,7 @@ class Array(Operators, Methods, NumpyProtocols):
         return complex(concrete(self, "complex()"))
 
     def __index__(self) -> int:
-        return operator.index(to_host(concrete(self, "an index")))
+        return operator.index(to_host(concrete(self, AN_INDEX)))
 
     def __floor__(self) -> int:
         return int(ops.floor(self))
@@ -202,13 +203,15 @@ class Array(Operators, Methods, NumpyProtocols):
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
     def __repr__(self) -> str:
+        if hasattr(type(self._data), "shown"):
+            return f"<{self._data.shown} {type(self).__name__}, which {self._data.to} took>"
         body = np.array2string(np.asarray(to_host(self._data)), separator=", ", prefix="Array(")
         if 0 in self.shape:
             body = f"[], shape={self.shape}"
         return f"Array({body}, dtype={self.dtype}, device={self.device!r})"
 
     def __str__(self) -> str:
-        return str(to_host(self._data))
+        return str(to_host(self._data)) if not hasattr(type(self._data), "shown") else repr(self)
 
     def __format__(self, spec: str) -> str:
         return format(to_host(concrete(self, "format()"))[()], spec) if spec else str(self)
@@ -267,6 +270,10 @@ class Tracer(Array):
         return format(to_host(concrete(self, "format()"))[()], spec)
 
 
+# What asks for a number, unless the user's code tells.
+AN_INDEX = "an index"
+
+
 def concrete(x: Any, wanted: str) -> Any:
     """Returns the buffer behind an array or a tracer.
 
@@ -295,14 +302,21 @@ def concrete(x: Any, wanted: str) -> Any:
     while isinstance(inner, Tracer):
         if not inner.concrete:
             branching = wanted == "bool()"
+            fix = "compute with arrays, or pass the number in from outside"
+            if branching:
+                fix = "np.where(condition, a, b) instead of if/and/or/min"
+            if wanted == AN_INDEX:
+                wanted = user_code() or wanted
+                if wanted.startswith("range("):
+                    fix = "ft.fori_loop(0, n, body, init) instead of for/range"
+            if inner.owner.name == "jit":
+                fix += f"{', ft.cond' * branching}; or make the argument static: static_argnums="
             raise ConcretizationError(
                 message(
                     f"{wanted} asked for the value of {x.describe()}{x.dependence()}, "
                     "which is not known while the function is traced",
                     under=x.under(),
-                    fix="np.where(condition, a, b) instead of if/and/or/min"
-                    if branching
-                    else "compute with arrays, or pass the number in from outside",
+                    fix=fix,
                     number=4 if branching else 5,
                 )
             )

@@ -7,6 +7,7 @@ each are among the three, so that all orders exist.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .families import linear
@@ -180,12 +181,27 @@ def _checked(primitive: Primitive, first: Any, second: Any, params: dict[str, An
     return (first, second), params
 
 
+def _geometry_of(
+    x_shape: Shape, w_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: Any
+) -> Geometry:
+    """Returns the geometry of ``conv``, once shapes are known to fit: kernels rely on it."""
+    spatial, kernel = spatial_of("conv", x_shape), spatial_of("conv", w_shape)
+    geometry = _geometry("conv", spatial, kernel, stride, padding, dilation, groups)
+    params = {"geometry": geometry}
+    _checked(conv, ShapeDtype(x_shape, float), ShapeDtype(w_shape, float), params)
+    return geometry
+
+
+_remembered = lru_cache(maxsize=1024)(_geometry_of)
+
+
 def _prepare_conv(
     x: Any, w: Any, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
-    spatial, kernel = spatial_of("conv", shape_of(x)), spatial_of("conv", shape_of(w))
-    geometry = _geometry("conv", spatial, kernel, stride, padding, dilation, groups)
-    return _checked(conv, x, w, {"geometry": geometry})
+    chosen = stride, padding, dilation, groups
+    # Texts and integers can be remembered: nothing that is equal to one has another meaning.
+    way = _remembered if {*map(type, chosen)} <= {int, str} else _geometry_of
+    return (x, w), {"geometry": way(shape_of(x), shape_of(w), *chosen)}
 
 
 def _prepare_input_grad(

@@ -289,8 +289,11 @@ def stack_of(trace: Trace | None) -> str:
     names: list[str] = []
     while trace is not None and trace is not RAW:
         if trace.name and not trace.interceptor:
-            names.append(f"{trace.name}({function_line(trace.fun)})")
-        trace = trace.parent
+            name = f"{trace.name}({function_line(trace.fun)})"
+            # A checkpointed function that runs again while it is staged is one for the user.
+            if name not in names[-1:]:
+                names.append(name)
+        trace = getattr(trace, "within", None) or trace.parent
     return " of ".join(reversed(names))
 
 

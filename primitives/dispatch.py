@@ -140,8 +140,8 @@ def look_ahead(primitive: Any, backend: Backend) -> None:
     def ahead(*buffers: Any, **params: Any) -> tuple[Any, Any]:
         for buffer in buffers:
             if type(buffer) is buffer_type:
-                meets = any([type(other) is host for other in buffers])
-                return (own if meets else quick)(*buffers, **params)  # type: ignore[no-any-return]
+                meets = host in map(type, buffers)
+                return (own if meets else quick)(*buffers, **params)
         if otherwise is not None:
             return otherwise(*buffers, **params)  # type: ignore[no-any-return]
         ans = primitive.impl(*buffers, **params)
@@ -169,13 +169,13 @@ def adopt(backend: Backend) -> None:
 
 
 def on_buffers(
-    buffer_type: type, quicker: Callable[[Any, Any], Any], otherwise: Callable[..., Any]
+    buffer_type: type, quicker: Callable[[Any, Any, Any], Any], otherwise: Callable[..., Any]
 ) -> Callable[..., Any]:
     """Returns a compiled rule of reverse mode that is quicker where it works on buffers."""
 
     def rule(g: Any, saved: Any, params: Any) -> Any:
         if type(g) is buffer_type:
-            c = quicker(g, saved)
+            c = quicker(g, saved, params)
             if c is not None:
                 return c
         return otherwise(g, saved, params)

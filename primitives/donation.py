@@ -5,37 +5,37 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from numpy import ndarray
+from numpy import empty, ndarray
 
 from .array import Array
+from .buffers import wrap
 from .errors import message
 
 __all__ = ["DonatedArrayError", "claimed"]
 
-# References to a buffer that nobody else has: the array's, the list of operands', the variable's
-# and that of the call which counts them.
-ALONE = 4
-
 
 class DonatedArrayError(RuntimeError):
-    """An array was used after its buffer had been given away."""
+    """An array was used after its buffer had been given away (docs/errors.md#error-23)."""
 
 
 class _Gone:
     """Stands in the place of a buffer that was given away."""
 
-    __slots__ = ("_to",)
+    __slots__ = ("to",)
+
+    # What the array is shown as.
+    shown = "donated"
 
     def __init__(self, to: str) -> None:
-        self._to = to
+        self.to = to
 
     def _refuse(self) -> Any:
         raise DonatedArrayError(
             message(
-                f"an array was used after it had been donated to {self._to}, which wrote its "
+                f"an array was used after it had been donated to {self.to}, which wrote its "
                 "result into the same memory",
                 fix="use what the function returned, or leave the argument out of donate_argnums",
-                number=11,
+                number=23,
             )
         )
 
@@ -46,6 +46,27 @@ class _Gone:
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         return self._refuse()
+
+
+def references(buffers: list[Any], i: int) -> int:
+    """Returns how many references the interpreter counts of one of the operands' buffers."""
+    return sys.getrefcount(buffers[i])
+
+
+def references_alone() -> int:
+    """Returns how many there are of a buffer that only its array and the operands' list have.
+
+    Interpreters count differently. 0, as no buffer has, where another reference is not counted.
+    """
+    buffers: list[Any] = [empty(1)]
+    array = wrap(buffers[0])
+    alone = references(buffers, 0)
+    another = array._data
+    found = references(buffers, 0)
+    return alone if another is buffers[0] and found == alone + 1 else 0
+
+
+ALONE = references_alone()
 
 
 def claimed(array: Any, buffers: list[Any], i: int, to: str) -> None:
@@ -60,6 +81,7 @@ def claimed(array: Any, buffers: list[Any], i: int, to: str) -> None:
         i: its place there.
         to: who takes it, for the message of those who use the array afterwards.
     """
+    count = references(buffers, i)
     buffer = buffers[i]
     mine = (
         type(array) is Array
@@ -67,7 +89,7 @@ def claimed(array: Any, buffers: list[Any], i: int, to: str) -> None:
         and buffer.base is None
         and buffer.flags.owndata
         and buffer.flags.writeable
-        and sys.getrefcount(buffer) <= ALONE
+        and count <= ALONE
     )
     if not mine and hasattr(buffer, "copy"):
         buffers[i] = buffer.copy()

@@ -340,10 +340,11 @@ def _known(mask: Any) -> Any:
     if isinstance(inner, Tracer):
         raise ConcretizationError(
             message(
-                f"x[mask] has as many elements as the mask {inner.describe()}{inner.dependence()} "
-                "has true ones, which is not known while the function is traced",
+                "x[mask], or x.at[mask].set(vector), asked for the number of true elements of "
+                f"{inner.describe()}{inner.dependence()}, which is not known while the function is "
+                "traced",
                 under=inner.under(),
-                fix="np.where(mask, x, 0), which keeps the shape",
+                fix="np.where(mask, x, 0), or x.at[mask].set(number): they keep the shape",
                 number=4,
             )
         )

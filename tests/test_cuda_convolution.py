@@ -203,3 +203,31 @@ def test_deterministic_and_tf32_are_heeded():
             for _ in range(3)
         ]
     assert all((run == runs[0]).all() for run in runs)
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_the_front_ends_quick_way_is_taken_where_it_is_known(monkeypatch, accepted):
+    cupy = pytest.importorskip("cupy")
+    from functensor.backends.cuda import cudnn
+
+    calls = []
+
+    class Graph:
+        def get_workspace_size(self):
+            return 64
+
+        def _execute(self, pointers, workspace, handle, *more):
+            if not accepted:
+                raise TypeError("other arguments")
+            calls.append(("quick", pointers, workspace != 0, handle))
+
+        def execute(self, pointers, workspace, handle=None):
+            calls.append(("slow", pointers, workspace != 0, handle))
+
+    monkeypatch.setattr(cudnn, "handle", lambda: 7)
+    plan = cudnn.Plan(Graph())
+    buffers = [cupy.zeros(3), cupy.ones(2)]
+    plan(*buffers)
+    plan(*buffers)
+    pointers = {1: buffers[0].data.ptr, 2: buffers[1].data.ptr}
+    assert calls == [("quick" if accepted else "slow", pointers, True, 7)] * 2

@@ -166,3 +166,56 @@ def test_a_chain_of_products(launched):
     numpy.testing.assert_allclose(got, wanted, rtol=1e-12)
     # There and back: a sine and a product; both factors, the sine's slope, and the sum.
     assert len(launched) <= 20 * 5 + 4
+
+
+# What lies between a run of axes in one operand: an even and an odd number of neighbours, axes of
+# length 1 in several places, a run of two axes, and of the first one.
+BETWEEN = [
+    ((3, 5, 4, 8), (5, 1, 1)), ((3, 5, 3, 3), (1, 5, 1, 1)), ((2, 3, 4, 5), (3, 4, 1)),
+    ((4, 1, 6, 7), (1, 6, 1)), ((600, 9, 33), (9, 1)), ((2, 7, 2), (7, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize(("shape", "other"), BETWEEN)
+def test_axes_in_the_middle(kernels, launched, name, shape, other):
+    (x,), (y,) = samples(shape, name, 1), samples(other, name, 1)
+    on_gpu, beside = cupy.asarray(x), cupy.asarray(y)
+    assert_like(kernels.TABLE["add"](on_gpu, beside), x + y)
+    assert_like(kernels.TABLE["subtract"](beside, on_gpu), y - x)
+    flat = cupy.asarray(numpy.concatenate([x.ravel()[:1], x.ravel()]))
+    assert_like(kernels.TABLE["multiply"](flat[1:].reshape(shape), beside), x * y)
+    assert launched == ["channels"] * 3
+
+
+def test_axes_that_are_no_run_are_left_to_cupy(kernels, launched):
+    (x,), (y,) = samples((3, 5, 4), "float32", 1), samples((3, 1, 4), "float32", 1)
+    assert_like(kernels.TABLE["add"](cupy.asarray(x), cupy.asarray(y)), x + y)
+    assert_like(kernels.TABLE["add"](cupy.asarray(x)[:, :, :0], cupy.asarray(y)[:, :, :0]),
+                (x + y)[:, :, :0])
+    assert launched == []
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 2)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_gradient_of_a_mean(launched, name, axis, keepdims):
+    (x,) = samples((4, 3, 5), name, 1)
+    g = numpy.ones_like(x.mean(axis, keepdims=keepdims))
+    got = ft.vjp(lambda x: fnp.mean(x, axis, keepdims=keepdims), ft.to_device(x, "cuda:0"))[1](
+        ft.to_device(g, "cuda:0")
+    )
+    got = got[0] if isinstance(got, tuple) else got
+    wanted = numpy.full(x.shape, g.size / x.size)
+    assert got.dtype == x.dtype
+    numpy.testing.assert_allclose(
+        numpy.asarray(ft.to_device(got, "cpu")).astype(float), wanted,
+        rtol=2 * float(ml_dtypes.finfo(x.dtype).eps),
+    )
+    assert launched[-1] == "with_number"
+
+
+def test_gradient_of_a_mean_of_more_than_float16_holds():
+    x = ft.to_device(numpy.ones((70000,), numpy.float16), "cuda:0")
+    got = ft.grad(lambda x: fnp.mean(x) * 60000)(x)
+    numpy.testing.assert_allclose(ft.to_device(got, "cpu"), 6 / 7, rtol=3e-3)

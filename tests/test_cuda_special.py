@@ -55,14 +55,43 @@ def placed(values):
 def test_values_are_scipys(name, operands, rtol):
     with np.errstate(all="ignore"):
         wanted = getattr(scipy.special, name)(*operands)
-    # Near its zeros a function is known as well as its argument is.
+    # Near its zeros a function is known as well as its argument is. What underflows is zero, a
+    # subnormal number, or the smallest normal one, by SciPy's version.
     slope = {"jn": scipy.special.jvp, "yn": scipy.special.yvp}.get(name)
-    atol = rtol * np.abs(operands[1] * slope(*operands)) if slope else 0.0
+    atol = rtol * np.abs(operands[1] * slope(*operands)) if slope else 1e-300
     got = getattr(ft.scipy.special, name if name != "jn" else "jv")(*map(placed, operands))
     assert got.device == placed(0.0).device
     got = np.asarray(ft.to_device(got, "cpu"))
     close = np.isclose(got, wanted, rtol, atol, equal_nan=True)
     assert close.all(), [x[~close].tolist() for x in (*operands, got, wanted)]
+
+
+def test_inverses_are_found_to_the_last_digits():
+    # Where CuPy's search ends early, by the last bits of its logarithms and powers.
+    a, b, y = 0.02217055662148692, 74.4276923873687, 1.2575367823100753e-10
+    got = ft.scipy.special.betainccinv(*map(placed, (a, b, y))).item()
+    assert abs(got / 0.19695428965929061 - 1) < 1e-11
+
+
+def test_inverses_do_not_depend_on_how_well_the_search_ends(monkeypatch):
+    from functensor.backends import special_beta
+
+    cupy = pytest.importorskip("cupy")
+    own = special_beta.special(cupy)
+
+    class Rough:
+        betainc = own.betainc
+
+        @staticmethod
+        def betaincinv(*operands):
+            return own.betaincinv(*operands) * (1 + 3e-7)
+
+    shapes, y = 10 ** RNG.uniform(-1, 2, (2, 200)), RNG.uniform(1e-9, 0.9, 200)
+    monkeypatch.setattr(special_beta, "special", lambda xp: Rough)
+    got = special_beta._inverse(cupy, *map(cupy.asarray, (*shapes, y))).get()
+    wanted = scipy.special.betaincinv(*shapes, y)
+    near = wanted < 0.99
+    np.testing.assert_allclose(got[near], wanted[near], rtol=1e-10)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])

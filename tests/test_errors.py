@@ -289,8 +289,8 @@ def test_4_under_staging():
         (lambda x: complex(x), "complex()", "float64"),
         (lambda x: x.item(), ".item()", "float64"),
         (lambda x: x.tolist(), ".tolist()", "float64"),
-        (lambda x: [1, 2, 3][x], "an index", "int64"),
-        (lambda x: range(x), "an index", "int64"),
+        (lambda x: [1, 2, 3][x], "[1, 2, 3][x]", "int64"),
+        (lambda x: np.zeros(x), "np.zeros(x)", "int64"),
     ],
 )
 def test_5_conversion(ask, name, dtype):

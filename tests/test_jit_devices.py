@@ -1,5 +1,7 @@
 """Where a staged function computes: what a program knows of devices, and what explain() says."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,24 @@ def test_numbers_tables_and_examples_on_a_gpu_are_computed_there():
     ]:
         out = f(*args)
         assert (out.device, out.dtype) == ("cuda:0", np.float32)
+
+
+@pytest.mark.gpu
+def test_threads_have_default_devices_of_their_own():
+    f = ft.jit(lambda n: fnp.ones(3) * n)
+    seen = {}
+
+    def work(device):
+        with ft.default_device(device):
+            for _ in range(3):
+                seen[device] = f(2.0)
+
+    threads = [threading.Thread(target=work, args=(d,)) for d in ("cpu", "cuda:0", "cpu")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == ["cpu", "cuda:0"]
+    assert all(out.device == device for device, out in seen.items())
+    assert f(2.0).device == "cpu"
+    assert f.cache_size == 2

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.special
 
+import functensor.numpy as fnp
 from functensor.backends import activations, blocks, reductions, selection, special
 
 INF = math.inf
@@ -315,3 +316,25 @@ def test_blockwise_kinds_of_arguments():
     np.testing.assert_allclose(special.erf(turned), scipy.special.erf(turned), rtol=1e-14)
     with pytest.raises(TypeError, match="real numbers only"):
         special.erf(1j)
+
+
+@pytest.mark.parametrize("size", [10, 5000])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_where_keeps_the_sign_of_zero(size, dtype):
+    x = np.linspace(-1, 1, size).astype(dtype)
+    for branches in ((x, -0.0), (-0.0, x), (x, 0.0), (0, x)):
+        got = fnp.where(x > 0, *branches)
+        wanted = np.where(x > 0, *branches)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted))
+        assert got.dtype == wanted.dtype
+
+
+@pytest.mark.parametrize("end", [np.inf, -np.inf, np.nan, 1.0])
+def test_numbers_beside_infinities_decide_no_dtype(end):
+    x = np.ones(5000, "f4")
+    x[7] = end
+    for call in (lambda f: f(0.25, x), lambda f: f(x, 0.25)):
+        with np.errstate(invalid="ignore"):
+            got, wanted = call(fnp.logaddexp), call(np.logaddexp)
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)

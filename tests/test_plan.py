@@ -222,8 +222,8 @@ def test_the_source_can_be_read():
     line = test_the_source_can_be_read.__code__.co_firstlineno + 2
     assert plan.source == (
         "def plan(a):\n"
-        f"    b = np.sin(a, buffer_0)  # {__file__}:{line}\n"
-        f"    c = np.multiply(b, array_0)  # {__file__}:{line}\n"
+        f"    b = np_sin(a, buffer_0)  # {__file__}:{line}\n"
+        f"    c = np_multiply(b, array_0)  # {__file__}:{line}\n"
         "    return [c]\n"
     )
 

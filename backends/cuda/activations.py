@@ -10,6 +10,7 @@ import cupy
 import numpy as np
 
 from ..dtypes import result_type
+from .elementwise import contiguous
 from .launch import Kernel
 
 __all__ = ["TABLE", "promoted"]
@@ -127,9 +128,10 @@ def unary(name: str, x: Any) -> Any:
     """Returns a function of every element."""
     x = _real(x)
     dtype, n = x.dtype, x.size
-    flags = x.flags
-    if flags.c_contiguous or flags.f_contiguous:
-        out = cupy.ndarray(x.shape, dtype, order="C" if flags.c_contiguous else "F")
+    if contiguous(x):
+        out = cupy.ndarray(x.shape, dtype)
+    elif x.flags.f_contiguous:
+        out = cupy.ndarray(x.shape, dtype, order="F")
     else:
         out = cupy.ndarray(x.shape, dtype)
         lengths, steps = folded(x)
@@ -176,8 +178,8 @@ def _alike(x: Any, y: Any) -> bool:
         and x.dtype == y.dtype
         and x.dtype.char in REAL
         and (x.shape == y.shape or (y.ndim == 1 and x.shape[-1:] == y.shape))
-        and x.flags.c_contiguous
-        and y.flags.c_contiguous
+        and contiguous(x)
+        and contiguous(y)
     )
 
 

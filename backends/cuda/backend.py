@@ -38,6 +38,7 @@ FAMILIES = (
     "softmax",
     "special",
     "sorting",
+    "views",
 )
 # The families whose kernels are none for bfloat16, and CuPy's own functions that take it.
 IN_SINGLE = frozenset({"incomplete", "linear_algebra", "rejection", "sorting", "special"})
@@ -81,14 +82,14 @@ class CupyBackend:
                 self.takes_bfloat16 = self.takes_bfloat16.union(module.TABLE)
             self.ahead.update(getattr(module, "AHEAD", {}))
 
-    def where_it_is(self, rule: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def where_it_is(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Returns a rule that computes on its cotangent's GPU, where there are several."""
         if self.count == 1:
             return rule
 
-        def placed(g: Any, saved: Any) -> Any:
+        def placed(g: Any, *rest: Any) -> Any:
             with self.xp.cuda.Device(g.data.device_id):
-                return rule(g, saved)
+                return rule(g, *rest)
 
         return placed
 

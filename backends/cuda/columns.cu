@@ -3,6 +3,7 @@
 #include "common.cuh"
 
 #define THREADS 256
+#define MOST_THREADS 1024
 
 // A block has a tile of neighbours on the last axis, and of the lines along the middle axis a run,
 // whose sums go to one line of `out`; blockIdx counts tiles, runs, and places on the first axis. Of
@@ -59,12 +60,12 @@ column_sums(const T *x, S *out, double divisor, index_t length, index_t after, i
 // one place, or, if there is one plane, with `APART`, each line is a place of its own. blockIdx
 // counts places, runs of planes, and runs of packs, whose sums lie side by side in `out`.
 template <typename T, typename S, int N, bool APART>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(MOST_THREADS)
 row_sums(const T *x, S *out, double divisor, index_t before, index_t middle, index_t after,
          index_t planes, index_t packs, index_t width) {
     typedef accumulator_t<T> A;
-    __shared__ A sums[THREADS];
-    int across = int(width), lines = THREADS / across;
+    __shared__ A sums[MOST_THREADS];
+    int across = int(width), lines = blockDim.x / across;
     int lane = threadIdx.x % across, line = threadIdx.x / across;
     index_t place = APART ? index_t(blockIdx.x) * lines + line : blockIdx.x;
     index_t plane = blockIdx.y * planes + (APART ? 0 : line);
@@ -91,7 +92,7 @@ row_sums(const T *x, S *out, double divisor, index_t before, index_t middle, ind
 #pragma unroll
         for (int i = 0; i < half; i++) sum[i] += sum[i + half];
     sums[threadIdx.x] = sum[0];
-    for (int half = (APART ? across : THREADS) / 2; half > 0; half /= 2) {
+    for (int half = (APART ? across : int(blockDim.x)) / 2; half > 0; half /= 2) {
         __syncthreads();
         if ((APART ? lane : int(threadIdx.x)) < half)
             sums[threadIdx.x] += sums[threadIdx.x + half];

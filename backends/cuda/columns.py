@@ -37,8 +37,10 @@ NARROW, BROAD = 4, 32
 # their own; blocks that there should then be, which fill the largest GPUs.
 TURNS = 8
 BLOCKS = 512
-# The same for packs of rows, and how many a thread is then left with at least.
-ROW_TURNS, ROW_BLOCKS, LEAST = 32, 1024, 8
+# The same for packs of rows, how many a thread is then left with at least, and how many it may have
+# before there are more threads in a block.
+ROW_TURNS, ROW_BLOCKS, LEAST, FEW = 32, 1024, 8, 8
+MOST_THREADS = 1024
 MOST = 65535
 
 PAIRS = ("half_t, float", "half_t, half_t", "bfloat16_t, float", "bfloat16_t, bfloat16_t",
@@ -55,15 +57,17 @@ ROW_SUMS = Kernel(
         for apart in ("true", "false")
     ),
 )
+SUMS = {"columns": COLUMN_SUMS, "rows": ROW_SUMS}
 ndarray = cupy.ndarray
 
 
 class Pass(NamedTuple):
-    """A launch: the kernel, its template's arguments, the grid, and what follows the divisor."""
+    """A launch: of which kernel, its template's arguments, blocks, threads, and what follows."""
 
-    kernel: Kernel
+    sums: str
     types: str
     grid: tuple[int, int, int]
+    block: int
     lengths: tuple[int, ...]
 
 
@@ -72,13 +76,13 @@ class Plan(NamedTuple):
 
     Attributes:
         shape: the result's.
-        count: how many elements each of its elements is made of.
+        elements: how many each of its elements is made of.
         passes: the launches, one or two.
         between: the shape and dtype of what the first of two leaves.
     """
 
     shape: tuple[int, ...]
-    count: float
+    elements: float
     passes: tuple[Pass, ...]
     between: tuple[tuple[int, ...], Any] | None
 
@@ -128,21 +132,21 @@ def planned(
 def by_rows(kind: Any, before: int, middle: int, after: int, skew: int) -> Any:
     """Returns the passes over the outer two of three axes, and what is between them."""
     name, between, wider = kind
-    grid, lengths, n = striped(before, middle, after, BYTES[name], skew, ROW_TURNS)
+    grid, block, lengths, n = striped(before, middle, after, BYTES[name], skew, ROW_TURNS)
     parts = grid[1] * grid[2]
     kept = "true" if before == 1 else "false"
     if parts == 1:
-        return (Pass(ROW_SUMS, f"{name}, {name}, {n}, {kept}", grid, lengths),), None
-    first = Pass(ROW_SUMS, f"{name}, {between}, {n}, {kept}", grid, lengths)
-    grid, lengths, n = striped(1, middle, parts, wider.itemsize, 0, parts)
-    second = Pass(ROW_SUMS, f"{between}, {name}, {n}, true", grid, lengths)
+        return (Pass("rows", f"{name}, {name}, {n}, {kept}", grid, block, lengths),), None
+    first = Pass("rows", f"{name}, {between}, {n}, {kept}", grid, block, lengths)
+    grid, block, lengths, n = striped(1, middle, parts, wider.itemsize, 0, parts)
+    second = Pass("rows", f"{between}, {name}, {n}, true", grid, block, lengths)
     return (first, second), ((middle, parts), wider)
 
 
 def striped(
     before: int, middle: int, after: int, itemsize: int, skew: int, turns: int
-) -> tuple[tuple[int, int, int], tuple[int, ...], int]:
-    """Returns the grid, the lengths that `row_sums` is told, and the elements of a pack.
+) -> tuple[tuple[int, int, int], int, tuple[int, ...], int]:
+    """Returns the grid, the block, the lengths that `row_sums` is told, and a pack's elements.
 
     Args:
         before, middle, after: the lengths of the axes.
@@ -156,18 +160,27 @@ def striped(
         n //= 2
     packs = -(-after // n)
     apart = before == 1
-    width = min(THREADS if apart else BROAD, 1 << (packs - 1).bit_length())
-    lines = THREADS // width
-    across, down = -(-packs // width), 1 if apart else -(-before // lines)
+
+    def taken(threads: int) -> tuple[int, int, int, int]:
+        """Returns the threads abreast, the lines, and in how many turns these take all there is."""
+        width = min(threads if apart else BROAD, 1 << (packs - 1).bit_length())
+        lines = threads // width
+        return width, lines, -(-packs // width), 1 if apart else -(-before // lines)
+
+    block = THREADS
+    width, lines, across, down = taken(block)
+    if across * down > FEW:
+        block = MOST_THREADS
+        width, lines, across, down = taken(block)
     blocks = -(-middle // lines) if apart else middle
-    # In numbers of what the threads of a block take at a time.
     run, strip = down, across
     if across * down > turns and blocks < BLOCKS:
         parts = min(-(-ROW_BLOCKS // blocks), -(-across * down // LEAST))
         run = -(-down // min(parts, down))
         strip = -(-across // max(parts // down, 1))
     grid = blocks, -(-down // run), -(-across // strip)
-    return grid, (before, middle, after, run * (1 if apart else lines), strip * width, width), n
+    run *= 1 if apart else lines
+    return grid, block, (before, middle, after, run, strip * width, width), n
 
 
 def by_columns(kind: Any, before: int, length: int, after: int, skew: int) -> Any:
@@ -177,13 +190,13 @@ def by_columns(kind: Any, before: int, length: int, after: int, skew: int) -> An
     grid, run, width, tile = tiled(before, length, after, n, not (skew or after % n))
     if grid[1] == 1:
         lengths = length, after, run, width, tile
-        return (Pass(COLUMN_SUMS, f"{name}, {name}, {n}", grid, lengths),), None
+        return (Pass("columns", f"{name}, {name}, {n}", grid, THREADS, lengths),), None
     lengths = length, after, run, width, tile
-    first = Pass(COLUMN_SUMS, f"{name}, {between}, {n}", grid, lengths)
+    first = Pass("columns", f"{name}, {between}, {n}", grid, THREADS, lengths)
     length, n = grid[1], WIDE // wider.itemsize
     grid, run, width, tile = tiled(before, length, after, n, not after % n)
     lengths = length, after, run, width, tile
-    second = Pass(COLUMN_SUMS, f"{between}, {name}, {n}", grid, lengths)
+    second = Pass("columns", f"{between}, {name}, {n}", grid, THREADS, lengths)
     return (first, second), ((before, length, after), wider)
 
 
@@ -225,13 +238,15 @@ def plan_for(x: Any, axis: tuple[int, ...], keepdims: bool, dtype: Any) -> Plan 
 def run(plan: Plan, x: Any, divisor: float) -> Any:
     """Returns the sums of a contiguous array, divided by a number."""
     out = ndarray(plan.shape, x.dtype)
-    kernel, types, grid, lengths = plan.passes[0]
+    name, types, grid, block, lengths = plan.passes[-1]
     if plan.between is not None:
+        first = plan.passes[0]
         some = ndarray(*plan.between)
-        kernel(types, grid, THREADS, x, some, 1.0, *lengths)
+        kernel = SUMS[first.sums]
+        kernel(first.types, first.grid, first.block, x, some, 1.0, *first.lengths)
         x = some
-        kernel, types, grid, lengths = plan.passes[1]
-    kernel(types, grid, THREADS, x, out, divisor, *lengths)
+    kernel = SUMS[name]
+    kernel(types, grid, block, x, out, divisor, *lengths)
     return out
 
 
@@ -247,7 +262,7 @@ def mean(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) ->
     """Returns the mean over axes; of integers as ``float64``, of half precision by single."""
     plan = plan_for(x, axis, keepdims, dtype)
     if plan is not None:
-        return run(plan, x, plan.count)
+        return run(plan, x, plan.elements)
     if type(x) is ndarray and x.dtype.char == "E" and dtype is None:
         wide = cupy.mean(x.astype(np.float32), axis=axis, keepdims=keepdims)
         return wide.astype(x.dtype)

@@ -23,7 +23,7 @@ from .products import Axis, Product, planned
 
 __all__ = ["TABLE", "contract", "einsum", "matmul"]
 
-ndarray, empty = cupy.ndarray, cupy.empty
+ndarray = cupy.ndarray
 
 # cuBLAS's numbers for the dtypes of elements and of sums.
 R_16F, R_16BF, R_32F, R_64F, C_32F, C_64F = 2, 14, 0, 1, 4, 5
@@ -88,7 +88,7 @@ def run(plan: Product, x: Any, y: Any, kind: Kind) -> Any:
         x = x.transpose(x_order).copy(order="C")
     if y_order is not None:
         y = y.transpose(y_order).copy(order="C")
-    out = empty(shape, x.dtype)
+    out = ndarray(shape, x.dtype)
     handle = get_cublas_handle()
     cublas = library[0] if handle in prepared else prepare(handle)
     by = kind.exact if config.matmul_precision == "highest" else kind.fast

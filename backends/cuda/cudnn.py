@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import cupy
 
 from ..config import config
+from .launch import Kernel, get_device
 
 __all__ = [
     "attention",
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 Shape = tuple[int, ...]
+
+ndarray, alloc = cupy.ndarray, cupy.cuda.alloc
+get_current_stream = cupy.cuda.get_current_stream
 
 # The oldest version of the library whose graphs are used, and the oldest GPUs for attention.
 OLDEST = 90000
@@ -92,16 +96,16 @@ def describe() -> str:
 
 def handle() -> Any:
     """Returns this thread's handle for the current device, on CuPy's current stream."""
-    frontend = loaded()[0]
-    device = cupy.cuda.runtime.getDevice()
-    stream = cupy.cuda.get_current_stream().ptr
+    device = 0 if Kernel.alone else get_device()
+    stream = get_current_stream().ptr
     found = here.handles.get(device)
-    if found is None:
-        found = frontend.create_handle(), -1
-    if found[1] != stream:
-        frontend.set_stream(found[0], stream)
-        here.handles[device] = found[0], stream
-    return found[0]
+    if found is not None and found[1] == stream:
+        return found[0]
+    frontend = loaded()[0]
+    own = frontend.create_handle() if found is None else found[0]
+    frontend.set_stream(own, stream)
+    here.handles[device] = own, stream
+    return own
 
 
 # -- graphs
@@ -110,17 +114,32 @@ def handle() -> Any:
 class Plan:
     """A graph of one operation that is ready to run."""
 
-    __slots__ = ("graph", "workspace")
+    __slots__ = ("graph", "launch", "workspace")
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
         self.workspace: int = graph.get_workspace_size()
+        # What the front end's own way ends in, once it has looked at what kind of thing each
+        # pointer is; where there is no such function, that way.
+        self.launch: Any = getattr(graph, "_execute", graph.execute)
 
     def __call__(self, *buffers: Any) -> None:
         """Runs on buffers in the order of the operation's operands and results."""
-        workspace = cupy.empty(max(self.workspace, 1), "b")
-        pointers = {i: buffer.data.ptr for i, buffer in enumerate(buffers, 1)}
-        self.graph.execute(pointers, workspace.data.ptr, handle=handle())
+        self.run({i: buffer.data.ptr for i, buffer in enumerate(buffers, 1)})
+
+    def run(self, pointers: dict[int, int]) -> None:
+        """Runs on the memory at pointers, by the number of each operand and result."""
+        # Given back when this returns: what gets it next comes later on the same stream.
+        memory = alloc(self.workspace) if self.workspace else None
+        workspace = 0 if memory is None else memory.ptr
+        try:
+            self.launch(pointers, workspace, handle())
+        except TypeError:
+            # Another version's function takes other arguments; nothing has been launched.
+            if self.launch == self.graph.execute:
+                raise
+            self.launch = self.graph.execute
+            self.launch(pointers, workspace, handle())
 
 
 def planned(
@@ -134,8 +153,7 @@ def planned(
         build: ``build(frontend, graph)`` adds the operation, whose tensors have the numbers from 1
             on in the order of the buffers.
     """
-    choices = config.matmul_precision, config.deterministic
-    key = *signature, dtype, *choices, cupy.cuda.runtime.getDevice()
+    key = *signature, dtype, config.numerics, get_device()
     if key not in plans:
         if len(plans) >= MOST:
             plans.clear()
@@ -240,10 +258,11 @@ def convolved(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> Any:
     """
     if not available():
         return None
+    device = 0 if Kernel.alone else x.data.device_id
     key = (
-        *(name, x.dtype, x.shape, x.strides, y.shape, y.strides, wanted, geometry),
-        *(config.matmul_precision, config.deterministic, x.data.device_id),
-    )
+        name, x.dtype.char, x.shape, x.strides, y.shape, y.strides, wanted, geometry,
+        config.numerics, device,
+    )  # fmt: skip
     found = convolutions.get(key, MISSING)
     if found is MISSING:
         if len(convolutions) >= MOST:
@@ -251,10 +270,14 @@ def convolved(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> Any:
         found = convolutions[key] = convolution_of(name, x, y, wanted, geometry)
     if found is None:
         return None
-    out = cupy.empty(found.made, x.dtype)
-    x, y = (dense(v, found.last) if copy else v for v, copy in zip((x, y), found.copies))
-    found.plan(x, y, out)
-    return cupy.moveaxis(out, -1, 1) if found.last else out
+    plan, copies, last, made = found
+    out = ndarray(made, x.dtype)
+    if copies[0]:
+        x = dense(x, last)
+    if copies[1]:
+        y = dense(y, last)
+    plan.run({1: x.data.ptr, 2: y.data.ptr, 3: out.data.ptr})
+    return cupy.moveaxis(out, -1, 1) if last else out
 
 
 def convolution_of(
@@ -389,7 +412,7 @@ def attention(
     plan = planned(("sdpa", causal, scale, *operands), dtype, build)
     if plan is None:
         return None
-    sums = cupy.empty(sums_shape, "f")
+    sums = ndarray(sums_shape, "f")
     plan(q, k, v, out, sums)
     return sums
 

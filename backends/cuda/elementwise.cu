@@ -165,6 +165,24 @@ __global__ void binary(const T *x, const T *y, T *out, index_t size, index_t wid
     *reinterpret_cast<pack<T, N> *>(out + start) = made;
 }
 
+// An array and one with an element for each place on axes in its middle: `width` neighbours have the
+// same, after `count` of these the first comes again. A pack has one; which is the left operand if
+// Swapped.
+template <typename T, typename F, int N, bool Swapped>
+__global__ void channels(const T *x, const T *y, T *out, index_t size, index_t width,
+                         index_t count) {
+    typedef accumulator_t<T> A;
+    index_t start = (blockIdx.x * index_t(blockDim.x) + threadIdx.x) * N;
+    if (start >= size) return;
+    index_t channel = size <= 0x7fffffff ? unsigned(start) / unsigned(width) % unsigned(count)
+                                         : start / width % count;
+    A b = A(y[channel]);
+    pack<T, N> in = *reinterpret_cast<const pack<T, N> *>(x + start), made;
+#pragma unroll
+    for (int i = 0; i < N; ++i) made[i] = T(Swapped ? F()(b, A(in[i])) : F()(A(in[i]), b));
+    *reinterpret_cast<pack<T, N> *>(out + start) = made;
+}
+
 // An array and a number, which is the left operand if Swapped.
 template <typename T, typename F, int N, bool Swapped>
 __global__ void with_number(const T *x, double number, T *out, index_t size) {

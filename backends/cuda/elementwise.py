@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from operator import attrgetter
 from typing import Any
@@ -43,6 +44,8 @@ ROW_LAYOUTS = [
 ]  # fmt: skip
 # Below so many elements a launch costs more than what it does; and what is made ahead takes little.
 SMALL = 1 << 16
+# What a mean's count is divided by before it may overflow.
+MANY = 1 << 15
 
 # By an array's dtype, what kernels call it and how many elements are 16 bytes.
 FLOATS = {
@@ -92,6 +95,15 @@ binary = Kernel(
 products = Kernel(
     "elementwise", "products", "pppppl", tuple(f"{t}, {n}" for t, wide in WIDTHS for n in (1, wide))
 )
+channels = Kernel(
+    "elementwise",
+    "channels",
+    "ppplll",
+    chosen(
+        (f"{t}, add_op, {n}, false" for t, wide in WIDTHS for n in (1, wide)),
+        ("float, subtract_op, 4, true",),
+    ),
+)
 with_number = Kernel(
     "elementwise",
     "with_number",
@@ -131,6 +143,7 @@ def one_operand(name: str) -> Callable[..., Any]:
     return compute
 
 
+@lru_cache(maxsize=4096)
 def layout_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int] | None:
     """Returns how a contiguous operand belongs to a result of another shape, and the rows' width.
 
@@ -151,6 +164,23 @@ def layout_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int]
         if all(n == 1 for n in shape[same:]):
             return ALONG_ROW, prod(whole[same:])
     return None
+
+
+@lru_cache(maxsize=4096)
+def channels_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int] | None:
+    """Returns how many neighbours of a result have the same element of an operand, and of how many.
+
+    None where the operand's axes, but for those of length 1, are no run of the result's, or there
+    are no elements.
+    """
+    before = len(whole) - len(shape)
+    axes = [i for i, n in enumerate(shape, before) if n != 1]
+    if before < 0 or not axes or 0 in whole:
+        return None
+    first, last = axes[0], axes[-1] + 1
+    if shape[first - before : last - before] != whole[first:last]:
+        return None
+    return prod(whole[last:]), prod(whole[first:last])
 
 
 def alike(name: str) -> dict[Any, tuple[int, str, str]]:
@@ -208,12 +238,12 @@ def joint(name: str) -> Callable[[Any, Any], Any]:
         elif x.size > y.size or (x.size == y.size and len(shape) > len(other)):
             layout = layout_of(other, shape)
             if layout is None:
-                return None
+                return by_channel(x, y, "false")
             right, width = layout
         else:
             layout = layout_of(shape, other)
             if layout is None:
-                return None
+                return by_channel(y, x, "true")
             left, width = layout
             shape = other
         dtype = x.dtype
@@ -229,6 +259,19 @@ def joint(name: str) -> Callable[[Any, Any], Any]:
             pairs(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size)
         else:
             binary(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size, width)
+        return out
+
+    def by_channel(x: Any, y: Any, swapped: str) -> Any:
+        shape, dtype = x.shape, x.dtype
+        found = channels_of(y.shape, shape)
+        if found is None:
+            return None
+        out = ndarray(shape, dtype)
+        t, wide = FLOATS[dtype]
+        if found[0] % wide or x.data.ptr % WIDE:
+            wide = 1
+        kind, size = f"{t}, {name}, {wide}, {swapped}", x.size
+        channels(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size, *found)
         return out
 
     return compute
@@ -294,10 +337,10 @@ TABLE = {
 }
 
 
-def by(function: Callable[[Any, Any], Any], place: int) -> Callable[[Any, Any], Any]:
+def by(function: Callable[[Any, Any], Any], place: int) -> Callable[[Any, Any, Any], Any]:
     """Returns a rule: the function of the cotangent and of one of the saved values."""
 
-    def rule(g: Any, saved: Any) -> Any:
+    def rule(g: Any, saved: Any, params: Any) -> Any:
         value = saved[place]
         return function(g, value) if type(value) is ndarray else None
 
@@ -321,7 +364,7 @@ class BothFactors:
     def __init__(self) -> None:
         self.ahead: tuple[Any, Any, Any] | None = None
 
-    def first(self, g: Any, saved: Any) -> Any:
+    def first(self, g: Any, saved: Any, params: Any) -> Any:
         """Returns the cotangent of the first factor."""
         x, y = saved[1], saved[2]
         if type(y) is not ndarray:
@@ -346,7 +389,7 @@ class BothFactors:
         self.ahead = g, saved, by_y
         return by_x
 
-    def second(self, g: Any, saved: Any) -> Any:
+    def second(self, g: Any, saved: Any, params: Any) -> Any:
         """Returns the cotangent of the second factor."""
         ahead, self.ahead = self.ahead, None
         if ahead is not None and ahead[0] is g and ahead[1] is saved:
@@ -356,10 +399,27 @@ class BothFactors:
 
 
 both_factors = BothFactors()
+quotient = two_operands("divide")
+
+
+def mean_slope(g: Any, saved: Any, params: Any) -> Any:
+    """Returns the cotangent of what a mean was taken of: scaled first, while it is small."""
+    x, axis = saved[1], params["axis"]
+    shape = x if type(x) is tuple else x.shape
+    count = prod([shape[i] for i in axis])
+    if len(axis) < len(shape):
+        g = g.reshape([1 if i in axis else n for i, n in enumerate(shape)])
+    # What more than float16 can hold is divided by twice; a power of two does not round.
+    if count > MANY:
+        g, count = quotient(g, MANY), count / MANY
+    return cupy.broadcast_to(quotient(g, count or 1), shape)
+
+
 
 # Rules of reverse mode in one launch, by the primitive's name and operand: functions of the
-# cotangent and of what was saved, which give None where the primitive's own rule has to do.
-SLOPES: dict[str, tuple[Callable[[Any, Any], Any] | None, ...]] = {
+# cotangent, of what was saved and of parameters, which give None where the primitive's own rule has
+# to do.
+SLOPES: dict[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]] = {
     **{
         NAMES.get(name, name): (by(joint(f"{name}_slope"), place),)
         for name, place in BY_OPERAND.items()
@@ -367,5 +427,6 @@ SLOPES: dict[str, tuple[Callable[[Any, Any], Any] | None, ...]] = {
     "divide": (by(DIVIDED, 2), None),
     "exp": (by(MULTIPLIED, 0),),
     "log": (by(DIVIDED, 1),),
+    "mean": (mean_slope,),
     "multiply": (both_factors.first, both_factors.second),
 }

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import attrgetter
+from struct import pack_into
 from typing import Any
 
 import cupy
@@ -151,9 +152,9 @@ def _launched(rule: str, columns: Columns, dtype: Any, numbers: Sequence[float])
     fresh: Columns = [[ndarray(shape, made_of) for shape in shapes] for _ in columns[1:]]
 
     width = row_bytes(rule)
-    table = SMALL if count <= SMALL // width else largest_table()
-    most = table // width
-    instance, passed = _form(rule, letter, table)
+    limit = SMALL if count <= SMALL // width else largest_table()
+    most = limit // width
+    instance, passed = _form(rule, letter, limit)
     pointers = [[x.data.ptr for x in column] for column in (*columns, *fresh)]
     sizes = [x.size for x in columns[0]]
     length = PIECE // dtype.itemsize
@@ -163,13 +164,12 @@ def _launched(rule: str, columns: Columns, dtype: Any, numbers: Sequence[float])
         # An array without elements has no block: it begins where the next one does.
         firsts = list(accumulate([-(-size // length) for size in sizes[part]], initial=0))
         blocks = firsts.pop()
-        values = np.zeros((most, width // 8), np.uint64)
-        for place, column in enumerate((*pointers, sizes)):
-            values[: len(firsts), place] = column[part]
-        values[: len(firsts), -1] = firsts
         if blocks:
-            table_words = values.reshape(-1).view(passed)
-            UPDATE(instance, blocks, THREADS, table_words, len(firsts), *constants)
+            rows = zip(*[column[part] for column in pointers], sizes[part], firsts)
+            words = bytearray(passed.itemsize)
+            pack_into(f"{len(firsts) * width // 8}Q", words, 0, *chain.from_iterable(rows))
+            table = np.frombuffer(words, passed)
+            UPDATE(instance, blocks, THREADS, table, len(firsts), *constants)
     return fresh
 
 

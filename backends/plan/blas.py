@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["alone", "controlled"]
+__all__ = ["alone", "controlled", "held"]
 
 # How OpenBLAS names its functions, with and without the marks that wheels give them.
 NAMES = (
@@ -34,6 +34,11 @@ class Control:
         self._lock = threading.Lock()
         self._holders = 0
         self._before = 1
+
+    @property
+    def held(self) -> bool:
+        """Whether BLAS is kept to one thread."""
+        return self._holders > 0
 
     def hold(self) -> None:
         """Keeps BLAS to one thread."""
@@ -87,3 +92,8 @@ def alone() -> Iterator[None]:
         yield
     finally:
         control.release()
+
+
+def held() -> bool:
+    """Says whether BLAS keeps to the threads that call it."""
+    return bool(_control) and _control[0] is not None and _control[0].held

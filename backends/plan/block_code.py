@@ -13,10 +13,12 @@ from .values import constant, is_variable
 
 __all__ = ["BlockCode"]
 
-# What all values of a block together may take of the cache, in bytes, and bounds of a block: calls
-# cost too much in smaller ones, and of the largest there are still some for every thread.
-CACHE_BYTES = 1 << 21
-SMALLEST, LARGEST = 32768, 262144
+# What all values of a block together may take of the cache, in bytes, and bounds of a block: of the
+# largest there are still some for every thread. Blocks that fit the cache nearest to the core would
+# be quicker in one thread; several wait for the interpreter's lock at every call, and for each
+# other's waking up, the less the fewer calls there are.
+CACHE_BYTES = 1 << 22
+SMALLEST, LARGEST = 65536, 262144
 BLOCKS = 8
 
 
@@ -79,7 +81,8 @@ class BlockCode:
             return False
         if len(self._targets[id(made)]) > 1:
             return False
-        return given.last <= self.steps.index(made.step)
+        step = self.steps.index(made.step)
+        return given.last < step or (given.last == step and made.step.kind != "apart")
 
     def _whole(self, value: Value) -> bool:
         return len(value.groups) == len(self.grid.shape)
@@ -88,23 +91,28 @@ class BlockCode:
 
     def _assign(self) -> None:
         """Gives every value as large as the block, if it is not returned, a slot."""
-        free: dict[Any, list[int]] = {}
+        free: dict[Any, list[Any]] = {}
         for number, step in enumerate(self.steps):
             ending = {id(x): x for x in step.operands if type(x) is Value and x.last == number}
-            for x in ending.values():
-                if x.slot is not None:
-                    free.setdefault((x.dtype, x.groups), []).append(x.slot)
+            ended = [x for x in ending.values() if x.slot is not None]
             made = step.made
-            if made is None or not step.placeable or not self._whole(made):
-                continue
-            if self._direct(made) is not None:
-                continue
-            key = made.dtype, made.groups
-            if free.get(key):
-                made.slot = free[key].pop()
-            else:
-                made.slot = len(self._slots)
-                self._slots.append(key)
+            if step.kind == "apart" and made is not None:
+                self._place(step, made, free)
+            for x in ended:
+                free.setdefault((x.dtype, x.groups), []).append(x.slot)
+            if step.kind != "apart" and made is not None:
+                self._place(step, made, free)
+
+    def _place(self, step: Step, made: Value, free: dict[Any, list[Any]]) -> None:
+        """Gives the result of a step a slot, if it needs one: a free one or a new one."""
+        if not step.placeable or not self._whole(made) or self._direct(made) is not None:
+            return
+        key = made.dtype, made.groups
+        if free.get(key):
+            made.slot = free[key].pop()
+        else:
+            made.slot = len(self._slots)
+            self._slots.append(key)
 
     def _direct(self, made: Value) -> int | None:
         """Returns the output that a value can be computed into."""

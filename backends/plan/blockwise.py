@@ -157,8 +157,9 @@ class Blockwise:
         plain = all(type(x) is Value for x in operands)
         if plain and dtype.char in PRECISE and {x.dtype for x in operands} == {dtype}:
             written = BY_ELEMENT.get(name)
-            if written is not None:
-                return written(self._emit, *operands)
+            made = None if written is None else written(self._emit, *operands, **equation.params)
+            if made is not None:
+                return made
         if name == "astype" and plain and not operands[0].weak:
             return self._emit.cast(operands[0], dtype)
         if name == "where" and dtype.char in PRECISE and self._selects(operands, dtype):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..activations import CUBIC, LINEAR, LOWEST, STEEP
 from .steps import Steps, Value
 
 __all__ = ["BY_ELEMENT", "BY_ROW"]
@@ -58,13 +59,52 @@ def _relu_biased(emit: Steps, x: Value, y: Value) -> Value:
     return _relu(emit, emit.ufunc("add", x, y))
 
 
-BY_ELEMENT: dict[str, Callable[..., Value]] = {
+def _silu(emit: Steps, x: Value) -> Value:
+    rest = emit.ufunc("add", emit.ufunc("exp", emit.ufunc("negative", x)), 1.0)
+    return emit.ufunc("divide", emit.ufunc("clip", x, LOWEST[x.dtype.char], np.inf), rest)
+
+
+def _softplus(emit: Steps, x: Value) -> Value:
+    rest = emit.ufunc("exp", emit.ufunc("negative", emit.ufunc("absolute", x)))
+    return emit.ufunc("add", emit.ufunc("clip", x, 0.0, np.inf), emit.ufunc("log1p", rest))
+
+
+def _gelu(emit: Steps, x: Value, *, approximate: bool) -> Value | None:
+    if not approximate:
+        return None
+    power = emit.ufunc("multiply", emit.ufunc("multiply", x, x), -CUBIC)
+    power = emit.ufunc("multiply", emit.ufunc("subtract", power, LINEAR), x)
+    rest = emit.ufunc("add", emit.ufunc("exp", power), 1.0)
+    return emit.ufunc("divide", emit.ufunc("clip", x, LOWEST[x.dtype.char], np.inf), rest)
+
+
+def _gelu_derivative(emit: Steps, x: Value, y: Value, *, approximate: bool) -> Value | None:
+    if not approximate:
+        return None
+    limit = STEEP[y.dtype.char]
+    bounded = emit.ufunc("clip", y, -limit, limit)
+    squared = emit.ufunc("multiply", bounded, bounded)
+    power = emit.ufunc("subtract", emit.ufunc("multiply", squared, -CUBIC), LINEAR)
+    odds = emit.ufunc("exp", emit.ufunc("multiply", power, bounded))
+    share = emit.ufunc("reciprocal", emit.ufunc("add", odds, 1.0))
+    rise = emit.ufunc("add", emit.ufunc("multiply", squared, 3.0 * CUBIC), LINEAR)
+    rise = emit.ufunc("multiply", rise, bounded)
+    rise = emit.ufunc("multiply", rise, emit.ufunc("multiply", odds, share))
+    slope = emit.ufunc("multiply", share, emit.ufunc("add", rise, 1.0))
+    return emit.ufunc("multiply", slope, x)
+
+
+BY_ELEMENT: dict[str, Callable[..., Value | None]] = {
+    "gelu": _gelu,
+    "gelu_derivative": _gelu_derivative,
     "relu": _relu,
     "relu_biased": _relu_biased,
     "relu_derivative": _relu_derivative,
     "sigmoid": _sigmoid,
     "sigmoid_biased": _sigmoid_biased,
     "sigmoid_derivative": _sigmoid_derivative,
+    "silu": _silu,
+    "softplus": _softplus,
     "softplus_derivative": _softplus_derivative,
     "tanh_biased": _tanh_biased,
     "tanh_derivative": _tanh_derivative,
@@ -97,6 +137,10 @@ def _softmax_derivative(
 ) -> Value:
     rest = emit.ufunc("subtract", g, emit.row_dot(g, p, axes))
     return emit.ufunc("multiply", rest, p)
+
+
+def _softmax(emit: Steps, axes: Any, count: int, x: Value, *, axis: Any) -> Value | None:
+    return emit.softmax(x, axes)
 
 
 def _normal(
@@ -137,6 +181,7 @@ BY_ROW: dict[str, Callable[..., Value | None]] = {
     "affine_normalize": _affine_normalize,
     "normalize": _normalize,
     "normalize_slope": _normalize_slope,
+    "softmax": _softmax,
     "softmax_derivative": _softmax_derivative,
     "var": _var,
 }

@@ -6,9 +6,11 @@ allocation holds, whatever names it has.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
-from .values import is_variable
+from .values import is_variable, nbytes, plain
 
 __all__ = ["Liveness", "Storage"]
 
@@ -27,6 +29,10 @@ FRESH = frozenset(
         "softplus_derivative", "sort", "stack", "tanh_biased", "tanh_derivative", "var",
     }
 )  # fmt: skip
+
+# What broadcast arrays take that are copied.
+SPREAD_BYTES = 8192
+NO_ROWS: Mapping[Any, tuple[Any, Any]] = MappingProxyType({})
 
 
 class Storage:
@@ -54,15 +60,20 @@ class Liveness:
     Args:
         program: the program.
         donated: the numbers of inputs that may be overwritten.
+        rows: for results that are made in the memory of another one that one, and which part.
 
     Attributes:
         storages: for every variable where it may lie.
         dead: for every equation the variables that nothing uses after it.
     """
 
-    def __init__(self, program: Any, donated: Any = ()) -> None:
+    def __init__(
+        self, program: Any, donated: Any = (), rows: Mapping[Any, tuple[Any, Any]] = NO_ROWS
+    ) -> None:
         self.storages: dict[Any, frozenset[Storage]] = {}
         self._constants = frozenset({Storage(None, True)})
+        self._joined = {x: Storage(x, False) for x, _ in rows.values()}
+        self._rows = rows
         for number, variable in enumerate(program.inputs):
             self.storages[variable] = frozenset({Storage(variable, number not in donated)})
         for equation in program.equations:
@@ -90,17 +101,28 @@ class Liveness:
         return self.storages[x] if is_variable(x) else self._constants
 
     def _made(self, equation: Any, variable: Any) -> frozenset[Storage]:
-        own = frozenset({Storage(variable, False)})
+        joined = self._rows[variable][0] if variable in self._rows else variable
+        own = frozenset({self._joined.get(joined) or Storage(variable, False)})
         if is_fresh(equation):
             return own
         return own.union(*map(self.of, equation.operands))
+
+
+def is_copied(equation: Any) -> bool:
+    """Says whether an array is so small when broadcast that it is quicker copied than viewed."""
+    if equation.primitive.name != "broadcast_to":
+        return False
+    x, known = equation.operands[0], equation.outputs[0].type
+    if not is_variable(x) or x.type.weak or x.type.dtype != known.dtype:
+        return False
+    return plain(known) and 0 < nbytes(known) <= SPREAD_BYTES
 
 
 def is_fresh(equation: Any) -> bool:
     """Says whether an equation's outputs surely share no memory with its operands."""
     primitive, params = equation.primitive, equation.params
     name = primitive.name
-    if name in FRESH or getattr(primitive, "fused", False):
+    if name in FRESH or is_copied(equation) or getattr(primitive, "fused", False):
         return True
     if name == "index":
         # Index arrays copy, but those without axes are numbers. A single element is a number too,

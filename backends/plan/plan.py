@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from types import CodeType, FunctionType
 from typing import Any
@@ -39,7 +40,13 @@ class Plan:
         self._scope = written.source.scope
         self._slots = written.slots
         self._buffers = written.buffers
+        self._views = written.views
         self._overwritten = sorted(written.overwritten)
+        self._quiet: Callable[[], AbstractContextManager[None]] = nullcontext
+        if written.shares:
+            from .blas import alone  # which programs that share nothing do not wait for
+
+            self._quiet = alone
         self._file = f"<plan {next(numbers)} of {self.name}>"
         linecache.cache[self._file] = (
             len(self.source),
@@ -69,7 +76,8 @@ class Plan:
             buffers = self._own(buffers)
         token = silence()
         try:
-            return run(*buffers)
+            with self._quiet():
+                return run(*buffers)
         except Exception as error:
             self._explain(error)
             raise
@@ -84,6 +92,8 @@ class Plan:
             name: memory[slot].view(dtype).reshape(shape)
             for name, (slot, shape, dtype) in self._buffers.items()
         }
+        for name, (base, how, argument) in self._views.items():
+            kept[name] = how(kept[base], argument)
         return FunctionType(self._code, {**self._scope, **kept}, "plan")
 
     def _own(self, buffers: Sequence[Any]) -> list[Any]:

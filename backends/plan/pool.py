@@ -8,6 +8,7 @@ come to an end.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Callable
@@ -58,6 +59,19 @@ class Threads:
 threads = Threads()
 
 
+def found() -> Callable[[], int]:
+    """Returns what tells the core that a thread runs on; what tells nothing where none does."""
+    try:
+        # It returns at once, for which no other thread need be let run.
+        told: Callable[[], int] = ctypes.PyDLL(None).sched_getcpu
+    except (AttributeError, OSError, TypeError):
+        return lambda: -1
+    return told if hasattr(os, "sched_setaffinity") else lambda: -1
+
+
+current_core = found()
+
+
 class Job:
     """Work that several threads share.
 
@@ -82,6 +96,9 @@ class Pool:
         self.jobs: SimpleQueue[Job] = SimpleQueue()
         self.lock = threading.Lock()
         self.started = 0
+        self._threads: list[threading.Thread] = []
+        # The core on which no helper may run.
+        self._caller = -1
 
     def grow(self, helpers: int) -> None:
         """Starts threads until there are so many."""
@@ -89,7 +106,31 @@ class Pool:
             while self.started < helpers:
                 self.started += 1
                 name = f"functensor-{self.started}"
-                threading.Thread(target=help_out, args=(self.jobs,), name=name, daemon=True).start()
+                thread = threading.Thread(
+                    target=help_out, args=(self.jobs,), name=name, daemon=True
+                )
+                thread.start()
+                self._threads.append(thread)
+            self._caller = -1
+
+    def make_room(self) -> None:
+        """Keeps helpers off the core that the caller runs on.
+
+        Linux wakes a thread on the core of the one that woke it where it knows of no cache that
+        the cores share, as in many virtual machines. There it stays for milliseconds, and neither
+        gets more than half of the core while others are idle.
+        """
+        core = current_core()
+        if core == self._caller:
+            return
+        try:
+            others = os.sched_getaffinity(0) - {core}
+            if others:
+                for thread in self._threads:
+                    os.sched_setaffinity(thread.native_id or 0, others)
+                self._caller = core
+        except OSError:
+            pass  # not allowed, or a thread is gone: it is only slower
 
 
 def help_out(jobs: SimpleQueue[Job]) -> None:
@@ -141,6 +182,7 @@ def share(work: Callable[[], Any], number: int) -> None:
         return
     if pool.started < number - 1:
         pool.grow(number - 1)
+    pool.make_room()
     job = Job(work, number - 1)
     for _ in range(number - 1):
         pool.jobs.put(job)

@@ -21,7 +21,7 @@ from .pool import arena, share, threads
 __all__ = ["RegionRun"]
 
 # Grids of fewer elements are done before a second thread has begun.
-SHARED = 65536
+SHARED = 131072
 
 
 class RegionRun:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..reductions import softmax
 from .blas import controlled
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "row_dot",
     "row_extremum",
     "row_product",
+    "row_softmax",
     "row_sum",
     "total_dot",
     "total_sum",
@@ -105,6 +107,19 @@ def total_dot(x: Any, y: Any) -> Any:
     pieces = range(0, x.size, PIECE)
     parts = [np.dot(x[i : i + PIECE], y[i : i + PIECE]) for i in pieces]
     return add(np.stack(parts)) if len(parts) > 1 else parts[0]
+
+
+def row_softmax(x: Any, out: Any) -> None:
+    """Puts the softmax of rows into another array."""
+    limit = np.finfo(x.dtype)
+    if x.max() <= 0.5 * np.log(limit.max):
+        # Neither overflows exp, nor do all of a row vanish: no maximum is to be found for it.
+        np.exp(x, out)
+        sums = row_sum(out, (out.ndim - 1,))
+        if sums.min() >= np.sqrt(limit.tiny):
+            np.divide(out, sums, out)
+            return
+    np.copyto(out, softmax(x, axis=(x.ndim - 1,)))
 
 
 def row_extremum(x: Any, axes: tuple[int, ...], ufunc: Any) -> Any:

@@ -66,6 +66,13 @@ class Source:
             self.scope[found] = value
         return found
 
+    def numpy(self, name: str) -> str:
+        """Returns a global name for a function of NumPy, which need not be looked up there."""
+        found = f"np_{name}"
+        if found not in self.scope:
+            self.scope[found] = getattr(np, name)
+        return found
+
     def shown(self, x: Any) -> str:
         """Returns an operand as it is written: a name, or a number."""
         if is_variable(x):

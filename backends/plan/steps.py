@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from .grids import Grid
-from .row_sums import column_sum, row_dot, row_extremum, row_sum, total_dot, total_sum
+from .row_sums import (
+    column_sum,
+    row_dot,
+    row_extremum,
+    row_product,
+    row_softmax,
+    row_sum,
+    total_dot,
+    total_sum,
+)
 from .source import Source
 from .ufuncs import as_operand
 from .values import SCALARS, constant
@@ -59,7 +68,8 @@ class Step:
         operands: values and constants.
         made: the result; None where the line puts it away itself.
         equation: what it is for.
-        kind: what it is for peepholes: the name of a ufunc.
+        kind: what it is for peepholes: the name of a ufunc; ``apart`` of what needs its operands
+            until its result is complete.
     """
 
     __slots__ = ("equation", "form", "kind", "made", "operands")
@@ -192,14 +202,45 @@ class Steps:
         """Returns the sums of rows; of products without the products."""
         left = x.groups - set(axes)
         step = x.step
-        if step is not None and step.kind == "negative" and type(step.operands[0]) is Value:
-            return self.ufunc("negative", self.row_sum(step.operands[0], axes))
+        if step is not None and step.kind in ("negative", "multiply", "divide"):
+            outside = self._sum_inside(step, x, axes)
+            if outside is not None:
+                return outside
         if step is not None and axes == (len(self.grid.shape) - 1,):
             pair = _factors(step, x)
             if pair is not None:
                 return self.row_dot(*pair, axes)
         function = self.source.bind(row_sum, "row_sum")
         return self.made(f"{function}({{0}}, {axes!r})", [x], x.dtype, left)
+
+    def _sum_inside(self, step: Step, x: Value, axes: tuple[int, ...]) -> Value | None:
+        """Returns the sums of rows where all elements of a row are negated, or multiplied or
+        divided by the same: that is done with the sum instead, which rounds it differently.
+
+        So is a row times a vector that all rows are multiplied by: BLAS has that.
+        """
+        first, *rest = step.operands
+        if step.kind == "negative":
+            inside = type(first) is Value and first.groups == x.groups
+            return self.ufunc("negative", self.row_sum(first, axes)) if inside else None
+        (second,) = rest
+        if any(type(v) is not Value or v.dtype != x.dtype for v in (first, second)):
+            return None
+        if x.dtype.char not in "fd":
+            return None
+        if first.groups == x.groups and second.groups.isdisjoint(axes):
+            return self.ufunc(step.kind, self.row_sum(first, axes), second)
+        if step.kind == "divide":
+            return None
+        if second.groups == x.groups and first.groups.isdisjoint(axes):
+            return self.ufunc("multiply", first, self.row_sum(second, axes))
+        for matrix, vector in ((first, second), (second, first)):
+            if matrix.groups == x.groups == {0, 1} and vector.groups == {1} and axes == (1,):
+                return self.call(
+                    row_product, "row_product", [matrix, vector],
+                    dtype=x.dtype, groups=frozenset({0}),
+                )  # fmt: skip
+        return None
 
     def row_dot(self, x: Value, y: Value, axes: tuple[int, ...]) -> Value:
         """Returns the sums of the products of rows."""
@@ -208,6 +249,13 @@ class Steps:
             return self.row_sum(self.ufunc("multiply", x, y), axes)
         function = self.source.bind(row_dot, "row_dot")
         return self.made(f"{function}({{0}}, {{1}})", [x, y], x.dtype, groups - set(axes))
+
+    def softmax(self, x: Value, axes: tuple[int, ...]) -> Value | None:
+        """Returns the softmax of rows; None where they are not the last axis."""
+        if axes != (len(self.grid.shape) - 1,) or len(x.groups) != len(self.grid.shape):
+            return None
+        form = f"{self.source.bind(row_softmax, 'row_softmax')}({{0}}, {{into}})"
+        return self.made(form, [x], x.dtype, kind="apart")
 
     def row_extremum(self, x: Value, axes: tuple[int, ...], ufunc: str) -> Value:
         """Returns the largest or smallest elements of rows."""

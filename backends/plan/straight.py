@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from operator import getitem
+from typing import TYPE_CHECKING, Any
 
-from .block_code import BlockCode
+import numpy as np
+
 from .calls import apart
 from .liveness import Liveness, Storage
-from .orders import memory_orders, region_order
-from .regions import RegionRun
+from .rows import placed
 from .source import Source
 from .ufuncs import as_operand, ufunc_of
 from .values import is_variable, nbytes, plain
+from .writers import WRITERS
+
+if TYPE_CHECKING:
+    from .regions import RegionRun
 
 __all__ = ["Straight"]
 
@@ -28,8 +34,6 @@ OPERATORS = {
     "equal": "==", "not_equal": "!=",
 }  # fmt: skip
 VIEWS = frozenset({"astype", "flip", "index", "reshape", "stop_gradient", "transpose"})
-# Below this, the backend's sum is NumPy's own.
-SMALL_SUM = 512
 
 
 class Slot:
@@ -53,60 +57,96 @@ class Straight:
     Attributes:
         source: what was written.
         buffers: for every name of a kept buffer its slot, shape and dtype.
+        views: for every name of a part of one what it is a part of, a function, and its argument.
         slots: the sizes of slots, in bytes.
+        rows: for results that are rows of a joined array the array and which rows.
+        joined: those arrays.
         regions: what runs regions, whose functions are still to be compiled.
         overwritten: the numbers of the inputs that are written into.
+        shares: whether anything is done by several threads.
     """
 
     def __init__(self, program: Any, donated: Any, kernels: Any) -> None:
         self.program = program
         self.kernels = kernels
         self.source = Source()
-        self.live = Liveness(program, donated)
+        self._ufuncs = [ufunc_of(equation, kernels) for equation in program.equations]
+        self.rows = placed(program, self._ufuncs, KEPT_BYTES)
+        self.live = self._liveness(donated)
+        self.joined = {x for x, _ in self.rows.values()}
+        self.views: dict[str, tuple[str, Any, Any]] = {}
+        # The names of the kept memory that variables lie in; and arrays that lie as it does.
+        self._homes: dict[Any, str] = {}
+        self._samples: dict[str, Any] = {}
+        self._view_names: dict[Any, str] = {}
         self.buffers: dict[str, tuple[int, tuple[int, ...], Any]] = {}
         self.slots: list[int] = []
         self._forms: dict[tuple[int, tuple[int, ...], Any], str] = {}
         self.overwritten: set[int] = set()
+        self.shares = False
         # What may have strides of zero.
         self.spread: set[Any] = set()
         self._inputs = {variable: number for number, variable in enumerate(program.inputs)}
         self._free: dict[int, list[Slot]] = {}
         # Where a storage's memory is a slot; and whose memory a variable took over.
         self._slot: dict[Storage, Slot] = {}
+        self._due: dict[int, list[Storage]] = {}
         self.regions: list[RegionRun] = []
-        self._orders: dict[Any, tuple[int, ...]] = memory_orders(program)
-        runs = [self._region(e) for e in program.equations]
+        self._runs: dict[int, RegionRun] = {}
+        regions = [getattr(e.primitive, "fused", False) for e in program.equations]
+        if any(regions):
+            self._blocks([number for number, is_region in enumerate(regions) if is_region])
         self.source.function("plan", list(map(self.source.name, program.inputs)))
-        self._runs = runs
         for number, equation in enumerate(program.equations):
             self._equation(number, equation)
         self._results()
 
-    def _region(self, equation: Any) -> RegionRun | None:
-        """Writes the loop of a region and returns what runs it; None for others."""
-        if not getattr(equation.primitive, "fused", False):
-            return None
-        number = len(self.regions)
-        source = self.source.inner()
-        name = f"blocks_{number}"
-        region, given = equation.primitive, equation.operands
-        order = region_order(region, given, self._orders)
-        code = BlockCode(name, region, given, self.kernels, source, order)
-        run = RegionRun(name, code)
-        self.source.take(source)
-        self.regions.append(run)
-        return run
+    def _liveness(self, donated: Any) -> Liveness:
+        """Returns storages, and sees to it that none is returned of which results are rows."""
+        while True:
+            live = Liveness(self.program, donated, self.rows)
+            kept = {
+                x: row
+                for x, row in self.rows.items()
+                if not any(s.escapes for s in live.storages[row[0]])
+            }
+            if len(kept) == len(self.rows):
+                return live
+            self.rows = kept
+
+    def _blocks(self, numbers: Sequence[int]) -> None:
+        """Writes the loops of regions, and enters what runs them."""
+        # Programs without regions, which are small, do not wait for these.
+        from .block_code import BlockCode
+        from .orders import memory_orders, region_order
+        from .regions import RegionRun
+
+        orders = memory_orders(self.program)
+        for i, number in enumerate(numbers):
+            equation = self.program.equations[number]
+            source = self.source.inner()
+            name = f"blocks_{i}"
+            region, given = equation.primitive, equation.operands
+            order = region_order(region, given, orders)
+            code = BlockCode(name, region, given, self.kernels, source, order)
+            run = self._runs[number] = RegionRun(name, code)
+            self.source.take(source)
+            self.regions.append(run)
+            self.shares |= run.most > 1
 
     # -- an equation
 
     def _equation(self, number: int, equation: Any) -> None:
         write = WRITERS.get(equation.primitive.name)
         right = write(self, number, equation) if write is not None else None
-        run = self._runs[number]
+        run = self._runs.get(number)
         if run is not None:
             right = self._fused(number, equation, run)
         if right is None:
             right = self._ufunc(number, equation) or self._called(equation)
+        if not right:
+            self._let_go(number)
+            return
         left = ", ".join(map(self.source.name, equation.outputs))
         # What is called returns a list, of one output too.
         called = not hasattr(equation.primitive, "impl") or hasattr(equation.primitive, "evaluate")
@@ -158,12 +198,12 @@ class Straight:
         """Notes that a result takes the memory of an operand."""
         (old,) = self.live.storages[x]
         if old in self._slot:
-            self._slot[own] = self._slot.pop(old)
+            self._lay(own, self._slot.pop(old))
         if x in self._inputs:
             self.overwritten.add(self._inputs[x])
 
     def _ufunc(self, number: int, equation: Any) -> str | None:
-        found = ufunc_of(equation, self.kernels)
+        found = self._ufuncs[number]
         if found is None:
             return None
         ufunc, loop = found
@@ -177,7 +217,7 @@ class Straight:
         into = self._into(number, equation, out)
         if into:
             operands.append(into)
-        return f"np.{ufunc.__name__}({', '.join(operands)})"
+        return f"{self.source.numpy(ufunc.__name__)}({', '.join(operands)})"
 
     def _operator(self, equation: Any) -> str | None:
         """Returns arithmetic of NumPy's scalars, which gives the same bits as their ufuncs."""
@@ -194,18 +234,58 @@ class Straight:
         """Returns the buffer that a result goes into; empty where NumPy is to make one."""
         if not plain(out.type) or not out.type.size:
             return ""
+        row = self.rows.get(out)
+        if row is not None:
+            return self.row_buffer(*row)
         (own,) = self.live.storages[out]
         for x in equation.operands:
             if is_variable(x) and self._can_take(number, x, out, own):
                 self._take(x, own)
+                if x in self._homes:
+                    self._homes[out] = self._homes[x]
                 return self.source.name(x)
         return self.buffer_for(out)
+
+    def row_buffer(self, joined: Any, part: Any) -> str:
+        """Returns the part of a joined array's buffer in which an operand of it is."""
+        return self.view(self.buffer_for(joined), getitem, part)
+
+    def view(self, base: str, how: Any, argument: Any) -> str:
+        """Returns the name of a part of a kept buffer, made once; empty if it would be a copy."""
+        key = base, how, repr(argument)
+        name = self._view_names.get(key)
+        if name is None:
+            sample = self._samples.get(base)
+            if sample is None:
+                _, shape, dtype = self.buffers[base]
+                sample = self._samples[base] = np.empty(shape, dtype)
+            part = how(sample, argument)
+            if type(part) is not np.ndarray or not np.may_share_memory(part, sample):
+                return ""
+            name = self._view_names[key] = f"part_{len(self.views)}"
+            self.views[name] = base, how, argument
+            self._samples[name] = part
+        return name
+
+    def is_view(self, equation: Any, how: Any, argument: Any) -> bool:
+        """Says whether a result is a part of a kept buffer, for which nothing need be run."""
+        home = self._homes.get(equation.operands[0])
+        name = "" if home is None else self.view(home, how, argument)
+        if name:
+            self.lies_in(equation.outputs[0], name)
+        return bool(name)
+
+    def lies_in(self, variable: Any, name: str) -> None:
+        """Notes that a variable is what a name of kept memory stands for."""
+        self._homes[variable] = self.source.names[variable] = name
 
     def buffer_for(self, out: Any) -> str:
         """Returns a kept buffer for a result; empty where there is none for it."""
         (own,) = self.live.storages[out]
         if own.escapes or not out.type.size or nbytes(out.type) > KEPT_BYTES:
             return ""
+        if own in self._slot:
+            return self._buffer(self._slot[own], out.type)
         size = nbytes(out.type)
         free = self._free.get(size)
         if free:
@@ -213,8 +293,14 @@ class Straight:
         else:
             slot = Slot(len(self.slots), size)
             self.slots.append(size)
-        self._slot[own] = slot
-        return self._buffer(slot, out.type)
+        self._lay(own, slot)
+        name = self._homes[out] = self._buffer(slot, out.type)
+        return name
+
+    def _lay(self, storage: Storage, slot: Slot) -> None:
+        """Notes that a storage's memory is a slot, until it is needed no more."""
+        self._slot[storage] = slot
+        self._due.setdefault(storage.last, []).append(storage)
 
     def _can_take(self, number: int, x: Any, out: Any, own: Storage) -> bool:
         """Says whether an operand's memory is free for a result, as it is needed no more."""
@@ -241,15 +327,18 @@ class Straight:
         for variable in self.live.dead[number]:
             storages = self.live.storages[variable]
             # What may be returned stays as it is, and is looked at again in the end.
-            if variable in self._inputs or any(s in self._slot or s.escapes for s in storages):
+            if variable in self._inputs or variable in self._homes:
+                continue
+            if any(s in self._slot or s.escapes for s in storages):
                 continue
             if variable.type.shape and nbytes(variable.type) >= DROPPED_BYTES:
                 dropped.append(self.source.name(variable))
         if dropped:
             self.source.add(f"del {', '.join(dropped)}")
-        for storage in [s for s in self._slot if s.last == number]:
-            slot = self._slot.pop(storage)
-            self._free.setdefault(slot.size, []).append(slot)
+        for storage in self._due.pop(number, ()):
+            slot = self._slot.pop(storage, None)
+            if slot is not None:
+                self._free.setdefault(slot.size, []).append(slot)
 
     # -- results
 
@@ -269,87 +358,3 @@ class Straight:
                 given |= storages
             shown.append(text)
         self.source.add(f"return [{', '.join(shown)}]")
-
-
-# -- what is written in other words than a call of the primitive's function
-
-
-def _reshape(writer: Straight, number: int, equation: Any) -> str | None:
-    (x,) = equation.operands
-    if not is_variable(x) or not x.type.shape:
-        return None
-    return f"{writer.source.shown(x)}.reshape({equation.params['shape']!r})"
-
-
-def _transpose(writer: Straight, number: int, equation: Any) -> str | None:
-    (x,) = equation.operands
-    if not is_variable(x) or not x.type.shape:
-        return None
-    return f"{writer.source.shown(x)}.transpose({equation.params['axes']!r})"
-
-
-def _index(writer: Straight, number: int, equation: Any) -> str | None:
-    x, *indices = equation.operands
-    if indices or not is_variable(x) or not x.type.shape:
-        return None
-    native = equation.params["key"].native
-    shown = ", ".join(map(_part, native)) or "()"
-    return f"{writer.source.shown(x)}[{shown}]"
-
-
-def _part(item: Any) -> str:
-    """Returns a part of a key as it is written."""
-    if item is Ellipsis:
-        return "..."
-    if type(item) is not slice:
-        return repr(item)
-    parts = ["" if part is None else repr(part) for part in (item.start, item.stop, item.step)]
-    return ":".join(parts if parts[2] else parts[:2])
-
-
-def _sum(writer: Straight, number: int, equation: Any) -> str | None:
-    (x,) = equation.operands
-    params = equation.params
-    if (
-        not is_variable(x)
-        or not plain(x.type)
-        or x.type.dtype.char not in "fdFD"
-        or x.type.size >= SMALL_SUM
-        or params.get("dtype") is not None
-    ):
-        return None
-    axis = None if len(params["axis"]) == x.type.ndim else params["axis"]
-    rest = ", None, None, True" if params["keepdims"] else ""
-    return f"np.add.reduce({writer.source.shown(x)}, {axis!r}{rest})"
-
-
-def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
-    x, y = equation.operands
-    if not all(is_variable(v) and v.type.ndim == 2 for v in (x, y)):
-        return None
-    types = {x.type.dtype, y.type.dtype, equation.outputs[0].type.dtype}
-    if len(types) > 1 or x.type.dtype.char not in "fdFD":
-        return None
-    if any(v in writer.spread for v in (x, y)):
-        return None  # BLAS takes no strides of zero, for which the primitive's function sees to
-    operands = [writer.source.shown(x), writer.source.shown(y)]
-    into = writer.buffer_for(equation.outputs[0])
-    return f"np.matmul({', '.join([*operands, into] if into else operands)})"
-
-
-def _astype(writer: Straight, number: int, equation: Any) -> str | None:
-    (x,) = equation.operands
-    dtype = equation.params["dtype"]
-    if not is_variable(x) or not plain(x.type) or x.type.dtype == dtype:
-        return None
-    return f"{writer.source.shown(x)}.astype({writer.source.bind(dtype, 'dtype')})"
-
-
-WRITERS = {
-    "astype": _astype,
-    "reshape": _reshape,
-    "transpose": _transpose,
-    "index": _index,
-    "sum": _sum,
-    "matmul": _matmul,
-}

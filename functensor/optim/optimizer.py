@@ -229,8 +229,8 @@ def elementwise(
         made = known and _together(kernel or name, held, numbers)
         if not made:
             rows = zip(*columns, strict=True)
-            numbers = _Numbers(numbers)
-            after = [_updated(rule, p, g, slots, numbers, known) for p, g, *slots in rows]
+            given_numbers = _Numbers(numbers)
+            after = [_updated(rule, p, g, slots, given_numbers, known) for p, g, *slots in rows]
             made = list(zip(*after, strict=True))
         else:
             for i in [i for i, x in enumerate(made[0]) if x is None]:

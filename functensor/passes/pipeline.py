@@ -13,6 +13,7 @@ from .dead_code import dead_code
 from .inlined import inlined
 from .joined_products import joined_products
 from .sinking import sinking
+from .stacked import stacked
 
 __all__ = ["PASSES", "optimized"]
 
@@ -45,8 +46,9 @@ def optimized(program: Program) -> Program:
         return c
     """
     program = contraction_paths(dead_code(inlined(program)))
-    # Products are joined early: what has thousands of equations has few after that.
-    program = dead_code(joined_products(common_subexpressions(algebra(program))))
+    # What is small is joined early: what has thousands of equations has few after that.
+    program = joined_products(common_subexpressions(algebra(program)))
+    program = dead_code(stacked(dead_code(program)))
     unchanged = 0
     for improve in PASSES * ROUNDS:
         better = improve(program)

@@ -85,7 +85,12 @@ class Cost:
 
 
 def cost_of(program: Program) -> Cost:
-    """Returns what a program costs, equation by equation."""
+    """Returns what a program costs, equation by equation.
+
+    A loop costs what its body does, as often as it has steps: that of ``while_loop`` as many as
+    ``max_steps`` allows, or a single one where there is no limit. A branch is taken for the most
+    expensive one, of operations, of bytes and of memory each.
+    """
     live = sum(nbytes(x.type) for x in program.inputs)
     given = live
     costs = []
@@ -95,16 +100,35 @@ def cost_of(program: Program) -> Cost:
         live += made
         if made:
             mine.update(equation.outputs)
-        inner = [cost_of(body) for body in getattr(equation.primitive, "bodies", ())]
-        trips = getattr(equation.primitive, "trips", None) or 1
-        flops = trips * sum(c.flops for c in inner) if inner else flops_of(equation)
-        fused = inner and trips == 1
-        moved = _moved(equation) if fused or not inner else trips * sum(c.bytes for c in inner)
-        peak = 0 if fused else max([c.peak for c in inner], default=0)
-        name = equation.primitive.name
+        call = equation.primitive
+        inner = [cost_of(body) for body in getattr(call, "bodies", ())]
+        flops, moved, peak = flops_of(equation) if not inner else 0, _moved(equation), 0
+        if getattr(call, "fused", False):
+            flops = sum(c.flops for c in inner)
+        elif inner:
+            trips = trips_of(call)
+            taken: Callable[[list[int]], int] = max if is_choice(call) else sum
+            flops = trips * taken([c.flops for c in inner])
+            moved = trips * taken([c.bytes for c in inner])
+            peak = max(c.peak for c in inner) if trips else 0
+        name = call.name
         costs.append(EquationCost(name, equation.line, flops, moved, live + peak))
         live -= sum(nbytes(x.type) for x in last if x in mine)
     return Cost(program.name, costs, given)
+
+
+def trips_of(call: Any) -> int:
+    """Returns how often a call runs its bodies: a loop's length, or its limit, or once."""
+    for name in ("length", "max_steps"):
+        found: int | None = getattr(call, name, None)
+        if found is not None:
+            return found
+    return 1
+
+
+def is_choice(call: Any) -> bool:
+    """Says whether a call runs only one of its bodies."""
+    return not hasattr(call, "length") and not hasattr(call, "max_steps")
 
 
 def nbytes(known: ShapeDtype) -> int:

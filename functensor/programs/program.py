@@ -168,10 +168,23 @@ class Program:
         """Returns the program with every equation changed by a function."""
         return self.with_equations([change(equation) for equation in self.equations])
 
-    def __str__(self) -> str:
-        from .printing import printed
+    def show(self, lines: bool = False) -> str:
+        """Returns the text of the program: what it takes, an equation a line, what it returns.
 
-        return printed(self)
+        Args:
+            lines: whether the user's ``file:line`` stands behind every equation.
+
+        >>> import functensor as ft, functensor.numpy as np
+        >>> program = ft.make_program(np.sin)(np.ones(3))
+        >>> "  # " in program.show(lines=True), program.show() == str(program)
+        (True, True)
+        """
+        from .printing import printed  # which knows programs
+
+        return printed(self, lines)
+
+    def __str__(self) -> str:
+        return self.show()
 
     __repr__ = __str__
 
@@ -180,13 +193,27 @@ def weakened(value: Any, kind: type) -> Any:
     """Returns a scalar that was computed of weak ones as Python's, so that it stays weak."""
     if type(value) is Array:
         return kind(value._data)
-    inner = value
-    while isinstance(inner, Tracer) and isinstance(getattr(inner, "value", None), Tracer):
-        inner = inner.value
-    found = getattr(inner, "value", None) if isinstance(inner, Tracer) else None
-    if isinstance(found, np.generic | np.ndarray | Array) and not found.shape:
-        inner.value = kind(to_buffer(found))
-    return value
+    if not isinstance(value, Tracer):
+        return value
+    found = getattr(value, "value", None)
+    if isinstance(found, Tracer):
+        inner = weakened(found, kind)
+    elif isinstance(found, np.generic | np.ndarray | Array) and not found.shape:
+        inner = kind(to_buffer(found))
+    else:
+        return value
+    return value if inner is found else standing_for(value, inner)
+
+
+def standing_for(tracer: Tracer, value: Any) -> Tracer:
+    """Returns a tracer that is like another one, which others may hold, but of another value."""
+    out: Tracer = object.__new__(type(tracer))
+    for cls in type(tracer).__mro__:
+        for name in getattr(cls, "__slots__", ()):
+            if name != "__weakref__" and hasattr(tracer, name):
+                setattr(out, name, getattr(tracer, name))
+    out.value = value
+    return out
 
 
 def substituted(program: Program, find: Callable[[Equation], Any]) -> Program:

@@ -1,0 +1,172 @@
+"""Equations that are written in other words than a call of the primitive's function.
+
+A writer returns the right side of a line, None where it has no other words, and nothing where there
+is no more to be run: the result is known by the name of kept memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import getitem
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .liveness import is_copied
+from .rows import JOINED, rows_of
+from .values import is_variable, plain
+
+if TYPE_CHECKING:
+    from .straight import Straight
+
+__all__ = ["WRITERS"]
+
+# Below this, the backend's sum is NumPy's own.
+SMALL_SUM = 512
+
+
+def _reshape(writer: Straight, number: int, equation: Any) -> str | None:
+    (x,) = equation.operands
+    if not is_variable(x) or not x.type.shape:
+        return None
+    if writer.is_view(equation, np.reshape, equation.params["shape"]):
+        return ""
+    return f"{writer.source.shown(x)}.reshape({equation.params['shape']!r})"
+
+
+def _transpose(writer: Straight, number: int, equation: Any) -> str | None:
+    (x,) = equation.operands
+    if not is_variable(x) or not x.type.shape:
+        return None
+    if writer.is_view(equation, np.transpose, equation.params["axes"]):
+        return ""
+    return f"{writer.source.shown(x)}.transpose({equation.params['axes']!r})"
+
+
+def _index(writer: Straight, number: int, equation: Any) -> str | None:
+    x, *indices = equation.operands
+    if indices or not is_variable(x) or not x.type.shape:
+        return None
+    native = equation.params["key"].native
+    if writer.is_view(equation, getitem, native):
+        return ""
+    shown = ", ".join(map(_part, native)) or "()"
+    return f"{writer.source.shown(x)}[{shown}]"
+
+
+def _part(item: Any) -> str:
+    """Returns a part of a key as it is written."""
+    if item is Ellipsis:
+        return "..."
+    if type(item) is not slice:
+        return repr(item)
+    parts = ["" if part is None else repr(part) for part in (item.start, item.stop, item.step)]
+    return ":".join(parts if parts[2] else parts[:2])
+
+
+def _sum(writer: Straight, number: int, equation: Any) -> str | None:
+    (x,) = equation.operands
+    params = equation.params
+    if (
+        not is_variable(x)
+        or not plain(x.type)
+        or x.type.dtype.char not in "fdFD"
+        or x.type.size >= SMALL_SUM
+        or params.get("dtype") is not None
+    ):
+        return None
+    axis = None if len(params["axis"]) == x.type.ndim else params["axis"]
+    rest = ", None, None, True" if params["keepdims"] else ""
+    return f"np.add.reduce({writer.source.shown(x)}, {axis!r}{rest})"
+
+
+def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
+    x, y = equation.operands
+    if not all(is_variable(v) and v.type.shape for v in (x, y)):
+        return None
+    types = {x.type.dtype, y.type.dtype, equation.outputs[0].type.dtype}
+    if len(types) > 1 or x.type.dtype.char not in "fdFD":
+        return None
+    if any(v in writer.spread for v in (x, y)):
+        return None  # BLAS takes no strides of zero, for which the primitive's function sees to
+    from .products import SHARED, multiplied, work_of  # which loads what runs threads
+
+    operands = [writer.source.shown(x), writer.source.shown(y)]
+    shared = work_of(x.type.shape, y.type.shape) >= SHARED
+    if x.type.ndim > 2 and y.type.ndim == 2 and shared:
+        shape = equation.outputs[0].type.shape
+        product = writer.source.bind(multiplied, "multiplied")
+        rows = f"{operands[0]}.reshape(-1, {x.type.shape[-1]})"
+        writer.shares = True
+        return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
+    alike = x.type.shape[:-2] == y.type.shape[:-2] if y.type.ndim > 2 else x.type.ndim <= 2
+    if not alike or (not shared and (x.type.ndim != 2 or y.type.ndim != 2)):
+        return None
+    into = writer.buffer_for(equation.outputs[0])
+    given = ", ".join([*operands, into] if into else operands)
+    if shared:
+        writer.shares = True
+        return f"{writer.source.bind(multiplied, 'multiplied')}({given})"
+    return f"np.matmul({given})"
+
+
+def _broadcast(writer: Straight, number: int, equation: Any) -> str | None:
+    (x,), (out,) = equation.operands, equation.outputs
+    if not is_copied(equation):
+        return None
+    into = writer.buffer_for(out)
+    if not into:
+        return f"np.broadcast_to({writer.source.shown(x)}, {out.type.shape!r}).copy()"
+    writer.source.add(f"np.copyto({into}, {writer.source.shown(x)})", equation)
+    writer.lies_in(out, into)
+    return ""
+
+
+def _astype(writer: Straight, number: int, equation: Any) -> str | None:
+    (x,) = equation.operands
+    dtype = equation.params["dtype"]
+    if not is_variable(x) or not plain(x.type) or x.type.dtype == dtype:
+        return None
+    return f"{writer.source.shown(x)}.astype({writer.source.bind(dtype, 'dtype')})"
+
+
+def _join(writer: Straight, number: int, equation: Any) -> str | None:
+    (out,) = equation.outputs
+    axis = equation.params["axis"]
+    stack = equation.primitive.name == "stack"
+    if (axis and stack) or not plain(out.type) or not out.type.size:
+        return None
+    if not all(is_variable(x) and x.type.dtype == out.type.dtype for x in equation.operands):
+        return None
+    shown = list(map(writer.source.shown, equation.operands))
+    if out in writer.joined:
+        for x, part in zip(equation.operands, rows_of(equation), strict=True):
+            if writer.rows.get(x) != (out, part):
+                line = f"np.copyto({writer.row_buffer(out, part)}, {writer.source.shown(x)})"
+                writer.source.add(line, equation)
+        writer.lies_in(out, writer.buffer_for(out))
+        return ""
+    if not all(plain(x.type) for x in equation.operands):
+        return None
+    shape = out.type.shape
+    into = writer.buffer_for(out)
+    if not stack:
+        return f"np.concatenate(({', '.join(shown)},), {axis}{into and ', '}{into})"
+    if not into:
+        return f"np.concatenate(({', '.join(shown)},), 0).reshape({shape!r})"
+    flat = writer.view(into, np.reshape, (shape[0] * shape[1], *shape[2:]))
+    writer.source.add(f"np.concatenate(({', '.join(shown)},), 0, {flat})", equation)
+    writer.lies_in(out, into)
+    return ""
+
+
+WRITERS: dict[str, Callable[[Straight, int, Any], str | None]] = {
+    **dict.fromkeys(JOINED, _join),
+    "astype": _astype,
+    "broadcast_to": _broadcast,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "index": _index,
+    "sum": _sum,
+    "matmul": _matmul,
+}

@@ -1,0 +1,148 @@
+"""What jitted functions say when something goes wrong, and by which names it is caught."""
+
+import importlib
+import pkgutil
+import warnings
+
+import numpy as np
+import pytest
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.forward import ForwardTrace, ForwardTracer
+from functensor.primitives.core import RAW
+from functensor.programs.program import weakened
+
+X = np.linspace(-1.0, 2.0, 3)
+
+
+def said(error, f, *args):
+    with pytest.raises(error) as caught:
+        ft.jit(f)(*args)
+    return str(caught.value)
+
+
+# -- values that are not known
+
+
+@pytest.mark.parametrize(
+    ("f", "code"),
+    [
+        (lambda n: ["a", "b"][n], '["a", "b"][n]'),
+        (lambda n: fnp.ones(n), "fnp.ones(n)"),
+        (lambda n: fnp.ones(6).reshape(n, 2), "fnp.ones(6).reshape(n, 2)"),
+    ],
+)
+def test_what_asks_for_a_number_is_named(f, code):
+    text = said(ft.errors.ConcretizationError, f, 3)
+    assert text.startswith(f"{code} asked for the value of int64[], which depends on argument 0")
+    assert "static_argnums=" in text
+
+
+def test_loops_are_told_of_fori_loop():
+    def f(n, x):
+        for _ in range(n):
+            x = fnp.sin(x)
+        return x
+
+    text = said(ft.errors.ConcretizationError, f, 3, X)
+    assert text.startswith("range(n) asked for the value of int64[], which depends on argument 0")
+    assert "fix: ft.fori_loop(0, n, body, init) instead of for/range; or make the" in text
+
+
+def test_code_without_a_source_or_on_many_lines_is_an_index():
+    scope = {}
+    exec("def f(n): return range(n)", scope)
+    assert said(ft.errors.ConcretizationError, scope["f"], 3).startswith("an index asked for")
+    text = said(
+        ft.errors.ConcretizationError,
+        lambda n: range(
+            n
+        ),
+        3,
+    )
+    assert text.startswith("an index asked for")
+
+
+@pytest.mark.parametrize("f", [lambda x, m: x[m], lambda x, m: x.at[m].set(X)])
+def test_masks_of_unknown_values(f):
+    text = said(ft.errors.ConcretizationError, f, X, X > 0)
+    assert text.startswith(
+        "x[mask], or x.at[mask].set(vector), asked for the number of true elements of bool[3], "
+        "which depends on argument 1, which is not known while the function is traced\n"
+    )
+    assert "fix: np.where(mask, x, 0), or x.at[mask].set(number): they keep the shape" in text
+
+
+@pytest.mark.parametrize("value", ["relu", object()])
+def test_what_is_no_array_can_be_static(value):
+    text = said(TypeError, lambda x, how: x, X, value)
+    kind = type(value).__name__
+    assert f"argument 1 is of type {kind}, not an array; make it static, static_argnums=" in text
+    with pytest.raises(TypeError, match="not an array; close over what is not an array"):
+        ft.make_program(lambda x, how: x)(X, value)
+
+
+def test_a_checkpoint_that_differs_names_each_level_once():
+    calls = []
+
+    @ft.checkpoint
+    def bad(x):
+        calls.append(1)
+        return fnp.sin(x) if len(calls) == 1 else fnp.cos(x)
+
+    text = said(ft.errors.ReplayError, ft.grad(lambda x: bad(x)), 1.0)
+    (under,) = [line for line in text.splitlines() if line.startswith("  under ")]
+    assert under.startswith("  under jit(<lambda> (")
+    assert under.count("checkpoint(bad") == 1
+
+
+# -- names
+
+
+def test_every_error_and_warning_has_a_public_name():
+    # Each of these is caught as the class that it derives from.
+    inner = {"TracedListError", "_Unguarded"}
+    found = {}
+    for module in pkgutil.walk_packages(ft.__path__, "functensor."):
+        if ".cuda" in module.name:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for value in vars(importlib.import_module(module.name)).values():
+                ours = getattr(value, "__module__", None) or ""
+                if isinstance(value, type) and issubclass(value, Exception):
+                    found |= {value.__name__: value} if ours.startswith("functensor") else {}
+    assert found.keys() - inner == set(ft.errors.__all__)
+    for name in ft.errors.__all__:
+        assert getattr(ft.errors, name) is found[name]
+
+
+# -- programs
+
+
+def test_programs_are_shown_with_the_users_lines():
+    program = ft.make_program(lambda x: fnp.sin(x))(X)
+    first, equation, last = program.show(lines=True).splitlines()
+    assert equation.startswith("    b: float64[3] = sin(a)  # ")
+    assert "test_jit_messages.py:" in equation
+    assert program.show() == str(program)
+    assert "#" not in program.show()
+    assert [first, last] == program.show().splitlines()[::2]
+
+
+def test_a_tracer_that_others_hold_keeps_its_value():
+    trace = ForwardTrace(RAW, "jvp", None)
+    inner = trace.wrap(np.float64(2.0), np.float64(1.0))
+    outer = ForwardTrace(trace, "jvp", None).wrap(inner, inner)
+    for tracer in (inner, outer):
+        out = weakened(tracer, float)
+        assert out is not tracer
+        assert type(out) is ForwardTracer
+        assert (out.owner, out.tangent) == (tracer.owner, tracer.tangent)
+    assert type(inner.value) is np.float64
+    assert outer.value is inner
+    assert type(weakened(inner, float).value) is float
+    assert type(weakened(outer, float).value.value) is float
+    vector = trace.wrap(np.ones(3), np.ones(3))
+    assert weakened(vector, float) is vector

@@ -60,8 +60,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
                 return trace.leave(a)
             try:
                 return trace.process(primitive, args, params)
-            except (TracerConversionError, DeviceError):
-                return trace.process(primitive, joined_again(args), params)
+            except (TracerConversionError, DeviceError) as error:
+                return trace.process(primitive, joined_again(args, error), params)
         elif isinstance(a, SEQUENCES) and holds_array(a, Tracer):
             return evaluate(primitive, joined(args), params)
         else:
@@ -69,8 +69,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     out = Array()
     try:
         out._data = RAW.process(primitive, buffers, params)
-    except DeviceError:
-        return evaluate(primitive, joined_again(args), params)
+    except DeviceError as error:
+        return evaluate(primitive, joined_again(args, error), params)
     return out
 
 
@@ -86,10 +86,10 @@ def joined(args: Sequence[Any]) -> list[Any]:
     return [registry.asarray(a, device=place) if isinstance(a, SEQUENCES) else a for a in args]
 
 
-def joined_again(args: Sequence[Any]) -> list[Any]:
-    """Does the same while an error is handled, which is raised again if there is no list."""
+def joined_again(args: Sequence[Any], error: Exception) -> list[Any]:
+    """Does the same after an error, which is raised again if there is no list."""
     if not any(isinstance(a, SEQUENCES) for a in args):
-        raise
+        raise error
     return joined(args)
 
 
@@ -304,8 +304,8 @@ class Primitive:
             return evaluate(self, args, kwargs)
         try:
             return trace.process(self, args, kwargs)
-        except (TracedListError, DeviceError):
-            return trace.process(self, joined_again(args), kwargs)
+        except (TracedListError, DeviceError) as error:
+            return trace.process(self, joined_again(args, error), kwargs)
 
     def by_place(self, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns a call's arguments with the operand, if it was named, in the first place."""
@@ -457,8 +457,8 @@ class Binary(Primitive):
         if trace is not None:
             try:
                 return trace.process2(self, x, y)
-            except (TracedListError, DeviceError):
-                return trace.process2(self, *joined_again((x, y)))
+            except (TracedListError, DeviceError) as error:
+                return trace.process2(self, *joined_again((x, y), error))
         if type(x) is Array:
             a = x._data
         elif type(x) in BUFFER_TYPES and (type(x) is not ndarray or x.dtype.kind in NUMBERS):

@@ -10,10 +10,15 @@ from pass_cases import bits, run, staged
 
 import functensor as ft
 import functensor.numpy as np
+from functensor.passes.contraction_paths import contraction_paths
+from functensor.passes.inlined import inlined
+from functensor.passes.joined_products import joined_products
 from functensor.passes.pipeline import PASSES, optimized
+from functensor.passes.stacked import stacked
 from functensor.primitives.registry import registry as ops
 from functensor.programs.program import type_of
 
+EVERY = (*PASSES, contraction_paths, inlined, joined_products, stacked)
 SHAPES = [(), (3,), (1, 3), (2, 1), (2, 3), (3, 3), (2, 1, 3)]
 DTYPES = ["float64", "float32", "float16", "int64", "int8", "complex64", "bool"]
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, numpy.inf, -numpy.inf, numpy.nan, 6e-8, 60000.0]
@@ -118,7 +123,7 @@ def both(drawn):
     with warnings.catch_warnings(), numpy.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         program = staged(fun, *values)
-        less = [*[improve(program) for improve in PASSES], optimized(program)]
+        less = [*[improve(program) for improve in EVERY], optimized(program)]
         for other in less:
             assert [type_of(x) for x in other.outputs] == [type_of(x) for x in program.outputs]
         return run(program, values), [run(other, values) for other in less]

@@ -7,6 +7,7 @@ nothing is shared that calls BLAS, since threads that start threads are slower t
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,6 +49,13 @@ class Control:
                 self._set(1)
             self._holders += 1
 
+    def forget(self) -> None:
+        """Gives it its threads back in a child process, which has none of those who held it."""
+        if self._holders:
+            self._set(self._before)
+        self._holders = 0
+        self._lock = threading.Lock()
+
     def release(self) -> None:
         """Gives it its threads back, once all who held it have done so."""
         with self._lock:
@@ -71,6 +79,17 @@ def found() -> Control | None:
 
 
 _control: list[Control | None] = []
+
+
+def after_fork() -> None:
+    """Lets go of BLAS in a child process."""
+    for control in _control:
+        if control is not None:
+            control.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=after_fork)
 
 
 def controlled() -> Control | None:

@@ -12,6 +12,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -121,16 +122,15 @@ class Pool:
         gets more than half of the core while others are idle.
         """
         core = current_core()
-        if core == self._caller:
+        # Helpers that call have fewer cores than the process.
+        if core == self._caller or threading.current_thread() in self._threads:
             return
-        try:
+        # Where that is not allowed, or a thread has not begun, it is only slower.
+        with suppress(OSError, TypeError):
             others = os.sched_getaffinity(0) - {core}
-            if others:
-                for thread in self._threads:
-                    os.sched_setaffinity(thread.native_id or 0, others)
-                self._caller = core
-        except OSError:
-            pass  # not allowed, or a thread is gone: it is only slower
+            for thread in self._threads if others else ():
+                os.sched_setaffinity(thread.native_id, others)  # type: ignore[arg-type]
+            self._caller = core
 
 
 def help_out(jobs: SimpleQueue[Job]) -> None:
@@ -198,8 +198,13 @@ def share(work: Callable[[], Any], number: int) -> None:
             begun -= 1
         except IndexError:
             break
-    for _ in range(begun):
-        raised = job.done.get() or raised
+    while begun:
+        # Helpers write into memory that is the caller's again only when they have ended.
+        try:
+            raised = job.done.get() or raised
+            begun -= 1
+        except KeyboardInterrupt as error:
+            raised = error
     if raised is not None:
         raise raised
 

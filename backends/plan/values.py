@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,8 @@ __all__ = ["SCALARS", "constant", "is_variable", "letters", "nbytes", "plain"]
 SCALARS = frozenset({int, float, bool, complex})
 # The kinds of dtypes that NumPy itself computes with.
 NATIVE = "fiubc"
-# Words of Python, and names that generated code has for other things.
-TAKEN = frozenset(
-    {
-        "and", "as", "blocks", "def", "del", "for", "high", "if", "in", "is", "low", "memory",
-        "not", "np", "number", "or", "plan", "try",
-    }
-)  # fmt: skip
+# Names that generated code has for other things.
+TAKEN = frozenset({"blocks", "high", "low", "memory", "np", "number", "plan"})
 
 
 # For every class that was met, whether its instances are variables.
@@ -54,4 +50,4 @@ def letters(number: int) -> str:
     while number >= 26:
         number //= 26
         name = chr(ord("a") + number % 26) + name
-    return name + "_" if name in TAKEN else name
+    return name + "_" if name in TAKEN or iskeyword(name) else name

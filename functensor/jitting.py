@@ -300,9 +300,9 @@ class Jitted:
     def clear_cache(self) -> None:
         """Forgets what was staged."""
         with self._lock:
-            for key in self._entries:
+            while self._entries:
+                key, _ = self._entries.popitem()
                 self._history.drop(key, "by clear_cache()")
-            self._entries.clear()
             self._last = None
 
     @property

@@ -21,6 +21,8 @@ TRAINERS = {
 }
 # What is differentiated there is not the point, or the step is no function of arrays.
 OTHERS = {"digits", "gradient_clipping_hook", "tensor_digits"}
+# These are jitted themselves.
+JITTED = {"rnn"}
 PROGRAMS = {
     "bayesian_network_hmc": ["value_and_grad"],
     "character_lstm": ["value_and_grad"],
@@ -87,7 +89,7 @@ def loaded(path):
 
 def test_all_that_train_are_here():
     found = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert found == TRAINERS.keys() | OTHERS
+    assert found == TRAINERS.keys() | OTHERS | JITTED
     assert {path.stem for path in EXAMPLES.glob("programs/*.py")} == PROGRAMS.keys() | INSIDE
 
 
@@ -102,6 +104,16 @@ def test_steps_of_examples(name, monkeypatch):
         monkeypatch.setattr(names["digits"], "plot_predictions", lambda *args: None)
     names["main"]()
     assert Compared.times >= STEPS
+
+
+@pytest.mark.parametrize("name", JITTED)
+def test_jitted_examples_print_the_same_without_jit(name, capsys):
+    main = loaded(EXAMPLES / f"{name}.py")["main"]
+    main()
+    printed = capsys.readouterr().out
+    with ft.disable_jit():
+        main()
+    assert capsys.readouterr().out == printed != ""
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

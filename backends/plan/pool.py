@@ -128,9 +128,10 @@ class Pool:
         # Where that is not allowed, or a thread has not begun, it is only slower.
         with suppress(OSError, TypeError):
             others = os.sched_getaffinity(0) - {core}
-            for thread in self._threads if others else ():
-                os.sched_setaffinity(thread.native_id, others)  # type: ignore[arg-type]
-            self._caller = core
+            if others:
+                for thread in self._threads:
+                    os.sched_setaffinity(thread.native_id, others)  # type: ignore[arg-type]
+                self._caller = core
 
 
 def help_out(jobs: SimpleQueue[Job]) -> None:

@@ -109,15 +109,16 @@ class Entry:
         """Returns the result's tree; an output that is an argument is that very array."""
         if self._passed:
             computed = iter(outs)
+            # A NumPy array that is passed through may be changed by its owner.
             outs = [
-                next(computed) if i is None else passed(leaves[i]) for i in self._passed
+                next(computed)
+                if i is None
+                else leaf
+                if type(leaf := leaves[i]) is Array or isinstance(leaf, Array)
+                else wrap(owned(leaf))
+                for i in self._passed
             ]
         return self._build(outs)
-
-
-def passed(leaf: Any) -> Any:
-    """Returns an argument as a result; an array that is not ours may be changed by its owner."""
-    return leaf if isinstance(leaf, Array) else wrap(owned(leaf))
 
 
 class Jitted:

@@ -41,7 +41,8 @@ add_up: Any = np.add.reduce
 
 
 @lru_cache(maxsize=256)
-def _ones(length: int, dtype: Any) -> Any:
+def ones(length: int, dtype: Any) -> Any:
+    """Returns a vector of ones, to add up by a product with it."""
     ones = np.ones(length, dtype)
     ones.flags.writeable = False
     return ones
@@ -93,9 +94,9 @@ def _sum_middle(x: Any) -> Any:
             out += _sum_middle(x[:, whole:])
         return out
     if after == 1:
-        return x.reshape(before, length) @ _ones(length, x.dtype)
+        return x.reshape(before, length) @ ones(length, x.dtype)
     if before == 1 or length * after >= LARGE:
-        return _ones(length, x.dtype) @ x
+        return ones(length, x.dtype) @ x
     return add_up(x, axis=1)
 
 

@@ -40,3 +40,19 @@ def pytest_runtest_setup(item):
     """Skips what needs a GPU where there is none, and says why."""
     if item.get_closest_marker("gpu") is not None and missing_gpu():
         pytest.skip(missing_gpu())
+
+
+@pytest.fixture
+def launches(monkeypatch):
+    """Returns a list to which the name of every kernel of ours that is launched is added."""
+    from functensor.backends.cuda.launch import Kernel
+
+    names = []
+    call = Kernel.__call__
+
+    def noted(self, *args, **kwargs):
+        names.append(self.name)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(Kernel, "__call__", noted)
+    return names

@@ -34,22 +34,6 @@ def kernels(monkeypatch):
     return cross_entropy
 
 
-@pytest.fixture
-def launches(monkeypatch):
-    """The names of our kernels, in the order in which they are launched."""
-    from functensor.backends.cuda.launch import Kernel
-
-    names = []
-    launch = Kernel.__call__
-
-    def noting(kernel, *args, **options):
-        names.append(kernel.name)
-        return launch(kernel, *args, **options)
-
-    monkeypatch.setattr(Kernel, "__call__", noting)
-    return names
-
-
 def dtype_of(name):
     return numpy.dtype(getattr(ml_dtypes, name, name))
 

@@ -27,22 +27,6 @@ def kernels():
     return cumulative
 
 
-@pytest.fixture
-def launches(monkeypatch):
-    """Returns a list to which every launch of a kernel of ours is added."""
-    from functensor.backends.cuda.launch import Kernel
-
-    names = []
-    call = Kernel.__call__
-
-    def noted(self, *args, **kwargs):
-        names.append(self.name)
-        return call(self, *args, **kwargs)
-
-    monkeypatch.setattr(Kernel, "__call__", noted)
-    return names
-
-
 def drawn(dtype, *shape, seed=0):
     rng = numpy.random.default_rng(seed)
     if dtype == "bool" or numpy.dtype(dtype).kind in "iu":

@@ -150,21 +150,6 @@ def test_dtypes_mixed_and_nan(kernels):
     assert numpy.isnan(got.get()).all(axis=1).tolist() == [False, True, False]
 
 
-@pytest.fixture
-def launches(monkeypatch):
-    from functensor.backends.cuda.launch import Kernel
-
-    names = []
-    launch = Kernel.__call__
-
-    def noting(kernel, *args, **options):
-        names.append(kernel.name)
-        return launch(kernel, *args, **options)
-
-    monkeypatch.setattr(Kernel, "__call__", noting)
-    return names
-
-
 def test_layers(launches):
     x, weight, bias = samples((2, 3, 8), (8,), (8,), name="float64")
 

@@ -25,22 +25,6 @@ def kernels():
     return philox
 
 
-@pytest.fixture
-def launches(monkeypatch):
-    """Returns a list to which every launch of a kernel of ours is added."""
-    from functensor.backends.cuda.launch import Kernel
-
-    names = []
-    call = Kernel.__call__
-
-    def noted(self, *args, **kwargs):
-        names.append(self.name)
-        return call(self, *args, **kwargs)
-
-    monkeypatch.setattr(Kernel, "__call__", noted)
-    return names
-
-
 def same(kernels, key, start, **params):
     here = reference.numpy_random_bits(key, start, **params)
     for on_gpu in ((), (0,), (0, 1)):

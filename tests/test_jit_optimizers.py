@@ -54,7 +54,7 @@ def test_small_gradients_of_half_precision_survive_their_squares():
     wanted, _ = opt.update(params, opt.init(params), grads)
     got, _ = ft.jit(opt.update)(params, opt.init(params), grads)
     np.testing.assert_array_equal(got[0], wanted[0])
-    np.testing.assert_allclose(got[0], 0.9, rtol=1e-3)
+    np.testing.assert_allclose(got[0], 0.9, rtol=np.finfo("f2").eps)
 
 
 def test_traced_learning_rates_decide_no_dtype_and_have_a_derivative():

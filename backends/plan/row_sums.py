@@ -8,13 +8,12 @@ than ``RUN`` terms in each of the lanes of its registers, which bounds the round
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..reductions import softmax
+from ..reductions import RUN, ones, softmax
 from .blas import controlled
 
 __all__ = [
@@ -29,19 +28,10 @@ __all__ = [
     "total_sum",
 ]
 
-# Terms that are added up one after the other: rounding errors grow with them.
-RUN = 1024
 # Elements of the pieces of a vector that BLAS multiplies, which it does in many lanes.
 PIECE = 16384
 
 add: Any = np.add.reduce
-
-
-@lru_cache(maxsize=64)
-def _ones(length: int, dtype: Any) -> Any:
-    ones = np.ones(length, dtype)
-    ones.flags.writeable = False
-    return ones
 
 
 def row_sum(x: Any, axes: tuple[int, ...]) -> Any:
@@ -54,7 +44,7 @@ def row_sum(x: Any, axes: tuple[int, ...]) -> Any:
         and x.flags.c_contiguous
         and controlled() is not None
     ):
-        sums = np.dot(x.reshape(-1, length), _ones(length, x.dtype))
+        sums = np.dot(x.reshape(-1, length), ones(length, x.dtype))
         return sums.reshape(*x.shape[:-1], 1)
     return add(x, axes, None, None, True)
 
@@ -74,7 +64,7 @@ def row_product(x: Any, y: Any) -> Any:
 def column_sum(x: Any, axes: tuple[int, ...]) -> Any:
     """Returns the sums over axes, the first of them the blocks' own."""
     if axes == (0,) and x.ndim == 2 and x.flags.c_contiguous and controlled() is not None:
-        return _rows_by(_ones(len(x), x.dtype), x)
+        return _rows_by(ones(len(x), x.dtype), x)
     return add(x, axes)
 
 

@@ -158,10 +158,8 @@ def rows(shape: tuple[int, ...]) -> None:
 def main() -> None:
     """Prints the table."""
     if torch is not None:
-        # One stream for both, so that the events of one see the work of the other.
-        torch.zeros(1, device="cuda")
-        stream = torch.cuda.ExternalStream(cupy.cuda.get_current_stream().ptr)
-        torch.cuda.set_stream(stream)
+        streams = torch.cuda.current_stream().cuda_stream, cupy.cuda.get_current_stream().ptr
+        assert streams[0] == streams[1], "events of CuPy's stream do not see PyTorch's work"
     source = cupy.zeros(1 << 26, "f")
     target = cupy.empty_like(source)
     copying = milliseconds(lambda: cupy.copyto(target, source), ROUNDS, CALLS)

@@ -8,39 +8,72 @@ template <typename A> struct moments {
     A mean, scale;
 };
 
-// Three sums at once over the threads of a block.
-template <typename A> struct triple {
-    A a, b, c;
+template <typename A> __device__ __forceinline__ A warp_sum(A value) {
+    return warp_reduce(value, plus());
+}
 
-    __device__ __forceinline__ triple reduce() const {
-        __shared__ A partial[3][32];
-        triple out = *this;
-        int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-        out.within_warp();
-        if (blockDim.x == 32) return out;
-        __syncthreads();
-        if (lane == 0) {
-            partial[0][warp] = out.a;
-            partial[1][warp] = out.b;
-            partial[2][warp] = out.c;
-        }
-        __syncthreads();
-        bool has = lane < (blockDim.x >> 5);
-        out = {has ? partial[0][lane] : A(0), has ? partial[1][lane] : A(0),
-               has ? partial[2][lane] : A(0)};
-        out.within_warp();
-        return out;
-    }
+// What a warp knows of its part of a row: the sum, how many values there are, and of their distances
+// from their own mean (from 0, where rows are not centered) the squares' sum.
+template <typename A> struct share {
+    A sum, count, squares;
 
-    __device__ __forceinline__ void within_warp() {
-#pragma unroll
-        for (int offset = 16; offset > 0; offset >>= 1) {
-            a += __shfl_xor_sync(0xffffffffu, a, offset);
-            b += __shfl_xor_sync(0xffffffffu, b, offset);
-            c += __shfl_xor_sync(0xffffffffu, c, offset);
-        }
+    __device__ __forceinline__ A pivot(index_t center) const {
+        return center && count > A(0) ? sum / count : A(0);
     }
 };
+
+// The same for the way back, with the sums of weighted cotangents and of their products with the
+// distances.
+template <typename A> struct share_back : share<A> {
+    A weighted, along;
+};
+
+// Every lane gets one warp's share of what the warps of a block have found, by one barrier. `shares`
+// may be written again once there was another barrier.
+template <typename S> __device__ __forceinline__ S exchanged(const S &own, S *shares) {
+    int lane = threadIdx.x & 31;
+    if (lane == 0) shares[threadIdx.x >> 5] = own;
+    __syncthreads();
+    return lane < (blockDim.x >> 5) ? shares[lane] : S{};
+}
+
+// The moments of a row whose values are in the registers of a warp or of a block; `has(k, i)` says
+// which of them there are. Squares are of distances from a mean nearby, and so lose nothing.
+template <typename A, int ITEMS, int N, typename F>
+__device__ __forceinline__ moments<A> moments_of(const A (&values)[ITEMS][N], F has, index_t length,
+                                                 index_t center, A eps, bool block) {
+    share<A> own = {A(0), A(0), A(0)};
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++)
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (has(k, i)) {
+                own.sum += values[k][i];
+                own.count += A(1);
+            }
+    if (center) {
+        own.sum = warp_sum(own.sum);
+        own.count = warp_sum(own.count);
+    }
+    A pivot = own.pivot(center);
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++)
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            A d = values[k][i] - pivot;
+            if (has(k, i)) own.squares += d * d;
+        }
+    own.squares = warp_sum(own.squares);
+    A mean = pivot;
+    if (block) {
+        __shared__ share<A> shares[32];
+        own = exchanged(own, shares);
+        mean = center ? warp_sum(own.sum) / A(length) : A(0);
+        A shift = own.pivot(center) - mean;
+        own.squares = warp_sum(own.squares + (center ? own.count * shift * shift : A(0)));
+    }
+    return {mean, A(1) / sqrt(own.squares / A(length) + eps)};
+}
 
 // Whether element i of a pack at `start` is in the row; rows of packs only are whole ones.
 template <int N> __device__ __forceinline__ bool inside(index_t start, index_t length) {
@@ -105,28 +138,20 @@ forward(const T *x, const T *weight, const T *bias, T *out, index_t count, index
     index_t packs = from.packs();
     if (packs <= ITEMS * mates.width) {
         pack<T, N> raw[ITEMS];
-        A values[ITEMS][N], sum = A(0), squares = A(0);
+        A values[ITEMS][N];
         load(from, mates.rank, mates.width, raw, T(A(0)));
 #pragma unroll
-        for (int k = 0; k < ITEMS; k++) {
-            convert(raw[k], values[k]);
-#pragma unroll
-            for (int i = 0; i < N; i++) sum += values[k][i];
+        for (int k = 0; k < ITEMS; k++) convert(raw[k], values[k]);
+        moments<A> own;
+        if (N == 1 || from.even()) {
+            const auto has = [&](int k, int) { return mates.rank + k * mates.width < packs; };
+            own = moments_of(values, has, length, center, eps, mates.block);
+        } else {
+            const auto has = [&](int k, int i) {
+                return from.has(from.start(mates.rank + k * mates.width) + i);
+            };
+            own = moments_of(values, has, length, center, eps, mates.block);
         }
-        A mean = center ? mates.reduce(sum, plus(), A(0)) / A(length) : A(0);
-#pragma unroll
-        for (int k = 0; k < ITEMS; k++) {
-            index_t p = mates.rank + k * mates.width;
-            if (p < packs) {
-                index_t start = from.start(p);
-#pragma unroll
-                for (int i = 0; i < N; i++) {
-                    values[k][i] -= mean;
-                    if (N == 1 || from.has(start + i)) squares += values[k][i] * values[k][i];
-                }
-            }
-        }
-        A scale = A(1) / sqrt(mates.reduce(squares, plus(), A(0)) / A(length) + eps);
 #pragma unroll
         for (int k = 0; k < ITEMS; k++) {
             index_t p = mates.rank + k * mates.width;
@@ -136,7 +161,7 @@ forward(const T *x, const T *weight, const T *bias, T *out, index_t count, index
                 if (affine > 1) load(biases, p, mates.width, b, T(A(0)));
 #pragma unroll
                 for (int i = 0; i < N; i++) {
-                    values[k][i] *= scale;
+                    values[k][i] = (values[k][i] - own.mean) * own.scale;
                     if (affine > 0) values[k][i] *= A(w[0][i]);
                     if (affine > 1) values[k][i] += A(b[0][i]);
                 }
@@ -188,6 +213,13 @@ backward(const T *g, const T *x, const T *weight, T *out, accumulator_t<T> *part
         for (int i = 0; i < N; i++) by_weight[k][i] = by_bias[k][i] = A(0);
     const T *first_g = g + group * rows_of_group * g_row, *first_x = x + group * rows_of_group * x_row;
     T *first_out = out + group * (rows_of_group + totals) * length;
+    share_back<A> own = {};
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++)
+        if (rank + k * width < packs) own.count += A(N);
+    const A count = warp_sum(own.count);
+    __shared__ share_back<A> shares[2][32];
+    int turn = 0;
     if (N > 1 && block < rows_of_group) {
         for (index_t p = rank; p < packs; p += width) {
             copy_wide(places + p, first_x + block * x_row + p * N);
@@ -196,7 +228,7 @@ backward(const T *g, const T *x, const T *weight, T *out, accumulator_t<T> *part
     }
     for (index_t r = block; r < rows_of_group; r += blocks) {
         A values[ITEMS][N], h[ITEMS][N];
-        triple<A> sums = {A(0), A(0), A(0)};
+        own = {};
         row_of<const T, N> gs(first_g + r * g_row, length, g_stride);
         row_of<const T, N> xs(first_x + r * x_row, length, x_stride);
         pack<T, N> raw_x[ITEMS], raw_g[ITEMS];
@@ -222,7 +254,7 @@ backward(const T *g, const T *x, const T *weight, T *out, accumulator_t<T> *part
                 convert(raw_x[k], values[k]);
                 convert(raw_g[k], h[k]);
 #pragma unroll
-                for (int i = 0; i < N; i++) sums.a += values[k][i];
+                for (int i = 0; i < N; i++) own.sum += values[k][i];
             }
         }
         if (N > 1 && r + blocks < rows_of_group) {
@@ -232,9 +264,9 @@ backward(const T *g, const T *x, const T *weight, T *out, accumulator_t<T> *part
                 copy_wide(places + packs + p, next_g + p * N);
             }
         }
-        A mean = A(0);
-        if (center) mean = block_reduce(sums.a, plus(), A(0)) / A(length);
-        sums.a = A(0);
+        own.sum = warp_sum(own.sum);
+        own.count = count;
+        A pivot = own.pivot(center);
 #pragma unroll
         for (int k = 0; k < ITEMS; k++) {
             index_t p = rank + k * width;
@@ -243,18 +275,31 @@ backward(const T *g, const T *x, const T *weight, T *out, accumulator_t<T> *part
                 if (AFFINE) w = weights[p];
 #pragma unroll
                 for (int i = 0; i < N; i++) {
-                    A d = values[k][i] -= mean;
+                    A d = values[k][i] - pivot;
                     A weighted = AFFINE ? h[k][i] * A(w[i]) : h[k][i];
-                    sums.a += d * d;
-                    sums.b += weighted;
-                    sums.c += weighted * d;
+                    own.squares += d * d;
+                    own.weighted += weighted;
+                    own.along += weighted * d;
                 }
             }
         }
-        sums = sums.reduce();
-        A scale = A(1) / sqrt(sums.a / A(length) + A(added));
-        A offset = center ? sums.b / A(length) : A(0);
-        A along = sums.c / A(length) * scale;
+        own.squares = warp_sum(own.squares);
+        own.weighted = warp_sum(own.weighted);
+        own.along = warp_sum(own.along);
+        A mean = pivot;
+        if (blockDim.x > 32) {
+            // Two rows' shares at a time, so that one barrier for each row is enough.
+            own = exchanged(own, shares[turn]);
+            turn ^= 1;
+            mean = center ? warp_sum(own.sum) / A(length) : A(0);
+            A shift = own.pivot(center) - mean;
+            own.squares = warp_sum(own.squares + (center ? own.count * shift * shift : A(0)));
+            own.along = warp_sum(own.along + (center ? own.weighted * shift : A(0)));
+            own.weighted = warp_sum(own.weighted);
+        }
+        A scale = A(1) / sqrt(own.squares / A(length) + A(added));
+        A offset = center ? own.weighted / A(length) : A(0);
+        A along = own.along / A(length) * scale;
         T *to = first_out + r * length;
 #pragma unroll
         for (int k = 0; k < ITEMS; k++) {
@@ -264,7 +309,7 @@ backward(const T *g, const T *x, const T *weight, T *out, accumulator_t<T> *part
                 if (AFFINE) w = weights[p];
 #pragma unroll
                 for (int i = 0; i < N; i++) {
-                    A y = values[k][i] * scale;
+                    A y = (values[k][i] - mean) * scale;
                     A weighted = AFFINE ? h[k][i] * A(w[i]) : h[k][i];
                     if (AFFINE) {
                         by_weight[k][i] += h[k][i] * y;
@@ -309,14 +354,14 @@ backward_long(const T *g, const T *x, const T *weight, T *out, accumulator_t<T> 
     row_of<const T, 1> gs(g + r * g_row, length, g_stride), xs(x + r * x_row, length, x_stride);
     const T *w = weight + group * weight_stride;
     moments<A> own = moments_of_long(xs, center, A(added), mates);
-    triple<A> sums = {A(0), A(0), A(0)};
+    A weighted = A(0), along = A(0);
     for (index_t i = mates.rank; i < length; i += mates.width) {
         A h = A(gs.data[i * g_stride]) * (affine ? A(w[i]) : A(1));
-        sums.b += h;
-        sums.c += h * (A(xs.data[i * x_stride]) - own.mean);
+        weighted += h;
+        along += h * (A(xs.data[i * x_stride]) - own.mean);
     }
-    sums = sums.reduce();
-    A offset = center ? sums.b / A(length) : A(0), along = sums.c / A(length) * own.scale;
+    A offset = center ? block_reduce(weighted, plus(), A(0)) / A(length) : A(0);
+    along = block_reduce(along, plus(), A(0)) / A(length) * own.scale;
     T *to = out + (group * (rows_of_group + totals) + r % rows_of_group) * length;
     for (index_t i = mates.rank; i < length; i += mates.width) {
         A h = A(gs.data[i * g_stride]) * (affine ? A(w[i]) : A(1));
@@ -350,26 +395,25 @@ __global__ void totals_of_long(const T *g, const T *x, const accumulator_t<T> *k
     if (totals > 1) partial[(part * totals + 1) * length + column] = by_bias;
 }
 
-// Adds up what blocks have found, always in the same order: 32 columns a block, 8 threads each.
-#define LINES 8
-
+// Adds up what blocks have found, always in the same order: 32 columns a block, a warp for each of
+// several lines.
 template <typename T>
 __global__ void finish(const accumulator_t<T> *partial, T *out, index_t rows_of_group,
                        index_t length, index_t totals, index_t tiles, index_t blocks) {
     typedef accumulator_t<T> A;
-    __shared__ A sums[LINES][32];
-    int lane = threadIdx.x & 31, line = threadIdx.x >> 5;
+    __shared__ A sums[32][32];
+    int lane = threadIdx.x & 31, line = threadIdx.x >> 5, lines = blockDim.x >> 5;
     index_t column = blockIdx.x % tiles * 32 + lane, which = blockIdx.x / tiles % totals;
     index_t group = blockIdx.x / tiles / totals;
     A sum = A(0);
     if (column < length) {
         const A *from = partial + (group * blocks * totals + which) * length + column;
-#pragma unroll 4
-        for (index_t i = line; i < blocks; i += LINES) sum += from[i * totals * length];
+#pragma unroll 8
+        for (index_t i = line; i < blocks; i += lines) sum += from[i * totals * length];
     }
     sums[line][lane] = sum;
     __syncthreads();
     if (line || column >= length) return;
-    for (int i = 1; i < LINES; i++) sum += sums[i][lane];
+    for (int i = 1; i < lines; i++) sum += sums[i][lane];
     out[(group * (rows_of_group + totals) + rows_of_group + which) * length + column] = T(sum);
 }

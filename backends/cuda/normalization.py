@@ -32,7 +32,8 @@ TOTALS_OF_LONG = Kernel("normalization", "totals_of_long", "pppplllllllll", NAME
 FINISH = Kernel("normalization", "finish", "pplllll", NAMES)
 # The longest rows that the threads of a block keep in registers, by the accumulator's size.
 LONGEST = {4: 8192, 8: 4096}
-TILE = 32
+# Columns whose totals a block adds up, and how many of its warps share them.
+TILE, LINES = 32, 32
 BLOCK = 256
 # Threads of a processor that work on rows of their blocks at the same time.
 RESIDENT = 512
@@ -129,7 +130,7 @@ def run_backward(
     if totals:
         tiles = -(-length // TILE)
         FINISH(
-            c_type(dtype), groups * totals * tiles, BLOCK,
+            c_type(dtype), groups * totals * tiles, LINES * TILE,
             parts, out, rows, length, totals, tiles, parts.shape[0] // groups,
         )  # fmt: skip
     return out

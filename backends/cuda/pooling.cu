@@ -79,24 +79,28 @@ struct reach {
         return (to[0] - from[0]) * (to[1] - from[1]) * (to[2] - from[2]);
     }
 
-    // Calls f(offset, number) for every element, in C order. Of a window of K x K places on the last
-    // two axes, where K is not 0, all is known but which of them are padding.
-    template <int K, typename F>
-    __device__ __forceinline__ void each(const windows_of &w, const strides_of &s, F f) const {
+    // Calls f(value, number) for every element, in C order. Of a window of K x K places on the last
+    // two axes, where K is not 0, all is known but which of them are padding: these have the value
+    // `absent`, so that no branch keeps the loads of several planes apart.
+    template <int K, typename A, typename T, typename F>
+    __device__ __forceinline__ void each(
+        const T *x, const windows_of &w, const strides_of &s, A absent, F f
+    ) const {
         if constexpr (K != 0) {
 #pragma unroll
             for (int i = 0; i < K; ++i)
 #pragma unroll
-                for (int j = 0; j < K; ++j)
-                    if (i >= from[1] && i < to[1] && j >= from[2] && j < to[2])
-                        f(i * s.axis[1] + j * s.axis[2], i * K + j);
+                for (int j = 0; j < K; ++j) {
+                    bool there = i >= from[1] && i < to[1] && j >= from[2] && j < to[2];
+                    f(there ? A(x[i * s.axis[1] + j * s.axis[2]]) : absent, i * K + j);
+                }
         } else {
             for (int h = from[0]; h < to[0]; ++h)
                 for (int i = from[1]; i < to[1]; ++i) {
                     index_t row = h * s.axis[0] + i * s.axis[1];
                     int number = (h * w.window[1] + i) * w.window[2];
 #pragma unroll 4
-                    for (int j = from[2]; j < to[2]; ++j) f(row + j * s.axis[2], number + j);
+                    for (int j = from[2]; j < to[2]; ++j) f(A(x[row + j * s.axis[2]]), number + j);
                 }
         }
     }
@@ -190,7 +194,9 @@ template <typename T, int K> __global__ void max_pool(
     for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
         const T *from = x + plane * p.x.plane;
         A best = lowest<A>::value();
-        r.template each<K>(w, p.x, [&](index_t i, int) { best = larger()(best, A(from[i])); });
+        r.template each<K>(from, w, p.x, lowest<A>::value(), [&](A value, int) {
+            best = larger()(best, value);
+        });
         out[plane * p.out.plane] = T(best);
     }
 }
@@ -211,9 +217,8 @@ template <typename T, typename I, int K> __global__ void max_pool_argmax(
         const T *from = x + plane * p.x.plane;
         A best = lowest<A>::value();
         int winner = 0;
-        r.template each<K>(w, p.x, [&](index_t i, int number) {
-            A value = A(from[i]);
-            if (value > best) winner = number;
+        r.template each<K>(from, w, p.x, lowest<A>::value(), [&](A value, int number) {
+            winner = value > best ? number : winner;
             best = larger()(best, value);
         });
         out[plane * p.out.plane] = I(winner);
@@ -261,12 +266,46 @@ template <typename V, typename T, int K> __global__ void avg_pool(
     for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
         const V *from = x + plane * p.x.plane;
         A sum = A(0);
-        r.template each<K>(w, p.x, [&](index_t i, int) { sum = sum + A(from[i]); });
+        r.template each<K>(from, w, p.x, A(0), [&](A value, int) { sum = sum + value; });
         out[plane * p.out.plane] = T(sum / size);
     }
 }
 
 // -- from windows to arrays: every element asks the windows that have it
+
+// The M x M windows over the last two axes that an element asks, the same in every plane. Those that
+// are not there are read at the place of the last one, without a branch, so that the loads of several
+// planes are under way at once, and what they hold is not added.
+template <int M> struct asked {
+    index_t from[M * M], won[M * M];
+    int number[M * M];
+    bool there[M * M];
+
+    __device__ __forceinline__ asked(const cover &c, const windows_of &w, const pools &p) {
+#pragma unroll
+        for (int i = 0; i < M; ++i)
+#pragma unroll
+            for (int j = 0; j < M; ++j) {
+                int k = i * M + j, upper = max(c.last[1] - i, 0), inner = max(c.last[2] - j, 0);
+                there[k] = c.last[1] - i >= c.least[1] && c.last[2] - j >= c.least[2];
+                number[k] = (c.place[1] - upper * w.stride[1]) * w.window[2] + c.place[2]
+                    - inner * w.stride[2];
+                from[k] = upper * p.x.axis[1] + inner * p.x.axis[2];
+                won[k] = upper * p.y.axis[1] + inner * p.y.axis[2];
+            }
+    }
+
+    template <typename A, typename T, typename I>
+    __device__ __forceinline__ A sum(const T *g, const I *winner) const {
+        A out = A(0);
+#pragma unroll
+        for (int k = 0; k < M * M; ++k) {
+            A value = A(g[from[k]]);
+            if (winner[won[k]] == I(number[k]) && there[k]) out = out + value;
+        }
+        return out;
+    }
+};
 
 template <typename T, typename I, int M> __global__ void pool_scatter(
     void *out_, const void *g_, const void *winner_, pools p
@@ -279,17 +318,24 @@ template <typename T, typename I, int M> __global__ void pool_scatter(
     const T *__restrict__ g = static_cast<const T *>(g_) + t.channel * p.x.channel;
     T *__restrict__ out = static_cast<T *>(out_) + t.start(p.out);
     const I *__restrict__ winner = static_cast<const I *>(winner_) + t.channel * p.y.channel;
-#pragma unroll 2
-    for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
-        const T *from = g + plane * p.x.plane;
-        const I *won = winner + plane * p.y.plane;
-        A sum = A(0);
-        c.template each<M>(w, p.x, [&](index_t i, int number, const int *at) {
-            index_t own = at[0] * p.y.axis[0] + at[1] * p.y.axis[1] + at[2] * p.y.axis[2];
-            A value = A(from[i]);
-            if (won[own] == I(number)) sum = sum + value;
-        });
-        out[plane * p.out.plane] = T(sum);
+    if constexpr (M != 0) {
+        asked<M> a(c, w, p);
+#pragma unroll 4
+        for (index_t plane = t.plane; plane < p.planes; plane += t.step)
+            out[plane * p.out.plane] = T(a.template sum<A>(
+                g + plane * p.x.plane, winner + plane * p.y.plane
+            ));
+    } else {
+        for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
+            const T *from = g + plane * p.x.plane;
+            const I *won = winner + plane * p.y.plane;
+            A sum = A(0);
+            c.template each<0>(w, p.x, [&](index_t i, int number, const int *at) {
+                index_t own = at[0] * p.y.axis[0] + at[1] * p.y.axis[1] + at[2] * p.y.axis[2];
+                if (won[own] == I(number)) sum = sum + A(from[i]);
+            });
+            out[plane * p.out.plane] = T(sum);
+        }
     }
 }
 

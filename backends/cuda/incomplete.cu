@@ -3,6 +3,7 @@
 // special_beta.py.
 #include "common.cuh"
 #include "remainders.cuh"
+#include "zeta.cuh"
 
 // An integrand is followed until it has fallen by this exponent; as many nodes are on a panel.
 #define DROP 45.0
@@ -11,17 +12,6 @@
 // A first derivative by the gamma function's parameter is the same from here down to 0.
 #define TINY 1e-150
 #define HALF_LOG_TWO_PI 0.91893853320467274178
-// From here on the series of zeta in these terms, Bernoulli numbers over (2k)!, is exact.
-#define ZETA_LARGE 16.0
-__constant__ double ZETA[TERMS] = {1. / 12,
-                                   -1. / 720,
-                                   1. / 30240,
-                                   -1. / 1209600,
-                                   1. / 47900160,
-                                   -691. / 1307674368000.,
-                                   1. / 74724249600.,
-                                   -3617. / 10670622842880000.};
-
 struct rule {
     const double *places, *weights;
 };
@@ -45,7 +35,7 @@ __device__ double polygamma(int k, double x) {
     for (; w < ZETA_LARGE; w += 1) total += whole_power(1 / w, k + 1);
     double term = whole_power(1 / w, k + 1), factor = (k + 1) * term / w;
     total += w * term / k + 0.5 * term;
-    for (int i = 0; i < TERMS; ++i) {
+    for (int i = 0; i < ZETA_TERMS; ++i) {
         total += ZETA[i] * factor;
         factor *= (k + 2 * i + 2.0) * (k + 2 * i + 3.0) / (w * w);
     }

@@ -1,22 +1,12 @@
 // Derivatives of digamma at complex numbers, an element a thread.
 #include "common.cuh"
 #include "complex.cuh"
+#include "zeta.cuh"
 
 typedef complex_t<double> number;
 
-// From this real part on the series of zeta in these terms, Bernoulli numbers over (2k)!, is exact;
-// further to the left than the other there are too many terms before it.
-#define LARGE 16.0
+// Further to the left than this there are too many terms before the series begins.
 #define FAR -1e7
-#define TERMS 8
-__constant__ double ZETA[TERMS] = {1. / 12,
-                                   -1. / 720,
-                                   1. / 30240,
-                                   -1. / 1209600,
-                                   1. / 47900160,
-                                   -691. / 1307674368000.,
-                                   1. / 74724249600.,
-                                   -3617. / 10670622842880000.};
 
 // z to the power -s of a real s.
 __device__ number reciprocal_power(number z, double s) {
@@ -42,11 +32,11 @@ __global__ void complex_polygamma(const double *orders, const number *z, number 
         out[i] = number(0.0 / 0.0, 0.0 / 0.0);
         return;
     }
-    for (; w.re < LARGE; w.re += 1) total = total + reciprocal_power(w, s);
+    for (; w.re < ZETA_LARGE; w.re += 1) total = total + reciprocal_power(w, s);
     number over = reciprocal(w), term = reciprocal_power(w, s);
     total = total + scaled(w * term, 1 / n) + scaled(term, 0.5);
     number factor = scaled(term * over, s);
-    for (int k = 0; k < TERMS; ++k) {
+    for (int k = 0; k < ZETA_TERMS; ++k) {
         total = total + scaled(factor, ZETA[k]);
         factor = scaled(factor * over * over, (s + 2 * k + 1) * (s + 2 * k + 2));
     }

@@ -8,7 +8,8 @@ with the axes (batch, channels, *spatial); elementwise functions and pooling kee
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -23,10 +24,12 @@ Shape = tuple[int, ...]
 
 # Windows overlap, so their copies take many times the memory of the image: they are made in blocks
 # of about this many bytes, which also stay in the cache until they are multiplied.
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 21
 # How many partial sums there are at most.
 SUMS = 8
 
+# How many times as many multiplications may be done for fewer additions.
+MORE = 1.25
 # With fewer channels than this, runs along the last spatial axis are longer than along channels.
 FEW_CHANNELS = 8
 
@@ -78,7 +81,11 @@ def conv_input_grad(g: Any, w: Any, *, spatial: Shape, geometry: Any) -> Any:
     groups, padding = geometry.groups, geometry.padding
     g = grouped(channels_last(g), groups)
     full = tuple(n + lo + hi for n, (lo, hi) in zip(spatial, padding))
-    spread = spread_planes if w.shape[1] < FEW_CHANNELS and g.shape[-1] > 1 else spread_rows
+    spread = spread_rows
+    if w.shape[1] < FEW_CHANNELS and g.shape[-1] > 1:
+        spread = spread_planes
+    elif is_gathered(g.shape, w.shape, full, geometry):
+        spread = spread_gathered
     out = spread(g, kernel_matrices(w, groups), w.shape[2:], full, geometry)
     inner = (slice(lo, lo + n) for n, (lo, _) in zip(spatial, padding))
     return channels_second(out[(slice(None), *inner)])
@@ -115,6 +122,60 @@ def spread_rows(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any)
                     multiply(matrices(values), own, matrices(part))
                 there = out[(many, *reached(tap, rows.start, values.shape[1:-2], geometry))]
                 np.add(there, part, out=there)
+
+    each(spread, by_image(blocks(images, count[0], row_bytes)))
+    return out
+
+
+def is_gathered(g: Shape, w: Shape, full: Shape, geometry: Any) -> bool:
+    """Says whether windows along the last axis are worth a copy."""
+    few = g[-1] < FEW_CHANNELS or w[1] < FEW_CHANNELS
+    if len(full) < 2 or few or w[-1] < 2 or geometry.stride[-1] > 1:
+        return False
+    return full[-1] <= MORE * g[-3]
+
+
+def spread_gathered(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
+    """Does the same with what meets along the last axis added up by BLAS.
+
+    What the result there is made of is a window of g, with zeros around: the additions that are
+    left are those of the other axes.
+    """
+    images, *count, groups, outputs = g.shape
+    *others, taps = kernel
+    dtype = np.result_type(g, weights)
+    channels = weights.shape[1] // prod(kernel)
+    matrix = weights.reshape(groups, prod(others), taps, channels, outputs)[:, :, ::-1]
+    matrix = matrix.transpose(0, 2, 4, 1, 3).reshape(groups, taps * outputs, -1)
+    reach = geometry.dilation[-1] * (taps - 1)
+    out = np.zeros((images, *full, groups, channels), dtype)
+    row_bytes = prod(count[1:-1]) * full[-1] * groups * taps * outputs * dtype.itemsize
+
+    def spread(parts: Any) -> None:
+        for many, rows in parts:
+            values = g[many, rows]
+            before = values.shape[:-3]
+            places = prod(before) * full[-1]
+            shapes = (
+                (*before, count[-1] + 2 * reach, groups, outputs),
+                (groups, *before, full[-1], taps, outputs),
+                (groups, places, matrix.shape[-1]),
+            )
+            around, columns, products = several(shapes, dtype)
+            around[..., :reach, :, :] = 0
+            around[..., -reach:, :, :] = 0
+            around[..., reach:-reach, :, :] = values
+            *steps, step, group, element = around.strides
+            step_of_tap = step * geometry.dilation[-1]
+            strides = group, *steps, step, step_of_tap, element
+            np.copyto(columns, as_strided(around, columns.shape, strides, writeable=False))
+            multiply(columns.reshape(groups, places, taps * outputs), matrix, products)
+            parted = products.reshape(groups, *before, full[-1], prod(others), channels)
+            parted = np.moveaxis(parted, 0, -2)
+            for number, tap in enumerate(np.ndindex(*others)):
+                where = reached((*tap, 0), rows.start, (*before[1:], full[-1]), geometry)
+                there = out[(many, *where)]
+                np.add(there, parted[..., number, :, :], out=there)
 
     each(spread, by_image(blocks(images, count[0], row_bytes)))
     return out
@@ -241,6 +302,13 @@ def scratch(shape: Shape, dtype: Any) -> Any:
     if size > kept.memory.size:
         kept.memory = np.empty(size, np.uint8)
     return kept.memory[:size].view(dtype).reshape(shape)
+
+
+def several(shapes: Sequence[Shape], dtype: Any) -> list[Any]:
+    """Returns several arrays without values, of which the same holds."""
+    edges = [0, *accumulate(map(prod, shapes))]
+    memory = scratch((edges[-1],), dtype)
+    return [memory[i:j].reshape(shape) for i, j, shape in zip(edges, edges[1:], shapes)]
 
 
 # -- layouts

@@ -87,6 +87,7 @@ class NumpyBackend:
             "random_bits": philox.numpy_random_bits,
             "random_keys": philox.numpy_random_bits,
             "relu": selection.relu,
+            "relu_derivative": selection.relu_derivative,
             "scatter_add": scatter.scatter_add,
             "sigmoid": activations.sigmoid,
             "silu": activations.silu,

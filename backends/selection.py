@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["log_ratio", "logaddexp", "maximum", "minimum", "power", "relu", "where"]
+__all__ = [
+    "log_ratio",
+    "logaddexp",
+    "maximum",
+    "minimum",
+    "power",
+    "relu",
+    "relu_derivative",
+    "where",
+]
 
 # Arrays of fewer elements are done before the longer way has started.
 LARGE = 1024
@@ -86,6 +95,13 @@ def minimum(x: Any, y: Any) -> Any:
 def relu(x: Any) -> Any:
     """Returns ``max(x, 0)``."""
     return maximum(x, 0)
+
+
+def relu_derivative(x: Any, y: Any) -> Any:
+    """Returns x where y is positive, 0 elsewhere."""
+    if type(x) is float and getattr(y, "dtype", None) is not None and y.dtype.kind == "f":
+        x = y.dtype.type(x)
+    return where(np.greater(y, 0), x, 0)
 
 
 def power(x: Any, y: Any) -> Any:

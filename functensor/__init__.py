@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .jitting import disable_jit, jit
     from .marks import checkpoint_name, optimization_barrier
     from .residuals import print_saved_residuals, saved_residuals
+    from .scopes import named_scope
     from .user_ops import custom_op
 
 __version__ = "0.1.0"
@@ -88,6 +89,7 @@ MODULES = {
     "fori_loop": "control",
     "is_grad_enabled": "facade",
     "jit": "jitting",
+    "named_scope": "scopes",
     "no_grad": "facade",
     "optimization_barrier": "marks",
     "print_saved_residuals": "residuals",
@@ -143,6 +145,7 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "make_program",
+    "named_scope",
     "nn",
     "no_grad",
     "numpy",

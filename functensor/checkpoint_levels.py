@@ -18,7 +18,8 @@ from .primitives.marks import optimization_barrier as barrier
 from .programs import Program, Variable
 from .programs.program import type_of
 from .replay import CaptureTrace, captured
-from .staging import StagedTracer, StagingTrace, hoisted
+from .staged_values import KnownTracer, StagedTracer, known_tracer, replayed
+from .staging import StagingTrace, hoisted
 
 __all__ = ["StagedCheckpoint"]
 
@@ -111,6 +112,7 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
     inner.device = trace.device
     met: dict[int, Any] = {}
     inputs: Values = []
+    sources: Values = []
     after: Values = []
 
     def made(x: Any) -> Any:
@@ -118,6 +120,14 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
         out = inner.input(x.type, x.device)
         inputs.append(out)
         return out
+
+    def standing(tracer: Any) -> Any:
+        """Returns what stands for a value that the function closes over."""
+        out = made(tracer.variable)
+        if type(tracer) is not KnownTracer:
+            return behind(out)
+        sources.append(known_tracer(inner, out.variable, tracer))
+        return sources[-1]
 
     def behind(x: Any) -> Any:
         """Returns an input as it is once the cotangents are there: a value of its own."""
@@ -135,7 +145,7 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
             behind(x) if isinstance(v, Variable) else x for x, v in zip(given, known, strict=True)
         ]
         return captured(
-            trace, met, {}, lambda tracer: behind(made(tracer.variable)), call.evaluate, operands
+            trace, met, {}, standing, call.evaluate, operands
         )
 
     outs = run(inner, inside, ())
@@ -147,7 +157,14 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
     types = staged_call.infer()
     results = trace.record(staged_call, [*variables, *closed], {}, types)
     found = dict(zip(live, results, strict=True))
-    return [found[i] if i in found else wrap(inner.lift(out)) for i, out in enumerate(outs)]
+
+    def result(i: int, out: Any) -> Any:
+        if i in found:
+            return found[i]
+        # What depends on nothing of this level is no business of the call's.
+        return wrap(replayed(out, trace) if type(out) is KnownTracer else inner.lift(out))
+
+    return [result(i, out) for i, out in enumerate(outs)]
 
 
 # -- those that let everything pass

@@ -104,7 +104,10 @@ class CustomCall:
                 return [wrap(out) if is_array_like(out) else out for out in outs]
             trace = met.owner
             if not trace.standing:
-                return trace.leave(met)  # type: ignore[no-any-return]
+                value: Any = trace.leave(met)
+                if value is met:
+                    return [met]
+                return self.bind([wrap(value) if x is met else x for x in operands])
         if self.bearer is not None and self.bearer in transposed.bearers and any(
             isinstance(x, Tracer) and x.owner is trace for x in operands
         ):

@@ -8,6 +8,7 @@ together likewise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from numpy import ndarray
@@ -20,6 +21,9 @@ __all__ = ["LARGEST", "Guard", "builder", "guard"]
 
 # Of integers that are traced.
 LARGEST = 2**63 - 1
+# Containers of up to so many children are taken apart one by one; a larger one, if it has arrays
+# alone, at once.
+FEW = 4
 
 # Takes a call's arguments; returns the leaves and their buffers, or None.
 Guard = Callable[[tuple[Any, ...], dict[str, Any]], "tuple[list[Any], list[Any]] | None"]
@@ -33,21 +37,23 @@ class _Writer:
     """Writes a guard's source.
 
     Attributes:
-        lines: what was written.
+        lines: what takes the arguments apart.
+        late: conditions for once the types of the leaves are known to be right.
         names: what the source refers to.
         leaves: the expressions of the leaves, in order; a starred one stands for several.
         buffers: those of their buffers.
-        arrays: the leaves that are arrays, as examples, in order.
-        weak: the expressions of Python's scalars among the buffers.
+        examples: the leaves, in order.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"Array": Array, "ndarray": ndarray, "types": DEVICE_TYPES}
+        self.late: list[str] = []
+        self.names: dict[str, Any] = {
+            "types": DEVICE_TYPES, "shape": attrgetter("shape"), "dtype": attrgetter("dtype"),
+        }  # fmt: skip
         self.leaves: list[str] = []
         self.buffers: list[str] = []
-        self.arrays: list[Any] = []
-        self.weak: set[str] = set()
+        self.examples: list[Any] = []
         self.bound = 0
 
     def bind(self, value: Any) -> str:
@@ -70,48 +76,57 @@ class _Writer:
         kind = type(value)
         if kind is Array:
             self.leaf(name, f"{name}._data", value)
-        elif kind is ndarray:
-            self.require(f"type({name}) is ndarray")
+        elif kind is ndarray or kind in WEAK_TYPES:
             self.leaf(name, name, value)
-        elif kind in WEAK_TYPES:
-            self.require(f"type({name}) is {self.bind(kind)}")
             if kind is int:
-                self.require(f"{-LARGEST - 1} <= {name} <= {LARGEST}")
-            self.leaves.append(name)
-            self.buffers.append(name)
-            self.weak.add(name)
+                self.late.append(f"if not {-LARGEST - 1} <= {name} <= {LARGEST}: return None")
         elif value is None:
             self.require(f"{name} is None")
         elif kind is dict:
-            self.require(f"type({name}) is dict and [*{name}] == {self.bind([*value])}")
-            self.children(name, self.sorted(value), f"{name}.values()", [*value.values()])
+            self.mapping(name, value)
         elif kind in (list, tuple) or is_named(kind):
-            length = len(value)
-            self.require(f"type({name}) is {self.bind(kind)} and len({name}) == {length}")
-            self.children(name, dict(enumerate(value)), name, list(value))
+            self.sequence(name, value)
         else:
             raise _Unguarded
 
-    def sorted(self, value: dict[Any, Any]) -> dict[Any, Any]:
-        """Returns a dict in the order in which trees have their leaves."""
+    def mapping(self, name: str, value: dict[Any, Any]) -> None:
+        """Writes how a dict is taken apart; trees have its leaves in the order of its keys."""
+        same = f"len({name}) == {len(value)}"
+        in_order = f"[*{name}] == {self.bind([*value])}"
         try:
-            return {key: value[key] for key in sorted(value)}
+            keys = sorted(value)
         except TypeError:
-            return value
-
-    def children(self, name: str, ordered: dict[Any, Any], all: str, given: list[Any]) -> None:
-        """Writes how a container's children are taken: all at once where they are arrays."""
-        values = [*ordered.values()]
-        in_order = len(values) == len(given) and [*map(id, values)] == [*map(id, given)]
-        if in_order and len(values) > 1 and {*map(type, values)} == {Array}:
-            self.leaves.append(f"*{all}")
-            self.buffers.append(f"*[x._data for x in {all}]")
-            self.arrays += values
+            keys, same = [*value], in_order
+        if keys == [*value] and self.at_once(value.values()):
+            self.require(f"type({name}) is dict and {in_order}")
+            self.several(f"{name}.values()", value.values())
             return
-        for key, child in ordered.items():
+        self.require(f"type({name}) is dict and {same}")
+        for key in keys:
             inner = self.fresh()
             self.lines.append(f"{inner} = {name}[{self.bind(key)}]")
-            self.visit(inner, child)
+            self.visit(inner, value[key])
+
+    def sequence(self, name: str, value: Sequence[Any]) -> None:
+        """Writes how a list or a tuple is taken apart."""
+        self.require(f"type({name}) is {self.bind(type(value))} and len({name}) == {len(value)}")
+        if self.at_once(value):
+            self.several(name, value)
+        elif value:
+            inner = [self.fresh() for _ in value]
+            self.lines.append(f"{', '.join(inner)}, = {name}")
+            for part, child in zip(inner, value, strict=True):
+                self.visit(part, child)
+
+    def at_once(self, values: Any) -> bool:
+        """Says whether a container's children are taken without looking at each."""
+        return len(values) > FEW and {*map(type, values)} == {Array}
+
+    def several(self, source: str, values: Any) -> None:
+        """Writes the children of a container that has arrays alone."""
+        self.leaves.append(f"*{source}")
+        self.buffers.append(f"*[x._data for x in {source}]")
+        self.examples += values
 
     def constant(self, name: str, value: Any) -> None:
         """Writes that a static argument is the same."""
@@ -122,10 +137,10 @@ class _Writer:
         self.require(same)
 
     def leaf(self, name: str, buffer: str, value: Any) -> None:
-        """Writes one array."""
+        """Writes one leaf."""
         self.leaves.append(name)
         self.buffers.append(buffer)
-        self.arrays.append(value)
+        self.examples.append(value)
 
 
 def is_named(kind: type) -> bool:
@@ -133,20 +148,36 @@ def is_named(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def builder(treedef: tree.TreeDef) -> Callable[[Sequence[Any]], Any]:
-    """Returns what ``treedef.unflatten`` does, written out where the containers are plain ones."""
+def builder(
+    treedef: tree.TreeDef, passed: Sequence[int | None]
+) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
+    """Returns a function that puts a result's tree together.
+
+    Args:
+        treedef: the result's.
+        passed: for every leaf of it the number of the argument's leaf that it is; None where it is
+            the next of those that were computed.
+
+    Returns:
+        A function of the arguments' leaves and of what was computed.
+    """
     names: dict[str, Any] = {}
+    computed = iter(range(len(passed)))
+    leaves = [f"outs[{next(computed)}]" if i is None else f"leaves[{i}]" for i in passed]
+
+    def bound(value: Any) -> str:
+        names[name := f"k{len(names)}"] = value
+        return name
 
     def written(node: Any) -> str:
         kind = type(node)
-        if kind is int:
-            return f"leaves[{node}]"
+        if isinstance(node, int):
+            return leaves[node]
         if node is None:
             return "None"
         if kind is dict:
-            for key in node:
-                names[f"k{len(names)}"] = key
-            keys = [*names][len(names) - len(node) :]
+            # Keys that are written out are put into the dict all at once.
+            keys = [repr(key) if type(key) is str else bound(key) for key in node]
             items = [f"{k}: {written(child)}" for k, child in zip(keys, node.values(), strict=True)]
             return f"{{{', '.join(items)}}}"
         children = [written(child) for child in node] if isinstance(node, list | tuple) else []
@@ -155,15 +186,16 @@ def builder(treedef: tree.TreeDef) -> Callable[[Sequence[Any]], Any]:
         if kind is tuple:
             return f"({', '.join(children)}{',' * bool(children)})"
         if is_named(kind):
-            names[name := f"k{len(names)}"] = kind
-            return f"{name}({', '.join(children)})"
+            return f"{bound(kind)}({', '.join(children)})"
         raise _Unguarded
 
     try:
-        source = f"lambda leaves: {written(treedef.unflatten(range(treedef.num_leaves)))}"
+        result = written(treedef.unflatten(range(treedef.num_leaves)))
     except (_Unguarded, RecursionError):
-        return treedef.unflatten
-    made: Callable[[Sequence[Any]], Any] = eval(compile(source, "<builder>", "eval"), names)
+        result = f"{bound(treedef.unflatten)}([{', '.join(leaves)}])"
+    made: Callable[[Sequence[Any], Sequence[Any]], Any] = eval(
+        compile(f"lambda leaves, outs: {result}", "<builder>", "eval"), names
+    )
     return made
 
 
@@ -202,25 +234,32 @@ def guard(
 
 
 def _compiled(writer: _Writer, positional: int, named: int) -> Guard:
-    shapes = writer.bind([x.shape for x in writer.arrays])
-    dtypes = writer.bind([x.dtype for x in writer.arrays])
-    arrays = [b for b in writer.buffers if b not in writer.weak]
-    taken = f"[{', '.join(arrays)}]"
-    if all(type(x) is Array for x in writer.arrays) and not writer.weak:
+    kinds = [*map(type, writer.examples)]
+    arrays = [x for x in writer.examples if type(x) not in WEAK_TYPES]
+    shapes = writer.bind([x.shape for x in arrays])
+    dtypes = writer.bind([x.dtype for x in arrays])
+    taken = f"[{', '.join(writer.buffers)}]"
+    if {*kinds} == {Array}:
         taken = "[x._data for x in leaves]"
-    buffers = f"[{', '.join(writer.buffers)}]" if writer.weak else "arrays"
+    found = "buffers"
+    if len(arrays) < len(kinds):
+        weak = writer.bind([i for i, kind in enumerate(kinds) if kind not in WEAK_TYPES])
+        found = f"[buffers[i] for i in {weak}]"
     text = [
         "def matched(args, kwargs):",
         f"  if len(args) != {positional} or len(kwargs) != {named}: return None",
         "  try:",
         *(f"    {line}" for line in writer.lines),
         f"    leaves = [{', '.join(writer.leaves)}]",
-        f"    arrays = {taken}",
-        f"    if [x.shape for x in arrays] != {shapes}: return None",
-        f"    if [x.dtype for x in arrays] != {dtypes}: return None",
-        "    if types and not types.isdisjoint(map(type, arrays)): return None",
-        f"    return leaves, {buffers}",
-        "  except (AttributeError, KeyError): return None",
+        "  except KeyError: return None",
+        f"  if [*map(type, leaves)] != {writer.bind(kinds)}: return None",
+        *(f"  {line}" for line in writer.late),
+        f"  buffers = {taken}",
+        f"  arrays = {found}",
+        f"  if [*map(shape, arrays)] != {shapes}: return None",
+        f"  if [*map(dtype, arrays)] != {dtypes}: return None",
+        "  if types and not types.isdisjoint(map(type, arrays)): return None",
+        "  return leaves, buffers",
     ]
     source = "\n".join(text)
     exec(compile(source, "<guard>", "exec"), writer.names)

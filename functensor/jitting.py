@@ -29,6 +29,7 @@ from .programs.costs import Cost
 from .programs.lowered import Lowered
 from .programs.program import Program, Variable, argument_type
 from .retracing import History
+from .scopes import scoped
 from .signatures import Signature
 from .staging import StagingTrace, hoisted, inputs_of, staged_run
 from .transformed import pickled
@@ -80,10 +81,14 @@ class Entry:
         compiled: what runs it.
         captured: traced values that the function closes over; it is then staged anew each time.
         matches: tells whether a call is of the same kind; None if it cannot be told quickly.
+        build: puts the result's tree together.
+        direct: whether that is all there is to do for calls that match.
         context: the choices under which it was staged.
     """
 
-    __slots__ = ("_build", "_passed", "captured", "compiled", "context", "matches", "program")
+    __slots__ = (
+        "_given", "build", "captured", "compiled", "context", "direct", "matches", "program",
+    )  # fmt: skip
 
     def __init__(
         self, program: Program, captured: Values, donated: Sequence[int], context: Any
@@ -92,33 +97,32 @@ class Entry:
         self.captured = captured
         self.matches: Guard | None = None
         self.context = context
-        self._build = builder(program.out_tree)
         places = {variable: i for i, variable in enumerate(program.inputs)}
         passed = [places.get(x) if isinstance(x, Variable) else None for x in program.outputs]
-        # For every output the number of the input that it is; None where none is.
-        self._passed: list[int | None] = []
-        if any(i is not None and i not in donated for i in passed):
-            self._passed = [None if i in donated else i for i in passed]
-            outputs = [
-                x for x, i in zip(program.outputs, self._passed, strict=True) if i is None
-            ]
+        passed = [None if i in donated else i for i in passed]
+        # The numbers of the inputs that are outputs.
+        self._given = [i for i in passed if i is not None]
+        self.build = builder(program.out_tree, passed)
+        self.direct = False
+        if self._given:
+            outputs = [x for x, i in zip(program.outputs, passed, strict=True) if i is None]
             program = program.with_equations(program.equations, outputs)
         self.compiled: Compiled = compiled(program, donated)
 
+    def guarded(self, matches: Guard | None, leaves: Values) -> None:
+        """Notes what tells whether a call is like one whose leaves are given."""
+        self.direct = all(type(leaves[i]) is Array for i in self._given)
+        self.matches = matches
+
     def outputs(self, leaves: Values, outs: Values) -> Any:
         """Returns the result's tree; an output that is an argument is that very array."""
-        if self._passed:
-            computed = iter(outs)
-            # A NumPy array that is passed through may be changed by its owner.
-            outs = [
-                next(computed)
-                if i is None
-                else leaf
-                if type(leaf := leaves[i]) is Array or isinstance(leaf, Array)
-                else wrap(owned(leaf))
-                for i in self._passed
-            ]
-        return self._build(outs)
+        if self._given:
+            leaves = [*leaves]
+            for i in self._given:
+                if not isinstance(leaves[i], Array):
+                    # A NumPy array that is passed through may be changed by its owner.
+                    leaves[i] = wrap(owned(leaves[i]))
+        return self.build(leaves, outs)
 
 
 class Jitted:
@@ -147,7 +151,8 @@ class Jitted:
             matched = entry.matches(args, kwargs) if entry.matches is not None else None
             if matched is not None and entry.context == context_of():
                 leaves, buffers = matched
-                return entry.outputs(leaves, entry.compiled.on_buffers(leaves, buffers))
+                outs = entry.compiled.on_buffers(leaves, buffers)
+                return (entry.build if entry.direct else entry.outputs)(leaves, outs)
         return self._called(args, kwargs)
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -187,7 +192,10 @@ class Jitted:
             self._used(key)
         if slot.trace is None and entry is not self._last and not entry.captured:
             if entry.matches is None:
-                entry.matches = guard(args, kwargs, signature.static_places(len(args)))
+                matches = guard(args, kwargs, signature.static_places(len(args)))
+                with self._lock:
+                    if entry.matches is None:
+                        entry.guarded(matches, leaves)
             if not any(type(leaf) is ShapeDtype for leaf in leaves):
                 self._last = entry
         return entry, leaves
@@ -225,7 +233,8 @@ class Jitted:
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
         inputs, in_tree = inputs_of(trace, dynamic)
-        out = staged_run(trace, *in_tree.unflatten(inputs))
+        with scoped(""):
+            out = staged_run(trace, *in_tree.unflatten(inputs))
         outputs, out_tree = tree.flatten(out)
         self._signature.check_outputs(out)
         # What a call returns is an array, and decides dtypes of what is computed of it.

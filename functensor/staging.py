@@ -5,22 +5,29 @@ What comes out is a program, a list of typed equations in order; ``jit`` makes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any
 
 from . import tree
 from .arguments import is_array_like
 from .backends.devices import placement
-from .forward import depends_on
 from .origins import Origins
 from .primitives.array import Array, Tracer
-from .primitives.buffers import wrap
+from .primitives.buffers import expose, to_buffer, wrap
 from .primitives.core import RAW, Trace, base_trace, run, slot, under
-from .primitives.errors import function_name
+from .primitives.errors import MissingRuleError, function_name
 from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
-from .primitives.types import ShapeDtype, shape_dtype
+from .primitives.types import CONSTANT_BYTES, ShapeDtype, is_small, shape_dtype
+from .programs.costs import cost_of, trips_of
 from .programs.program import Equation, Program, Variable, argument_type, type_of, used
+from .staged_values import (
+    KnownTracer,
+    StagedTracer,
+    is_at_once,
+    is_open,
+    known_tracer,
+)
 
 __all__ = ["StagedTracer", "StagingTrace", "closed", "eval_shape", "hoisted", "make_program"]
 
@@ -68,49 +75,30 @@ def advice(leaf: Any, name: str) -> str:
     return "close over what is not an array"
 
 
-class StagedTracer(Tracer):
-    """A value of which only the shape and dtype are known."""
-
-    __slots__ = ("owner", "variable")
-
-    variable: Variable
-    concrete = False
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.variable.type.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.variable.type.dtype
-
-    @property
-    def device(self) -> str:
-        return self.variable.device
-
-    def origin(self) -> str:
-        return "made by staging"
-
-    def dependence(self) -> str:
-        return depends_on(self.owner.names_of(self.variable), exactly=True)
-
-
 class StagingTrace(Trace):
-    """Records the equations of all that depends on its inputs; the rest is computed at once.
+    """Records the equations of all that depends on its inputs, and of constants that are large.
+
+    What depends on no input is computed at once where its operands and results are small. The rest
+    is recorded too, so that staging takes neither the time nor the memory of it; its values are
+    known nevertheless, and are computed, under the parent, if Python asks for them.
 
     Attributes:
         equations: what was recorded so far.
+        known: the tracers of known values that anybody still holds, by their variables.
         origins: the user's lines of those.
         paths: those of its inputs within ``(args, kwargs)``, for messages.
         device: where what depends on no array of a known device is put.
         within: the trace for whose program a part is staged, for messages; None where it is all.
     """
 
-    __slots__ = ("device", "equations", "origins", "paths", "within")
+    __slots__ = ("device", "equations", "known", "origins", "paths", "within")
+
+    staging = True
 
     def __init__(self, parent: Trace, name: str, fun: Any) -> None:
         super().__init__(parent, name, fun)
         self.equations: list[Equation] = []
+        self.known: MutableMapping[Variable, KnownTracer] = {}
         self.origins = Origins()
         self.paths: dict[Variable, Any] = {}
         self.device = placement.device
@@ -139,6 +127,9 @@ class StagingTrace(Trace):
         """Returns the variable of one of this trace's tracers, or a constant."""
         if type(x) is StagedTracer and x.owner is self:
             return x.variable
+        if type(x) is KnownTracer and x.owner is self:
+            found = x.constant()
+            return x.variable if found is None else found
         return wrap_constant(self.lift(x))
 
     def place(self, operands: list[Any]) -> str:
@@ -169,34 +160,91 @@ class StagingTrace(Trace):
             device = self.device if creates else self.place(operands)
         outs = [self.input(type, device) for type in types]
         variables = [out.variable for out in outs]
-        line = self.origins.note()
-        self.equations.append(Equation(primitive, operands, params, variables, line))
+        known = self.origins.note()
+        self.equations.append(Equation(primitive, operands, params, variables, *known))
         return outs
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         operands = [self.operand(a) for a in args]
-        if not used(operands):
-            return wrap(self.below(primitive, [self.lift(a) for a in args], params))
-        type = primitive.infer(primitive, *map(type_of, operands), **params)
+        known = True
+        if used(operands):
+            type = primitive.infer(primitive, *map(type_of, operands), **params)
+            known = bool(self.known) and self.knows(args, operands)
+        else:
+            type = self.deferred(primitive, operands, params)
+            if type is None:
+                return wrap(self.below(primitive, [self.lift(a) for a in args], params))
         out = self.record(primitive, operands, params, [type])[0]
         if type.weak and slot.trace is self and primitive.name not in OPERATORS:
             # As when it is evaluated: np.sin(2.0) is an array, where 2.0 * 2.0 is a number.
             strong = {"dtype": type.dtype}
-            return self.record(ops["astype"], [out.variable], strong, [type.strong()])[0]
-        return out
+            out = self.record(ops["astype"], [out.variable], strong, [type.strong()])[0]
+        return known_tracer(self, out.variable) if known else out
 
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
         operands = [self.operand(a) for a in args]
-        if not used(operands):
-            return [wrap(out) for out in self.parent.custom(call, [self.lift(a) for a in args])]
+        variables = used(operands)
+        if not variables and any(isinstance(x, Tracer) for x in operands):
+            return self.done(call, args)
         if call.dissolves:
             with under(self):
                 return call.program.run(args)  # type: ignore[no-any-return]
+        known = not variables or self.knows(args, operands)
         if call.infer is not None:
-            return self.record(call, operands, {}, call.infer(*map(type_of, operands)))
+            given = list(map(type_of, operands))
+            types = call.infer(*given)
+            if not variables and is_light(call) and is_small(*given, *types):
+                return self.done(call, args)
+            place = getattr(call, "device", self.device)
+            params = {"device": place} if place != self.device else {}
+            outs = self.record(call, operands, params, types)
+            return [known_tracer(self, x.variable) for x in outs] if known else outs
+        if known:
+            # Without a derivative there is no need of the rule.
+            with under(self):
+                outs = call.evaluate(list(map(expose, args)))
+            return [wrap(out) if is_array_like(out) else out for out in outs]
         call.program = self.inner(call, operands)
         types = [type_of(out).strong() for out in call.program.outputs]
         return self.record(call, operands, {}, types)
+
+    def done(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        """Does a call's work at once, under the parent."""
+        return [wrap(out) for out in self.parent.custom(call, [self.lift(a) for a in args])]
+
+    def deferred(
+        self, primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]
+    ) -> ShapeDtype | None:
+        """Returns the type of what an operation of constants gives, if it is not done at once.
+
+        What values of outer transformations take part in is done by those.
+        """
+        if any(isinstance(x, Tracer) for x in operands):
+            return None
+        given = list(map(type_of, operands))
+        try:
+            out: ShapeDtype = primitive.infer(primitive, *given, **params)
+        except MissingRuleError:
+            return None
+        return None if is_at_once(primitive, given, out) else out
+
+    def knows(self, args: Sequence[Any], operands: Sequence[Any]) -> bool:
+        """Says whether what is computed of arguments depends on none of the inputs."""
+        return all(
+            type(a) is KnownTracer if type(x) is Variable else is_open(x)
+            for a, x in zip(args, operands, strict=True)
+        )
+
+    def leave(self, tracer: Tracer) -> Any:
+        """Returns the value of a tracer that outlived the trace, if it is known.
+
+        Raises:
+            EscapedTracerError: it depends on an input, or this is running elsewhere.
+        """
+        if type(tracer) is not KnownTracer or self.alive:
+            return super().leave(tracer)
+        value = tracer.value
+        return value if isinstance(value, Tracer) else to_buffer(value)
 
     def inner(self, call: Any, operands: Sequence[Any]) -> Program:
         """Returns the program of what a call computes."""
@@ -224,6 +272,14 @@ class StagingTrace(Trace):
         name = function_name(self.fun)
         variables = [x.variable for x in inputs]
         return Program(name, variables, live[::-1], results, in_tree, out_tree)
+
+
+def is_light(call: Any) -> bool:
+    """Says whether the bodies that a call runs move no more than a small constant has."""
+    if getattr(call, "max_steps", 0) is None:
+        return False
+    moved = sum(cost_of(body).bytes for body in getattr(call, "bodies", ()))
+    return trips_of(call) * moved <= CONSTANT_BYTES
 
 
 def wrap_constant(x: Any) -> Any:
@@ -271,7 +327,7 @@ def hoisted(program: Program) -> tuple[Program, list[Any]]:
     for e in program.equations:
         if any(isinstance(x, Tracer) for x in e.operands):
             operands = [moved(x) for x in e.operands]
-            e = Equation(e.primitive, operands, e.params, e.outputs, e.line)
+            e = Equation(e.primitive, operands, e.params, e.outputs, e.line, e.scope)
         equations.append(e)
     outputs = [moved(x) for x in program.outputs]
     if not met:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ from .at import At
 from .errors import ConcretizationError, ImmutableArrayError, TracerConversionError, message
 from .methods import Methods
 from .operators import Operators
-from .protocols import NumpyProtocols, buffer_error, stores_item
+from .protocols import NumpyProtocols, buffer_error, stores_item, unlazy
 from .registry import registry as ops
 from .types import INEXACT
 
@@ -231,6 +232,8 @@ class Tracer(Array):
 
     # Whether the value behind it is that of the caller, so that Python may branch on it.
     concrete = True
+    # Whether it is computed only once it is asked for; there is then no derivative to lose.
+    lazy = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -274,6 +277,37 @@ class Tracer(Array):
 AN_INDEX = "an index"
 
 
+class Refused(threading.local):
+    """The last index that was refused in a thread.
+
+    Attributes:
+        last: the instruction that asked for it, the tracer's class and the message.
+    """
+
+    last: tuple[tuple[Any, int], str, str] | None = None
+
+
+refused = Refused()
+
+
+def refused_index(error: TypeError) -> ConcretizationError | None:
+    """Returns the error for a traced index in whose place NumPy has put a ``TypeError`` of its own.
+
+    What takes a shape, ``np.zeros(n)``, says of whatever is no index that it is none.
+    """
+    if refused.last is None or type(error) is not TypeError:
+        return None
+    place, name, text = refused.last
+    if name not in str(error):
+        return None
+    level = error.__traceback__
+    while level is not None:
+        if place == (level.tb_frame.f_code, level.tb_lasti):
+            return ConcretizationError(text)
+        level = level.tb_next
+    return None
+
+
 def concrete(x: Any, wanted: str) -> Any:
     """Returns the buffer behind an array or a tracer.
 
@@ -284,6 +318,7 @@ def concrete(x: Any, wanted: str) -> Any:
     Raises:
         ConcretizationError: under vmap or staging the value is not known.
     """
+    x = unlazy(x)
     if isinstance(x, Tracer) and not x.owner.standing:
         # NumPy asks for the number that it is to store in a buffer of its own.
         if wanted in NUMBERS and stores_item(sys._getframe(2)):
@@ -305,21 +340,24 @@ def concrete(x: Any, wanted: str) -> Any:
             fix = "compute with arrays, or pass the number in from outside"
             if branching:
                 fix = "np.where(condition, a, b) instead of if/and/or/min"
-            if wanted == AN_INDEX:
+            index = wanted == AN_INDEX
+            if index:
                 wanted = user_code() or wanted
                 if wanted.startswith("range("):
                     fix = "ft.fori_loop(0, n, body, init) instead of for/range"
             if inner.owner.name == "jit":
                 fix += f"{', ft.cond' * branching}; or make the argument static: static_argnums="
-            raise ConcretizationError(
-                message(
-                    f"{wanted} asked for the value of {x.describe()}{x.dependence()}, "
-                    "which is not known while the function is traced",
-                    under=x.under(),
-                    fix=fix,
-                    number=4 if branching else 5,
-                )
+            text = message(
+                f"{wanted} asked for the value of {x.describe()}{x.dependence()}, "
+                "which is not known while the function is traced",
+                under=x.under(),
+                fix=fix,
+                number=4 if branching else 5,
             )
+            if index:
+                frame = sys._getframe(2)
+                refused.last = (frame.f_code, frame.f_lasti), type(x).__name__, text
+            raise ConcretizationError(text)
         inner = inner.value
     if isinstance(inner, Array):
         return inner._data

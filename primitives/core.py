@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from ..backends.messages import Running
-from .array import Array, Tracer
+from .array import Array, Tracer, refused_index
 from .buffers import BUFFER_TYPES, WEAK_TYPES, apart, as_array, expose, to_buffer, wrap
 from .errors import (
     DeviceError,
@@ -40,6 +40,7 @@ __all__ = [
     "at_face",
     "base_trace",
     "explained",
+    "is_staged",
     "run",
     "settled",
     "slot",
@@ -67,7 +68,8 @@ def _pass_up(x: Any) -> Any:
     """Returns an operand as a value of an outer trace, which will unwrap it in its turn."""
     if isinstance(x, Tracer):
         if not x.owner.alive:
-            x.owner.leave(x)
+            x = x.owner.leave(x)
+            return x if isinstance(x, Tracer) else wrap(x)
         return x
     return x if type(x) in BUFFER_TYPES or type(x) is Array else wrap(to_buffer(x))
 
@@ -89,6 +91,8 @@ class Trace:
     interceptor = False
     # A standing trace never ends: its tracers are used outside of any run (the facade's tensors).
     standing = False
+    # Whether it writes a program, and computes nothing.
+    staging = False
 
     def __init__(self, parent: Trace, name: str, fun: Any = None) -> None:
         self.parent = parent
@@ -242,6 +246,16 @@ def base_trace() -> Trace:
     return RAW if trace is None else trace
 
 
+def is_staged() -> bool:
+    """Says whether a program is being staged, at whatever level."""
+    trace = slot.trace
+    while trace is not None and trace is not RAW:
+        if trace.staging:
+            return True
+        trace = trace.parent
+    return False
+
+
 def settled(trace: Trace | None) -> Trace | None:
     """Returns a trace for the slot, without the interceptors on top that are over."""
     while trace is not None and trace.interceptor and trace.ended():
@@ -264,6 +278,11 @@ def run(trace: Trace, fun: Callable[..., Any], args: Sequence[Any], kwargs: Any 
         mine = error.__cause__
         if isinstance(mine, ImmutableArrayError) and "array element" in str(error):
             raise mine.with_traceback(error.__traceback__) from None
+        raise
+    except TypeError as error:
+        asked = refused_index(error)
+        if asked is not None:
+            raise asked.with_traceback(error.__traceback__) from None
         raise
     finally:
         slot.trace, slot.running = settled(before), outer

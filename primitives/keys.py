@@ -320,10 +320,12 @@ def _holds_tracer(items: Any) -> bool:
 
 
 def is_unknown_mask(key: Any) -> bool:
-    """Says whether a key is a single mask whose values are not known."""
-    return (
-        isinstance(key, Tracer) and key.dtype.kind == "b" and isinstance(_innermost(key), Tracer)
-    )
+    """Says whether a key is a single mask whose values are not known, or would be computed."""
+    if not isinstance(key, Tracer) or key.dtype.kind != "b":
+        return False
+    while isinstance(key, Tracer) and key.concrete and not key.lazy:
+        key = key.value
+    return isinstance(key, Tracer)
 
 
 def _innermost(x: Any) -> Any:

@@ -57,7 +57,11 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         elif isinstance(a, Tracer):
             trace = a.owner
             if not trace.standing:
-                return trace.leave(a)
+                value = trace.leave(a)
+                if value is a:
+                    return a
+                buffers.append(value)
+                continue
             try:
                 return trace.process(primitive, args, params)
             except (TracerConversionError, DeviceError) as error:

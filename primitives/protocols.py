@@ -78,6 +78,9 @@ class NumpyProtocols:
         if is_tracer(self):
             if dtype is not None and np.dtype(dtype) == object:
                 return objects(self)
+            plain = unlazy(self)
+            if not is_tracer(plain):
+                return plain.__array__(dtype, copy)
             error = conversion_error(self)
             whole = dtype is not None and np.dtype(dtype).kind in "biu"
             if whole and not isinstance(error, ImmutableArrayError):
@@ -330,7 +333,8 @@ def written(name: str, buffer: Any, values: Any, fix: str) -> None:
 def first_tracer(x: Any) -> Any:
     """Returns a tracer, or a tensor that requires grad, among nested arguments; or None."""
     if isinstance(x, NumpyProtocols):
-        return x if is_tracer(x) or getattr(x, "requires_grad", False) else None
+        traced = is_tracer(x) and not getattr(x, "lazy", False)
+        return x if traced or getattr(x, "requires_grad", False) else None
     items = x.values() if isinstance(x, dict) else x if isinstance(x, tuple | list) else ()
     return next((found for found in map(first_tracer, items) if found is not None), None)
 
@@ -338,6 +342,13 @@ def first_tracer(x: Any) -> Any:
 def is_tracer(x: Any) -> bool:
     """Says whether an array is a tracer: those have no buffer."""
     return not hasattr(x, "_data")
+
+
+def unlazy(x: Any) -> Any:
+    """Returns what a tracer stands for whose value is known, but was not needed until now."""
+    while getattr(x, "lazy", False):
+        x = x.value
+    return x
 
 
 def on_values(function: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
@@ -364,6 +375,7 @@ def _stand_ins(x: Any) -> Any:
 
 def _plain(x: Any, name: str) -> Any:
     if isinstance(x, NumpyProtocols):
+        x = unlazy(x)
         if is_tracer(x):
             raise conversion_error(x, name)
         return x.__array__()

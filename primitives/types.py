@@ -21,6 +21,7 @@ from .errors import OperandError, ShapeError, message
 from .rules import shape_of
 
 __all__ = [
+    "CONSTANT_BYTES",
     "INEXACT",
     "NUMBERS",
     "REAL",
@@ -30,10 +31,16 @@ __all__ = [
     "canonical_axis",
     "finfo",
     "is_number_dtype",
+    "is_small",
     "number_dtype",
     "result_type",
     "shape_dtype",
 ]
+
+
+# An operation of constants is computed while staging if its operands and its results take at most
+# this many bytes each.
+CONSTANT_BYTES = 1 << 16
 
 
 class ShapeDtype:
@@ -85,6 +92,11 @@ class ShapeDtype:
     def __repr__(self) -> str:
         weak = "weak " if self.weak else ""
         return f"{weak}{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def is_small(*types: ShapeDtype) -> bool:
+    """Says whether arrays of types are so small that operations of them are done while staging."""
+    return all(known.size * known.dtype.itemsize <= CONSTANT_BYTES for known in types)
 
 
 def number_dtype(dtype: Any) -> np.dtype[Any]:

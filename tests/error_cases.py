@@ -2,6 +2,8 @@
 
 import pytest
 
+import functensor as ft
+
 
 def line_of(traceback, path):
     """Returns ``file:line`` of a traceback's innermost frame in a file."""
@@ -39,3 +41,18 @@ def check(error, call, what, fix, number, under="", line=""):
     assert type(info.value) is error
     line = line or line_of(info.tb, call.__code__.co_filename)
     assert str(info.value) == text(what, line, fix, number, under)
+
+
+def staged(f):
+    """Returns a function that stages another one for its arguments."""
+    return lambda *args: ft.make_program(f)(*args)
+
+
+FORMS = {"plain": lambda f: f, "staged": staged}
+both = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+
+
+def stack(form, f, *more):
+    """Returns the transformations that a message names, for one of those forms of a function."""
+    outer = [f"make_program({defined(f)})"] if form is staged else []
+    return " of ".join([*outer, *(more if form is staged else ())])

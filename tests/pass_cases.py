@@ -53,6 +53,30 @@ def outcomes(program, values):
     return [bits(out) for out in run(program, values)]
 
 
+def close(got, wanted, times, size=0.0):
+    """Checks that results agree in dtype and shape, and in value up to rounding.
+
+    Args:
+        got, wanted: the results.
+        times: how many roundings of their dtype they may be apart.
+        size: what those are measured by where that is larger than the elements themselves.
+    """
+    got, wanted = numpy.asarray(got), numpy.asarray(wanted)
+    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+    if wanted.dtype.kind not in "fc":
+        numpy.testing.assert_array_equal(got, wanted)
+        return
+    rounding = times * float(numpy.finfo(wanted.dtype).eps)
+    with numpy.errstate(all="ignore"):
+        numpy.testing.assert_allclose(got, wanted, rtol=rounding, atol=rounding * size)
+
+
+def largest(x):
+    """Returns the size of the largest finite element: what errors of sums are measured by."""
+    x = numpy.asarray(x)
+    return float(numpy.max(numpy.abs(x), where=numpy.isfinite(x), initial=0.0))
+
+
 def same(program, other, values):
     """Checks that two programs of the same arguments give the same bits."""
     assert outcomes(other, values) == outcomes(program, values)

@@ -2,7 +2,7 @@
 
 import numpy
 import pytest
-from error_cases import check, defined
+from error_cases import both, check, defined, stack, staged
 
 import functensor as ft
 import functensor.numpy as np
@@ -10,20 +10,6 @@ from functensor.control import BodyTypeError
 from functensor.primitives.errors import AxisSizeError, MissingRuleError
 
 X = numpy.array([0.5, 1.0, 2.0])
-
-
-def staged(f):
-    return lambda *args: ft.make_program(f)(*args)
-
-
-FORMS = {"plain": lambda f: f, "staged": staged}
-both = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-
-
-def stack(form, f, *more):
-    """Returns the transformations that a message names."""
-    outer = [f"make_program({defined(f)})"] if form is staged else []
-    return " of ".join([*outer, *(more if form is staged else ())])
 
 
 # 22: types that change
@@ -226,40 +212,3 @@ def test_8_reverse_mode_of_a_while_loop_without_a_bound():
     assert what.format("'fori_loop'") in str(info.value)
     assert "  fix: fori_loop(0, 10, ...) with Python integers as bounds" in str(info.value)
     assert float(ft.grad(counted)(2.0, 3)) == 32.0
-
-
-# what decides
-
-
-@both
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda x: ft.cond(x > 0, np.sin, np.cos, x), r"cond: pred is bool\[3\], not a boolean"),
-        (lambda x: ft.cond("a", np.sin, np.cos, x), "cond: pred is a str, not a boolean"),
-        (lambda x: ft.cond(True, x, np.cos, x), "true_fun is a .*, not a function"),
-        (lambda x: ft.switch(x[0], [np.sin, np.cos], x), r"index is float64\[\], not an integer"),
-        (lambda x: ft.switch(0, [np.sin, 3], x), r"branches\[1\] is a int, not a function"),
-        (lambda x: ft.while_loop(lambda c: c > 0, np.sin, x), r"returned bool\[3\], not.*np.any"),
-        (lambda x: ft.while_loop(lambda c: 1, np.sin, x), "returned int, not a boolean without a"),
-        (lambda x: ft.fori_loop(0, 2.5, lambda i, c: c, x), "upper is .*, not an integer"),
-        (lambda x: ft.associative_scan(3, x), "fn is a int, not a function"),
-    ],
-)
-def test_what_decides_is_checked(form, call, words):
-    with pytest.raises(TypeError, match=words):
-        form(call)(X)
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: ft.switch(0, []), "branches is empty"),
-        (lambda: ft.while_loop(lambda c: True, np.sin, 1.0, max_steps=-1), "-1 is negative"),
-        (lambda: ft.scan(lambda c, x: (c, x), 0, None, length=-1), "length=-1 is negative"),
-        (lambda: ft.control.map(np.sin, X, batch_size=0), "batch_size=0 is not positive"),
-    ],
-)
-def test_numbers_are_checked(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()

@@ -39,6 +39,44 @@ def test_what_asks_for_a_number_is_named(f, code):
     assert "static_argnums=" in text
 
 
+@pytest.mark.parametrize(
+    ("f", "code"),
+    [
+        (lambda n: np.zeros(n), "np.zeros(n)"),
+        (lambda n: np.empty(shape=2 * n), "np.empty(shape=2 * n)"),
+        (lambda n: np.full(n, 2.0), "np.full(n, 2.0)"),
+        (lambda n: np.random.default_rng(0).normal(size=n), None),
+        (lambda n: bytes(n), "bytes(n)"),
+    ],
+)
+@pytest.mark.parametrize("form", [ft.jit, ft.make_program, ft.vmap, lambda f: ft.jit(ft.vmap(f))])
+def test_shapes_of_numpys_own_arrays(form, f, code):
+    # NumPy puts a message of its own in the place of what an index raises.
+    with pytest.raises(ft.errors.ConcretizationError) as caught:
+        form(f)(np.array([2, 3]) if form not in (ft.jit, ft.make_program) else 3)
+    code = code or "np.random.default_rng(0).normal(size=n)"
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith(f"{code} asked for the value of int64[], which depends on argument ")
+    assert lines[1] == f"  at {__file__}:{f.__code__.co_firstlineno}"
+    assert lines[-1] == "  see docs/errors.md#error-5"
+    assert caught.value.__suppress_context__
+    assert any(entry.frame.code.raw is f.__code__ for entry in caught.traceback)
+
+
+def test_other_errors_of_the_same_instruction_stay():
+    def f(n, *values):
+        for value in values:
+            try:
+                np.zeros(n if value is None else value)
+            except TypeError as error:
+                last = error
+        raise last
+
+    with pytest.raises(TypeError, match="'str' object cannot be") as caught:
+        ft.jit(f, static_argnums=(1, 2))(3, None, "a")
+    assert type(caught.value) is TypeError
+
+
 def test_loops_are_told_of_fori_loop():
     def f(n, x):
         for _ in range(n):

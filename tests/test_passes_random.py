@@ -6,7 +6,7 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pass_cases import bits, run, staged
+from pass_cases import bits, close, largest, run, staged
 
 import functensor as ft
 import functensor.numpy as np
@@ -142,10 +142,7 @@ def test_what_is_complex_keeps_its_values(drawn):
     wanted, found = both(drawn)
     for got in found:
         for x, y in zip(got, wanted, strict=True):
-            x, y = numpy.asarray(x), numpy.asarray(y)
-            assert x.dtype == y.dtype
-            with numpy.errstate(all="ignore"):
-                numpy.testing.assert_allclose(x, y, rtol=1e-2 if x.dtype == "f2" else 1e-5)
+            close(x, y, 4)
 
 
 @given(programs([*EXACT[:5], *ROUNDED], PAIRS[:5], [*MOVES, "sum", "mean", "max"], DTYPES[:2]))
@@ -153,15 +150,7 @@ def test_sums_and_functions_keep_their_values(drawn):
     wanted, found = both(drawn)
     for got in found:
         for x, y in zip(got, wanted, strict=True):
-            x, y = numpy.asarray(x), numpy.asarray(y)
-            assert (x.dtype, x.shape) == (y.dtype, y.shape)
-            with numpy.errstate(all="ignore"):
-                numpy.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4 * largest(y))
-
-
-def largest(x):
-    """Returns the size of the largest finite element: what errors of sums are measured by."""
-    return float(numpy.max(numpy.abs(x), where=numpy.isfinite(x), initial=0.0))
+            close(x, y, 16, largest(y))
 
 
 @st.composite
@@ -207,4 +196,4 @@ def test_derivatives_keep_their_values(order, drawn):
         loss = (lambda inner: lambda *args: np.sum(ft.grad(inner)(*args) ** 2))(loss)
     (wanted,), found = both((lambda *args: [loss(*args)], values))
     for (got,) in found:
-        numpy.testing.assert_allclose(numpy.asarray(got), numpy.asarray(wanted), rtol=1e-8)
+        close(got, wanted, 64)

@@ -13,7 +13,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends import get as get_backend
-from functensor.backends.plan import blas, block_code, pool
+from functensor.backends.plan import blas, block_code, pool, regions
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
 
@@ -23,6 +23,7 @@ def four_threads(monkeypatch):
     monkeypatch.setattr(pool.threads, "number", 4)
     monkeypatch.setattr(block_code, "SMALLEST", 8192)
     monkeypatch.setattr(block_code, "LARGEST", 8192)
+    monkeypatch.setattr(regions, "SHARED", 1 << 19)
 
 
 def fused(fun, *args):

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from .blockwise import Blockwise
+from .efforts import effort
 from .source import Source
 from .steps import Step, Value
 from .values import constant, is_variable
@@ -39,6 +40,7 @@ class BlockCode:
         shapes: for every input how it is brought to the grid; None for numbers.
         outputs: what is returned.
         memory: the bytes of memory that a thread needs.
+        effort: how much work all blocks are.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class BlockCode:
         self._slots: list[tuple[Any, frozenset[int]]] = []
         self._assign()
         self.blocks = self.grid.blocks(self._elements())
+        self.effort = effort(self.steps, self.grid)
         self.memory = 0
         self._write(name)
 

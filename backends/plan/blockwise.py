@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import isfinite, prod
 from typing import Any
+
+import numpy as np
 
 from .expansions import BY_ELEMENT, BY_ROW
 from .grids import Grid
@@ -169,6 +171,10 @@ class Blockwise:
             limited = self._limited(name, operands, dtype)
             if limited is not None:
                 return limited
+        if name == "logaddexp" and dtype.char in PRECISE:
+            added = self._log_sum(operands, dtype)
+            if added is not None:
+                return added
         found = ufunc_of(equation, self._kernels)
         if found is not None:
             ufunc, loop = found
@@ -179,10 +185,30 @@ class Blockwise:
         return self._emit.call(impl, name, operands, static, dtype=dtype)
 
     def _limited(self, name: str, operands: list[Any], dtype: Any) -> Value | None:
-        """Returns an extremum of two arrays as the ufunc that the backend uses for them."""
-        if any(type(x) is not Value or x.weak or x.dtype != dtype for x in operands):
+        """Returns an extremum of two arrays, or of one and a number, as the backend computes it."""
+        values = [x for x in operands if type(x) is Value]
+        if any(x.weak or x.dtype != dtype for x in values):
             return None
-        return self._emit.ufunc(name, *operands)
+        if len(values) == 2:
+            return self._emit.ufunc(name, *operands)
+        numbers = [constant(x) for x in operands if type(x) is not Value]
+        if len(values) != 1 or type(numbers[0]) not in (int, float):
+            return None
+        limits = (numbers[0], np.inf) if name == "maximum" else (-np.inf, numbers[0])
+        return self._emit.ufunc("clip", *values, *limits)
+
+    def _log_sum(self, operands: list[Any], dtype: Any) -> Value | None:
+        """Returns the logarithm of a sum of exponentials, one of them a finite number's."""
+        values = [x for x in operands if type(x) is Value]
+        numbers = [constant(x) for x in operands if type(x) is not Value]
+        if len(values) != 1 or values[0].weak or values[0].dtype != dtype:
+            return None
+        if type(numbers[0]) not in (int, float) or not isfinite(numbers[0]):
+            return None
+        distance = self._emit.ufunc("absolute", self._emit.ufunc("subtract", *operands))
+        share = self._emit.ufunc("exp", self._emit.ufunc("negative", distance))
+        rest = self._emit.ufunc("log1p", share)
+        return self._emit.ufunc("add", rest, self._emit.ufunc("clip", *values, *numbers, np.inf))
 
     def _selects(self, operands: list[Any], dtype: Any) -> bool:
         """Says whether a choice is one of floats, numbers among them, by booleans."""

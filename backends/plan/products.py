@@ -6,6 +6,7 @@ milliseconds, on cores that the plan's threads then do not get.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import Any
@@ -15,20 +16,30 @@ import numpy as np
 from .blas import alone, controlled
 from .pool import share, threads
 
-__all__ = ["SHARED", "multiplied", "work_of"]
+__all__ = ["SHARED", "Product", "multiplied", "work_of"]
 
 # For fewer multiplications BLAS is quicker by itself, with threads of its own if nothing else in a
 # plan is shared.
 SHARED = 1 << 23
 
 
+# An element of a matrix that meets one of a vector takes as long to be read as so many of these.
+READING = 4
+
+
 def work_of(x: tuple[int, ...], y: tuple[int, ...]) -> int:
-    """Returns how many multiplications the product of arrays of two shapes takes."""
-    return prod(x) * (y[-1] if len(y) > 1 else 1)
+    """Returns how long the product of arrays of two shapes takes, in multiplications."""
+    if len(x) == 1 or len(y) == 1:
+        return READING * max(prod(x), prod(y))
+    return prod(x) * y[-1]
 
 
 def multiplied(x: Any, y: Any, out: Any = None) -> Any:
     """Returns ``x @ y``.
+
+    There is a part for every thread, and BLAS adds up in an order that may depend on the shape: so
+    the last bits may depend on the number of threads. A vector times a matrix is a sum of as many
+    parts.
 
     Args:
         x: an array (rows, k) or (k,), or a stack of them.
@@ -43,6 +54,14 @@ def multiplied(x: Any, y: Any, out: Any = None) -> Any:
         parts = [(x[cut], y[cut], part) for cut, part in zip(cuts(len(x), number), sums)]
         shared(parts)
         return np.add.reduce(sums, 0, None, out)
+    out, parts = cut_up(x, y, out)
+    shared(parts)
+    return out
+
+
+def cut_up(x: Any, y: Any, out: Any = None) -> tuple[Any, list[Any]]:
+    """Returns the memory for ``x @ y``, and the products that fill it."""
+    number = threads.number
     if out is None:
         shape = x.shape[:-1] if y.ndim == 1 else (*x.shape[:-1], y.shape[-1])
         out = np.empty(shape, x.dtype)
@@ -53,8 +72,32 @@ def multiplied(x: Any, y: Any, out: Any = None) -> Any:
         parts = [(x[cut], y, out[cut]) for cut in cuts(len(x), number)]
     else:
         parts = [(x, y[:, cut], out[:, cut]) for cut in cuts(y.shape[1], number)]
-    shared(parts)
-    return out
+    return out, parts
+
+
+class Product:
+    """``x @ y`` as one of several things that threads share: ``Product(shape)(x, y)``.
+
+    Args:
+        rows: whether x is a stack whose rows are multiplied all at once, by one matrix.
+        shape: that of the result.
+    """
+
+    def __init__(self, rows: bool, shape: tuple[int, ...]) -> None:
+        self.rows = rows
+        self.shape = shape
+
+    def begun(self, operands: Any, into: Any) -> tuple[Any, Callable[[], None]]:
+        """Returns the result's memory, and what each thread calls to fill it."""
+        x, y = operands
+        if self.rows:
+            x = x.reshape(-1, x.shape[-1])
+        out, parts = cut_up(x, y, into)
+        return out, partial(work, iter(parts))
+
+    def finished(self, out: Any) -> Any:
+        """Returns the result."""
+        return out.reshape(self.shape)
 
 
 def shared(parts: list[Any]) -> None:
@@ -73,4 +116,8 @@ def cuts(length: int, number: int) -> list[slice]:
 def work(parts: Any) -> None:
     """Multiplies one part after the other."""
     for x, y, out in parts:
-        np.matmul(x, y, out)
+        if x.ndim == 1:
+            # Here ``matmul`` lets no other thread run meanwhile.
+            np.dot(x, y, out)
+        else:
+            np.matmul(x, y, out)

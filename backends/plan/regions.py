@@ -8,7 +8,7 @@ neither does the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,12 +16,10 @@ import numpy as np
 
 from .blas import alone
 from .block_code import BlockCode
+from .efforts import SHARED
 from .pool import arena, share, threads
 
 __all__ = ["RegionRun"]
-
-# Grids of fewer elements are done before a second thread has begun.
-SHARED = 131072
 
 
 class RegionRun:
@@ -40,7 +38,8 @@ class RegionRun:
         self.blocks = code.blocks
         self.memory = code.memory
         self.shapes = [code.grid.joined(o.groups) for o in code.outputs]
-        self.most = len(code.blocks) if code.grid.rows * code.grid.inner >= SHARED else 1
+        self.effort = code.effort
+        self.most = len(code.blocks) if code.effort >= SHARED else 1
         self.function: Callable[..., None]
 
     def __call__(self, *operands: Any, into: tuple[Any, ...] = ()) -> list[Any]:
@@ -50,6 +49,15 @@ class RegionRun:
             operands: arrays and numbers.
             into: for every output the memory that it takes, or None.
         """
+        outs, work = self.begun(operands, into)
+        with alone():
+            share(work, min(threads.number, self.most))
+        return self.finished(outs)
+
+    def begun(
+        self, operands: Sequence[Any], into: Sequence[Any]
+    ) -> tuple[list[Any], Callable[[], None]]:
+        """Returns the memory of the outputs, and what each thread calls to fill it."""
         arrays = [
             x if how is None else brought(x, *how) for x, how in zip(operands, self.inputs)
         ]
@@ -63,9 +71,10 @@ class RegionRun:
             outs.append(out)
             arrays.append(part)
         # Taken from by all threads: what comes next is theirs alone.
-        work = partial(self._work, iter(self.blocks), arrays)
-        with alone():
-            share(work, min(threads.number, self.most))
+        return outs, partial(self._work, iter(self.blocks), arrays)
+
+    def finished(self, outs: list[Any]) -> list[Any]:
+        """Returns the outputs, once all blocks are computed."""
         for i, output in enumerate(self.outputs):
             if output.reduction:
                 outs[i] = put_together(output, outs[i])

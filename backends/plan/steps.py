@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .grids import Grid
+from .outer import is_outer, outer
 from .row_sums import (
     column_sum,
     row_dot,
@@ -133,12 +134,26 @@ class Steps:
         if dtype is None:
             dtype = next(x.dtype for x in operands if type(x) is Value)
         operands = tuple(x if type(x) is Value else as_operand(x, dtype) for x in operands)
-        if name == "clip":
+        columns = self._outer(operands, dtype) if len(operands) == 2 else None
+        if columns is not None:
+            function = self.source.bind(outer, "outer")
+            shown = f"{{{columns}}}, {{{1 - columns}}}"
+            form = f"{function}(np.{name}, {shown}, {{into}}, {columns == 0})"
+        elif name == "clip":
             form = "{0}.clip({1}, {2}{out})"
         else:
             given = ", ".join(f"{{{i}}}" for i in range(len(operands)))
             form = f"np.{name}({given}{'{named}' if name in NAMED_OUT else '{out}'})"
         return self.made(form, operands, dtype, kind=name)
+
+    def _outer(self, operands: Sequence[Any], dtype: Any) -> int | None:
+        """Returns which of two operands is columns if the other is rows; else None."""
+        if any(type(x) is not Value or x.dtype != dtype for x in operands):
+            return None
+        x, y = (v.groups for v in operands)
+        if is_outer(self.grid.shape, x, y):
+            return 0
+        return 1 if is_outer(self.grid.shape, y, x) else None
 
     def call(
         self,

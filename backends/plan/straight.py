@@ -14,7 +14,7 @@ from .rows import placed
 from .source import Source
 from .ufuncs import as_operand, ufunc_of
 from .values import is_variable, nbytes, plain
-from .writers import WRITERS
+from .writers import WRITERS, product_beside
 
 if TYPE_CHECKING:
     from .regions import RegionRun
@@ -98,8 +98,14 @@ class Straight:
         if any(regions):
             self._blocks([number for number, is_region in enumerate(regions) if is_region])
         self.source.function("plan", list(map(self.source.name, program.inputs)))
-        for number, equation in enumerate(program.equations):
-            self._equation(number, equation)
+        number = 0
+        while number < len(program.equations):
+            group = self._beside(number) if any(regions) else []
+            if group:
+                self._together(number, group)
+            else:
+                self._equation(number, program.equations[number])
+            number += max(len(group), 1)
         self._results()
 
     def _liveness(self, donated: Any) -> Liveness:
@@ -134,6 +140,50 @@ class Straight:
             self.source.take(source)
             self.regions.append(run)
             self.shares |= run.most > 1
+
+    # -- equations that threads share all at once
+
+    def _beside(self, number: int) -> list[Any]:
+        """Returns what runs regions and products from an equation on that need not each other."""
+        made: set[Any] = set()
+        group: list[Any] = []
+        for i, equation in enumerate(self.program.equations[number:], number):
+            run = self._runs.get(i) or product_beside(self, equation)
+            if run is None or any(is_variable(x) and x in made for x in equation.operands):
+                break
+            group.append(run)
+            made.update(equation.outputs)
+        if len(group) < 2:
+            return []
+        from .efforts import SHARED
+
+        worth = sum(getattr(run, "effort", SHARED) for run in group) >= SHARED
+        return group if worth else []
+
+    def _together(self, number: int, group: list[Any]) -> None:
+        """Writes one line for several equations, which need not each other."""
+        from .together import together
+
+        equations = self.program.equations[number : number + len(group)]
+        left, calls = [], []
+        for i, (equation, run) in enumerate(zip(equations, group, strict=True)):
+            operands = [self.source.shown(x) for x in equation.operands]
+            if number + i in self._runs:
+                others = [x for e in equations if e is not equation for x in e.operands]
+                into = self._taken(number + i, equation, run, operands, others)
+                left.append(f"[{', '.join(map(self.source.name, equation.outputs))}]")
+            else:
+                into = self.buffer_for(equation.outputs[0]) or "None"
+                left.append(self.source.name(equation.outputs[0]))
+            name = self.source.bind(run, "region" if number + i in self._runs else "product")
+            calls.append(f"({name}, ({', '.join(operands)},), {into or None})")
+        self.shares = True
+        right = f"{self.source.bind(together, 'together')}({', '.join(calls)})"
+        # Of an error in a block the block's own line tells more.
+        fused = [e for i, e in enumerate(equations, number) if i in self._runs]
+        self.source.add(f"{', '.join(left)} = {right}", (fused or equations)[0])
+        for i in range(number, number + len(group)):
+            self._let_go(i)
 
     # -- an equation
 
@@ -176,24 +226,45 @@ class Straight:
     def _fused(self, number: int, equation: Any, run: RegionRun) -> str:
         """Returns the call of a region, into memory of operands that are needed no more."""
         operands = [self.source.shown(x) for x in equation.operands]
+        into = self._taken(number, equation, run, operands)
+        if into:
+            operands.append(f"into={into}")
+        return f"{self.source.bind(run, 'region')}({', '.join(operands)})"
+
+    def _taken(
+        self,
+        number: int,
+        equation: Any,
+        run: RegionRun,
+        shown: Sequence[str],
+        beside: Sequence[Any] = (),
+    ) -> str:
+        """Returns for every output of a region the operand whose memory it takes, if there is one.
+
+        Args:
+            number: the equation's.
+            equation: the region's.
+            run: what runs it.
+            shown: the operands as they are written.
+            beside: what is read at the same time.
+        """
         taken: dict[int, str] = {}
         variables = [(i, x) for i, x in enumerate(equation.operands) if is_variable(x)]
         # What is donated comes first: a parameter is to become the parameter, not a gradient.
         for i, x in sorted(variables, key=lambda pair: pair[1] not in self._donated):
-            others = [s for y in equation.operands[:i] + equation.operands[i + 1 :]
+            others = [s for y in (*equation.operands[:i], *equation.operands[i + 1 :], *beside)
                       for s in self.live.of(y)]
             if not self.live.storages[x].isdisjoint(others):
                 continue
             for k, out in enumerate(equation.outputs):
                 (own,) = self.live.storages[out]
                 if k not in taken and run.can_take(i, k) and self._can_take(number, x, out, own):
-                    taken[k] = operands[i]
+                    taken[k] = shown[i]
                     self._take(x, own)
                     break
-        if taken:
-            listed = "".join(f"{taken.get(k)}, " for k in range(len(equation.outputs)))
-            operands.append(f"into=({listed})")
-        return f"{self.source.bind(run, 'region')}({', '.join(operands)})"
+        if not taken:
+            return ""
+        return f"({''.join(f'{taken.get(k)}, ' for k in range(len(equation.outputs)))})"
 
     def _take(self, x: Any, own: Storage) -> None:
         """Notes that a result takes the memory of an operand."""

@@ -19,7 +19,7 @@ from .values import is_variable, plain
 if TYPE_CHECKING:
     from .straight import Straight
 
-__all__ = ["WRITERS"]
+__all__ = ["WRITERS", "product_beside"]
 
 # Below this, the backend's sum is NumPy's own.
 SMALL_SUM = 512
@@ -82,25 +82,19 @@ def _sum(writer: Straight, number: int, equation: Any) -> str | None:
 
 def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
     x, y = equation.operands
-    if not all(is_variable(v) and v.type.shape for v in (x, y)):
+    if not is_product(writer, equation):
         return None
-    types = {x.type.dtype, y.type.dtype, equation.outputs[0].type.dtype}
-    if len(types) > 1 or x.type.dtype.char not in "fdFD":
-        return None
-    if any(v in writer.spread for v in (x, y)):
-        return None  # BLAS takes no strides of zero, for which the primitive's function sees to
-    from .products import SHARED, multiplied, work_of  # which loads what runs threads
+    from .products import multiplied  # which loads what runs threads
 
     operands = [writer.source.shown(x), writer.source.shown(y)]
-    shared = work_of(x.type.shape, y.type.shape) >= SHARED
+    shared = is_shared(equation)
     if x.type.ndim > 2 and y.type.ndim == 2 and shared:
         shape = equation.outputs[0].type.shape
         product = writer.source.bind(multiplied, "multiplied")
         rows = f"{operands[0]}.reshape(-1, {x.type.shape[-1]})"
         writer.shares = True
         return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
-    alike = x.type.shape[:-2] == y.type.shape[:-2] if y.type.ndim > 2 else x.type.ndim <= 2
-    if not alike or (not shared and (x.type.ndim != 2 or y.type.ndim != 2)):
+    if not is_alike(equation) or (not shared and (x.type.ndim != 2 or y.type.ndim != 2)):
         return None
     into = writer.buffer_for(equation.outputs[0])
     given = ", ".join([*operands, into] if into else operands)
@@ -108,6 +102,47 @@ def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
         writer.shares = True
         return f"{writer.source.bind(multiplied, 'multiplied')}({given})"
     return f"np.matmul({given})"
+
+
+def is_product(writer: Straight, equation: Any) -> bool:
+    """Says whether an equation is a product that BLAS computes."""
+    x, y = equation.operands
+    if not all(is_variable(v) and v.type.shape for v in (x, y)):
+        return False
+    types = {x.type.dtype, y.type.dtype, equation.outputs[0].type.dtype}
+    if len(types) > 1 or x.type.dtype.char not in "fdFD":
+        return False
+    # BLAS takes no strides of zero, for which the primitive's function sees to
+    return not any(v in writer.spread for v in (x, y))
+
+
+def is_shared(equation: Any) -> bool:
+    """Says whether a product is large enough to be shared among threads."""
+    from .products import SHARED, work_of
+
+    x, y = equation.operands
+    return work_of(x.type.shape, y.type.shape) >= SHARED
+
+
+def is_alike(equation: Any) -> bool:
+    """Says whether a product is one of matrices, or of two stacks of as many."""
+    x, y = equation.operands
+    return bool(x.type.shape[:-2] == y.type.shape[:-2] if y.type.ndim > 2 else x.type.ndim <= 2)
+
+
+def product_beside(writer: Straight, equation: Any) -> Any:
+    """Returns what computes a product beside other large work; None for all that is not one."""
+    if equation.primitive.name != "matmul" or not is_product(writer, equation):
+        return None
+    x, y = equation.operands
+    rows = x.type.ndim > 2 and y.type.ndim == 2
+    if min(x.type.ndim, y.type.ndim) < 2 or not is_shared(equation):
+        return None
+    if not rows and not is_alike(equation):
+        return None
+    from .products import Product
+
+    return Product(rows, equation.outputs[0].type.shape)
 
 
 def _broadcast(writer: Straight, number: int, equation: Any) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..primitives.errors import AxisSizeError, RuleResultError, describe, function_name, message
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis, shape_dtype
+from ..primitives.types import shape_dtype
+from .checks import check_function
 from .types import leaves_of, same_structure
 
 __all__ = ["associative_scan"]
@@ -35,7 +37,7 @@ def associative_scan(
         ``reverse`` of those from i on, the later ones as the first argument.
 
     Raises:
-        AxisSizeError: the arrays have different lengths.
+        AxisSizeError: the arrays have different lengths, or one does not have the axis.
         BodyTypeError: the function returns another structure.
         TypeError: ``fn`` is no function.
 
@@ -46,12 +48,21 @@ def associative_scan(
     >>> ft.associative_scan(np.maximum, np.array([1.0, 3.0, 2.0, 5.0]))
     Array([1., 3., 3., 5.], dtype=float64, device='cpu')
     """
-    if not callable(fn):
-        raise TypeError(f"associative_scan: fn is a {type(fn).__name__}, not a function")
+    check_function("associative_scan", "fn", fn, "associative_scan(np.add, elems)")
     where = f"associative_scan of {function_name(fn)}: "
     leaves, treedef, names = leaves_of(f"{where}elems", elems)
+    axis = operator.index(axis)
     shapes = [shape_dtype(leaf).shape for leaf in leaves]
-    axes = [canonical_axis(axis, len(shape)) for shape in shapes]
+    for leaf, name, shape in zip(leaves, names, shapes, strict=True):
+        if not -len(shape) <= axis < len(shape):
+            raise AxisSizeError(
+                message(
+                    f"{where}elems{name} is {describe(leaf)}, which has no axis {axis}",
+                    fix="give every array the axis that is scanned: axis=0 is the first one",
+                    number=10,
+                )
+            )
+    axes = [axis % len(shape) for shape in shapes]
     lengths = [shape[i] for shape, i in zip(shapes, axes, strict=True)]
     if len(set(lengths)) > 1:
         rows = [f"    elems{n}: {describe(x)}" for n, x in zip(names, leaves, strict=True)]

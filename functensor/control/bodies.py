@@ -15,7 +15,8 @@ from ..primitives.core import RAW, Trace, base_trace, run, slot, under
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype
 from ..programs.program import Program, Variable, argument_type
-from ..staging import StagedTracer, StagingTrace, wrap_constant
+from ..staged_values import KnownTracer, StagedTracer, known_tracer
+from ..staging import StagingTrace, wrap_constant
 from .types import as_type
 
 __all__ = ["Body", "is_staged", "known", "united"]
@@ -34,9 +35,9 @@ def is_staged() -> bool:
 
 
 def known(x: Any) -> bool:
-    """Says whether Python may branch on a value."""
+    """Says whether Python may branch on a value, and need not compute it first."""
     while isinstance(x, Tracer):
-        if not x.concrete:
+        if not x.concrete or x.lazy:
             return False
         x = x.value
     return True
@@ -60,13 +61,16 @@ class BodyTrace(StagingTrace):
 
     def operand(self, x: Any) -> Any:
         """Returns the variable of a tracer of this or of an outer level, or a constant."""
-        if type(x) is StagedTracer and x.owner is self:
-            return x.variable
+        if isinstance(x, StagedTracer) and x.owner is self:
+            return super().operand(x)
         x = self.lift(x)
         if not isinstance(x, Tracer):
             return wrap_constant(x)
         if id(x) not in self.captured:
-            self.captured[id(x)] = x, self.input(argument_type(x), x.device)
+            mine = self.input(argument_type(x), x.device)
+            if type(x) is KnownTracer:
+                mine = known_tracer(self, mine.variable, x)
+            self.captured[id(x)] = x, mine
         return self.captured[id(x)][1].variable
 
     def record(self, primitive: Any, operands: Values, params: Any, types: Any) -> Values:
@@ -77,7 +81,7 @@ class BodyTrace(StagingTrace):
     def is_outside(self, args: Sequence[Any]) -> bool:
         """Says whether operands are those of an operation that is done outside of the body."""
         return not self.lazy and not any(
-            type(a) is StagedTracer and a.owner is self for a in args
+            isinstance(a, StagedTracer) and a.owner is self for a in args
         )
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

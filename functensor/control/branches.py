@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ import numpy as np
 from .. import tree
 from ..arguments import is_array_like
 from ..primitives.buffers import device_of
-from ..primitives.errors import describe, message
+from ..primitives.errors import message
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype, shape_dtype
 from ..programs.program import Variable, argument_type
 from .bodies import Body, is_staged, known, united
+from .checks import check_function, check_scalar, refused, shown
 from .conditional import CondCall
 from .types import BodyTypeError, as_type, joined, leaves_of, public, returned, same_structure
 
@@ -45,7 +46,7 @@ def cond(
 
     Raises:
         BodyTypeError: within ``jit``, the functions return different types.
-        TypeError: the condition is no scalar.
+        TypeError: the condition is no scalar, or what is to be called no function.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> def root(x):
@@ -55,8 +56,18 @@ def cond(
 Array(0.25, dtype=float64, device='cpu'))
     """
     for name, fun in (("true_fun", true_fun), ("false_fun", false_fun)):
-        _check_callable("cond", name, fun)
-    pred = _scalar("cond", "pred", pred, "fiubc")
+        check_function("cond", name, fun, f"cond(pred, ...) with {name}=lambda *operands: value")
+    check_scalar(
+        "cond: pred is",
+        pred,
+        "fiubc",
+        "a boolean or a number",
+        (
+            "cond(x > 0, true_fun, false_fun, x)",
+            "cond(np.any(pred), ...); np.where(pred, x, y) chooses element by element",
+        ),
+    )
+    pred = public(pred)
     if argument_type(pred).dtype.kind != "b":
         pred = pred != 0
     return _chosen("cond", pred, [false_fun, true_fun], ["false_fun", "true_fun"], operands)
@@ -75,44 +86,36 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 
     Raises:
         BodyTypeError: within ``jit``, the functions return different types.
-        TypeError: the index is no integer scalar.
+        TypeError: the index is no integer scalar, or what is to be called no function.
         ValueError: there is no function.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> [float(ft.switch(i, [np.sin, np.cos, np.exp], 0.0)) for i in (0, 1, 7)]
     [0.0, 1.0, 1.0]
     """
+    right = "switch(index, [lambda x: x, np.sin], x)"
+    if not isinstance(branches, Iterable):
+        raise refused(f"switch: branches is {shown(branches)}, not a list of functions", right)
     branches = list(branches)
     if not branches:
-        raise ValueError("switch: branches is empty; give at least one function")
+        raise refused("switch: branches is empty", right, ValueError)
     for i, fun in enumerate(branches):
-        _check_callable("switch", f"branches[{i}]", fun)
-    index = _scalar("switch", "index", index, "iu")
+        check_function("switch", f"branches[{i}]", fun, right)
+    check_scalar(
+        "switch: index is",
+        index,
+        "iu",
+        "an integer",
+        (
+            "switch(np.astype(index, int), branches, ...)",
+            "vmap(lambda i: switch(i, branches, ...))(index) chooses element by element",
+        ),
+    )
+    index = public(index)
     names = [f"branches[{i}]" for i in range(len(branches))]
     if len(branches) == 1:
         return _public_tree(branches[0](*operands))
     return _chosen("switch", index, branches, names, operands)
-
-
-def _check_callable(what: str, name: str, fun: Any) -> None:
-    if not callable(fun):
-        raise TypeError(f"{what}: {name} is a {type(fun).__name__}, not a function")
-
-
-def _scalar(what: str, name: str, x: Any, kinds: str) -> Any:
-    """Returns a scalar that decides, checked.
-
-    Raises:
-        TypeError: it is none, or of another kind of dtype.
-    """
-    wanted = "an integer" if kinds == "iu" else "a boolean or a number"
-    if not is_array_like(x):
-        raise TypeError(f"{what}: {name} is a {type(x).__name__}, not {wanted}")
-    got = shape_dtype(x)
-    if got.shape or got.dtype.kind not in kinds:
-        hint = "; np.any(x) or np.all(x) makes one of many" if got.shape else ""
-        raise TypeError(f"{what}: {name} is {describe(x)}, not {wanted} without axes{hint}")
-    return public(x)
 
 
 def _public_tree(out: Any) -> Any:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
-from ..arguments import is_array_like
 from ..primitives.array import Tracer
 from ..primitives.buffers import device_of, wrap
 from ..primitives.errors import AxisSizeError, describe, function_name, message
@@ -16,6 +14,7 @@ from ..primitives.types import ShapeDtype, result_type, shape_dtype
 from ..programs.program import Variable, argument_type
 from ..vectorize import vmap
 from .bodies import Body, is_staged, known
+from .checks import as_count, check_function, check_scalar
 from .eager import scanned, stacked, whiled
 from .looping import WhileCall
 from .rewiring import zeros
@@ -56,14 +55,31 @@ def scan(
     Raises:
         AxisSizeError: the arrays have different lengths, or none is known.
         BodyTypeError: the carry changes its structure, shape or dtype.
+        TypeError: ``f`` is no function, or ``length`` no integer.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> ft.scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
     (Array(6., dtype=float64, device='cpu'), Array([0., 1., 3.], dtype=float64, device='cpu'))
     """
-    leaves, x_tree, names = leaves_of(f"scan of {function_name(f)}: xs", xs)
-    size = _length(f, leaves, names, length)
-    carry = Carry("scan", f, init)
+    check_function("scan", "f", f, "scan(lambda carry, x: (carry + x, carry), init, xs)")
+    return _run("scan", f, f, init, xs, length, reverse, unroll)
+
+
+def _run(
+    name: str,
+    shown: Any,
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Any, Any]:
+    """Does what `scan` does, under the name by which the user knows it, for a function shown."""
+    where = f"{name} of {function_name(shown)}"
+    leaves, x_tree, names = leaves_of(f"{where}: xs", xs)
+    size = _length(where, leaves, names, length)
+    carry = Carry(name, shown, init)
     count = len(carry.leaves)
     ys: list[Any] = []
 
@@ -78,7 +94,9 @@ def scan(
                     number=22,
                 )
             )
-        second = f"{carry.where}the second value that the body returned"
+        second = f"{where}: the " + (
+            "second value that the body returned" if name == "scan" else "result"
+        )
         found, treedef, _ = leaves_of(second, out[1])
         if ys:
             same_structure(
@@ -92,45 +110,51 @@ def scan(
             ys.append(treedef)
         return [*carry.flat(out[0]), *found]
 
-    everything = unroll is True or (size > 1 and operator.index(unroll) >= size)
+    everything = _unrolled(where, unroll, size)
     if size and (everything or not is_staged()):
         values, rows = scanned(carry, flat, leaves, size, reverse)
         outs = [*values, *stacked(rows)]
     else:
-        outs = _staged_scan("scan", f, carry, flat, leaves, size, reverse)
+        outs = _staged_scan(name, shown, carry, flat, leaves, size, reverse)
     outs = [returned(out) for out in outs]
     return carry.treedef.unflatten(outs[:count]), ys[0].unflatten(outs[count:])
 
 
-def _length(f: Any, leaves: Values, names: Sequence[str], length: int | None) -> int:
+def _unrolled(where: str, unroll: Any, length: int) -> bool:
+    """Says whether every step of a loop is to be in the program by itself."""
+    if unroll is True or unroll is None:
+        return bool(unroll)
+    return as_count(where, "unroll", unroll, 0, "unroll=True, or a number of steps") >= length > 1
+
+
+def _length(where: str, leaves: Values, names: Sequence[str], length: int | None) -> int:
     """Returns how many slices there are.
 
     Raises:
         AxisSizeError: that is not known, or the arrays disagree.
     """
-    where = f"scan of {function_name(f)}: "
     sizes = []
     for leaf, name in zip(leaves, names, strict=True):
         shape = shape_dtype(leaf).shape
         if not shape:
             raise AxisSizeError(
                 message(
-                    f"{where}xs{name} is {describe(leaf)}, which has no axis to go along",
+                    f"{where}: xs{name} is {describe(leaf)}, which has no axis to go along",
                     fix="close over what is the same in every step",
                     number=10,
                 )
             )
         sizes.append(shape[0])
     if length is not None:
-        length = operator.index(length)
-        if length < 0:
-            raise ValueError(f"{where}length={length} is negative")
+        length = as_count(where, "length", length, 0, "scan(f, init, None, length=10)")
     known_sizes = [*sizes, *([] if length is None else [length])]
     if not known_sizes:
         raise AxisSizeError(
             message(
-                f"{where}xs has no array, and there is no length",
-                fix="scan(f, init, None, length=10)",
+                f"{where}: xs has no array, and there is no length",
+                fix="map(f, np.arange(10))"
+                if where.startswith("map of ")
+                else "scan(f, init, None, length=10)",
                 number=10,
             )
         )
@@ -145,7 +169,7 @@ def _length(f: Any, leaves: Values, names: Sequence[str], length: int | None) ->
             rows.append(f"    length={length}" + ("   <- differs" if length != usual else ""))
         raise AxisSizeError(
             message(
-                f"{where}the arrays differ in length\n" + "\n".join(rows),
+                f"{where}: the arrays differ in length\n" + "\n".join(rows),
                 fix="give all arrays in xs the same length along their first axis",
                 number=10,
             )
@@ -211,7 +235,7 @@ def while_loop(
     Raises:
         BodyTypeError: the value changes its structure, shape or dtype.
         MissingRuleError: within ``jit``, reverse mode of a loop without ``max_steps``.
-        TypeError: the condition is no boolean scalar.
+        TypeError: the condition is no boolean scalar, or what is to be called no function.
 
     >>> import functensor as ft
     >>> def root(a):
@@ -220,42 +244,47 @@ def while_loop(
     >>> root(2.0)
     Array(1.41421356, dtype=float64, device='cpu')
     """
+    right = "while_loop(lambda x: x < 10, lambda x: x * 2, init_val{})"
+    for argument, fun in (("cond_fun", cond_fun), ("body_fun", body_fun)):
+        check_function("while_loop", argument, fun, right.format(""))
     if max_steps is not None:
-        max_steps = operator.index(max_steps)
-        if max_steps < 0:
-            raise ValueError(f"while_loop: max_steps={max_steps} is negative")
+        more = right.format(", max_steps=1000")
+        max_steps = as_count("while_loop", "max_steps", max_steps, 0, more)
     carry = Carry("while_loop", body_fun, init_val)
-    return _while("while_loop", cond_fun, body_fun, carry, max_steps)
 
-
-def _while(
-    name: str, cond_fun: Any, body_fun: Any, carry: Carry, max_steps: int | None
-) -> Any:
     def condition(values: Values) -> Values:
         holds = cond_fun(carry.treedef.unflatten(values))
-        return [_condition(name, cond_fun, holds)]
+        check_scalar(
+            f"while_loop: the condition {function_name(cond_fun)} returned",
+            holds,
+            "b",
+            "a boolean",
+            ("return x < 10 from it", "return np.any(x < 10) from it, or np.all"),
+        )
+        return [holds]
 
     def flat(values: Values) -> Values:
         return carry.flat(body_fun(carry.treedef.unflatten(values)))
 
+    outs = _while("while_loop", cond_fun, body_fun, condition, flat, carry, max_steps)
+    return carry.treedef.unflatten(outs)
+
+
+def _while(
+    name: str,
+    cond_fun: Any,
+    body_fun: Any,
+    condition: Callable[[Values], Values],
+    flat: Callable[[Values], Values],
+    carry: Carry,
+    max_steps: int | None,
+) -> Values:
+    """Runs a body of flat lists, or stages it, for as long as a condition of them holds."""
     if not is_staged():
         outs = whiled(carry, condition, flat, max_steps)
     else:
         outs = _staged_while(name, cond_fun, body_fun, condition, flat, carry, max_steps)
-    return carry.treedef.unflatten([returned(out) for out in outs])
-
-
-def _condition(name: str, cond_fun: Any, holds: Any) -> Any:
-    """Returns what a condition gave, checked."""
-    got = shape_dtype(holds) if is_array_like(holds) else None
-    if got is None or got.shape or got.dtype.kind != "b":
-        shown = f"a {type(holds).__name__}" if got is None else describe(holds)
-        hint = "; np.any(x) or np.all(x) makes one of many" if got is not None and got.shape else ""
-        raise TypeError(
-            f"{name}: the condition {function_name(cond_fun)} returned {shown}, not a boolean "
-            f"without axes{hint}"
-        )
-    return holds
+    return [returned(out) for out in outs]
 
 
 def _staged_while(
@@ -310,31 +339,35 @@ def fori_loop(
     Raises:
         BodyTypeError: the value changes its structure, shape or dtype.
         MissingRuleError: within ``jit``, reverse mode of a loop with traced bounds.
-        TypeError: a bound is no integer.
+        TypeError: a bound is no integer, or the body no function.
 
     >>> import functensor as ft
     >>> ft.fori_loop(0, 4, lambda i, x: x * (i + 1), 1.0)
     Array(24., dtype=float64, device='cpu')
     """
-    lower, upper = (_bound(name, x) for name, x in (("lower", lower), ("upper", upper)))
+    right = "fori_loop(0, 10, lambda i, x: x * i, init_val)"
+    check_function("fori_loop", "body_fun", body_fun, right)
+    for name, x in (("lower", lower), ("upper", upper)):
+        check_scalar(f"fori_loop: {name} is", x, "iu", "an integer", (right, right))
+    lower, upper = _bound(lower), _bound(upper)
     if known(lower) and known(upper):
         return _counted(lower, upper, body_fun, init_val, unroll)
     if not argument_type(lower).weak:
         lower = ops.astype(lower, _dtype_of(lower, upper))
-    carry = Carry("fori_loop", body_fun, (lower, upper, init_val))
-    return _while(
-        "fori_loop",
-        lambda state: state[0] < state[1],
-        lambda state: (state[0] + 1, state[1], body_fun(state[0], state[2])),
-        carry,
-        None,
-    )[2]
+    carry = Carry("fori_loop", body_fun, init_val, [lower, upper])
+
+    def condition(values: Values) -> Values:
+        return [values[0] < values[1]]
+
+    def flat(values: Values) -> Values:
+        i, end, *inner = values
+        return [i + 1, end, *carry.flat(body_fun(i, carry.treedef.unflatten(inner)))]
+
+    outs = _while("fori_loop", condition, body_fun, condition, flat, carry, None)
+    return carry.treedef.unflatten(outs[2:])
 
 
-def _bound(name: str, x: Any) -> Any:
-    if not is_array_like(x) or shape_dtype(x).shape or shape_dtype(x).dtype.kind not in "iu":
-        got = describe(x) if is_array_like(x) else f"a {type(x).__name__}"
-        raise TypeError(f"fori_loop: {name} is {got}, not an integer")
+def _bound(x: Any) -> Any:
     return x if isinstance(x, Tracer) or type(x) is int else wrap(x)
 
 
@@ -351,18 +384,17 @@ def _counted(lower: Any, upper: Any, body_fun: Any, init_val: Any, unroll: Any) 
     length = max(0, end - start)
     # A counter that begins with a Python integer is weak too: it decides no promotion.
     first: Any = start if type(lower) is int else ops.astype(start, _dtype_of(lower, upper))
-    carry = Carry("fori_loop", body_fun, (first, init_val))
+    carry = Carry("fori_loop", body_fun, init_val, [first])
 
     def flat(values: Values) -> Values:
-        i, value = carry.treedef.unflatten(values)
-        return carry.flat((i + 1, body_fun(i, value)))
+        i, *inner = values
+        return [i + 1, *carry.flat(body_fun(i, carry.treedef.unflatten(inner)))]
 
-    unrolled = unroll is True or (unroll is not None and operator.index(unroll) >= length > 1)
-    if unrolled or not is_staged():
+    if _unrolled(f"fori_loop of {function_name(body_fun)}", unroll, length) or not is_staged():
         outs, _ = scanned(carry, flat, [], length, False)
     else:
         outs = _staged_scan("fori_loop", body_fun, carry, flat, [], length, False)
-    return carry.treedef.unflatten([returned(out) for out in outs])[1]
+    return carry.treedef.unflatten([returned(out) for out in outs[1:]])
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
@@ -380,22 +412,24 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 
     Raises:
         AxisSizeError: the arrays have different lengths.
+        TypeError: ``f`` is no function, or ``batch_size`` no integer.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> ft.control.map(lambda row: np.sum(row), np.ones((3, 2)))
     Array([2., 2., 2.], dtype=float64, device='cpu')
     """
 
+    check_function("map", "f", f, "map(lambda x: np.sum(x), xs)")
+
     def step(carry: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
     if batch_size is None:
-        return scan(step, None, xs)[1]
-    size = operator.index(batch_size)
-    if size < 1:
-        raise ValueError(f"map: batch_size={batch_size} is not positive")
-    leaves, treedef, names = leaves_of(f"map of {function_name(f)}: xs", xs)
-    length = _length(f, leaves, names, None)
+        return _run("map", f, step, None, xs)[1]
+    where = f"map of {function_name(f)}"
+    size = as_count(where, "batch_size", batch_size, 1, "map(f, xs, batch_size=32)")
+    leaves, treedef, names = leaves_of(f"{where}: xs", xs)
+    length = _length(where, leaves, names, None)
     whole, batch = length - length % size, vmap(f)
 
     def part(cut: Callable[[Any], Any]) -> Any:
@@ -404,7 +438,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     results = []
     if whole or not length:
         rows = part(lambda x: ops.reshape(x[:whole], (whole // size, size, *x.shape[1:])))
-        _, outs = scan(lambda carry, x: (None, batch(x)), None, rows)
+        _, outs = _run("map", f, lambda carry, x: (None, batch(x)), None, rows)
         results.append(tree.map(lambda y: ops.reshape(y, (whole, *y.shape[2:])), outs))
     if whole < length:
         results.append(batch(part(lambda x: x[whole:])))

@@ -121,20 +121,23 @@ class Carry:
         loop: the name of the loop.
         body: the body, for messages.
         init: the value to begin with, a tree of arrays.
+        own: numbers of the loop's own, which stand before that.
 
     Attributes:
-        leaves: the value's leaves.
-        treedef: its structure.
+        leaves: those numbers and the value's leaves.
+        treedef: the value's structure.
         types: the leaves' types.
     """
 
-    def __init__(self, loop: str, body: Any, init: Any) -> None:
+    def __init__(self, loop: str, body: Any, init: Any, own: Sequence[Any] = ()) -> None:
         self.where = f"{loop} of {function_name(body)}: "
-        self.leaves, self.treedef, self.names = leaves_of(f"{self.where}the initial value", init)
+        leaves, self.treedef, names = leaves_of(f"{self.where}the initial value", init)
+        self.leaves = [*map(public, own), *leaves]
+        self.names = ["" for _ in own] + names
         self.types = [argument_type(leaf) for leaf in self.leaves]
 
     def flat(self, out: Any) -> Values:
-        """Returns the leaves of what a body returned for the carry.
+        """Returns the leaves of what a body returned for the value.
 
         Raises:
             BodyTypeError: it is of another structure.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,17 +21,20 @@ from ..primitives.buffers import (
     to_buffer,
     wrap,
 )
+from ..primitives.core import is_staged, slot
 from ..primitives.errors import ShapeError, message
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
-from ..primitives.types import is_number_dtype, number_dtype
+from ..primitives.types import ShapeDtype, is_number_dtype, is_small, number_dtype
 
 __all__ = ["array", "asarray", "copy", "from_dlpack"]
 
 SEQUENCES = (list, tuple)
 # From how many values on a list is taken apart into what is traced and what is not.
 MANY = 32
+# What makes arrays of one number, of a shape, maybe the number, and a dtype.
+FILLING = frozenset({"full", "ones", "zeros"})
 
 
 def array(
@@ -145,14 +150,47 @@ def _moved(buffer: Any, device: Any, copy: bool | None = None) -> Any:
     return wrap(on_device(buffer, name))
 
 
-def placed(function: str, *args: Any, device: Any = None) -> Any:
+def is_made_later(known: ShapeDtype) -> bool:
+    """Says whether an array is so large that a program that is being staged makes it."""
+    return is_staged() and not is_small(known)
+
+
+def made_later(name: str, make: Callable[[], Any], known: ShapeDtype, device: Any) -> Any:
+    """Returns an array that a program makes when it runs.
+
+    Args:
+        name: what programs call it.
+        make: makes the array.
+        known: its type.
+        device: where it is; None for the default device.
+    """
+    # It stands on what stands on this module.
+    return import_module("functensor.created").created(name, make, known, device)
+
+
+def placed(function: str, *args: Any, device: Any = None, known: ShapeDtype | None = None) -> Any:
     """Calls an array module's creation function on a device, by default on the default one.
+
+    While a function is staged, its program makes what is large.
 
     Args:
         function: its name.
         args: its arguments.
         device: the device's name, or None.
+        known: what comes out, if that can be told before; of what fills a shape it is.
     """
+    if slot.trace is not None and is_staged():
+        if function in FILLING and min(args[0], default=0) >= 0:
+            known = ShapeDtype(args[0], args[-1])
+        if known is not None and is_made_later(known):
+            if function in FILLING:
+                # Repeated without memory, so that passes see the number.
+                number = placed(function, (), *args[1:], device=device)
+                return ops.broadcast_to(number, known.shape)
+            # Another device may be the default one when the program runs.
+            device = resolved(device)[1]
+            make = partial(placed, function, *args, device=device)
+            return made_later(function, make, known, device)
     if (device or placement.device) == "cpu":
         return wrap(getattr(np, function)(*args))
     backend, name = resolved(device)

@@ -8,10 +8,11 @@ import numpy as np
 
 from ..primitives.array import Array
 from ..primitives.buffers import DEVICE_TYPES, operands_together, to_buffer
+from ..primitives.core import is_staged
 from ..primitives.manipulation import as_shape
 from ..primitives.registry import operand, registry
 from ..primitives.registry import registry as ops
-from ..primitives.types import number_dtype, shape_dtype
+from ..primitives.types import ShapeDtype, number_dtype, shape_dtype
 from .creation import asarray, numbers_of, placed
 
 __all__ = [
@@ -241,7 +242,8 @@ def eye(
     Array([[1., 0.],
            [0., 1.]], dtype=float64, device='cpu')
     """
-    return placed("eye", N, M, k, number_dtype(dtype), device=device)
+    kind = number_dtype(dtype)
+    return placed("eye", N, M, k, kind, device=device, known=_matrix_type(N, M, kind))
 
 
 def identity(n: int, dtype: Any = None, *, device: Any = None) -> Any:
@@ -276,4 +278,14 @@ def tri(
     Array([[ True, False],
            [ True,  True]], dtype=bool, device='cpu')
     """
-    return placed("tri", N, M, k, number_dtype(dtype), device=device)
+    kind = number_dtype(dtype)
+    return placed("tri", N, M, k, kind, device=device, known=_matrix_type(N, M, kind))
+
+
+def _matrix_type(rows: Any, columns: Any, dtype: Any) -> ShapeDtype | None:
+    """Returns the type of a matrix for staging; None where NumPy is to refuse it."""
+    if not is_staged():
+        return None
+    lengths = rows, rows if columns is None else columns
+    known = all(type(n) is int and n >= 0 for n in lengths)
+    return ShapeDtype(lengths, dtype) if known else None

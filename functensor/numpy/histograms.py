@@ -21,7 +21,7 @@ from .ranges import linspace
 from .searching import searchsorted
 from .sequences import diff
 from .shaping import unstack
-from .values import is_known, value_of
+from .values import is_computed, value_of
 
 __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
@@ -35,7 +35,7 @@ def _limits(name: str, a: Any, limits: Any) -> tuple[Any, Any]:
         return 0, 1
     else:
         low, high = ops.min(a), ops.max(a)
-    if is_known(low, high):
+    if is_computed(low, high):
         first, last = (float(value_of(name, v, "")) for v in (low, high))
         if first > last:
             raise ValueError(f"{name}: range=({first}, {last}) has its ends exchanged")
@@ -68,7 +68,7 @@ def _edges(name: str, a: Any, bins: Any, limits: Any, weights: Any) -> Any:
                 f"{name}: edges stand on one axis, not in shape {bins.shape}",
                 "np.histogram(x, edges.ravel())",
             )
-        if is_known(bins) and np.any(np.diff(value_of(name, bins, "")) < 0):
+        if is_computed(bins) and np.any(np.diff(value_of(name, bins, "")) < 0):
             raise ValueError(f"{name}: edges do not increase: {bins.tolist()}")
         return bins
     count = operator.index(bins)

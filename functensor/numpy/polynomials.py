@@ -22,7 +22,7 @@ from ..primitives.types import INEXACT, REAL, finfo, result_type
 from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
 from .filled import eye, ones_like, zeros_like
-from .values import is_known, value_of
+from .values import is_computed, is_known, value_of
 
 __all__ = [
     "poly",
@@ -426,7 +426,7 @@ def polyfit(
     c = ops.divide(solution, tall)
     if full:
         return c, residuals, rank, values, rcond
-    if is_known(rank) and int(value_of("polyfit", rank, "")) != order:
+    if is_computed(rank) and int(value_of("polyfit", rank, "")) != order:
         message = f"polyfit: the points do not determine a polynomial of degree {deg}"
         warnings.warn(message, np.exceptions.RankWarning, stacklevel=2)
     if not cov:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 import numpy as np
 
-from ..backends.devices import to_host
+from ..backends.devices import resolved, to_host
 from ..primitives.array import Array, Tracer, concrete
 from ..primitives.buffers import WEAK_TYPES, device_of, operands_together, to_buffer
+from ..primitives.core import is_staged
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
-from ..primitives.types import INEXACT, number_dtype, result_type, shape_dtype
-from .creation import asarray, placed
+from ..primitives.types import INEXACT, ShapeDtype, number_dtype, result_type, shape_dtype
+from .creation import asarray, is_made_later, made_later, placed
 
 __all__ = ["arange", "geomspace", "linspace", "logspace"]
 
@@ -46,10 +49,21 @@ def arange(
         start, stop = 0, start
     bounds = [_number(x) if isinstance(x, Array) else x for x in (start, stop, step)]
     if not (isinstance(start, Tracer) or isinstance(step, Tracer)):
-        return placed("arange", *bounds, dtype, device=device)
+        known = _range_type(bounds, dtype) if is_staged() else None
+        return placed("arange", *bounds, dtype, device=device, known=known)
     fixed = np.arange(*bounds, dtype=dtype)
     count = asarray(np.arange(len(fixed), dtype=fixed.dtype), device=device or _place(start, step))
     return ops.astype(ops.add(start, ops.multiply(count, step)), fixed.dtype)
+
+
+def _range_type(bounds: list[Any], dtype: Any) -> ShapeDtype | None:
+    """Returns the type of a range as NumPy's ``arange`` counts it; None where it may refuse it."""
+    start, stop, step = bounds
+    try:
+        length = max(ceil((stop - start) / step), 0)
+        return ShapeDtype((length,), np.arange(0 * start, 0 * stop, step, dtype=dtype).dtype)
+    except (ArithmeticError, TypeError, ValueError):
+        return None
 
 
 def _number(x: Any) -> Any:
@@ -98,11 +112,17 @@ def linspace(
     ends = start, stop = operands_together("linspace", start, stop)
     place = _place(start, stop)
     if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
+        low, high = to_buffer(start), to_buffer(stop)
+        if not retstep:
+
+            def make(count: int) -> Any:
+                return np.linspace(low, high, count, endpoint, dtype=dtype, axis=axis)
+
+            return _spaced("linspace", make, num, axis, device)
         numbers, step = np.linspace(
-            to_buffer(start), to_buffer(stop), num, endpoint, retstep=True, dtype=dtype, axis=axis
+            low, high, num, endpoint, retstep=True, dtype=dtype, axis=axis
         )
-        made = asarray(numbers, device=device)
-        return (made, asarray(step, device=device)) if retstep else made
+        return asarray(numbers, device=device), asarray(step, device=device)
     kind = result_type(*(v if type(v) in WEAK_TYPES else shape_dtype(v).dtype for v in ends))
     if kind.kind not in INEXACT:
         kind = result_type(kind, float)
@@ -121,6 +141,19 @@ def linspace(
         out = ops.floor(out)
     out = _moved(ops.astype(out, wanted), device)
     return (out, _moved(ops.divide(delta, parts or np.nan), device)) if retstep else out
+
+
+def _spaced(name: str, make: Callable[[int], Any], num: int, axis: int, device: Any) -> Any:
+    """Returns what NumPy makes of a number of numbers; the program does it if that is large."""
+    if is_staged():
+        one = make(1)
+        shape = list(one.shape)
+        shape[axis] = num
+        known = ShapeDtype(shape, one.dtype)
+        if is_made_later(known):
+            place = resolved(device)[1]
+            return made_later(name, lambda: asarray(make(num), device=place), known, place)
+    return asarray(make(num), device=device)
 
 
 def _moved(x: Any, device: Any) -> Any:
@@ -192,8 +225,12 @@ def geomspace(
     start, stop = operands_together("geomspace", start, stop)
     place = _place(start, stop)
     if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
-        numbers = np.geomspace(to_buffer(start), to_buffer(stop), num, endpoint, dtype, axis)
-        return asarray(numbers, device=device)
+        low, high = to_buffer(start), to_buffer(stop)
+
+        def make(count: int) -> Any:
+            return np.geomspace(low, high, count, endpoint, dtype, axis)
+
+        return _spaced("geomspace", make, num, axis, device)
     start, stop = asarray(start, device=place), asarray(stop, device=place)
     rank = max(len(shape_of(start)), len(shape_of(stop)))
     share = linspace(0.0, 1.0, num, endpoint, device=place).reshape((-1, *(1,) * rank))

@@ -21,7 +21,7 @@ from ..primitives.registry import registry as ops
 from ..primitives.types import result_type
 from .arguments import arrays_together
 from .creation import asarray
-from .values import first_true, is_known, value_of
+from .values import first_true, is_computed, value_of
 
 __all__ = [
     "argwhere",
@@ -163,7 +163,7 @@ def searchsorted(
         )
     if sorter is not None:
         a = ops.take(a, sorter)
-    if not is_known(a, v):
+    if not is_computed(a, v):
         return _bisected(a, v, side)
     numbers, values = concrete(a, "searchsorted"), concrete(v, "searchsorted")
     if device_of(numbers) == device_of(values) == "cpu":

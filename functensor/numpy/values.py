@@ -12,12 +12,12 @@ from ..primitives.buffers import beside
 from ..primitives.errors import ConcretizationError, message
 from ..primitives.registry import registry as ops
 
-__all__ = ["first_true", "is_at_hand", "is_known", "value_of"]
+__all__ = ["first_true", "is_at_hand", "is_computed", "is_known", "value_of"]
 
 
 def _unknown(x: Any) -> Any:
     """Returns the tracer whose value is not known behind an array, or None."""
-    while isinstance(x, Tracer):
+    while isinstance(x, Tracer) and not x.lazy:
         if not x.concrete:
             return x
         x = x.value
@@ -34,12 +34,23 @@ def is_known(*arrays: Any) -> bool:
     return all(_unknown(x) is None for x in arrays)
 
 
+def is_computed(*arrays: Any) -> bool:
+    """Says whether the values of arrays can be looked at, and need not be computed for that."""
+    return is_known(*arrays) and not any(map(_is_lazy, arrays))
+
+
+def _is_lazy(x: Any) -> bool:
+    while isinstance(x, Tracer) and not x.lazy:
+        x = x.value
+    return isinstance(x, Tracer)
+
+
 def is_at_hand(*arrays: Any) -> bool:
-    """Says whether the values of arrays can be looked at without waiting for a GPU.
+    """Says whether the values of arrays can be looked at without waiting for them.
 
     Where they are not, what is wrong with them raises no error.
     """
-    return is_known(*arrays) and all(device_of(concrete(x, "")) == "cpu" for x in arrays)
+    return is_computed(*arrays) and all(device_of(concrete(x, "")) == "cpu" for x in arrays)
 
 
 def value_of(name: str, x: Any, fix: str, what: str = "the shape of what {} returns") -> Any:

@@ -101,13 +101,20 @@ def _scalar_operands(sweep: Sweep, equation: Equation) -> Any:
 
 def _over(equation: Equation, operands: Sequence[Any]) -> Equation:
     return Equation(
-        equation.primitive, operands, equation.params, equation.outputs, equation.line
+        equation.primitive,
+        operands,
+        equation.params,
+        equation.outputs,
+        equation.line,
+        equation.scope,
     )
 
 
 def _like(equation: Equation, name: str, *operands: Any) -> Equation:
     """Returns an equation of the same output by another primitive without parameters."""
-    return Equation(registry[name], operands, {}, equation.outputs, equation.line)
+    return Equation(
+        registry[name], operands, {}, equation.outputs, equation.line, equation.scope
+    )
 
 
 def _multiply(sweep: Sweep, equation: Equation) -> Any:

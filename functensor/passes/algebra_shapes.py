@@ -20,7 +20,12 @@ NEUTRAL = frozenset({"max", "min"})
 def _params(equation: Equation, source: Equation, **params: Any) -> Equation:
     """Returns an equation that works on the operands of the one that made its operand."""
     return Equation(
-        equation.primitive, source.operands, params, equation.outputs, equation.line
+        equation.primitive,
+        source.operands,
+        params,
+        equation.outputs,
+        equation.line,
+        equation.scope,
     )
 
 
@@ -42,7 +47,9 @@ def _reshape(sweep: Sweep, equation: Equation) -> Any:
     if other != shape:
         return x
     params = {**source.params, "keepdims": not keepdims}
-    return Equation(source.primitive, source.operands, params, equation.outputs, source.line)
+    return Equation(
+        source.primitive, source.operands, params, equation.outputs, source.line, source.scope
+    )
 
 
 def _transpose(sweep: Sweep, equation: Equation) -> Any:
@@ -65,7 +72,9 @@ def _transpose(sweep: Sweep, equation: Equation) -> Any:
     swapped = [
         sweep.add("transpose", [v], {"axes": _swapped(type_of(v).ndim)}, equation) for v in (b, a)
     ]
-    return Equation(product.primitive, swapped, {}, equation.outputs, product.line)
+    return Equation(
+        product.primitive, swapped, {}, equation.outputs, product.line, product.scope
+    )
 
 
 def _swapped(ndim: int) -> tuple[int, ...]:
@@ -99,9 +108,9 @@ def _index(sweep: Sweep, equation: Equation) -> Any:
 
 def _reshaped(equation: Equation, x: Any) -> Equation:
     """Returns an equation of the same output that reshapes an operand."""
-    shape = equation.outputs[0].type.shape
+    params = {"shape": equation.outputs[0].type.shape}
     return Equation(
-        registry["reshape"], [x], {"shape": shape}, equation.outputs, equation.line
+        registry["reshape"], [x], params, equation.outputs, equation.line, equation.scope
     )
 
 
@@ -166,7 +175,12 @@ def _unbroadcast(sweep: Sweep, equation: Equation) -> Any:
     if not changed:
         return None
     return Equation(
-        equation.primitive, operands, equation.params, equation.outputs, equation.line
+        equation.primitive,
+        operands,
+        equation.params,
+        equation.outputs,
+        equation.line,
+        equation.scope,
     )
 
 

@@ -9,22 +9,20 @@ import numpy as np
 from ..primitives.buffers import WEAK_TYPES, wrap
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype, shape_dtype
-from ..programs.program import Equation, Program, Variable, substituted, used
+from ..programs.program import Equation, Program, Variable, substituted, type_of, used
+from ..staged_values import is_at_once
 from .constants import buffer_of
 
 __all__ = ["constant_folding"]
 
-# Results of more bytes are computed on every run rather than kept.
-LARGE = 4096
-# What moves elements about costs no memory: the result is a view of the constant.
-VIEWS = frozenset({"broadcast_to", "transpose", "flip"})
 
 
 def constant_folding(program: Program) -> Program:
     """Returns a program in which equations of constants are replaced by their results.
 
-    Results are kept if they are small, or views. What would warn or raise is left to the runs, and
-    so is what is made on a default device, which may be another one by then.
+    That is done where staging would do it: small results of small constants, and views. What is
+    larger is computed in every run rather than kept. What would warn or raise is left to the runs,
+    and so is what is made on a default device, which may be another one by then.
 
     Args:
         program: any program; the one itself is returned where nothing is constant.
@@ -51,8 +49,7 @@ def _foldable(equation: Equation, out: Variable) -> bool:
     primitive = equation.primitive
     if not isinstance(primitive, Primitive) or primitive.creates or out.device != "cpu":
         return False
-    known = out.type
-    return known.size * known.dtype.itemsize <= LARGE or primitive.name in VIEWS
+    return is_at_once(primitive, [type_of(x) for x in equation.operands], out.type)
 
 
 def _computed(equation: Equation, out: Variable) -> Any:

@@ -8,6 +8,8 @@ from math import prod
 from typing import Any
 
 from ..programs.program import Equation, Program, Variable, type_of, used
+from ..scopes import common_scope
+from .neighbours import neighbours
 from .regions import ALONG, Place, Region, identity, kind_of, lengths, operand_place
 
 __all__ = ["fusion"]
@@ -36,7 +38,9 @@ def fusion(program: Program, smallest: int = SMALLEST) -> Program:
     """
     clusters = Clusters(program, smallest)
     regions = clusters.chosen()
-    return program.with_equations(_in_order(program, regions, clusters)) if regions else program
+    if not regions:
+        return program
+    return neighbours(program.with_equations(_in_order(program, regions, clusters)))
 
 
 class Cluster:
@@ -102,7 +106,20 @@ class Clusters:
         busy = sum(self.kinds[i] != "move" for i in cluster.members)
         if all(self.kinds[i] in ("move", "product") for i in cluster.members):
             return False  # which BLAS does by itself
+        if busy == 1 and any(self._is_outer(i) for i in cluster.members):
+            return True
         return busy > 1 or (busy == 1 and prod(cluster.grid) >= SHARED * self.smallest)
+
+    def _is_outer(self, i: int) -> bool:
+        """Says whether an equation's result is larger than each of its operands."""
+        equation = self.equations[i]
+        size = max(out.type.size for out in equation.outputs)
+        operands = used(equation.operands)
+        return (
+            self.kinds[i] == "element"
+            and len(operands) > 1
+            and all(type_of(x).size < size for x in operands)
+        )
 
     # -- joining
 
@@ -420,7 +437,9 @@ class _Builder:
                 source = tuple([None if n == 1 else next(axes) for n in type_of(x).shape])
             out = Variable(move.outputs[0].type, move.outputs[0].device)
             operand = input_for(x, source)
-            body.append(Equation(move.primitive, [operand], move.params, [out], move.line))
+            body.append(
+                Equation(move.primitive, [operand], move.params, [out], move.line, move.scope)
+            )
             return out
 
         inputs: list[Variable] = []
@@ -435,11 +454,21 @@ class _Builder:
             (old,) = equation.outputs
             out = env[old] = Variable(old.type, old.device)
             places[out] = clusters.places[i]
-            body.append(Equation(equation.primitive, inner, equation.params, [out], equation.line))
+            body.append(
+                Equation(
+                    equation.primitive,
+                    inner,
+                    equation.params,
+                    [out],
+                    equation.line,
+                    equation.scope,
+                )
+            )
         outs = [v for v in env if self._leaves(v, set(members))]
         region = Program("fused", inputs, body, [env[v] for v in outs])
-        lines = [equations[i].line for i in members]
-        return Equation(Region(region, cluster.grid, places), operands, {}, outs, lines[0])
+        line = equations[members[0]].line
+        scope = common_scope(equations[i].scope for i in members)
+        return Equation(Region(region, cluster.grid, places), operands, {}, outs, line, scope)
 
     def _operand_place(self, i: int, equation: Equation, n: int) -> Place:
         """Returns where an operand from outside lies in the grid."""

@@ -8,6 +8,7 @@ from typing import Any
 from ..primitives.marks import checkpoint_name
 from ..primitives.registry import registry
 from ..programs.program import Equation, Program, Variable, type_of
+from ..scopes import joined_scope
 
 __all__ = ["inlined"]
 
@@ -77,7 +78,7 @@ def _append(
         inner: dict[Variable, Any] = dict(
             zip(body.inputs, _over(equation.operands, known), strict=True)
         )
-        _append([_renamed(part, inner, equation.line) for part in body.equations], inner, equations)
+        _append([_renamed(part, inner, equation) for part in body.equations], inner, equations)
         for variable, out in zip(equation.outputs, body.outputs, strict=True):
             # What a call within it gave has taken another variable's place.
             (value,) = _over(_over([out], inner), inner)
@@ -86,15 +87,22 @@ def _append(
                 continue
             # A weak scalar leaves a call as an array.
             params = {"dtype": variable.type.dtype}
-            cast = Equation(registry["astype"], [value], params, [variable], equation.line)
+            cast = Equation(
+                registry["astype"], [value], params, [variable], equation.line, equation.scope
+            )
             equations.append(cast)
 
 
-def _renamed(equation: Equation, inner: dict[Variable, Any], line: str) -> Equation:
+def _renamed(equation: Equation, inner: dict[Variable, Any], call: Equation) -> Equation:
     """Returns an equation with variables of its own, since a program may be inlined twice."""
     outputs = [Variable(v.type, v.device) for v in equation.outputs]
     operands = _over(equation.operands, inner)
     inner.update(zip(equation.outputs, outputs, strict=True))
     return Equation(
-        equation.primitive, operands, equation.params, outputs, equation.line or line
+        equation.primitive,
+        operands,
+        equation.params,
+        outputs,
+        equation.line or call.line,
+        joined_scope(call.scope, equation.scope),
     )

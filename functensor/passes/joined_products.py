@@ -264,7 +264,12 @@ class _Slices:
         taken = sweep.made[parts[place]].params
         part = sweep.add("index", [total], taken, equation, equation.outputs[0].type)
         return Equation(
-            equation.primitive, [part, parts[1 - place]], {}, equation.outputs, equation.line
+            equation.primitive,
+            [part, parts[1 - place]],
+            {},
+            equation.outputs,
+            equation.line,
+            equation.scope,
         )
 
     def _product(self, sweep: Sweep, key: Any, of: Equation) -> Any:

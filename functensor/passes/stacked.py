@@ -95,7 +95,7 @@ class Rows:
     ) -> Variable:
         """Adds an equation in the place of one; returns what it makes."""
         out = Variable(known, of.outputs[0].device)
-        self.append(Equation(primitive, operands, params, [out], of.line))
+        self.append(Equation(primitive, operands, params, [out], of.line, of.scope))
         return out
 
     def append(self, equation: Equation) -> None:

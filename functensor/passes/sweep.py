@@ -76,7 +76,7 @@ class Sweep:
         if known is None:
             known = primitive.infer(primitive, *map(type_of, operands), **params)
         out = Variable(known, of.outputs[0].device)
-        self.append(Equation(primitive, operands, params, [out], of.line))
+        self.append(Equation(primitive, operands, params, [out], of.line, of.scope))
         for x in operands:
             if type(x) is Variable:
                 self.uses[x] = self.uses.get(x, 0) + 1

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..custom_call import CustomCall, at_face_pair
 from ..primitives.core import Trace, at_face, slot, under
+from ..scopes import active_scope, scoped
 from ..staging import StagingTrace
 from .compiled import compiled
 from .derived import is_differentiable, mapped, pulled, pushed
@@ -66,6 +67,7 @@ class ProgramCall(CustomCall):
 
         with under(level):
             outs, more = at_face_pair(forward, values)
+        scope = active_scope()
         known = [*values, *outs, *more]
         residuals = [known[i] for i in parts.sources]
 
@@ -77,7 +79,8 @@ class ProgramCall(CustomCall):
             backward, taken, found = parts.backward(given)
             operands = [residuals[i] for i in taken]
             operands += [g for g, flag in zip(gs, given, strict=True) if flag]
-            grads = iter(at_face(ProgramCall(backward).bind, operands))
+            with scoped(scope):
+                grads = iter(at_face(ProgramCall(backward).bind, operands))
             cotangents = iter([next(grads) if flag else None for flag in found])
             return [next(cotangents) if flag else None for flag in chosen]
 

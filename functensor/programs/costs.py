@@ -28,17 +28,19 @@ class EquationCost:
     Attributes:
         name: the operation.
         line: the user's ``file:line``.
+        scope: the ``named_scope``, empty outside.
         flops: operations of arithmetic; a multiplication and an addition count as two, and so does
             a function like ``sin`` as one.
         bytes: of what it reads and writes.
         live: bytes of all that is alive while it runs, its outputs included.
     """
 
-    __slots__ = ("bytes", "flops", "line", "live", "name")
+    __slots__ = ("bytes", "flops", "line", "live", "name", "scope")
 
-    def __init__(self, name: str, line: str, flops: int, bytes: int, live: int) -> None:
-        self.name = name
-        self.line = line
+    def __init__(self, equation: Equation, flops: int, bytes: int, live: int) -> None:
+        self.name = equation.primitive.name
+        self.line = equation.line
+        self.scope = equation.scope
         self.flops = flops
         self.bytes = bytes
         self.live = live
@@ -77,6 +79,7 @@ class Cost:
         rows += [
             f"{e.flops:>16,} {e.bytes:>16,} {e.live:>16,}  {e.name}"
             + (f"  {e.line}" if e.line else "")
+            + (f"  scope {e.scope}" if e.scope else "")
             for e in self.equations
         ]
         return "\n".join(rows)
@@ -111,8 +114,7 @@ def cost_of(program: Program) -> Cost:
             flops = trips * taken([c.flops for c in inner])
             moved = trips * taken([c.bytes for c in inner])
             peak = max(c.peak for c in inner) if trips else 0
-        name = call.name
-        costs.append(EquationCost(name, equation.line, flops, moved, live + peak))
+        costs.append(EquationCost(equation, flops, moved, live + peak))
         live -= sum(nbytes(x.type) for x in last if x in mine)
     return Cost(program.name, costs, given)
 

@@ -1,7 +1,8 @@
 """Programs made of a program: its derivatives and its batches.
 
 They are staged, once each, from the program's own run under a transformation, and are programs of
-flat lists like it: so they are optimized, planned and differentiated again as it is.
+flat lists like it: so they are optimized, planned and differentiated again as it is. What stems
+from one of its equations has the line and the scope of that one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ..primitives.core import RAW, base_trace, run, under
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype, shape_dtype
 from ..reverse import ReverseTrace, ReverseTracer, backward
+from ..scopes import scoped
 from ..staging import StagedTracer, StagingTrace
 from .program import Equation, Program, Variable, type_of, used
 
@@ -28,7 +30,7 @@ def staged(program: Program, fun: Callable[..., Any]) -> Program:
     """Stages a function that runs a program; it is given the trace and the program's inputs."""
     trace = StagingTrace(RAW, program.name, fun)
     inputs = [trace.input(x.type, x.device) for x in program.inputs]
-    with under(None):
+    with under(None), scoped(""):
         more, outs = run(trace, fun, (trace, inputs))
     return trace.program([*inputs, *more], outs)
 
@@ -196,7 +198,7 @@ class _Joint:
         self.inputs = [trace.input(x.type, x.device) for x in program.inputs]
         self.cotangents: list[StagedTracer] = []
         self.found: list[bool] = []
-        with under(None):
+        with under(None), scoped(""):
             grads = run(trace, self._both, (program, wanted, given))
         before = {
             variable: (number, i)

@@ -19,7 +19,7 @@ def printed(program: Program, lines: bool = False) -> str:
 
     Args:
         program: the program.
-        lines: whether the user's lines are shown behind the equations.
+        lines: whether the user's lines and scopes are shown behind the equations.
     """
     names: dict[Any, str] = {}
     for variable in program.inputs:
@@ -40,8 +40,9 @@ def _equation(equation: Equation, names: dict[Any, str], lines: bool) -> list[st
     given = {key: value for key, value in equation.params.items() if value is not None}
     static = "".join(f", {key}={value}" for key, value in given.items())
     line = f"{INDENT}{defined} = {equation.primitive.name}({used}{static})"
-    if lines and equation.line:
-        line += f"  # {equation.line}"
+    scope = f"scope {equation.scope}" if equation.scope else ""
+    if lines and (equation.line or scope):
+        line += "  # " + ", ".join(filter(None, [equation.line, scope]))
     inner = [
         INDENT + INDENT + text
         for body in getattr(equation.primitive, "bodies", ())

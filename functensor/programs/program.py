@@ -42,9 +42,10 @@ class Equation:
         params: the static parameters.
         outputs: the variables that it defines.
         line: the user's ``file:line`` that called it; empty where it is not known.
+        scope: the ``named_scope`` that it was called in, ``"block/attention"``; empty outside.
     """
 
-    __slots__ = ("line", "operands", "outputs", "params", "primitive")
+    __slots__ = ("line", "operands", "outputs", "params", "primitive", "scope")
 
     def __init__(
         self,
@@ -53,12 +54,14 @@ class Equation:
         params: dict[str, Any],
         outputs: Sequence[Variable],
         line: str = "",
+        scope: str = "",
     ) -> None:
         self.primitive = primitive
         self.operands = tuple(operands)
         self.params = params
         self.outputs = tuple(outputs)
         self.line = line
+        self.scope = scope
 
     def apply(self, values: Sequence[Any]) -> Sequence[Any]:
         """Computes the outputs, at whatever level the slot is."""
@@ -71,7 +74,9 @@ class Equation:
         if replaced.keys().isdisjoint(used(self.operands)):
             return self
         operands = [replaced.get(x, x) if isinstance(x, Variable) else x for x in self.operands]
-        return Equation(self.primitive, operands, self.params, self.outputs, self.line)
+        return Equation(
+            self.primitive, operands, self.params, self.outputs, self.line, self.scope
+        )
 
 
 class Program:
@@ -172,7 +177,7 @@ class Program:
         """Returns the text of the program: what it takes, an equation a line, what it returns.
 
         Args:
-            lines: whether the user's ``file:line`` stands behind every equation.
+            lines: whether the user's ``file:line`` stands behind every equation, and its scope.
 
         >>> import functensor as ft, functensor.numpy as np
         >>> program = ft.make_program(np.sin)(np.ones(3))
@@ -193,7 +198,7 @@ def weakened(value: Any, kind: type) -> Any:
     """Returns a scalar that was computed of weak ones as Python's, so that it stays weak."""
     if type(value) is Array:
         return kind(value._data)
-    if not isinstance(value, Tracer):
+    if not isinstance(value, Tracer) or value.lazy:
         return value
     found = getattr(value, "value", None)
     if isinstance(found, Tracer):

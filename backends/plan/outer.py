@@ -1,0 +1,58 @@
+"""Columns beside rows: results of which every row of numbers is one number with a whole row.
+
+NumPy goes over the last axis in its inner loop, which costs twice as much to begin as it does for a
+row of some dozen numbers. The numbers are therefore written into the result, which takes no more
+than that, and then meet several copies of the row at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["LONG", "is_outer", "outer"]
+
+# Rows of so many numbers are long enough as they are.
+LONG = 128
+# How long rows are made at most, of how many copies. Smaller results are not worth them.
+RUN, COPIES, LEAST = 512, 8, 32768
+
+
+def is_outer(shape: tuple[int, ...], x: frozenset[int], y: frozenset[int]) -> bool:
+    """Says whether two values with some axes of a grid are columns and rows, in this order."""
+    last = len(shape) - 1
+    return (
+        last > 0
+        and 4 <= shape[last] <= LONG
+        and x | y == frozenset(range(len(shape)))
+        and last - 1 in x
+        and last not in x
+        and last in y
+        and last - 1 not in y
+    )
+
+
+def outer(ufunc: Any, x: Any, y: Any, out: Any, first: bool) -> None:
+    """Computes ``ufunc(x, y, out)``, or ``ufunc(y, x, out)``, with the same bits.
+
+    Args:
+        ufunc: of two operands.
+        x: numbers, of which the last axis has length 1.
+        y: rows, of which the last axis but one has length 1.
+        out: where to, without gaps.
+        first: whether x is the first operand.
+    """
+    *before, many, length = out.shape
+    times = min(RUN // length, COPIES)
+    while times > 1 and many % times:
+        times -= 1
+    if times < 2 or out.size < LEAST:
+        ufunc(*((x, y) if first else (y, x)), out=out)
+        return
+    np.copyto(out, x)
+    copies = np.empty((*y.shape[:-2], times, length), y.dtype)
+    np.copyto(copies, y)
+    copies = copies.reshape(*y.shape[:-2], 1, times * length)
+    rows = out.reshape(*before, many // times, times * length)
+    ufunc(*((rows, copies) if first else (copies, rows)), out=rows)

@@ -1,0 +1,78 @@
+"""What is large and independent comes one after the other, so that threads share it all at once."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..programs.program import Equation, Program, Variable, type_of, used
+
+__all__ = ["neighbours"]
+
+# Products of fewer multiplications are not shared.
+PRODUCT = 1 << 23
+# What is moved ahead of large work is not large itself, so that no memory is held for long.
+SMALL = 65536
+# Of so many at once a helper's late beginning is no more to be noticed.
+MOST = 8
+VIEWS = frozenset({"broadcast_to", "reshape", "stop_gradient", "transpose"})
+
+
+def neighbours(program: Program) -> Program:
+    """Returns a program in which large equations that are independent are neighbours.
+
+    Regions and products of matrices wait for others of their kind, until something needs what one
+    of them computes; what is small and does not need it goes first.
+
+    Args:
+        program: one with regions.
+    """
+    order: list[Equation] = []
+    # From the first large one on that waits; and which of them are large.
+    waiting: list[Equation] = []
+    large: list[int] = []
+    made: set[Variable] = set()
+    for equation in program.equations:
+        joins = is_large(equation)
+        if (
+            len(large) == MOST
+            or not made.isdisjoint(used(equation.operands))
+            or not (joins or is_small(equation))
+        ):
+            order += gathered(waiting, large)
+            waiting, large, made = [], [], set()
+        if joins:
+            large.append(len(waiting))
+            made.update(equation.outputs)
+        if large:
+            waiting.append(equation)
+        else:
+            order.append(equation)
+    order += gathered(waiting, large)
+    same = all(x is y for x, y in zip(order, program.equations, strict=True))
+    return program if same else program.with_equations(order)
+
+
+def gathered(equations: list[Equation], large: list[int]) -> list[Equation]:
+    """Returns equations in an order in which the large ones are neighbours."""
+    if len(large) < 2:
+        return equations
+    numbers = range(large[-1] + 1)
+    small = [equations[i] for i in numbers if i not in large]
+    return [*small, *(equations[i] for i in large), *equations[large[-1] + 1 :]]
+
+
+def is_large(equation: Equation) -> bool:
+    """Says whether threads may share an equation."""
+    if getattr(equation.primitive, "fused", False):
+        return True
+    if equation.primitive.name != "matmul":
+        return False
+    x, y = (type_of(operand).shape for operand in equation.operands)
+    return len(y) > 1 and prod(x) * y[-1] >= PRODUCT
+
+
+def is_small(equation: Equation) -> bool:
+    """Says whether an equation takes little memory."""
+    if equation.primitive.name in VIEWS:
+        return True
+    return sum(out.type.size for out in equation.outputs) < SMALL

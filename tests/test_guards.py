@@ -1,0 +1,130 @@
+"""What tells quickly whether a call is like the last one, and what puts its result together."""
+
+from collections import namedtuple
+
+import numpy
+import pytest
+
+import functensor as ft
+import functensor.numpy as np
+
+Pair = namedtuple("Pair", "a b")
+X = numpy.arange(4.0)
+
+
+def arrays(count):
+    return [np.full(4, float(i)) for i in range(count)]
+
+
+def counted(fun):
+    """Returns a function that notes each time that it is staged, and the notes."""
+    seen = []
+
+    def noted(*args, **kwargs):
+        seen.append(1)
+        return fun(*args, **kwargs)
+
+    return ft.jit(noted), seen
+
+
+TREES = {
+    "a dict": lambda v: {f"k{i}": x for i, x in enumerate(v)},
+    "a dict of two": lambda v: {"b": v[0], "a": v[1]},
+    "a dict without an order": lambda v: {1: v[0], "a": v[1], None: v[2]},
+    "a list": list,
+    "a list of two": lambda v: v[:2],
+    "a tuple of one": lambda v: (v[0],),
+    "a named tuple": lambda v: Pair(v[0], [v[1]]),
+    "nothing": lambda v: {"a": (), "b": [], "c": None, "d": {}},
+    "numbers": lambda v: {"x": v[0], "n": 2, "y": [1.5, True], "z": v[1]},
+    "NumPy's arrays": lambda v: {"x": numpy.asarray(v[0]), "y": v[1]},
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_trees_come_back_as_they_were(name):
+    f, seen = counted(lambda tree: tree)
+    given = TREES[name](arrays(9))
+    for _ in range(3):
+        out = f(given)
+        assert ft.tree.structure(out) == ft.tree.structure(given)
+        assert not given or out is not given
+        for x, y in zip(ft.tree.leaves(out), ft.tree.leaves(given), strict=True):
+            assert isinstance(x, ft.Array)
+            numpy.testing.assert_array_equal(x, y)
+            assert not isinstance(y, ft.Array) or x is y
+    assert len(seen) == 1
+    assert f._last.matches is not None
+
+
+def test_arguments_and_what_is_computed_of_them_are_put_in_their_places():
+    def fun(t):
+        return {"old": t["b"], "new": [t["a"] + 1, t["a"]], "sum": t["a"] + t["b"]}
+
+    f, seen = counted(fun)
+    for a, b in ((1.0, 2.0), (5.0, 7.0)):
+        given = {"a": np.full(3, a), "b": np.full(3, b)}
+        out = f(given)
+        assert out["old"] is given["b"]
+        assert out["new"][1] is given["a"]
+        assert out["new"][0].tolist() == [a + 1] * 3
+        assert out["sum"].tolist() == [a + b] * 3
+    assert len(seen) == 1
+
+
+def test_an_array_of_numpy_that_is_passed_through_is_not_shared():
+    f = ft.jit(lambda x, y: (x, y))
+    for given in (np.ones(3), numpy.ones(3), np.ones(3), numpy.ones(3)):
+        out = f(given, 2.0)[0]
+        if isinstance(given, numpy.ndarray):
+            given[:] = 7
+        assert out.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_order_of_a_dict_is_no_other_kind():
+    f, seen = counted(lambda t: t["a"] - 10 * t["b"])
+    for given in ({"a": np.ones(3), "b": np.zeros(3)}, {"b": np.zeros(3), "a": np.ones(3)}) * 2:
+        assert f(given).tolist() == [1.0, 1.0, 1.0]
+    many = {f"k{i}": x for i, x in enumerate(arrays(9))}
+    g, staged = counted(lambda t: t["k0"] - t["k8"])
+    for given in (many, dict(reversed(many.items()))) * 2:
+        assert g(given).tolist() == [-8.0] * 4
+    assert len(seen) == len(staged) == 1
+
+
+OTHERS = {
+    "a key more": {"a": X, "b": X, "c": X},
+    "another key": {"a": X, "c": X},
+    "a key less": {"a": X},
+    "no dict": [X, X],
+    "another shape": {"a": X[:3], "b": X[:3]},
+    "another dtype": {"a": X.astype("float32"), "b": X},
+    "a number": {"a": 1.0, "b": X},
+    "a tree below": {"a": [X], "b": X},
+    "nothing": {"a": None, "b": X},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("make", [np.asarray, lambda x: x], ids=["ours", "NumPy's"])
+def test_what_differs_is_told_apart(name, make):
+    def fun(tree):
+        return sum((np.sum(x) for x in ft.tree.leaves(tree)), np.zeros(()))
+
+    f, seen = counted(fun)
+    first = {"a": make(X), "b": make(X)}
+    other = ft.tree.map(lambda x: make(x) if isinstance(x, numpy.ndarray) else x, OTHERS[name])
+    for given in (first, first, other, other, first):
+        numpy.testing.assert_array_equal(f(given), fun(given))
+    assert len(seen) == 2
+
+
+def test_an_object_that_only_looks_like_an_array_is_refused():
+    class Lookalike:
+        _data = numpy.ones(3)
+
+    f = ft.jit(lambda x: x * 1)
+    f(np.ones(3))
+    with pytest.raises(TypeError, match="is of type Lookalike, not an array"):
+        f(Lookalike())
+    assert f(np.ones(3)).tolist() == [1.0, 1.0, 1.0]

@@ -109,10 +109,13 @@ class _Writer:
 
     def sequence(self, name: str, value: Sequence[Any]) -> None:
         """Writes how a list or a tuple is taken apart."""
-        self.require(f"type({name}) is {self.bind(type(value))} and len({name}) == {len(value)}")
-        if self.at_once(value):
+        same = f"type({name}) is {self.bind(type(value))}"
+        if not value or self.at_once(value):
+            self.require(f"{same} and len({name}) == {len(value)}")
             self.several(name, value)
-        elif value:
+        else:
+            # A ValueError tells of another length.
+            self.require(same)
             inner = [self.fresh() for _ in value]
             self.lines.append(f"{', '.join(inner)}, = {name}")
             for part, child in zip(inner, value, strict=True):
@@ -251,7 +254,7 @@ def _compiled(writer: _Writer, positional: int, named: int) -> Guard:
         "  try:",
         *(f"    {line}" for line in writer.lines),
         f"    leaves = [{', '.join(writer.leaves)}]",
-        "  except KeyError: return None",
+        "  except (KeyError, ValueError): return None",
         f"  if [*map(type, leaves)] != {writer.bind(kinds)}: return None",
         *(f"  {line}" for line in writer.late),
         f"  buffers = {taken}",

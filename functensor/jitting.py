@@ -82,12 +82,14 @@ class Entry:
         captured: traced values that the function closes over; it is then staged anew each time.
         matches: tells whether a call is of the same kind; None if it cannot be told quickly.
         build: puts the result's tree together.
+        computes: whether there is anything in it that is not an argument.
         direct: whether that is all there is to do for calls that match.
         context: the choices under which it was staged.
     """
 
     __slots__ = (
-        "_given", "build", "captured", "compiled", "context", "direct", "matches", "program",
+        "_given", "build", "captured", "compiled", "computes", "context", "direct", "matches",
+        "program",
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +109,7 @@ class Entry:
         if self._given:
             outputs = [x for x, i in zip(program.outputs, passed, strict=True) if i is None]
             program = program.with_equations(program.equations, outputs)
+        self.computes = bool(program.outputs or donated)
         self.compiled: Compiled = compiled(program, donated)
 
     def guarded(self, matches: Guard | None, leaves: Values) -> None:
@@ -114,7 +117,7 @@ class Entry:
         self.direct = all(type(leaves[i]) is Array for i in self._given)
         self.matches = matches
 
-    def outputs(self, leaves: Values, outs: Values) -> Any:
+    def outputs(self, leaves: Values, outs: Sequence[Any]) -> Any:
         """Returns the result's tree; an output that is an argument is that very array."""
         if self._given:
             leaves = [*leaves]
@@ -151,7 +154,7 @@ class Jitted:
             matched = entry.matches(args, kwargs) if entry.matches is not None else None
             if matched is not None and entry.context == context_of():
                 leaves, buffers = matched
-                outs = entry.compiled.on_buffers(leaves, buffers)
+                outs = entry.compiled.on_buffers(leaves, buffers) if entry.computes else ()
                 return (entry.build if entry.direct else entry.outputs)(leaves, outs)
         return self._called(args, kwargs)
 

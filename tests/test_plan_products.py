@@ -10,7 +10,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends import convolution, sharing
-from functensor.backends.plan import blas, pool, products
+from functensor.backends.plan import blas, pool, products, writers
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def three_threads(monkeypatch):
 
 @pytest.fixture
 def everything_shared(three_threads, monkeypatch):
-    monkeypatch.setattr(products, "SHARED", 1)
+    monkeypatch.setattr(writers, "SHARED", 1)
 
 
 def normal(*shape, seed=0):

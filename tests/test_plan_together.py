@@ -6,7 +6,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends import get as get_backend
-from functensor.backends.plan import blas, efforts, pool, products, regions, together
+from functensor.backends.plan import blas, efforts, pool, regions, together, writers
 from functensor.passes import neighbours as neighbours_pass
 from functensor.passes.fusion import fusion
 from functensor.passes.neighbours import neighbours
@@ -17,7 +17,7 @@ from functensor.passes.pipeline import optimized
 def all_large(monkeypatch):
     """Has three threads share whatever can be shared."""
     monkeypatch.setattr(pool.threads, "number", 3)
-    monkeypatch.setattr(products, "SHARED", 1)
+    monkeypatch.setattr(writers, "SHARED", 1)
     monkeypatch.setattr(regions, "SHARED", 0)
     monkeypatch.setattr(efforts, "SHARED", 0)
     monkeypatch.setattr(neighbours_pass, "PRODUCT", 1)

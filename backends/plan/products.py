@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,22 +15,7 @@ import numpy as np
 from .blas import alone, controlled
 from .pool import share, threads
 
-__all__ = ["SHARED", "Product", "multiplied", "work_of"]
-
-# For fewer multiplications BLAS is quicker by itself, with threads of its own if nothing else in a
-# plan is shared.
-SHARED = 1 << 23
-
-
-# An element of a matrix that meets one of a vector takes as long to be read as so many of these.
-READING = 4
-
-
-def work_of(x: tuple[int, ...], y: tuple[int, ...]) -> int:
-    """Returns how long the product of arrays of two shapes takes, in multiplications."""
-    if len(x) == 1 or len(y) == 1:
-        return READING * max(prod(x), prod(y))
-    return prod(x) * y[-1]
+__all__ = ["Product", "multiplied"]
 
 
 def multiplied(x: Any, y: Any, out: Any = None) -> Any:

@@ -7,6 +7,7 @@ is no more to be run: the result is known by the name of kept memory.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,11 @@ __all__ = ["WRITERS", "product_beside"]
 
 # Below this, the backend's sum is NumPy's own.
 SMALL_SUM = 512
+# For fewer multiplications BLAS is quicker by itself, with threads of its own if nothing else in a
+# plan is shared.
+SHARED = 1 << 23
+# An element of a matrix that meets one of a vector takes as long to be read as so many of these.
+READING = 4
 
 
 def _reshape(writer: Straight, number: int, equation: Any) -> str | None:
@@ -84,10 +90,10 @@ def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
     x, y = equation.operands
     if not is_product(writer, equation):
         return None
-    from .products import multiplied  # which loads what runs threads
-
     operands = [writer.source.shown(x), writer.source.shown(y)]
     shared = is_shared(equation)
+    if shared:
+        from .products import multiplied  # which loads what runs threads
     if x.type.ndim > 2 and y.type.ndim == 2 and shared:
         shape = equation.outputs[0].type.shape
         product = writer.source.bind(multiplied, "multiplied")
@@ -118,10 +124,10 @@ def is_product(writer: Straight, equation: Any) -> bool:
 
 def is_shared(equation: Any) -> bool:
     """Says whether a product is large enough to be shared among threads."""
-    from .products import SHARED, work_of
-
-    x, y = equation.operands
-    return work_of(x.type.shape, y.type.shape) >= SHARED
+    x, y = (v.type.shape for v in equation.operands)
+    if len(x) == 1 or len(y) == 1:
+        return READING * max(prod(x), prod(y)) >= SHARED
+    return prod(x) * y[-1] >= SHARED
 
 
 def is_alike(equation: Any) -> bool:

@@ -173,7 +173,7 @@ class StagingTrace(Trace):
         else:
             type = self.deferred(primitive, operands, params)
             if type is None:
-                return wrap(self.below(primitive, [self.lift(a) for a in args], params))
+                return wrap(self.below(primitive, [self.lift(x) for x in operands], params))
         out = self.record(primitive, operands, params, [type])[0]
         if type.weak and slot.trace is self and primitive.name not in OPERATORS:
             # As when it is evaluated: np.sin(2.0) is an array, where 2.0 * 2.0 is a number.
@@ -185,7 +185,7 @@ class StagingTrace(Trace):
         operands = [self.operand(a) for a in args]
         variables = used(operands)
         if not variables and any(isinstance(x, Tracer) for x in operands):
-            return self.done(call, args)
+            return self.done(call, operands)
         if call.dissolves:
             with under(self):
                 return call.program.run(args)  # type: ignore[no-any-return]
@@ -194,7 +194,7 @@ class StagingTrace(Trace):
             given = list(map(type_of, operands))
             types = call.infer(*given)
             if not variables and is_light(call) and is_small(*given, *types):
-                return self.done(call, args)
+                return self.done(call, operands)
             place = getattr(call, "device", self.device)
             params = {"device": place} if place != self.device else {}
             outs = self.record(call, operands, params, types)
@@ -208,9 +208,9 @@ class StagingTrace(Trace):
         types = [type_of(out).strong() for out in call.program.outputs]
         return self.record(call, operands, {}, types)
 
-    def done(self, call: Any, args: Sequence[Any]) -> list[Any]:
+    def done(self, call: Any, constants: Sequence[Any]) -> list[Any]:
         """Does a call's work at once, under the parent."""
-        return [wrap(out) for out in self.parent.custom(call, [self.lift(a) for a in args])]
+        return [wrap(out) for out in self.parent.custom(call, [self.lift(x) for x in constants])]
 
     def deferred(
         self, primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]

@@ -12,8 +12,9 @@ from ..primitives.errors import AxisSizeError, describe, function_name, message
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype, result_type, shape_dtype
 from ..programs.program import Variable, argument_type
+from ..staged_values import is_open
 from ..vectorize import vmap
-from .bodies import Body, is_staged, known
+from .bodies import Body, is_staged
 from .checks import as_count, check_function, check_scalar
 from .eager import scanned, stacked, whiled
 from .looping import WhileCall
@@ -350,7 +351,7 @@ def fori_loop(
     for name, x in (("lower", lower), ("upper", upper)):
         check_scalar(f"fori_loop: {name} is", x, "iu", "an integer", (right, right))
     lower, upper = _bound(lower), _bound(upper)
-    if known(lower) and known(upper):
+    if is_open(lower) and is_open(upper):
         return _counted(lower, upper, body_fun, init_val, unroll)
     if not argument_type(lower).weak:
         lower = ops.astype(lower, _dtype_of(lower, upper))

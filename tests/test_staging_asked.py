@@ -8,6 +8,7 @@ import functensor.numpy as np
 
 # Large enough for staging to leave to the runs what is computed of it.
 BIG = np.ones((300, 300))
+DOUBLES = numpy.random.default_rng(0).normal(size=20000)
 
 
 def branch(x):
@@ -118,3 +119,47 @@ def test_they_are_bodies_of_loops_and_of_checkpoints(fun):
     same(ft.jit(ft.grad(again))(x), ft.grad(total)(x))
     program = ft.make_program(ft.grad(total))(x)
     same(program.run([x])[0], ft.grad(total)(x))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: np.ones(20000).astype("float32"),
+    lambda: np.asarray(DOUBLES).astype("float32"),
+    lambda: np.asarray(np.asarray(DOUBLES), "float32"),
+    lambda: np.arange(20000).astype("float32"),
+])  # fmt: skip
+def test_large_constants_are_cast(make):
+    x = np.ones(20000, "float32")
+
+    def fun(x):
+        return x * make()
+
+    same(ft.jit(fun)(x), fun(x))
+    cast, passed = ft.jit(lambda x: (make(), x))(x)
+    same(cast, make())
+    same(passed, x)
+
+
+def test_a_single_meets_a_large_double():
+    def fun(x):
+        return np.sum(x * DOUBLES * 1.0)
+
+    x = np.ones(20000, "float32")
+    for slope in (ft.jit(ft.grad(fun)), ft.grad(ft.jit(fun))):
+        same(slope(x), ft.grad(fun)(x))
+    xs = np.stack([x, 2 * x])
+    same(ft.jit(ft.vmap(ft.grad(fun)))(xs), ft.vmap(ft.grad(fun))(xs))
+
+
+def test_ranges_have_the_bounds_that_there_were():
+    low, high = numpy.array([1.0, 2.0]), numpy.array(20000)
+
+    def fun(x):
+        return np.linspace(low, low + 1, 20000) * x, np.arange(0, high) * x
+
+    f = ft.jit(fun)
+    wanted = fun(2.0)
+    for _ in range(2):
+        for got, known in zip(f(2.0), wanted, strict=True):
+            same(got, known)
+        low[:] = 0
+        high[...] = 5

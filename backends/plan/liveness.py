@@ -132,7 +132,9 @@ def is_fresh(equation: Any) -> bool:
             return True
         return not equation.outputs[0].type.shape and ... not in params["key"].native
     if name == "astype":
-        return bool(equation.outputs[0].type.dtype != equation.operands[0].type.dtype)
+        x = equation.operands[0]
+        known = getattr(x, "type", x)
+        return bool(equation.outputs[0].type.dtype != getattr(known, "dtype", None))
     family = getattr(primitive, "family", "")
     if family == "elementwise":
         return isinstance(primitive.compute, str)

@@ -47,7 +47,7 @@ def arange(
     """
     if stop is None:
         start, stop = 0, start
-    bounds = [_number(x) if isinstance(x, Array) else x for x in (start, stop, step)]
+    bounds = [_held(_number(x) if isinstance(x, Array) else x) for x in (start, stop, step)]
     if not (isinstance(start, Tracer) or isinstance(step, Tracer)):
         known = _range_type(bounds, dtype) if is_staged() else None
         return placed("arange", *bounds, dtype, device=device, known=known)
@@ -69,6 +69,11 @@ def _range_type(bounds: list[Any], dtype: Any) -> ShapeDtype | None:
 def _number(x: Any) -> Any:
     """Returns the value of an array without axes, as a bound of a range."""
     return to_host(concrete(x, "arange"))
+
+
+def _held(bound: Any) -> Any:
+    """Returns a bound as it is now: a program that makes the range may run much later."""
+    return bound.copy() if type(bound) is np.ndarray and is_staged() else bound
 
 
 def _place(*xs: Any) -> str:
@@ -112,7 +117,7 @@ def linspace(
     ends = start, stop = operands_together("linspace", start, stop)
     place = _place(start, stop)
     if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
-        low, high = to_buffer(start), to_buffer(stop)
+        low, high = _held(to_buffer(start)), _held(to_buffer(stop))
         if not retstep:
 
             def make(count: int) -> Any:
@@ -225,7 +230,7 @@ def geomspace(
     start, stop = operands_together("geomspace", start, stop)
     place = _place(start, stop)
     if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
-        low, high = to_buffer(start), to_buffer(stop)
+        low, high = _held(to_buffer(start)), _held(to_buffer(stop))
 
         def make(count: int) -> Any:
             return np.geomspace(low, high, count, endpoint, dtype, axis)

@@ -49,7 +49,8 @@ class _Writer:
         self.lines: list[str] = []
         self.late: list[str] = []
         self.names: dict[str, Any] = {
-            "types": DEVICE_TYPES, "shape": attrgetter("shape"), "dtype": attrgetter("dtype"),
+            "__name__": __name__, "types": DEVICE_TYPES, "shape": attrgetter("shape"),
+            "dtype": attrgetter("dtype"),
         }  # fmt: skip
         self.leaves: list[str] = []
         self.buffers: list[str] = []
@@ -164,7 +165,8 @@ def builder(
     Returns:
         A function of the arguments' leaves and of what was computed.
     """
-    names: dict[str, Any] = {}
+    # By their module's name messages know which frames are not the user's.
+    names: dict[str, Any] = {"__name__": __name__}
     computed = iter(range(len(passed)))
     leaves = [f"outs[{next(computed)}]" if i is None else f"leaves[{i}]" for i in passed]
 
@@ -231,7 +233,7 @@ def guard(
                 writer.constant(inner, value)
             else:
                 writer.visit(inner, value)
-    except _Unguarded:
+    except (_Unguarded, RecursionError):
         return None
     return _compiled(writer, len(args), len(kwargs))
 

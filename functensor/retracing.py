@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from . import tree
+from .backends.messages import user_frame
 from .primitives.errors import function_line, message, user_line
 from .primitives.types import ShapeDtype
 
@@ -63,18 +64,16 @@ class History:
         Raises:
             RetraceError: that was not expected.
         """
-        names = [
-            f"argument {path[1].value!r}{tree.keystr(path[2:])}"
-            for path, _ in tree.flatten_with_path(dynamic)[0]
-        ]
+        names = [named(path) for path, _ in tree.flatten_with_path(dynamic)[0]]
         reason = self._reason(key, names)
         self.count += 1
         if len(self.reasons) < KEPT:
             self.reasons.append(f"{self.count}. at {user_line()}: {reason}")
         if self._refused:
+            again = " again" if self.count > 1 else ""
             raise RetraceError(
                 message(
-                    f"jit of {function_line(self.fun)} was staged again: {reason}",
+                    f"jit of {function_line(self.fun)} was staged{again}: {reason}",
                     fix="pass arguments of the same structure, shapes and dtypes, or leave "
                     "assert_no_retrace()",
                     number=11,
@@ -119,8 +118,10 @@ class History:
             return f"its plan was dropped, {dropped}"
         if not self._known:
             return "the first call" + " after all plans were dropped" * bool(self._dropped)
-        reasons = [difference(old, key, old_names, names) for old, old_names in self._known]
-        words = min(reversed(reasons), key=lambda found: found[0])[1]
+        nearest = min(
+            reversed(self._known), key=lambda known: distance(known[0], key, known[1], names)
+        )
+        words = "; ".join(shortened(differences(nearest[0], key, names)))
         return words or "it calls itself with arguments of the same kind"
 
     def _warn(self, reason: str) -> None:
@@ -164,33 +165,122 @@ class History:
 
 
 def _warn(what: str, fix: str) -> None:
-    warnings.warn(message(what, fix=fix, number=11), RetraceWarning, stacklevel=2)
+    text = message(what, fix=fix, number=11)
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(text, RetraceWarning, stacklevel=2)
+        return
+    scope = frame.f_globals
+    warnings.warn_explicit(
+        text,
+        RetraceWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=scope.get("__name__"),
+        registry=scope.setdefault("__warningregistry__", {}),
+    )
 
 
-def difference(
-    old: Sequence[Any], new: Sequence[Any], old_names: list[str], names: list[str]
-) -> tuple[int, str]:
-    """Returns how many things differ between two keys, and the words for them."""
-    old_tree, old_kinds, old_static, *old_rest = old
-    new_tree, new_kinds, new_static, *new_rest = new
-    found: list[str] = []
-    if old_tree != new_tree:
-        more = [name for name in names if name not in old_names]
-        fewer = [name for name in old_names if name not in names]
-        listed = [f"{name} is new" for name in more] + [f"{name} is gone" for name in fewer]
-        found += listed or [f"the arguments' structure was {old_tree}, and is {new_tree}"]
+def distance(old: Sequence[Any], new: Sequence[Any], old_names: list[str], names: list[str]) -> int:
+    """Returns how many things differ between two keys, in whose trees the leaves have names."""
+    if old[0] != new[0]:
+        count = len({*old_names} ^ {*names}) or 1
     else:
-        for name, was, now in zip(names, old_kinds, new_kinds, strict=True):
-            if was != now:
-                found.append(f"{name} was {shown(was)}, and is {shown(now)}")
-    before = dict(old_static)
-    for place, now in new_static:
+        count = sum(was != now for was, now in zip(old[1], new[1], strict=True))
+    return count + len(other_differences(old, new))
+
+
+def differences(old: Sequence[Any], new: Sequence[Any], names: list[str]) -> list[str]:
+    """Returns the words for what differs between two keys, of which the new one has the names."""
+    if old[0] != new[0]:
+        found = list(places(old, new))
+    else:
+        found = [
+            f"{name} was {shown(was)}, and is {shown(now)}"
+            for name, was, now in zip(names, old[1], new[1], strict=True)
+            if was != now
+        ]
+    return found + other_differences(old, new)
+
+
+def other_differences(old: Sequence[Any], new: Sequence[Any]) -> list[str]:
+    """Returns the words for what differs between two keys beside the arguments that are traced."""
+    found = []
+    before = dict(old[2])
+    for place, now in new[2]:
         if place not in before or before[place] != now:
             was = f"was {before[place].value!r:.60}, and is" if place in before else "is now"
             found.append(f"static argument {place!r} {was} {now.value!r:.60}")
-    if old_rest != new_rest:
-        found.append(f"what it is staged under was {old_rest}, and is {new_rest}")
-    return len(found), "; ".join(found[:4]) + (f"; and {len(found) - 4} more" * (len(found) > 4))
+    if old[3:] != new[3:]:
+        found.append(f"what it is staged under was {[*old[3:]]}, and is {[*new[3:]]}")
+    return found
+
+
+def shortened(found: list[str]) -> list[str]:
+    """Returns the words for the first of many things, and for how many more there are."""
+    return found[:4] + [f"and {len(found) - 4} more"] * (len(found) > 4)
+
+
+class Leaf:
+    """Stands for a leaf in trees that are compared.
+
+    Args:
+        kind: what it was staged for.
+    """
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+
+def places(old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
+    """Yields the words for where the trees of two keys differ, nothing below such a place."""
+    pending: list[tuple[Any, Any, Any]] = [
+        ((), *(treedef.unflatten(map(Leaf, kinds)) for treedef, kinds, *_ in (old, new)))
+    ]
+    while pending:
+        path, was, now = pending.pop()
+        words = node_words(was), node_words(now)
+        if type(was) is not type(now):
+            yield f"{named(path)} was {words[0]}, and is {words[1]}"
+        elif type(was) is Leaf:
+            if was.kind != now.kind:
+                yield f"{named(path)} was {words[0]}, and is {words[1]}"
+        else:
+            (before, old_root), (after, new_root) = children(was), children(now)
+            yield from (f"{named((*path, e))} is gone" for e in before if e not in after)
+            yield from (f"{named((*path, e))} is new" for e in after if e not in before)
+            if before.keys() == after.keys() and old_root != new_root:
+                yield f"{named(path)} was {bare(old_root)}, and is {bare(new_root)}"
+            both = [e for e in before if e in after]
+            pending += [((*path, e), before[e], after[e]) for e in reversed(both)]
+
+
+def children(node: Any) -> tuple[dict[Any, Any], Any]:
+    """Returns a node's children by their path entries, and its structure down to them."""
+    pairs, root = tree.flatten_with_path(node, is_leaf=lambda x: x is not node)
+    return {path[0]: child for path, child in pairs}, root
+
+
+def named(path: Any) -> str:
+    """Returns what messages call what is at a path within ``(args, kwargs)``."""
+    return f"argument {path[1].value!r}{tree.keystr(path[2:])}"
+
+
+def bare(treedef: Any) -> str:
+    """Returns the words for a structure."""
+    return f"{repr(treedef).removeprefix('TreeDef(').removesuffix(')'):.60}"
+
+
+def node_words(node: Any) -> str:
+    """Returns the words for a node of a tree or for a leaf."""
+    if node is None:
+        return "None"
+    if type(node) is Leaf:
+        return shown(node.kind)
+    name = type(node).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def shown(kind: Any) -> str:

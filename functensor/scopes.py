@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -12,6 +13,8 @@ from .primitives.errors import function_name, message
 __all__ = ["active_scope", "common_scope", "joined_scope", "named_scope", "scoped"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+# What says whether a function's call only makes an object that runs later.
+LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
 class Active(threading.local):
@@ -19,16 +22,26 @@ class Active(threading.local):
 
     Attributes:
         paths: the innermost last: the names that were entered, with slashes in between.
+        owners: whose entry each of them is; None for the outermost.
     """
 
     def __init__(self) -> None:
         self.paths = [""]
+        self.owners: list[object] = [None]
 
-    def leave(self) -> None:
-        """Forgets the innermost scope."""
-        # A generator that stopped within one may end in another thread.
-        if len(self.paths) > 1:
-            self.paths.pop()
+    def enter(self, owner: object, path: str) -> None:
+        """Puts a scope innermost."""
+        self.paths.append(path)
+        self.owners.append(owner)
+
+    def leave(self, owner: object) -> None:
+        """Forgets the scope that an owner entered last."""
+        # A generator that stopped within one may end within others, or in another thread.
+        place = len(self.owners) - 1
+        while place and self.owners[place] is not owner:
+            place -= 1
+        if place:
+            del self.owners[place], self.paths[place]
 
 
 active = Active()
@@ -51,7 +64,8 @@ class named_scope:
         name: the name, not empty and without a slash.
 
     Raises:
-        TypeError: it is not a string.
+        TypeError: it is not a string; or what is decorated is a generator function or an
+            asynchronous one.
         ValueError: it is empty, or has a slash.
 
     >>> import functensor as ft, functensor.numpy as np
@@ -77,14 +91,27 @@ class named_scope:
         self.name = name
 
     def __enter__(self) -> None:
-        paths = active.paths
-        paths.append(f"{paths[-1]}/{self.name}" if paths[-1] else self.name)
+        outer = active.paths[-1]
+        active.enter(self, f"{outer}/{self.name}" if outer else self.name)
 
     def __exit__(self, *error: object) -> None:
-        active.leave()
+        active.leave(self)
 
     def __call__(self, fun: Function) -> Function:
-        """Returns a function that runs in the scope."""
+        """Returns a function that runs in the scope.
+
+        Raises:
+            TypeError: it is a generator function or an asynchronous one, which runs after its call.
+        """
+        if any(is_later(fun) for is_later in LATER):
+            raise TypeError(
+                message(
+                    f"{self!r} decorates {function_name(fun)}, a generator function or an "
+                    "asynchronous one, which runs only after the call",
+                    fix=f'with ft.named_scope("{self.name}"), within the function',
+                    number=None,
+                )
+            )
 
         @wraps(fun)
         def within(*args: Any, **kwargs: Any) -> Any:
@@ -134,10 +161,10 @@ class scoped:
         self.path = path
 
     def __enter__(self) -> None:
-        active.paths.append(self.path)
+        active.enter(self, self.path)
 
     def __exit__(self, *error: object) -> None:
-        active.leave()
+        active.leave(self)
 
 
 def joined_scope(outer: str, inner: str) -> str:

@@ -53,7 +53,7 @@ class Constant:
                     f"a static argument of type {type(self.value).__name__} cannot be compared "
                     f"with an earlier one: {type(error).__name__}: {error}",
                     fix="give its class an __eq__ that returns True or False, or drop the "
-                    "argument from static_argnums so that it is traced",
+                    "argument from static_argnums or static_argnames so that it is traced",
                     number=11,
                 )
             ) from error
@@ -75,6 +75,25 @@ def exact(value: Any) -> Any:
         fields = kind.__dataclass_fields__.values()
         return kind, Fields(exact(getattr(value, x.name)) for x in fields if x.compare)
     return kind, value
+
+
+def hashable(value: Any) -> str:
+    """Returns what to do with a static argument that has no hash; "{}" stands for dropping it."""
+    if isinstance(value, tuple):
+        for item in value:
+            try:
+                hash(item)
+            except Exception:
+                return hashable(item)
+    if is_array_like(value):
+        return "{}: an array is not part of what a function is staged for"
+    if isinstance(value, dict):
+        return "pass tuple(sorted(d.items())) instead of a dict, or {}"
+    if isinstance(value, set):
+        return "pass a frozenset instead of a set, or {}"
+    if isinstance(value, list):
+        return "pass a tuple instead of a list, or {}"
+    return "give its class a __hash__, as @dataclass(frozen=True) does, or {}"
 
 
 class Fields(tuple[Any, ...]):
@@ -124,6 +143,7 @@ class Signature:
         if any(x is not None and x != () for x in chosen):
             self._read(fun)
         self._static = self._places("static", static_argnums, static_argnames)
+        self._static_by_name = self._places("static", None, static_argnames)
         self._donated = self._places("donate", donate_argnums, donate_argnames)
         both = set(self._static) & set(self._donated)
         if both:
@@ -202,14 +222,14 @@ class Signature:
             name = place
             if isinstance(place, int) and place < len(self._positional):
                 name = self._positional[place]
+            option = "static_argnames" if place in self._static_by_name else "static_argnums"
             why = "" if isinstance(error, TypeError) else f" ({type(error).__name__}: {error})"
             raise StaticArgumentError(
                 message(
                     f"jit of {function_name(self._fun)}: the static argument {name!r} is of type "
                     f"{type(value).__name__}, which cannot be hashed{why}: its value is part of "
                     "what the function is staged for",
-                    fix="pass a tuple instead of a list, or drop it from static_argnums so that "
-                    "it is traced",
+                    fix=hashable(value).format(f"drop it from {option} so that it is traced"),
                     number=11,
                 )
             ) from (None if not why else error)

@@ -155,32 +155,6 @@ def applied(equation: Equation, operands: Sequence[Any], trace: Trace) -> Sequen
         raise
 
 
-def needed_for(
-    tracer: KnownTracer, equations: Sequence[Equation], env: dict[Variable, Any], known: Any
-) -> list[Equation]:
-    """Returns the equations that a known value is computed by, and notes what is computed already.
-
-    Args:
-        tracer: the value.
-        equations: those of its trace.
-        env: where the values that were asked for before are put.
-        known: the tracers of known variables.
-    """
-    needed = {tracer.variable}
-    chosen = []
-    for equation in reversed(equations):
-        if needed.isdisjoint(equation.outputs):
-            continue
-        chosen.append(equation)
-        for variable in used(equation.operands):
-            holder = known.get(variable)
-            if holder is not None and holder.found is not None:
-                env[variable] = holder.found
-            else:
-                needed.add(variable)
-    return chosen[::-1]
-
-
 def is_open(x: Any) -> bool:
     """Says whether a constant has a value that Python may ask for."""
     while isinstance(x, Tracer) and not x.lazy:

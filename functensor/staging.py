@@ -104,17 +104,35 @@ class StagingTrace(Trace):
         self.device = placement.device
         self.within: Trace | None = None
 
-    def names_of(self, variable: Variable) -> list[str]:
-        """Returns what messages call the inputs that a variable depends on."""
+    def sources(self, variable: Variable) -> dict[Variable, Any]:
+        """Returns the inputs that a variable depends on, with their paths."""
         reached = {variable}
         for equation in reversed(self.equations):
             if not reached.isdisjoint(equation.outputs):
                 reached.update(used(equation.operands))
+        return {v: path for v, path in self.paths.items() if v in reached}
+
+    def names_of(self, variable: Variable) -> list[str]:
+        """Returns what messages call the inputs that a variable depends on."""
         return [
             f"argument {path[1].value!r}{tree.keystr(path[2:])}"
-            for v, path in self.paths.items()
-            if v in reached
+            for path in self.sources(variable).values()
         ]
+
+    def static_option(self, tracer: StagedTracer) -> str:
+        """Returns the option of ``jit`` with which a value would be known, for messages.
+
+        Empty where there is none: only an argument that is a number of Python's can be static, and
+        what an outer transformation traces is not known either way.
+        """
+        sources = self.sources(tracer.variable)
+        if len(sources) != 1 or self.parent is not RAW:
+            return ""
+        [(variable, path)] = sources.items()
+        if len(path) != 2 or not variable.type.weak:
+            return ""
+        place = path[1].value
+        return f"static_argnums={place}" if isinstance(place, int) else f'static_argnames="{place}"'
 
     def input(self, type: ShapeDtype, device: str | None = None) -> StagedTracer:
         """Returns the tracer of a new variable."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, to_host
-from ..backends.messages import user_code
+from ..backends.messages import user_code, user_frame
 from .at import At
 from .errors import ConcretizationError, ImmutableArrayError, TracerConversionError, message
 from .methods import Methods
@@ -308,12 +308,35 @@ def refused_index(error: TypeError) -> ConcretizationError | None:
     return None
 
 
-def concrete(x: Any, wanted: str) -> Any:
+def is_at_while() -> bool:
+    """Says whether the user's line is the head of a ``while`` loop."""
+    import linecache  # which only messages need
+
+    frame = user_frame()
+    if frame is None:
+        return False
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    return line.lstrip().startswith(("while ", "while("))
+
+
+def _fix(wanted: str) -> str:
+    """Returns right code for where a value that is not known is asked for."""
+    if wanted == "bool()":
+        if is_at_while():
+            return "ft.while_loop(condition, body, init) instead of while"
+        return "np.where(condition, a, b) instead of if/and/or/min, or ft.cond(condition, f, g, x)"
+    if wanted.startswith("range("):
+        return "ft.fori_loop(0, n, body, init) instead of for/range"
+    return "compute with arrays, or pass the number in from outside"
+
+
+def concrete(x: Any, wanted: str, fix: str = "") -> Any:
     """Returns the buffer behind an array or a tracer.
 
     Args:
         x: the array.
         wanted: what asks for it, for the message.
+        fix: right code for where the value is not known, if there is some for what asks.
 
     Raises:
         ConcretizationError: under vmap or staging the value is not known.
@@ -336,23 +359,19 @@ def concrete(x: Any, wanted: str) -> Any:
     inner = x
     while isinstance(inner, Tracer):
         if not inner.concrete:
-            branching = wanted == "bool()"
-            fix = "compute with arrays, or pass the number in from outside"
-            if branching:
-                fix = "np.where(condition, a, b) instead of if/and/or/min"
             index = wanted == AN_INDEX
             if index:
                 wanted = user_code() or wanted
-                if wanted.startswith("range("):
-                    fix = "ft.fori_loop(0, n, body, init) instead of for/range"
-            if inner.owner.name == "jit":
-                fix += f"{', ft.cond' * branching}; or make the argument static: static_argnums="
+            fix = fix or _fix(wanted)
+            option = inner.owner.static_option(inner) if inner.owner.name == "jit" else ""
+            if option:
+                fix += f"; or make the argument static: {option}"
             text = message(
                 f"{wanted} asked for the value of {x.describe()}{x.dependence()}, "
                 "which is not known while the function is traced",
                 under=x.under(),
                 fix=fix,
-                number=4 if branching else 5,
+                number=4 if wanted == "bool()" else 5,
             )
             if index:
                 frame = sys._getframe(2)

@@ -14,6 +14,15 @@ from .errors import message
 __all__ = ["DonatedArrayError", "claimed"]
 
 
+# The special methods that a buffer has and not every object; NumPy asks for the rest as attributes.
+SPECIAL = {name for name in dir(ndarray) if name.startswith("__")} - {*dir(object)}
+SPECIAL -= {
+    "__array_finalize__", "__array_interface__", "__array_priority__", "__array_struct__",
+    "__array_wrap__", "__buffer__", "__class_getitem__",
+}  # fmt: skip
+SPECIAL |= {"__eq__", "__ge__", "__gt__", "__le__", "__lt__", "__ne__"}
+
+
 class DonatedArrayError(RuntimeError):
     """An array was used after its buffer had been given away (docs/errors.md#error-23)."""
 
@@ -44,8 +53,14 @@ class _Gone:
             raise AttributeError(name)
         return self._refuse()
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._refuse()
+
+def _refused(gone: _Gone, *args: Any, **kwargs: Any) -> Any:
+    return gone._refuse()
+
+
+# Python looks for special methods in the class, and never asks ``__getattr__`` for them.
+for name in SPECIAL:
+    setattr(_Gone, name, _refused)
 
 
 def references(buffers: list[Any], i: int) -> int:

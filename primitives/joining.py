@@ -11,7 +11,8 @@ import numpy as np
 
 from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, to_host
-from .buffers import DEVICE_TYPES, beside, device_of, operands_together, to_buffer
+from .array import Array, concrete
+from .buffers import DEVICE_TYPES, beside, device_of, operands_together
 from .errors import ShapeError, message, refuse_out
 from .families import filled
 from .indexing import index_primitive
@@ -375,6 +376,9 @@ def tile(A: Any, reps: Any) -> Any:
     return ops.reshape(out, [n * length for n, length in zip(counts, lengths, strict=True)])
 
 
+REPEAT_FIX = "np.repeat(x, counts, total_repeat_length=n), which tells the length of the result"
+
+
 @registry.add_function
 def repeat(
     a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
@@ -392,6 +396,9 @@ def repeat(
     Returns:
         An array of a's dtype.
 
+    Raises:
+        ConcretizationError: ``repeats`` is traced and there is no ``total_repeat_length``.
+
     >>> import functensor.numpy as np
     >>> np.repeat(np.array([1.0, 2.0]), 2)
     Array([1., 1., 2., 2.], dtype=float64, device='cpu')
@@ -405,10 +412,14 @@ def repeat(
         wanted = beside(ends, np.arange(total_repeat_length))
         places = ops.searchsorted(ends, wanted, "right")
         return ops.take(a, ops.minimum(places, shape[axis] - 1), axis)
+    if not isinstance(repeats, int | np.integer):
+        repeats = ops.asarray(repeats)
     if shape_of(repeats):
         # How long the result is depends on their values.
-        known = np.asarray(to_host(to_buffer(repeats)))
+        known = np.asarray(to_host(concrete(repeats, "np.repeat", REPEAT_FIX)))
         return ops.take(a, np.repeat(np.arange(shape[axis]), known), axis)
+    if isinstance(repeats, Array):
+        repeats = to_host(concrete(repeats, "np.repeat", REPEAT_FIX))
     count = operator.index(repeats)
     before, length, after = shape[:axis], shape[axis], shape[axis + 1 :]
     out = ops.reshape(a, (*before, length, 1, *after))

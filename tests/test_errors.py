@@ -260,7 +260,7 @@ def test_4_branching():
         lambda: ft.vmap(f)(X),
         "bool() asked for the value of bool[], which depends on argument 0 (x), which is not known "
         "while the function is traced",
-        "np.where(condition, a, b) instead of if/and/or/min",
+        "np.where(condition, a, b) instead of if/and/or/min, or ft.cond(condition, f, g, x)",
         4,
         f"vmap({defined(f)})",
     )
@@ -275,7 +275,7 @@ def test_4_under_staging():
         lambda: ft.make_program(f)(X),
         "bool() asked for the value of bool[], which depends on argument 0, which is not known "
         "while the function is traced",
-        "np.where(condition, a, b) instead of if/and/or/min",
+        "np.where(condition, a, b) instead of if/and/or/min, or ft.cond(condition, f, g, x)",
         4,
         f"make_program({defined(f)})",
     )

@@ -128,3 +128,12 @@ def test_an_object_that_only_looks_like_an_array_is_refused():
     with pytest.raises(TypeError, match="is of type Lookalike, not an array"):
         f(Lookalike())
     assert f(np.ones(3)).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_deep_trees_need_no_guard():
+    tree = np.ones(3)
+    for _ in range(400):
+        tree = [tree]
+    f = ft.jit(lambda tree: ft.tree.leaves(tree)[0] * 2)
+    for _ in range(3):
+        assert f(tree).tolist() == [2.0, 2.0, 2.0]

@@ -187,8 +187,8 @@ def test_messages_name_the_argument_and_the_way_out():
         "bool() asked for the value of bool[], which depends on argument 1,",
         "test_jit.py:",
         "under jit(",
-        "fix: np.where(condition, a, b) instead of if/and/or/min, ft.cond; or make the argument",
-        "static: static_argnums=",
+        "fix: np.where(condition, a, b) instead of if/and/or/min, or ft.cond(condition, f, g, x);",
+        "; or make the argument static: static_argnums=1\n",
         "docs/errors.md#error-4",
     ]:
         assert part in text, text
@@ -199,7 +199,7 @@ def test_messages_name_the_argument_and_the_way_out():
         "float()",
         "argument 1",
         "test_jit.py:",
-        "pass the number in from outside; or make the argument static: static_argnums=",
+        "pass the number in from outside; or make the argument static: static_argnums=1\n",
         "docs/errors.md#error-5",
     ]:
         assert part in text, text

@@ -60,7 +60,7 @@ def cut_up(x: Any, y: Any, out: Any = None) -> tuple[Any, list[Any]]:
 
 
 class Product:
-    """``x @ y`` as one of several things that threads share: ``Product(shape)(x, y)``.
+    """``x @ y`` as one of several things that threads share: see `together`.
 
     Args:
         rows: whether x is a stack whose rows are multiplied all at once, by one matrix.

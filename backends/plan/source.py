@@ -30,7 +30,8 @@ class Source:
         self.lines: list[str] = []
         self.origins: list[Any] = []
         self.names: dict[Any, str] = {}
-        self.scope: dict[str, Any] = {"__builtins__": builtins, "np": np}
+        # By the module's name messages know that the plan's frames are not the user's.
+        self.scope: dict[str, Any] = {"__builtins__": builtins, "__name__": __name__, "np": np}
         self._bound: dict[int, str] = {}
         self._kept: list[Any] = []
 

@@ -157,7 +157,9 @@ class Straight:
             return []
         from .efforts import SHARED
 
-        worth = sum(getattr(run, "effort", SHARED) for run in group) >= SHARED
+        regions = [self._runs[i] for i in range(number, number + len(group)) if i in self._runs]
+        # A product is in a group only if it is worth sharing by itself.
+        worth = len(regions) < len(group) or sum(run.effort for run in regions) >= SHARED
         return group if worth else []
 
     def _together(self, number: int, group: list[Any]) -> None:
@@ -173,10 +175,10 @@ class Straight:
                 into = self._taken(number + i, equation, run, operands, others)
                 left.append(f"[{', '.join(map(self.source.name, equation.outputs))}]")
             else:
-                into = self.buffer_for(equation.outputs[0]) or "None"
+                into = self.buffer_for(equation.outputs[0])
                 left.append(self.source.name(equation.outputs[0]))
             name = self.source.bind(run, "region" if number + i in self._runs else "product")
-            calls.append(f"({name}, ({', '.join(operands)},), {into or None})")
+            calls.append(f"({name}, ({', '.join(operands)},), {into or 'None'})")
         self.shares = True
         right = f"{self.source.bind(together, 'together')}({', '.join(calls)})"
         # Of an error in a block the block's own line tells more.

@@ -125,9 +125,8 @@ def is_product(writer: Straight, equation: Any) -> bool:
 def is_shared(equation: Any) -> bool:
     """Says whether a product is large enough to be shared among threads."""
     x, y = (v.type.shape for v in equation.operands)
-    if len(x) == 1 or len(y) == 1:
-        return READING * max(prod(x), prod(y)) >= SHARED
-    return prod(x) * y[-1] >= SHARED
+    vectors = len(x) == 1 or len(y) == 1
+    return bool((READING * max(prod(x), prod(y)) if vectors else prod(x) * y[-1]) >= SHARED)
 
 
 def is_alike(equation: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..primitives.array import Tracer
 from ..primitives.buffers import wrap
-from ..primitives.core import RAW, Trace, base_trace, run, slot, under
+from ..primitives.core import RAW, Trace, base_trace, is_staged, run, under
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype
 from ..programs.program import Program, Variable, argument_type
@@ -22,16 +22,6 @@ from .types import as_type
 __all__ = ["Body", "is_staged", "known", "united"]
 
 Values = list[Any]
-
-
-def is_staged() -> bool:
-    """Says whether a program is being staged, at whatever level."""
-    trace: Trace | None = slot.trace
-    while trace is not None and trace is not RAW:
-        if isinstance(trace, StagingTrace):
-            return True
-        trace = trace.parent
-    return False
 
 
 def known(x: Any) -> bool:

@@ -29,6 +29,8 @@ def buffer_of(data: Any, dtype: Any) -> Any:
         raise conversion_error(data, "Tensor(...)")
     if isinstance(data, Array):
         buffer = data._data
+        # An array that was donated says so when it is asked.
+        dtype = data.dtype if dtype is None else dtype
     else:
         buffer = to_buffer(data)
         if device_of(buffer) == "cpu":

@@ -14,6 +14,7 @@ from ..primitives.rules import shape_of
 from ..primitives.types import REAL, canonical_axis, result_type
 from .creation import asarray
 from .filled import full_like, zeros_like
+from .values import value_of
 
 __all__ = ["average", "bincount", "ptp"]
 
@@ -105,13 +106,14 @@ def bincount(
         x: integers from 0 up, on one axis.
         weights: a number for each; derivatives flow to them.
         minlength: the least length of the result.
-        length: the length of the result, where the largest integer is not known (under vmap);
+        length: the length of the result, where the largest integer is not known (under jit, vmap);
             larger integers are an error.
 
     Returns:
         An array with an element for each number from 0 up.
 
     Raises:
+        ConcretizationError: x is traced and there is no ``length``.
         ShapeError: x has not one axis, or weights do not fit.
         ValueError: an integer is negative.
 
@@ -128,7 +130,8 @@ def bincount(
         )
     x = ops.astype(x, np.intp)
     if length is None:
-        largest = int(ops.max(x)) if x.size else -1
+        fix = "np.bincount(x, length=n), with a number above the largest integer"
+        largest = int(value_of("bincount", ops.max(x), fix)) if x.size else -1
         if x.size and int(ops.min(x)) < 0:
             raise ValueError("bincount counts integers from 0 up; there are negative ones")
         length = max(largest + 1, minlength)

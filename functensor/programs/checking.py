@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype
@@ -18,6 +19,8 @@ class ProgramError(ValueError):
 def check(program: Program) -> None:
     """Checks that every variable is defined once and before it is used, with its type.
 
+    The programs that calls run are checked too.
+
     Raises:
         ProgramError: an equation breaks that; the message names it.
     """
@@ -29,11 +32,29 @@ def check(program: Program) -> None:
         if not defined.issuperset(used(equation.operands)):
             raise ProgramError(f"{where} uses an undefined variable")
         _check_types(equation, where)
+        for inner in bodies(equation.primitive):
+            _check_within(inner, where)
         if not defined.isdisjoint(equation.outputs):
             raise ProgramError(f"{where} defines a variable again")
         defined.update(equation.outputs)
     if not defined.issuperset(used(program.outputs)):
         raise ProgramError(f"{program.name}: an output is undefined")
+
+
+def bodies(primitive: Any) -> Sequence[Program]:
+    """Returns the programs that a call runs."""
+    found: Sequence[Program] = getattr(primitive, "bodies", ())
+    program = getattr(primitive, "program", None)
+    if isinstance(program, Program) and program not in found:
+        return [*found, program]
+    return found
+
+
+def _check_within(program: Program, where: str) -> None:
+    try:
+        check(program)
+    except ProgramError as error:
+        raise ProgramError(f"{where} runs what is not well formed: {error}") from None
 
 
 def _check_types(equation: Equation, where: str) -> None:

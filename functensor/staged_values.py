@@ -25,7 +25,6 @@ __all__ = [
     "KnownTracer",
     "StagedTracer",
     "is_at_once",
-    "is_open",
     "known_tracer",
     "replayed",
 ]
@@ -153,15 +152,6 @@ def applied(equation: Equation, operands: Sequence[Any], trace: Trace) -> Sequen
             name = function_name(trace.fun)
             error.add_note(f"in {equation.primitive.name} of {name}, at {equation.line}")
         raise
-
-
-def is_open(x: Any) -> bool:
-    """Says whether a constant has a value that Python may ask for."""
-    while isinstance(x, Tracer) and not x.lazy:
-        if not x.concrete:
-            return False
-        x = x.value
-    return True
 
 
 def is_at_once(primitive: Primitive, types: Sequence[ShapeDtype], out: ShapeDtype) -> bool:

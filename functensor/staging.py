@@ -12,7 +12,7 @@ from . import tree
 from .arguments import is_array_like
 from .backends.devices import placement
 from .origins import Origins
-from .primitives.array import Array, Tracer
+from .primitives.array import Array, Tracer, unknown_behind
 from .primitives.buffers import expose, to_buffer, wrap
 from .primitives.core import RAW, Trace, base_trace, run, slot, under
 from .primitives.errors import MissingRuleError, function_name
@@ -25,7 +25,6 @@ from .staged_values import (
     KnownTracer,
     StagedTracer,
     is_at_once,
-    is_open,
     known_tracer,
 )
 
@@ -249,7 +248,7 @@ class StagingTrace(Trace):
     def knows(self, args: Sequence[Any], operands: Sequence[Any]) -> bool:
         """Says whether what is computed of arguments depends on none of the inputs."""
         return all(
-            type(a) is KnownTracer if type(x) is Variable else is_open(x)
+            type(a) is KnownTracer if type(x) is Variable else unknown_behind(x) is None
             for a, x in zip(args, operands, strict=True)
         )
 
@@ -344,8 +343,7 @@ def hoisted(program: Program) -> tuple[Program, list[Any]]:
     equations = []
     for e in program.equations:
         if any(isinstance(x, Tracer) for x in e.operands):
-            operands = [moved(x) for x in e.operands]
-            e = Equation(e.primitive, operands, e.params, e.outputs, e.line, e.scope)
+            e = e.with_operands([moved(x) for x in e.operands])
         equations.append(e)
     outputs = [moved(x) for x in program.outputs]
     if not met:

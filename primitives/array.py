@@ -24,7 +24,7 @@ from .protocols import NumpyProtocols, buffer_error, stores_item, unlazy
 from .registry import registry as ops
 from .types import INEXACT
 
-__all__ = ["Array", "Tracer", "concrete"]
+__all__ = ["Array", "Tracer", "concrete", "unknown_behind"]
 
 NUMBERS = ("complex()", "float()", "int()")
 # Conversions of which a derivative is expected; that of int() is zero.
@@ -271,6 +271,15 @@ class Tracer(Array):
         if not (spec and self.concrete):
             return repr(self)
         return format(to_host(concrete(self, "format()"))[()], spec)
+
+
+def unknown_behind(x: Any) -> Any:
+    """Returns the tracer whose value Python cannot ask for behind an array, or None."""
+    while isinstance(x, Tracer) and not x.lazy:
+        if not x.concrete:
+            return x
+        x = x.value
+    return None
 
 
 # What asks for a number, unless the user's code tells.

@@ -22,22 +22,6 @@ def kernels():
     return elementwise
 
 
-@pytest.fixture
-def launched(monkeypatch):
-    """The names of our kernels, in the order in which they are launched."""
-    from functensor.backends.cuda.launch import Kernel
-
-    names = []
-    own = Kernel.__call__
-
-    def counting(self, *args, **options):
-        names.append(self.name)
-        own(self, *args, **options)
-
-    monkeypatch.setattr(Kernel, "__call__", counting)
-    return names
-
-
 def dtype_of(name):
     return numpy.dtype(getattr(ml_dtypes, name, name))
 
@@ -124,21 +108,21 @@ def derivatives(f, *xs):
 
 
 @pytest.mark.parametrize("length", [7, 70001])
-def test_both_factors(launched, length):
+def test_both_factors(launches, length):
     x, y = samples(length, "float64")
     for got, wanted in zip(*derivatives(lambda x, y: fnp.sum(x * y * y), x, y), strict=True):
         numpy.testing.assert_allclose(got, wanted, rtol=1e-14)
     # The other product's cotangent is one number, spread.
-    assert launched.count("products") == (1 if length == 7 else 0)
+    assert launches.count("products") == (1 if length == 7 else 0)
 
 
-def test_one_factor_alone(launched):
+def test_one_factor_alone(launches):
     x, y = samples(7, "float32")
     a, b = ft.to_device(x, "cuda:0"), ft.to_device(y, "cuda:0")
     for f in (lambda v: fnp.sum(fnp.exp(v * b)), lambda v: fnp.sum(fnp.exp(b * v))):
         got = numpy.asarray(ft.to_device(ft.grad(f)(a), "cpu"))
         numpy.testing.assert_allclose(got, y * numpy.exp(x * y), rtol=1e-6)
-    assert "products" not in launched
+    assert "products" not in launches
 
 
 def test_squares_rows_and_higher_orders():
@@ -153,7 +137,7 @@ def test_squares_rows_and_higher_orders():
             numpy.testing.assert_allclose(got, wanted, rtol=1e-12)
 
 
-def test_a_chain_of_products(launched):
+def test_a_chain_of_products(launches):
     x = numpy.linspace(0.7, 1.5, 10)
 
     def chain(x):
@@ -165,7 +149,7 @@ def test_a_chain_of_products(launched):
     (got,), (wanted,) = derivatives(chain, x)
     numpy.testing.assert_allclose(got, wanted, rtol=1e-12)
     # There and back: a sine and a product; both factors, the sine's slope, and the sum.
-    assert len(launched) <= 20 * 5 + 4
+    assert len(launches) <= 20 * 5 + 4
 
 
 # What lies between a run of axes in one operand: an even and an odd number of neighbours, axes of
@@ -178,28 +162,28 @@ BETWEEN = [
 
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize(("shape", "other"), BETWEEN)
-def test_axes_in_the_middle(kernels, launched, name, shape, other):
+def test_axes_in_the_middle(kernels, launches, name, shape, other):
     (x,), (y,) = samples(shape, name, 1), samples(other, name, 1)
     on_gpu, beside = cupy.asarray(x), cupy.asarray(y)
     assert_like(kernels.TABLE["add"](on_gpu, beside), x + y)
     assert_like(kernels.TABLE["subtract"](beside, on_gpu), y - x)
     flat = cupy.asarray(numpy.concatenate([x.ravel()[:1], x.ravel()]))
     assert_like(kernels.TABLE["multiply"](flat[1:].reshape(shape), beside), x * y)
-    assert launched == ["channels"] * 3
+    assert launches == ["channels"] * 3
 
 
-def test_axes_that_are_no_run_are_left_to_cupy(kernels, launched):
+def test_axes_that_are_no_run_are_left_to_cupy(kernels, launches):
     (x,), (y,) = samples((3, 5, 4), "float32", 1), samples((3, 1, 4), "float32", 1)
     assert_like(kernels.TABLE["add"](cupy.asarray(x), cupy.asarray(y)), x + y)
     assert_like(kernels.TABLE["add"](cupy.asarray(x)[:, :, :0], cupy.asarray(y)[:, :, :0]),
                 (x + y)[:, :, :0])
-    assert launched == []
+    assert launches == []
 
 
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 2)])
 @pytest.mark.parametrize("keepdims", [False, True])
-def test_gradient_of_a_mean(launched, name, axis, keepdims):
+def test_gradient_of_a_mean(launches, name, axis, keepdims):
     (x,) = samples((4, 3, 5), name, 1)
     g = numpy.ones_like(x.mean(axis, keepdims=keepdims))
     got = ft.vjp(lambda x: fnp.mean(x, axis, keepdims=keepdims), ft.to_device(x, "cuda:0"))[1](
@@ -212,7 +196,7 @@ def test_gradient_of_a_mean(launched, name, axis, keepdims):
         numpy.asarray(ft.to_device(got, "cpu")).astype(float), wanted,
         rtol=2 * float(ml_dtypes.finfo(x.dtype).eps),
     )
-    assert launched[-1] == "with_number"
+    assert launches[-1] == "with_number"
 
 
 def test_gradient_of_a_mean_of_more_than_float16_holds():

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
-from ..primitives.array import Tracer
+from ..primitives.array import Tracer, unknown_behind
 from ..primitives.buffers import device_of, wrap
 from ..primitives.errors import AxisSizeError, describe, function_name, message
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype, result_type, shape_dtype
 from ..programs.program import Variable, argument_type
-from ..staged_values import is_open
 from ..vectorize import vmap
 from .bodies import Body, is_staged
 from .checks import as_count, check_function, check_scalar
@@ -351,7 +350,7 @@ def fori_loop(
     for name, x in (("lower", lower), ("upper", upper)):
         check_scalar(f"fori_loop: {name} is", x, "iu", "an integer", (right, right))
     lower, upper = _bound(lower), _bound(upper)
-    if is_open(lower) and is_open(upper):
+    if unknown_behind(lower) is None and unknown_behind(upper) is None:
         return _counted(lower, upper, body_fun, init_val, unroll)
     if not argument_type(lower).weak:
         lower = ops.astype(lower, _dtype_of(lower, upper))

@@ -7,21 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import device_of, to_host
-from ..primitives.array import Tracer, concrete
+from ..primitives.array import Tracer, concrete, unknown_behind
 from ..primitives.buffers import beside
 from ..primitives.errors import ConcretizationError, message
 from ..primitives.registry import registry as ops
 
 __all__ = ["first_true", "is_at_hand", "is_computed", "is_known", "value_of"]
-
-
-def _unknown(x: Any) -> Any:
-    """Returns the tracer whose value is not known behind an array, or None."""
-    while isinstance(x, Tracer) and not x.lazy:
-        if not x.concrete:
-            return x
-        x = x.value
-    return None
 
 
 def is_known(*arrays: Any) -> bool:
@@ -31,7 +22,7 @@ def is_known(*arrays: Any) -> bool:
     >>> ft.grad(lambda x: x * is_known(x))(2.0).item()
     1.0
     """
-    return all(_unknown(x) is None for x in arrays)
+    return all(unknown_behind(x) is None for x in arrays)
 
 
 def is_computed(*arrays: Any) -> bool:
@@ -67,7 +58,7 @@ def value_of(name: str, x: Any, fix: str, what: str = "the shape of what {} retu
     Raises:
         ConcretizationError: the value is not known, under vmap or while staging.
     """
-    inner = _unknown(x)
+    inner = unknown_behind(x)
     if inner is not None:
         raise ConcretizationError(
             message(

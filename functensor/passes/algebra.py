@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from ..primitives.buffers import WEAK_TYPES
@@ -96,18 +95,7 @@ def _scalar_operands(sweep: Sweep, equation: Equation) -> Any:
         ):
             operands[i] = value.item()
             changed = True
-    return _over(equation, operands) if changed else None
-
-
-def _over(equation: Equation, operands: Sequence[Any]) -> Equation:
-    return Equation(
-        equation.primitive,
-        operands,
-        equation.params,
-        equation.outputs,
-        equation.line,
-        equation.scope,
-    )
+    return equation.with_operands(operands) if changed else None
 
 
 def _like(equation: Equation, name: str, *operands: Any) -> Equation:
@@ -279,7 +267,7 @@ def _astype(sweep: Sweep, equation: Equation) -> Any:
     )
     if source.weak or not kept:
         return x
-    return _over(equation, cast.operands)
+    return equation.with_operands(cast.operands)
 
 
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "exceeds")

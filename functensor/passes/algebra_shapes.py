@@ -172,16 +172,7 @@ def _unbroadcast(sweep: Sweep, equation: Equation) -> Any:
         if np.broadcast_shapes(own, *rest) == shape:
             operands[i] = source.operands[0]
             changed = True
-    if not changed:
-        return None
-    return Equation(
-        equation.primitive,
-        operands,
-        equation.params,
-        equation.outputs,
-        equation.line,
-        equation.scope,
-    )
+    return equation.with_operands(operands) if changed else None
 
 
 SHAPE_RULES: dict[str, tuple[Rule, ...]] = {

@@ -74,6 +74,10 @@ class Equation:
         if replaced.keys().isdisjoint(used(self.operands)):
             return self
         operands = [replaced.get(x, x) if isinstance(x, Variable) else x for x in self.operands]
+        return self.with_operands(operands)
+
+    def with_operands(self, operands: Sequence[Any]) -> Equation:
+        """Returns the same of other operands, of the same types."""
         return Equation(
             self.primitive, operands, self.params, self.outputs, self.line, self.scope
         )

@@ -33,19 +33,33 @@ IMAGES, CHANNELS = 3, 5
 def operand(shape, dtype, order="planes", seed=1):
     """Returns equal arrays on both devices, in some order in memory."""
     x = values(shape, dtype, seed)
+    return x, placed(x, order)
+
+
+def placed(x, order):
+    """Returns an array on the GPU, in some order in memory."""
     if order == "planes":
-        return x, cupy.asarray(x)
-    if order == "channels innermost":
-        moved = cupy.asarray(np.ascontiguousarray(np.moveaxis(x, 1, -1)))
-        return x, cupy.moveaxis(moved, -1, 1)
+        return cupy.asarray(x)
+    if order in INNERMOST:
+        # Packs start where an instruction may load several channels at once.
+        first, channels = order == "shifted packs", x.shape[1]
+        room = np.zeros((len(x), *x.shape[2:], 2 * channels), x.dtype)
+        room[..., first : first + channels] = np.moveaxis(x, 1, -1)
+        return cupy.moveaxis(cupy.asarray(room)[..., first : first + channels], -1, 1)
     # Neither.
-    spread = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)
+    spread = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
     spread[..., ::2] = x
     turned = cupy.asarray(np.ascontiguousarray(spread.swapaxes(0, 1))).swapaxes(0, 1)
-    return x, turned[..., ::2]
+    return turned[..., ::2]
 
 
-ORDERS = ["planes", "channels innermost", "neither"]
+INNERMOST = ["channels innermost", "packs", "shifted packs"]
+ORDERS = ["planes", *INNERMOST, "neither"]
+
+
+def images(order):
+    """Returns how many images there are, and of how many channels."""
+    return IMAGES, 8 if "packs" in order else CHANNELS
 
 
 def wide(x):
@@ -71,7 +85,7 @@ def close(got, expected, dtype, terms):
 def test_maxima_and_their_way_back(name, order):
     spatial, windows = WINDOWS[name]
     # Whole numbers: many are equal, and the first one wins.
-    x, xd = operand((IMAGES, CHANNELS, *spatial), "i", order)
+    x, xd = operand((*images(order), *spatial), "i", order)
     x, xd = x.astype("f"), xd.astype("f")
     best = on_gpu.max_pool(xd, windows=windows)
     np.testing.assert_array_equal(best.get(), on_cpu.max_pool(x, windows=windows))
@@ -94,7 +108,7 @@ def test_maxima_and_their_way_back(name, order):
 @pytest.mark.parametrize("name", WINDOWS)
 def test_means_and_their_way_back(name, order, include):
     spatial, windows = WINDOWS[name]
-    x, xd = operand((IMAGES, CHANNELS, *spatial), "f", order)
+    x, xd = operand((*images(order), *spatial), "f", order)
     mean = on_gpu.avg_pool(xd, windows=windows, count_include_pad=include)
     expected = on_cpu.avg_pool(x.astype(float), windows=windows, count_include_pad=include)
     close(mean, expected, "f", 4)
@@ -105,12 +119,13 @@ def test_means_and_their_way_back(name, order, include):
 
 
 # Kernels for every kind of windows are compiled for one dtype alone.
+@pytest.mark.parametrize("order", ["planes", "packs"])
 @pytest.mark.parametrize(
     ("name", "dtype"), [*[("padded", d) for d in DTYPES], ("halves", "e"), ("solid", "e")], ids=str
 )
-def test_every_dtype(name, dtype):
+def test_every_dtype(name, dtype, order):
     spatial, windows = WINDOWS[name]
-    x, xd = operand((IMAGES, CHANNELS, *spatial), dtype)
+    x, xd = operand((*images(order), *spatial), dtype, order)
     best = on_gpu.max_pool(xd, windows=windows)
     assert best.dtype == dtype
     # The CPU's padding knows no bfloat16.
@@ -124,20 +139,22 @@ def test_every_dtype(name, dtype):
     close(mean, expected, expected.dtype if x.dtype.kind in "biu" else dtype, 4)
 
 
+@pytest.mark.parametrize("order", ["planes", "packs"])
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [*[("padded", d) for d in ("e", "d", BFLOAT16, "F", "D")], ("halves", "e"), ("solid", "e")],
     ids=str,
 )
-def test_every_dtype_that_has_derivatives(name, dtype):
+def test_every_dtype_that_has_derivatives(name, dtype, order):
     spatial, windows = WINDOWS[name]
-    x, xd = operand((IMAGES, CHANNELS, *spatial), dtype)
+    x, xd = operand((*images(order), *spatial), dtype, order)
     winner = on_cpu.max_pool_argmax(values(x.shape, "f"), windows=windows)
-    taken = on_gpu.pool_take(xd, cupy.asarray(winner), windows=windows)
+    won = placed(winner, order)
+    taken = on_gpu.pool_take(xd, won, windows=windows)
     expected = on_cpu.pool_take(wide(x), winner, windows=windows)
     np.testing.assert_array_equal(taken.get().astype(expected.dtype), expected)
-    g, gd = operand(winner.shape, dtype, seed=2)
-    got = on_gpu.pool_scatter(gd, cupy.asarray(winner), spatial=spatial, windows=windows)
+    g, gd = operand(winner.shape, dtype, order, 2)
+    got = on_gpu.pool_scatter(gd, won, spatial=spatial, windows=windows)
     close(got, on_cpu.pool_scatter(wide(g), winner, spatial=spatial, windows=windows), dtype, 4)
     params = {"spatial": spatial, "windows": windows, "count_include_pad": False}
     close(on_gpu.avg_pool_grad(gd, **params), on_cpu.avg_pool_grad(wide(g), **params), dtype, 8)

@@ -15,6 +15,25 @@ struct pools {
     index_t channels, planes, width, padding_counts;
 };
 
+template <int V, typename T> __device__ __forceinline__ pack<T, V> loaded(const T *x) {
+    return *reinterpret_cast<const pack<T, V> *>(x);
+}
+
+template <typename T, typename A, int V>
+__device__ __forceinline__ void store(T *out, const pack<A, V> &values) {
+    pack<T, V> rounded;
+#pragma unroll
+    for (int c = 0; c < V; ++c) rounded[c] = T(values[c]);
+    *reinterpret_cast<pack<T, V> *>(out) = rounded;
+}
+
+template <int V, typename A> __device__ __forceinline__ pack<A, V> filled(A value) {
+    pack<A, V> out;
+#pragma unroll
+    for (int c = 0; c < V; ++c) out[c] = value;
+    return out;
+}
+
 struct windows_of {
     int length[3], window[3], stride[3], before[3], count[3];
 
@@ -32,8 +51,9 @@ struct windows_of {
     __device__ __forceinline__ int size() const { return window[0] * window[1] * window[2]; }
 };
 
-// A thread has one spatial place (and one channel, where those lie innermost) of many planes.
-struct thread_of {
+// A thread has one spatial place of many planes; where channels lie innermost, that of V of them,
+// which are loaded and stored by one instruction.
+template <int V> struct thread_of {
     int at[3];
     index_t channel, plane, step;
     bool inside;
@@ -41,8 +61,8 @@ struct thread_of {
     __device__ __forceinline__ thread_of(const int *shape, index_t channels, index_t width) {
         unsigned int across = (unsigned int)width, down = blockDim.x / across;
         index_t lane = index_t(blockIdx.x) * across + threadIdx.x % across;
-        index_t place = channels == 1 ? lane : lane / channels;
-        channel = lane - place * channels;
+        index_t groups = channels / V, place = groups == 1 ? lane : lane / groups;
+        channel = (lane - place * groups) * V;
         inside = place < index_t(shape[0]) * shape[1] * shape[2] && threadIdx.x < across * down;
         unsigned int rest = (unsigned int)place;
         unsigned int upper = rest / (unsigned int)shape[2];
@@ -62,7 +82,8 @@ struct thread_of {
 struct reach {
     int first[3], from[3], to[3];
 
-    __device__ __forceinline__ reach(const windows_of &w, const thread_of &t) {
+    template <int V>
+    __device__ __forceinline__ reach(const windows_of &w, const thread_of<V> &t) {
 #pragma unroll
         for (int axis = 0; axis < 3; ++axis) {
             first[axis] = t.at[axis] * w.stride[axis] - w.before[axis];
@@ -79,10 +100,11 @@ struct reach {
         return (to[0] - from[0]) * (to[1] - from[1]) * (to[2] - from[2]);
     }
 
-    // Calls f(value, number) for every element, in C order. Of a window of K x K places on the last
-    // two axes, where K is not 0, all is known but which of them are padding: these have the value
-    // `absent`, so that no branch keeps the loads of several planes apart.
-    template <int K, typename A, typename T, typename F>
+    // Calls f(channel, value, number) for every element of V channels, in C order. Of a window of
+    // K x K places on the last two axes, where K is not 0, all is known but which of them are
+    // padding: these have the value `absent`, so that no branch keeps the loads of several planes
+    // apart.
+    template <int K, int V, typename A, typename T, typename F>
     __device__ __forceinline__ void each(
         const T *x, const windows_of &w, const strides_of &s, A absent, F f
     ) const {
@@ -92,7 +114,10 @@ struct reach {
 #pragma unroll
                 for (int j = 0; j < K; ++j) {
                     bool there = i >= from[1] && i < to[1] && j >= from[2] && j < to[2];
-                    f(there ? A(x[i * s.axis[1] + j * s.axis[2]]) : absent, i * K + j);
+                    pack<T, V> values = {};
+                    if (there) values = loaded<V>(x + i * s.axis[1] + j * s.axis[2]);
+#pragma unroll
+                    for (int c = 0; c < V; ++c) f(c, there ? A(values[c]) : absent, i * K + j);
                 }
         } else {
             for (int h = from[0]; h < to[0]; ++h)
@@ -100,7 +125,11 @@ struct reach {
                     index_t row = h * s.axis[0] + i * s.axis[1];
                     int number = (h * w.window[1] + i) * w.window[2];
 #pragma unroll 4
-                    for (int j = from[2]; j < to[2]; ++j) f(A(x[row + j * s.axis[2]]), number + j);
+                    for (int j = from[2]; j < to[2]; ++j) {
+                        pack<T, V> values = loaded<V>(x + row + j * s.axis[2]);
+#pragma unroll
+                        for (int c = 0; c < V; ++c) f(c, A(values[c]), number + j);
+                    }
                 }
         }
     }
@@ -110,7 +139,8 @@ struct reach {
 struct cover {
     int place[3], least[3], last[3];
 
-    __device__ __forceinline__ cover(const windows_of &w, const thread_of &t) {
+    template <int V>
+    __device__ __forceinline__ cover(const windows_of &w, const thread_of<V> &t) {
 #pragma unroll
         for (int axis = 0; axis < 3; ++axis) {
             place[axis] = t.at[axis] + w.before[axis];
@@ -180,12 +210,12 @@ template <typename A> using real_t = typename real<A>::type;
 
 // -- from arrays to windows
 
-template <typename T, int K> __global__ void max_pool(
+template <typename T, int K, int V> __global__ void max_pool(
     void *out_, const void *x_, pools p
 ) {
     typedef accumulator_t<T> A;
     windows_of w(p);
-    thread_of t(w.count, p.channels, p.width);
+    thread_of<V> t(w.count, p.channels, p.width);
     if (!t.inside) return;
     reach r(w, t);
     const T *__restrict__ x = static_cast<const T *>(x_) + t.channel * p.x.channel + r.start(p.x);
@@ -193,21 +223,21 @@ template <typename T, int K> __global__ void max_pool(
 #pragma unroll 4
     for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
         const T *from = x + plane * p.x.plane;
-        A best = lowest<A>::value();
-        r.template each<K>(from, w, p.x, lowest<A>::value(), [&](A value, int) {
-            best = larger()(best, value);
+        pack<A, V> best = filled<V>(lowest<A>::value());
+        r.template each<K, V>(from, w, p.x, lowest<A>::value(), [&](int c, A value, int) {
+            best[c] = larger()(best[c], value);
         });
-        out[plane * p.out.plane] = T(best);
+        store(out + plane * p.out.plane, best);
     }
 }
 
 // What is not greater than the best before it does not win: that is so of all after a NaN.
-template <typename T, typename I, int K> __global__ void max_pool_argmax(
+template <typename T, typename I, int K, int V> __global__ void max_pool_argmax(
     void *out_, const void *x_, pools p
 ) {
     typedef accumulator_t<T> A;
     windows_of w(p);
-    thread_of t(w.count, p.channels, p.width);
+    thread_of<V> t(w.count, p.channels, p.width);
     if (!t.inside) return;
     reach r(w, t);
     const T *__restrict__ x = static_cast<const T *>(x_) + t.channel * p.x.channel + r.start(p.x);
@@ -215,13 +245,13 @@ template <typename T, typename I, int K> __global__ void max_pool_argmax(
 #pragma unroll 4
     for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
         const T *from = x + plane * p.x.plane;
-        A best = lowest<A>::value();
-        int winner = 0;
-        r.template each<K>(from, w, p.x, lowest<A>::value(), [&](A value, int number) {
-            winner = value > best ? number : winner;
-            best = larger()(best, value);
+        pack<A, V> best = filled<V>(lowest<A>::value());
+        pack<int, V> winner = {};
+        r.template each<K, V>(from, w, p.x, lowest<A>::value(), [&](int c, A value, int number) {
+            winner[c] = value > best[c] ? number : winner[c];
+            best[c] = larger()(best[c], value);
         });
-        out[plane * p.out.plane] = I(winner);
+        store(out + plane * p.out.plane, winner);
     }
 }
 
@@ -230,7 +260,7 @@ template <int BYTES, typename I> __global__ void pool_take(
 ) {
     typedef typename word<BYTES>::type W;
     windows_of w(p);
-    thread_of t(w.count, p.channels, p.width);
+    thread_of<1> t(w.count, p.channels, p.width);
     if (!t.inside) return;
     reach r(w, t);
     const W *__restrict__ x = static_cast<const W *>(x_) + t.channel * p.x.channel + r.start(p.x);
@@ -251,23 +281,27 @@ template <int BYTES, typename I> __global__ void pool_take(
     }
 }
 
-template <typename V, typename T, int K> __global__ void avg_pool(
+template <typename S, typename T, int K, int V> __global__ void avg_pool(
     void *out_, const void *x_, pools p
 ) {
     typedef accumulator_t<T> A;
     windows_of w(p);
-    thread_of t(w.count, p.channels, p.width);
+    thread_of<V> t(w.count, p.channels, p.width);
     if (!t.inside) return;
     reach r(w, t);
-    const V *__restrict__ x = static_cast<const V *>(x_) + t.channel * p.x.channel + r.start(p.x);
+    const S *__restrict__ x = static_cast<const S *>(x_) + t.channel * p.x.channel + r.start(p.x);
     T *__restrict__ out = static_cast<T *>(out_) + t.start(p.out);
     real_t<A> size = real_t<A>(p.padding_counts ? w.size() : r.size());
 #pragma unroll 4
     for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
-        const V *from = x + plane * p.x.plane;
-        A sum = A(0);
-        r.template each<K>(from, w, p.x, A(0), [&](A value, int) { sum = sum + value; });
-        out[plane * p.out.plane] = T(sum / size);
+        const S *from = x + plane * p.x.plane;
+        pack<A, V> sum = filled<V>(A(0));
+        r.template each<K, V>(from, w, p.x, A(0), [&](int c, A value, int) {
+            sum[c] = sum[c] + value;
+        });
+#pragma unroll
+        for (int c = 0; c < V; ++c) sum[c] = sum[c] / size;
+        store(out + plane * p.out.plane, sum);
     }
 }
 
@@ -295,24 +329,27 @@ template <int M> struct asked {
             }
     }
 
-    template <typename A, typename T, typename I>
-    __device__ __forceinline__ A sum(const T *g, const I *winner) const {
-        A out = A(0);
+    template <typename A, int V, typename T, typename I>
+    __device__ __forceinline__ pack<A, V> sum(const T *g, const I *winner) const {
+        pack<A, V> out = filled<V>(A(0));
 #pragma unroll
         for (int k = 0; k < M * M; ++k) {
-            A value = A(g[from[k]]);
-            if (winner[won[k]] == I(number[k]) && there[k]) out = out + value;
+            pack<T, V> values = loaded<V>(g + from[k]);
+            pack<I, V> winners = loaded<V>(winner + won[k]);
+#pragma unroll
+            for (int c = 0; c < V; ++c)
+                if (winners[c] == I(number[k]) && there[k]) out[c] = out[c] + A(values[c]);
         }
         return out;
     }
 };
 
-template <typename T, typename I, int M> __global__ void pool_scatter(
+template <typename T, typename I, int M, int V> __global__ void pool_scatter(
     void *out_, const void *g_, const void *winner_, pools p
 ) {
     typedef accumulator_t<T> A;
     windows_of w(p);
-    thread_of t(w.length, p.channels, p.width);
+    thread_of<V> t(w.length, p.channels, p.width);
     if (!t.inside) return;
     cover c(w, t);
     const T *__restrict__ g = static_cast<const T *>(g_) + t.channel * p.x.channel;
@@ -322,47 +359,59 @@ template <typename T, typename I, int M> __global__ void pool_scatter(
         asked<M> a(c, w, p);
 #pragma unroll 4
         for (index_t plane = t.plane; plane < p.planes; plane += t.step)
-            out[plane * p.out.plane] = T(a.template sum<A>(
+            store(out + plane * p.out.plane, a.template sum<A, V>(
                 g + plane * p.x.plane, winner + plane * p.y.plane
             ));
     } else {
         for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
             const T *from = g + plane * p.x.plane;
             const I *won = winner + plane * p.y.plane;
-            A sum = A(0);
+            pack<A, V> sum = filled<V>(A(0));
             c.template each<0>(w, p.x, [&](index_t i, int number, const int *at) {
                 index_t own = at[0] * p.y.axis[0] + at[1] * p.y.axis[1] + at[2] * p.y.axis[2];
-                if (won[own] == I(number)) sum = sum + A(from[i]);
+                pack<T, V> values = loaded<V>(from + i);
+                pack<I, V> winners = loaded<V>(won + own);
+#pragma unroll
+                for (int k = 0; k < V; ++k)
+                    if (winners[k] == I(number)) sum[k] = sum[k] + A(values[k]);
             });
-            out[plane * p.out.plane] = T(sum);
+            store(out + plane * p.out.plane, sum);
         }
     }
 }
 
-template <typename V, typename T, int M> __global__ void avg_pool_grad(
+template <typename S, typename T, int M, int V> __global__ void avg_pool_grad(
     void *out_, const void *g_, pools p
 ) {
     typedef accumulator_t<T> A;
     typedef real_t<A> R;
     windows_of w(p);
-    thread_of t(w.length, p.channels, p.width);
+    thread_of<V> t(w.length, p.channels, p.width);
     if (!t.inside) return;
     cover c(w, t);
-    const V *__restrict__ g = static_cast<const V *>(g_) + t.channel * p.x.channel;
+    const S *__restrict__ g = static_cast<const S *>(g_) + t.channel * p.x.channel;
     T *__restrict__ out = static_cast<T *>(out_) + t.start(p.out);
     R size = R(w.size());
 #pragma unroll 2
     for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
-        const V *from = g + plane * p.x.plane;
-        A sum = A(0);
+        const S *from = g + plane * p.x.plane;
+        pack<A, V> sum = filled<V>(A(0));
         if (p.padding_counts) {
-            c.template each<M>(w, p.x, [&](index_t i, int, const int *) { sum = sum + A(from[i]); });
-            sum = sum / size;
+            c.template each<M>(w, p.x, [&](index_t i, int, const int *) {
+                pack<S, V> values = loaded<V>(from + i);
+#pragma unroll
+                for (int k = 0; k < V; ++k) sum[k] = sum[k] + A(values[k]);
+            });
+#pragma unroll
+            for (int k = 0; k < V; ++k) sum[k] = sum[k] / size;
         } else {
             c.template each<M>(w, p.x, [&](index_t i, int, const int *at) {
-                sum = sum + A(from[i]) / R(inside_of(w, at));
+                pack<S, V> values = loaded<V>(from + i);
+                R terms = R(inside_of(w, at));
+#pragma unroll
+                for (int k = 0; k < V; ++k) sum[k] = sum[k] + A(values[k]) / terms;
             });
         }
-        out[plane * p.out.plane] = T(sum);
+        store(out + plane * p.out.plane, sum);
     }
 }

@@ -40,17 +40,22 @@ OVERLAPS = (1, 2)
 # Stands for the mean that does not count the padding.
 BESIDE_PADDING = "avg_pool, padding apart"
 
-FLOATS = ("float, 0", "float, 2", "float, 3", "half_t, 2", "bfloat16_t, 3", "double, 0")
-WINNERS = ("float, signed char, 0", "float, signed char, 2", "half_t, signed char, 3",
-           "double, short, 0")
-MEANS = ("float, float, 0", "float, float, 2", "half_t, half_t, 3", "double, double, 0",
-         "int, double, 0", "complex_t<float>, complex_t<float>, 0")
+# What one instruction loads and stores: channels, where those lie innermost.
+PACKED, MOST_PACKED = 16, 8
+
+FLOATS = ("float, 0, 1", "float, 2, 4", "float, 3, 1", "half_t, 2, 8", "bfloat16_t, 3, 1",
+          "double, 0, 2")
+WINNERS = ("float, signed char, 0, 1", "float, signed char, 2, 1", "float, signed char, 3, 4",
+           "half_t, signed char, 3, 8", "double, short, 0, 2")
+MEANS = ("float, float, 0, 1", "float, float, 2, 4", "half_t, half_t, 3, 8",
+         "double, double, 0, 2", "int, double, 0, 2",
+         "complex_t<float>, complex_t<float>, 0, 1")
 TAKEN = ("2, signed char", "4, signed char", "8, short", "16, signed char")
-SUMS = ("float, signed char, 0", "float, signed char, 1", "float, signed char, 2",
-        "half_t, signed char, 1", "bfloat16_t, signed char, 2", "double, short, 0",
-        "complex_t<double>, signed char, 0")
-SPREAD = ("float, float, 0", "float, float, 1", "float, float, 2", "half_t, half_t, 1",
-          "double, double, 0", "complex_t<float>, complex_t<float>, 0")
+SUMS = ("float, signed char, 0, 1", "float, signed char, 1, 4", "float, signed char, 2, 4",
+        "half_t, signed char, 1, 8", "bfloat16_t, signed char, 2, 1", "double, short, 0, 2",
+        "complex_t<double>, signed char, 0, 1")
+SPREAD = ("float, float, 0, 1", "float, float, 1, 4", "float, float, 2, 1", "half_t, half_t, 1, 8",
+          "double, double, 0, 2", "complex_t<float>, complex_t<float>, 0, 2")
 MAX_POOL = Kernel("pooling", "max_pool", "ppt", FLOATS)
 ARGMAX = Kernel("pooling", "max_pool_argmax", "ppt", WINNERS)
 TAKE = Kernel("pooling", "pool_take", "pppt", TAKEN)
@@ -62,7 +67,7 @@ ndarray = cupy.ndarray
 
 def max_pool(x: Any, *, windows: Any) -> Any:
     """Returns the maximum of every window of x (N, C, *spatial); NaN where there is one."""
-    plan = planned("max_pool", windows, None, x.shape, x.dtype, x.strides)
+    plan = planned("max_pool", windows, None, aligned(x), x.shape, x.dtype, x.strides)
     out = ndarray(plan.shape, plan.dtype)
     if plan.table is not None:
         MAX_POOL(plan.types, plan.grid, plan.block, out, x, plan.table)
@@ -71,7 +76,7 @@ def max_pool(x: Any, *, windows: Any) -> Any:
 
 def max_pool_argmax(x: Any, *, windows: Any) -> Any:
     """Returns the number of the first place in every window that has the maximum."""
-    plan = planned("max_pool_argmax", windows, None, x.shape, x.dtype, x.strides)
+    plan = planned("max_pool_argmax", windows, None, aligned(x), x.shape, x.dtype, x.strides)
     out = ndarray(plan.shape, plan.dtype)
     if plan.table is not None:
         ARGMAX(plan.types, plan.grid, plan.block, out, x, plan.table)
@@ -81,8 +86,9 @@ def max_pool_argmax(x: Any, *, windows: Any) -> Any:
 def pool_take(x: Any, winner: Any, *, windows: Any) -> Any:
     """Returns of every window of x the element at the place that has won; of the padding zero."""
     plan = planned(
-        "pool_take", windows, None, x.shape, x.dtype, x.strides, winner.dtype, winner.strides
-    )
+        "pool_take", windows, None, False, x.shape, x.dtype, x.strides,
+        winner.dtype, winner.strides,
+    )  # fmt: skip
     out = ndarray(plan.shape, plan.dtype)
     if plan.table is not None:
         TAKE(plan.types, plan.grid, plan.block, out, x, winner, plan.table)
@@ -92,8 +98,9 @@ def pool_take(x: Any, winner: Any, *, windows: Any) -> Any:
 def pool_scatter(g: Any, winner: Any, *, spatial: Shape, windows: Any) -> Any:
     """Adds a value for every window to the element at the place that has won."""
     plan = planned(
-        "pool_scatter", windows, spatial, g.shape, g.dtype, g.strides, winner.dtype, winner.strides
-    )
+        "pool_scatter", windows, spatial, aligned(g) and aligned(winner),
+        g.shape, g.dtype, g.strides, winner.dtype, winner.strides,
+    )  # fmt: skip
     out = ndarray(plan.shape, plan.dtype)
     if plan.table is not None:
         SCATTER(plan.types, plan.grid, plan.block, out, g, winner, plan.table)
@@ -103,7 +110,7 @@ def pool_scatter(g: Any, winner: Any, *, spatial: Shape, windows: Any) -> Any:
 def avg_pool(x: Any, *, windows: Any, count_include_pad: bool) -> Any:
     """Returns the mean of every window of x (N, C, *spatial)."""
     name = "avg_pool" if count_include_pad else BESIDE_PADDING
-    plan = planned(name, windows, None, x.shape, x.dtype, x.strides)
+    plan = planned(name, windows, None, aligned(x), x.shape, x.dtype, x.strides)
     out = ndarray(plan.shape, plan.dtype)
     if plan.table is not None:
         AVG_POOL(plan.types, plan.grid, plan.block, out, x, plan.table)
@@ -113,7 +120,7 @@ def avg_pool(x: Any, *, windows: Any, count_include_pad: bool) -> Any:
 def avg_pool_grad(g: Any, *, spatial: Shape, windows: Any, count_include_pad: bool) -> Any:
     """Transposes ``avg_pool``: every window spreads its value over its elements."""
     name = "avg_pool" if count_include_pad else BESIDE_PADDING
-    plan = planned(name, windows, spatial, g.shape, g.dtype, g.strides)
+    plan = planned(name, windows, spatial, aligned(g), g.shape, g.dtype, g.strides)
     out = ndarray(plan.shape, plan.dtype)
     if plan.table is not None:
         SPREAD_OUT(plan.types, plan.grid, plan.block, out, g, plan.table)
@@ -144,7 +151,21 @@ class Plan(NamedTuple):
     table: Any
 
 
-def dtype_and_types(name: str, windows: Any, up: bool, dtype: Any, second: Any) -> Any:
+def aligned(x: Any) -> bool:
+    """Says whether an array starts where a pack may."""
+    return not x.data.ptr % PACKED
+
+
+def packed(channels: int, steps: Sequence[Sequence[int]], dtype: Any) -> int:
+    """Returns how many channels go at once, by the operands' strides in elements."""
+    n = min(PACKED // dtype.itemsize, MOST_PACKED)
+    whole = channels % n == 0 and all(
+        s[1] == 1 and not any(step % n for step in (s[0], *s[2:])) for s in steps
+    )
+    return n if whole else 1
+
+
+def dtype_and_types(name: str, windows: Any, up: bool, dtype: Any, second: Any, n: int) -> Any:
     """Returns the result's dtype and the template's arguments; dtypes are those of operands."""
     window = windows.window
     rank = len(window)
@@ -152,16 +173,16 @@ def dtype_and_types(name: str, windows: Any, up: bool, dtype: Any, second: Any) 
     most = max(-(-k // s) for k, s in zip(window, windows.stride))
     unrolled = (most if rank <= 2 and most in OVERLAPS else 0) if up else square
     if name == "max_pool":
-        return dtype, f"{c_type(dtype)}, {unrolled}"
+        return dtype, f"{c_type(dtype)}, {unrolled}, {n}"
     if name == "pool_take":
         return dtype, f"{dtype.itemsize}, {c_type(second)}"
     if name == "pool_scatter":
-        return dtype, f"{c_type(dtype)}, {c_type(second)}, {unrolled}"
+        return dtype, f"{c_type(dtype)}, {c_type(second)}, {unrolled}, {n}"
     if name == "max_pool_argmax":
         out = np.min_scalar_type(-prod(window))
     else:
         out = np.dtype(np.float64) if dtype.kind in "?biu" else dtype
-    return out, f"{c_type(dtype)}, {c_type(out)}, {unrolled}"
+    return out, f"{c_type(dtype)}, {c_type(out)}, {unrolled}, {n}"
 
 
 @lru_cache(maxsize=4096)
@@ -169,6 +190,7 @@ def planned(
     name: str,
     windows: Any,
     below: Shape | None,
+    packs: bool,
     operand: Shape,
     dtype: Any,
     strides: Shape,
@@ -182,6 +204,7 @@ def planned(
         windows: ``window``, ``stride`` and ``padding`` for each spatial axis.
         below: the spatial shape of the result, if that is what the windows lie over; None where it
             has an element for each of them, and the operand is below.
+        packs: whether several channels may be loaded at once, if they lie side by side.
         operand, dtype, strides: the shape, the dtype and the strides of the first operand.
         second, second_strides: the dtype and the strides of the second one.
 
@@ -221,7 +244,8 @@ def planned(
         return [s[1], plane, *(0,) * (RANK - rank), *s[2:]]
 
     ones, zeros = [1] * (RANK - rank), [0] * (RANK - rank)
-    lanes = prod(shape[2:]) * (1 if in_planes else channels)
+    n = packed(channels, steps, dtype) if packs and innermost else 1
+    lanes = prod(shape[2:]) * (1 if in_planes else channels // n)
     planes = images * (channels if in_planes else 1)
     across = max(-(-lanes // THREADS), 1)
     width = max(-(-lanes // across), 1)
@@ -236,7 +260,7 @@ def planned(
     blocks = BLOCKS["down" if below is None else "up"]
     grid = across, max(min(-(-planes // high), -(-blocks // across), 65535), 1)
     words = np.array(table, np.int64)
-    made, types = dtype_and_types(name, windows, below is not None, dtype, second)
+    made, types = dtype_and_types(name, windows, below is not None, dtype, second, n)
     return Plan(
         (images, *shape[2:], channels) if innermost else shape,
         made,

@@ -163,7 +163,7 @@ class Pull:
 
     def trace(self, saved: Values) -> Any:
         """Returns the trace of the second run."""
-        given = base_trace(), "checkpoint", self.call.fun, self.record.log
+        given = base_trace(), "checkpoint", self.call.fun, self.record.log, self.level
         if self.call.policy is None:
             return ReplayTrace(*given)
         return SelectiveTrace(*given, self.record.saved, saved)

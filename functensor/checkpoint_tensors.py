@@ -117,7 +117,7 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
         start = next_number()
         with under(None), enable_grad(), ledger.replaying():
             outs, tree_again = tree.flatten(called(*args, **kwargs))
-        trace = ReplayTrace(TAPE, "checkpoint", fun, log)
+        trace = ReplayTrace(TAPE, "checkpoint", fun, log, TAPE)
         found = _recorded(outs, start)
         for step in Graph([outs[i].node for i in found], start).log():
             trace.expect(step)

@@ -152,14 +152,16 @@ class ReplayTrace(ReverseTrace):
 
     Attributes:
         log: what it did the first time.
+        within: the level that the first time was at, for messages.
         position: how much of that it has done again.
     """
 
-    __slots__ = ("log", "position")
+    __slots__ = ("log", "position", "within")
 
-    def __init__(self, parent: Trace, name: str, fun: Any, log: list[Any]) -> None:
+    def __init__(self, parent: Trace, name: str, fun: Any, log: list[Any], within: Trace) -> None:
         super().__init__(parent, name, fun)
         self.log = log
+        self.within = within
         self.position = 0
 
     def process1(self, primitive: Primitive, x: Any) -> Any:

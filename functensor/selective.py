@@ -191,10 +191,11 @@ class SelectiveTrace(ReplayTrace):
         name: str,
         fun: Any,
         log: list[Any],
+        within: Trace,
         places: Sequence[Sequence[Saved | None]],
         saved: Sequence[Any],
     ) -> None:
-        super().__init__(parent, name, fun, log)
+        super().__init__(parent, name, fun, log, within)
         self.places = places
         self.saved = saved
 

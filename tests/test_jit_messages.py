@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 import warnings
 
 import numpy as np
@@ -135,8 +136,8 @@ def test_a_checkpoint_that_differs_names_each_level_once():
 
     text = said(ft.errors.ReplayError, ft.grad(lambda x: bad(x)), 1.0)
     (under,) = [line for line in text.splitlines() if line.startswith("  under ")]
-    assert under.startswith("  under jit(<lambda> (")
-    assert under.count("checkpoint(bad") == 1
+    names = re.findall(r"(\w+)\((?:<lambda>|bad) \(", under)
+    assert names == ["jit", "grad", "checkpoint"]
 
 
 # -- names

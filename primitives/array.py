@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, to_host
-from ..backends.messages import user_code, user_frame
+from ..backends.messages import Running, user_code, user_frame
 from .at import At
 from .errors import ConcretizationError, ImmutableArrayError, TracerConversionError, message
 from .methods import Methods
@@ -259,11 +259,11 @@ class Tracer(Array):
         return ""
 
     def under(self) -> str:
-        """Returns the transformation that it belongs to, for messages."""
-        return self.owner.stack()  # type: ignore[no-any-return]
+        """Returns the transformations that run, with its own among them, for messages."""
+        return Running.stack() or self.owner.stack()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}<{self.describe()} under {self.under()}>"
+        return f"{type(self).__name__}<{self.describe()} under {self.owner.stack()}>"
 
     __str__ = __repr__
 

@@ -135,9 +135,19 @@ def test_a_checkpoint_that_differs_names_each_level_once():
         return fnp.sin(x) if len(calls) == 1 else fnp.cos(x)
 
     text = said(ft.errors.ReplayError, ft.grad(lambda x: bad(x)), 1.0)
+    assert transformations(text) == ["jit", "grad", "checkpoint"]
+
+
+def transformations(text):
+    """Returns the names of those that a message says that it is under."""
     (under,) = [line for line in text.splitlines() if line.startswith("  under ")]
-    names = re.findall(r"(\w+)\((?:<lambda>|bad) \(", under)
-    assert names == ["jit", "grad", "checkpoint"]
+    return re.findall(r"(\w+)\([\w<>]+ \(", under)
+
+
+@pytest.mark.parametrize("ask", [bool, float], ids=["bool", "float"])
+def test_an_unknown_value_names_what_runs_within_its_own_transformation(ask):
+    text = said(ft.errors.ConcretizationError, ft.grad(lambda x: x * ask(x > 0)), 1.0)
+    assert transformations(text) == ["jit", "grad"]
 
 
 # -- names

@@ -82,3 +82,29 @@ def test_regions_and_calls_of_programs_are_checked():
     for program in (fused, call):
         with pytest.raises(ProgramError, match="uses an undefined variable"):
             check(program)
+
+
+def test_a_result_that_is_said_to_be_elsewhere_is_found():
+    program = ft.make_program(lambda x, y: np.sin(x) + y)(X, X)
+    (sine, total) = program.equations
+    total.outputs[0].device = "cuda:1"
+    with pytest.raises(
+        ProgramError, match="1, add, gives what is on cpu, but is said to be on cuda:1"
+    ):
+        check(program)
+    for variable in (*program.inputs, *sine.outputs):
+        variable.device = "cuda:1"
+    check(program)
+    program.inputs[1].device = "cuda:0"
+    sine.outputs[0].device = "cuda:2"
+    with pytest.raises(ProgramError, match="0, sin, gives what is on cuda:1, but is said"):
+        check(program)
+
+
+def test_what_is_put_on_a_device_is_there():
+    program = ft.make_program(lambda x: ft.to_device(x, "cpu") * 2)(X)
+    program.inputs[0].device = "cuda:0"
+    check(program)
+    program.equations[-1].outputs[0].device = "cuda:0"
+    with pytest.raises(ProgramError, match="multiply, gives what is on cpu"):
+        check(program)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..primitives.array import Array
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype
-from .program import Equation, Program, type_of, used
+from .program import Equation, Program, Variable, type_of, used
 
 __all__ = ["ProgramError", "check"]
 
@@ -17,7 +18,7 @@ class ProgramError(ValueError):
 
 
 def check(program: Program) -> None:
-    """Checks that every variable is defined once and before it is used, with its type.
+    """Checks that every variable is defined once and before it is used, with its type and device.
 
     The programs that calls run are checked too.
 
@@ -32,6 +33,7 @@ def check(program: Program) -> None:
         if not defined.issuperset(used(equation.operands)):
             raise ProgramError(f"{where} uses an undefined variable")
         _check_types(equation, where)
+        _check_devices(equation, where)
         for inner in bodies(equation.primitive):
             _check_within(inner, where)
         if not defined.isdisjoint(equation.outputs):
@@ -69,6 +71,23 @@ def _check_types(equation: Equation, where: str) -> None:
     got = [variable.type for variable in equation.outputs]
     if got != wanted:
         raise ProgramError(f"{where} gives {_listed(wanted)}, but is said to give {_listed(got)}")
+
+
+def _check_devices(equation: Equation, where: str) -> None:
+    """Checks that results lie where an array among the operands does, or where they are put."""
+    primitive = equation.primitive
+    if not isinstance(primitive, Primitive) or primitive.creates:
+        return
+    put = equation.params.get("device")
+    arrays = [x for x in equation.operands if isinstance(x, (Variable, Array))]
+    # Numbers of Python's go where arrays are.
+    places = {put} if put else {x.device for x in arrays if type_of(x).weak is None}
+    for variable in equation.outputs:
+        if places and variable.device not in places:
+            found = " and ".join(sorted(places))
+            raise ProgramError(
+                f"{where} gives what is on {found}, but is said to be on {variable.device}"
+            )
 
 
 def _listed(types: Sequence[ShapeDtype]) -> str:

@@ -166,6 +166,7 @@ ADAM = ft.optim.adam(LEARNING_RATE)
 def stages(function: Function, arguments: tuple[Any, ...]) -> dict[str, float]:
     """Seconds of what a first call does: trace, passes, plan, and the plan's first run."""
     from functensor.backends import get as get_backend
+    from functensor.passes.fusion import fusion
     from functensor.passes.pipeline import optimized
 
     seconds = {}
@@ -174,7 +175,7 @@ def stages(function: Function, arguments: tuple[Any, ...]) -> dict[str, float]:
     program = ft.make_program(function)(*arguments)
     seconds["trace"] = clock() - start
     start = clock()
-    program = optimized(program)
+    program = fusion(optimized(program))
     seconds["passes"] = clock() - start
     start = clock()
     plan = get_backend("numpy").plan(program)

@@ -23,7 +23,7 @@ from .primitives.errors import RuleResultError, describe, function_name, message
 from .primitives.indexing import Scatter, index_primitive, scatter_sum
 from .primitives.primitive import Primitive, evaluate
 from .primitives.types import shape_dtype
-from .reverse import cotangents_of, is_inexact
+from .reverse import fitted, is_inexact
 from .vectorize import vmap
 
 __all__ = ["FnHook", "Handle", "Hook", "Operation", "use"]
@@ -413,6 +413,41 @@ class PrimitiveCall(CustomCall):
             return [found.get(i) for i in range(len(values))]
 
         return CustomCall(self.name, evaluate, lambda v: (evaluate(v), v), bwd, sparse=self.sparse)
+
+
+def cotangents_of(
+    primitive: Primitive,
+    g: Any,
+    saved: Sequence[Any],
+    params: dict[str, Any],
+    wanted: Sequence[bool],
+) -> list[Any]:
+    """Returns the cotangents of all operands of one primitive, None where it has none.
+
+    That of an indexed operand may be a ``Scatter``.
+
+    Args:
+        primitive: the primitive.
+        g: its output's cotangent.
+        saved: its output and its operands.
+        params: its static parameters.
+        wanted: for every operand whether its cotangent is asked for.
+    """
+    operands = saved[1:]
+    if primitive.pullback is not None:
+        found = list(primitive.pullback(g, tuple(saved), params))
+    else:
+        rules = primitive.vjps or [None] * len(operands)
+        found = [
+            vjp(g, tuple(saved), params) if vjp is not None and want and is_inexact(x) else None
+            for vjp, x, want in zip(rules, operands, wanted)
+        ]
+    # Index arrays come last and need no rules.
+    found += [None] * (len(operands) - len(found))
+    for i, (c, x) in enumerate(zip(found, operands, strict=True)):
+        if c is not None and type(c) is not Scatter:
+            found[i] = fitted(c, shape_dtype(x), primitive)
+    return found
 
 
 def _replacement(op: Operation, new: Any, old: Any) -> Any:

@@ -10,15 +10,20 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from types import FrameType
+from typing import Any
 
 from .backends.messages import NOT_THE_USERS
+from .primitives.core import slot
+from .primitives.primitive import Primitive
 from .programs.program import Program
-from .reverse import next_number, walk
+from .reverse import backward, next_number
 from .scopes import active_scope, joined_scope
 
 __all__ = ["Origins"]
 
-WALK = walk.__code__
+# The frames of the trace itself between what asks for an equation and what looks for its line.
+OWN = 4
+BACKWARD = backward.__wrapped__.__code__  # type: ignore[attr-defined]
 RUN = Program.run.__code__
 # Files whose frames are not the user's, as far as they were met.
 ours: set[str] = set()
@@ -31,26 +36,37 @@ class Origins:
     of its operation.
     """
 
-    __slots__ = ("_known", "_numbers")
+    __slots__ = ("_known", "_node", "_numbers", "_of_node")
 
     def __init__(self) -> None:
         self._known: list[tuple[str, str]] = []
         self._numbers: list[int] = []
+        # The last node whose rule made an equation, if it runs nothing of the user's.
+        self._node: Any = None
+        self._of_node: tuple[str, str] | None = None
 
     def note(self) -> tuple[str, str]:
         """Returns the line and scope of the equation that is being made, and remembers them."""
-        known = self._found()
+        known = None
+        if slot.turn is not None:
+            (node,) = slot.turn
+            if node is not self._node:
+                self._node = node
+                self._of_node = self._before(node.number) if is_ours(node.primitive) else None
+            known = self._of_node
+        if known is None:
+            known = self._on_stack()
         self._known.append(known)
         self._numbers.append(next_number())
         return known
 
-    def _found(self) -> tuple[str, str]:
+    def _on_stack(self) -> tuple[str, str]:
         scope = active_scope()
-        frame: FrameType | None = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(OWN)
         while frame is not None:
             code = frame.f_code
-            if code is WALK:
-                known = self._before(frame.f_locals["node"].number)
+            if code is BACKWARD:
+                known = self._before(frame.f_locals["turn"][0].number)
                 if known is not None:
                     return known
             elif code is RUN:
@@ -69,3 +85,12 @@ class Origins:
         """Returns the line and scope of the last equation before a node, if there is one."""
         place = bisect_left(self._numbers, number)
         return self._known[place - 1] if place else None
+
+
+def is_ours(primitive: Any) -> bool:
+    """Says whether the rules of a node's primitive are the library's, and run no code but its."""
+    if not isinstance(primitive, Primitive):
+        return False
+    # A user's that is declared in a thread has the module of the class.
+    module, own = primitive.module, Primitive.__module__
+    return module.rpartition(".")[0] == own.rpartition(".")[0] and module != own

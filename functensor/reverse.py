@@ -23,7 +23,7 @@ from .primitives.buffers import (
     computing_on,
     wrap,
 )
-from .primitives.core import RAW, Trace
+from .primitives.core import RAW, Trace, slot
 from .primitives.dispatch import ADDERS
 from .primitives.errors import BackwardError, RuleResultError, describe, message
 from .primitives.indexing import Scatter, scatter_sum
@@ -303,11 +303,18 @@ def backward(
     Raises:
         BackwardError: an earlier pass has consumed a node.
     """
-    with computing_on(g for _, g in roots):
-        return walk(roots, consume, line)
+    before = slot.turn
+    slot.turn = turn = [node for node, _ in roots[:1]]
+    try:
+        with computing_on(g for _, g in roots):
+            return walk(roots, consume, line, turn)
+    finally:
+        slot.turn = before
 
 
-def walk(roots: Sequence[tuple[Node, Any]], consume: bool, line: str) -> dict[Node, Any]:
+def walk(
+    roots: Sequence[tuple[Node, Any]], consume: bool, line: str, turn: list[Node]
+) -> dict[Node, Any]:
     """Does what `backward` does, where the cotangents are."""
     grads: dict[Node, Any] = {}
     pending: dict[Node, list[Any]] = {}
@@ -316,6 +323,7 @@ def walk(roots: Sequence[tuple[Node, Any]], consume: bool, line: str) -> dict[No
     # frontier: a list of all nodes would cost as much memory as half of the forward pass.
     ready: list[tuple[int, Node]] = []
     for node, g in roots:
+        turn[0] = node
         if node in grads:
             grads[node] = grads[node] + g
             continue
@@ -324,7 +332,7 @@ def walk(roots: Sequence[tuple[Node, Any]], consume: bool, line: str) -> dict[No
             heappush(ready, (-node.number, node))
     spent = Consumed(line)
     while ready:
-        node = heappop(ready)[1]
+        turn[0] = node = heappop(ready)[1]
         g = grads.pop(node, None)
         if pending and node in pending:
             g = gathered(g, pending.pop(node), node)
@@ -375,6 +383,7 @@ def walk(roots: Sequence[tuple[Node, Any]], consume: bool, line: str) -> dict[No
                 grads[parent] = ops.add(before, c) if type(c) in DEVICE_TYPES else before + c
                 owned.add(parent)
     for node, contributions in pending.items():
+        turn[0] = node
         grads[node] = gathered(grads.get(node), contributions, node)
     return grads
 
@@ -400,41 +409,6 @@ def gathered(g: Any, contributions: list[Any], node: Node) -> Any:
         return outputs
     total = scatter_sum(contributions)
     return total if g is None else g + total
-
-
-def cotangents_of(
-    primitive: Primitive,
-    g: Any,
-    saved: Sequence[Any],
-    params: dict[str, Any],
-    wanted: Sequence[bool],
-) -> list[Any]:
-    """Returns the cotangents of all operands of one primitive, None where it has none.
-
-    That of an indexed operand may be a ``Scatter``.
-
-    Args:
-        primitive: the primitive.
-        g: its output's cotangent.
-        saved: its output and its operands.
-        params: its static parameters.
-        wanted: for every operand whether its cotangent is asked for.
-    """
-    operands = saved[1:]
-    if primitive.pullback is not None:
-        found = list(primitive.pullback(g, tuple(saved), params))
-    else:
-        rules = primitive.vjps or [None] * len(operands)
-        found = [
-            vjp(g, tuple(saved), params) if vjp is not None and want and is_inexact(x) else None
-            for vjp, x, want in zip(rules, operands, wanted)
-        ]
-    # Index arrays come last and need no rules.
-    found += [None] * (len(operands) - len(found))
-    for i, (c, x) in enumerate(zip(found, operands, strict=True)):
-        if c is not None and type(c) is not Scatter:
-            found[i] = fitted(c, shape_dtype(x), primitive)
-    return found
 
 
 def fitted(c: Any, node: Node | ShapeDtype, primitive: Any) -> Any:

@@ -21,6 +21,7 @@ from .primitives.registry import registry as ops
 from .primitives.types import CONSTANT_BYTES, ShapeDtype, is_small, shape_dtype
 from .programs.costs import cost_of, trips_of
 from .programs.program import Equation, Program, Variable, argument_type, type_of, used
+from .staged_types import StagedTypes
 from .staged_values import (
     KnownTracer,
     StagedTracer,
@@ -87,10 +88,11 @@ class StagingTrace(Trace):
         origins: the user's lines of those.
         paths: those of its inputs within ``(args, kwargs)``, for messages.
         device: where what depends on no array of a known device is put.
+        types: the types of what it records.
         within: the trace for whose program a part is staged, for messages; None where it is all.
     """
 
-    __slots__ = ("device", "equations", "known", "origins", "paths", "within")
+    __slots__ = ("device", "equations", "known", "origins", "paths", "types", "within")
 
     staging = True
 
@@ -101,6 +103,7 @@ class StagingTrace(Trace):
         self.origins = Origins()
         self.paths: dict[Variable, Any] = {}
         self.device = placement.device
+        self.types = StagedTypes()
         self.within: Trace | None = None
 
     def sources(self, variable: Variable) -> dict[Variable, Any]:
@@ -155,15 +158,14 @@ class StagingTrace(Trace):
         numbers = False
         for x in operands:
             if type(x) is Variable:
+                if x.type.shape:
+                    return x.device
                 if x.type.weak:
                     continue
-                shape = x.type.shape
-            elif isinstance(x, Array):
-                shape = x.shape
-            else:
+            elif not isinstance(x, Array):
                 continue
-            if shape:
-                return str(x.device)
+            elif x.shape:
+                return x.device
             if not numbers or found == "cpu":
                 found = x.device
                 numbers = True
@@ -171,31 +173,47 @@ class StagingTrace(Trace):
 
     def record(self, primitive: Any, operands: list[Any], params: Any, types: Any) -> list[Any]:
         """Adds an equation and returns its outputs' tracers."""
-        device = params.get("device")
+        device = params.get("device") if params else None
         if device is None:
             creates = getattr(primitive, "creates", False)
             device = self.device if creates else self.place(operands)
-        outs = [self.input(type, device) for type in types]
-        variables = [out.variable for out in outs]
-        known = self.origins.note()
-        self.equations.append(Equation(primitive, operands, params, variables, *known))
+        outs = []
+        variables = []
+        for type in types:
+            # What `input` does, of which every operation of a function needs one.
+            out = object.__new__(StagedTracer)
+            out.owner = self
+            out.variable = variable = Variable(type, device)
+            outs.append(out)
+            variables.append(variable)
+        line, scope = self.origins.note()
+        self.equations.append(Equation(primitive, operands, params, variables, line, scope))
         return outs
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        operands = [self.operand(a) for a in args]
+        operands: list[Any] = []
+        given: list[ShapeDtype] = []
         known = True
-        if used(operands):
-            type = primitive.infer(primitive, *map(type_of, operands), **params)
-            known = bool(self.known) and self.knows(args, operands)
-        else:
-            type = self.deferred(primitive, operands, params)
-            if type is None:
+        for a in args:
+            x = a.variable if type(a) is StagedTracer and a.owner is self else self.operand(a)
+            operands.append(x)
+            if type(x) is Variable:
+                given.append(x.type)
+                known = False
+            else:
+                given.append(self.types.kept(shape_dtype(x)))
+        if known:
+            out_type = self.deferred(primitive, operands, given, params)
+            if out_type is None:
                 return wrap(self.below(primitive, [self.lift(x) for x in operands], params))
-        out = self.record(primitive, operands, params, [type])[0]
-        if type.weak and slot.trace is self and primitive.name not in OPERATORS:
+        else:
+            out_type = self.types.inferred(primitive, given, params)
+            known = bool(self.known) and self.knows(args, operands)
+        out = self.record(primitive, operands, params, (out_type,))[0]
+        if out_type.weak and slot.trace is self and primitive.name not in OPERATORS:
             # As when it is evaluated: np.sin(2.0) is an array, where 2.0 * 2.0 is a number.
-            strong = {"dtype": type.dtype}
-            out = self.record(ops["astype"], [out.variable], strong, [type.strong()])[0]
+            strong = {"dtype": out_type.dtype}
+            out = self.record(ops["astype"], [out.variable], strong, [out_type.strong()])[0]
         return known_tracer(self, out.variable) if known else out
 
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
@@ -209,7 +227,7 @@ class StagingTrace(Trace):
         known = not variables or self.knows(args, operands)
         if call.infer is not None:
             given = list(map(type_of, operands))
-            types = call.infer(*given)
+            types = list(map(self.types.kept, call.infer(*given)))
             if not variables and is_light(call) and is_small(*given, *types):
                 return self.done(call, operands)
             place = getattr(call, "device", self.device)
@@ -222,7 +240,7 @@ class StagingTrace(Trace):
                 outs = call.evaluate(list(map(expose, args)))
             return [wrap(out) if is_array_like(out) else out for out in outs]
         call.program = self.inner(call, operands)
-        types = [type_of(out).strong() for out in call.program.outputs]
+        types = [self.types.kept(type_of(out).strong()) for out in call.program.outputs]
         return self.record(call, operands, {}, types)
 
     def done(self, call: Any, constants: Sequence[Any]) -> list[Any]:
@@ -230,7 +248,11 @@ class StagingTrace(Trace):
         return [wrap(out) for out in self.parent.custom(call, [self.lift(x) for x in constants])]
 
     def deferred(
-        self, primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]
+        self,
+        primitive: Primitive,
+        operands: Sequence[Any],
+        given: Sequence[ShapeDtype],
+        params: dict[str, Any],
     ) -> ShapeDtype | None:
         """Returns the type of what an operation of constants gives, if it is not done at once.
 
@@ -238,7 +260,6 @@ class StagingTrace(Trace):
         """
         if any(isinstance(x, Tracer) for x in operands):
             return None
-        given = list(map(type_of, operands))
         try:
             out: ShapeDtype = primitive.infer(primitive, *given, **params)
         except MissingRuleError:
@@ -285,7 +306,9 @@ class StagingTrace(Trace):
         for equation in reversed(self.equations):
             if not needed.isdisjoint(equation.outputs):
                 live.append(equation)
-                needed.update(used(equation.operands))
+                for x in equation.operands:
+                    if type(x) is Variable:
+                        needed.add(x)
         name = function_name(self.fun)
         variables = [x.variable for x in inputs]
         return Program(name, variables, live[::-1], results, in_tree, out_tree)
@@ -340,14 +363,15 @@ def hoisted(program: Program) -> tuple[Program, list[Any]]:
             met[id(x)] = x, Variable(argument_type(x), x.device)
         return met[id(x)][1]
 
+    operands = [x for e in program.equations for x in e.operands if type(x) is not Variable]
+    if not any(isinstance(x, Tracer) for x in (*operands, *program.outputs)):
+        return program, []
     equations = []
     for e in program.equations:
         if any(isinstance(x, Tracer) for x in e.operands):
             e = e.with_operands([moved(x) for x in e.operands])
         equations.append(e)
     outputs = [moved(x) for x in program.outputs]
-    if not met:
-        return program, []
     inputs = [*program.inputs, *(variable for _, variable in met.values())]
     out = Program(
         program.name, inputs, equations, outputs, program.in_tree, program.out_tree

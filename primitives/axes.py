@@ -138,7 +138,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     order = list(range(len(shape_of(a))))
     i, j = canonical_axis(axis1, len(order), "axis1"), canonical_axis(axis2, len(order), "axis2")
     order[i], order[j] = order[j], order[i]
-    return ops.transpose(a, order)
+    return ops.transpose.bind((a,), {"axes": tuple(order)})
 
 
 def _each(arrays: tuple[Any, ...], extend: Callable[[Any, tuple[int, ...]], Any]) -> Any:

@@ -54,11 +54,13 @@ class Slot(threading.local):
 
     Attributes:
         stood_for: the ids of tracers in whose place a trace that is running puts values.
+        turn: the node whose rules a backward pass is running, alone in a list; None outside of all.
     """
 
     trace: Trace | None = None
     running: Trace | None = None
     stood_for: Collection[int] = ()
+    turn: list[Any] | None = None
 
 
 slot = Slot()

@@ -47,6 +47,8 @@ def _joined_shape(name: str, shapes: Sequence[tuple[int, ...]], skip: int | None
     """Checks that shapes agree, on all axes but one."""
     first = shapes[0]
     for shape in shapes[1:]:
+        if shape == first:
+            continue
         axes = [
             i for i, (n, m) in enumerate(zip(first, shape, strict=False)) if n != m and i != skip
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -71,16 +72,15 @@ class ShapeDtype:
     @property
     def size(self) -> int:
         """The number of elements."""
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
+        return prod(self.shape)
 
     def strong(self) -> ShapeDtype:
         """Returns the same as that of an array, which decides promotions."""
         return ShapeDtype(self.shape, self.dtype)
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return isinstance(other, ShapeDtype) and self._key() == other._key()
 
     def __hash__(self) -> int:
@@ -92,6 +92,9 @@ class ShapeDtype:
     def __repr__(self) -> str:
         weak = "weak " if self.weak else ""
         return f"{weak}{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+SCALARS = {kind: ShapeDtype((), kind, kind) for kind in (float, bool, complex)}
 
 
 def is_small(*types: ShapeDtype) -> bool:
@@ -122,8 +125,12 @@ def shape_dtype(x: Any) -> ShapeDtype:
     """
     if isinstance(x, ShapeDtype):
         return x
-    if type(x) in (float, int, bool, complex):
-        return ShapeDtype((), np.asarray(x).dtype, type(x))
+    known = SCALARS.get(type(x))
+    if known is not None:
+        return known
+    if type(x) is int:
+        # Large ones have other dtypes.
+        return ShapeDtype((), np.asarray(x).dtype, int)
     try:
         return ShapeDtype(shape_of(x), x.dtype)
     except AttributeError:

@@ -54,6 +54,28 @@ def test_small_programs_are_left_alone():
     assert fusion(program) is program
 
 
+def test_what_can_be_in_no_region_is_not_looked_at(monkeypatch):
+    asked = []
+
+    def kind_of(equation):
+        asked.append(equation.primitive.name)
+        return kind(equation)
+
+    kind = region_kinds.kind_of
+    monkeypatch.setattr(region_kinds, "kind_of", kind_of)
+    _, (region,) = regions(lambda x: fnp.sum(fnp.cos(x)) + fnp.sum(fnp.sin(x[:5])), BIG)
+    assert region == ["cos", "sum"]
+    assert "cos" in asked
+    assert not {"add", "sin"} & {*asked}
+
+
+def test_large_constants_make_regions():
+    big = fnp.ones((1024, 512), "float32")
+    program, found = regions(lambda x: x * fnp.sum(big), ft.ShapeDtype((), "float32"))
+    assert found == [["sum"]]
+    assert outside(program) == ["multiply"]
+
+
 def test_a_single_cheap_equation_is_no_region():
     assert regions(fnp.sin, BIG)[1] == []
     large = ft.ShapeDtype((1024, 1024), "float32")

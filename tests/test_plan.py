@@ -1,6 +1,8 @@
 """Plans compute what eager mode does for every primitive, and keep their memory to themselves."""
 
 import gc
+import subprocess
+import sys
 import threading
 import tracemalloc
 import warnings
@@ -226,6 +228,24 @@ def test_the_source_can_be_read():
         f"    c = np_multiply(b, array_0)  # {__file__}:{line}\n"
         "    return [c]\n"
     )
+
+
+def test_the_source_is_that_of_the_code():
+    x = np.ones((2, 3), "float32")
+    plan = plan_of(lambda x: fnp.sum(fnp.sin(x)[0] * 2) + x, x)
+    (code,) = (c for c in compile(plan.source, "", "exec").co_consts if hasattr(c, "co_code"))
+    assert code.co_code == plan._code.co_code
+    assert [*code.co_positions()] == [*plan._code.co_positions()]
+
+
+def test_plans_are_loaded_with_jit_and_not_before():
+    code = (
+        "import sys, functensor as ft\n"
+        "there = lambda: 'functensor.backends.plan.straight' in sys.modules\n"
+        "before = there(); ft.jit; print(before, there())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True"]
 
 
 def test_plans_do_not_warn_and_leave_numpys_settings_alone():

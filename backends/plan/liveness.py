@@ -64,54 +64,53 @@ class Liveness:
 
     Attributes:
         storages: for every variable where it may lie.
-        dead: for every equation the variables that nothing uses after it.
+        dead: for the numbers of equations the variables that nothing uses after them.
     """
 
     def __init__(
         self, program: Any, donated: Any = (), rows: Mapping[Any, tuple[Any, Any]] = NO_ROWS
     ) -> None:
         self.storages: dict[Any, frozenset[Storage]] = {}
-        self._constants = frozenset({Storage(None, True)})
+        self._constants = frozenset((Storage(None, True),))
         self._joined = {x: Storage(x, False) for x, _ in rows.values()}
         self._rows = rows
         for number, variable in enumerate(program.inputs):
-            self.storages[variable] = frozenset({Storage(variable, number not in donated)})
-        for equation in program.equations:
-            for variable in equation.outputs:
-                self.storages[variable] = self._made(equation, variable)
+            self.storages[variable] = frozenset((Storage(variable, number not in donated),))
         last: dict[Any, int] = {}
         for number, equation in enumerate(program.equations):
-            for x in (*equation.operands, *equation.outputs):
-                if is_variable(x):
-                    last[x] = number
-                    for storage in self.storages[x]:
-                        storage.last = number
+            fresh = is_fresh(equation)
+            for variable in equation.outputs:
+                self.storages[variable] = self._made(equation, variable, fresh)
+            for x in filter(is_variable, equation.operands):
+                last[x] = number
+                for storage in self.storages[x]:
+                    storage.last = number
+            for x in equation.outputs:
+                last[x] = number
+                for storage in self.storages[x]:
+                    storage.last = number
         for out in program.outputs:
             if is_variable(out):
                 last.pop(out, None)
                 for storage in self.storages[out]:
                     storage.escapes = True
                     storage.last = len(program.equations)
-        self.dead: list[list[Any]] = [[] for _ in program.equations]
+        self.dead: dict[int, list[Any]] = {}
         for variable, number in last.items():
-            self.dead[number].append(variable)
+            self.dead.setdefault(number, []).append(variable)
 
     def of(self, x: Any) -> frozenset[Storage]:
         """Returns where an operand may lie."""
         return self.storages[x] if is_variable(x) else self._constants
 
-    def _made(self, equation: Any, variable: Any) -> frozenset[Storage]:
+    def _made(self, equation: Any, variable: Any, fresh: bool) -> frozenset[Storage]:
         joined = self._rows[variable][0] if variable in self._rows else variable
-        own = frozenset({self._joined.get(joined) or Storage(variable, False)})
-        if is_fresh(equation):
-            return own
-        return own.union(*map(self.of, equation.operands))
+        own = frozenset((self._joined.get(joined) or Storage(variable, False),))
+        return own if fresh else own.union(*map(self.of, equation.operands))
 
 
 def is_copied(equation: Any) -> bool:
-    """Says whether an array is so small when broadcast that it is quicker copied than viewed."""
-    if equation.primitive.name != "broadcast_to":
-        return False
+    """Says whether a broadcast array is so small that it is quicker copied than viewed."""
     x, known = equation.operands[0], equation.outputs[0].type
     if not is_variable(x) or x.type.weak or x.type.dtype != known.dtype:
         return False
@@ -122,8 +121,10 @@ def is_fresh(equation: Any) -> bool:
     """Says whether an equation's outputs surely share no memory with its operands."""
     primitive, params = equation.primitive, equation.params
     name = primitive.name
-    if name in FRESH or is_copied(equation) or getattr(primitive, "fused", False):
+    if name in FRESH or getattr(primitive, "fused", False):
         return True
+    if name == "broadcast_to":
+        return is_copied(equation)
     if name == "index":
         # Index arrays copy, but those without axes are numbers. A single element is a number too,
         # and with an ellipsis a view.

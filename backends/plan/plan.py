@@ -33,10 +33,7 @@ class Plan:
         written = Straight(program, frozenset(donated), kernels)
         self.name = program.name
         self.source = written.source.text()
-        self._where = [
-            (e.primitive.name, e.line) if e is not None else ("", "")
-            for e in written.source.origins
-        ]
+        self._origins = written.source.origins
         self._scope = written.source.scope
         self._slots = written.slots
         self._buffers = written.buffers
@@ -55,7 +52,7 @@ class Plan:
             self._file,
         )
         weakref.finalize(self, linecache.cache.pop, self._file, None)
-        module = compile(self.source, self._file, "exec")
+        module = compile(written.source.code(), self._file, "exec")
         codes = {c.co_name: c for c in module.co_consts if isinstance(c, CodeType)}
         self._code = codes.pop("plan")
         for run in written.regions:
@@ -111,9 +108,10 @@ class Plan:
         trace = error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self._file:
-                name, line = self._where[trace.tb_lineno - 1]
-                if line and name != "fused":
-                    error.add_note(f"in {name} of {self.name}, at {line}")
+                origin = self._origins[trace.tb_lineno - 1]
+                if origin is not None and origin.line and origin.primitive.name != "fused":
+                    name = origin.primitive.name
+                    error.add_note(f"in {name} of {self.name}, at {origin.line}")
             trace = trace.tb_next
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ class Source:
     """Lines of Python, the equation that each is for, and the values of global names.
 
     Attributes:
-        lines: the text.
+        lines: the text, without comments.
         origins: for every line its equation; None where it belongs to none.
         names: the names of the program's variables.
         scope: the values of global names, the same in all threads.
@@ -44,9 +44,8 @@ class Source:
         self.origins.append(None)
 
     def add(self, line: str, equation: Any = None) -> None:
-        """Appends a line to the function's body, and the user's line behind it."""
-        comment = f"  # {equation.line}" if equation is not None and equation.line else ""
-        self.lines.append(f"    {line}{comment}")
+        """Appends a line to the function's body."""
+        self.lines.append(f"    {line}")
         self.origins.append(equation)
 
     def name(self, variable: Any) -> str:
@@ -107,6 +106,14 @@ class Source:
         self.lines += inner.lines
         self.origins += inner.origins
 
-    def text(self) -> str:
-        """Returns all of it."""
+    def code(self) -> str:
+        """Returns all of it, as it is compiled: comments take their time too."""
         return "\n".join([*self.lines, ""])
+
+    def text(self) -> str:
+        """Returns all of it, the user's line behind every equation's."""
+        lines = [
+            f"{line}  # {equation.line}" if equation is not None and equation.line else line
+            for line, equation in zip(self.lines, self.origins, strict=True)
+        ]
+        return "\n".join([*lines, ""])

@@ -94,13 +94,17 @@ class Straight:
         self._due: dict[int, list[Storage]] = {}
         self.regions: list[RegionRun] = []
         self._runs: dict[int, RegionRun] = {}
-        regions = [getattr(e.primitive, "fused", False) for e in program.equations]
-        if any(regions):
-            self._blocks([number for number, is_region in enumerate(regions) if is_region])
+        regions = [
+            number
+            for number, equation in enumerate(program.equations)
+            if getattr(equation.primitive, "fused", False)
+        ]
+        if regions:
+            self._blocks(regions)
         self.source.function("plan", list(map(self.source.name, program.inputs)))
         number = 0
         while number < len(program.equations):
-            group = self._beside(number) if any(regions) else []
+            group = self._beside(number) if regions else []
             if group:
                 self._together(number, group)
             else:
@@ -190,7 +194,9 @@ class Straight:
     # -- an equation
 
     def _equation(self, number: int, equation: Any) -> None:
-        write = WRITERS.get(equation.primitive.name)
+        primitive, outputs = equation.primitive, equation.outputs
+        name = primitive.name
+        write = WRITERS.get(name)
         right = write(self, number, equation) if write is not None else None
         run = self._runs.get(number)
         if run is not None:
@@ -200,30 +206,30 @@ class Straight:
         if not right:
             self._let_go(number)
             return
-        left = ", ".join(map(self.source.name, equation.outputs))
+        left = ", ".join([self.source.name(out) for out in outputs])
         # What is called returns a list, of one output too.
-        called = not hasattr(equation.primitive, "impl") or hasattr(equation.primitive, "evaluate")
-        if len(equation.outputs) > 1 or called:
+        called = not hasattr(primitive, "impl") or hasattr(primitive, "evaluate")
+        if len(outputs) > 1 or called:
             left = f"[{left}]"
-        if hasattr(equation.primitive, "impl") and equation.outputs[0].type.weak:
+        if outputs[0].type.weak and hasattr(primitive, "impl"):
             right = f"({right}).item()"
         self.source.add(f"{left} = {right}", equation)
-        name = equation.primitive.name
         if name == "broadcast_to" or (
             name in VIEWS and not self.spread.isdisjoint(filter(is_variable, equation.operands))
         ):
-            self.spread.add(equation.outputs[0])
+            self.spread.add(outputs[0])
         self._let_go(number)
 
     def _called(self, equation: Any) -> str:
         primitive = equation.primitive
-        operands = ", ".join(map(self.source.shown, equation.operands))
+        operands = list(map(self.source.shown, equation.operands))
         impl = getattr(primitive, "impl", None)
         if impl is None:
-            return f"{self.source.bind(primitive.on_buffers, primitive.name)}([{operands}])"
+            name = self.source.bind(primitive.on_buffers, primitive.name)
+            return f"{name}([{', '.join(operands)}])"
         named = [f"{key}={self.source.static(value)}" for key, value in equation.params.items()]
         name = self.source.bind(impl, primitive.name)
-        return f"{name}({', '.join([*map(self.source.shown, equation.operands), *named])})"
+        return f"{name}({', '.join([*operands, *named])})"
 
     def _fused(self, number: int, equation: Any, run: RegionRun) -> str:
         """Returns the call of a region, into memory of operands that are needed no more."""
@@ -284,8 +290,9 @@ class Straight:
         out = equation.outputs[0]
         if not out.type.shape:
             return self._operator(equation)
+        names, shown = self.source.names, self.source.shown
         operands = [
-            self.source.shown(as_operand(x, dtype))
+            names[x] if is_variable(x) else shown(as_operand(x, dtype))
             for x, dtype in zip(equation.operands, loop)
         ]
         into = self._into(number, equation, out)
@@ -306,7 +313,7 @@ class Straight:
 
     def _into(self, number: int, equation: Any, out: Any) -> str:
         """Returns the buffer that a result goes into; empty where NumPy is to make one."""
-        if not plain(out.type) or not out.type.size:
+        if not plain(out.type) or 0 in out.type.shape:
             return ""
         row = self.rows.get(out)
         if row is not None:
@@ -356,11 +363,11 @@ class Straight:
     def buffer_for(self, out: Any) -> str:
         """Returns a kept buffer for a result; empty where there is none for it."""
         (own,) = self.live.storages[out]
-        if own.escapes or not out.type.size or nbytes(out.type) > KEPT_BYTES:
+        size = nbytes(out.type)
+        if own.escapes or not 0 < size <= KEPT_BYTES:
             return ""
         if own in self._slot:
             return self._buffer(self._slot[own], out.type)
-        size = nbytes(out.type)
         free = self._free.get(size)
         if free:
             slot = free.pop()
@@ -378,13 +385,13 @@ class Straight:
 
     def _can_take(self, number: int, x: Any, out: Any, own: Storage) -> bool:
         """Says whether an operand's memory is free for a result, as it is needed no more."""
-        if x.type.shape != out.type.shape or x.type.dtype != out.type.dtype:
-            return False
         storages = self.live.storages[x]
         if len(storages) != 1:
             return False
         (old,) = storages
-        if old.owner is not x or old.outside or old.last != number:
+        if old.last != number or old.owner is not x or old.outside:
+            return False
+        if x.type.shape != out.type.shape or x.type.dtype != out.type.dtype:
             return False
         return not (own.escapes and old in self._slot)
 
@@ -397,22 +404,26 @@ class Straight:
         return name
 
     def _let_go(self, number: int) -> None:
-        dropped = []
-        for variable in self.live.dead[number]:
-            storages = self.live.storages[variable]
-            # What may be returned stays as it is, and is looked at again in the end.
-            if variable in self._inputs or variable in self._homes:
-                continue
-            if any(s in self._slot or s.escapes for s in storages):
-                continue
-            if variable.type.shape and nbytes(variable.type) >= DROPPED_BYTES:
-                dropped.append(self.source.name(variable))
+        dead = self.live.dead.get(number, ())
+        dropped = ", ".join([self.source.names[x] for x in dead if self._drops(x)])
         if dropped:
-            self.source.add(f"del {', '.join(dropped)}")
+            self.source.add(f"del {dropped}")
         for storage in self._due.pop(number, ()):
             slot = self._slot.pop(storage, None)
             if slot is not None:
                 self._free.setdefault(slot.size, []).append(slot)
+
+    def _drops(self, variable: Any) -> bool:
+        """Says whether memory is got back where a variable that is needed no more is let go of."""
+        if variable in self._homes or variable in self._inputs:
+            return False
+        if not variable.type.shape or nbytes(variable.type) < DROPPED_BYTES:
+            return False
+        for storage in self.live.storages[variable]:
+            # What may be returned stays as it is, and is looked at again in the end.
+            if storage.escapes or storage in self._slot:
+                return False
+        return True
 
     # -- results
 

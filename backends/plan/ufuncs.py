@@ -21,10 +21,17 @@ def operand_type(x: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def resolved(ufunc: Any, types: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Returns the dtypes of the loop that a ufunc takes for operands; None if there is none."""
+def resolved(name: str, types: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
+    """Returns the ufunc of a name and the dtypes of the loop that it takes for operands; None if
+    there is none.
+    """
+    ufunc = getattr(np, name, None)
+    if not isinstance(ufunc, np.ufunc) or ufunc.nout != 1 or ufunc.signature is not None:
+        return None
+    if any(type(t) is not type and t.kind not in NATIVE for t in types):
+        return None
     try:
-        return tuple(ufunc.resolve_dtypes((*types, None)))
+        return ufunc, tuple(ufunc.resolve_dtypes((*types, None)))
     except TypeError:
         return None
 
@@ -40,20 +47,13 @@ def ufunc_of(equation: Any, kernels: Any) -> tuple[Any, tuple[Any, ...]] | None:
         None where it is none, or where its result would have to be cast.
     """
     primitive = equation.primitive
-    if type(getattr(primitive, "compute", None)) is not str or primitive.name in kernels:
+    compute = getattr(primitive, "compute", None)
+    if type(compute) is not str or equation.params or primitive.name in kernels:
         return None
-    if equation.params:
+    found = resolved(compute, tuple(map(operand_type, equation.operands)))
+    if found is None or found[1][-1] != equation.outputs[0].type.dtype:
         return None
-    ufunc = getattr(np, primitive.compute, None)
-    if not isinstance(ufunc, np.ufunc) or ufunc.nout != 1 or ufunc.signature is not None:
-        return None
-    types = tuple(map(operand_type, equation.operands))
-    if any(type(t) is not type and t.kind not in NATIVE for t in types):
-        return None
-    loop = resolved(ufunc, types)
-    if loop is None or loop[-1] != equation.outputs[0].type.dtype:
-        return None
-    return ufunc, loop
+    return found
 
 
 def as_operand(x: Any, dtype: Any) -> Any:

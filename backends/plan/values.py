@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from keyword import iskeyword
+from keyword import kwlist
+from math import prod
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ SCALARS = frozenset({int, float, bool, complex})
 # The kinds of dtypes that NumPy itself computes with.
 NATIVE = "fiubc"
 # Names that generated code has for other things.
-TAKEN = frozenset({"blocks", "high", "low", "memory", "np", "number", "plan"})
+TAKEN = frozenset({"blocks", "high", "low", "memory", "np", "number", "plan", *kwlist})
+BUFFERS = np.ndarray, np.generic
 
 
 # For every class that was met, whether its instances are variables.
@@ -31,12 +34,12 @@ def is_variable(x: Any) -> bool:
 
 def constant(x: Any) -> Any:
     """Returns a constant as a raw buffer."""
-    return x if isinstance(x, np.ndarray | np.generic) else getattr(x, "_data", x)
+    return x if isinstance(x, BUFFERS) else getattr(x, "_data", x)
 
 
 def nbytes(known: Any) -> int:
     """Returns how much memory an array of a type takes."""
-    return int(known.size * known.dtype.itemsize)
+    return int(prod(known.shape) * known.dtype.itemsize)
 
 
 def plain(known: Any) -> bool:
@@ -46,8 +49,8 @@ def plain(known: Any) -> bool:
 
 def letters(number: int) -> str:
     """Returns a, b, ..., z, ba, bb, ...: names as printed programs have them."""
-    name = chr(ord("a") + number % 26)
+    name = ascii_lowercase[number % 26]
     while number >= 26:
         number //= 26
-        name = chr(ord("a") + number % 26) + name
-    return name + "_" if name in TAKEN or iskeyword(name) else name
+        name = ascii_lowercase[number % 26] + name
+    return name + "_" if name in TAKEN else name

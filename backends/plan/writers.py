@@ -87,14 +87,14 @@ def _sum(writer: Straight, number: int, equation: Any) -> str | None:
 
 
 def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
-    x, y = equation.operands
     if not is_product(writer, equation):
         return None
-    operands = [writer.source.shown(x), writer.source.shown(y)]
+    x, y = equation.operands
     shared = is_shared(equation)
     if shared:
         from .products import multiplied  # which loads what runs threads
-    if x.type.ndim > 2 and y.type.ndim == 2 and shared:
+    operands = [writer.source.shown(x), writer.source.shown(y)]
+    if shared and x.type.ndim > 2 and y.type.ndim == 2:
         shape = equation.outputs[0].type.shape
         product = writer.source.bind(multiplied, "multiplied")
         rows = f"{operands[0]}.reshape(-1, {x.type.shape[-1]})"
@@ -113,18 +113,18 @@ def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
 def is_product(writer: Straight, equation: Any) -> bool:
     """Says whether an equation is a product that BLAS computes."""
     x, y = equation.operands
-    if not all(is_variable(v) and v.type.shape for v in (x, y)):
+    if not (is_variable(x) and is_variable(y) and x.type.shape and y.type.shape):
         return False
-    types = {x.type.dtype, y.type.dtype, equation.outputs[0].type.dtype}
-    if len(types) > 1 or x.type.dtype.char not in "fdFD":
+    dtype = x.type.dtype
+    if dtype.char not in "fdFD" or not dtype == y.type.dtype == equation.outputs[0].type.dtype:
         return False
     # BLAS takes no strides of zero, for which the primitive's function sees to
-    return not any(v in writer.spread for v in (x, y))
+    return x not in writer.spread and y not in writer.spread
 
 
 def is_shared(equation: Any) -> bool:
     """Says whether a product is large enough to be shared among threads."""
-    x, y = (v.type.shape for v in equation.operands)
+    x, y = [v.type.shape for v in equation.operands]
     vectors = len(x) == 1 or len(y) == 1
     return bool((READING * max(prod(x), prod(y)) if vectors else prod(x) * y[-1]) >= SHARED)
 

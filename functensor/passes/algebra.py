@@ -11,7 +11,7 @@ from ..primitives.types import ShapeDtype
 from ..programs.program import Equation, Program, Variable, type_of
 from .algebra_shapes import SHAPE_RULES
 from .constants import uniform_value
-from .sweep import ELEMENTWISE, Rule, Sweep, swept
+from .sweep import ELEMENTWISE, Rule, Sweep, behind, swept
 
 __all__ = ["algebra"]
 
@@ -79,6 +79,11 @@ def _real(known: ShapeDtype) -> bool:
 
 def _scalar_operands(sweep: Sweep, equation: Equation) -> Any:
     """Replaces constant arrays of one number by it, where that decides no dtype and no shape."""
+    for x in equation.operands:
+        if type(x) is not Variable and type(x) not in WEAK_TYPES:
+            break
+    else:
+        return None
     out = equation.outputs[0].type
     operands = list(equation.operands)
     changed = False
@@ -112,8 +117,15 @@ def _multiply(sweep: Sweep, equation: Equation) -> Any:
         return None
     if _number(y) == 1:
         return x
-    if _number(x) == 1:
-        return y
+    return y if _number(x) == 1 else None
+
+
+@behind("negative")
+def _multiply_negated(sweep: Sweep, equation: Equation) -> Any:
+    x, y = equation.operands
+    out = equation.outputs[0].type
+    if not _real(out):
+        return None
     negated, other = _negated(sweep, x, out), _negated(sweep, y, out)
     if negated is not None and other is not None:
         return _like(equation, "multiply", negated, other)
@@ -175,7 +187,7 @@ def _divide(sweep: Sweep, equation: Equation) -> Any:
 
 def _is_zero(x: Any, sign: float, out: ShapeDtype) -> bool:
     """Says whether an operand is nothing but zeros of a sign, which integers do not have."""
-    number = _number(x) if _real(out) else None
+    number = None if type(x) is Variable or not _real(out) else _number(x)
     if number is None or number != 0:
         return False
     return out.dtype.kind in "iu" or math.copysign(1.0, number) == sign
@@ -186,8 +198,12 @@ def _add(sweep: Sweep, equation: Equation) -> Any:
     out = equation.outputs[0].type
     if _is_zero(y, -1.0, out):
         return x
-    if _is_zero(x, -1.0, out):
-        return y
+    return y if _is_zero(x, -1.0, out) else None
+
+
+@behind("negative")
+def _add_negated(sweep: Sweep, equation: Equation) -> Any:
+    x, y = equation.operands
     plain = _term(sweep, y, equation)
     if plain is not None:
         return _like(equation, "subtract", x, plain)
@@ -197,8 +213,12 @@ def _add(sweep: Sweep, equation: Equation) -> Any:
 
 def _subtract(sweep: Sweep, equation: Equation) -> Any:
     x, y = equation.operands
-    if _is_zero(y, 1.0, equation.outputs[0].type):
-        return x
+    return x if _is_zero(y, 1.0, equation.outputs[0].type) else None
+
+
+@behind("negative")
+def _subtract_negated(sweep: Sweep, equation: Equation) -> Any:
+    x, y = equation.operands
     plain = _term(sweep, y, equation)
     return None if plain is None else _like(equation, "add", x, plain)
 
@@ -273,10 +293,10 @@ def _astype(sweep: Sweep, equation: Equation) -> Any:
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "exceeds")
 NUMERIC: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys((*COMPARISONS, "maximum", "minimum"), (_scalar_operands,)),
-    "multiply": (_scalar_operands, _multiply),
+    "multiply": (_scalar_operands, _multiply, _multiply_negated),
     "divide": (_scalar_operands, _divide),
-    "add": (_scalar_operands, _add),
-    "subtract": (_scalar_operands, _subtract),
+    "add": (_scalar_operands, _add, _add_negated),
+    "subtract": (_scalar_operands, _subtract, _subtract_negated),
     "log_ratio": (_scalar_operands, _log_ratio),
     "power": (_scalar_operands, _power),
     "negative": (_negative,),

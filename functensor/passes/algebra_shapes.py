@@ -9,7 +9,7 @@ import numpy as np
 from ..primitives.keys import FULL
 from ..primitives.registry import registry
 from ..programs.program import Equation, Variable, type_of
-from .sweep import ELEMENTWISE, Rule, Sweep
+from .sweep import ELEMENTWISE, Rule, Sweep, behind
 
 __all__ = ["SHAPE_RULES", "sliced"]
 
@@ -126,6 +126,7 @@ def sliced(equation: Equation) -> tuple[Variable, int, int] | None:
     return x, axis, native[axis] % x.type.shape[axis]
 
 
+@behind("index")
 def _concatenate(sweep: Sweep, equation: Equation) -> Any:
     """Lays the slices of an array one below the other without taking them."""
     first = equation.operands[0]
@@ -156,6 +157,7 @@ def _reduce(sweep: Sweep, equation: Equation) -> Any:
     return x if known == out else _reshaped(equation, x)
 
 
+@behind("broadcast_to")
 def _unbroadcast(sweep: Sweep, equation: Equation) -> Any:
     """Takes operands before they are broadcast, as long as others make the shape."""
     operands = list(equation.operands)

@@ -41,7 +41,7 @@ def common_subexpressions(program: Program) -> Program:
     def earlier(equation: Equation) -> Any:
         if not isinstance(equation.primitive, Primitive):
             return None
-        (out,) = equation.outputs
+        out = equation.outputs[0]
         same = first.setdefault(_key(equation, out), out)
         return None if same is out else same
 
@@ -49,7 +49,11 @@ def common_subexpressions(program: Program) -> Program:
 
 
 def _key(equation: Equation, out: Variable) -> Any:
-    operands = [x if type(x) is Variable else constant_key(x) for x in equation.operands]
+    operands: Any = equation.operands
+    for x in operands:
+        if type(x) is not Variable:
+            operands = list(map(constant_key, operands))
+            break
     name = equation.primitive.name
     if not equation.params:
         return name, out.device, *operands

@@ -9,7 +9,7 @@ import numpy as np
 from ..primitives.buffers import WEAK_TYPES, wrap
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype, shape_dtype
-from ..programs.program import Equation, Program, Variable, substituted, type_of, used
+from ..programs.program import Equation, Program, Variable, substituted, type_of
 from ..staged_values import is_at_once
 from .constants import buffer_of
 
@@ -37,7 +37,10 @@ def constant_folding(program: Program) -> Program:
     """
 
     def folded(equation: Equation) -> Any:
-        if used(equation.operands) or not equation.outputs:
+        for x in equation.operands:
+            if type(x) is Variable:
+                return None
+        if not equation.outputs:
             return None
         out = equation.outputs[0]
         return _computed(equation, out) if _foldable(equation, out) else None

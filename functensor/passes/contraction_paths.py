@@ -38,12 +38,11 @@ def contraction_paths(program: Program) -> Program:
         d: float64[4] = matmul(b, c)
         return d
     """
-    factors = {
-        x
-        for equation in program.equations
-        if equation.primitive.name == "matmul"
-        for x in used(equation.operands)
-    }
+    products = [e for e in program.equations if e.primitive.name == "matmul"]
+    factors = {x for equation in products for x in used(equation.operands)}
+    names = {primitive.name for primitive in program.primitives()}
+    if "einsum" not in names and factors.isdisjoint([e.outputs[0] for e in products]):
+        return program
 
     def chain(sweep: Sweep, equation: Equation) -> Any:
         out = equation.outputs[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..programs.program import Program, used
+from ..programs.program import Program, Variable, used
 
 __all__ = ["dead_code"]
 
@@ -25,7 +25,9 @@ def dead_code(program: Program) -> Program:
     for equation in reversed(program.equations):
         if not needed.isdisjoint(equation.outputs):
             live.append(equation)
-            needed.update(used(equation.operands))
+            for x in equation.operands:
+                if type(x) is Variable:
+                    needed.add(x)
     if len(live) == len(program.equations):
         return program
     return program.with_equations(live[::-1])

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
 from ..programs.program import Equation, Program, Variable, type_of, used
 from ..scopes import common_scope
 from .neighbours import neighbours
-from .regions import ALONG, Place, Region, identity, kind_of, lengths, operand_place
+from .regions import (
+    Kinds,
+    Place,
+    Region,
+    broadcast_place,
+    identity,
+    lengths,
+    operand_place,
+    row_place,
+)
 
 __all__ = ["fusion"]
 
@@ -74,24 +84,31 @@ class Clusters:
         self.of: dict[int, Cluster] = {}
         self.places: dict[int, Place] = {}
         self.makers = {v: i for i, e in enumerate(self.equations) for v in e.outputs}
-        self.users: dict[Variable, list[int]] = {}
-        for i, equation in enumerate(self.equations):
-            for variable in used(equation.operands):
-                self.users.setdefault(variable, []).append(i)
+        self.kinds = Kinds(self.equations)
+        self._large = {v for v in (*program.inputs, *self.makers) if v.type.size >= smallest}
         self._returned = set(used(program.outputs))
-        self._ready: dict[Variable, int] = dict.fromkeys(program.inputs, 0)
+        # Of what is ready at the beginning nothing is noted.
+        self._ready: dict[Variable, int] = {}
         # Results of reductions that are complete only after all blocks.
         self._late: set[int] = set()
         self._sharing: dict[tuple[int, tuple[int, ...], Variable], Cluster] = {}
-        self.kinds = [kind_of(equation) for equation in self.equations]
         for i, equation in enumerate(self.equations):
             self._place(i, equation)
-        for i in reversed(range(len(self.equations))):
-            if i in self.of:
-                self._drop_move(i)
-        for i in reversed(range(len(self.equations))):
-            if i in self.of:
+        for i in sorted(self.of, reverse=True):
+            self._drop_move(i)
+        grids = [cluster.grid for cluster in set(self.of.values())]
+        if len(set(grids)) < len(grids):
+            for i in sorted(self.of, reverse=True):
                 self._sink(i)
+
+    @cached_property
+    def users(self) -> dict[Variable, list[int]]:
+        """For every variable that is used the numbers of the equations that use it."""
+        users: dict[Variable, list[int]] = {}
+        for i, equation in enumerate(self.equations):
+            for variable in used(equation.operands):
+                users.setdefault(variable, []).append(i)
+        return users
 
     def inner(self, x: object, cluster: Cluster) -> bool:
         """Says whether an operand is made within a cluster."""
@@ -99,8 +116,7 @@ class Clusters:
 
     def chosen(self) -> list[Cluster]:
         """Returns the clusters that are worth a region."""
-        unique = {id(c): c for c in self.of.values()}
-        return [c for c in unique.values() if self._worth(c)]
+        return [c for c in dict.fromkeys(self.of.values()) if self._worth(c)]
 
     def _worth(self, cluster: Cluster) -> bool:
         busy = sum(self.kinds[i] != "move" for i in cluster.members)
@@ -125,12 +141,15 @@ class Clusters:
 
     def _place(self, i: int, equation: Equation) -> None:
         operands = used(equation.operands)
-        stage = max((self._ready[v] for v in operands), default=0)
-        cluster = self._joined(i, equation, operands, stage) if self.kinds[i] else None
-        if cluster is None and self.kinds[i] not in ("", "move"):
+        stage = max([self._ready.get(v, 0) for v in operands], default=0)
+        # What is ready at the beginning no cluster has made.
+        cluster = self._joined(i, equation, operands, stage) if stage else None
+        if cluster is None and self._is_large(equation, operands):
             cluster = self._begun(i, equation, stage)
         if cluster is None:
-            self._ready.update(dict.fromkeys(equation.outputs, stage))
+            if stage:
+                for out in equation.outputs:
+                    self._ready[out] = stage
             return
         self.of[i] = cluster
         cluster.members.append(i)
@@ -142,6 +161,15 @@ class Clusters:
                 if other is not cluster:
                     self._merge(other, cluster)
                     cluster = other
+
+    def _is_large(self, equation: Equation, operands: Sequence[Variable]) -> bool:
+        """Says whether anything in an equation is large enough for a grid."""
+        if not (self._large.isdisjoint(operands) and self._large.isdisjoint(equation.outputs)):
+            return True
+        if len(operands) == len(equation.operands):
+            return False
+        constants = [x for x in equation.operands if type(x) is not Variable]
+        return any(type_of(x).size >= self.smallest for x in constants)
 
     def _merge(self, into: Cluster, cluster: Cluster) -> None:
         for i in cluster.members:
@@ -155,16 +183,20 @@ class Clusters:
         self, i: int, equation: Equation, operands: Sequence[Variable], stage: int
     ) -> Cluster | None:
         """Returns the cluster whose values an equation uses, if it can be one of it."""
-        last = [v for v in operands if self._ready[v] == stage]
-        makers = {self.makers.get(v, -1) for v in last}
-        if not makers or not makers <= self.of.keys() or makers & self._late:
+        makers: dict[Variable, int] = {}
+        for v in operands:
+            if self._ready.get(v, 0) == stage:
+                maker = makers[v] = self.makers.get(v, -1)
+                if maker not in self.of or maker in self._late:
+                    return None
+        if not self.kinds[i]:
             return None
-        found = list({id(self.of[m]): self.of[m] for m in makers}.values())
+        found = list(dict.fromkeys([self.of[m] for m in makers.values()]))
         # A grid may be the first axes of another: numbers of rows beside the rows.
         first = max(found, key=lambda c: len(c.grid))
         if any(c.stage != stage - 1 or c.grid != first.grid[: len(c.grid)] for c in found):
             return None
-        known = {v: self.places[self.makers[v]] for v in last}
+        known = {v: self.places[maker] for v, maker in makers.items()}
         place = self._place_of(i, equation, first.grid, known)
         if place is None:
             return None
@@ -177,6 +209,8 @@ class Clusters:
     def _begun(self, i: int, equation: Equation, stage: int) -> Cluster | None:
         """Returns a new cluster for an equation, over the grid of its largest value."""
         kind = self.kinds[i]
+        if kind in ("", "move"):
+            return None
         largest: object = equation.outputs[0] if kind == "element" else _main(equation)
         grid = lengths(type_of(largest).shape)
         if not grid or prod(grid) < self.smallest:
@@ -197,7 +231,7 @@ class Clusters:
         shape = equation.outputs[0].type.shape
         first = equation.operands[0]
         if kind == "element" or equation.primitive.name == "broadcast_to":
-            return _broadcast_place(equation, shape, grid, known)
+            return broadcast_place(shape, grid, known)
         if kind == "product":
             return self._product(i, equation, grid, known)
         if type(first) is Variable and first in known:
@@ -211,7 +245,7 @@ class Clusters:
             return tuple([None if n == 1 else next(axes) for n in shape])
         if kind == "reduction":
             return self._reduced(i, equation, source, grid)
-        return _row_place(equation, source, grid, known)
+        return row_place(equation, source, grid, known)
 
     def _product(
         self, i: int, equation: Equation, grid: tuple[int, ...], known: dict[Variable, Place]
@@ -292,54 +326,6 @@ def _main(equation: Equation) -> Any:
     if equation.primitive.name == "matmul":
         return max(equation.operands, key=lambda x: len(type_of(x).shape))
     return equation.operands[0]
-
-
-def _broadcast_place(
-    equation: Equation,
-    shape: tuple[int, ...],
-    grid: tuple[int, ...],
-    known: dict[Variable, Place],
-) -> Place | None:
-    """Returns where a result lies to which operands broadcast."""
-    place: list[int | None] = [None] * len(shape)
-    for source in known.values():
-        offset = len(shape) - len(source)
-        for a, axis in enumerate(source):
-            if axis is not None:
-                if place[offset + a] not in (None, axis):
-                    return None
-                place[offset + a] = axis
-    if lengths(shape) == grid:
-        whole = identity(shape)
-        fits = all(axis is None or axis == whole[a] for a, axis in enumerate(place))
-        return whole if fits else None
-    # Axes that only operands from outside have could be any of the grid's.
-    if any(n != 1 and axis is None for n, axis in zip(shape, place)):
-        return None
-    # A column beside the row of the same values makes a square.
-    axes = [axis for axis in place if axis is not None]
-    return tuple(place) if axes == sorted(set(axes)) else None
-
-
-def _row_place(
-    equation: Equation, source: Place, grid: tuple[int, ...], known: dict[Variable, Place]
-) -> Place | None:
-    """Returns where the result lies of what has to see rows whole."""
-    name, first = equation.primitive.name, equation.operands[0]
-    if source != identity(type_of(first).shape) or lengths(type_of(first).shape) != grid:
-        return None
-    if name in ALONG:
-        if 0 in {source[a] for a in equation.params["axis"]}:
-            return None
-        return source if all(place == source for place in known.values()) else None
-    if source[-1] in (None, 0):
-        return None
-    rows = source[:-1]
-    for x, place in known.items():
-        wanted = {len(source): source, len(rows): rows}.get(len(place))
-        if place != wanted and x is not first:
-            return None
-    return rows if name == "cross_entropy" else source
 
 
 # -- the program of regions

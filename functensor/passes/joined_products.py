@@ -58,34 +58,25 @@ def joined_products(program: Program) -> Program:
     names = [equation.primitive.name for equation in program.equations]
     if max(names.count("matmul"), names.count("sum")) < FEWEST:
         return program
-    uses = _uses(program)
-    sums = _Sums(program, uses)
-    slices = _Slices(program, uses)
-    if not sums.roots and not slices.groups:
+    products = {e.outputs[0]: e for e in program.equations if _is_small_product(e)}
+    sums = _Sums(program, products)
+    slices = _Slices(program, products)
+    found = sums.roots | slices.products.keys() | slices.rows.keys()
+    if not found:
         return program
     rules: dict[str, tuple[Rule, ...]] = {"add": (sums, slices.shifted), "matmul": (slices,)}
-    return swept(program, rules)
-
-
-def _uses(program: Program) -> dict[Variable, int]:
-    """Returns how often variables are used; those that are returned twice at least."""
-    uses = dict.fromkeys(used(program.outputs), 2)
-    for equation in program.equations:
-        for x in equation.operands:
-            if type(x) is Variable:
-                uses[x] = uses.get(x, 0) + 1
-    return uses
+    return swept(program, rules, found)
 
 
 def _is_small_product(equation: Equation) -> bool:
     """Says whether an equation multiplies two small matrices of the same floating-point dtype."""
     if equation.primitive.name != "matmul":
         return False
-    x, y = map(type_of, equation.operands)
+    x, y = [type_of(operand) for operand in equation.operands]
     return (
-        x.dtype == y.dtype
+        len(x.shape) == len(y.shape) == 2
+        and x.dtype == y.dtype
         and x.dtype.kind in "fc"
-        and x.ndim == y.ndim == 2
         and 0 < x.size * y.shape[1] <= LARGE
     )
 
@@ -107,24 +98,35 @@ ROWS = {"axis": (0,), "keepdims": False, "dtype": None}
 class _Sums:
     """The rule for the last of a chain of additions."""
 
-    def __init__(self, program: Program, uses: dict[Variable, int]) -> None:
+    def __init__(self, program: Program, products: dict[Variable, Equation]) -> None:
         additions: dict[Variable, list[Variable]] = {}
         sizes: dict[Variable, int] = {}
+        for out, product in products.items():
+            x, y = product.operands
+            sizes[out] = type_of(x).size + type_of(y).size
         for equation in program.equations:
-            if _is_addition(equation):
-                additions[equation.outputs[0]] = used(equation.operands)
-            elif _is_small_product(equation) or _is_small_sum(equation):
-                sizes[equation.outputs[0]] = sum(type_of(x).size for x in equation.operands)
+            name = equation.primitive.name
+            if name == "add":
+                found = _summands(equation)
+                if found is not None:
+                    additions[equation.outputs[0]] = found
+            elif name == "sum" and _is_small_sum(equation):
+                sizes[equation.outputs[0]] = type_of(equation.operands[0]).size
         # Partial sums, which nothing but the next addition uses.
+        uses = program.uses()
         self.inner = {
-            x for summands in additions.values() for x in summands if uses[x] == 1
-        } & additions.keys()
+            x
+            for summands in additions.values()
+            for x in summands
+            if x in additions and uses[x] == 1
+        }
         for out, summands in additions.items():
-            sizes[out] = sum(sizes.get(x, 0) for x in summands)
-            if sizes[out] > TOGETHER:
+            size = 0
+            for x in summands:
+                size += sizes.get(x, 0)
+            if size > TOGETHER:
                 self.inner.discard(out)
-            if out not in self.inner:
-                sizes[out] = 0
+            sizes[out] = size if out in self.inner else 0
         self.roots = {
             out
             for out, summands in additions.items()
@@ -189,12 +191,19 @@ class _Sums:
         return sweep.add("matmul", [x, sweep.add("concatenate", right, {"axis": 0}, of)], {}, of)
 
 
-def _is_addition(equation: Equation) -> bool:
-    """Says whether an equation adds two of its result's type, or a number, as ``sum`` begins."""
-    if equation.primitive.name != "add":
-        return False
-    out = equation.outputs[0].type
-    return all(type(x) in (int, float) or type_of(x) == out for x in equation.operands)
+def _summands(equation: Equation) -> list[Variable] | None:
+    """Returns the variables that an addition is of; None where one would be broadcast or cast.
+
+    A number is not among them: ``sum`` begins with one.
+    """
+    known = equation.outputs[0].type
+    found = []
+    for x in equation.operands:
+        if type(x) is Variable:
+            found.append(x)
+        if type(x) not in (int, float) and type_of(x) != known:
+            return None
+    return found
 
 
 def _turned(sweep: Sweep, x: Any) -> Any:
@@ -211,28 +220,27 @@ def _turned(sweep: Sweep, x: Any) -> Any:
 class _Slices:
     """The rule for the products of slices of one array with one matrix."""
 
-    def __init__(self, program: Program, uses: dict[Variable, int]) -> None:
+    def __init__(self, program: Program, products: dict[Variable, Equation]) -> None:
         makers = {
             equation.outputs[0]: equation
             for equation in program.equations
             if equation.primitive.name == "index" and not equation.params["key"].arrays
         }
         members: dict[Any, set[int]] = {}
-        products: dict[Variable, Any] = {}
-        for equation in program.equations if makers else ():
-            if equation.primitive.name != "matmul":
-                continue
+        self.products: dict[Variable, Any] = {}
+        for out, equation in products.items():
             found = _slice(makers, equation)
             if found is not None:
                 members.setdefault(found[0], set()).add(found[1])
-                products[equation.outputs[0]] = found[0]
+                self.products[out] = found[0]
         self.groups = {
             key: _most(key)
             for key, numbers in members.items()
             if len(numbers) >= _most(key)
         }
+        self.products = {out: key for out, key in self.products.items() if key in self.groups}
         self.made: dict[Any, Any] = {}
-        self.rows = _rows(program, products, uses) if self.groups else {}
+        self.rows = _rows(program, self.products) if self.groups else {}
         self.sums: dict[Any, Any] = {}
 
     def __call__(self, sweep: Sweep, equation: Equation) -> Any:
@@ -294,9 +302,7 @@ def _is_slice_of(sweep: Sweep, x: Any, product: Variable) -> bool:
     return source is not None and source.operands[0] is product
 
 
-def _rows(
-    program: Program, products: dict[Variable, Any], uses: dict[Variable, int]
-) -> dict[Variable, tuple[Any, int]]:
+def _rows(program: Program, products: dict[Variable, Any]) -> dict[Variable, tuple[Any, int]]:
     """Returns for sums of a product of slices, something else and a row, to how many it is added.
 
     Each comes with the group of the product.
@@ -304,6 +310,7 @@ def _rows(
     found: dict[Variable, Any] = {}
     counts: dict[Any, int] = {}
     sums: dict[Variable, Any] = {}
+    uses = program.uses()
     for equation in program.equations:
         if equation.primitive.name != "add":
             continue
@@ -314,18 +321,16 @@ def _rows(
             if row.dtype == out.type.dtype and row.shape == out.type.shape[1:]:
                 found[out] = key = sums[x], constant_key(y)
                 counts[key] = counts.get(key, 0) + 1
-        if type_of(x) == type_of(y) == out.type:
-            for part in used((x, y)):
-                if part in products and uses[part] == 1:
-                    sums[out] = products[part]
+        for part in used((x, y)):
+            if part in products and uses[part] == 1 and type_of(x) == type_of(y) == out.type:
+                sums[out] = products[part]
     return {out: (key[0], counts[key]) for out, key in found.items()}
 
 
 def _slice(makers: dict[Variable, Equation], equation: Equation) -> Any:
     """Returns the group that a product belongs to, and its place there; None if to none."""
-    if not _is_small_product(equation) or type(equation.operands[0]) is not Variable:
-        return None
-    source = makers.get(equation.operands[0])
+    x = equation.operands[0]
+    source = makers.get(x) if type(x) is Variable else None
     taken = None if source is None else sliced(source)
     if taken is None or taken[0].type.ndim != 3 or taken[1] > 1:
         return None

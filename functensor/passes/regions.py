@@ -8,7 +8,17 @@ from typing import Any
 from ..primitives.primitive import Primitive
 from ..programs.program import Equation, Program, Variable, type_of
 
-__all__ = ["Place", "Region", "identity", "kind_of", "lengths", "operand_place"]
+__all__ = [
+    "Kinds",
+    "Place",
+    "Region",
+    "broadcast_place",
+    "identity",
+    "kind_of",
+    "lengths",
+    "operand_place",
+    "row_place",
+]
 
 # For every axis of a value the axis of the grid that it is; None for axes of length 1.
 Place = tuple[int | None, ...]
@@ -90,6 +100,63 @@ def operand_place(shape: Sequence[int], out: Place) -> Place:
     """Returns the place of an operand that broadcasts to a result at a place."""
     aligned = out[len(out) - len(shape) :]
     return tuple([None if n == 1 else axis for n, axis in zip(shape, aligned, strict=True)])
+
+
+def broadcast_place(
+    shape: tuple[int, ...], grid: tuple[int, ...], known: dict[Variable, Place]
+) -> Place | None:
+    """Returns where a result lies to which operands broadcast."""
+    place: list[int | None] = [None] * len(shape)
+    for source in known.values():
+        offset = len(shape) - len(source)
+        for a, axis in enumerate(source):
+            if axis is not None:
+                if place[offset + a] not in (None, axis):
+                    return None
+                place[offset + a] = axis
+    if lengths(shape) == grid:
+        whole = identity(shape)
+        fits = all(axis is None or axis == whole[a] for a, axis in enumerate(place))
+        return whole if fits else None
+    # Axes that only operands from outside have could be any of the grid's.
+    if any(n != 1 and axis is None for n, axis in zip(shape, place)):
+        return None
+    # A column beside the row of the same values makes a square.
+    axes = [axis for axis in place if axis is not None]
+    return tuple(place) if axes == sorted(set(axes)) else None
+
+
+def row_place(
+    equation: Equation, source: Place, grid: tuple[int, ...], known: dict[Variable, Place]
+) -> Place | None:
+    """Returns where the result lies of what has to see rows whole."""
+    name, first = equation.primitive.name, equation.operands[0]
+    if source != identity(type_of(first).shape) or lengths(type_of(first).shape) != grid:
+        return None
+    if name in ALONG:
+        if 0 in {source[a] for a in equation.params["axis"]}:
+            return None
+        return source if all(place == source for place in known.values()) else None
+    if source[-1] in (None, 0):
+        return None
+    rows = source[:-1]
+    for x, place in known.items():
+        wanted = {len(source): source, len(rows): rows}.get(len(place))
+        if place != wanted and x is not first:
+            return None
+    return rows if name == "cross_entropy" else source
+
+
+class Kinds(dict[int, str]):
+    """How equations can take part, by their numbers: each is found out when it is asked for."""
+
+    def __init__(self, equations: Sequence[Equation]) -> None:
+        super().__init__()
+        self._equations = equations
+
+    def __missing__(self, i: int) -> str:
+        kind = self[i] = kind_of(self._equations[i])
+        return kind
 
 
 def kind_of(equation: Equation) -> str:

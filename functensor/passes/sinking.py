@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..programs.program import Equation, Program, Variable, type_of
-from .sweep import ELEMENTWISE, Rule, Sweep, swept
+from .sweep import ELEMENTWISE, Rule, Sweep, behind, swept
 
 __all__ = ["sinking"]
 
@@ -38,6 +38,7 @@ def sinking(program: Program) -> Program:
     return swept(program, RULES)
 
 
+@behind("broadcast_to")
 def _broadcast(sweep: Sweep, equation: Equation) -> Any:
     operands = list(equation.operands)
     found = False
@@ -56,6 +57,7 @@ def _broadcast(sweep: Sweep, equation: Equation) -> Any:
     return sweep.add("broadcast_to", [less], {"shape": out.shape}, equation)
 
 
+@behind("transpose")
 def _transpose(sweep: Sweep, equation: Equation) -> Any:
     axes = None
     operands = list(equation.operands)
@@ -75,6 +77,7 @@ def _transpose(sweep: Sweep, equation: Equation) -> Any:
     return sweep.add("transpose", [before], {"axes": axes}, equation)
 
 
+@behind("transpose")
 def _reduced_transpose(sweep: Sweep, equation: Equation) -> Any:
     source = sweep.maker(equation.operands[0], "transpose")
     if source is None:

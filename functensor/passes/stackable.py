@@ -268,15 +268,18 @@ def groups_of(order: Order, candidates: Sequence[int]) -> list[Group]:
         if alike[key] < FEWEST:
             continue
         equation = order.equations[number]
-        after, before = order.made(equation.operands), order.needed(equation.outputs[0])
+        out = equation.outputs[0]
+        after, before = order.made(equation.operands), order.needed(out)
         group = last.get(key)
-        makers = [joined.get(order.makers.get(x, -1)) for x in used(equation.operands)]
         if (
             group is not None
-            and len(group.members) < at_most(equation.outputs[0].type)
-            and max(after, group.after) < min(before, group.before)
+            and after < group.before
+            and group.after < before
+            and len(group.members) < at_most(out.type)
             # The use of one of the results by the equation itself is not before anything.
-            and group not in makers
+            and all(
+                joined.get(order.makers.get(x, -1)) is not group for x in used(equation.operands)
+            )
         ):
             group.members.append(number)
             group.after = max(after, group.after)
@@ -347,12 +350,11 @@ def chains_of(order: Order) -> list[Chain]:
         ):
             continue
         out = equation.outputs[0]
-        if out.type.dtype.char not in EXACT or any(
-            type(x) is not Variable or order.kind(x.type) != order.kind(out.type)
-            for x in equation.operands
-        ):
-            continue
         x, y = equation.operands
+        if type(x) is not Variable or type(y) is not Variable:
+            continue
+        if out.type.dtype.char not in EXACT or not x.type == y.type == out.type:
+            continue
         for end, factor in ((x, y), (y, x)):
             chain = ends.get(end)
             if chain is None or len(chain.factors) >= at_most(out.type):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from ..backends import get as get_backend
@@ -17,6 +18,9 @@ from .program import Program
 __all__ = ["Compiled", "compiled"]
 
 Values = list[Any]
+
+# With the passes, so that no first call waits for it.
+import_module("..backends.plan", __package__)
 
 
 class Compiled:

@@ -71,9 +71,12 @@ class Equation:
 
     def over(self, replaced: dict[Variable, Any]) -> Equation:
         """Returns the same of other operands; itself where none is replaced."""
-        if replaced.keys().isdisjoint(used(self.operands)):
+        for x in self.operands:
+            if type(x) is Variable and x in replaced:
+                break
+        else:
             return self
-        operands = [replaced.get(x, x) if isinstance(x, Variable) else x for x in self.operands]
+        operands = [replaced.get(x, x) if type(x) is Variable else x for x in self.operands]
         return self.with_operands(operands)
 
     def with_operands(self, operands: Sequence[Any]) -> Equation:
@@ -101,6 +104,8 @@ class Program:
 
     __slots__ = (
         "_last_uses",
+        "_primitives",
+        "_uses",
         "derived",
         "equations",
         "in_tree",
@@ -127,6 +132,8 @@ class Program:
         self.out_tree = out_tree
         self.derived: dict[Any, Any] = {}
         self._last_uses: list[list[Variable]] | None = None
+        self._primitives: frozenset[Any] | None = None
+        self._uses: dict[Variable, int] | None = None
         if config.check_programs:
             from .checking import check  # which knows programs
 
@@ -138,6 +145,22 @@ class Program:
         """Returns a program of the same arguments that computes the same in another way."""
         outputs = self.outputs if outputs is None else outputs
         return Program(self.name, self.inputs, equations, outputs, self.in_tree, self.out_tree)
+
+    def primitives(self) -> frozenset[Any]:
+        """Returns the primitives and calls of all equations."""
+        if self._primitives is None:
+            self._primitives = frozenset([equation.primitive for equation in self.equations])
+        return self._primitives
+
+    def uses(self) -> dict[Variable, int]:
+        """Returns how often variables are used, by equations and as outputs; not to be changed."""
+        if self._uses is None:
+            uses = self._uses = {}
+            for operands in (*[e.operands for e in self.equations], self.outputs):
+                for x in operands:
+                    if type(x) is Variable:
+                        uses[x] = uses.get(x, 0) + 1
+        return self._uses
 
     def last_uses(self) -> list[list[Variable]]:
         """Returns for every equation the variables that nothing needs after it."""

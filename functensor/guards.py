@@ -1,32 +1,37 @@
-"""Guards: generated functions that tell in microseconds whether a call is like an earlier one.
+"""Guards: generated functions that answer a call in microseconds if it is like an earlier one.
 
 A guard takes the arguments apart as the earlier call's were, without asking what kind of tree they
-are, and gives up where anything differs: the slow way then finds out what. Builders put results
-together likewise.
+are, runs what that call led to, and puts the result together likewise. Where anything differs it
+gives up before it has run anything: the slow way then finds out what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from numpy import ndarray
 
 from . import tree
 from .primitives.array import Array
-from .primitives.buffers import DEVICE_TYPES, WEAK_TYPES
+from .primitives.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
 
-__all__ = ["LARGEST", "Guard", "builder", "guard"]
+__all__ = ["LARGEST", "UNLIKE", "Guard", "guard"]
 
 # Of integers that are traced.
 LARGEST = 2**63 - 1
-# Containers of up to so many children are taken apart one by one; a larger one, if it has arrays
-# alone, at once.
-FEW = 4
+# Python builds a dict of more keys piece by piece, and a copy of one that has the keys at once.
+FEW_KEYS = 16
+# Lengths that are added up in one line: Python's parser takes no line of any length.
+TOGETHER = 32
 
-# Takes a call's arguments; returns the leaves and their buffers, or None.
-Guard = Callable[[tuple[Any, ...], dict[str, Any]], "tuple[list[Any], list[Any]] | None"]
+# What a guard returns when it gives up.
+UNLIKE: Any = object()
+
+# Takes a call's arguments; returns its result.
+Guard = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+# Takes leaves and their buffers; returns what is computed of them.
+Run = Callable[[list[Any], list[Any]], Sequence[Any]]
 
 
 class _Unguarded(Exception):
@@ -37,25 +42,30 @@ class _Writer:
     """Writes a guard's source.
 
     Attributes:
-        lines: what takes the arguments apart.
-        late: conditions for once the types of the leaves are known to be right.
+        lines: what takes the arguments apart, or puts the result together.
         names: what the source refers to.
-        leaves: the expressions of the leaves, in order; a starred one stands for several.
-        buffers: those of their buffers.
-        examples: the leaves, in order.
+        leaves: the variables that hold the leaves, in order.
+        buffers: the expressions of their buffers.
+        alike: the variables of the leaves of each kind, by the condition that one, as ``x``, is of
+            another.
+        dicts: the variables that hold dicts, all keys of which were found in them, and how many.
+        outs: the variables that hold what is computed.
     """
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.late: list[str] = []
+        # By their module's name messages know which frames are not the user's.
         self.names: dict[str, Any] = {
-            "__name__": __name__, "types": DEVICE_TYPES, "shape": attrgetter("shape"),
-            "dtype": attrgetter("dtype"),
+            "__name__": __name__, "Array": Array, "UNLIKE": UNLIKE, "ndarray": ndarray,
+            "owned": owned, "types": DEVICE_TYPES, "wrap": wrap,
         }  # fmt: skip
+        self.lines: list[str] = []
         self.leaves: list[str] = []
         self.buffers: list[str] = []
-        self.examples: list[Any] = []
-        self.bound = 0
+        self.alike: dict[str, list[str]] = {}
+        self._dtypes: dict[Any, str] = {}
+        self.outs: list[str] = []
+        self.dicts: list[tuple[str, int]] = []
+        self._bound = 0
 
     def bind(self, value: Any) -> str:
         """Returns a name for a constant."""
@@ -63,88 +73,163 @@ class _Writer:
         self.names[name] = value
         return name
 
+    def literal(self, value: Any) -> str:
+        """Returns an expression for a constant: the value itself, if it is a string."""
+        return repr(value) if type(value) is str else self.bind(value)
+
     def fresh(self) -> str:
         """Returns a name for a local variable."""
-        self.bound += 1
-        return f"v{self.bound}"
+        self._bound += 1
+        return f"v{self._bound}"
 
     def require(self, condition: str) -> None:
         """Writes a condition without which the guard gives up."""
-        self.lines.append(f"if not ({condition}): return None")
+        self.lines.append(f"if not ({condition}): return UNLIKE")
+
+    # -- arguments
 
     def visit(self, name: str, value: Any) -> None:
         """Writes how the tree in a variable is taken apart, like an example."""
         kind = type(value)
-        if kind is Array:
-            self.leaf(name, f"{name}._data", value)
-        elif kind is ndarray or kind in WEAK_TYPES:
-            self.leaf(name, name, value)
-            if kind is int:
-                self.late.append(f"if not {-LARGEST - 1} <= {name} <= {LARGEST}: return None")
+        if kind is Array or kind is ndarray or kind in WEAK_TYPES:
+            self.leaf(name, value)
         elif value is None:
             self.require(f"{name} is None")
         elif kind is dict:
             self.mapping(name, value)
         elif kind in (list, tuple) or is_named(kind):
-            self.sequence(name, value)
+            self.require(f"type({name}) is {self.kind(kind)}")
+            self.unpack(name, value)
         else:
             raise _Unguarded
 
+    def kind(self, kind: type) -> str:
+        """Returns an expression for a class."""
+        return kind.__name__ if kind in (list, tuple) else self.bind(kind)
+
+    def unpack(self, name: str, value: Sequence[Any]) -> None:
+        """Writes how a sequence is taken apart; a ValueError tells of another length."""
+        inner = [self.fresh() for _ in value]
+        self.lines.append(f"{as_tuple(inner)} = {name}")
+        for part, child in zip(inner, value, strict=True):
+            self.visit(part, child)
+
     def mapping(self, name: str, value: dict[Any, Any]) -> None:
         """Writes how a dict is taken apart; trees have its leaves in the order of its keys."""
-        same = f"len({name}) == {len(value)}"
-        in_order = f"[*{name}] == {self.bind([*value])}"
         try:
             keys = sorted(value)
         except TypeError:
-            keys, same = [*value], in_order
-        if keys == [*value] and self.at_once(value.values()):
-            self.require(f"type({name}) is dict and {in_order}")
-            self.several(f"{name}.values()", value.values())
-            return
-        self.require(f"type({name}) is dict and {same}")
+            keys = [*value]
+            self.require(f"type({name}) is dict and [*{name}] == {self.bind(keys)}")
+        else:
+            self.require(f"type({name}) is dict")
+            self.dicts.append((name, len(keys)))
         for key in keys:
             inner = self.fresh()
-            self.lines.append(f"{inner} = {name}[{self.bind(key)}]")
+            self.lines.append(f"{inner} = {name}[{self.literal(key)}]")
             self.visit(inner, value[key])
 
-    def sequence(self, name: str, value: Sequence[Any]) -> None:
-        """Writes how a list or a tuple is taken apart."""
-        same = f"type({name}) is {self.bind(type(value))}"
-        if not value or self.at_once(value):
-            self.require(f"{same} and len({name}) == {len(value)}")
-            self.several(name, value)
-        else:
-            # A ValueError tells of another length.
-            self.require(same)
-            inner = [self.fresh() for _ in value]
-            self.lines.append(f"{', '.join(inner)}, = {name}")
-            for part, child in zip(inner, value, strict=True):
-                self.visit(part, child)
-
-    def at_once(self, values: Any) -> bool:
-        """Says whether a container's children are taken without looking at each."""
-        return len(values) > FEW and {*map(type, values)} == {Array}
-
-    def several(self, source: str, values: Any) -> None:
-        """Writes the children of a container that has arrays alone."""
-        self.leaves.append(f"*{source}")
-        self.buffers.append(f"*[x._data for x in {source}]")
-        self.examples += values
-
-    def constant(self, name: str, value: Any) -> None:
-        """Writes that a static argument is the same."""
+    def argument(self, name: str, value: Any, static: bool) -> None:
+        """Writes how an argument is taken apart, or that a static one is the same."""
+        if not static:
+            self.visit(name, value)
+            return
         kind, known = type(value), self.bind(value)
         same = f"{name} is {known}"
         if kind in (int, bool, str, bytes):
             same += f" or type({name}) is {self.bind(kind)} and {name} == {known}"
         self.require(same)
 
-    def leaf(self, name: str, buffer: str, value: Any) -> None:
+    def leaf(self, name: str, value: Any) -> None:
         """Writes one leaf."""
+        kind = type(value)
+        buffer = name
+        other = f"type(x) is not {kind.__name__}"
+        if kind is Array:
+            buffer = f"{name}._data"
+            other += f" or (x := x._data).shape != {value.shape}"
+        elif kind is ndarray:
+            other += f" or x.shape != {value.shape}"
+        elif kind is int:
+            other += f" or not {-LARGEST - 1} <= x <= {LARGEST}"
+        if kind not in WEAK_TYPES:
+            if value.dtype not in self._dtypes:
+                self._dtypes[value.dtype] = self.bind(value.dtype)
+            dtype = self._dtypes[value.dtype]
+            other += f" or x.dtype is not {dtype} and x.dtype != {dtype}"
         self.leaves.append(name)
         self.buffers.append(buffer)
-        self.examples.append(value)
+        self.alike.setdefault(other, []).append(name)
+
+    def compare(self) -> Iterator[str]:
+        """Gives the lines that compare the leaves with the examples."""
+        # No dict has fewer keys than its example, so that none has more if all together have not.
+        for i in range(0, len(self.dicts), TOGETHER):
+            some = self.dicts[i : i + TOGETHER]
+            lengths = " + ".join(f"len({name})" for name, _ in some)
+            yield f"if {lengths} != {sum(length for _, length in some)}: return UNLIKE"
+        for other, names in self.alike.items():
+            if len(names) == 1:
+                yield f"x = {names[0]}"
+                yield f"if {other}: return UNLIKE"
+            else:
+                yield f"for x in {as_tuple(names)}:"
+                yield f"  if {other}: return UNLIKE"
+
+    # -- results
+
+    def compute(self, run: Run, count: int) -> None:
+        """Writes that so many outputs are computed."""
+        outs = [f"o{i}" for i in range(count)]
+        given = f"[{', '.join(self.leaves)}], buffers"
+        # A buffer that a variable holds too is not given away.
+        self.lines += ["x = None", f"{as_tuple(outs)} = {self.bind(run)}({given})"]
+        self.outs = outs
+
+    def passed(self, i: int) -> str:
+        """Returns an expression for a leaf of the arguments that is one of the result."""
+        name = self.leaves[i]
+        # A NumPy array may be changed by its owner.
+        return f"wrap(owned({name}))" if self.buffers[i] == name else name
+
+    def result(self, treedef: tree.TreeDef, leaves: Sequence[str]) -> str:
+        """Returns an expression that puts a tree together, given its leaves' expressions."""
+        before = len(self.lines)
+        try:
+            return self.put(treedef.unflatten(range(treedef.num_leaves)), leaves)
+        except _Unguarded:
+            del self.lines[before:]
+            return f"{self.bind(treedef.unflatten)}([{', '.join(leaves)}])"
+
+    def put(self, node: Any, leaves: Sequence[str]) -> str:
+        """Returns an expression for a tree that has the leaves' numbers in their places."""
+        kind = type(node)
+        if kind is int:
+            leaf: str = leaves[node]
+            return leaf
+        if node is None:
+            return "None"
+        if kind is dict:
+            items = [(self.literal(key), self.put(x, leaves)) for key, x in node.items()]
+            if len(items) <= FEW_KEYS:
+                return f"{{{', '.join(f'{key}: {x}' for key, x in items)}}}"
+            made = self.fresh()
+            self.lines.append(f"{made} = {self.bind(dict.fromkeys(node))}.copy()")
+            self.lines += [f"{made}[{key}] = {x}" for key, x in items]
+            return made
+        children = [self.put(x, leaves) for x in node] if isinstance(node, list | tuple) else []
+        if kind is list:
+            return f"[{', '.join(children)}]"
+        if kind is tuple:
+            return as_tuple(children)
+        if is_named(kind):
+            return f"{self.bind(kind)}({', '.join(children)})"
+        raise _Unguarded
+
+
+def as_tuple(items: Sequence[str]) -> str:
+    """Returns the source of a tuple, given that of its items."""
+    return f"({', '.join(items)}{',' * bool(items)})"
 
 
 def is_named(kind: type) -> bool:
@@ -152,121 +237,68 @@ def is_named(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def builder(
-    treedef: tree.TreeDef, passed: Sequence[int | None]
-) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
-    """Returns a function that puts a result's tree together.
-
-    Args:
-        treedef: the result's.
-        passed: for every leaf of it the number of the argument's leaf that it is; None where it is
-            the next of those that were computed.
-
-    Returns:
-        A function of the arguments' leaves and of what was computed.
-    """
-    # By their module's name messages know which frames are not the user's.
-    names: dict[str, Any] = {"__name__": __name__}
-    computed = iter(range(len(passed)))
-    leaves = [f"outs[{next(computed)}]" if i is None else f"leaves[{i}]" for i in passed]
-
-    def bound(value: Any) -> str:
-        names[name := f"k{len(names)}"] = value
-        return name
-
-    def written(node: Any) -> str:
-        kind = type(node)
-        if isinstance(node, int):
-            return leaves[node]
-        if node is None:
-            return "None"
-        if kind is dict:
-            # Keys that are written out are put into the dict all at once.
-            keys = [repr(key) if type(key) is str else bound(key) for key in node]
-            items = [f"{k}: {written(child)}" for k, child in zip(keys, node.values(), strict=True)]
-            return f"{{{', '.join(items)}}}"
-        children = [written(child) for child in node] if isinstance(node, list | tuple) else []
-        if kind is list:
-            return f"[{', '.join(children)}]"
-        if kind is tuple:
-            return f"({', '.join(children)}{',' * bool(children)})"
-        if is_named(kind):
-            return f"{bound(kind)}({', '.join(children)})"
-        raise _Unguarded
-
-    try:
-        result = written(treedef.unflatten(range(treedef.num_leaves)))
-    except (_Unguarded, RecursionError):
-        result = f"{bound(treedef.unflatten)}([{', '.join(leaves)}])"
-    made: Callable[[Sequence[Any], Sequence[Any]], Any] = eval(
-        compile(f"lambda leaves, outs: {result}", "<builder>", "eval"), names
-    )
-    return made
+def unguarded(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Stands for a guard where there is none: gives up."""
+    return UNLIKE
 
 
 def guard(
-    args: Sequence[Any], kwargs: dict[str, Any], static: Sequence[int | str]
-) -> Guard | None:
-    """Returns a guard for calls like one, or None where the arguments are no plain containers.
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    static: Sequence[int | str],
+    run: Run | None,
+    treedef: tree.TreeDef,
+    passed: Sequence[int | None],
+) -> Guard:
+    """Returns a guard for calls like one; where its arguments are no plain containers, one in vain.
 
     Args:
         args, kwargs: the arguments of the call.
         static: positions and names of those that have to be the same objects.
+        run: computes what is to be computed; None if nothing is.
+        treedef: the result's.
+        passed: for every leaf of the result the number of the argument's leaf that it is; None
+            where it is the next of those that are computed.
     """
     if len(kwargs) > 1:
         # Their order is the caller's.
-        return None
+        return unguarded
     writer = _Writer()
     names = [f"a{i}" for i in range(len(args))]
-    if names:
-        writer.lines.append(f"{', '.join(names)}, = args")
     try:
         for i, (name, value) in enumerate(zip(names, args, strict=True)):
-            if i in static:
-                writer.constant(name, value)
-            else:
-                writer.visit(name, value)
+            writer.argument(name, value, i in static)
         for key, value in kwargs.items():
             inner = writer.fresh()
             writer.lines.append(f"{inner} = kwargs[{key!r}]")
-            if key in static:
-                writer.constant(inner, value)
-            else:
-                writer.visit(inner, value)
-    except (_Unguarded, RecursionError):
-        return None
-    return _compiled(writer, len(args), len(kwargs))
-
-
-def _compiled(writer: _Writer, positional: int, named: int) -> Guard:
-    kinds = [*map(type, writer.examples)]
-    arrays = [x for x in writer.examples if type(x) not in WEAK_TYPES]
-    shapes = writer.bind([x.shape for x in arrays])
-    dtypes = writer.bind([x.dtype for x in arrays])
-    taken = f"[{', '.join(writer.buffers)}]"
-    if {*kinds} == {Array}:
-        taken = "[x._data for x in leaves]"
-    found = "buffers"
-    if len(arrays) < len(kinds):
-        weak = writer.bind([i for i, kind in enumerate(kinds) if kind not in WEAK_TYPES])
-        found = f"[buffers[i] for i in {weak}]"
-    text = [
-        "def matched(args, kwargs):",
-        f"  if len(args) != {positional} or len(kwargs) != {named}: return None",
-        "  try:",
-        *(f"    {line}" for line in writer.lines),
-        f"    leaves = [{', '.join(writer.leaves)}]",
-        "  except (KeyError, ValueError): return None",
-        f"  if [*map(type, leaves)] != {writer.bind(kinds)}: return None",
-        *(f"  {line}" for line in writer.late),
-        f"  buffers = {taken}",
-        f"  arrays = {found}",
-        f"  if [*map(shape, arrays)] != {shapes}: return None",
-        f"  if [*map(dtype, arrays)] != {dtypes}: return None",
-        "  if types and not types.isdisjoint(map(type, arrays)): return None",
-        "  return leaves, buffers",
-    ]
-    source = "\n".join(text)
-    exec(compile(source, "<guard>", "exec"), writer.names)
+            writer.argument(inner, value, key in static)
+        apart, writer.lines = writer.lines, []
+        buffers = f"[{', '.join(writer.buffers)}]"
+        taken = []
+        if run is not None:
+            taken, buffers = [f"  buffers = {buffers}"], "buffers"
+            writer.compute(run, passed.count(None))
+        outs = iter(writer.outs)
+        result = writer.result(
+            treedef, [next(outs) if i is None else writer.passed(i) for i in passed]
+        )
+        text = [
+            "def matched(args, kwargs):",
+            f"  if len(kwargs) != {len(kwargs)}: return UNLIKE",
+            "  try:",
+            # A ValueError tells of another number of them.
+            f"    {as_tuple(names)} = args",
+            *(f"    {line}" for line in apart),
+            "  except (KeyError, ValueError): return UNLIKE",
+            *(f"  {line}" for line in writer.compare()),
+            *taken,
+            f"  if types and not types.isdisjoint(map(type, {buffers})): return UNLIKE",
+            *(f"  {line}" for line in writer.lines),
+            f"  return {result}",
+        ]
+        exec(compile("\n".join(text), "<guard>", "exec"), writer.names)
+    except (_Unguarded, MemoryError, RecursionError, SyntaxError):
+        # The last three tell of trees that are too deep for Python's parser.
+        return unguarded
     made: Guard = writer.names["matched"]
     return made

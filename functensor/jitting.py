@@ -16,7 +16,7 @@ from . import tree
 from .arguments import is_array_like
 from .backends.config import config
 from .backends.devices import placement
-from .guards import LARGEST, Guard, builder, guard
+from .guards import LARGEST, UNLIKE, Guard, guard
 from .primitives.array import Array, Tracer
 from .primitives.buffers import device_of, owned, wrap
 from .primitives.core import RAW, base_trace, slot, under
@@ -80,52 +80,43 @@ class Entry:
         program: what was staged.
         compiled: what runs it.
         captured: traced values that the function closes over; it is then staged anew each time.
-        matches: tells whether a call is of the same kind; None if it cannot be told quickly.
-        build: puts the result's tree together.
-        computes: whether there is anything in it that is not an argument.
-        direct: whether that is all there is to do for calls that match.
+        guard: answers calls of the same kind; None until there was a second one.
         context: the choices under which it was staged.
     """
 
-    __slots__ = (
-        "_given", "build", "captured", "compiled", "computes", "context", "direct", "matches",
-        "program",
-    )  # fmt: skip
+    __slots__ = ("_computes", "_passed", "captured", "compiled", "context", "guard", "program")
 
     def __init__(
         self, program: Program, captured: Values, donated: Sequence[int], context: Any
     ) -> None:
         self.program = program
         self.captured = captured
-        self.matches: Guard | None = None
+        self.guard: Guard | None = None
         self.context = context
         places = {variable: i for i, variable in enumerate(program.inputs)}
         passed = [places.get(x) if isinstance(x, Variable) else None for x in program.outputs]
-        passed = [None if i in donated else i for i in passed]
-        # The numbers of the inputs that are outputs.
-        self._given = [i for i in passed if i is not None]
-        self.build = builder(program.out_tree, passed)
-        self.direct = False
-        if self._given:
-            outputs = [x for x, i in zip(program.outputs, passed, strict=True) if i is None]
+        # The numbers of the inputs that the outputs are.
+        self._passed = [None if i in donated else i for i in passed]
+        outputs = [x for x, i in zip(program.outputs, self._passed, strict=True) if i is None]
+        if len(outputs) < len(self._passed):
             program = program.with_equations(program.equations, outputs)
-        self.computes = bool(program.outputs or donated)
+        self._computes = bool(outputs or donated)
         self.compiled: Compiled = compiled(program, donated)
 
-    def guarded(self, matches: Guard | None, leaves: Values) -> None:
-        """Notes what tells whether a call is like one whose leaves are given."""
-        self.direct = all(type(leaves[i]) is Array for i in self._given)
-        self.matches = matches
+    def guarded(
+        self, args: Sequence[Any], kwargs: dict[str, Any], static: Sequence[int | str]
+    ) -> None:
+        """Makes what answers calls like one quickly."""
+        run = self.compiled.on_buffers if self._computes else None
+        self.guard = guard(args, kwargs, static, run, self.program.out_tree, self._passed)
 
     def outputs(self, leaves: Values, outs: Sequence[Any]) -> Any:
         """Returns the result's tree; an output that is an argument is that very array."""
-        if self._given:
-            leaves = [*leaves]
-            for i in self._given:
-                if not isinstance(leaves[i], Array):
-                    # A NumPy array that is passed through may be changed by its owner.
-                    leaves[i] = wrap(owned(leaves[i]))
-        return self.build(leaves, outs)
+        computed = iter(outs)
+        # A NumPy array that is passed through may be changed by its owner.
+        return self.program.out_tree.unflatten(
+            [next(computed) if i is None else wrap(owned(leaves[i])) for i in self._passed]
+        )
 
 
 class Jitted:
@@ -150,12 +141,16 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         entry = self._last
-        if entry is not None and slot.trace is None and not switch.off:
-            matched = entry.matches(args, kwargs) if entry.matches is not None else None
-            if matched is not None and entry.context == context_of():
-                leaves, buffers = matched
-                outs = entry.compiled.on_buffers(leaves, buffers) if entry.computes else ()
-                return (entry.build if entry.direct else entry.outputs)(leaves, outs)
+        if (
+            entry is not None
+            and entry.guard is not None
+            and slot.trace is None
+            and not switch.off
+            and entry.context == context_of()
+        ):
+            result = entry.guard(args, kwargs)
+            if result is not UNLIKE:
+                return result
         return self._called(args, kwargs)
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -185,7 +180,7 @@ class Jitted:
         context = context_of()
         kinds = tuple([kind_of(leaf) for leaf in leaves])
         key = treedef, kinds, static, context, axes_of()
-        entry = self._entries.get(key)
+        entry = known = self._entries.get(key)
         if entry is None:
             with self._lock:
                 entry = self._entries.get(key)
@@ -193,14 +188,14 @@ class Jitted:
                     entry = self._staged(dynamic, static, key)
         elif entry is not self._last:
             self._used(key)
-        if slot.trace is None and entry is not self._last and not entry.captured:
-            if entry.matches is None:
-                matches = guard(args, kwargs, signature.static_places(len(args)))
-                with self._lock:
-                    if entry.matches is None:
-                        entry.guarded(matches, leaves)
-            if not any(type(leaf) is ShapeDtype for leaf in leaves):
+        if slot.trace is None and not entry.captured:
+            types = {*map(type, leaves)}
+            if ShapeDtype not in types:
                 self._last = entry
+                traced = any(issubclass(kind, Tracer) for kind in types)
+                # Not at the first call, which may be the only one.
+                if known is not None and entry.guard is None and not traced:
+                    entry.guarded(args, kwargs, signature.static_places(len(args)))
         return entry, leaves
 
     def _used(self, key: Any) -> None:

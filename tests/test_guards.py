@@ -7,6 +7,7 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as np
+from functensor.guards import UNLIKE, unguarded
 
 Pair = namedtuple("Pair", "a b")
 X = numpy.arange(4.0)
@@ -31,6 +32,7 @@ TREES = {
     "a dict": lambda v: {f"k{i}": x for i, x in enumerate(v)},
     "a dict of two": lambda v: {"b": v[0], "a": v[1]},
     "a dict without an order": lambda v: {1: v[0], "a": v[1], None: v[2]},
+    "a large dict": lambda v: {f"k{i}": [v[i % 9]] for i in range(40)},
     "a list": list,
     "a list of two": lambda v: v[:2],
     "a tuple of one": lambda v: (v[0],),
@@ -54,7 +56,7 @@ def test_trees_come_back_as_they_were(name):
             numpy.testing.assert_array_equal(x, y)
             assert not isinstance(y, ft.Array) or x is y
     assert len(seen) == 1
-    assert f._last.matches is not None
+    assert f._last.guard is not unguarded
 
 
 def test_arguments_and_what_is_computed_of_them_are_put_in_their_places():
@@ -90,6 +92,61 @@ def test_the_order_of_a_dict_is_no_other_kind():
     for given in (many, dict(reversed(many.items()))) * 2:
         assert g(given).tolist() == [-8.0] * 4
     assert len(seen) == len(staged) == 1
+
+
+def test_a_number_of_arguments_is_told_apart():
+    f, seen = counted(lambda *args, **named: [x + 1 for x in (*args, *named.values())])
+    for _ in range(3):
+        for args, named in (((X,), {}), ((X, X), {}), ((), {"x": X}), ((), {}), ((X,), {"x": X})):
+            assert len(f(*args, **named)) == len(args) + len(named)
+    assert len(seen) == 5
+
+
+def test_arrays_of_many_kinds_keep_their_places():
+    kinds = [((), "float64"), ((3,), "float32"), ((2, 3), ">f4"), ((3,), "int32"), ((0,), "bool")]
+    tree = [[np.zeros(*kind), numpy.ones(*kind), 2, 0.5] for kind in kinds * 3]
+    f, seen = counted(lambda tree: [[b, a * 2, d, c] for a, b, c, d in tree])
+    for _ in range(3):
+        for (b, a, d, c), (x, y, *_) in zip(f(tree), tree, strict=True):
+            assert (a.shape, b.shape, c.item(), d.item()) == (x.shape, y.shape, 2, 0.5)
+            assert (a.dtype, b.dtype) == ((x * 2).dtype, y.dtype)
+    assert len(seen) == 1
+    assert f._last.guard is not unguarded
+    for i, j in ((0, 0), (3, 1), (14, 0)):
+        other = [[*row] for row in tree]
+        other[i][j] = other[i][j].reshape(1, *other[i][j].shape)
+        assert f._last.guard((other,), {}) is UNLIKE
+        other[i][j] = tree[i][j].astype("complex64")
+        assert f._last.guard((other,), {}) is UNLIKE
+    tree[0][2] = 2**70
+    with pytest.raises(OverflowError, match="71 bits"):
+        f(tree)
+
+
+def test_a_key_more_is_found_in_every_dict():
+    tree = {f"k{i}": {"a": np.full(2, float(i)), "b": {}} for i in range(40)}
+    f, seen = counted(lambda tree: ft.tree.map(lambda x: x + 1, tree))
+    for _ in range(3):
+        f(tree)
+    entry = f._last
+    assert entry.guard not in (None, unguarded)
+    for place in (tree, tree["k0"], tree["k39"], tree["k20"]["b"]):
+        place["c"] = np.ones(1)
+        assert entry.guard((tree,), {}) is UNLIKE
+        assert ft.tree.structure(f(tree)) == ft.tree.structure(tree)
+        del place["c"]
+    assert ft.tree.structure(f(tree)) == ft.tree.structure(tree)
+    assert len(seen) == 5
+
+
+def test_the_first_call_makes_no_guard():
+    f = ft.jit(lambda x: x * 1)
+    f(X)
+    assert f._last.guard is None
+    ft.grad(lambda x: np.sum(f(x)))(X)
+    assert f._last.guard is None
+    f(X)
+    assert f._last.guard not in (None, unguarded)
 
 
 OTHERS = {
@@ -137,3 +194,12 @@ def test_deep_trees_need_no_guard():
     f = ft.jit(lambda tree: ft.tree.leaves(tree)[0] * 2)
     for _ in range(3):
         assert f(tree).tolist() == [2.0, 2.0, 2.0]
+
+    def nested(x):
+        for _ in range(400):
+            x = [x]
+        return x
+
+    g = ft.jit(nested)
+    for _ in range(3):
+        assert ft.tree.leaves(g(np.ones(3)))[0].tolist() == [1.0, 1.0, 1.0]

@@ -14,6 +14,7 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.guards import unguarded
 from functensor.retracing import History, RetraceWarning
 from functensor.signatures import Constant
 
@@ -85,9 +86,10 @@ def test_types_have_no_values_to_call_with():
         with pytest.raises(TypeError, match=r"called with a ShapeDtype.*f\.lower"):
             f(known)
         f.lower(known)
-    np.testing.assert_array_equal(f(X), 2 * X)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(X), 2 * X)
     # Its guard is made for arrays, though types came first.
-    assert f._last.matches is not None
+    assert f._last.guard not in (None, unguarded)
 
 
 # -- without jit

@@ -7,7 +7,7 @@ from random_programs import arrays, program, steps
 
 import functensor as ft
 from functensor.backends import get as get_backend
-from functensor.backends.plan import block_code, efforts, outer, pool, regions
+from functensor.backends.plan import block_code, efforts, outer, pool, regions, rowwise
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
 from functensor.programs import Program
@@ -25,6 +25,7 @@ def small_blocks():
     patch.setattr(regions, "SHARED", 0)
     patch.setattr(efforts, "SHARED", 0)
     patch.setattr(outer, "LEAST", 1)
+    patch.setattr(rowwise, "LEAST", 1)
     patch.setattr(pool.threads, "number", 2)
     yield
     patch.undo()

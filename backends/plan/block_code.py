@@ -18,7 +18,7 @@ __all__ = ["BlockCode"]
 # largest there are still some for every thread. Blocks that fit the cache nearest to the core would
 # be quicker in one thread; several wait for the interpreter's lock at every call, and for each
 # other's waking up, the less the fewer calls there are.
-CACHE_BYTES = 1 << 22
+CACHE_BYTES = 1 << 23
 SMALLEST, LARGEST = 65536, 262144
 BLOCKS = 8
 

@@ -18,6 +18,7 @@ from .blas import alone
 from .block_code import BlockCode
 from .efforts import SHARED
 from .pool import arena, share, threads
+from .rowwise import row_by_row
 
 __all__ = ["RegionRun"]
 
@@ -40,6 +41,8 @@ class RegionRun:
         self.shapes = [code.grid.joined(o.groups) for o in code.outputs]
         self.effort = code.effort
         self.most = len(code.blocks) if code.effort >= SHARED else 1
+        # The length of rows; of none where that is of no account.
+        self.row = code.grid.shape[-1] if self.most > 1 and len(code.grid.shape) > 1 else 0
         self.function: Callable[..., None]
 
     def __call__(self, *operands: Any, into: tuple[Any, ...] = ()) -> list[Any]:
@@ -94,7 +97,8 @@ class RegionRun:
         return lying.transpose(np.argsort(axes)), lying.reshape(shape)
 
     def _work(self, blocks: Any, arrays: list[Any]) -> None:
-        self.function(blocks, arena(self.memory), *arrays)
+        with row_by_row(self.row):
+            self.function(blocks, arena(self.memory), *arrays)
 
 
 def brought(x: Any, axes: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:

@@ -94,9 +94,11 @@ def total_dot(x: Any, y: Any) -> Any:
     x, y = x.reshape(-1), y.reshape(-1)
     if controlled() is None:
         return add(np.multiply(x, y))
-    pieces = range(0, x.size, PIECE)
-    parts = [np.dot(x[i : i + PIECE], y[i : i + PIECE]) for i in pieces]
-    return add(np.stack(parts)) if len(parts) > 1 else parts[0]
+    whole = x.size - x.size % PIECE
+    rest = np.dot(x[whole:], y[whole:])
+    if not whole:
+        return rest
+    return add(np.vecdot(x[:whole].reshape(-1, PIECE), y[:whole].reshape(-1, PIECE))) + rest
 
 
 def row_softmax(x: Any, out: Any) -> None:

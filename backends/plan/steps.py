@@ -19,6 +19,7 @@ from .row_sums import (
     total_dot,
     total_sum,
 )
+from .rowwise import is_rowwise, rowwise
 from .source import Source
 from .ufuncs import as_operand
 from .values import SCALARS, constant
@@ -134,11 +135,12 @@ class Steps:
         if dtype is None:
             dtype = next(x.dtype for x in operands if type(x) is Value)
         operands = tuple(x if type(x) is Value else as_operand(x, dtype) for x in operands)
-        columns = self._outer(operands, dtype) if len(operands) == 2 else None
-        if columns is not None:
-            function = self.source.bind(outer, "outer")
-            shown = f"{{{columns}}}, {{{1 - columns}}}"
-            form = f"{function}(np.{name}, {shown}, {{into}}, {columns == 0})"
+        beside = self._beside(operands, dtype) if len(operands) == 2 else None
+        if beside is not None:
+            function, first = beside
+            bound = self.source.bind(function, function.__name__)
+            shown = f"{{{first}}}, {{{1 - first}}}"
+            form = f"{bound}(np.{name}, {shown}, {{into}}, {first == 0})"
         elif name == "clip":
             form = "{0}.clip({1}, {2}{out})"
         else:
@@ -146,14 +148,19 @@ class Steps:
             form = f"np.{name}({given}{'{named}' if name in NAMED_OUT else '{out}'})"
         return self.made(form, operands, dtype, kind=name)
 
-    def _outer(self, operands: Sequence[Any], dtype: Any) -> int | None:
-        """Returns which of two operands is columns if the other is rows; else None."""
-        if any(type(x) is not Value or x.dtype != dtype for x in operands):
+    def _beside(self, operands: Sequence[Any], dtype: Any) -> tuple[Any, int] | None:
+        """Returns what computes a ufunc of two operands of which one has rows that the other lacks,
+        and which of them that takes first; None where the ufunc does it best.
+        """
+        if any(type(x) is not Value or x.weak or x.dtype != dtype for x in operands):
             return None
-        x, y = (v.groups for v in operands)
-        if is_outer(self.grid.shape, x, y):
-            return 0
-        return 1 if is_outer(self.grid.shape, y, x) else None
+        for first in (0, 1):
+            x, y = operands[first].groups, operands[1 - first].groups
+            if is_outer(self.grid.shape, x, y):
+                return outer, first
+            if is_rowwise(self.grid, x, y, dtype.itemsize):
+                return rowwise, first
+        return None
 
     def call(
         self,

@@ -118,7 +118,9 @@ def run_backward(
         )
         types, _ = width(dtype, packed)
         threads = max(32, 1 << (-(-length * size // 64) - 1).bit_length())
-        each = max(1, min(rows, processors * (RESIDENT // threads) // groups))
+        most = max(1, processors * (RESIDENT // threads) // groups)
+        # As few blocks as take no longer: rows that are left over would be a round of their own.
+        each = -(-rows // -(-rows // most)) if rows else 1
         # Without weights these have no elements, and are not touched.
         parts = cupy.empty((groups * each, totals, length), accumulators)
         BACKWARD(

@@ -206,10 +206,11 @@ def _first(
 ) -> Values:
     """Runs a function for the first time; returns its outputs and what is saved."""
     trace: RehearsalTrace | RecordingTrace
+    place = base_trace(), "checkpoint", call.fun, level
     if call.policy is None:
-        trace = RehearsalTrace(base_trace(), "checkpoint", call.fun)
+        trace = RehearsalTrace(*place)
     else:
-        trace = RecordingTrace(base_trace(), "checkpoint", call.fun, call.policy)
+        trace = RecordingTrace(*place, call.policy)
 
     def given(value: Any, linked: bool) -> Any:
         if isinstance(trace, RecordingTrace):

@@ -109,12 +109,14 @@ class RehearsalTrace(Trace):
 
     Attributes:
         log: name, shape and dtype of every operation that will have a node.
+        within: the level whose call it is, for messages.
     """
 
-    __slots__ = ("log",)
+    __slots__ = ("log", "within")
 
-    def __init__(self, parent: Trace, name: str, fun: Any) -> None:
+    def __init__(self, parent: Trace, name: str, fun: Any, within: Trace) -> None:
         super().__init__(parent, name, fun)
+        self.within = within
         self.log: list[Any] = []
 
     def wrap(self, value: Any) -> Any:

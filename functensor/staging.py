@@ -140,7 +140,7 @@ class StagingTrace(Trace):
         """Returns the tracer of a new variable."""
         out = object.__new__(StagedTracer)
         out.owner = self
-        out.variable = Variable(type, device or self.device)
+        out.variable = Variable(self.types.kept(type), device or self.device)
         return out
 
     def operand(self, x: Any) -> Any:

@@ -85,6 +85,7 @@ class Trace:
         fun: the function that is being transformed, for messages.
         alive: False once the transformation has ended.
         lift: turns what is a constant of this trace into a value of its parent.
+        within: the trace that messages name before it; None where that is the parent.
     """
 
     __slots__ = ("alive", "fun", "lift", "name", "parent")
@@ -95,6 +96,7 @@ class Trace:
     standing = False
     # Whether it writes a program, and computes nothing.
     staging = False
+    within: Trace | None = None
 
     def __init__(self, parent: Trace, name: str, fun: Any = None) -> None:
         self.parent = parent
@@ -314,7 +316,7 @@ def stack_of(trace: Trace | None) -> str:
             # A checkpointed function that runs again while it is staged is one for the user.
             if name not in names[-1:]:
                 names.append(name)
-        trace = getattr(trace, "within", None) or trace.parent
+        trace = trace.within or trace.parent
     return " of ".join(reversed(names))
 
 

@@ -144,6 +144,15 @@ def transformations(text):
     return re.findall(r"(\w+)\([\w<>]+ \(", under)
 
 
+@pytest.mark.parametrize("options", [{}, {"policy": ft.checkpoint_policies.dots_saveable}])
+def test_an_unknown_value_within_a_checkpoint_names_what_it_is_within(options):
+    def sums(x):
+        return fnp.sum(ft.checkpoint(lambda x: x if x.sum() > 0 else -x, **options)(x))
+
+    text = said(ft.errors.ConcretizationError, ft.grad(sums), X)
+    assert transformations(text) == ["jit", "grad", "checkpoint"]
+
+
 @pytest.mark.parametrize("ask", [bool, float], ids=["bool", "float"])
 def test_an_unknown_value_names_what_runs_within_its_own_transformation(ask):
     text = said(ft.errors.ConcretizationError, ft.grad(lambda x: x * ask(x > 0)), 1.0)

@@ -241,3 +241,28 @@ def test_random_sums_of_products_are_exact(data):
     program = staged(fun, *values)
     same(program, joined(program), values)
     same(program, optimized(program), values)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_slices_times_what_is_a_sum_of_products_itself(bias):
+    x, a, b, h, row = (whole(*s) for s in ((6, 2, 3), (4, 3, 3), (4, 3, 5), (6, 2, 5), (5,)))
+
+    def fun(x, a, b, h, row):
+        w = a[0] @ b[0] + a[1] @ b[1] + a[2] @ b[2] + a[3] @ b[3]
+        return [x[i] @ w + h[i] + row if bias else x[i] @ w + h[i] for i in range(6)]
+
+    program = staged(fun, x, a, b, h, row)
+    less = optimized(program)
+    assert operations(less).count("matmul") == 2
+    assert operations(less).count("add") == 6 + bias
+    same(program, less, [x, a, b, h, row])
+
+
+def test_a_loss_at_weights_moved_along_their_gradient():
+    x, *p = [np.asarray(whole(*s) / 8) for s in ((2, 6, 3), (3, 5), (5, 5), (5,))]
+
+    def ahead(p, x):
+        slope = ft.grad(recurrent)(p, x)
+        return recurrent([w + g for w, g in zip(p, slope, strict=True)], x)
+
+    numpy.testing.assert_allclose(ft.jit(ahead)(p, x), ahead(p, x), rtol=1e-4)

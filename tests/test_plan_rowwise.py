@@ -137,3 +137,21 @@ def test_scaled_products_do_not_overflow_where_those_without_the_scale_do():
     sums, infinite, _ = plan([x, row])
     np.testing.assert_allclose(sums, 48e20, rtol=1e-5)
     assert infinite == np.inf
+
+
+@given(rows=st.integers(0, 60), inner=st.integers(1, 9), elements=st.integers(1, 100))
+def test_blocks_are_of_all_rows_in_order(rows, inner, elements):
+    blocks = Grid((rows, inner), [frozenset({0}), frozenset({1})]).blocks(elements)
+    found = [*blocks]
+    assert len(blocks) == len(found)
+    assert [number for number, _, _ in found] == [*range(len(found))]
+    assert [i for _, low, high in found for i in range(low, high)] == [*range(rows)]
+    assert blocks.longest == max((high - low for _, low, high in found), default=0)
+
+
+def test_arrays_that_no_memory_holds_are_refused_at_once():
+    f = ft.jit(lambda x: fnp.zeros((10**6, 10**6, 10**4)) + x)
+    with pytest.raises(MemoryError, match="PiB"):
+        f(1.0)
+    with pytest.raises(MemoryError, match="PiB"):
+        ft.jit(lambda x: fnp.sum(fnp.zeros((10**7, 10**8, 10)) * x, axis=2))(1.0)

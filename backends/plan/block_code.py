@@ -160,9 +160,8 @@ class BlockCode:
 
     def _cut_memory(self) -> None:
         """Writes how a thread's memory is cut into slots."""
-        rows = max(high - low for _, low, high in self.blocks)
         for i, (dtype, groups) in enumerate(self._slots):
-            shape = rows, *self.grid.joined(groups)[1:]
+            shape = self.blocks.longest, *self.grid.joined(groups)[1:]
             end = self.memory + prod(shape) * dtype.itemsize
             kind = self.source.bind(dtype, "dtype")
             text = f"memory[{self.memory}:{end}].view({kind}).reshape({shape!r})"

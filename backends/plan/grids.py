@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
-__all__ = ["Grid"]
+__all__ = ["Blocks", "Grid"]
 
 
 class Grid:
@@ -45,9 +45,36 @@ class Grid:
         """Returns the shape of a value with these joined axes, with length 1 for the others."""
         return tuple(n if g in groups else 1 for g, n in enumerate(self.shape))
 
-    def blocks(self, elements: int) -> list[tuple[int, int, int]]:
-        """Returns numbers, beginnings and ends of blocks of about so many elements, alike."""
+    def blocks(self, elements: int) -> Blocks:
+        """Returns blocks of about so many elements, alike."""
         most = max(elements // max(self.inner, 1), 1)
-        count = -(-self.rows // most)
-        edges = [self.rows * i // count for i in range(count + 1)]
-        return [(i, edges[i], edges[i + 1]) for i in range(count)]
+        return Blocks(self.rows, -(-self.rows // most))
+
+
+class Blocks:
+    """Numbers, beginnings and ends of blocks; each is made when its turn comes.
+
+    Of an array that no memory holds there would be too many to list.
+
+    Args:
+        rows: how many rows there are.
+        count: in how many blocks.
+
+    Attributes:
+        longest: the most rows that a block has.
+    """
+
+    def __init__(self, rows: int, count: int) -> None:
+        self._rows = rows
+        self._count = count
+        self.longest = -(-rows // count) if count else 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        # Threads may share it, as they may not share a generator.
+        return map(self._block, range(self._count))
+
+    def _block(self, i: int) -> tuple[int, int, int]:
+        return i, self._rows * i // self._count, self._rows * (i + 1) // self._count

@@ -244,13 +244,15 @@ class _Slices:
         self.sums: dict[Any, Any] = {}
 
     def __call__(self, sweep: Sweep, equation: Equation) -> Any:
-        found = _slice(sweep.made, equation)
-        if found is None or found[0] not in self.groups:
+        # What it is of may be known by other variables by now, but the group is the same.
+        key = self.products.get(equation.outputs[0])
+        found = None if key is None else _slice(sweep.made, equation)
+        if found is None:
             return None
-        key, i = found
+        now, i = found
         product = self.made.get(key)
         if product is None:
-            product = self.made[key] = self._product(sweep, key, equation)
+            product = self.made[key] = self._product(sweep, now, equation)
         known = equation.outputs[0].type
         return sweep.add("index", [product], {"key": Key((i,))}, equation, known)
 
@@ -259,7 +261,9 @@ class _Slices:
         found = self.rows.get(equation.outputs[0])
         if found is None or found[0] not in self.groups or found[1] < self.groups[found[0]]:
             return None
-        product = self.made[found[0]]
+        product = self.made.get(found[0])
+        if product is None:
+            return None
         inner, row = equation.operands
         parts = sweep.made[inner].operands
         place = next((i for i, x in enumerate(parts) if _is_slice_of(sweep, x, product)), None)

@@ -23,8 +23,9 @@ cotangent (in forward mode the tangent), ``ans`` the output, ``x``, ``y`` and ``
 ``xs`` all of them, ``x_shape`` a shape alone; static parameters follow a ``*``. It is made of
 primitives, ``registry.name``, and of operators, so that it has derivatives too. `unary`, `binary`,
 `elementwise`, `reduction`, `along`, `structural` and `linear` are the families; what fits none of
-them is a `Primitive` with its own ``infer`` and ``batch``. ``registry.add_function`` enters a
-function made of primitives, by which NumPy's function of that name finds it.
+them is a `Primitive` with its own ``infer`` and ``batch``. ``infer`` depends on nothing but the
+operands' types and the parameters: staging asks it once for equal ones. ``registry.add_function``
+enters a function made of primitives, by which NumPy's function of that name finds it.
 
 A *function that only knows plain NumPy arrays*, compiled code or a solver, becomes differentiable
 with `numpy_function`, whose rules may be plain NumPy too.

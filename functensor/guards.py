@@ -15,6 +15,8 @@ from numpy import ndarray
 from . import tree
 from .primitives.array import Array
 from .primitives.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
+from .signatures import exact
+from .tree.containers import is_named
 
 __all__ = ["LARGEST", "UNLIKE", "Guard", "guard"]
 
@@ -22,8 +24,10 @@ __all__ = ["LARGEST", "UNLIKE", "Guard", "guard"]
 LARGEST = 2**63 - 1
 # Python builds a dict of more keys piece by piece, and a copy of one that has the keys at once.
 FEW_KEYS = 16
-# Lengths that are added up in one line: Python's parser takes no line of any length.
+# Lengths that are added up in one line: Python's parser nests sums, and takes them only so deep.
 TOGETHER = 32
+# Guards of trees of more leaves take longer to compile than they spare in many calls.
+MOST = 4096
 
 # What a guard returns when it gives up.
 UNLIKE: Any = object()
@@ -65,6 +69,7 @@ class _Writer:
         self._dtypes: dict[Any, str] = {}
         self.outs: list[str] = []
         self.dicts: list[tuple[str, int]] = []
+        self._owned: dict[int, str] = {}
         self._bound = 0
 
     def bind(self, value: Any) -> str:
@@ -97,7 +102,7 @@ class _Writer:
             self.require(f"{name} is None")
         elif kind is dict:
             self.mapping(name, value)
-        elif kind in (list, tuple) or is_named(kind):
+        elif kind in (list, tuple) or (is_named(kind) and kind.__iter__ is tuple.__iter__):
             self.require(f"type({name}) is {self.kind(kind)}")
             self.unpack(name, value)
         else:
@@ -138,6 +143,9 @@ class _Writer:
         same = f"{name} is {known}"
         if kind in (int, bool, str, bytes):
             same += f" or type({name}) is {self.bind(kind)} and {name} == {known}"
+        elif kind in (float, complex, tuple, frozenset):
+            alike = f"{self.bind(exact)}({name}) == {self.bind(exact(value))}"
+            same += f" or type({name}) is {self.bind(kind)} and {alike}"
         self.require(same)
 
     def leaf(self, name: str, value: Any) -> None:
@@ -187,19 +195,27 @@ class _Writer:
         self.outs = outs
 
     def passed(self, i: int) -> str:
-        """Returns an expression for a leaf of the arguments that is one of the result."""
+        """Returns the variable of a leaf of the arguments that is one of the result."""
         name = self.leaves[i]
-        # A NumPy array may be changed by its owner.
-        return f"wrap(owned({name}))" if self.buffers[i] == name else name
+        if self.buffers[i] != name:
+            return name
+        if i not in self._owned:
+            # A NumPy array may be changed by its owner.
+            self._owned[i] = self.fresh()
+            self.lines.append(f"{self._owned[i]} = wrap(owned({name}))")
+        return self._owned[i]
 
     def result(self, treedef: tree.TreeDef, leaves: Sequence[str]) -> str:
         """Returns an expression that puts a tree together, given its leaves' expressions."""
         before = len(self.lines)
         try:
-            return self.put(treedef.unflatten(range(treedef.num_leaves)), leaves)
-        except _Unguarded:
+            example = treedef.unflatten(range(treedef.num_leaves))
+            if tree.structure(example) == treedef:
+                return self.put(example, leaves)
+        except Exception:
+            # Classes that are registered may be put together of real leaves alone.
             del self.lines[before:]
-            return f"{self.bind(treedef.unflatten)}([{', '.join(leaves)}])"
+        return f"{self.bind(treedef.unflatten)}([{', '.join(leaves)}])"
 
     def put(self, node: Any, leaves: Sequence[str]) -> str:
         """Returns an expression for a tree that has the leaves' numbers in their places."""
@@ -217,24 +233,17 @@ class _Writer:
             self.lines.append(f"{made} = {self.bind(dict.fromkeys(node))}.copy()")
             self.lines += [f"{made}[{key}] = {x}" for key, x in items]
             return made
-        children = [self.put(x, leaves) for x in node] if isinstance(node, list | tuple) else []
         if kind is list:
-            return f"[{', '.join(children)}]"
-        if kind is tuple:
-            return as_tuple(children)
-        if is_named(kind):
-            return f"{self.bind(kind)}({', '.join(children)})"
-        raise _Unguarded
+            return f"[{', '.join([self.put(x, leaves) for x in node])}]"
+        if kind is not tuple and not is_named(kind):
+            raise _Unguarded
+        made = as_tuple([self.put(x, leaves) for x in tuple.__iter__(node)])
+        return made if kind is tuple else f"{self.bind(kind._make)}({made})"
 
 
 def as_tuple(items: Sequence[str]) -> str:
     """Returns the source of a tuple, given that of its items."""
     return f"({', '.join(items)}{',' * bool(items)})"
-
-
-def is_named(kind: type) -> bool:
-    """Says whether a class is one of named tuples."""
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def unguarded(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -260,8 +269,7 @@ def guard(
         passed: for every leaf of the result the number of the argument's leaf that it is; None
             where it is the next of those that are computed.
     """
-    if len(kwargs) > 1:
-        # Their order is the caller's.
+    if len(passed) + tree.structure((args, kwargs)).num_leaves > MOST:
         return unguarded
     writer = _Writer()
     names = [f"a{i}" for i in range(len(args))]
@@ -284,7 +292,8 @@ def guard(
         )
         text = [
             "def matched(args, kwargs):",
-            f"  if len(kwargs) != {len(kwargs)}: return UNLIKE",
+            # The order of several is the caller's.
+            f"  if {f'[*kwargs] != {[*kwargs]}' if kwargs else 'kwargs'}: return UNLIKE",
             "  try:",
             # A ValueError tells of another number of them.
             f"    {as_tuple(names)} = args",

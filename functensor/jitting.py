@@ -113,9 +113,10 @@ class Entry:
     def outputs(self, leaves: Values, outs: Sequence[Any]) -> Any:
         """Returns the result's tree; an output that is an argument is that very array."""
         computed = iter(outs)
-        # A NumPy array that is passed through may be changed by its owner.
+        # A NumPy array may be changed by its owner; what is returned twice is one array.
+        given = {i: wrap(owned(leaves[i])) for i in {*self._passed} if i is not None}
         return self.program.out_tree.unflatten(
-            [next(computed) if i is None else wrap(owned(leaves[i])) for i in self._passed]
+            [next(computed) if i is None else given[i] for i in self._passed]
         )
 
 

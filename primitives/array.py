@@ -259,8 +259,11 @@ class Tracer(Array):
         return ""
 
     def under(self) -> str:
-        """Returns the transformations that run, with its own among them, for messages."""
-        return Running.stack() or self.owner.stack()
+        """Returns the transformations that run, with its own among them, for messages.
+
+        Only its own, where that is over.
+        """
+        return (Running.stack() if self.owner.alive else "") or self.owner.stack()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}<{self.describe()} under {self.owner.stack()}>"

@@ -203,3 +203,87 @@ def test_deep_trees_need_no_guard():
     g = ft.jit(nested)
     for _ in range(3):
         assert ft.tree.leaves(g(np.ones(3)))[0].tolist() == [1.0, 1.0, 1.0]
+
+
+class Turned(namedtuple("Turned", "a b")):
+    """Has its leaves in another order."""
+
+
+class Reversed(namedtuple("Reversed", "a b")):
+    """Is gone over from behind."""
+
+    def __iter__(self):
+        return iter((self.b, self.a))
+
+
+class Scaled(namedtuple("Scaled", "a b")):
+    """Changes what it is made of."""
+
+    def __new__(cls, a, b):
+        return super().__new__(cls, a * 10, b)
+
+
+class Shaped:
+    """Looks at what it is made of."""
+
+    def __init__(self, a):
+        self.a, self.n = a, a.ndim
+
+
+ft.tree.register(Turned, lambda p: ([p.b, p.a], None), lambda _, c: Turned(c[1], c[0]))
+ft.tree.register(Shaped, lambda p: ([p.a], None), lambda _, c: Shaped(*c))
+
+
+@pytest.mark.parametrize("kind", [Turned, Reversed, Scaled])
+def test_named_tuples_of_the_users_are_what_they_are_to_trees(kind):
+    p = kind(np.asarray(10.0), np.asarray(1.0))
+    for f in (lambda p: p.a - 2 * p.b, lambda p: p, lambda p: kind(p.b, p.a * 3)):
+        jitted, want = ft.jit(f), ft.tree.leaves(f(p))
+        for _ in range(4):
+            assert ft.tree.leaves(jitted(p)) == want
+
+
+def test_registered_classes_of_results_are_made_of_what_is_computed():
+    f = ft.jit(lambda x: {"p": Shaped(x * 2), "x": [x]})
+    for _ in range(4):
+        out = f(X)
+        assert (out["p"].n, out["p"].a.tolist()) == (1, (X * 2).tolist())
+
+
+def test_an_array_of_numpys_that_is_returned_twice_is_one():
+    f = ft.jit(lambda x: (x, [x, x + 1]))
+    for _ in range(4):
+        a, (b, _) = f(X)
+        assert a is b
+        assert not numpy.shares_memory(a, X)
+
+
+@pytest.mark.parametrize(
+    ("static", "other"),
+    [(1.5, 2.5), (0.0, -0.0), ((1, "a"), (1.0, "a")), ((0.0, ()), (-0.0, ())), (True, 1)],
+)
+def test_equal_static_arguments_are_the_same(static, other):
+    f = ft.jit(lambda x, how: x + (how if type(how) is not tuple else how[0]), static_argnums=1)
+    for _ in range(3):
+        f(X, static)
+    entry = f._last
+    equal = eval(repr(static))
+    assert entry.guard((X, equal), {}) is not UNLIKE
+    assert entry.guard((X, other), {}) is UNLIKE
+
+
+def test_several_arguments_by_name():
+    f, seen = counted(lambda x, y, z: {"a": x + z, "b": y})
+    for _ in range(3):
+        f(x=X, y=2.0, z=X)
+    assert f._last.guard((), {"x": X, "y": 3.0, "z": X}) is not UNLIKE
+    assert f._last.guard((), {"y": 3.0, "x": X, "z": X}) is UNLIKE
+    assert f(z=X, y=3.0, x=X)["b"] == 3.0
+    assert len(seen) == 1
+
+
+def test_very_wide_trees_need_no_guard():
+    f = ft.jit(lambda tree: tree)
+    for _ in range(3):
+        assert len(f([1.0] * 5000)) == 5000
+    assert f._last.guard is unguarded

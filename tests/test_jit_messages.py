@@ -144,6 +144,14 @@ def transformations(text):
     return re.findall(r"(\w+)\([\w<>]+ \(", under)
 
 
+def test_a_value_that_is_left_over_names_its_own_transformation():
+    left = []
+    ft.grad(lambda y: (left.append(y), y * y)[1])(2.0)
+    with pytest.raises(TypeError) as info:
+        ft.vmap(lambda z: z * float(left[0]))(X)
+    assert transformations(str(info.value)) == ["grad"]
+
+
 @pytest.mark.parametrize("options", [{}, {"policy": ft.checkpoint_policies.dots_saveable}])
 def test_an_unknown_value_within_a_checkpoint_names_what_it_is_within(options):
     def sums(x):

@@ -155,3 +155,13 @@ def test_arrays_that_no_memory_holds_are_refused_at_once():
         f(1.0)
     with pytest.raises(MemoryError, match="PiB"):
         ft.jit(lambda x: fnp.sum(fnp.zeros((10**7, 10**8, 10)) * x, axis=2))(1.0)
+
+
+@pytest.mark.parametrize("length", [1000, 1024, 1025, 2049, 2560])
+def test_rows_of_small_numbers(length):
+    x = np.random.default_rng(0).integers(0, 255, (800, length)).astype("uint8")
+    f = ft.jit(lambda x, row: (x - row) ^ x)
+    np.testing.assert_array_equal(f(x, x[0]), (x - x[0]) ^ x)
+    mask = x[0] > 100
+    g = ft.jit(lambda x, mask: fnp.where((x > 9) & mask, x, 0))
+    np.testing.assert_array_equal(g(x, mask), np.where((x > 9) & mask, x, 0))

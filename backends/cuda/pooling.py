@@ -48,7 +48,7 @@ FLOATS = ("float, 0, 1", "float, 2, 4", "float, 3, 1", "half_t, 2, 8", "bfloat16
 WINNERS = ("float, signed char, 0, 1", "float, signed char, 2, 1", "float, signed char, 3, 4",
            "half_t, signed char, 3, 8", "double, short, 0, 2")
 MEANS = ("float, float, 0, 1", "float, float, 2, 4", "half_t, half_t, 3, 8",
-         "double, double, 0, 2", "int, double, 0, 2",
+         "double, double, 0, 2", "int, double, 0, 4", "bool, double, 0, 8",
          "complex_t<float>, complex_t<float>, 0, 1")
 TAKEN = ("2, signed char", "4, signed char", "8, short", "16, signed char")
 SUMS = ("float, signed char, 0, 1", "float, signed char, 1, 4", "float, signed char, 2, 4",

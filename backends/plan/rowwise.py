@@ -20,8 +20,8 @@ __all__ = ["is_rowwise", "row_by_row", "rowwise"]
 # Rows of so many numbers are quicker gone over one by one than with copies in buffers, which NumPy
 # only makes if its buffers are longer than they are.
 DIRECT, BUFFER = 384, 256
-# How long rows are made, of copies: as long as NumPy's usual buffers, or, where those are small, as
-# is enough. Rows of more than LONG bytes are long enough as they are.
+# How many numbers long rows are made, of copies: as long as NumPy's usual buffers, or, where those
+# are small, as is enough. Rows of more bytes than LONG are long enough as they are.
 FILLED, RUN, LONG = 8192, 2048, 2560
 # Smaller matrices are not worth the copies.
 LEAST = 65536
@@ -45,7 +45,7 @@ def is_rowwise(grid: Grid, x: frozenset[int], y: frozenset[int], itemsize: int) 
     return (
         x == {0, 1} == {*range(len(grid.shape))}
         and y == {1}
-        and 1 < grid.inner <= LONG // itemsize
+        and 1 < grid.inner <= min(LONG // itemsize, RUN // 2)
         and grid.rows * grid.inner >= LEAST
     )
 

@@ -205,12 +205,17 @@ def _unflatten_dict(keys: tuple[Any, ...], children: list[Any]) -> dict[Any, Any
     return {key: node[key] for key in keys.inserted} if isinstance(keys, _SortedKeys) else node
 
 
+def is_named(cls: Any) -> bool:
+    """Says whether a class is of named tuples, and nothing else was registered for it."""
+    return issubclass(cls, tuple) and hasattr(cls, "_fields") and cls not in _registered
+
+
 class _Kinds(dict[type, _Kind]):
     """The kind of every class seen so far, found out when it is first asked for."""
 
     def __missing__(self, cls: Any) -> _Kind:
         kind = _LEAF
-        if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        if is_named(cls):
             entries = [AttributeKey(name) for name in cls._fields]
             kind = _Kind(lambda node: (node, None), lambda _, children: cls._make(children),
                          f"{cls.__qualname__}({{}})", lambda _: entries)

@@ -294,9 +294,10 @@ def test_constraints():
         {"type": "ineq", "fun": lambda x: x[0] - 0.5},
         {"type": "ineq", "fun": lambda x: {"a": x - 0.1}},
     ]
-    for method in ("SLSQP", "trust-constr"):
+    # An interior point comes no nearer to constraints that bind: SciPy's own reaches 7.4e-4.
+    for method, nearest in (("SLSQP", 1e-12), ("trust-constr", 1e-3)):
         result = minimize(lambda x: (x**2).sum(), numpy.ones(2), constraints=both, method=method)
-        assert_allclose(result.x, numpy.array([0.5, 0.1]), atol=1e-3)
+        assert_allclose(result.x, numpy.array([0.5, 0.1]), rtol=0.0, atol=nearest)
     with pytest.raises(MissingRuleError, match="no derivative of minimize with constraints"):
         ft.grad(
             lambda a: minimize(lambda x: a * (x**2).sum(), numpy.ones(2), constraints=both).x[0]

@@ -18,6 +18,8 @@ FEWEST, LARGE = 4, 1 << 19
 # Operands of more elements are not kept until all of them are there.
 TOGETHER = 1 << 20
 SWAPPED = (1, 0)
+# The parameters of sums over rows.
+ROWS = {"axis": (0,), "keepdims": False, "dtype": None}
 
 
 def joined_products(program: Program) -> Program:
@@ -87,9 +89,6 @@ def _is_small_sum(equation: Equation) -> bool:
         return False
     x = type_of(equation.operands[0])
     return x.ndim == 2 and x.dtype.kind in "fc" and 0 < x.size <= LARGE
-
-
-ROWS = {"axis": (0,), "keepdims": False, "dtype": None}
 
 
 # -- sums of products

@@ -172,16 +172,14 @@ class RecordingTrace(Trace):
         log: name, shapes and dtypes of every operation that depends on an input.
         values: what each of them made.
         asking: whether the policy is asked.
-        within: the level whose call it is, for messages.
     """
 
-    __slots__ = ("asking", "log", "policy", "values", "within")
+    __slots__ = ("asking", "log", "policy", "values")
 
     def __init__(
         self, parent: Trace, name: str, fun: Any, within: Trace, policy: Policy
     ) -> None:
-        super().__init__(parent, name, fun)
-        self.within = within
+        super().__init__(parent, name, fun, within)
         self.policy = policy
         self.asking = True
         self.log: list[Any] = []

@@ -109,14 +109,12 @@ class RehearsalTrace(Trace):
 
     Attributes:
         log: name, shape and dtype of every operation that will have a node.
-        within: the level whose call it is, for messages.
     """
 
-    __slots__ = ("log", "within")
+    __slots__ = ("log",)
 
     def __init__(self, parent: Trace, name: str, fun: Any, within: Trace) -> None:
-        super().__init__(parent, name, fun)
-        self.within = within
+        super().__init__(parent, name, fun, within)
         self.log: list[Any] = []
 
     def wrap(self, value: Any) -> Any:
@@ -154,16 +152,14 @@ class ReplayTrace(ReverseTrace):
 
     Attributes:
         log: what it did the first time.
-        within: the level that the first time was at, for messages.
         position: how much of that it has done again.
     """
 
-    __slots__ = ("log", "position", "within")
+    __slots__ = ("log", "position")
 
     def __init__(self, parent: Trace, name: str, fun: Any, log: list[Any], within: Trace) -> None:
-        super().__init__(parent, name, fun)
+        super().__init__(parent, name, fun, within)
         self.log = log
-        self.within = within
         self.position = 0
 
     def process1(self, primitive: Primitive, x: Any) -> Any:

@@ -89,10 +89,9 @@ class StagingTrace(Trace):
         paths: those of its inputs within ``(args, kwargs)``, for messages.
         device: where what depends on no array of a known device is put.
         types: the types of what it records.
-        within: the trace for whose program a part is staged, for messages; None where it is all.
     """
 
-    __slots__ = ("device", "equations", "known", "origins", "paths", "types", "within")
+    __slots__ = ("device", "equations", "known", "origins", "paths", "types")
 
     staging = True
 
@@ -104,7 +103,6 @@ class StagingTrace(Trace):
         self.paths: dict[Variable, Any] = {}
         self.device = placement.device
         self.types = StagedTypes()
-        self.within: Trace | None = None
 
     def sources(self, variable: Variable) -> dict[Variable, Any]:
         """Returns the inputs that a variable depends on, with their paths."""

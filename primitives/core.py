@@ -88,7 +88,7 @@ class Trace:
         within: the trace that messages name before it; None where that is the parent.
     """
 
-    __slots__ = ("alive", "fun", "lift", "name", "parent")
+    __slots__ = ("alive", "fun", "lift", "name", "parent", "within")
 
     # An interceptor has no tracers of its own and always stands innermost.
     interceptor = False
@@ -96,12 +96,14 @@ class Trace:
     standing = False
     # Whether it writes a program, and computes nothing.
     staging = False
-    within: Trace | None = None
 
-    def __init__(self, parent: Trace, name: str, fun: Any = None) -> None:
+    def __init__(
+        self, parent: Trace, name: str, fun: Any = None, within: Trace | None = None
+    ) -> None:
         self.parent = parent
         self.name = name
         self.fun = fun
+        self.within = within
         self.alive = True
         self.lift: Callable[[Any], Any] = to_buffer if parent is RAW else _pass_up
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import rank_one
 from .buffers import DEVICE_TYPES, operands_together
 from .einsum import einsum, letters
 from .errors import ShapeError, message, refuse_out
@@ -48,10 +49,12 @@ def _multiply_matrices(xp: Any, x: Any, y: Any) -> Any:
     if getattr(x, "dtype", None) is HALF and getattr(y, "dtype", None) is HALF:
         # BLAS has no half precision.
         return _multiply_matrices(xp, x.astype(np.float32), y.astype(np.float32)).astype(np.float16)
-    shape = shape_of(x)
-    if len(shape) > 2 and len(shape_of(y)) == 2 and shape[-1] == y.shape[0]:
+    shape, other = shape_of(x), shape_of(y)
+    if len(shape) > 2 and len(other) == 2 and shape[-1] == other[0]:
         rows = x.reshape(prod(shape[:-1]), shape[-1])
-        return xp.matmul(rows, y).reshape(*shape[:-1], y.shape[1])
+        return _multiply_matrices(xp, rows, y).reshape(*shape[:-1], other[1])
+    if len(shape) > 1 and shape[-1] == 1 and other[-2:-1] == (1,) and x.dtype == y.dtype:
+        return rank_one.product(xp, x, y)
     return xp.matmul(x, y)
 
 
@@ -121,7 +124,7 @@ def _rows(x: Any) -> Any:
 def _matmul_by_x(g: Any, x_shape: tuple[int, ...], y: Any) -> Any:
     m, n = len(x_shape), len(shape_of(y))
     if n == 1:
-        return ops.reshape(g, (*x_shape[:-1], 1)) * y
+        return ops.matmul(ops.reshape(g, (*x_shape[:-1], 1)), ops.reshape(y, (1, -1)))
     if m == 1:
         return ops.matmul(y, g) if n == 2 else ops.einsum("...o,...io->i", g, y)
     if m == 2 and n > 2:
@@ -132,7 +135,7 @@ def _matmul_by_x(g: Any, x_shape: tuple[int, ...], y: Any) -> Any:
 def _matmul_by_y(g: Any, x: Any, y_shape: tuple[int, ...]) -> Any:
     m, n = len(shape_of(x)), len(y_shape)
     if m == 1:
-        return x * g if n == 1 else ops.expand_dims(x, -1) * ops.expand_dims(g, -2)
+        return x * g if n == 1 else ops.matmul(ops.expand_dims(x, -1), ops.expand_dims(g, -2))
     if n == 1:
         return ops.matmul(ops.reshape(g, (-1,)), _rows(x))
     if n == 2:
@@ -161,6 +164,7 @@ matmul = Binary(
         Sample((2, 5, 3), (2, 3, 4)),
         Sample((2, 1, 5, 3), (4, 3, 2)),
         Sample((1, 5, 3), (2, 3, 4)),
+        Sample((2, 17, 1), (2, 1, 16)),
         Sample((2, 0), (0, 3)),
         Sample((0, 2, 3), (3, 4)),
         Sample((0, 2, 3), (0, 3, 4)),

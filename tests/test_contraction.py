@@ -113,6 +113,52 @@ def test_products_are_numpys(m, n):
     same(ops.dot(x, turned), np.dot(x, turned))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "int32", "bool"])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ((20, 1), (1, 30)),
+        ((3, 20, 1), (3, 1, 30)),
+        ((2, 1, 20, 1), (4, 1, 30)),
+        ((3, 20, 1), (1, 30)),
+        ((300, 1), (1, 2)),
+        ((2, 1), (1, 300)),
+        ((5, 1, 1), (5, 1, 400)),
+        ((300, 1), (1, 2000)),
+        ((0, 20, 1), (0, 1, 30)),
+        ((2, 3, 1), (2, 1, 3)),
+    ],
+)
+def test_columns_times_rows_are_exact(x, y, dtype):
+    draw = np.random.default_rng(2)
+    x, y = (draw.integers(-9, 9, shape).astype(dtype) for shape in (x, y))
+    if dtype in ("float32", "float64") and x.size:
+        x.flat[0], x.flat[-1], y.flat[0], y.flat[-1] = np.inf, 1e-30, np.nan, 1e30
+    if x.dtype.kind == "f" and x.size:
+        x /= x.dtype.type(7)
+    with np.errstate(invalid="ignore"):
+        got = fnp.matmul(x, y)
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(np.asarray(got), x * y)
+
+
+def test_columns_times_rows_warn_of_nothing_that_is_not_there():
+    x, y = np.full((3, 17, 1), np.inf), np.full((3, 1, 31), 2.0)
+    assert np.isinf(np.asarray(fnp.matmul(x, y))).all()
+
+
+def test_gradients_of_vectors_times_matrices_are_products_of_matrices():
+    def loss(w, x):
+        return fnp.sum(fnp.tanh(x @ w))
+
+    w, x = np.ones((30, 20)), np.arange(90.0).reshape(3, 30) / 90
+    each = ft.vmap(ft.grad(loss), (None, 0))
+    assert "multiply" not in str(ft.make_program(ft.vjp(lambda w: x[0] @ w, w)[1])(np.ones(20)))
+    expected = np.stack([np.outer(row, 1 - np.tanh(row @ w) ** 2) for row in x])
+    np.testing.assert_allclose(np.asarray(each(w, x)), expected, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(ft.jit(each)(w, x)), expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("axes", [2, 0, ([1, 2], [1, 0]), (-1, 0), ((), ())])
 def test_tensordot_is_numpys(axes):
     y = RNG.random((3, 4, 6)) if axes == 2 else Y

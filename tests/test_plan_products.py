@@ -37,6 +37,9 @@ SHAPES = [
     ((2,), (2, 3)),
     ((4, 6, 5), (4, 5, 3)),
     ((2, 3, 6, 5), (2, 3, 5, 4)),
+    ((40, 1), (1, 30)),
+    ((20, 1), (1, 50)),
+    ((5, 20, 1), (5, 1, 16)),
 ]
 
 
@@ -61,9 +64,7 @@ def test_products_of_plans(x, y, everything_shared):
 
 def test_products_of_transposed_and_broadcast_operands(everything_shared):
     x, y = normal(20, 30), normal(20, 40, seed=1)
-    np.testing.assert_allclose(
-        ft.jit(lambda x, y: x.T @ y)(x, y), x.T @ y, rtol=1e-5, atol=1e-5
-    )
+    np.testing.assert_allclose(ft.jit(lambda x, y: x.T @ y)(x, y), x.T @ y, rtol=1e-5, atol=1e-5)
     spread = ft.jit(lambda x, y: fnp.broadcast_to(x, (8, 20, 30)) @ y)
     y = y.T[:30]
     np.testing.assert_allclose(spread(x, y), np.stack([x @ y] * 8), rtol=1e-5, atol=1e-5)

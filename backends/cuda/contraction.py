@@ -194,6 +194,8 @@ def matmul(x: Any, y: Any) -> Any:
     kind = KINDS.get(x.dtype) or kind_of(x.dtype)
     if kind is None:
         return cupy.matmul(x, y)
+    if x.ndim > 1 < y.ndim and x.shape[-1] == 1 == y.shape[-2]:
+        return cupy.multiply(x, y)  # sums of one term are exact
     size = kind.itemsize
     plan = plan_of_matrices(x.shape, x.strides, y.shape, y.strides, size)
     return run(plan, x, y, kind) if plan is not None else unplanned(x, y)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..rank_one import widened
 from .blas import alone, controlled
 from .pool import share, threads
 
@@ -32,6 +33,8 @@ def multiplied(x: Any, y: Any, out: Any = None) -> Any:
     """
     number = threads.number
     if number < 2 or controlled() is None:
+        if x.shape[-1] == 1:
+            x, y = widened(np, x, y)
         return np.matmul(x, y) if out is None else np.matmul(x, y, out)
     if x.ndim == 1:
         sums = np.empty((number, y.shape[1]), x.dtype)
@@ -49,6 +52,8 @@ def cut_up(x: Any, y: Any, out: Any = None) -> tuple[Any, list[Any]]:
     if out is None:
         shape = x.shape[:-1] if y.ndim == 1 else (*x.shape[:-1], y.shape[-1])
         out = np.empty(shape, x.dtype)
+    if x.shape[-1] == 1:
+        x, y = widened(np, x, y)
     if y.ndim > 2:
         number = min(number, len(x))
         parts = [(x[cut], y[cut], out[cut]) for cut in cuts(len(x), number)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..rank_one import is_widened
 from .liveness import is_copied
 from .rows import JOINED, rows_of
 from .values import is_variable, plain
@@ -29,6 +30,8 @@ SMALL_SUM = 512
 SHARED = 1 << 23
 # An element of a matrix that meets one of a vector takes as long to be read as so many of these.
 READING = 4
+# An element that is the product of two takes as long to be written.
+WRITING = 2
 
 
 def _reshape(writer: Straight, number: int, equation: Any) -> str | None:
@@ -119,14 +122,21 @@ def is_product(writer: Straight, equation: Any) -> bool:
     if dtype.char not in "fdFD" or not dtype == y.type.dtype == equation.outputs[0].type.dtype:
         return False
     # BLAS takes no strides of zero, for which the primitive's function sees to
-    return x not in writer.spread and y not in writer.spread
+    if x in writer.spread or y in writer.spread:
+        return False
+    if x.type.shape[-1] > 1:
+        return True
+    return bool(min(x.type.ndim, y.type.ndim) > 1) and is_widened(x.type.shape, y.type.shape, dtype)
 
 
 def is_shared(equation: Any) -> bool:
     """Says whether a product is large enough to be shared among threads."""
     x, y = [v.type.shape for v in equation.operands]
-    vectors = len(x) == 1 or len(y) == 1
-    return bool((READING * max(prod(x), prod(y)) if vectors else prod(x) * y[-1]) >= SHARED)
+    if len(x) == 1 or len(y) == 1:
+        work = READING * max(prod(x), prod(y))
+    else:
+        work = prod(x) * y[-1] * (WRITING if x[-1] == 1 else 1)
+    return bool(work >= SHARED)
 
 
 def is_alike(equation: Any) -> bool:

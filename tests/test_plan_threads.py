@@ -5,6 +5,8 @@ import subprocess
 import sys
 import threading
 import warnings
+import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -77,6 +79,28 @@ def test_many_callers_at_once():
         caller.join(60)
     assert not any(caller.is_alive() for caller in callers)
     assert not wrong
+
+
+def test_a_job_that_nobody_came_for_keeps_no_arrays():
+    everyone_waits, gate = threading.Barrier(4), threading.Event()
+
+    def busy():
+        everyone_waits.wait(30)
+        gate.wait(30)
+
+    caller = threading.Thread(target=pool.share, args=(busy, 4))
+    caller.start()
+    try:
+        while everyone_waits.n_waiting:
+            gate.wait(0.001)
+        x = np.ones(10)
+        seen = weakref.ref(x)
+        pool.share(partial(np.sum, x), 4)
+        del x
+        assert seen() is None
+    finally:
+        gate.set()
+        caller.join()
 
 
 def test_jobs_within_jobs_come_to_an_end():

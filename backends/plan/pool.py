@@ -206,6 +206,9 @@ def share(work: Callable[[], Any], number: int) -> None:
             begun -= 1
         except KeyboardInterrupt as error:
             raised = error
+    # Who comes too late, or has only just ended, must not keep the arrays: what others hold is not
+    # overwritten where it is donated, but copied.
+    del job.work
     if raised is not None:
         raise raised
 

@@ -81,6 +81,7 @@ class Product:
         x, y = operands
         if self.rows:
             x = x.reshape(-1, x.shape[-1])
+            into = into if into is None else into.reshape(-1, y.shape[-1])
         out, parts = cut_up(x, y, into)
         return out, partial(work, iter(parts))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .calls import apart
+from .donation import Donation, moved
 from .liveness import Liveness, Storage
 from .rows import placed
 from .source import Source
@@ -84,6 +85,7 @@ class Straight:
         self.slots: list[int] = []
         self._forms: dict[tuple[int, tuple[int, ...], Any], str] = {}
         self.overwritten: set[int] = set()
+        self.donation = Donation(program, donated, self.live, self.overwritten)
         self.shares = False
         # What may have strides of zero.
         self.spread: set[Any] = set()
@@ -102,14 +104,17 @@ class Straight:
         if regions:
             self._blocks(regions)
         self.source.function("plan", list(map(self.source.name, program.inputs)))
-        number = 0
+        # That of the equation, or of the first of those together, that is being written.
+        self._number = number = 0
         while number < len(program.equations):
+            self._number = number
             group = self._beside(number) if regions else []
             if group:
                 self._together(number, group)
             else:
                 self._equation(number, program.equations[number])
             number += max(len(group), 1)
+        self._number = number
         self._results()
 
     def _liveness(self, donated: Any) -> Liveness:
@@ -260,8 +265,11 @@ class Straight:
         variables = [(i, x) for i, x in enumerate(equation.operands) if is_variable(x)]
         # What is donated comes first: a parameter is to become the parameter, not a gradient.
         for i, x in sorted(variables, key=lambda pair: pair[1] not in self._donated):
-            others = [s for y in (*equation.operands[:i], *equation.operands[i + 1 :], *beside)
-                      for s in self.live.of(y)]
+            others = [
+                s
+                for y in (*equation.operands[:i], *equation.operands[i + 1 :], *beside)
+                for s in self.live.of(y)
+            ]
             if not self.live.storages[x].isdisjoint(others):
                 continue
             for k, out in enumerate(equation.outputs):
@@ -270,6 +278,11 @@ class Straight:
                     taken[k] = shown[i]
                     self._take(x, own)
                     break
+        for k, out in enumerate(equation.outputs):
+            if k not in taken and not run.outputs[k].reduction:
+                into = self._given(out)
+                if into:
+                    taken[k] = into
         if not taken:
             return ""
         return f"({''.join(f'{taken.get(k)}, ' for k in range(len(equation.outputs)))})"
@@ -319,6 +332,9 @@ class Straight:
         if row is not None:
             return self.row_buffer(*row)
         (own,) = self.live.storages[out]
+        into = self._given(out)
+        if into:
+            return into
         for x in equation.operands:
             if is_variable(x) and self._can_take(number, x, out, own):
                 self._take(x, own)
@@ -326,6 +342,13 @@ class Straight:
                     self._homes[out] = self._homes[x]
                 return self.source.name(x)
         return self.buffer_for(out)
+
+    def _given(self, out: Any) -> str:
+        """Returns the donated input that a result is to lie in, if it is returned; else nothing."""
+        if not any(s.escapes for s in self.live.storages[out]):
+            return ""
+        x = self.donation.memory_for(out, self._number)
+        return "" if x is None else str(self.source.names[x])
 
     def row_buffer(self, joined: Any, part: Any) -> str:
         """Returns the part of a joined array's buffer in which an operand of it is."""
@@ -357,14 +380,22 @@ class Straight:
         return bool(name)
 
     def lies_in(self, variable: Any, name: str) -> None:
-        """Notes that a variable is what a name of kept memory stands for."""
-        self._homes[variable] = self.source.names[variable] = name
+        """Notes that a variable is what a name of kept memory, or of an input's, stands for."""
+        self.source.names[variable] = name
+        if self.is_kept(name):
+            self._homes[variable] = name
+
+    def is_kept(self, name: str) -> bool:
+        """Says whether a name is that of kept memory or of a part of it, not of an input."""
+        return name in self.buffers or name in self.views
 
     def buffer_for(self, out: Any) -> str:
-        """Returns a kept buffer for a result; empty where there is none for it."""
+        """Returns a kept buffer, or a donated one, for a result; empty where there is none."""
         (own,) = self.live.storages[out]
         size = nbytes(out.type)
-        if own.escapes or not 0 < size <= KEPT_BYTES:
+        if own.escapes:
+            return self._given(out)
+        if not 0 < size <= KEPT_BYTES:
             return ""
         if own in self._slot:
             return self._buffer(self._slot[own], out.type)
@@ -434,7 +465,10 @@ class Straight:
             storages = self.live.of(out)
             text = self.source.shown(out)
             shared = [s for s in storages if s.outside or s in given]
-            if shared:
+            into = self._kept_memory(out, storages, bool(shared))
+            if into:
+                text = f"{self.source.bind(moved, 'moved')}({text}, {into})"
+            elif shared:
                 others = sorted({self.source.shown(s.owner) for s in shared if s.owner is not None})
                 if not is_variable(out) or any(s.owner is None for s in shared):
                     others = [text]
@@ -443,3 +477,12 @@ class Straight:
                 given |= storages
             shown.append(text)
         self.source.add(f"return [{', '.join(shown)}]")
+
+    def _kept_memory(self, out: Any, storages: frozenset[Storage], shared: bool) -> str:
+        """Returns the donated input that a part of a larger array, or a copy, is moved to."""
+        owners = [s.owner for s in storages if s.owner is not out]
+        if not is_variable(out) or not owners or None in owners:
+            return ""
+        if not shared and max(nbytes(x.type) for x in owners) <= nbytes(out.type):
+            return ""
+        return self._given(out)

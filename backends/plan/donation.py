@@ -1,0 +1,61 @@
+"""Donated inputs that nothing needs any more, in whose memory results lie in the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .liveness import Liveness
+from .values import is_variable, plain
+
+__all__ = ["Donation", "moved"]
+
+
+class Donation:
+    """Which result may lie where which donated input lies.
+
+    The i-th result lies where the i-th input is donated, if both have one shape and dtype: what a
+    step updates stays where it is. Other results take what is left.
+
+    Args:
+        program: the program.
+        donated: the numbers of inputs that may be overwritten.
+        live: until when they are needed.
+        overwritten: the numbers of the inputs that are written into, to which more are added.
+    """
+
+    def __init__(self, program: Any, donated: Any, live: Liveness, overwritten: set[int]) -> None:
+        self._live = live
+        self._overwritten = overwritten
+        self._numbers = {program.inputs[i]: i for i in sorted(donated)}
+        left = {x for x in self._numbers if not any(s.escapes for s in live.storages[x])}
+        self._kept: dict[Any, Any] = {}
+        for x, out in zip(program.inputs, program.outputs):
+            if x in left and is_variable(out) and out not in self._kept and is_alike(x, out):
+                self._kept[out] = x
+                left.remove(x)
+        self._left = [x for x in self._numbers if x in left]
+
+    def memory_for(self, out: Any, number: int) -> Any:
+        """Returns the input whose memory a result takes that is made by an equation, or None."""
+        kept = self._kept.get(out)
+        for x in self._left if kept is None else [kept]:
+            (own,) = self._live.storages[x]
+            if own.last < number and is_alike(x, out):
+                if self._numbers[x] in self._overwritten:
+                    continue
+                self._overwritten.add(self._numbers[x])
+                return x
+        return None
+
+
+def is_alike(x: Any, out: Any) -> bool:
+    """Says whether a result may lie where an input lies."""
+    return plain(out.type) and bool(x.type == out.type)
+
+
+def moved(value: Any, into: Any) -> Any:
+    """Returns memory to which an array was copied."""
+    np.copyto(into, value)
+    return into

@@ -1,0 +1,136 @@
+"""Results that lie where donated inputs lay: which ones, and that no input is lost too early."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import functensor as ft
+import functensor.numpy as fnp
+
+ADAM = ft.optim.adam(0.01)
+
+
+def addresses(tree):
+    return [x.__array_interface__["data"][0] for x in map(np.asarray, ft.tree.leaves(tree))]
+
+
+def fresh(*arrays):
+    return [fnp.asarray(np.array(x)) for x in arrays]
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def test_small_vectors_that_are_updated_together_stay_where_they_are():
+    def loss(params, x):
+        for i in range(6):
+            x = fnp.tanh(x * params[f"scale{i}"] + params[f"bias{i}"])
+        return fnp.mean(fnp.square(x))
+
+    def step(params, state, x):
+        value, slopes = ft.value_and_grad(loss)(params, x)
+        return *ADAM.update(params, state, slopes), value
+
+    names = [f"{name}{i}" for name in ("scale", "bias") for i in range(6)]
+    made = {name: normal(40, seed=i) for i, name in enumerate(names)}
+    x = normal(8, 40)
+    wanted = {name: fnp.asarray(a.copy()) for name, a in made.items()}
+    params = {name: fnp.asarray(a.copy()) for name, a in made.items()}
+    wanted_state, state = ADAM.init(wanted), ADAM.init(params)
+    jitted = ft.jit(step, donate_argnums=(0, 1))
+    assert "concatenate" in jitted.lower(params, state, x).source
+    for _ in range(3):
+        before = addresses(params), addresses(state)
+        params, state, value = jitted(params, state, x)
+        assert (addresses(params), addresses(state)[1:]) == (before[0], before[1][1:])
+        wanted, wanted_state, wanted_value = step(wanted, wanted_state, x)
+        np.testing.assert_allclose(float(value), float(wanted_value), rtol=1e-12)
+        for name in names:
+            np.testing.assert_allclose(params[name], wanted[name], rtol=1e-9, atol=1e-12)
+
+
+def test_each_result_lies_where_the_input_of_its_number_lay():
+    jitted = ft.jit(lambda x, y: (fnp.sin(y) @ y, fnp.cos(x) @ x), donate_argnums=(0, 1))
+    x, y = normal(50, 50), normal(50, 50, seed=1)
+    arrays = fresh(x, y)
+    before = addresses(arrays)
+    first, second = jitted(*arrays)
+    # The first product is made while x is still needed.
+    assert addresses([second]) == before[1:]
+    np.testing.assert_allclose(first, np.sin(y) @ y, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(second, np.cos(x) @ x, rtol=1e-12, atol=1e-12)
+
+
+def test_results_of_other_numbers_take_what_is_left():
+    jitted = ft.jit(lambda x, y: (fnp.sum(x), fnp.cos(y) @ y), donate_argnums=0)
+    x, y = normal(30, 30), normal(30, 30, seed=1)
+    arrays = fresh(x, y)
+    before = addresses(arrays)
+    total, product = jitted(*arrays)
+    assert addresses([product]) == before[:1]
+    np.testing.assert_allclose(float(total), x.sum(), rtol=1e-12)
+    np.testing.assert_allclose(product, np.cos(y) @ y, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(arrays[1], y)
+
+
+def test_a_part_of_a_larger_result_keeps_none_of_the_rest():
+    jitted = ft.jit(lambda x: fnp.cumsum(fnp.concatenate([x, x]))[:1000], donate_argnums=0)
+    (x,) = fresh(normal(1000))
+    before = addresses([x])
+    out = jitted(x)
+    assert addresses([out]) == before
+    assert np.asarray(out).base is None or np.asarray(out).base.nbytes == 8000
+    np.testing.assert_allclose(out, np.cumsum(normal(1000)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("view", [slice(None), slice(None, None, 2), slice(None, None, -1)])
+def test_donated_memory_may_lie_askew(order, view):
+    x = np.array(normal(60, 6), order=order)[view]
+    wanted = np.stack([np.tanh(x) @ x.T @ x, np.sin(x) * 2])
+    jitted = ft.jit(lambda x: (fnp.tanh(x) @ x.T @ x, fnp.sin(x) * 2), donate_argnums=0)
+    np.testing.assert_allclose(np.stack(jitted(fnp.asarray(x))), wanted, rtol=1e-12, atol=1e-12)
+
+
+ONE = {
+    "sin": fnp.sin,
+    "flip": fnp.flip,
+    "transpose": lambda x: x.T,
+    "rows": lambda x: fnp.concatenate([x[2:], x[:2]]),
+    "reshape": lambda x: x.reshape(-1)[::-1].reshape(5, 5),
+    "row": lambda x: x[1] + fnp.zeros((5, 5)),
+    "cumsum": lambda x: fnp.cumsum(x, 0) / 5,
+}
+TWO = {
+    "add": fnp.add,
+    "matmul": lambda x, y: x @ y / 5,
+    "take": lambda x, y: fnp.stack([x[0], y[1], x[2], y[3], x[4]]),
+    "first": lambda x, y: fnp.concatenate([x, y])[:5],
+}
+PLACES = st.integers(0, 30)
+
+
+@given(
+    steps=st.lists(st.tuples(st.sampled_from([*ONE, *TWO]), PLACES, PLACES), max_size=12),
+    results=st.lists(PLACES, min_size=1, max_size=5),
+    donated=st.sets(st.integers(0, 2), min_size=1),
+)
+@settings(deadline=None)
+def test_donation_changes_no_result(steps, results, donated):
+    def fun(*xs):
+        xs = list(xs)
+        for name, i, j in steps:
+            x, y = xs[i % len(xs)], xs[j % len(xs)]
+            xs.append(ONE[name](x) if name in ONE else TWO[name](x, y))
+        return [xs[i % len(xs)] for i in results]
+
+    arrays = [normal(5, 5, seed=i) for i in range(3)]
+    wanted = ft.jit(fun)(*fresh(*arrays))
+    taken = fresh(*arrays)
+    got = ft.jit(fun, donate_argnums=sorted(donated))(*taken)
+    for x, y in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(x, y)
+    for i in {0, 1, 2} - donated:
+        np.testing.assert_array_equal(taken[i], arrays[i])

@@ -54,8 +54,9 @@ def test_the_derivative_of_a_scan_counts_both_ways():
 
         return cost(ft.grad(summed, argnums=(0, 1)), X, W)
 
-    # Back: a cosine times the cotangent, a product with the matrix transposed, and an outer one.
-    back = 8 + 8 + 2 * 8 * 8 + 8 * 8
+    # Back: a cosine times the cotangent, a product with the matrix transposed, and one of a column
+    # and a row.
+    back = 8 + 8 + 2 * 8 * 8 + 2 * 8 * 8
     assert loss(6).flops == 6 * (FLOPS + back)
     assert loss(0).flops == 0
 

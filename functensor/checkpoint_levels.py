@@ -52,6 +52,7 @@ def _forward(call: CheckpointCall, trace: ForwardTrace, operands: Sequence[Any])
 
     def evaluate(both: Values) -> Values:
         inner = ForwardTrace(base_trace(), "checkpoint", call.fun)
+        inner.within = trace
         given = list(both[: len(values)])
         for i, t in zip(moved, both[len(values) :], strict=True):
             given[i] = inner.wrap(inner.argument(given[i]), inner.argument(t))
@@ -79,7 +80,8 @@ def _batched(call: CheckpointCall, trace: BatchTrace, operands: Sequence[Any]) -
     out_flags: list[bool] = []
 
     def evaluate(values: Values) -> Values:
-        inner = batch_trace(base_trace(), "vmap", call.fun, trace.size, trace.axis_name)
+        inner = batch_trace(base_trace(), "checkpoint", call.fun, trace.size, trace.axis_name)
+        inner.within = trace
         given = [
             inner.wrap(inner.argument(v)) if flag else v
             for v, flag in zip(values, flags, strict=True)

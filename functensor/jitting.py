@@ -398,7 +398,8 @@ def jit(
     Args:
         fun: takes and returns trees of arrays; without it, ``jit`` returns a decorator.
         static_argnums, static_argnames: positions and names of arguments that are constants of the
-            program, and are hashable: another value is staged again.
+            program, and are hashable: another value is staged again. Objects among them must not
+            be changed in place: a changed one may count as what it was at an earlier call.
         donate_argnums, donate_argnames: arguments that the caller will not use again: results of
             their shapes and dtypes are written into their memory.
 

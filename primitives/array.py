@@ -9,6 +9,7 @@ import operator
 import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -141,12 +142,15 @@ class Array(Operators, Methods, NumpyProtocols):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of an array without axes")
+            raise without_axes("len() of", self)
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
-            raise TypeError("iteration over an array without axes")
+            # What NumPy cannot index by, since it is not known, it goes over.
+            if self.dtype.kind in "iu" and is_numpys(sys._getframe(1)):
+                concrete(self, AN_INDEX)
+            raise without_axes("iteration over", self)
         return (ops.index(self, i) for i in range(self.shape[0]))
 
     def __contains__(self, item: Any) -> bool:
@@ -261,9 +265,12 @@ class Tracer(Array):
     def under(self) -> str:
         """Returns the transformations that run, with its own among them, for messages.
 
-        Only its own, where that is over.
+        Raises:
+            EscapedTracerError: its own is over, which is then what has to be told.
         """
-        return (Running.stack() if self.owner.alive else "") or self.owner.stack()
+        if not self.owner.alive:
+            self.owner.leave(self)
+        return Running.stack() or self.owner.stack()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}<{self.describe()} under {self.owner.stack()}>"
@@ -318,6 +325,25 @@ def refused_index(error: TypeError) -> ConcretizationError | None:
             return ConcretizationError(text)
         level = level.tb_next
     return None
+
+
+def is_numpys(frame: FrameType) -> bool:
+    """Says whether a frame runs code of NumPy's."""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.startswith("numpy.")
+
+
+def without_axes(what: str, x: Array) -> TypeError:
+    """Returns the error for an array without axes where there should be one."""
+    code = user_code()
+    shown = f"{code}: " if code else ""
+    return TypeError(
+        message(
+            f"{shown}{what} an array without axes, {x.describe()}",
+            fix="int(x) for a number, np.atleast_1d(x) for an array with an axis",
+            number=None,
+        )
+    )
 
 
 def is_at_while() -> bool:

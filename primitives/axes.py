@@ -10,6 +10,7 @@ import numpy as np
 
 from .buffers import beside
 from .errors import refuse_out
+from .manipulation import as_shape
 from .registry import operand, registry
 from .registry import registry as ops
 from .rules import shape_of
@@ -108,10 +109,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     a = operand(a)
     ndim = len(shape_of(a))
     moved, places = (
-        [
-            canonical_axis(i, ndim, name)
-            for i in (axes if isinstance(axes, tuple | list) else [axes])
-        ]
+        [canonical_axis(i, ndim, name) for i in ([axes] if type(axes) is int else as_shape(axes))]
         for name, axes in (("source", source), ("destination", destination))
     )
     if len(moved) != len(places) or len({*moved}) < len(moved) or len({*places}) < len(places):

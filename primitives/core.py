@@ -49,6 +49,10 @@ __all__ = [
 ]
 
 
+# The errors that `Tracer.__float__` may raise where NumPy stores a number.
+BURIED = (ImmutableArrayError, EscapedTracerError)
+
+
 class Slot(threading.local):
     """Holds the current trace of a thread, and whose function is running, for messages.
 
@@ -282,7 +286,7 @@ def run(trace: Trace, fun: Callable[..., Any], args: Sequence[Any], kwargs: Any 
     except ValueError as error:
         # NumPy puts its own error in front of ours where one item of a buffer is set.
         mine = error.__cause__
-        if isinstance(mine, ImmutableArrayError) and "array element" in str(error):
+        if isinstance(mine, BURIED) and "array element" in str(error):
             raise mine.with_traceback(error.__traceback__) from None
         raise
     except TypeError as error:
@@ -314,10 +318,7 @@ def stack_of(trace: Trace | None) -> str:
     names: list[str] = []
     while trace is not None and trace is not RAW:
         if trace.name and not trace.interceptor:
-            name = f"{trace.name}({function_line(trace.fun)})"
-            # A checkpointed function that runs again while it is staged is one for the user.
-            if name not in names[-1:]:
-                names.append(name)
+            names.append(f"{trace.name}({function_line(trace.fun)})")
         trace = trace.within or trace.parent
     return " of ".join(reversed(names))
 

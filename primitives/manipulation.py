@@ -30,7 +30,8 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     try:
         lengths = iter(shape)
     except TypeError:
-        return (operator.index(shape),)
+        # What is wrong with a length is said below, where this is not the context of it.
+        lengths = iter((shape,))
     return tuple(map(operator.index, lengths))
 
 

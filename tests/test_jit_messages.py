@@ -144,14 +144,6 @@ def transformations(text):
     return re.findall(r"(\w+)\([\w<>]+ \(", under)
 
 
-def test_a_value_that_is_left_over_names_its_own_transformation():
-    left = []
-    ft.grad(lambda y: (left.append(y), y * y)[1])(2.0)
-    with pytest.raises(TypeError) as info:
-        ft.vmap(lambda z: z * float(left[0]))(X)
-    assert transformations(str(info.value)) == ["grad"]
-
-
 @pytest.mark.parametrize("options", [{}, {"policy": ft.checkpoint_policies.dots_saveable}])
 def test_an_unknown_value_within_a_checkpoint_names_what_it_is_within(options):
     def sums(x):
@@ -159,6 +151,41 @@ def test_an_unknown_value_within_a_checkpoint_names_what_it_is_within(options):
 
     text = said(ft.errors.ConcretizationError, ft.grad(sums), X)
     assert transformations(text) == ["jit", "grad", "checkpoint"]
+
+
+WITHIN = {
+    "vmap": ft.vmap,
+    "jvp": lambda f: lambda x: ft.jvp(f, (x,), (x,)),
+    "grad": lambda f: ft.grad(lambda x: fnp.sum(f(x))),
+    "jit": ft.jit,
+}
+CHECKPOINTS = {
+    "": lambda f: f,
+    "checkpoint": ft.checkpoint,
+    "saving": lambda f: ft.checkpoint(f, policy=ft.checkpoint_policies.dots_saveable),
+}
+
+
+NESTINGS = """
+    vmap, jvp, grad, jit, vmap vmap, vmap jvp, vmap grad, vmap jit, jvp vmap, jvp jvp, grad vmap,
+    grad jvp, grad grad, jit vmap, jit jvp, jvp vmap grad, grad jit vmap, jit grad vmap,
+    vmap vmap jvp
+"""
+
+
+@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+@pytest.mark.parametrize("names", [names.strip() for names in NESTINGS.split(",")])
+def test_every_transformation_is_named_in_order(names, checkpoint):
+    def wrong(x):
+        return fnp.sum(np.asarray(x))
+
+    f = CHECKPOINTS[checkpoint](wrong)
+    for name in reversed(names.split()):
+        f = WITHIN[name](f)
+    with pytest.raises(ft.errors.TracerConversionError) as caught:
+        f(np.ones((2, 2, 2)))
+    expected = names.split() + ["checkpoint"] * (checkpoint != "")
+    assert transformations(str(caught.value)) == expected
 
 
 @pytest.mark.parametrize("ask", [bool, float], ids=["bool", "float"])

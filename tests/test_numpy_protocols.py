@@ -7,7 +7,11 @@ import scipy.special
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.primitives.buffers import wrap
-from functensor.primitives.errors import ImmutableArrayError, TracerConversionError
+from functensor.primitives.errors import (
+    ConcretizationError,
+    ImmutableArrayError,
+    TracerConversionError,
+)
 from functensor.testing import check_grads
 
 X = np.array([0.4, 0.7, 1.3])
@@ -42,6 +46,9 @@ CALLS = {
     "object array": lambda x: np.sum(np.array([x[0], 2.0, x[1] * x[2]], dtype=object) ** 2),
     "asarray of objects": lambda x: np.prod(np.asarray(x, dtype=object)),
     "full_like": lambda x: np.full_like(fnp.asarray(x), 2.0) * x,
+    "resize to a vector": lambda x: np.resize(x, np.array([2, 2])) ** 2,
+    "moveaxis by vectors": lambda x: np.moveaxis(A[None] * x, np.array([0, 1]), fnp.array([2, 0])),
+    "moveaxis by numbers": lambda x: np.moveaxis(A[None] * x, fnp.array(0), np.array(2)),
 }
 
 
@@ -248,6 +255,70 @@ def test_numpy_buffers_are_not_indexed_by_tracers():
     np.testing.assert_array_equal(ft.vmap(lambda i: fnp.asarray(W)[i])(np.arange(3)), W)
     assert ft.grad(lambda i: W[i] * 1.0, allow_int=True)(1) == 0
     np.testing.assert_array_equal(W[fnp.array([True, False, True])], [0.5, 2.0])
+
+
+# -- numbers that NumPy wants to know
+
+AXES = {
+    "np.moveaxis(A, n, 0)": lambda n: np.moveaxis(A, n, 0),
+    "np.moveaxis(A, 0, n)": lambda n: np.moveaxis(A, 0, n),
+    "np.moveaxis(A, [n], [0])": lambda n: np.moveaxis(A, [n], [0]),
+    "np.resize(A, n)": lambda n: np.resize(A, n),
+    "np.resize(wrap(A), n)": lambda n: np.resize(wrap(A), n),
+    "np.resize(wrap(A), (n, 2))": lambda n: np.resize(wrap(A), (n, 2)),
+    "np.flip(A, n)": lambda n: np.flip(A, n),
+    "np.median(A, n)": lambda n: np.median(A, n),
+    "np.fft.fftshift(A, n)": lambda n: np.fft.fftshift(A, n),
+}
+
+
+@pytest.mark.parametrize("form", [ft.jit, ft.make_program, lambda f: lambda n: ft.vmap(f)(n[None])])
+@pytest.mark.parametrize("code", AXES)
+def test_numbers_that_numpy_wants_and_that_are_not_known(form, code):
+    fun = AXES[code]
+    with pytest.raises(ConcretizationError) as caught:
+        form(fun)(np.array(1))
+    lines = str(caught.value).splitlines()
+    asked = f"{code} asked for the value of int64[], which depends on argument 0"
+    assert lines[0].startswith(asked)
+    assert lines[1] == f"  at {__file__}:{fun.__code__.co_firstlineno}"
+    assert lines[-1] == "  see docs/errors.md#error-5"
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("form", "under"), [(lambda f: f, ""), (ft.jit, "jit"), (ft.vmap, "vmap"), (ft.grad, "grad")]
+)
+@pytest.mark.parametrize(
+    ("code", "fun"),
+    [
+        ("np.resize(A, x)", lambda x: np.resize(A, x)),
+        ("np.moveaxis(A, x, 0)", lambda x: np.moveaxis(A, x, 0)),
+        ("list(x)", lambda x: list(x)),
+        ("max(*x)", lambda x: max(*x)),
+    ],
+)
+def test_what_has_no_axes_is_not_gone_over(form, under, code, fun):
+    x = fnp.asarray(X if form is ft.vmap else 2.0)
+    with pytest.raises(TypeError) as caught:
+        form(fun)(x)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == f"{code}: iteration over an array without axes, float64[]"
+    assert lines[1] == f"  at {__file__}:{fun.__code__.co_firstlineno}"
+    assert lines[2:-1] == ([f"  under {under}(<lambda> ({lines[1][5:]}))"] if under else [])
+    assert lines[-1] == "  fix: int(x) for a number, np.atleast_1d(x) for an array with an axis"
+
+
+def test_what_has_no_axes_has_no_length():
+    x = wrap(X)[0]
+    with pytest.raises(TypeError, match=r"^len\(x\): len\(\) of an array without axes, float64"):
+        len(x)
+
+
+def test_a_shape_that_is_wrong_is_no_context_of_another_error():
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted") as caught:
+        fnp.reshape(wrap(X), 2.5)
+    assert caught.value.__context__ is None
 
 
 # -- tensors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -20,6 +19,7 @@ from ..primitives.bits import (
 )
 from ..primitives.buffers import beside, operands_together
 from ..primitives.errors import refuse_out, refuse_where
+from ..primitives.manipulation import as_shape
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import REAL, canonical_axes, canonical_axis, finfo
@@ -203,7 +203,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     [[1, 2], [3, 1]]
     """
     a = asarray(a)
-    lengths = tuple(new_shape) if isinstance(new_shape, Sequence) else (operator.index(new_shape),)
+    lengths = as_shape(new_shape)
     if min(lengths, default=0) < 0:
         raise ValueError(f"resize: there is no shape {lengths}")
     if not a.size:

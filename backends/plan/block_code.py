@@ -19,7 +19,7 @@ __all__ = ["BlockCode"]
 # be quicker in one thread; several wait for the interpreter's lock at every call, and for each
 # other's waking up, the less the fewer calls there are.
 CACHE_BYTES = 1 << 23
-SMALLEST, LARGEST = 65536, 262144
+SMALLEST, LARGEST = 131072, 262144
 BLOCKS = 8
 
 

@@ -40,8 +40,8 @@ class Plan:
         self._views = written.views
         self._overwritten = sorted(written.overwritten)
         self._quiet: Callable[[], AbstractContextManager[None]] = nullcontext
-        if written.shares:
-            from .blas import alone  # which programs that share nothing do not wait for
+        if written.alone:
+            from .blas import alone  # which programs without large work do not wait for
 
             self._quiet = alone
         self._file = f"<plan {next(numbers)} of {self.name}>"

@@ -64,7 +64,7 @@ class Straight:
         joined: those arrays.
         regions: what runs regions, whose functions are still to be compiled.
         overwritten: the numbers of the inputs that are written into.
-        shares: whether anything is done by several threads.
+        alone: whether BLAS is to keep to the threads that call it.
     """
 
     def __init__(self, program: Any, donated: Any, kernels: Any) -> None:
@@ -86,7 +86,7 @@ class Straight:
         self._forms: dict[tuple[int, tuple[int, ...], Any], str] = {}
         self.overwritten: set[int] = set()
         self.donation = Donation(program, donated, self.live, self.overwritten)
-        self.shares = False
+        self.alone = False
         # What may have strides of zero.
         self.spread: set[Any] = set()
         self._inputs = {variable: number for number, variable in enumerate(program.inputs)}
@@ -148,7 +148,7 @@ class Straight:
             run = self._runs[number] = RegionRun(name, code)
             self.source.take(source)
             self.regions.append(run)
-            self.shares |= run.most > 1
+            self.alone |= run.most > 1
 
     # -- equations that threads share all at once
 
@@ -188,7 +188,7 @@ class Straight:
                 left.append(self.source.name(equation.outputs[0]))
             name = self.source.bind(run, "region" if number + i in self._runs else "product")
             calls.append(f"({name}, ({', '.join(operands)},), {into or 'None'})")
-        self.shares = True
+        self.alone = True
         right = f"{self.source.bind(together, 'together')}({', '.join(calls)})"
         # Of an error in a block the block's own line tells more.
         fused = [e for i, e in enumerate(equations, number) if i in self._runs]

@@ -12,10 +12,17 @@ from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from .rank_one import is_widened, product
+
 __all__ = ["Contract", "compute", "plan", "split"]
 
 Shape = tuple[int, ...]
 Axes = tuple[int, ...]
+# From so many numbers on, columns times rows are left to BLAS. Of longer rows NumPy's loop, whose
+# results a plan uses while they are in the cache, takes no longer.
+LARGE, LONG = 1 << 14, 256
 
 
 def split(subscripts: str) -> tuple[list[str], str]:
@@ -37,16 +44,32 @@ class Tidy(NamedTuple):
 
 
 class Multiply(NamedTuple):
-    """Multiplies two operands without a sum: their axes are put at the output's places."""
+    """Multiplies two operands without a sum: their axes are put at the output's places.
+
+    Its ``matrices`` are the shapes of the (stacks of) columns and rows that the output is the
+    product of, if it is.
+    """
 
     x_axes: Axes
     x_at: tuple[slice | None, ...]
     y_axes: Axes
     y_at: tuple[slice | None, ...]
+    shape: Shape
+    matrices: tuple[Shape, Shape] | None
+
+    def for_blas(self, dtype: Any) -> tuple[Shape, Shape] | None:
+        """Returns the shapes of columns and rows if BLAS is quicker, which makes -0.0 positive."""
+        found = self.matrices
+        if found is None or prod(self.shape) < LARGE or found[1][-1] > LONG:
+            return None
+        return found if is_widened(*found, dtype) else None
 
     def __call__(self, xp: Any, x: Any, y: Any) -> Any:
-        x = xp.transpose(x, self.x_axes)[self.x_at]
-        return xp.multiply(x, xp.transpose(y, self.y_axes)[self.y_at])
+        x, y = xp.transpose(x, self.x_axes), xp.transpose(y, self.y_axes)
+        shapes = self.for_blas(x.dtype) if xp is np and x.dtype == y.dtype else None
+        if shapes is not None:
+            return product(xp, *map(np.reshape, (x, y), shapes)).reshape(self.shape)
+        return xp.multiply(x[self.x_at], y[self.y_at])
 
 
 class Contract(NamedTuple):
@@ -111,13 +134,20 @@ def _join(a: str, b: str, keep: str, last: bool, sizes: dict[str, int]) -> tuple
     columns = "".join(x for x in b if x not in a)
     made = batch + rows + columns
     out = keep if last else made
-    if not summed:
-        at = [tuple(slice(None) if x in term else None for x in out) for term in (a, b)]
-        own = ["".join(x for x in out if x in term) for term in (a, b)]
-        return Multiply(_places(a, own[0]), at[0], _places(b, own[1]), at[1]), out
 
     def size(term: str) -> int:
         return prod(map(sizes.__getitem__, term))
+
+    if not summed:
+        at = [tuple(slice(None) if x in term else None for x in out) for term in (a, b)]
+        own = ["".join(x for x in out if x in term) for term in (a, b)]
+        shape = tuple(map(sizes.__getitem__, out))
+        matrices = None
+        if own == [out[: len(a)], out[: len(batch)] + out[len(a) :]]:
+            stack = shape[: len(batch)]
+            matrices = (*stack, size(rows), 1), (*stack, 1, size(columns))
+        places = _places(a, own[0]), at[0], _places(b, own[1]), at[1]
+        return Multiply(*places, shape, matrices), out
 
     stack = tuple(map(sizes.__getitem__, batch))
     plan = Contract(

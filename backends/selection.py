@@ -69,32 +69,38 @@ def _combine(ufunc: Any, x: Any, mask: Any) -> Any:
 
 
 def _limited(x: Any, bound: Any) -> bool:
-    """Says whether ``x.clip`` serves: a large array of reals against a number."""
+    """Says whether ``x.clip`` serves: a large array of reals against a number, but -0.0."""
     return (
         type(bound) in SCALARS
         and type(x) is np.ndarray
         and x.size >= LARGE
-        and x.dtype.kind == "f"
+        and x.dtype.char in "fd"
+        and (bound != 0 or _is_zero(bound))
     )
+
+
+def _second(out: Any, bound: Any) -> Any:
+    """Returns what was limited by the second of two operands: of zeros, it is that one's."""
+    return out if bound else np.add(out, 0.0, out=out)
 
 
 def maximum(x: Any, y: Any) -> Any:
     """Returns the larger of two elements; NaN where one is."""
     if _limited(x, y):
-        return x.clip(y, np.inf)
+        return _second(x.clip(y, np.inf), y)
     return y.clip(x, np.inf) if _limited(y, x) else np.maximum(x, y)
 
 
 def minimum(x: Any, y: Any) -> Any:
     """Returns the smaller of two elements; NaN where one is."""
     if _limited(x, y):
-        return x.clip(-np.inf, y)
+        return _second(x.clip(-np.inf, y), y)
     return y.clip(-np.inf, x) if _limited(y, x) else np.minimum(x, y)
 
 
 def relu(x: Any) -> Any:
     """Returns ``max(x, 0)``."""
-    return maximum(x, 0)
+    return x.clip(0, np.inf) if _limited(x, 0) else np.maximum(x, 0)
 
 
 def relu_derivative(x: Any, y: Any) -> Any:

@@ -214,6 +214,20 @@ def test_transposes_cancel_behind_what_is_elementwise():
     assert operations(dead_code(sinking(program))) == ["sqrt", "transpose", "add"]
 
 
+def test_transposes_there_and_back_cancel_in_one_sweep_however_many():
+    def fun(x):
+        for _ in range(5):
+            x = np.tanh(x).T
+            x = (x + np.mean(x, 1, keepdims=True)).T
+        return x
+
+    program = staged(fun, M)
+    once = dead_code(sinking(program))
+    assert operations(once) == ["tanh", "mean", "add"] * 5
+    assert str(optimized(program)) == str(once)
+    same(program, once, [numpy.arange(6.0).reshape(2, 3)])
+
+
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", [0, 1, 2, (0, 2), (0, 1, 2)])
 def test_reductions_take_what_was_not_transposed(axis, keepdims):

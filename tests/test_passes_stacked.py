@@ -190,6 +190,22 @@ def test_what_is_needed_between_stays():
     assert stacked(program) is program
 
 
+def test_what_hangs_on_groups_is_one_too():
+    def step(p, m, v, g):
+        m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g
+        return p - m / np.sqrt(v), m, v
+
+    values = [numpy.abs(x) for x in rows(32, 3)]
+    program, less = less_of(lambda *xs: [*map(step, *[iter(xs)] * 4)], *values)
+    # Both moments are sums of two products, but of other stacks.
+    assert [x for x in operations(less) if x != "index"] == [
+        "stack", "multiply", "stack", "multiply", "stack", "multiply", "multiply",
+        "add", "add", "sqrt", "divide", "stack", "subtract",
+    ]  # fmt: skip
+    assert stacked(less) is less
+    same(program, less, values)
+
+
 def test_long_lists_are_stacked_in_pieces(monkeypatch):
     monkeypatch.setattr(stackable, "TOGETHER", 10 * 24)
     values = rows(24, 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite, prod
+from math import copysign, isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -194,8 +194,15 @@ class Blockwise:
         numbers = [constant(x) for x in operands if type(x) is not Value]
         if len(values) != 1 or type(numbers[0]) not in (int, float):
             return None
-        limits = (numbers[0], np.inf) if name == "maximum" else (-np.inf, numbers[0])
-        return self._emit.ufunc("clip", *values, *limits)
+        number = numbers[0]
+        if number == 0 and copysign(1.0, number) < 0:
+            return None
+        limits = (number, np.inf) if name == "maximum" else (-np.inf, number)
+        limited = self._emit.ufunc("clip", *values, *limits)
+        if number == 0 and type(operands[0]) is Value:
+            # Of two zeros NumPy's functions give the second, and this one gives the array's.
+            return self._emit.ufunc("add", limited, 0.0)
+        return limited
 
     def _log_sum(self, operands: list[Any], dtype: Any) -> Value | None:
         """Returns the logarithm of a sum of exponentials, one of them a finite number's."""

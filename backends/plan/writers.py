@@ -140,8 +140,8 @@ def effort(equation: Any) -> int:
     """Returns how many multiplications a product is, or takes as long as."""
     x, y = [v.type.shape for v in equation.operands]
     if len(x) == 1 or len(y) == 1:
-        return READING * max(prod(x), prod(y))
-    return prod(x) * int(y[-1]) * (WRITING if x[-1] == 1 else 1)
+        return int(READING * max(prod(x), prod(y)))
+    return int(prod(x) * y[-1] * (WRITING if x[-1] == 1 else 1))
 
 
 def is_shared(equation: Any) -> bool:

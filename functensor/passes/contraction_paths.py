@@ -111,12 +111,16 @@ def _contracted(sweep: Sweep, picked: list[Any], way: Contract, of: Equation) ->
 
 
 def _multiplied(sweep: Sweep, picked: list[Any], way: Multiply, of: Equation) -> Any:
+    shapes = way.for_blas(of.outputs[0].type.dtype)
     placed = []
     ways = ((way.x_axes, way.x_at), (way.y_axes, way.y_at))
-    for v, (axes, at) in zip(picked, ways, strict=True):
+    for side, (v, (axes, at)) in enumerate(zip(picked, ways, strict=True)):
         lengths = iter([type_of(v).shape[i] for i in axes])
         shape = tuple([1 if item is None else next(lengths) for item in at])
-        placed.append(_reshaped(sweep, _transposed(sweep, v, axes, of), shape, of))
+        moved = _transposed(sweep, v, axes, of)
+        placed.append(_reshaped(sweep, moved, shape if shapes is None else shapes[side], of))
+    if shapes is not None:
+        return _reshaped(sweep, sweep.add("matmul", placed, {}, of), way.shape, of)
     return sweep.add("multiply", placed, {}, of)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..programs.program import Equation, Program, Variable, type_of
+from .algebra_shapes import SHAPE_RULES
 from .sweep import ELEMENTWISE, Rule, Sweep, behind, swept
 
 __all__ = ["sinking"]
@@ -96,5 +97,7 @@ def _reduced_transpose(sweep: Sweep, equation: Equation) -> Any:
 
 RULES: dict[str, tuple[Rule, ...]] = {
     ELEMENTWISE: (_broadcast, _transpose),
+    # Two that meet are one or none before the next equation: else each pair would take a round.
+    "transpose": SHAPE_RULES["transpose"],
     **dict.fromkeys(REDUCTIONS, (_reduced_transpose,)),
 }

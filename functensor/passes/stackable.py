@@ -99,16 +99,29 @@ class Order:
                 first = places[number]
         return first
 
-    def makers_for(self, groups: Sequence[Group]) -> list[int]:
-        """Returns the numbers of the small equations still there that nothing but groups needs."""
+    def beside(self, groups: Sequence[Group]) -> list[int]:
+        """Returns the numbers of the small equations still there that nothing but groups needs, and
+        of those that need nothing else that is small.
+        """
+        members = [self.equations[i] for group in groups for i in group.members]
         found = {
             self.makers.get(x, -1)
-            for group in groups
-            for i in group.members
-            for x in used(self.equations[i].operands)
+            for equation in members
+            for x in used(equation.operands)
             if self.taken.issuperset(self.users[x])
         }
+        found.update(
+            i
+            for equation in members
+            for i in self.users.get(equation.outputs[0], ())
+            if i < len(self.small) and self._needs_none(self.equations[i])
+        )
         return sorted(i for i in found - self.taken if i >= 0 and self.small[i])
+
+    def _needs_none(self, equation: Equation) -> bool:
+        """Says whether no operand is made by a small equation that is still there."""
+        makers = {self.makers.get(x, -1) for x in used(equation.operands)} - self.taken
+        return not any(i >= 0 and self.small[i] for i in makers)
 
     def move(self, members: Sequence[int], after: Place, before: Place) -> Place | None:
         """Moves equations to one place, if there is one; returns it."""
@@ -321,8 +334,8 @@ def _apart(equations: list[Equation]) -> bool:
 def _group_key(order: Order, equation: Equation) -> tuple[Any, ...]:
     """Returns what equations have in common that may be one.
 
-    Operands that are not the same for all are made by the same primitive: what is a step of a chain
-    is told from what hangs on one.
+    Operands that are not the same for all are made by the same primitive, or by one group: what is
+    a step of a chain is told from what hangs on one, and rows of one stack stay together.
     """
     key: list[Any] = [equation.primitive.name, order.kind(equation.outputs[0].type)]
     for x in equation.operands:
@@ -333,7 +346,12 @@ def _group_key(order: Order, equation: Equation) -> tuple[Any, ...]:
         else:
             maker = order.makers.get(x)
             key.append(order.kind(x.type))
-            key.append("" if maker is None else order.equations[maker].primitive.name)
+            if maker is None:
+                key.append("")
+            elif maker in order.taken:
+                key.append(order.places[maker])
+            else:
+                key.append(order.equations[maker].primitive.name)
     return tuple(key)
 
 

@@ -63,8 +63,9 @@ def stacked(program: Program) -> Program:
     while candidates:
         groups = groups_of(order, candidates)
         found += groups
-        # A group needs its operands later than its members did, which leaves room for more.
-        candidates = order.makers_for(groups)
+        # A group needs its operands later than some of its members did, and is there before what
+        # uses others: both leaves room for more.
+        candidates = order.beside(groups)
     found += chains_of(order)
     if not found:
         return program

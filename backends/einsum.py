@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .rank_one import is_widened, product
+from .rank_one import columns_by_rows, is_widened
 
 __all__ = ["Contract", "compute", "plan", "split"]
 
@@ -68,7 +68,7 @@ class Multiply(NamedTuple):
         x, y = xp.transpose(x, self.x_axes), xp.transpose(y, self.y_axes)
         shapes = self.for_blas(x.dtype) if xp is np and x.dtype == y.dtype else None
         if shapes is not None:
-            return product(xp, *map(np.reshape, (x, y), shapes)).reshape(self.shape)
+            return columns_by_rows(xp, *map(np.reshape, (x, y), shapes)).reshape(self.shape)
         return xp.multiply(x[self.x_at], y[self.y_at])
 
 

@@ -1,25 +1,38 @@
 """Columns times rows: products of matrices of which every sum has one term.
 
-NumPy does not ask BLAS for these, and its own loop takes ten times as long.
+NumPy does not ask BLAS for these, and its own loop takes up to ten times as long.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
-__all__ = ["is_widened", "product", "widened"]
+__all__ = ["columns_by_rows", "is_multiplied", "is_widened", "widened"]
 
-# Of fewer products NumPy's loop is quick enough. For so few rows or columns, or for rows so long,
-# its multiplication is.
-SMALL, FEW, LONG = 256, 4, 1024
+# All results together, and those of one matrix, from which on BLAS is quicker; and so few rows or
+# columns, or columns so many, that it is not.
+ENOUGH, SMALL, FEW, LONG = 4096, 256, 4, 1024
 
 
 def is_widened(x: tuple[int, ...], y: tuple[int, ...], dtype: Any) -> bool:
     """Says whether (stacks of) columns and rows of these shapes are for BLAS."""
     rows, columns = x[-2], y[-1]
-    return dtype.char in "fd" and rows >= FEW and FEW <= columns < LONG and rows * columns >= SMALL
+    if dtype.char not in "fd" or rows < FEW or not FEW <= columns < LONG:
+        return False
+    return rows * columns >= SMALL and is_large(x, y)
+
+
+def is_large(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+    """Says whether NumPy's loop for matrices is not the quickest for columns and rows."""
+    return max(prod(x[:-2]), prod(y[:-2])) * x[-2] * y[-1] >= ENOUGH
+
+
+def is_multiplied(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+    """Says whether columns and rows that are not for BLAS are quickest multiplied as they are."""
+    return y[-1] >= FEW and x[-2] * y[-1] >= SMALL and is_large(x, y)
 
 
 def widened(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
@@ -31,10 +44,14 @@ def widened(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
     return columns, rows
 
 
-def product(xp: Any, x: Any, y: Any) -> Any:
+def columns_by_rows(xp: Any, x: Any, y: Any) -> Any:
     """Returns ``x @ y`` of columns (..., rows, 1) and rows (..., 1, columns) of one dtype."""
     if is_widened(x.shape, y.shape, x.dtype):
         # BLAS fills its tiles with zeros, beside which infinities are none of the user's making.
         with np.errstate(invalid="ignore"):
             return xp.matmul(*widened(xp, x, y))
-    return (xp.matmul if x.shape[-2] * y.shape[-1] < SMALL else xp.multiply)(x, y)
+    if not is_multiplied(x.shape, y.shape):
+        return xp.matmul(x, y)
+    out = xp.multiply(x, y)
+    # A sum begins with zero, to which -0.0 adds nothing.
+    return np.add(out, 0, out) if out.dtype.kind in "fc" else out

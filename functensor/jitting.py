@@ -101,7 +101,8 @@ class Entry:
         if len(outputs) < len(self._passed):
             program = program.with_equations(program.equations, outputs)
         self._computes = bool(outputs or donated)
-        self.compiled: Compiled = compiled(program, donated)
+        returned = sorted({i for i in self._passed if i is not None})
+        self.compiled: Compiled = compiled(program, donated, returned)
 
     def guarded(
         self, args: Sequence[Any], kwargs: dict[str, Any], static: Sequence[int | str]

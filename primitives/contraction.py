@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import rank_one
+from ..backends.rank_one import columns_by_rows
 from .buffers import DEVICE_TYPES, operands_together
 from .einsum import einsum, letters
 from .errors import ShapeError, message, refuse_out
@@ -54,7 +54,7 @@ def _multiply_matrices(xp: Any, x: Any, y: Any) -> Any:
         rows = x.reshape(prod(shape[:-1]), shape[-1])
         return _multiply_matrices(xp, rows, y).reshape(*shape[:-1], other[1])
     if len(shape) > 1 and shape[-1] == 1 and other[-2:-1] == (1,) and x.dtype == y.dtype:
-        return rank_one.product(xp, x, y)
+        return columns_by_rows(xp, x, y)
     return xp.matmul(x, y)
 
 
@@ -124,7 +124,8 @@ def _rows(x: Any) -> Any:
 def _matmul_by_x(g: Any, x_shape: tuple[int, ...], y: Any) -> Any:
     m, n = len(x_shape), len(shape_of(y))
     if n == 1:
-        return ops.matmul(ops.reshape(g, (*x_shape[:-1], 1)), ops.reshape(y, (1, -1)))
+        rows = ops.reshape(y, (1, -1))
+        return g * y if m == 1 else ops.matmul(ops.reshape(g, (*x_shape[:-1], 1)), rows)
     if m == 1:
         return ops.matmul(y, g) if n == 2 else ops.einsum("...o,...io->i", g, y)
     if m == 2 and n > 2:

@@ -11,7 +11,7 @@ from .array import Array
 from .buffers import wrap
 from .errors import message
 
-__all__ = ["DonatedArrayError", "claimed"]
+__all__ = ["DonatedArrayError", "claimed", "restored"]
 
 
 # The special methods that a buffer has and not every object; NumPy asks for the rest as attributes.
@@ -100,6 +100,7 @@ def claimed(array: Any, buffers: list[Any], i: int, to: str) -> None:
     buffer = buffers[i]
     mine = (
         type(array) is Array
+        and array._data is buffer
         and type(buffer) is ndarray
         and buffer.base is None
         and buffer.flags.owndata
@@ -107,6 +108,17 @@ def claimed(array: Any, buffers: list[Any], i: int, to: str) -> None:
         and count <= ALONE
     )
     if not mine and hasattr(buffer, "copy"):
-        buffers[i] = buffer.copy()
+        buffers[i] = buffer.copy("K")
     if type(array) is Array:
         array._data = _Gone(to)
+
+
+def restored(array: Any, buffer: Any) -> None:
+    """Gives a result its buffer back if it is an operand that was donated as another one as well.
+
+    Args:
+        array: the operand.
+        buffer: its buffer; who claimed it got a copy.
+    """
+    if type(array) is Array and type(array._data) is _Gone:
+        array._data = buffer

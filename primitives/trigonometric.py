@@ -102,7 +102,7 @@ hypot = binary(
 arctan2 = binary(
     "arctan2",
     lambda g, x, y: _turn(g, y, x, y),
-    lambda g, x, y: _turn(g, -x, x, y),
+    lambda g, x, y: -_turn(g, x, x, y),
     domains=NONZERO,
     doc="Returns the angle in radians, from -pi to pi, whose tangent is ``x / y``.",
     arguments={"x, y": "ordinates and abscissas: arrays whose shapes broadcast, or numbers."},

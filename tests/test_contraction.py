@@ -118,9 +118,11 @@ def test_products_are_numpys(m, n):
     ("x", "y"),
     [
         ((20, 1), (1, 30)),
-        ((3, 20, 1), (3, 1, 30)),
-        ((2, 1, 20, 1), (4, 1, 30)),
-        ((3, 20, 1), (1, 30)),
+        ((80, 1), (1, 60)),
+        ((3, 40, 1), (3, 1, 60)),
+        ((2, 1, 40, 1), (4, 1, 60)),
+        ((9, 20, 1), (1, 30)),
+        ((2, 1), (1, 3000)),
         ((300, 1), (1, 2)),
         ((2, 1), (1, 300)),
         ((5, 1, 1), (5, 1, 400)),
@@ -140,11 +142,26 @@ def test_columns_times_rows_are_exact(x, y, dtype):
         got = fnp.matmul(x, y)
         assert got.dtype == dtype
         np.testing.assert_array_equal(np.asarray(got), x * y)
+        np.testing.assert_array_equal(np.asarray(ft.jit(fnp.matmul)(x, y)), x * y)
+    # As all sums do, those of one term begin with zero.
+    if x.dtype.kind in "fc":
+        for made in (fnp.matmul, ft.jit(fnp.matmul)):
+            assert not np.signbit(np.asarray(made(-np.zeros_like(x), np.ones_like(y))).real).any()
 
 
 def test_columns_times_rows_warn_of_nothing_that_is_not_there():
-    x, y = np.full((3, 17, 1), np.inf), np.full((3, 1, 31), 2.0)
+    x, y = np.full((3, 37, 1), np.inf), np.full((3, 1, 51), 2.0)
     assert np.isinf(np.asarray(fnp.matmul(x, y))).all()
+
+
+def test_gradients_of_vectors_times_vectors_are_elementwise():
+    def both(x, y):
+        return fnp.tanh(x @ y)
+
+    program = ft.make_program(ft.grad(both, argnums=(0, 1)))(np.ones(5), np.ones(5))
+    names = [equation.primitive.name for equation in program.equations]
+    assert names.count("matmul") == 1
+    assert "reshape" not in names
 
 
 def test_gradients_of_vectors_times_matrices_are_products_of_matrices():

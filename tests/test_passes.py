@@ -288,6 +288,27 @@ def test_chains_of_products_take_the_cheaper_order():
     same(program, less, [rng.integers(0, 9, (300, 200)) * 1.0, rng.integers(0, 9, 200) * 1.0])
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "kept"),
+    [
+        ((8, 1), (1, 8), False),
+        ((80, 1), (1, 80), True),
+        ((80, 1), (1, 1024), False),
+        ((9, 80, 1), (9, 1, 80), True),
+        ((9, 2, 1), (9, 1, 800), False),
+        ((80, 2), (2, 80), True),
+    ],
+)
+def test_columns_times_rows_are_left_to_blas_where_it_is_quicker(x, y, kept):
+    program = ft.make_program(np.matmul)(np.ones(x), np.ones(y))
+    less = contraction_paths(program)
+    assert [e.primitive.name for e in less.equations] == (
+        ["matmul"] if kept else ["multiply", "add"]
+    )
+    assert (less is program) is kept
+
+
+
 def test_chains_stay_where_little_is_won_or_a_part_is_needed():
     x, v = ft.ShapeDtype((300, 200), "float64"), ft.ShapeDtype((200,), "float64")
     square = ft.ShapeDtype((90, 90), "float64")

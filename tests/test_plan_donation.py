@@ -94,6 +94,26 @@ def test_donated_memory_may_lie_askew(order, view):
     np.testing.assert_allclose(np.stack(jitted(fnp.asarray(x))), wanted, rtol=1e-12, atol=1e-12)
 
 
+def test_an_array_that_is_donated_and_returned_too():
+    step = ft.jit(lambda p, target: (p * 0.9, target), donate_argnums=0)
+    for _ in range(3):
+        w = fnp.asarray(normal(4))
+        moved, target = step(w, w)
+        np.testing.assert_array_equal(target, normal(4))
+        np.testing.assert_array_equal(moved, normal(4) * 0.9)
+
+
+def test_one_array_donated_several_times_becomes_several():
+    jitted = ft.jit(lambda a, b, c: (a * 2, b, c), donate_argnums=(0, 1, 2))
+    for _ in range(3):
+        x = fnp.asarray(normal(4))
+        results = jitted(x, x, x)
+        assert len(set(addresses(results))) == 3
+        np.testing.assert_array_equal(np.stack(results), np.outer([2, 1, 1], normal(4)))
+        with pytest.raises(RuntimeError, match="donated"):
+            x + 0
+
+
 ONE = {
     "sin": fnp.sin,
     "flip": fnp.flip,

@@ -225,3 +225,44 @@ def test_blas_gets_its_threads_back():
     with pytest.raises(KeyError):
         nested()
     assert control._get() == before
+
+
+@pytest.mark.parametrize("number", [1, 4])
+def test_an_interrupt_leaves_blas_its_threads(number):
+    control = blas.controlled()
+    if control is None:
+        pytest.skip("NumPy's BLAS has no functions to ask it")
+    before, set_threads = control._get(), control._set
+    set_threads(4)
+
+    def interrupted(to):
+        set_threads(to)
+        if to == number:
+            control._set = set_threads
+            raise KeyboardInterrupt
+
+    control._set = interrupted
+    try:
+        with pytest.raises(KeyboardInterrupt), blas.alone():
+            assert control._get() == 1
+        with blas.alone():
+            assert control._get() == 1
+        assert control._get() == 4
+        assert not blas.held()
+    finally:
+        control._set = set_threads
+        set_threads(before)
+
+
+def test_an_interrupt_leaves_numpy_its_warnings():
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    called = ft.extend.numpy_function(
+        interrupted, result=ft.ShapeDtype(X.shape, X.dtype)
+    )
+    plan = ft.jit(lambda x: called(fnp.sin(x)))
+    before = np.geterr()
+    with pytest.raises(KeyboardInterrupt):
+        plan(X)
+    assert np.geterr() == before

@@ -33,35 +33,43 @@ class Control:
         self._set: Callable[[int], None] = getattr(library, name.format("set"))
         self._get: Callable[[], int] = getattr(library, name.format("get"))
         self._lock = threading.Lock()
-        self._holders = 0
-        self._before = 1
+        self._holders: set[object] = set()
+        # How many threads it had, while it has one.
+        self._before: int | None = None
 
     @property
     def held(self) -> bool:
         """Whether BLAS is kept to one thread."""
-        return self._holders > 0
+        return bool(self._holders)
 
-    def hold(self) -> None:
-        """Keeps BLAS to one thread."""
+    # An interrupt may come between any two of the lines below. What it leaves undone, whoever
+    # releases next does.
+
+    def hold(self, holder: object) -> None:
+        """Keeps BLAS to one thread, for somebody who is to release it again."""
         with self._lock:
-            if not self._holders:
+            if self._before is None:
                 self._before = self._get()
-                self._set(1)
-            self._holders += 1
+            self._holders.add(holder)
+            self._set(1)
+
+    def release(self, holder: object) -> None:
+        """Gives it its threads back, once all who held it have done so."""
+        with self._lock:
+            self._holders.discard(holder)
+            if not self._holders:
+                self._give_back()
 
     def forget(self) -> None:
         """Gives it its threads back in a child process, which has none of those who held it."""
-        if self._holders:
-            self._set(self._before)
-        self._holders = 0
+        self._holders.clear()
+        self._give_back()
         self._lock = threading.Lock()
 
-    def release(self) -> None:
-        """Gives it its threads back, once all who held it have done so."""
-        with self._lock:
-            self._holders -= 1
-            if not self._holders:
-                self._set(self._before)
+    def _give_back(self) -> None:
+        if self._before is not None:
+            self._set(self._before)
+            self._before = None
 
 
 def found() -> Control | None:
@@ -106,11 +114,12 @@ def alone() -> Iterator[None]:
     if control is None:
         yield
         return
-    control.hold()
+    holder = object()
     try:
+        control.hold(holder)
         yield
     finally:
-        control.release()
+        control.release(holder)
 
 
 def held() -> bool:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .liveness import Liveness
 from .values import is_variable, plain
 
-__all__ = ["Donation", "moved"]
+__all__ = ["Donation"]
 
 
 class Donation:
@@ -37,8 +35,8 @@ class Donation:
                 left.remove(x)
         self._left = [x for x in self._numbers if x in left]
 
-    def memory_for(self, out: Any, number: int) -> Any:
-        """Returns the input whose memory a result takes that is made by an equation, or None."""
+    def take_memory(self, out: Any, number: int) -> Any:
+        """Gives a result of an equation the memory of an input; returns that, or None."""
         kept = self._kept.get(out)
         for x in self._left if kept is None else [kept]:
             (own,) = self._live.storages[x]
@@ -53,9 +51,3 @@ class Donation:
 def is_alike(x: Any, out: Any) -> bool:
     """Says whether a result may lie where an input lies."""
     return plain(out.type) and bool(x.type == out.type)
-
-
-def moved(value: Any, into: Any) -> Any:
-    """Returns memory to which an array was copied."""
-    np.copyto(into, value)
-    return into

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import linecache
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from itertools import count
 from types import CodeType, FunctionType
 from typing import Any
@@ -40,8 +42,8 @@ class Plan:
         self._views = written.views
         self._overwritten = sorted(written.overwritten)
         self._quiet: Callable[[], AbstractContextManager[None]] = nullcontext
-        if written.alone:
-            from .blas import alone  # which programs without large work do not wait for
+        if written.shares:
+            from .blas import alone  # which programs that share nothing do not wait for
 
             self._quiet = alone
         self._file = f"<plan {next(numbers)} of {self.name}>"
@@ -71,15 +73,13 @@ class Plan:
             run = self._instance()
         if self._overwritten:
             buffers = self._own(buffers)
-        token = silence()
         try:
             with self._quiet():
-                return run(*buffers)
+                return silently(run, buffers)
         except Exception as error:
             self._explain(error)
             raise
         finally:
-            speak(token)
             self._idle.append(run)
 
     def _instance(self) -> Callable[..., list[Any]]:
@@ -96,11 +96,12 @@ class Plan:
     def _own(self, buffers: Sequence[Any]) -> list[Any]:
         """Returns inputs of which those that are overwritten belong to the plan alone."""
         mine = list(buffers)
-        seen = [id(x) for x in buffers]
+        seen = list(map(id, buffers))
+        twice = {x for x, count in Counter(seen).items() if count > 1} if repeats(seen) else ()
         for i in self._overwritten:
             x = mine[i]
-            if x.base is not None or not x.flags.writeable or seen.count(id(x)) > 1:
-                mine[i] = x.copy()
+            if x.base is not None or not x.flags.writeable or id(x) in twice:
+                mine[i] = x.copy("K")
         return mine
 
     def _explain(self, error: Exception) -> None:
@@ -118,6 +119,11 @@ class Plan:
         return f"<plan of {self.name}, {len(self._code.co_code)} bytes of code>"
 
 
+def repeats(numbers: list[int]) -> bool:
+    """Says whether a number is there twice."""
+    return len(set(numbers)) < len(numbers)
+
+
 def planned(program: Any, donated: Sequence[int], kernels: Any) -> Plan:
     """Returns the plan of a program.
 
@@ -130,23 +136,21 @@ def planned(program: Any, donated: Sequence[int], kernels: Any) -> Plan:
 
 
 # NumPy's warnings: a program is forward computation and derivative rules in one, and of the rules
-# none is to be seen. ``numpy.errstate`` does the same in four times the time.
+# none is to be seen. ``numpy.errstate`` does the same in four times the time, and does not undo it
+# where an interrupt comes in between.
 try:
     from numpy._core.umath import _extobj_contextvar, _make_extobj
 
     QUIET = _make_extobj(all="ignore")
 
-    def silence() -> Any:
-        """Has NumPy say nothing of overflow and invalid values, and returns how to undo it."""
-        return _extobj_contextvar.set(QUIET)
-
-    speak: Callable[[Any], None] = _extobj_contextvar.reset
+    def silently(run: Callable[..., list[Any]], buffers: Sequence[Any]) -> list[Any]:
+        """Calls a function while NumPy says nothing of overflow and invalid values."""
+        context = copy_context()
+        context.run(_extobj_contextvar.set, QUIET)
+        return context.run(run, *buffers)
 except ImportError:
 
-    def silence() -> Any:
-        """Has NumPy say nothing of overflow and invalid values, and returns how to undo it."""
-        return np.seterr(all="ignore")
-
-    def speak(token: Any) -> None:
-        """Undoes it."""
-        np.seterr(**token)
+    def silently(run: Callable[..., list[Any]], buffers: Sequence[Any]) -> list[Any]:
+        """Calls a function while NumPy says nothing of overflow and invalid values."""
+        with np.errstate(all="ignore"):
+            return run(*buffers)

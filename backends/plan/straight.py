@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .calls import apart
-from .donation import Donation, moved
+from .donation import Donation
 from .liveness import Liveness, Storage
 from .rows import placed
 from .source import Source
@@ -64,7 +64,8 @@ class Straight:
         joined: those arrays.
         regions: what runs regions, whose functions are still to be compiled.
         overwritten: the numbers of the inputs that are written into.
-        alone: whether BLAS is to keep to the threads that call it.
+        shares: whether anything is done by several threads.
+        parts: results that are parts of another one, and surely lie within it.
     """
 
     def __init__(self, program: Any, donated: Any, kernels: Any) -> None:
@@ -86,7 +87,8 @@ class Straight:
         self._forms: dict[tuple[int, tuple[int, ...], Any], str] = {}
         self.overwritten: set[int] = set()
         self.donation = Donation(program, donated, self.live, self.overwritten)
-        self.alone = False
+        self.shares = False
+        self.parts: set[Any] = set()
         # What may have strides of zero.
         self.spread: set[Any] = set()
         self._inputs = {variable: number for number, variable in enumerate(program.inputs)}
@@ -148,7 +150,7 @@ class Straight:
             run = self._runs[number] = RegionRun(name, code)
             self.source.take(source)
             self.regions.append(run)
-            self.alone |= run.most > 1
+            self.shares |= run.most > 1
 
     # -- equations that threads share all at once
 
@@ -188,7 +190,7 @@ class Straight:
                 left.append(self.source.name(equation.outputs[0]))
             name = self.source.bind(run, "region" if number + i in self._runs else "product")
             calls.append(f"({name}, ({', '.join(operands)},), {into or 'None'})")
-        self.alone = True
+        self.shares = True
         right = f"{self.source.bind(together, 'together')}({', '.join(calls)})"
         # Of an error in a block the block's own line tells more.
         fused = [e for i, e in enumerate(equations, number) if i in self._runs]
@@ -347,7 +349,7 @@ class Straight:
         """Returns the donated input that a result is to lie in, if it is returned; else nothing."""
         if not any(s.escapes for s in self.live.storages[out]):
             return ""
-        x = self.donation.memory_for(out, self._number)
+        x = self.donation.take_memory(out, self._number)
         return "" if x is None else str(self.source.names[x])
 
     def row_buffer(self, joined: Any, part: Any) -> str:
@@ -467,16 +469,23 @@ class Straight:
             shared = [s for s in storages if s.outside or s in given]
             into = self._kept_memory(out, storages, bool(shared))
             if into:
-                text = f"{self.source.bind(moved, 'moved')}({text}, {into})"
+                self.source.add(f"np.copyto({into}, {text})")
+                text = into
             elif shared:
-                others = sorted({self.source.shown(s.owner) for s in shared if s.owner is not None})
-                if not is_variable(out) or any(s.owner is None for s in shared):
-                    others = [text]
-                text = f"{self.source.bind(apart, 'apart')}({', '.join([text, *others])})"
+                text = self._apart(out, text, shared)
             else:
                 given |= storages
             shown.append(text)
         self.source.add(f"return [{', '.join(shown)}]")
+
+    def _apart(self, out: Any, text: str, shared: Sequence[Storage]) -> str:
+        """Returns what makes a result share no memory with others."""
+        others = sorted({self.source.shown(s.owner) for s in shared if s.owner is not None})
+        if not is_variable(out) or any(s.owner is None for s in shared):
+            others = [text]
+        elif out in self.parts:
+            return f"{text}.copy()"
+        return f"{self.source.bind(apart, 'apart')}({', '.join([text, *others])})"
 
     def _kept_memory(self, out: Any, storages: frozenset[Storage], shared: bool) -> str:
         """Returns the donated input that a part of a larger array, or a copy, is moved to."""

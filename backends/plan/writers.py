@@ -25,11 +25,9 @@ __all__ = ["WRITERS", "product_beside"]
 
 # Below this, the backend's sum is NumPy's own.
 SMALL_SUM = 512
-# For fewer multiplications one thread is quicker.
+# For fewer multiplications BLAS is quicker by itself, with threads of its own if nothing else in a
+# plan is shared.
 SHARED = 1 << 23
-# For more than these BLAS would wake threads of its own, which gain little before the product is
-# done, and lose much where others want the cores.
-THREADED = 1 << 18
 # An element of a matrix that meets one of a vector takes as long to be read as so many of these.
 READING = 4
 # An element that is the product of two takes as long to be written.
@@ -59,6 +57,8 @@ def _index(writer: Straight, number: int, equation: Any) -> str | None:
     if indices or not is_variable(x) or not x.type.shape:
         return None
     native = equation.params["key"].native
+    if equation.outputs[0].type.shape:
+        writer.parts.add(equation.outputs[0])
     if writer.is_view(equation, getitem, native):
         return ""
     shown = ", ".join(map(_part, native)) or "()"
@@ -96,8 +96,6 @@ def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
         return None
     x, y = equation.operands
     shared = is_shared(equation)
-    if not shared and effort(equation) >= THREADED:
-        writer.alone = True
     if shared:
         from .products import multiplied  # which loads what runs threads
     operands = [writer.source.shown(x), writer.source.shown(y)]
@@ -105,7 +103,7 @@ def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
         shape = equation.outputs[0].type.shape
         product = writer.source.bind(multiplied, "multiplied")
         rows = f"{operands[0]}.reshape(-1, {x.type.shape[-1]})"
-        writer.alone = True
+        writer.shares = True
         return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
     if not is_alike(equation):
         return None
@@ -115,7 +113,7 @@ def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
     into = writer.buffer_for(equation.outputs[0])
     given = ", ".join([*operands, into] if into else operands)
     if shared:
-        writer.alone = True
+        writer.shares = True
         return f"{writer.source.bind(multiplied, 'multiplied')}({given})"
     return f"np.matmul({given})"
 
@@ -136,17 +134,14 @@ def is_product(writer: Straight, equation: Any) -> bool:
     return bool(min(x.type.ndim, y.type.ndim) > 1) and is_widened(x.type.shape, y.type.shape, dtype)
 
 
-def effort(equation: Any) -> int:
-    """Returns how many multiplications a product is, or takes as long as."""
-    x, y = [v.type.shape for v in equation.operands]
-    if len(x) == 1 or len(y) == 1:
-        return int(READING * max(prod(x), prod(y)))
-    return int(prod(x) * y[-1] * (WRITING if x[-1] == 1 else 1))
-
-
 def is_shared(equation: Any) -> bool:
     """Says whether a product is large enough to be shared among threads."""
-    return effort(equation) >= SHARED
+    x, y = [v.type.shape for v in equation.operands]
+    if len(x) == 1 or len(y) == 1:
+        work = READING * max(prod(x), prod(y))
+    else:
+        work = prod(x) * y[-1] * (WRITING if x[-1] == 1 else 1)
+    return bool(work >= SHARED)
 
 
 def is_alike(equation: Any) -> bool:
@@ -201,7 +196,7 @@ def _join(writer: Straight, number: int, equation: Any) -> str | None:
     shown = list(map(writer.source.shown, equation.operands))
     if out in writer.joined:
         for x, part in zip(equation.operands, rows_of(equation), strict=True):
-            if writer.rows.get(x) != (out, part):
+            if writer.rows.get(x) != (out, part) and x.type.size:
                 line = f"np.copyto({writer.row_buffer(out, part)}, {writer.source.shown(x)})"
                 writer.source.add(line, equation)
         writer.lies_in(out, writer.buffer_for(out))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backends.einsum import Contract, Multiply, Tidy, plan
+from ..backends.rank_one import is_widened
 from ..programs.program import Equation, Program, Variable, type_of, used
 from .sweep import Rule, Sweep, swept
 
@@ -25,7 +26,8 @@ def contraction_paths(program: Program) -> Program:
     opt_einsum finds, which is what its kernel does, but seen by all other passes. A chain of
     matrix products is put into the order that takes the fewest multiplications, where that is a
     quarter of what it takes as written, or less: ``X.T @ X @ v`` becomes ``X.T @ (X @ v)``. That
-    rounds differently, and so do sums that overflow.
+    rounds differently, and so do sums that overflow. Of columns and rows the product is an
+    elementwise one where BLAS would not be quicker.
 
     Args:
         program: any program; the one itself is returned where nothing is to be done.
@@ -41,15 +43,41 @@ def contraction_paths(program: Program) -> Program:
     products = [e for e in program.equations if e.primitive.name == "matmul"]
     factors = {x for equation in products for x in used(equation.operands)}
     names = {primitive.name for primitive in program.primitives()}
-    if "einsum" not in names and factors.isdisjoint([e.outputs[0] for e in products]):
+    if (
+        "einsum" not in names
+        and factors.isdisjoint([e.outputs[0] for e in products])
+        and not any(map(_is_elementwise, products))
+    ):
         return program
 
     def chain(sweep: Sweep, equation: Equation) -> Any:
         out = equation.outputs[0]
         return None if out in factors and sweep.once(out) else _reordered(sweep, equation)
 
-    rules: dict[str, tuple[Rule, ...]] = {"einsum": (_einsum,), "matmul": (chain,)}
+    rules: dict[str, tuple[Rule, ...]] = {"einsum": (_einsum,), "matmul": (chain, _columns_by_rows)}
     return swept(program, rules)
+
+
+# -- columns times rows
+
+
+def _is_elementwise(equation: Equation) -> bool:
+    """Says whether a product is one of columns and rows that is not for BLAS."""
+    x, y = map(type_of, equation.operands)
+    out = equation.outputs[0]
+    if min(x.ndim, y.ndim) < 2 or x.shape[-1] != 1 or out.device != "cpu":
+        return False
+    dtype = out.type.dtype
+    alike = dtype.char in "fd" and x.dtype == y.dtype == dtype
+    return alike and not is_widened(x.shape, y.shape, dtype)
+
+
+def _columns_by_rows(sweep: Sweep, equation: Equation) -> Any:
+    if not _is_elementwise(equation):
+        return None
+    product = sweep.add("multiply", equation.operands, {}, equation)
+    # A sum begins with zero, to which -0.0 adds nothing.
+    return sweep.add("add", [product, 0.0], {}, equation)
 
 
 # -- einsum

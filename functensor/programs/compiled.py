@@ -12,7 +12,7 @@ from ..passes.pipeline import optimized
 from ..primitives.array import Array
 from ..primitives.buffers import expose, to_buffer, wrap
 from ..primitives.core import under
-from ..primitives.donation import claimed
+from ..primitives.donation import claimed, restored
 from .program import Program
 
 __all__ = ["Compiled", "compiled"]
@@ -29,6 +29,7 @@ class Compiled:
     Args:
         program: as it was staged.
         donated: the numbers of the inputs whose buffers are overwritten.
+        returned: the numbers of the inputs that are results themselves.
 
     Attributes:
         program: the same, optimized.
@@ -36,9 +37,11 @@ class Compiled:
             run operation by operation, on a GPU.
     """
 
-    __slots__ = ("_weak", "donated", "name", "plan", "program")
+    __slots__ = ("_weak", "donated", "name", "plan", "program", "returned")
 
-    def __init__(self, program: Program, donated: Sequence[int] = ()) -> None:
+    def __init__(
+        self, program: Program, donated: Sequence[int] = (), returned: Sequence[int] = ()
+    ) -> None:
         self.name = program.name
         self.program = optimized(program)
         places = {x.device for x in program.inputs}
@@ -48,6 +51,7 @@ class Compiled:
             self.program = fusion(self.program)
             self.plan = get_backend("numpy").plan(self.program, tuple(donated))
         self.donated = tuple(donated) if self.plan is not None else ()
+        self.returned = tuple(returned) if self.donated else ()
         self._weak = [(i, x.type.weak) for i, x in enumerate(program.inputs) if x.type.weak]
 
     def __call__(self, values: Sequence[Any]) -> Values:
@@ -65,13 +69,17 @@ class Compiled:
                 return [wrap(out) for out in self.program.run(list(map(expose, buffers)))]
         for i in self.donated:
             claimed(values[i], buffers, i, f"jit of {self.name}")
+        for i in self.returned:
+            restored(values[i], buffers[i])
         return [wrap(out) for out in self.plan(buffers)]
 
 
-def compiled(program: Program, donated: Sequence[int] = ()) -> Compiled:
+def compiled(
+    program: Program, donated: Sequence[int] = (), returned: Sequence[int] = ()
+) -> Compiled:
     """Returns what runs a program; made once."""
-    key = "compiled", tuple(donated)
+    key = "compiled", tuple(donated), tuple(returned)
     found: Compiled | None = program.derived.get(key)
     if found is None:
-        found = program.derived[key] = Compiled(program, donated)
+        found = program.derived[key] = Compiled(program, donated, returned)
     return found

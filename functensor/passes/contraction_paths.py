@@ -63,11 +63,12 @@ def contraction_paths(program: Program) -> Program:
 
 def _is_elementwise(equation: Equation) -> bool:
     """Says whether a product is one of columns and rows that is not for BLAS."""
-    x, y = map(type_of, equation.operands)
-    out = equation.outputs[0]
-    if min(x.ndim, y.ndim) < 2 or x.shape[-1] != 1 or out.device != "cpu":
+    x, out = type_of(equation.operands[0]), equation.outputs[0]
+    if x.shape[-1] != 1 or len(x.shape) < 2 or out.device != "cpu":
         return False
-    dtype = out.type.dtype
+    y, dtype = type_of(equation.operands[1]), out.type.dtype
+    if len(y.shape) < 2:
+        return False
     alike = dtype.char in "fd" and x.dtype == y.dtype == dtype
     return alike and not is_widened(x.shape, y.shape, dtype)
 

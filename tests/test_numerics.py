@@ -230,3 +230,22 @@ def test_large_arrays(f, dtype):
     small = ft.vmap(f)(x.reshape(15, 4, 40))
     by_rows = np.stack([np.asarray(f(part)) for part in x.reshape(15, 4, 40)])
     np.testing.assert_allclose(small, by_rows, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64"])
+@pytest.mark.parametrize("by", [0, 1])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "add", "subtract", "multiply", "divide", "power", "arctan2", "hypot", "maximum", "minimum",
+        "fmax", "fmin", "logaddexp", "remainder",
+    ],
+)  # fmt: skip
+def test_beside_whole_numbers_derivatives_are_those_beside_floats(name, by, dtype):
+    x, whole = np.array([0.3, 0.7]), np.array([1, 0] if name in ("arctan2", "add") else [1, 1])
+    f = getattr(ops, name)
+
+    def beside(other):
+        return gradient((lambda x: f(x, other)) if by == 0 else (lambda x: f(other, x)), x)
+
+    np.testing.assert_array_equal(beside(whole.astype(dtype)), beside(whole.astype(float)))

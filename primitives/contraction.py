@@ -123,9 +123,10 @@ def _rows(x: Any) -> Any:
 
 def _matmul_by_x(g: Any, x_shape: tuple[int, ...], y: Any) -> Any:
     m, n = len(x_shape), len(shape_of(y))
+    if m == n == 1:
+        return g * y
     if n == 1:
-        rows = ops.reshape(y, (1, -1))
-        return g * y if m == 1 else ops.matmul(ops.reshape(g, (*x_shape[:-1], 1)), rows)
+        return ops.matmul(ops.reshape(g, (*x_shape[:-1], 1)), ops.reshape(y, (1, -1)))
     if m == 1:
         return ops.matmul(y, g) if n == 2 else ops.einsum("...o,...io->i", g, y)
     if m == 2 and n > 2:

@@ -42,8 +42,8 @@ class Control:
         """Whether BLAS is kept to one thread."""
         return bool(self._holders)
 
-    # An interrupt may come between any two of the lines below. What it leaves undone, whoever
-    # releases next does.
+    # An interrupt may come between any two of the lines below, or while the lock is waited for.
+    # What it leaves undone after a holder was discarded, whoever releases next does.
 
     def hold(self, holder: object) -> None:
         """Keeps BLAS to one thread, for somebody who is to release it again."""
@@ -55,8 +55,8 @@ class Control:
 
     def release(self, holder: object) -> None:
         """Gives it its threads back, once all who held it have done so."""
+        self._holders.discard(holder)
         with self._lock:
-            self._holders.discard(holder)
             if not self._holders:
                 self._give_back()
 

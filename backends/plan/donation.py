@@ -21,19 +21,22 @@ class Donation:
         donated: the numbers of inputs that may be overwritten.
         live: until when they are needed.
         overwritten: the numbers of the inputs that are written into, to which more are added.
+
+    Attributes:
+        numbers: those of the donated inputs.
     """
 
     def __init__(self, program: Any, donated: Any, live: Liveness, overwritten: set[int]) -> None:
         self._live = live
         self._overwritten = overwritten
-        self._numbers = {program.inputs[i]: i for i in sorted(donated)}
-        left = {x for x in self._numbers if not any(s.escapes for s in live.storages[x])}
+        self.numbers = {program.inputs[i]: i for i in sorted(donated)}
+        left = {x for x in self.numbers if not any(s.escapes for s in live.storages[x])}
         self._kept: dict[Any, Any] = {}
         for x, out in zip(program.inputs, program.outputs):
             if x in left and is_variable(out) and out not in self._kept and is_alike(x, out):
                 self._kept[out] = x
                 left.remove(x)
-        self._left = [x for x in self._numbers if x in left]
+        self._left = [x for x in self.numbers if x in left]
 
     def take_memory(self, out: Any, number: int) -> Any:
         """Gives a result of an equation the memory of an input; returns that, or None."""
@@ -41,9 +44,9 @@ class Donation:
         for x in self._left if kept is None else [kept]:
             (own,) = self._live.storages[x]
             if own.last < number and is_alike(x, out):
-                if self._numbers[x] in self._overwritten:
+                if self.numbers[x] in self._overwritten:
                     continue
-                self._overwritten.add(self._numbers[x])
+                self._overwritten.add(self.numbers[x])
                 return x
         return None
 

@@ -97,10 +97,10 @@ class Plan:
         """Returns inputs of which those that are overwritten belong to the plan alone."""
         mine = list(buffers)
         seen = list(map(id, buffers))
-        twice = {x for x, count in Counter(seen).items() if count > 1} if repeats(seen) else ()
+        counts = Counter(seen) if len(set(seen)) < len(seen) else {}
         for i in self._overwritten:
             x = mine[i]
-            if x.base is not None or not x.flags.writeable or id(x) in twice:
+            if x.base is not None or not x.flags.writeable or counts.get(id(x), 1) > 1:
                 mine[i] = x.copy("K")
         return mine
 
@@ -117,11 +117,6 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"<plan of {self.name}, {len(self._code.co_code)} bytes of code>"
-
-
-def repeats(numbers: list[int]) -> bool:
-    """Says whether a number is there twice."""
-    return len(set(numbers)) < len(numbers)
 
 
 def planned(program: Any, donated: Sequence[int], kernels: Any) -> Plan:

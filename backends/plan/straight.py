@@ -75,7 +75,6 @@ class Straight:
         self._ufuncs = [ufunc_of(equation, kernels) for equation in program.equations]
         self.rows = placed(program, self._ufuncs, KEPT_BYTES)
         self.live = self._liveness(donated)
-        self._donated = frozenset(program.inputs[i] for i in donated)
         self.joined = {x for x, _ in self.rows.values()}
         self.views: dict[str, tuple[str, Any, Any]] = {}
         # The names of the kept memory that variables lie in; and arrays that lie as it does.
@@ -266,7 +265,7 @@ class Straight:
         taken: dict[int, str] = {}
         variables = [(i, x) for i, x in enumerate(equation.operands) if is_variable(x)]
         # What is donated comes first: a parameter is to become the parameter, not a gradient.
-        for i, x in sorted(variables, key=lambda pair: pair[1] not in self._donated):
+        for i, x in sorted(variables, key=lambda pair: pair[1] not in self.donation.numbers):
             others = [
                 s
                 for y in (*equation.operands[:i], *equation.operands[i + 1 :], *beside)

@@ -11,26 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import numpy, tree
-from .collectives import (
-    all_gather,
-    axis_index,
-    axis_size,
-    pmax,
-    pmean,
-    pmin,
-    ppermute,
-    psum,
-    psum_scatter,
-)
-from .custom import custom_gradient, custom_jvp, custom_vjp, stop_gradient, value
-from .derivatives import elementwise_grad, hvp, jvp, linear_transpose, linearize
 from .gradients import grad, value_and_grad, vjp
-from .jacobians import hessian, jacfwd, jacobian, jacrev
 from .placement import config, default_device, devices, set_default_device, to_device
 from .primitives.array import Array
 from .primitives.types import ShapeDtype
-from .programs import Program
-from .staging import eval_shape, make_program
 from .vectorize import vmap
 
 if TYPE_CHECKING:
@@ -48,14 +32,30 @@ if TYPE_CHECKING:
         testing,
     )
     from .checkpointing import checkpoint, remat
+    from .collectives import (
+        all_gather,
+        axis_index,
+        axis_size,
+        pmax,
+        pmean,
+        pmin,
+        ppermute,
+        psum,
+        psum_scatter,
+    )
     from .control import associative_scan, cond, fori_loop, scan, switch, while_loop
+    from .custom import custom_gradient, custom_jvp, custom_vjp, stop_gradient, value
+    from .derivatives import elementwise_grad, hvp, jvp, linear_transpose, linearize
     from .facade.mode import enable_grad, is_grad_enabled, no_grad
     from .facade.tensor import CpuTensor, CudaTensor, Tensor, tensor
     from .implicit import custom_root
+    from .jacobians import hessian, jacfwd, jacobian, jacrev
     from .jitting import disable_jit, jit
     from .marks import checkpoint_name, optimization_barrier
+    from .programs import Program
     from .residuals import print_saved_residuals, saved_residuals
     from .scopes import named_scope
+    from .staging import eval_shape, make_program
     from .user_ops import custom_op
 
 __version__ = "0.1.0"
@@ -77,27 +77,53 @@ NAMESPACES = {
 MODULES = {
     "CpuTensor": "facade",
     "CudaTensor": "facade",
+    "Program": "programs",
     "Tensor": "facade",
+    "all_gather": "collectives",
     "associative_scan": "control",
+    "axis_index": "collectives",
+    "axis_size": "collectives",
     "checkpoint": "checkpointing",
     "checkpoint_name": "marks",
     "cond": "control",
+    "custom_gradient": "custom",
+    "custom_jvp": "custom",
     "custom_op": "user_ops",
     "custom_root": "implicit",
-    "enable_grad": "facade",
+    "custom_vjp": "custom",
     "disable_jit": "jitting",
+    "elementwise_grad": "derivatives",
+    "enable_grad": "facade",
+    "eval_shape": "staging",
     "fori_loop": "control",
+    "hessian": "jacobians",
+    "hvp": "derivatives",
     "is_grad_enabled": "facade",
+    "jacfwd": "jacobians",
+    "jacobian": "jacobians",
+    "jacrev": "jacobians",
     "jit": "jitting",
+    "jvp": "derivatives",
+    "linear_transpose": "derivatives",
+    "linearize": "derivatives",
+    "make_program": "staging",
     "named_scope": "scopes",
     "no_grad": "facade",
     "optimization_barrier": "marks",
+    "pmax": "collectives",
+    "pmean": "collectives",
+    "pmin": "collectives",
+    "ppermute": "collectives",
     "print_saved_residuals": "residuals",
+    "psum": "collectives",
+    "psum_scatter": "collectives",
     "remat": "checkpointing",
     "saved_residuals": "residuals",
     "scan": "control",
+    "stop_gradient": "custom",
     "switch": "control",
     "tensor": "facade",
+    "value": "custom",
     "while_loop": "control",
 }
 

@@ -98,7 +98,7 @@ class NoKernel(DeviceError):
 
 def by_operand(rules: Sequence[Any]) -> Callable[..., Any]:
     """Returns rules of reverse mode in letters, one for each operand, as one function."""
-    compiled, _ = compile_rules(rules)
+    compiled = compile_rules(rules)
 
     def vjp(g: Any, ans: Any, *xs: Any, **static: Any) -> tuple[Any, ...]:
         return tuple(rule and rule(g, (ans, *xs), static) for rule in compiled)
@@ -108,7 +108,7 @@ def by_operand(rules: Sequence[Any]) -> Callable[..., Any]:
 
 def by_tangent(rules: Sequence[Any]) -> Callable[..., Any]:
     """Returns rules of forward mode in letters, one for each operand, as one function."""
-    compiled, _ = compile_rules(rules)
+    compiled = compile_rules(rules)
 
     def jvp(ts: Any, ans: Any, *xs: Any, **static: Any) -> Any:
         terms = [rule(t, (ans, *xs), static) for rule, t in zip(compiled, ts) if rule]

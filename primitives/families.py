@@ -7,6 +7,7 @@ and samples for the registry-driven tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -183,7 +184,7 @@ def elementwise(
         jvp=jvp or vjps or None,
         constant=not vjps,
         broadcasts=True,
-        samples=_elementwise_samples(domains, params),
+        samples=partial(_elementwise_samples, domains, params),
         dtypes=dtypes,
         doc=_elementwise_document(arity, declared),
         **declared,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from importlib import import_module
 from types import FrameType, FunctionType
 from typing import Any
@@ -32,7 +33,7 @@ from .errors import (
 )
 from .protocols import METHODS
 from .registry import operand, registry
-from .rules import compile_rules, keeper, no_derivative
+from .rules import compile_rule, compile_rules, keeper, letters, no_derivative
 from .types import ShapeDtype, number_dtype, shape_dtype
 
 __all__ = ["Binary", "Keepers", "Primitive", "Unary", "evaluate"]
@@ -158,8 +159,6 @@ class Keepers(dict[int, Any]):
             keep = None
         elif self.declared is not None:
             keep = self.declared
-        elif primitive.pullback is not None:
-            keep = keeper(primitive.pullback_needs[0])
         else:
             operands = [i for i in range(mask.bit_length()) if mask >> i & 1]
             for i in operands:
@@ -168,7 +167,7 @@ class Keepers(dict[int, Any]):
             if all(primitive.vjps[i] is no_derivative for i in operands):
                 keep = None
             else:
-                keep = keeper(frozenset().union(*(primitive.vjp_needs[i] for i in operands)))
+                keep = keeper(letters(primitive.vjp, operands))
         self[mask] = keep
         return keep
 
@@ -234,7 +233,7 @@ class Primitive:
         linear: True where it is linear in each operand, so that it is its own jvp.
         family: the name of the family that built it, for tests that draw their own shapes.
         reference: NumPy's or SciPy's function to compare with, or its dotted name.
-        samples: what the registry-driven tests call it with.
+        samples: what the registry-driven tests call it with, or a function that makes it.
         dtypes: the dtypes, of ``fdD``, for which it is tested and its derivatives hold.
         movable: the operands, indices or keys, that may be on the host beside others on a GPU.
         creates: True where the result is made on the default device, whatever its operands.
@@ -263,7 +262,7 @@ class Primitive:
         linear: bool = False,
         family: str = "",
         reference: str | Callable[..., Any] | None = None,
-        samples: Sequence[Any] = (),
+        samples: Sequence[Any] | Callable[[], Sequence[Any]] = (),
         dtypes: str = "fd",
         movable: slice = NO_OPERAND,
         creates: bool = False,
@@ -280,21 +279,36 @@ class Primitive:
         self.prepare = _renamed(prepare, name)
         self.infer = infer or _unruled(name, "infer")
         self.batch = batch or _unruled(name, "batch")
-        self.vjps, self.vjp_needs = compile_rules(vjp)
-        self.jvps, _ = compile_rules(jvp)
-        (self.pullback,), self.pullback_needs = compile_rules((pullback,))
-        (self.pushforward,), _ = compile_rules((pushforward,))
+        self.vjp = vjp
+        self.jvp = jvp
+        self.pullback = pullback and compile_rule(pullback, 0)
+        self.pushforward = pushforward and compile_rule(pushforward, 0)
         self.constant = constant
         self.broadcasts = broadcasts
         self.linear = linear
         self.family = family
         self.reference = reference
-        self.samples = samples
+        self._samples = samples
         self.dtypes = dtypes
         self.__doc__ = doc
-        self.keepers = Keepers(self, keep)
+        self.keepers = Keepers(self, keep or (pullback and keeper(letters(pullback, (0,)))))
         self.module = running_module()
         registry.add_primitive(self)
+
+    @cached_property
+    def vjps(self) -> Any:
+        """The rules of reverse mode as calls, compiled once they are asked for."""
+        return compile_rules(self.vjp)
+
+    @cached_property
+    def jvps(self) -> Any:
+        """The rules of forward mode as calls, compiled once they are asked for."""
+        return compile_rules(self.jvp)
+
+    @cached_property
+    def samples(self) -> Sequence[Any]:
+        """What the registry-driven tests call it with."""
+        return self._samples() if callable(self._samples) else self._samples
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.prepare is not None:

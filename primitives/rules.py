@@ -9,14 +9,14 @@ between the forward and the backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-__all__ = ["compile_rule", "compile_rules", "keeper", "no_derivative", "shape_of"]
+__all__ = ["compile_rule", "compile_rules", "keeper", "letters", "no_derivative", "shape_of"]
 
 RuleCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -66,7 +66,27 @@ def no_derivative(g: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> Non
     """Stands for every rule that is ``lambda g: None``: what depends on it alone is a constant."""
 
 
-def compile_rule(rule: Callable[..., Any], index: int) -> tuple[RuleCall, frozenset[str]]:
+def _is_nothing(rule: Callable[..., Any]) -> bool:
+    code = rule.__code__
+    return code.co_code == _NOTHING.co_code and code.co_consts == (None,)
+
+
+def _letters(rule: Callable[..., Any]) -> tuple[str, ...]:
+    return rule.__code__.co_varnames[1 : rule.__code__.co_argcount]
+
+
+def letters(rules: Any, operands: Iterable[int]) -> frozenset[str]:
+    """Returns the letters that are read by the rules of some operands.
+
+    Args:
+        rules: a sequence with a rule for each operand, or one rule for all.
+        operands: which ones.
+    """
+    wanted = [rules] if callable(rules) else [rules[i] for i in operands]
+    return frozenset().union(*(_letters(rule) for rule in wanted if not _is_nothing(rule)))
+
+
+def compile_rule(rule: Callable[..., Any], index: int) -> RuleCall:
     """Compiles a rule as it was written.
 
     Args:
@@ -74,50 +94,47 @@ def compile_rule(rule: Callable[..., Any], index: int) -> tuple[RuleCall, frozen
         index: the operand by which it derives, for rules that name ``i``.
 
     Returns:
-        ``call(g, saved, params)`` with ``saved = (ans, *operands)``, and the letters it reads.
+        ``call(g, saved, params)`` with ``saved = (ans, *operands)``.
     """
+    if _is_nothing(rule):
+        return no_derivative
     code = rule.__code__
-    if code.co_code == _NOTHING.co_code and code.co_consts == (None,):
-        return no_derivative, frozenset()
-    letters = code.co_varnames[1 : code.co_argcount]
     static = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    terms = [f", {_access(letter, index)}" for letter in letters]
+    terms = [f", {_access(letter, index)}" for letter in _letters(rule)]
     terms += [f", {name}=params[{name!r}]" for name in static]
-    return _caller("".join(terms))(rule), frozenset(letters)
+    return _caller("".join(terms))(rule)
 
 
 class _EveryOperand:
     """Rules of a primitive with any number of operands, made from one that names ``i``."""
 
-    def __init__(self, rule: Callable[..., Any], part: int) -> None:
+    def __init__(self, rule: Callable[..., Any]) -> None:
         self._rule = rule
-        self._part = part
         self._made: dict[int, Any] = {}
 
     def __getitem__(self, index: int) -> Any:
         if index not in self._made:
-            self._made[index] = compile_rule(self._rule, index)[self._part]
+            self._made[index] = compile_rule(self._rule, index)
         return self._made[index]
 
     def __iter__(self) -> Iterator[Any]:
         return map(self.__getitem__, count())
 
 
-def compile_rules(rules: Any) -> tuple[Any, Any]:
+def compile_rules(rules: Any) -> Any:
     """Compiles a primitive's rules.
 
     Args:
         rules: None, a sequence with a rule or None for each operand, or one rule for all.
 
     Returns:
-        The calls and the letters they need, both indexable by operand and iterable.
+        The calls, indexable by operand and iterable, or None.
     """
     if rules is None:
-        return None, ()
+        return None
     if callable(rules):
-        return _EveryOperand(rules, 0), _EveryOperand(rules, 1)
-    made = [(None, frozenset()) if r is None else compile_rule(r, i) for i, r in enumerate(rules)]
-    return tuple(call for call, _ in made), tuple(needs for _, needs in made)
+        return _EveryOperand(rules)
+    return tuple(None if rule is None else compile_rule(rule, i) for i, rule in enumerate(rules))
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..rank_one import widened
-from .blas import alone, controlled
+from .blas import controlled
 from .pool import share, threads
 
 __all__ = ["Product", "multiplied"]
@@ -92,8 +92,7 @@ class Product:
 
 def shared(parts: list[Any]) -> None:
     """Multiplies parts side by side."""
-    with alone():
-        share(partial(work, iter(parts)), len(parts))
+    share(partial(work, iter(parts)), len(parts))
 
 
 def cuts(length: int, number: int) -> list[slice]:

@@ -53,8 +53,11 @@ class RegionRun:
             into: for every output the memory that it takes, or None.
         """
         outs, work = self.begun(operands, into)
-        with alone():
+        if self.most > 1:
             share(work, min(threads.number, self.most))
+        else:
+            with alone():
+                work()
         return self.finished(outs)
 
     def begun(

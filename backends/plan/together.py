@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from .blas import alone, controlled
+from .blas import controlled
 from .pool import share, threads
 
 __all__ = ["together"]
@@ -25,8 +25,7 @@ def together(*calls: tuple[Any, tuple[Any, ...], Any]) -> list[Any]:
     begun = [run.begun(operands, into) for run, operands, into in calls]
     # Threads that call a BLAS which has threads of its own get into each other's way.
     number = 1 if controlled() is None else threads.number
-    with alone():
-        share(partial(in_turn, [work for _, work in begun]), number)
+    share(partial(in_turn, [work for _, work in begun]), number)
     return [run.finished(out) for (run, *_), (out, _) in zip(calls, begun, strict=True)]
 
 

@@ -345,7 +345,7 @@ def run_python(source: str, folder: Path) -> str:
     return done.stdout
 
 
-def import_cost(module: str, folder: Path, limit: float, rounds: int = 15) -> float:
+def import_cost(module: str, folder: Path, limit: float, rounds: int = 40) -> float:
     """Returns how many milliseconds a module's import takes once NumPy is there.
 
     The least of several fresh interpreters: other work on the machine can only add to it. So the

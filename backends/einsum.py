@@ -14,15 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .rank_one import columns_by_rows, is_widened
+from .rank_one import columns_by_rows, is_widened, without_signs
 
 __all__ = ["Contract", "compute", "plan", "split"]
 
 Shape = tuple[int, ...]
 Axes = tuple[int, ...]
-# From so many numbers on, columns times rows are left to BLAS. Of longer rows NumPy's loop, whose
-# results a plan uses while they are in the cache, takes no longer.
-LARGE, LONG = 1 << 14, 256
 
 
 def split(subscripts: str) -> tuple[list[str], str]:
@@ -58,18 +55,17 @@ class Multiply(NamedTuple):
     matrices: tuple[Shape, Shape] | None
 
     def for_blas(self, dtype: Any) -> tuple[Shape, Shape] | None:
-        """Returns the shapes of columns and rows if BLAS is quicker, which makes -0.0 positive."""
+        """Returns the shapes of columns and rows if BLAS is quicker."""
         found = self.matrices
-        if found is None or prod(self.shape) < LARGE or found[1][-1] > LONG:
-            return None
-        return found if is_widened(*found, dtype) else None
+        return found if found and is_widened(*found, dtype) else None
 
     def __call__(self, xp: Any, x: Any, y: Any) -> Any:
         x, y = xp.transpose(x, self.x_axes), xp.transpose(y, self.y_axes)
         shapes = self.for_blas(x.dtype) if xp is np and x.dtype == y.dtype else None
         if shapes is not None:
             return columns_by_rows(xp, *map(np.reshape, (x, y), shapes)).reshape(self.shape)
-        return xp.multiply(x[self.x_at], y[self.y_at])
+        products = xp.multiply(x[self.x_at], y[self.y_at])
+        return without_signs(products) if xp is np else products
 
 
 class Contract(NamedTuple):

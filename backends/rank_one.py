@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["columns_by_rows", "is_multiplied", "is_widened", "widened"]
+__all__ = ["columns_by_rows", "is_widened", "widened", "without_signs"]
 
 # All results together, and those of one matrix, from which on BLAS is quicker; and so few rows or
 # columns, or columns so many, that it is not.
@@ -19,7 +19,7 @@ ENOUGH, SMALL, FEW, LONG = 4096, 256, 4, 1024
 
 def is_widened(x: tuple[int, ...], y: tuple[int, ...], dtype: Any) -> bool:
     """Says whether (stacks of) columns and rows of these shapes are for BLAS."""
-    rows, columns = x[-2], y[-1]
+    rows, columns = _rows(x, y), y[-1]
     if dtype.char not in "fd" or rows < FEW or not FEW <= columns < LONG:
         return False
     return rows * columns >= SMALL and is_large(x, y)
@@ -30,9 +30,14 @@ def is_large(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
     return max(prod(x[:-2]), prod(y[:-2])) * x[-2] * y[-1] >= ENOUGH
 
 
+def _rows(x: tuple[int, ...], y: tuple[int, ...]) -> int:
+    """Returns the rows of one product; stacks are joined where one matrix multiplies them all."""
+    return prod(x[:-1]) if len(y) == 2 else x[-2]
+
+
 def is_multiplied(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
     """Says whether columns and rows that are not for BLAS are quickest multiplied as they are."""
-    return y[-1] >= FEW and x[-2] * y[-1] >= SMALL and is_large(x, y)
+    return y[-1] >= FEW and _rows(x, y) * y[-1] >= SMALL and is_large(x, y)
 
 
 def widened(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
@@ -50,8 +55,13 @@ def columns_by_rows(xp: Any, x: Any, y: Any) -> Any:
         # BLAS fills its tiles with zeros, beside which infinities are none of the user's making.
         with np.errstate(invalid="ignore"):
             return xp.matmul(*widened(xp, x, y))
-    if not is_multiplied(x.shape, y.shape):
+    if x.dtype.kind == "c" or not is_multiplied(x.shape, y.shape):
         return xp.matmul(x, y)
-    out = xp.multiply(x, y)
-    # A sum begins with zero, to which -0.0 adds nothing.
-    return np.add(out, 0, out) if out.dtype.kind in "fc" else out
+    return without_signs(xp.multiply(x, y))
+
+
+def without_signs(products: Any) -> Any:
+    """Returns sums of one term each: a sum begins with zero, to which -0.0 adds nothing."""
+    if products.dtype.kind not in "fc":
+        return products
+    return np.add(products, 0, products if products.shape else None)

@@ -206,7 +206,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in NAMESPACES:
+    if name in NAMESPACES or name in MODULES.values():
         return import_module(f".{name}", __name__)
     if name not in MODULES:
         raise AttributeError(f"functensor has no {name!r}")

@@ -334,7 +334,13 @@ def is_numpys(frame: FrameType) -> bool:
 
 
 def without_axes(what: str, x: Array) -> TypeError:
-    """Returns the error for an array without axes where there should be one."""
+    """Returns the error for an array without axes where there should be one.
+
+    Raises:
+        EscapedTracerError: the transformation that made it is over, which is then to be told.
+    """
+    if isinstance(x, Tracer) and not x.owner.alive:
+        x.owner.leave(x)
     code = user_code()
     shown = f"{code}: " if code else ""
     return TypeError(

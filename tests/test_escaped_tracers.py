@@ -54,6 +54,8 @@ LOSING = {
     "out": lambda x: numpy.add(X, x, out=X.copy()),
     "copyto": lambda x: numpy.copyto(X.copy(), x),
     "tensor": lambda x: ft.Tensor(x),
+    "length": lambda x: len(x),
+    "list": lambda x: list(x),
 }
 ASKING = {
     "int": lambda x: int(x),

@@ -85,6 +85,35 @@ def test_a_part_of_a_larger_result_keeps_none_of_the_rest():
     np.testing.assert_allclose(out, np.cumsum(normal(1000)), rtol=1e-12)
 
 
+def test_rows_that_are_stacked_lie_in_donated_memory():
+    def stacked(p, a, b):
+        return fnp.stack([fnp.sin(a), fnp.cos(b)])
+
+    p, a, b = normal(2, 5), normal(5), normal(5, seed=1)
+    donated, *rest = fresh(p, a, b)
+    before = addresses(donated)
+    got = ft.jit(stacked, donate_argnums=0)(donated, *rest)
+    assert addresses(got) == before
+    np.testing.assert_allclose(got, np.stack([np.sin(a), np.cos(b)]), rtol=1e-15)
+
+
+def test_a_stack_of_products_beside_other_work_lies_in_donated_memory(monkeypatch):
+    monkeypatch.setattr("functensor.backends.plan.pool.threads.number", 2)
+
+    def beside(p, x, y, z):
+        return x @ y, fnp.sum(fnp.tanh(z) * fnp.exp(z))
+
+    p, x, y, z = normal(4, 300, 300), normal(4, 300, 300), normal(300, 300), normal(1500, 1500)
+    donated, *rest = fresh(p, x, y, z)
+    before = addresses(donated)
+    jitted = ft.jit(beside, donate_argnums=0)
+    assert "together" in jitted.lower(donated, *rest).source
+    product, total = jitted(donated, *rest)
+    assert addresses(product) == before
+    np.testing.assert_allclose(product, x @ y, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(total, np.sum(np.tanh(z) * np.exp(z)), rtol=1e-12)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("view", [slice(None), slice(None, None, 2), slice(None, None, -1)])
 def test_donated_memory_may_lie_askew(order, view):

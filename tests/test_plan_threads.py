@@ -1,6 +1,7 @@
 """Blocks are shared among threads: results, exceptions, nesting, forks, settings."""
 
 import _thread
+import contextvars
 import os
 import subprocess
 import sys
@@ -280,11 +281,23 @@ def test_an_interrupt_leaves_numpy_its_warnings():
     def interrupted(x):
         raise KeyboardInterrupt
 
-    called = ft.extend.numpy_function(
-        interrupted, result=ft.ShapeDtype(X.shape, X.dtype)
-    )
+    called = ft.extend.numpy_function(interrupted, result=ft.ShapeDtype(X.shape, X.dtype))
     plan = ft.jit(lambda x: called(fnp.sin(x)))
     before = np.geterr()
     with pytest.raises(KeyboardInterrupt):
         plan(X)
     assert np.geterr() == before
+
+
+def test_what_is_called_within_a_plan_keeps_what_it_sets_in_its_context():
+    count = contextvars.ContextVar("count", default=0)
+
+    def counting(x):
+        count.set(count.get() + 1)
+        return x
+
+    called = ft.extend.numpy_function(counting, result=ft.ShapeDtype(X.shape, X.dtype))
+    jitted = ft.jit(lambda x: called(fnp.sin(x)))
+    for _ in range(3):
+        jitted(X)
+    assert count.get() == 3

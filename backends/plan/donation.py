@@ -43,9 +43,8 @@ class Donation:
         kept = self._kept.get(out)
         for x in self._left if kept is None else [kept]:
             (own,) = self._live.storages[x]
-            if own.last < number and is_alike(x, out):
-                if self.numbers[x] in self._overwritten:
-                    continue
+            given_away = self.numbers[x] in self._overwritten
+            if own.last < number and not given_away and is_alike(x, out):
                 self._overwritten.add(self.numbers[x])
                 return x
         return None

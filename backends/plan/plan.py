@@ -7,7 +7,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from contextvars import copy_context
 from itertools import count
 from types import CodeType, FunctionType
 from typing import Any
@@ -140,9 +139,12 @@ try:
 
     def silently(run: Callable[..., list[Any]], buffers: Sequence[Any]) -> list[Any]:
         """Calls a function while NumPy says nothing of overflow and invalid values."""
-        context = copy_context()
-        context.run(_extobj_contextvar.set, QUIET)
-        return context.run(run, *buffers)
+        before = _extobj_contextvar.get()
+        try:
+            _extobj_contextvar.set(QUIET)
+            return run(*buffers)
+        finally:
+            _extobj_contextvar.set(before)
 except ImportError:
 
     def silently(run: Callable[..., list[Any]], buffers: Sequence[Any]) -> list[Any]:

@@ -195,8 +195,8 @@ def share(work: Callable[[], Any], number: int) -> None:
         pool.grow(number - 1)
     pool.make_room()
     job = Job(work, number - 1)
-    pool.callers.add(job)
     try:
+        pool.callers.add(job)
         raised = worked(job, number - 1)
     finally:
         pool.callers.discard(job)

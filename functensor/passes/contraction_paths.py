@@ -76,9 +76,16 @@ def _is_elementwise(equation: Equation) -> bool:
 def _columns_by_rows(sweep: Sweep, equation: Equation) -> Any:
     if not _is_elementwise(equation):
         return None
-    product = sweep.add("multiply", equation.operands, {}, equation)
+    return _sums_of_one(sweep, equation.operands, equation)
+
+
+def _sums_of_one(sweep: Sweep, factors: Sequence[Any], of: Equation) -> Any:
+    """Returns sums of one product each."""
+    product = sweep.add("multiply", factors, {}, of)
+    if of.outputs[0].type.dtype.kind not in "fc":
+        return product
     # A sum begins with zero, to which -0.0 adds nothing.
-    return sweep.add("add", [product, 0.0], {}, equation)
+    return sweep.add("add", [product, 0.0], {}, of)
 
 
 # -- einsum
@@ -150,7 +157,7 @@ def _multiplied(sweep: Sweep, picked: list[Any], way: Multiply, of: Equation) ->
         placed.append(_reshaped(sweep, moved, shape if shapes is None else shapes[side], of))
     if shapes is not None:
         return _reshaped(sweep, sweep.add("matmul", placed, {}, of), way.shape, of)
-    return sweep.add("multiply", placed, {}, of)
+    return _sums_of_one(sweep, placed, of)
 
 
 # -- chains of matrix products

@@ -15,6 +15,7 @@ from .gradients import grad, value_and_grad, vjp
 from .placement import config, default_device, devices, set_default_device, to_device
 from .primitives.array import Array
 from .primitives.types import ShapeDtype
+from .programs import Program
 from .vectorize import vmap
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from .jacobians import hessian, jacfwd, jacobian, jacrev
     from .jitting import disable_jit, jit
     from .marks import checkpoint_name, optimization_barrier
-    from .programs import Program
     from .residuals import print_saved_residuals, saved_residuals
     from .scopes import named_scope
     from .staging import eval_shape, make_program
@@ -77,7 +77,6 @@ NAMESPACES = {
 MODULES = {
     "CpuTensor": "facade",
     "CudaTensor": "facade",
-    "Program": "programs",
     "Tensor": "facade",
     "all_gather": "collectives",
     "associative_scan": "control",

@@ -11,10 +11,10 @@ from typing import Any
 
 from .checkpoint_call import CheckpointCall, handles
 from .forward import zeros_like
+from .key_reuse import ledger
 from .primitives.buffers import wrap
 from .primitives.core import Trace, base_trace, run, under
 from .primitives.types import shape_dtype
-from .random.reuse import ledger
 from .recording import RecordingTrace, Saved
 from .replay import RehearsalTrace, ReplayTrace, captured, signature
 from .reverse import (

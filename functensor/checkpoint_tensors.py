@@ -14,9 +14,9 @@ from . import tree
 from .checkpoint_frozen import Frozen
 from .facade.mode import enable_grad, mode
 from .facade.tape import TAPE
+from .key_reuse import ledger
 from .primitives.core import under
 from .primitives.types import ShapeDtype, shape_dtype
-from .random.reuse import ledger
 from .replay import ReplayTrace
 from .reverse import (
     NO_PARAMS,

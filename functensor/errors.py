@@ -13,6 +13,7 @@ bool() asked for the value of bool[]
 
 from .backends.extras import MissingExtraError
 from .control.types import BodyTypeError
+from .key_reuse import KeyReuseWarning
 from .numpy.linalg.arguments import MatrixShapeError
 from .primitives.donation import DonatedArrayError
 from .primitives.errors import (
@@ -36,7 +37,6 @@ from .primitives.errors import (
     UnusedUpdateWarning,
 )
 from .programs import ProgramError
-from .random.reuse import KeyReuseWarning
 from .retracing import RetraceError, RetraceWarning
 from .signatures import StaticArgumentError
 from .user_ops import NoKernel

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .crossing import watch
+from .key_reuse import ledger
 from .primitives.buffers import device_of, wrap
 from .primitives.core import Trace, under
 from .primitives.errors import MissingRuleError
 from .primitives.primitive import Primitive
 from .primitives.types import ShapeDtype
 from .programs.program import argument_type
-from .random.reuse import ledger
 from .recording import Saved, is_watched
 from .replay import ReplayTrace, signature
 from .reverse import (

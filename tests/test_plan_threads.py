@@ -3,6 +3,7 @@
 import _thread
 import contextvars
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -140,8 +141,12 @@ def test_what_a_thread_raises_reaches_the_caller(place):
     assert done
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
 @pytest.mark.parametrize("pause", [0, 0.02])
-def test_an_interrupt_is_raised_once_all_helpers_have_ended(pause):
+def test_an_interrupt_is_raised_once_all_helpers_have_ended(pause, error):
+    def interrupted(*_):
+        raise error
+
     caller, begun, ended = threading.get_ident(), threading.Event(), []
 
     def work():
@@ -154,8 +159,12 @@ def test_an_interrupt_is_raised_once_all_helpers_have_ended(pause):
         time.sleep(0.02)
         ended.append(True)
 
-    with pytest.raises(KeyboardInterrupt):
-        pool.share(work, 2)
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        with pytest.raises(error):
+            pool.share(work, 2)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended == [True]
     assert not pool.pool.callers
 
@@ -197,6 +206,30 @@ if not child:
     pool.share(lambda: done.append(1), 3)
     os._exit(0 if pool.pool.started == 2 else 1)
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60, check=False)
+    assert run.returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_that_is_forked_while_blas_is_held_holds_it_no_more():
+    if blas.controlled() is None:
+        pytest.skip("NumPy's BLAS has no functions to ask it")
+    code = """
+import os
+from functensor.backends.plan import blas
+control = blas.controlled()
+control._set(2)
+with blas.alone():
+    child = os.fork()
+    if not child:
+        fine = not blas.held() and control._get() == 2
+        with blas.alone():
+            fine = fine and control._get() == 1
+        os._exit(0 if fine and control._get() == 2 else 1)
+    fine = blas.held() and control._get() == 1
+fine = fine and control._get() == 2 and control._lock.acquire(blocking=False)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not fine)
 """
     run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60, check=False)
     assert run.returncode == 0

@@ -181,7 +181,7 @@ def test_an_environment_variable_switches_the_check_on(tmp_path):
 
 
 def test_old_keys_are_forgotten(monkeypatch):
-    monkeypatch.setattr("functensor.random.reuse.CAPACITY", 3)
+    monkeypatch.setattr("functensor.key_reuse.CAPACITY", 3)
     keys = random.split(KEY, 6)
     rows = [keys[i] for i in range(6)]
     assert caught_in(lambda: [random.bits(k) for k in [*rows, rows[0]]]) == []

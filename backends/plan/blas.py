@@ -10,7 +10,8 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ class Control:
     def __init__(self, library: Any, name: str) -> None:
         self._set: Callable[[int], None] = getattr(library, name.format("set"))
         self._get: Callable[[], int] = getattr(library, name.format("get"))
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._holders: set[object] = set()
         # How many threads it had, while it has one.
         self._before: int | None = None
@@ -41,9 +42,6 @@ class Control:
     def held(self) -> bool:
         """Whether BLAS is kept to one thread."""
         return bool(self._holders)
-
-    # An interrupt may come between any two of the lines below, or while the lock is waited for.
-    # What it leaves undone after a holder was discarded, whoever releases next does.
 
     def hold(self, holder: object) -> None:
         """Keeps BLAS to one thread, for somebody who is to release it again."""
@@ -55,21 +53,33 @@ class Control:
 
     def release(self, holder: object) -> None:
         """Gives it its threads back, once all who held it have done so."""
+        try:
+            self._let_go(holder)
+        finally:
+            # An interrupt may come between any two lines: one of the two calls is whole.
+            self._let_go(holder)
+
+    def _let_go(self, holder: object) -> None:
         self._holders.discard(holder)
         with self._lock:
-            if not self._holders:
-                self._give_back()
+            if not self._holders and self._before is not None:
+                self._set(self._before)
+                self._before = None
+
+    def before_fork(self) -> None:
+        """Waits until nobody else is within BLAS's functions, whose lock a child would wait for."""
+        self._lock.acquire()
+
+    def after_fork(self) -> None:
+        """Lets others go on."""
+        with suppress(RuntimeError):  # the control was found only meanwhile
+            self._lock.release()
 
     def forget(self) -> None:
         """Gives it its threads back in a child process, which has none of those who held it."""
+        self._lock = threading.RLock()
         self._holders.clear()
-        self._give_back()
-        self._lock = threading.Lock()
-
-    def _give_back(self) -> None:
-        if self._before is not None:
-            self._set(self._before)
-            self._before = None
+        self._let_go(None)
 
 
 def found() -> Control | None:
@@ -89,15 +99,19 @@ def found() -> Control | None:
 _control: list[Control | None] = []
 
 
-def after_fork() -> None:
-    """Lets go of BLAS in a child process."""
+def at_fork(method: Callable[[Control], None]) -> None:
+    """Calls a method of the control, if one was found by then."""
     for control in _control:
         if control is not None:
-            control.forget()
+            method(control)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=after_fork)
+    os.register_at_fork(
+        before=partial(at_fork, Control.before_fork),
+        after_in_parent=partial(at_fork, Control.after_fork),
+        after_in_child=partial(at_fork, Control.forget),
+    )
 
 
 def controlled() -> Control | None:

@@ -223,11 +223,14 @@ def worked(job: Job, helpers: int) -> BaseException | None:
             begun -= 1
         except IndexError:
             break
-    while len(job.ended) < begun:
+    waiting = True
+    while waiting:
         # Helpers write into memory that is the caller's again only when they have ended.
         try:
-            wait(job, begun)
-        except KeyboardInterrupt as error:
+            while len(job.ended) < begun:
+                wait(job, begun)
+            waiting = False
+        except BaseException as error:
             raised = error
     return next((error for error in job.ended if error is not None), raised)
 

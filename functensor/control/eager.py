@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import to_host
+from ..key_reuse import ledger
 from ..primitives.array import Tracer
 from ..primitives.buffers import WEAK_TYPES, wrap
 from ..primitives.numbers import cast
 from ..primitives.registry import registry as ops
 from ..programs.program import argument_type
-from ..random.reuse import ledger
 from .bodies import known
 from .types import Carry
 

@@ -19,6 +19,7 @@ what the loop over keys gives, element by element.
 
 from __future__ import annotations
 
+from ..key_reuse import KeyReuseWarning, check_reuse, warn_on_reuse
 from .continuous import (
     cauchy,
     exponential,
@@ -48,7 +49,6 @@ from .discrete import (
 from .gamma_family import beta, chisquare, dirichlet, f, gamma, loggamma, student_t, t
 from .keys import PRNGKey, bits, fold_in, key, split
 from .multivariate import multivariate_normal, orthogonal
-from .reuse import KeyReuseWarning, check_reuse, warn_on_reuse
 from .samples import choice, permutation
 from .stream import KeyStream
 

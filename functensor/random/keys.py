@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import placement
+from ..key_reuse import ledger
 from ..numpy.creation import asarray
 from ..primitives.array import Array
 from ..primitives.buffers import beside, device_of, wrap
@@ -23,7 +24,6 @@ from ..primitives.random_bits import random_bits, random_keys
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
 from ..primitives.types import REAL, broadcast_shapes, finfo, number_dtype
-from .reuse import ledger
 
 __all__ = [
     "PRNGKey",

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.devices import to_host
-from ..primitives.array import Tracer
-from ..primitives.buffers import to_buffer
-from ..primitives.errors import message, user_line
+from .backends.devices import to_host
+from .primitives.array import Tracer
+from .primitives.buffers import to_buffer
+from .primitives.errors import message, user_line
 
 __all__ = ["KeyReuseWarning", "check_reuse", "ledger", "warn_on_reuse"]
 

@@ -33,7 +33,7 @@ from .errors import (
 )
 from .protocols import METHODS
 from .registry import operand, registry
-from .rules import compile_rule, compile_rules, keeper, letters, no_derivative
+from .rules import checked, compile_rule, compile_rules, keeper, letters, no_derivative
 from .types import ShapeDtype, number_dtype, shape_dtype
 
 __all__ = ["Binary", "Keepers", "Primitive", "Unary", "evaluate"]
@@ -279,8 +279,8 @@ class Primitive:
         self.prepare = _renamed(prepare, name)
         self.infer = infer or _unruled(name, "infer")
         self.batch = batch or _unruled(name, "batch")
-        self.vjp = vjp
-        self.jvp = jvp
+        self.vjp = checked(vjp)
+        self.jvp = checked(jvp)
         self.pullback = pullback and compile_rule(pullback, 0)
         self.pushforward = pushforward and compile_rule(pushforward, 0)
         self.constant = constant

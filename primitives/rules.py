@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["compile_rule", "compile_rules", "keeper", "letters", "no_derivative", "shape_of"]
+__all__ = [
+    "checked",
+    "compile_rule",
+    "compile_rules",
+    "keeper",
+    "letters",
+    "no_derivative",
+    "shape_of",
+]
 
 RuleCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -49,8 +57,6 @@ def _caller(terms: str) -> Callable[..., Callable[..., Any]]:
 
 
 def _access(letter: str, index: int | None) -> str:
-    if letter not in LETTERS:
-        raise ValueError(f"a rule names {letter!r}; the letters are g, {', '.join(LETTERS)}")
     if letter == "ans":
         return "saved[0]"
     if letter == "xs":
@@ -72,7 +78,23 @@ def _is_nothing(rule: Callable[..., Any]) -> bool:
 
 
 def _letters(rule: Callable[..., Any]) -> tuple[str, ...]:
-    return rule.__code__.co_varnames[1 : rule.__code__.co_argcount]
+    found = rule.__code__.co_varnames[1 : rule.__code__.co_argcount]
+    for letter in found:
+        if letter not in LETTERS:
+            raise ValueError(f"a rule names {letter!r}; the letters are g, {', '.join(LETTERS)}")
+    return found
+
+
+def checked(rules: Any) -> Any:
+    """Returns a primitive's rules as they are declared.
+
+    Raises:
+        ValueError: one names a letter that there is not.
+    """
+    for rule in [rules] if callable(rules) else rules or ():
+        if rule is not None:
+            _letters(rule)
+    return rules
 
 
 def letters(rules: Any, operands: Iterable[int]) -> frozenset[str]:

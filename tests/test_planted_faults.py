@@ -282,3 +282,12 @@ def test_planted_fault_is_found(declare, fault):
     failed = failing(primitive)
     assert set(must_fail.split()) <= failed.keys(), failed
     assert not set(must_pass.split()) & failed.keys(), failed
+
+
+@pytest.mark.parametrize("mode", ["vjp", "jvp"])
+def test_a_rule_with_an_unknown_letter_is_refused_where_it_is_declared(mode):
+    rules = {"vjp": lambda g, x: g, "jvp": [lambda g, x: g]}
+    rules[mode] = {"vjp": lambda g, w: g, "jvp": [lambda g, w: g]}[mode]
+    with pytest.raises(ValueError, match="a rule names 'w'; the letters are g, ans, xs"):
+        unary("planted_letter", **rules)
+    assert "planted_letter" not in ops

@@ -53,11 +53,8 @@ class RegionRun:
             into: for every output the memory that it takes, or None.
         """
         outs, work = self.begun(operands, into)
-        if self.most > 1:
+        with alone():
             share(work, min(threads.number, self.most))
-        else:
-            with alone():
-                work()
         return self.finished(outs)
 
     def begun(

@@ -1,5 +1,6 @@
 """How tests run: on one BLAS thread each, and Hypothesis without a time limit or a fixed seed."""
 
+import gc
 import os
 from functools import cache
 
@@ -9,6 +10,7 @@ os.environ.setdefault("FUNCTENSOR_CHECK_PROGRAMS", "1")
 
 import pytest
 from hypothesis import HealthCheck, settings
+from long_forms import sized
 
 from functensor.backends import BackendUnavailable
 from functensor.backends import get as get_backend
@@ -17,13 +19,26 @@ settings.register_profile(
     "functensor",
     deadline=None,
     derandomize=False,
-    max_examples=40,
+    max_examples=sized(10, 40),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("functensor")
 
 # Modules of shared checks show the values of a failed assertion as the tests do.
 pytest.register_assert_rewrite("error_cases", "registry_cases")
+
+
+def pytest_collection_modifyitems(items):
+    """Marks what Hypothesis draws, of which a long run has more examples."""
+    for item in items:
+        if getattr(item.obj, "is_hypothesis_test", False):
+            item.add_marker("long")
+
+
+def pytest_collection_finish():
+    """Exempts the collected tests from garbage collection, which many tests ask for."""
+    gc.collect()
+    gc.freeze()
 
 
 @cache

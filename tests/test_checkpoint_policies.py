@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_forms import sized
 from trees import close
 
 import functensor as ft
@@ -128,7 +129,7 @@ OPERATIONS = {
 }
 
 
-@settings(max_examples=25)
+@settings(max_examples=sized(10, 25))
 @given(
     st.lists(st.sampled_from(sorted(OPERATIONS)), min_size=1, max_size=7),
     st.sets(st.sampled_from(["sin", "tanh", "multiply", "matmul", "where", "concatenate"])),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_forms import sized
 
 from functensor.backends import convolution
 
@@ -42,7 +43,7 @@ def case(draw):
     return g, w, spatial, tuple(full), geometry
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=sized(10, 40), deadline=None)
 @given(st.data())
 def test_both_ways_add_up_to_the_same(data):
     g, w, spatial, full, geometry = case(data.draw)

@@ -2,30 +2,29 @@
 
 import ast
 import importlib
-import os
 import re
 from functools import cache, partial
 from pathlib import Path
 
 import nvrtc
 import pytest
+from long_forms import LONG, sized
 
 FOLDER = Path(__file__).resolve().parent.parent / "backends" / "cuda"
 FAMILIES = sorted(path.stem for path in FOLDER.glob("*.cu"))
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 # Importing it registers the backend, which needs a GPU.
 NEEDS_GPU = {"backend"}
-ARCHITECTURES = (70, 80, 90, 100)
-# Every instance is compiled for this one, and the first of each kernel for the others, unless
-# FUNCTENSOR_LONG_TESTS is set, as CI does.
+# A short run compiles the first instance of each kernel for this one alone; a long run, as in CI,
+# every instance for every architecture.
 MEASURED = 90
+ARCHITECTURES = (70, 80, 90, 100) if LONG else (MEASURED,)
 # Says how many registers each kernel takes, and what does not fit into them.
 OPTIONS = ("--ptxas-options=-v",)
 OLD = "nvrtc: warning: Architectures prior to"
 SPILLS = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores", re.DOTALL)
 # Bytes a thread: what holds a long piece of a row in registers may leave a few of them in memory.
 MOST_SPILLED = 256
-LONG = bool(os.environ.get("FUNCTENSOR_LONG_TESTS"))
 
 needs_nvrtc = pytest.mark.skipif(
     nvrtc.library() is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc-cu12"
@@ -51,16 +50,16 @@ def kernels(family):
 
 
 @needs_nvrtc
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids="sm_{}".format)
 def test_kernels_compile(family, architecture):
     if architecture not in nvrtc.architectures():
         pytest.skip(f"this NVRTC does not compile for sm_{architecture}; that of CUDA 12.9 does")
-    whole = LONG or architecture == MEASURED
     instances = [
         kernel.expression(types)
         for kernel in kernels(family)
-        for types in (kernel.instances if whole else kernel.instances[:1])
+        for types in kernel.instances[: sized(1, None)]
     ]
     source, options = launch().source(family), (*launch().OPTIONS, *OPTIONS)
     made = nvrtc.compiled(source, architecture, options, instances)

@@ -4,6 +4,7 @@ import numpy as onp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_forms import sized
 
 import functensor as ft
 import functensor.numpy as np
@@ -94,7 +95,7 @@ STEPS = {
 
 
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=4))
-@settings(max_examples=30)
+@settings(max_examples=sized(10, 30))
 def test_no_place_is_missing(names):
     def fun(x):
         for name in names:

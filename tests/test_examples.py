@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from long_forms import only_long
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -92,7 +93,8 @@ def test_example(name, tmp_path):
         assert len(content) > 5000
 
 
-@pytest.mark.slow
+@only_long
+@pytest.mark.long
 @pytest.mark.parametrize("name", PICTURES)
 def test_accuracy(name, tmp_path):
     accuracies = re.findall(r"(\d+\.\d\d)% of 360", run(name, tmp_path))

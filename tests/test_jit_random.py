@@ -3,20 +3,18 @@
 By default some dozens of programs are drawn each run; with ``FUNCTENSOR_LONG_TESTS=1``, 500.
 """
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_forms import sized
 
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::functensor.retracing.RetraceWarning")
-LONG = os.environ.get("FUNCTENSOR_LONG_TESTS") == "1"
-PROGRAMS = settings(max_examples=500 if LONG else 60)
+PROGRAMS = settings(max_examples=sized(30, 500))
 
 SHAPES = [(), (3,), (1, 3), (4, 3), (3, 3), (2, 4, 3), (2, 1, 3)]
 # By dtype, how far results may be off, relative to the largest: functions with slopes of a few.

@@ -5,13 +5,13 @@ call jitted is compared with one that is not. ``FUNCTENSOR_LONG_TESTS=1`` puts a
 all of those checks too, with every call jitted.
 """
 
-import os
 import weakref
 import zlib
 
 import numpy as np
 import pytest
 import registry_cases as cases
+from long_forms import only_long
 from placed import calls_jitted
 from surface import all_cases
 from surface.harness import CHECKS, inexact_leaves, leaves_of
@@ -23,8 +23,6 @@ from functensor.primitives.registry import registry
 from functensor.testing import assert_allclose
 
 pytestmark = pytest.mark.filterwarnings("ignore::functensor.retracing.RetraceWarning")
-LONG = os.environ.get("FUNCTENSOR_LONG_TESTS") == "1"
-long = pytest.mark.skipif(not LONG, reason="FUNCTENSOR_LONG_TESTS=1 runs it")
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +147,8 @@ def test_public_function(case):
         check_call(call, values, 1)
 
 
-@long
+@only_long
+@pytest.mark.long
 @pytest.mark.parametrize("name", PRIMITIVES)
 def test_all_checks_of_a_primitive(name):
     with calls_jitted():
@@ -157,7 +156,8 @@ def test_all_checks_of_a_primitive(name):
             cases.run_check(check, registry[name])
 
 
-@long
+@only_long
+@pytest.mark.long
 @pytest.mark.parametrize("case", all_cases(), ids=repr)
 def test_all_checks_of_a_public_function(case):
     if case.static:

@@ -7,6 +7,7 @@ import numpy
 import pytest
 from error_cases import line_of
 from hypothesis import given, settings
+from long_forms import sized
 from random_programs import arrays, steps, taken
 
 import functensor as ft
@@ -320,7 +321,7 @@ def test_the_way_back_through_a_loop():
 # -- passes
 
 
-@settings(max_examples=60)
+@settings(max_examples=sized(15, 60))
 @given(arrays(), steps())
 def test_passes_keep_scopes(values, steps):
     def f(*operands):

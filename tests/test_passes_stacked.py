@@ -7,6 +7,7 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_forms import sized
 from pass_cases import body, close, largest, operations, run, same, staged
 from registry_cases import operands_of
 
@@ -314,7 +315,7 @@ UNARY = [np.sin, np.cos, np.tanh, np.negative]
 BINARY = [np.add, np.multiply, np.subtract, np.maximum, np.add, np.multiply]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sized(50, 200), deadline=None)
 @given(st.data())
 def test_random_programs(data):
     """Of small operations of all orders, with groups, chains and sums of two and more."""

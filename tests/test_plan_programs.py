@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from long_forms import sized
 from random_programs import arrays, program, steps
 
 import functensor as ft
@@ -63,7 +64,7 @@ def plain(program):
 
 
 @given(arrays(), steps())
-@settings(max_examples=150)
+@settings(max_examples=sized(40, 150))
 def test_plans_agree_with_eager_mode(operands, chosen):
     fun = program(chosen)
     staged = plain(ft.make_program(fun)(*operands))

@@ -12,6 +12,7 @@ import registry_cases as cases
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from long_forms import sized
 
 from functensor import scipy
 from functensor.primitives.registry import registry
@@ -83,7 +84,7 @@ def test_elementwise(name, data):
 
 
 @pytest.mark.parametrize("name", [x for x in of_family("elementwise") if is_special(x)])
-@settings(max_examples=6)
+@settings(max_examples=sized(3, 10))
 @given(data=st.data())
 def test_special(name, data):
     check_elementwise(registry[name], data)

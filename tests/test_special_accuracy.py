@@ -9,18 +9,19 @@ The long run, ``FUNCTENSOR_LONG_TESTS=1``, has 1,000 points for each function.
 """
 
 import math
-import os
 from functools import partial
 from itertools import islice
 
 import mpmath as mp
 import numpy as np
 import pytest
+from long_forms import sized
 
 from functensor.primitives.registry import registry
 from functensor.scipy import special
 
-POINTS = 1000 if os.environ.get("FUNCTENSOR_LONG_TESTS") == "1" else 40
+pytestmark = pytest.mark.long
+POINTS = sized(40, 1000)
 LIMIT = 1e-12
 DIGITS = 40
 # Relative to an argument, for slopes of references.

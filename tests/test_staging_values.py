@@ -4,6 +4,7 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_forms import sized
 
 import functensor as ft
 import functensor.numpy as np
@@ -154,7 +155,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(15, 60), deadline=None)
 @given(
     start=NUMBERS,
     length=st.integers(8192, 9000),
@@ -214,7 +215,7 @@ STEPS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(15, 60), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.integers(0, len(STEPS) - 1), st.integers(0, 9), st.integers(0, 9)),

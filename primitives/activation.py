@@ -65,7 +65,7 @@ def _elu_arguments(x: Any, alpha: float = 1.0) -> Any:
 
 def _elu(xp: Any, x: Any, *, alpha: float) -> Any:
     # Of negative x only, so that nothing overflows.
-    return xp.maximum(x, 0) + alpha * xp.expm1(xp.minimum(x, 0))
+    return xp.where(xp.less(x, 0), alpha * xp.expm1(xp.minimum(x, 0)), x)
 
 
 elu = elementwise(

@@ -94,33 +94,10 @@ positive = unary(
 DIVIDEND, DIVISOR = Domain(2.3, 2.7), Domain(0.95, 1.05)
 
 
-
-def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
-    """Divides as the array API standard has it; the array module's infinities differ."""
-    try:
-        with np.errstate(invalid="raise"):
-            out = xp.floor_divide(x, y)
-        if type(y) in (int, float, bool) and math.isfinite(y):
-            return out
-        # To ask a GPU would be to wait for it.
-        if out.dtype.kind != "f" or (xp is np and np.isfinite(y).all()):
-            return out
-    except FloatingPointError:
-        with np.errstate(invalid="ignore"):
-            out = xp.floor_divide(x, y)
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        quotient = xp.divide(x, y, dtype=out.dtype)
-    endless = xp.isinf(x) & xp.isfinite(y)
-    vanishing = xp.isfinite(x) & xp.isinf(y)
-    # Nothing divides infinity, and what infinity divides is zero: there is nothing to floor.
-    return xp.where(endless | vanishing, quotient, out)[()]
-
-
 floor_divide = binary(
     "floor_divide",
-    compute=_floor_divide,
     domains=(DIVIDEND, DIVISOR),
-    doc="Returns the largest integer that is at most ``x / y``.",
+    doc="Returns the largest integer that is at most ``x / y``; NaN where x is infinite, as in NumPy.",
     example="np.floor_divide([7, -7], 2) -> [3, -4]",
 )
 remainder = binary(

@@ -382,7 +382,8 @@ def conv_transpose(
             is transposed, whose outputs are the channels here.
         stride, padding, dilation, groups: those of that ``conv``; "SAME" makes the output
             ``stride`` times as long as x.
-        output_padding: by how much the output is longer than the shortest that fits.
+        output_padding: by how much the output is longer than the shortest that fits; less than the
+            stride or the dilation, along each axis.
 
     Returns:
         An array of shape ``(batch, outputs, *places)``, for each axis ``places = (spatial - 1) *
@@ -402,10 +403,21 @@ def conv_transpose(
     wider = tuple(n * s for n, s in zip(spatial, strides))
     geometry = _geometry(name, wider, kernel, stride, padding, dilation, groups)
     extra = per_axis(name, "output_padding", output_padding, rank, least=0)
+    for axis, (more, *bounds) in enumerate(zip(extra, strides, geometry.dilation)):
+        if more >= max(bounds):
+            raise refuse(
+                f"{name}: along spatial axis {axis}, output_padding is {more}, the stride is "
+                f"{bounds[0]} and the dilation {bounds[1]}",
+                f"output_padding is less than the larger one: {max(bounds) - 1} at most",
+            )
     if not (isinstance(padding, str) and padding.upper() == "SAME"):
         sizes = zip(spatial, kernel, *geometry[:3], extra)
         wider = tuple(
             (n - 1) * s - sum(pad) + d * (k - 1) + more + 1 for n, k, s, pad, d, more in sizes
         )
+        # A kernel would fit in at one more place: nothing is spread from there.
+        further = [more // s for more, s in zip(extra, strides)]
+        if any(further):
+            x = ops.pad(x, [(0, 0), (0, 0), *((0, n) for n in further)])
     params = {"spatial": wider, "geometry": geometry}
     return conv_input_grad.bind(*_checked(conv_input_grad, x, w, params))

@@ -51,7 +51,9 @@ def _dots(xp: Any, x: Any, y: Any) -> Any:
     """
     windows = xp.lib.stride_tricks.sliding_window_view(x, y.shape[-1], axis=-1)
     if xp is np:
-        return np.vecdot(np.conjugate(y)[..., None, :], windows)
+        # Of booleans NumPy's conjugates would be integers.
+        y = np.conjugate(y) if y.dtype.kind == "c" else y
+        return np.vecdot(y[..., None, :], windows)
     return xp.einsum("...kj,...j->...k", windows, y)
 
 
@@ -61,9 +63,18 @@ def _full(xp: Any, x: Any, y: Any) -> Any:
     if x.shape[-1] < y.shape[-1]:
         x, y = y, x
     n, m = x.shape[-1], y.shape[-1]
-    wide = xp.zeros((*x.shape[:-1], n + 2 * m - 2), x.dtype)
-    wide[..., m - 1 : m - 1 + n] = x
-    return _dots(xp, wide, y[..., ::-1])
+    if xp is not np:
+        wide = xp.zeros((*x.shape[:-1], n + 2 * m - 2), x.dtype)
+        wide[..., m - 1 : m - 1 + n] = x
+        return _dots(xp, wide, y[..., ::-1])
+    # Where they overlap in part there is nothing else: zeros beside x would make NaN of infinities.
+    out = np.empty((*x.shape[:-1], n + m - 1), np.result_type(x, y))
+    back = np.conjugate(y[..., ::-1]) if y.dtype.kind == "c" else y[..., ::-1]
+    out[..., m - 1 : n] = _dots(xp, x, y[..., ::-1])
+    for k in range(1, m):
+        np.vecdot(back[..., m - k :], x[..., :k], out=out[..., k - 1])
+        np.vecdot(back[..., :k], x[..., n - k :], out=out[..., n + m - 1 - k])
+    return out
 
 
 def _valid(xp: Any, x: Any, y: Any) -> Any:

@@ -309,18 +309,6 @@ def test_tuples_are_arrays_and_no_shapes():
 # -- values where NumPy's are not the standard's
 
 
-def test_division_that_rounds_down_with_infinities():
-    inf = np.inf
-    x = np.array([inf, inf, -inf, 1.0, -1.0, inf, 7.0])
-    y = np.array([2.0, -2.0, 1.0, -inf, inf, inf, 2.0])
-    with np.errstate(all="raise"):
-        out = np.asarray(fnp.floor_divide(x, y))
-        assert (fnp.asarray(7.5) // inf).item() == 0.0
-    np.testing.assert_array_equal(out, [inf, -inf, -inf, -0.0, -0.0, np.nan, 3.0])
-    assert np.signbit(out[3:5]).all()
-    assert (fnp.asarray([7, -7]) // 2).tolist() == [3, -4]
-
-
 def test_complex_expm1_is_exp_minus_one_at_infinity():
     x = np.array([complex(np.inf, 0), complex(-np.inf, np.inf), complex(np.nan, 0), 1e-20 + 0j])
     out = np.asarray(fnp.expm1(x))

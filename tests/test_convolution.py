@@ -3,6 +3,8 @@
 Values and derivatives are compared with the definitions by the tests of all primitives.
 """
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from functensor.backends import convolution
 from functensor.primitives.convolution import Geometry
 from functensor.primitives.errors import ShapeError
 from functensor.primitives.registry import registry as ops
+from functensor.testing import check_grads
 from tests import references
 
 RNG = np.random.default_rng(0)
@@ -42,6 +45,37 @@ def test_conv_transpose_transposes_conv():
     np.testing.assert_allclose(spread, wanted[:, :, : spread.shape[2], : spread.shape[3]])
     padded = nn.conv_transpose(out, w, output_padding=(0, 0), **{**parameters, "padding": "VALID"})
     np.testing.assert_allclose(padded[:, :, 1:-1], spread)
+
+
+def spread_by_hand(x, w, stride, padding, extra, dilation, groups):
+    """Every element adds the kernel, times itself, where it lies; then the padding is cut off."""
+    batch, channels, length = x.shape
+    kernel = w.shape[-1]
+    out = np.zeros((batch, groups, w.shape[1], (length - 1) * stride + dilation * (kernel - 1) + 9))
+    x, w = x.reshape(batch, groups, -1, length), w.reshape(groups, -1, *w.shape[1:])
+    for i in range(length):
+        for k in range(kernel):
+            out[..., i * stride + k * dilation] += np.einsum("bgc,gco->bgo", x[..., i], w[..., k])
+    stop = (length - 1) * stride + dilation * (kernel - 1) + 1 - padding + extra
+    return out.reshape(batch, -1, out.shape[-1])[..., padding:stop]
+
+
+@pytest.mark.parametrize("dilation", [1, 2, 4])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_conv_transpose_of_all_small_parameters(stride, dilation):
+    x = RNG.normal(size=(2, 4, 5))
+    for padding, extra, groups, kernel in product((0, 1, 2), range(4), (1, 2), (1, 2, 3)):
+        w = RNG.normal(size=(4, 3, kernel))
+        options = {"stride": stride, "padding": padding, "output_padding": extra}
+        options |= {"dilation": dilation, "groups": groups}
+        if extra >= max(stride, dilation):
+            with pytest.raises(ShapeError, match="output_padding"):
+                nn.conv_transpose(x, w, **options)
+            continue
+        wanted = spread_by_hand(x, w, stride, padding, extra, dilation, groups)
+        np.testing.assert_allclose(nn.conv_transpose(x, w, **options), wanted, atol=1e-12)
+        if extra >= stride and padding == 1 and kernel == 3:
+            check_grads(lambda x, w: nn.conv_transpose(x, w, **options), (x, w), order=1)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 12])

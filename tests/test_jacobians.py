@@ -230,6 +230,43 @@ def test_linearize_with_aux_integers_and_trees():
     close(second, 6 * X * X)
 
 
+LINEAR = {
+    "half precision": (lambda x: fnp.sum(x * fnp.asarray([1.5, 2, 3, 4], "f2")) * 2, "float16"),
+    "a chain of it": (lambda x: fnp.cumsum(fnp.cumsum(x)) @ fnp.ones((4, 3), "f2"), "float16"),
+    "narrowed within": (lambda x: fnp.cumsum(x.astype("f2")).astype("f8") * 3, "float64"),
+    "narrowed": (lambda x: x.astype("f4"), "float64"),
+    "bfloat16": (lambda x: x.astype("bfloat16") * 2, "float64"),
+    "to complex": (lambda x: x.astype("c16") * 1j, "float64"),
+    "to real": (lambda x: x.real - x.imag, "complex128"),
+    "there and back": (lambda x: fnp.fft.ifft(fnp.fft.fft(x)).real - x, "float64"),
+    "of large parts": (lambda x: 1e8 * fnp.fft.ifft(fnp.fft.fft(x)).real - 1e8 * x, "float64"),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_linear_functions_that_round(name):
+    fun, dtype = LINEAR[name]
+    x = np.array([1.0, -2.0, 3.0, 0.5], dtype)
+    out = fun(fnp.asarray(x))
+    (got,) = ft.linear_transpose(fun, x)(fnp.ones(out.shape, out.dtype))
+    (wanted,) = ft.vjp(fun, x)[1](fnp.ones(out.shape, out.dtype))
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: x * x, abs, lambda x: fnp.maximum(x, 0), fnp.median, fnp.sort, fnp.sin,
+        fnp.round, lambda x: fnp.abs(x) * x, ft.stop_gradient, lambda x: x[0] * x[1],
+    ],
+)  # fmt: skip
+def test_functions_that_are_not_linear_are_refused(fun, dtype):
+    with pytest.raises(ValueError, match="not linear"):
+        ft.linear_transpose(fun, np.ones(5, dtype))
+
+
 def test_linear_transpose():
     def fun(p, y):
         return {"s": M @ p["x"] + y, "t": 2 * fnp.cumsum(p["x"])}

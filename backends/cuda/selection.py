@@ -11,7 +11,17 @@ import numpy as np
 from ..selection import MAX_PRODUCT, SCALARS
 from .activations import promoted
 
-__all__ = ["TABLE", "clip", "floor_divide", "log_ratio", "logaddexp", "power", "where"]
+__all__ = [
+    "TABLE",
+    "clip",
+    "floor_divide",
+    "fmod",
+    "log_ratio",
+    "logaddexp",
+    "power",
+    "remainder",
+    "where",
+]
 
 RAISED = cupy.ElementwiseKernel(
     "T x, int32 n, bool inverse",
@@ -40,13 +50,13 @@ LOGADDEXP = cupy.ElementwiseKernel(
     "out = x == y ? T(x + log(2.0)) : T((x > y || x != x ? x : y) + log1p(exp(-abs(x - y))))",
     "functensor_logaddexp",
 )
+# As NumPy has them: the rest is exact, and the quotient is what is left without it.
 FLOOR_DIVIDE = cupy.ElementwiseKernel(
     "T x, T y",
     "T out",
-    # As NumPy has it, but that nothing divides infinity, and what infinity divides is zero.
     """
     T quotient = x / y;
-    if (y == 0 || (isinf(x) && !isinf(y)) || (isinf(y) && !isinf(x) && x == x)) {
+    if (y == 0) {
         out = quotient;
     } else {
         T rest = fmod(x, y), whole = (x - rest) / y;
@@ -57,6 +67,26 @@ FLOOR_DIVIDE = cupy.ElementwiseKernel(
     }
     """,
     "functensor_floor_divide",
+)
+REMAINDER = cupy.ElementwiseKernel(
+    "T x, T y",
+    "T out",
+    """
+    T rest = fmod(x, y);
+    if (rest == 0) out = T(copysign(T(0), y));
+    else out = y != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+    """,
+    "functensor_remainder",
+)
+# CuPy's goes through float64, which does not hold large integers.
+INTEGER_FMOD = cupy.ElementwiseKernel(
+    "T x, T y",
+    "T out",
+    "out = y == T(0) || y == T(-1) ? T(0) : T(x % y)",
+    "functensor_integer_fmod",
+)
+UNSIGNED_FMOD = cupy.ElementwiseKernel(
+    "T x, T y", "T out", "out = y == T(0) ? T(0) : T(x % y)", "functensor_unsigned_fmod"
 )
 # The bytes of integers and booleans, and as what NumPy computes functions of them.
 LOOPS = {1: np.float16, 2: np.float32}
@@ -143,11 +173,32 @@ def floor_divide(x: Any, y: Any) -> Any:
     return _computed(FLOOR_DIVIDE, x, y)
 
 
+def remainder(x: Any, y: Any) -> Any:
+    """Returns what is left when x is divided by y, with y's sign."""
+    if promoted(x, y).kind not in "fV":
+        return cupy.remainder(x, y)
+    return _computed(REMAINDER, x, y)
+
+
+def fmod(x: Any, y: Any) -> Any:
+    """Returns what is left when x is divided by y, with x's sign; 0 of integers by 0."""
+    dtype = promoted(x, y)
+    if dtype.kind not in "iu":
+        return cupy.fmod(x, y)
+    x, y = [
+        z.astype(dtype, copy=False) if isinstance(z, cupy.ndarray) else dtype.type(z)
+        for z in (x, y)
+    ]
+    return (INTEGER_FMOD if dtype.kind == "i" else UNSIGNED_FMOD)(x, y)
+
+
 TABLE: dict[str, Callable[..., Any]] = {
     "clip": clip,
     "floor_divide": floor_divide,
+    "fmod": fmod,
     "log_ratio": log_ratio,
     "logaddexp": logaddexp,
     "power": power,
+    "remainder": remainder,
     "where": where,
 }

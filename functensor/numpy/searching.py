@@ -18,7 +18,7 @@ from ..primitives.buffers import beside, device_of, wrap
 from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
-from ..primitives.types import result_type
+from ..primitives.types import REAL, result_type
 from .arguments import arrays_together
 from .creation import asarray
 from .values import first_true, is_computed, value_of
@@ -179,7 +179,6 @@ def searchsorted(
 def _bisected(a: Any, v: Any, side: str) -> Any:
     """Finds places by comparisons alone, each halving what is left, for all values at once."""
     length = a.shape[0]
-    goes_on = ops.less if side == "left" else ops.less_equal
     # The place is at least low, and the numbers before low all belong in front.
     low: Any = beside(v, np.zeros(v.shape, np.intp))
     step = 1 << length.bit_length()
@@ -187,10 +186,44 @@ def _bisected(a: Any, v: Any, side: str) -> Any:
         last = ops.add(low, step - 1)
         there = ops.less(last, length)
         number = ops.take(a, ops.minimum(last, max(length - 1, 0)))
-        low = ops.where(
-            ops.logical_and(there, goes_on(number, v)), ops.add(low, step), low
+        # What goes in front of all that is equal to v is less than v; else v is not less.
+        goes_on = (
+            _precedes(number, v) if side == "left" else ops.logical_not(_precedes(v, number))
         )
+        low = ops.where(ops.logical_and(there, goes_on), ops.add(low, step), low)
     return low
+
+
+def _precedes(x: Any, y: Any) -> Any:
+    """Returns where x stands before y when both are sorted: NaN stands behind all numbers.
+
+    Of complex numbers the real parts decide, then the imaginary ones; each that has a NaN stands
+    behind all that have none.
+    """
+    kinds = x.dtype.kind + y.dtype.kind
+    if "c" not in kinds:
+        if not set(kinds) & set(REAL):
+            return ops.less(x, y)
+        # Of numbers alone this is less; NaN is not even equal to itself.
+        return ops.logical_or(
+            ops.less(x, y), ops.logical_and(ops.not_equal(y, y), ops.equal(x, x))
+        )
+    (a, b), (c, d) = [(ops.real(z), ops.imag(z)) for z in (x, y)]
+    nan_b, nan_d = ops.not_equal(b, b), ops.not_equal(d, d)
+    alike = ops.logical_or(
+        ops.equal(a, c), ops.logical_and(ops.not_equal(a, a), ops.not_equal(c, c))
+    )
+    by_imag = ops.where(alike, _precedes(b, d), ops.logical_and(nan_d, ops.logical_not(nan_b)))
+    # A NaN in one imaginary part alone decides before the real parts do.
+    return ops.where(
+        ops.logical_or(alike, ops.logical_and(nan_b != nan_d, _are_numbers(a, c))),
+        by_imag,
+        _precedes(a, c),
+    )
+
+
+def _are_numbers(x: Any, y: Any) -> Any:
+    return ops.logical_and(ops.equal(x, x), ops.equal(y, y))
 
 
 @registry.add_function

@@ -115,12 +115,9 @@ def right_hand_side(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
 def mirrored(a: Any, *, lower: bool, hermitian: bool = True) -> Any:
     """Returns Hermitian or symmetric matrices of which one triangle counts, as LAPACK reads them.
 
-    What stands in the other one, be it NaN, has no influence. The derivative is by the matrix as
-    a whole, so that gradients are Hermitian too.
+    What stands in the other one, be it NaN, has no influence, and its derivative is 0: that by an
+    element which is read is that by both of the places where it counts.
     """
     ones = np.ones(a.shape[-2:], bool)
     unread = beside(a, np.triu(ones, 1) if lower else np.tril(ones, -1))
-    given = ops.where(ops.isfinite(a), a, 0)
-    through = given - ops.stop_gradient(given)  # zeros with a derivative
-    other = ops.stop_gradient(adjoint(a) if hermitian else a.mT)
-    return ops.where(unread, other + through, a)
+    return ops.where(unread, adjoint(a) if hermitian else a.mT, a)

@@ -71,8 +71,8 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
     """Returns the eigenvalues and eigenvectors of Hermitian matrices.
 
     Args:
-        a: an array of shape (..., n, n), of which one triangle counts. Gradients are Hermitian, as
-            for a function of the whole matrix.
+        a: an array of shape (..., n, n), of which one triangle is read. Gradients lie in that
+            triangle; those of ``eigh((a + a.mT.conj()) / 2)`` are Hermitian.
         UPLO: which triangle, ``"L"`` or ``"U"``.
 
     Returns:
@@ -96,8 +96,8 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """Returns the eigenvalues of Hermitian matrices.
 
     Args:
-        a: an array of shape (..., n, n), of which one triangle counts. Gradients are Hermitian, as
-            for a function of the whole matrix.
+        a: an array of shape (..., n, n), of which one triangle is read. Gradients lie in that
+            triangle; those of ``eigvalsh((a + a.mT.conj()) / 2)`` are Hermitian.
         UPLO: which triangle, ``"L"`` or ``"U"``.
 
     Returns:

@@ -101,7 +101,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NOT_
         a: an array of shape (..., m, n).
         rcond: singular values up to this times the largest count as 0; a number, or one for each
             matrix. By default 1e-15.
-        hermitian: whether matrices are Hermitian; only their lower triangles count.
+        hermitian: whether matrices are Hermitian; only their lower triangles are read, and have
+            gradients.
         rtol: another name of ``rcond``; with None ``max(m, n)`` times the precision.
 
     Returns:
@@ -219,8 +220,8 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """Returns the Cholesky factors of positive definite matrices.
 
     Args:
-        a: an array of shape (..., n, n); only the triangle that is asked for counts. Gradients are
-            Hermitian, as for a function of the whole matrix.
+        a: an array of shape (..., n, n), of which the triangle that is asked for is read. Gradients
+            lie in that triangle; those of ``cholesky((a + a.mT.conj()) / 2)`` are Hermitian.
         upper: whether to return the upper factor, the adjoint of the lower one.
 
     Returns:

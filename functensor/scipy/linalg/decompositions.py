@@ -95,7 +95,7 @@ def eigh(
         a: an array of shape (..., n, n).
         b: positive definite matrices of the same shape, for ``a @ v = b @ v * w``; None for the
             identity.
-        lower: which triangle counts.
+        lower: which triangle is read, of both a and b; gradients lie there too.
         eigvals_only: whether to return the eigenvalues alone.
         type: 1; 2 for ``a @ b @ v = v * w``, 3 for ``b @ a @ v = v * w``.
         subset_by_index: a pair: the first and the last index of what to return.

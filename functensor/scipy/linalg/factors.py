@@ -59,7 +59,8 @@ def cholesky(
     """Returns the Cholesky factors of positive definite matrices.
 
     Args:
-        a: an array of shape (..., n, n), of which the triangle that is asked for counts.
+        a: an array of shape (..., n, n), of which the triangle that is asked for is read; gradients
+            lie there too.
         lower: whether to return L with ``L @ L.mT.conj() = a`` rather than its adjoint.
         overwrite_a, check_finite: of no effect.
 

@@ -60,7 +60,7 @@ def solve_triangular(
     """Returns x with ``a @ x = b`` for triangular matrices.
 
     Args:
-        a: an array of shape (..., n, n), of which only the triangle is read.
+        a: an array of shape (..., n, n), of which only the triangle is read, and has a gradient.
         b: one vector of shape (n,), or an array of shape (..., n, k).
         trans: 0 or ``"N"`` for a, 1 or ``"T"`` for its transpose, 2 or ``"C"`` for its adjoint.
         lower: which triangle.
@@ -135,9 +135,9 @@ def solve(
     """Returns x with ``a @ x = b``.
 
     Args:
-        a: an array of shape (..., n, n).
+        a: an array of shape (..., n, n). Gradients lie where ``assume_a`` has it read.
         b: one vector of shape (n,), or an array of shape (..., n, k).
-        lower: which triangle counts, of symmetric, Hermitian and positive definite matrices.
+        lower: which triangle is read, of symmetric, Hermitian and positive definite matrices.
         overwrite_a, overwrite_b, check_finite: of no effect.
         assume_a: what the matrices are: ``"general"``, ``"symmetric"``, ``"hermitian"``,
             ``"positive definite"``, ``"diagonal"``, ``"tridiagonal"``, ``"banded"``,
@@ -157,14 +157,19 @@ def solve(
     >>> linalg.solve([[4.0, 0.0], [0.0, 1.0]], [8.0, 3.0], assume_a="pos").tolist()
     [2.0, 3.0]
     """
-    structure = STRUCTURES.get(assume_a or "general")
-    if structure is None:
-        raise ValueError(f"solve: assume_a is one of {', '.join(STRUCTURES)}, not {assume_a!r}")
+    structure = _structure("solve", assume_a)
     a, b, vector = system("solve", a, b)
     if transposed:
         structure = TRANSPOSED.get(structure, structure)
         a, lower = a.mT, not lower
     return as_given(_solve_with(structure, a, b, lower), vector)
+
+
+def _structure(name: str, assume_a: str | None) -> str:
+    structure = STRUCTURES.get(assume_a or "general")
+    if structure is None:
+        raise ValueError(f"{name}: assume_a is one of {', '.join(STRUCTURES)}, not {assume_a!r}")
+    return structure
 
 
 def _solve_with(structure: str, a: Any, b: Any, lower: bool) -> Any:
@@ -192,17 +197,23 @@ def inv(
     """Returns the inverses of matrices, as `functensor.numpy.linalg.inv`.
 
     Args:
-        a: an array of shape (..., n, n).
-        overwrite_a, check_finite, assume_a, lower: of no effect.
+        a: an array of shape (..., n, n). Gradients lie where ``assume_a`` has it read.
+        overwrite_a, check_finite: of no effect.
+        assume_a, lower: as for `solve`.
 
     Raises:
-        LinAlgError: a matrix is singular.
+        LinAlgError: a matrix is singular, or not positive definite though it was said to be.
+        ValueError: ``assume_a`` is another word.
 
     >>> from functensor.scipy import linalg
     >>> linalg.inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
-    return numpy_solving.inv(a)
+    structure = _structure("inv", assume_a)
+    if structure == "general":
+        return numpy_solving.inv(a)
+    a = matrices("inv", a, square=True)
+    return _solve_with(structure, a, beside(a, np.eye(a.shape[-1], dtype=a.dtype)), lower)
 
 
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:

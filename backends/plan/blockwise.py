@@ -304,19 +304,25 @@ class Blockwise:
             params["axis"] = axes
         if "keepdims" in params:
             params["keepdims"] = True
+        # The axes of the grid that come after those of the rows are not the function's.
+        behind = len(self.grid.shape) - 1 - max(self._places[equation.operands[0]])
         texts = []
         for i, x in enumerate(equation.operands):
             narrow = self._places[x] != self._places[equation.operands[0]]
             if name == "affine_normalize" and i:
                 texts.append(f"{{{i}}}.reshape(-1)")
             else:
-                texts.append(f"{{{i}}}[..., 0]" if narrow else f"{{{i}}}")
+                texts.append(f"{{{i}}}{_last(behind + narrow, 0)}")
         static = [f"{k}={self.source.static(v)}" for k, v in params.items()]
         function = self.source.bind(equation.primitive.impl, name)
         form = f"{function}({', '.join([*texts, *static])})"
-        if name == "cross_entropy":
-            form += "[..., None]"
+        form += _last(behind + (name == "cross_entropy"), None)
         return self._emit.made(form, operands, out.type.dtype, self._places[out])
+
+
+def _last(count: int, item: None | int) -> str:
+    """Returns the text that takes the first of the last axes, or adds as many: of length 1."""
+    return f"[..., {', '.join([str(item)] * count)}]" if count else ""
 
 
 def in_order(

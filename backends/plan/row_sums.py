@@ -57,8 +57,13 @@ def row_dot(x: Any, y: Any) -> Any:
 
 
 def row_product(x: Any, y: Any) -> Any:
-    """Returns the products of rows with a vector, which has an axis of length 1 in front."""
-    return np.dot(x, y.reshape(-1))[:, None]
+    """Returns the products of rows with a vector.
+
+    Args:
+        x: an array (rows, k), and maybe more axes of length 1.
+        y: an array (1, k) with as many axes, of which one has length k.
+    """
+    return np.dot(x.reshape(len(x), -1), y.reshape(-1)).reshape(-1, *(1,) * (x.ndim - 1))
 
 
 def column_sum(x: Any, axes: tuple[int, ...]) -> Any:
@@ -69,8 +74,13 @@ def column_sum(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def column_product(x: Any, y: Any) -> Any:
-    """Returns the sum of rows of y, each times a number of x, which has an axis of length 1."""
-    return _rows_by(np.ascontiguousarray(x[:, 0]), y)
+    """Returns the sum of rows of y, each times a number of x.
+
+    Args:
+        x: an array (rows, 1), and maybe more axes of length 1.
+        y: an array (rows, k) with as many axes.
+    """
+    return _rows_by(np.ascontiguousarray(x.reshape(-1)), y.reshape(len(y), -1))
 
 
 def _rows_by(weights: Any, x: Any) -> Any:

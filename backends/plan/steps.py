@@ -181,8 +181,9 @@ class Steps:
         """Returns a value with all axes that it stands for, which a broadcast one lacks."""
         if value.groups == groups:
             return value
+        first = "high - low" if 0 in groups else "1"
         rest = "".join(f", {n}" for n in self.grid.joined(groups)[1:])
-        form = f"np.broadcast_to({{0}}, (high - low{rest},))"
+        form = f"np.broadcast_to({{0}}, ({first}{rest},))"
         return self.made(form, [value], value.dtype, groups)
 
     def number(self, x: float, beside: Value) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..config import config
 from .calls import apart
 from .donation import Donation
 from .liveness import Liveness, Storage
@@ -136,6 +137,7 @@ class Straight:
         # Programs without regions, which are small, do not wait for these.
         from .block_code import BlockCode
         from .orders import memory_orders, region_order
+        from .proofs import proved
         from .regions import RegionRun
 
         orders = memory_orders(self.program)
@@ -146,6 +148,8 @@ class Straight:
             region, given = equation.primitive, equation.operands
             order = region_order(region, given, orders)
             code = BlockCode(name, region, given, self.kernels, source, order)
+            if config.check_programs:
+                proved(code, region, order)
             run = self._runs[number] = RegionRun(name, code)
             self.source.take(source)
             self.regions.append(run)

@@ -257,7 +257,7 @@ class Clusters:
         if type(matrix) is Variable and known.get(matrix, (0, 1)) != (0, 1):
             return None
         if matrix is x:
-            return None if vector in known else (0,)
+            return None if type(vector) is Variable and vector in known else (0,)
         if type(vector) is Variable and known.get(vector, (0,)) != (0,):
             return None
         self._late.add(i)
@@ -305,7 +305,8 @@ class Clusters:
         home = self.of[users[0]]
         if home is cluster or home.grid != cluster.grid or home.stage <= cluster.stage:
             return
-        if self.places[i] != identity(variable.type.shape):
+        # Over the whole grid an axis has one place for whatever uses it.
+        if lengths(variable.type.shape) != home.grid:
             return
         for x in used(self.equations[i].operands):
             if self.inner(x, cluster) and not self._leaves(x, cluster, i):

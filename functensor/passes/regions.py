@@ -7,6 +7,7 @@ from typing import Any
 
 from ..primitives.primitive import Primitive
 from ..programs.program import Equation, Program, Variable, type_of
+from .proofs import proved
 
 __all__ = [
     "Kinds",
@@ -80,6 +81,10 @@ class Region:
         """Returns the outputs' types."""
         return [type_of(out) for out in self.program.outputs]
 
+    def prove(self) -> None:
+        """Checks that places are those that broadcasting gives: see `proved`."""
+        proved(self.program, self.grid, self.places)
+
 
 def lengths(shape: Sequence[int]) -> tuple[int, ...]:
     """Returns the grid of an array: its shape without axes of length 1."""
@@ -140,9 +145,11 @@ def row_place(
     if source[-1] in (None, 0):
         return None
     rows = source[:-1]
+    # What has fewer axes than the first operand has one number for each of its rows, or is the
+    # weight or the bias of all of them.
+    fewer = source[-1:] if name == "affine_normalize" else rows
     for x, place in known.items():
-        wanted = {len(source): source, len(rows): rows}.get(len(place))
-        if place != wanted and x is not first:
+        if x is not first and place != (source if len(place) == len(source) else fewer):
             return None
     return rows if name == "cross_entropy" else source
 

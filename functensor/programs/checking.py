@@ -20,7 +20,7 @@ class ProgramError(ValueError):
 def check(program: Program) -> None:
     """Checks that every variable is defined once and before it is used, with its type and device.
 
-    The programs that calls run are checked too.
+    The programs that calls run are checked too, and what a call proves of itself.
 
     Raises:
         ProgramError: an equation breaks that; the message names it.
@@ -36,6 +36,8 @@ def check(program: Program) -> None:
         _check_devices(equation, where)
         for inner in bodies(equation.primitive):
             _check_within(inner, where)
+        if hasattr(equation.primitive, "prove"):
+            _prove(equation, where)
         if not defined.isdisjoint(equation.outputs):
             raise ProgramError(f"{where} defines a variable again")
         defined.update(equation.outputs)
@@ -57,6 +59,13 @@ def _check_within(program: Program, where: str) -> None:
         check(program)
     except ProgramError as error:
         raise ProgramError(f"{where} runs what is not well formed: {error}") from None
+
+
+def _prove(equation: Equation, where: str) -> None:
+    try:
+        equation.primitive.prove()
+    except ProgramError as error:
+        raise ProgramError(f"{where} {error}") from None
 
 
 def _check_types(equation: Equation, where: str) -> None:

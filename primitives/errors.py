@@ -39,6 +39,7 @@ __all__ = [
     "refuse_out",
     "refuse_where",
     "user_line",
+    "would_change",
 ]
 
 
@@ -180,6 +181,19 @@ def refuse_out(name: str, out: Any, namespace: str = "np") -> None:
                 number=3,
             )
         )
+
+
+def would_change(call: str, x: Any, fix: str) -> ImmutableArrayError:
+    """Returns the error for a call that in NumPy changes its argument.
+
+    Args:
+        call: what was called.
+        x: the argument.
+        fix: right code, one line.
+    """
+    return ImmutableArrayError(
+        message(f"{call} would change {describe(x)}, but arrays are immutable", fix=fix, number=3)
+    )
 
 
 def refuse_where(name: str, where: Any) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from .array import Array
 from .buffers import operands_together
 from .core import slot
-from .errors import ImmutableArrayError, ShapeError, message, refuse_out
+from .errors import ShapeError, message, refuse_out, would_change
 from .keys import ARRAY, FULL, STATIC, Key, basic_key, batch_key, split_key
 from .primitive import Primitive
 from .registry import operand, registry
@@ -379,34 +379,37 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 @registry.add_function
 def put_along_axis(
-    arr: Any, indices: Any, values: Any, axis: int | None, *, inplace: bool = False
+    arr: Any, indices: Any, values: Any, axis: int | None, *, inplace: bool = True
 ) -> Any:
     """Returns an array with elements along an axis replaced, as ``take_along_axis`` picks them.
 
-    Unlike NumPy's function it returns the result: arrays are immutable.
+    NumPy's function changes its argument and returns nothing. Arrays are immutable, so that
+    ``inplace=False`` has to be said, as in JAX.
 
     Args:
         arr: an array.
         indices: integers, with as many axes as arr; other axes than ``axis`` broadcast.
         values: what to put there; broadcasts to the indices' shape.
         axis: along which axis; None puts into the flattened array.
-        inplace: False, which programs written for ``jax.numpy`` have to say.
+        inplace: False: a new array is returned.
 
     Returns:
         An array of arr's shape and dtype.
 
     Raises:
-        ImmutableArrayError: arr itself is to be changed.
+        ImmutableArrayError: ``inplace`` is not False, so that arr itself would be changed.
 
     >>> import functensor.numpy as np
-    >>> np.put_along_axis(np.zeros((2, 2)), np.array([[1], [0]]), 5.0, axis=1)
+    >>> np.put_along_axis(np.zeros((2, 2)), np.array([[1], [0]]), 5.0, axis=1, inplace=False)
     Array([[0., 5.],
            [5., 0.]], dtype=float64, device='cpu')
     """
     if inplace:
-        what = "put_along_axis: inplace=True, but arrays are immutable"
-        fix = "x = np.put_along_axis(x, i, values, axis)"
-        raise ImmutableArrayError(message(what, fix=fix, number=3))
+        raise would_change(
+            "np.put_along_axis(x, i, values, axis)",
+            arr,
+            "x = functensor.numpy.put_along_axis(x, i, values, axis, inplace=False)",
+        )
     arr = operand(arr)
     a, key = _along_axis(arr, indices, axis)
     return ops.reshape(ops.index_set(a, key, operand(values)), shape_of(arr))

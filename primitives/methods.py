@@ -251,6 +251,10 @@ class Methods:
         """Refuses to change the number of elements: arrays are immutable."""
         raise _in_place("resize(shape)", "x = np.resize(x, shape)")
 
+    def setfield(self, *args: Any, **options: Any) -> None:
+        """Refuses to set parts of the elements: arrays are immutable."""
+        raise _in_place("setfield(value, dtype)", "x = x.view(dtype).at[i].set(value)")
+
     def setflags(self, *args: Any, **options: Any) -> None:
         """Refuses to make the memory writeable: arrays are immutable."""
         raise _in_place("setflags()", "y = numpy.array(x), a NumPy array with memory of its own")

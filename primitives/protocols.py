@@ -41,10 +41,10 @@ ASSOCIATIVE |= {"logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwi
 # NumPy's functions that write into their first argument, and what does that here.
 WRITING = {
     "copyto": "x = np.where(where, src, x)",
-    "fill_diagonal": "x = functensor.numpy.fill_diagonal(x, value)",
+    "fill_diagonal": "x = functensor.numpy.fill_diagonal(x, value, inplace=False)",
     "place": "x = x.at[mask].set(values)",
     "put": "x = x.ravel().at[i].set(values).reshape(x.shape)",
-    "put_along_axis": "x = functensor.numpy.put_along_axis(x, i, values, axis)",
+    "put_along_axis": "x = functensor.numpy.put_along_axis(x, i, values, axis, inplace=False)",
     "putmask": "x = np.where(mask, values, x)",
 }
 # Editions of the array API standard that the namespace can be asked for.
@@ -141,7 +141,9 @@ class NumpyProtocols:
                     # NumPy's own takes what is no number, beside plain arrays.
                     pass
         elif name in WRITING:
-            written(f"numpy.{name}", args[0] if args else None, (args[1:], kwargs), WRITING[name])
+            named = (kwargs[key] for key in ("a", "arr", "dst") if key in kwargs)
+            target = args[0] if args else next(named, None)
+            written(f"numpy.{name}", target, (args[1:], kwargs), WRITING[name])
         elif name in SHAPE_FUNCTIONS:
             return func(*_stand_ins(args), **_stand_ins(kwargs))
         return on_values(func, args, kwargs, f"{func.__module__}.{name}")

@@ -29,7 +29,7 @@ CALLS = {
     "digitize": lambda x, m: np.digitize(x, np.sort(x)),
     "ediff1d": lambda x, m: np.ediff1d(x, to_begin=7.0, to_end=[8.0, 9.0]),
     "extract": lambda x, m: np.extract(x > 1, x),
-    "fill_diagonal": lambda x, m: np.fill_diagonal(m, [5.0, 6.0]),
+    "fill_diagonal": lambda x, m: np.fill_diagonal(m, [5.0, 6.0], inplace=False),
     "full_like": lambda x, m: np.full_like(x, 7),
     "geomspace": lambda x, m: np.geomspace(x[1], 8.0, 4),
     "gradient": lambda x, m: np.gradient(x, 0.5),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.buffers import operands_together, wrap
-from ..primitives.errors import refuse_out
+from ..primitives.errors import refuse_out, would_change
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import REAL, finfo
@@ -133,7 +133,7 @@ def nan_to_num(
 
     Args:
         x: an array.
-        copy: of no effect: arrays are immutable.
+        copy: True: arrays are immutable.
         nan: what stands for NaN.
         posinf, neginf: what stands for the infinities; None for the dtype's largest and smallest
             number.
@@ -141,10 +141,15 @@ def nan_to_num(
     Returns:
         An array of x's shape and dtype. Derivatives flow to the elements that are kept.
 
+    Raises:
+        ImmutableArrayError: ``copy=False``, so that x itself would be changed.
+
     >>> import functensor.numpy as np
     >>> np.nan_to_num(np.array([1.0, np.nan]))
     Array([1., 0.], dtype=float64, device='cpu')
     """
+    if not copy:
+        raise would_change("np.nan_to_num(x, copy=False)", x, "x = np.nan_to_num(x)")
     x = asarray(x)
     if x.dtype.kind == "c":
         parts = (nan_to_num(part, copy, nan, posinf, neginf) for part in (x.real, x.imag))

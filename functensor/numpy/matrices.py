@@ -11,11 +11,11 @@ import numpy as np
 
 from ..primitives.at import result_is_dropped
 from ..primitives.errors import (
-    ImmutableArrayError,
     UnusedUpdateWarning,
     message,
     misfit,
     refuse_out,
+    would_change,
 )
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
@@ -154,47 +154,47 @@ def _warn_if_dropped(name: str, fix: str) -> None:
 
 
 # Not for NumPy's own function: called by that name, it would have changed the array in place.
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = False) -> Any:
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
     """Returns an array with its main diagonal replaced.
 
-    Unlike NumPy's function it returns the result: arrays are immutable.
+    NumPy's function changes its argument and returns nothing. Arrays are immutable, so that
+    ``inplace=False`` has to be said, as in JAX.
 
     Args:
         a: an array of at least two axes; where there are more, all of one length.
         val: numbers for the diagonal, of any shape: as many as needed are taken, and from the
             front again where there are too few.
         wrap: whether in a matrix with more rows than columns the diagonal begins anew below.
-        inplace: False, which programs written for ``jax.numpy`` have to say.
+        inplace: False: a new array is returned.
 
     Returns:
         An array of a's shape and dtype. Derivatives flow to a and to val.
 
     Raises:
         ShapeError: a has less than two axes, or more of different lengths.
-        ImmutableArrayError: a itself is to be changed.
+        ImmutableArrayError: ``inplace`` is not False, so that a itself would be changed.
 
     >>> import functensor.numpy as np
-    >>> np.fill_diagonal(np.zeros((2, 2)), 5.0)
+    >>> np.fill_diagonal(np.zeros((2, 2)), 5.0, inplace=False)
     Array([[5., 0.],
            [0., 5.]], dtype=float64, device='cpu')
     """
-    fix = "a = np.fill_diagonal(a, value)"
+    fix = "a = functensor.numpy.fill_diagonal(a, value, inplace=False)"
     if inplace:
-        what = "fill_diagonal: inplace=True, but arrays are immutable"
-        raise ImmutableArrayError(message(what, fix=fix, number=3))
+        raise would_change("np.fill_diagonal(a, value)", a, fix)
     _warn_if_dropped("fill_diagonal", fix)
     a = asarray(a)
     val = array_beside(a, val)
     if len(a.shape) < 2:
         raise misfit(
             f"fill_diagonal: at least two axes are needed, not shape {a.shape}",
-            "np.fill_diagonal(matrix, value)",
+            "np.fill_diagonal(matrix, value, inplace=False)",
         )
     if len(a.shape) > 2:
         if len(set(a.shape)) > 1:
             raise misfit(
                 f"fill_diagonal: axes of equal length are needed, not {a.shape}",
-                "ft.vmap(np.fill_diagonal, in_axes=(0, None)) fills those of matrices",
+                "ft.vmap(lambda a: np.fill_diagonal(a, value, inplace=False))(matrices)",
             )
         rows: Any = np.arange(a.shape[0])
         key: tuple[Any, ...] = (rows,) * len(a.shape)

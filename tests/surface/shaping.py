@@ -81,7 +81,7 @@ def put(np, x, values):
     """Puts values along an axis; NumPy changes the array and returns nothing."""
     indices = numpy.array([[2, 0]])
     if np is not numpy:
-        return np.put_along_axis(x, indices, values, axis=0)
+        return np.put_along_axis(x, indices, values, axis=0, inplace=False)
     out = x.copy()
     numpy.put_along_axis(out, indices, values, axis=0)
     return out

@@ -1,4 +1,7 @@
-"""SciPy's ``signal``: convolution and correlation over any number of axes, and trends."""
+"""SciPy's ``signal``: convolution, correlation, filters, resampling and trends.
+
+Recursive filters are in `filters`, what smooths and resamples in `smoothing`.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,14 @@ from ..primitives.buffers import beside, wrap
 from ..primitives.convolution import Geometry, conv
 from ..primitives.registry import registry as ops
 from ..primitives.types import INEXACT, canonical_axis, finfo, result_type
+from .filters import filtfilt, lfilter, lfilter_zi, sosfilt, sosfilt_zi, sosfiltfilt
+from .smoothing import hilbert, hilbert2, resample, savgol_coeffs, savgol_filter
 
-__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "detrend", "fftconvolve"]
+__all__ = [
+    "convolve", "convolve2d", "correlate", "correlate2d", "detrend", "fftconvolve", "filtfilt",
+    "hilbert", "hilbert2", "lfilter", "lfilter_zi", "oaconvolve", "resample", "savgol_coeffs",
+    "savgol_filter", "sosfilt", "sosfilt_zi", "sosfiltfilt",
+]  # fmt: skip
 
 MODES = ("full", "same", "valid")
 METHODS = ("auto", "direct", "fft")
@@ -324,16 +333,43 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     >>> ft.scipy.signal.fftconvolve(np.ones((2, 3)), np.ones((2, 2)), axes=1).shape
     (2, 4)
     """
-    in1, in2 = _operands("fftconvolve", in1, in2, mode)
+    return _by_spectra("fftconvolve", in1, in2, mode, axes)
+
+
+def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    """Returns the convolution of two arrays, as `fftconvolve` does, under its other name.
+
+    SciPy's transforms blocks of the longer operand, where the other one is short; the result is the
+    same up to rounding.
+
+    Args:
+        in1, in2, mode, axes: as for `fftconvolve`.
+
+    Returns:
+        As `fftconvolve`.
+
+    Raises:
+        ValueError: as for `fftconvolve`.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.scipy.signal.oaconvolve(np.ones(4), np.ones(2)).round(12).tolist()
+    [1.0, 2.0, 2.0, 2.0, 1.0]
+    """
+    return _by_spectra("oaconvolve", in1, in2, mode, axes)
+
+
+def _by_spectra(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
+    """Returns the convolution over axes, the product of transforms."""
+    in1, in2 = _operands(name, in1, in2, mode)
     ndim = len(in1.shape)
     if not ndim:
         return ops.multiply(in1, in2)
     if axes is not None and not isinstance(axes, int) and not len(axes):
-        raise ValueError("fftconvolve: when provided, axes cannot be empty")
+        raise ValueError(f"{name}: when provided, axes cannot be empty")
     named = range(ndim) if axes is None else [axes] if isinstance(axes, int) else axes
     chosen = [canonical_axis(axis, ndim) for axis in named]
     if len(set(chosen)) < len(chosen):
-        raise ValueError(f"fftconvolve: all axes must be unique, not {axes}")
+        raise ValueError(f"{name}: all axes must be unique, not {axes}")
     if 0 in (in1.size, in2.size):
         return wrap(beside(in1, np.zeros(0, result_type(in1.dtype, in2.dtype, np.float32))))
     # Along an axis on which an operand has one element, multiplication broadcasts.
@@ -341,11 +377,11 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     for axis, (m, n) in enumerate(zip(in1.shape, in2.shape)):
         if axis not in chosen and m != n and 1 not in (m, n):
             raise ValueError(
-                f"fftconvolve: incompatible shapes {in1.shape} and {in2.shape}: they do not "
+                f"{name}: incompatible shapes {in1.shape} and {in2.shape}: they do not "
                 f"broadcast along axis {axis}, which is not transformed"
             )
     if mode == "valid":
-        in1, in2 = _smaller_last("fftconvolve", in1, in2, chosen)
+        in1, in2 = _smaller_last(name, in1, in2, chosen)
     product = _multiplied_spectra(in1, in2, chosen)
     key = [slice(None)] * ndim
     for axis in range(ndim):

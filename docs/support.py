@@ -37,6 +37,7 @@ NAMESPACES = [
     "scipy.integrate",
     "scipy.optimize",
     "scipy.ndimage",
+    "scipy.fft",
 ]
 YES, NO, SIZED = "✓", "–", "size="
 # What makes functions work where values are not known, if it is no size.

@@ -142,7 +142,7 @@ linear_filter = Primitive(
         x: sequences along the last axis.
 
     Returns:
-        An array of the shape to which the stacks in front of the last axes broadcast, of x's length.
+        An array of x's length, behind the shape to which what is in front broadcasts.
 
     Source: A. V. Oppenheim and R. W. Schafer, "Discrete-Time Signal Processing", chapter 6.
     """,

@@ -6,7 +6,7 @@ import pytest
 import functensor as ft
 from functensor.primitives.errors import ConcretizationError
 
-signal = ft.scipy.signal
+fft, signal = ft.scipy.fft, ft.scipy.signal
 FIVE = np.arange(5.0)
 SECTION = [[1.0, 0, 0, 1.0, -0.5, 0]]
 
@@ -39,7 +39,21 @@ SIGNAL = {
     "weights": (lambda: signal.resample(FIVE, 3, window=np.ones(4)), "a window of shape"),
     "overlap": (lambda: signal.oaconvolve(FIVE, np.eye(2)), "oaconvolve: in1 and in2"),
 }
+FFT = {
+    "type": (lambda: fft.dct(FIVE, 5), "dct: type=5"),
+    "norm": (lambda: fft.idst(FIVE, norm="x"), "idst: norm='x'"),
+    "points": (lambda: fft.dct(FIVE, n=0), r"dct: invalid number of data points \(0\)"),
+    "one point": (lambda: fft.dct([1.0], 1), "dct: type 1 is not defined"),
+    "lengths": (lambda: fft.dctn(np.eye(2), s=(2,), axes=(0, 1)), "dctn: when given, axes"),
+    "the same axis": (lambda: fft.dstn(np.eye(2), axes=(0, 0)), "dstn: .*unique"),
+    "plan": (lambda: fft.fft(FIVE, plan=1), "fft: there are no plans"),
+    "axes": (lambda: fft.fftn(np.eye(2), axes=(0, 0)), "fftn: all axes must be unique"),
+    "hermitian norm": (lambda: fft.hfftn(np.eye(2), norm="x"), "hfftn: norm='x'"),
+    "target": (lambda: fft.next_fast_len(0), "next_fast_len: Target"),
+    "target before": (lambda: fft.prev_fast_len(0), "prev_fast_len: Target"),
+}
 CASES = {f"signal, {what}": case for what, case in SIGNAL.items()}
+CASES |= {f"fft, {what}": case for what, case in FFT.items()}
 
 
 @pytest.mark.parametrize("what", CASES)

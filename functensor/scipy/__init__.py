@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import integrate, linalg, ndimage, optimize, signal, special, stats
+    from . import fft, integrate, linalg, ndimage, optimize, signal, special, stats
 
-__all__ = ["integrate", "linalg", "ndimage", "optimize", "signal", "special", "stats"]
+__all__ = ["fft", "integrate", "linalg", "ndimage", "optimize", "signal", "special", "stats"]
 
 
 def __getattr__(name: str) -> Any:

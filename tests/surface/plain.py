@@ -14,4 +14,7 @@ NUMPY = """
     setbufsize seterr seterrcall shape size tri tril_indices triu_indices typename zeros zeros_like
 """
 
+SCIPY_FFT = "next_fast_len prev_fast_len"
+
 PLAIN = {f"numpy.{name}" for name in NUMPY.split()}
+PLAIN |= {f"scipy.fft.{name}" for name in SCIPY_FFT.split()}

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import tree
 from .arguments import Selection, check_inexact
+from .entrance import entrance
 from .forward import ForwardTrace, ForwardTracer, zeros_like
 from .gradients import (
     check_holomorphic,
@@ -83,6 +84,8 @@ def pushed(
     ``path`` gives the name of the leaf of an index, where it is not that of the arguments' own.
     """
     _check_sequences(name, fun, primals, tangents)
+    if entrance.classes and entrance.is_met((primals, tangents)):
+        return entrance.lift(pushed, (name, fun, primals, tangents, has_aux, path), {})
     base = base_trace()
     leaves, treedef = tree.flatten(tuple(primals))
     directions = _directions(name, fun, tuple(tangents), leaves, treedef)
@@ -205,6 +208,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     >>> linear(2.0)
     Array(2., dtype=float64, device='cpu')
     """
+    if entrance.classes and entrance.is_met(primals):
+        return entrance.with_function(linearize, (fun, *primals), {"has_aux": has_aux})
     leaves, treedef = tree.flatten(primals)
     leaves = [owned(leaf) for leaf in leaves]
     staging = StagingTrace(base_trace(), "linearize", fun)
@@ -216,6 +221,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     program = staging.program([v for v in inputs if v is not None], [tangents[i] for i in found])
 
     def linear(*directions: Any) -> Any:
+        if entrance.classes and entrance.is_met(directions):
+            return entrance.lift(linear, directions, {})
         given = _directions("linearize", fun, directions, leaves, treedef)
         results: list[Any] = [None] * len(out_leaves)
         base = base_trace()
@@ -255,6 +262,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
     >>> ft.linear_transpose(np.cumsum, ft.ShapeDtype((3,), float))(np.array([1.0, 2.0, 4.0]))
     (Array([7., 6., 4.], dtype=float64, device='cpu'),)
     """
+    if entrance.classes and entrance.is_met(primals):
+        return entrance.opened(entrance.lift(linear_transpose, (fun, *primals), {}))
     base = base_trace()
     with under(base):
         zeros = tree.map(lambda x: wrap(zeros_like(x)), primals)
@@ -432,6 +441,8 @@ def elementwise_grad(
     """
 
     def derivative(*args: Any, **kwargs: Any) -> Any:
+        if entrance.classes and entrance.is_met((args, kwargs)):
+            return entrance.lift(derivative, args, kwargs)
         selection = Selection(fun, args, kwargs, argnums, argnames)
         leaves = tree.leaves(selection.values)
         check_inexact(selection, leaves, allow_int)

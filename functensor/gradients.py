@@ -8,6 +8,7 @@ from typing import Any
 
 from . import tree
 from .arguments import Selection, check_inexact, is_array_like
+from .entrance import entrance
 from .forward import zeros_like
 from .primitives.buffers import beside, brought, device_of, owned, to_buffer, wrap
 from .primitives.core import RAW, base_trace, run, under
@@ -149,6 +150,8 @@ def differentiated(
     """Does as `value_and_grad`, under the name by which messages call the transformation."""
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        if entrance.classes and entrance.is_met((args, kwargs)):
+            return entrance.lift(value_and_gradient, args, kwargs)
         selection = Selection(fun, args, kwargs, argnums, argnames)
         leaves, treedef = tree.flatten(selection.values)
         check_inexact(selection, leaves, allow_int)
@@ -236,6 +239,8 @@ def pulled(
     """
     primals = tuple(primals)
     leaves, treedef = tree.flatten(primals)
+    if entrance.classes and entrance.is_met(leaves):
+        return entrance.with_function(pulled, (name, fun, primals, has_aux, path))
     leaves = [owned(leaf) for leaf in leaves]
     path = path or partial(leaf_path, primals)
     trace = ReverseTrace(base_trace(), name, fun)
@@ -258,6 +263,8 @@ def pulled(
 
     def pull(cotangent: Any) -> Any:
         gs, got = tree.flatten(cotangent)
+        if entrance.classes and entrance.is_met(gs):
+            return entrance.lift(pull, (cotangent,), {})
         if got != out_treedef:
             raise RuleResultError(
                 message(

@@ -9,6 +9,7 @@ from typing import Any
 from . import tree
 from .arguments import is_array_like
 from .batching import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
+from .entrance import entrance
 from .primitives.buffers import as_array, wrap
 from .primitives.core import base_trace, run, under
 from .primitives.errors import AxisSizeError, describe, function_name, message
@@ -59,6 +60,8 @@ def vmap(
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = tree.flatten((args, kwargs))
+        if entrance.classes and entrance.is_met(leaves):
+            return entrance.lift(mapped, args, kwargs)
         axes = _input_axes(fun, in_axes, args, kwargs)
         for leaf, axis in zip(leaves, axes, strict=True):
             if axis is not None and not is_array_like(leaf):

@@ -235,5 +235,9 @@ def owned(x: Any) -> Any:
 
 
 def as_array(x: Any) -> Any:
-    """Returns one of the facade's tensors as the array that it holds, and all else as it is."""
-    return wrap(x.value) if isinstance(x, Tracer) and x.owner.standing else x
+    """Returns one of the facade's tensors as what a transformation sees, and all else as it is.
+
+    Raises:
+        TracerConversionError: it requires grad, and its gradient would get lost.
+    """
+    return x.owner.entered(x) if isinstance(x, Tracer) and x.owner.standing else x

@@ -15,15 +15,24 @@ import numpy as np
 from ..crossing import watch
 from ..hooks import Registration
 from ..primitives.array import Tracer
-from ..primitives.buffers import BUFFER_TYPES, to_buffer
-from ..primitives.core import RAW, base_trace, under
+from ..primitives.buffers import BUFFER_TYPES, to_buffer, wrap
+from ..primitives.core import RAW, base_trace, slot, under
 from ..primitives.errors import TracerConversionError, message, user_line
 from ..primitives.primitive import Primitive
 from ..primitives.types import INEXACT, result_type
 from ..reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
 from .mode import mode, no_grad
 
-__all__ = ["TAPE", "HookHandle", "Leaf", "Receiver", "TapeTrace", "receiver_of", "run_backward"]
+__all__ = [
+    "TAPE",
+    "HookHandle",
+    "Leaf",
+    "Receiver",
+    "TapeTrace",
+    "lost",
+    "receiver_of",
+    "run_backward",
+]
 
 new = object.__new__
 
@@ -190,6 +199,8 @@ class TapeTrace(ReverseTrace):
     standing = True
     # The class of the tensors, which names itself here.
     tracer: Any = Tracer
+    # The level on which transformations of tensors stand, which does too.
+    level: Any = None
 
     def wrap(self, value: Any, node: Node | None) -> Any:
         """Returns the tensor of a buffer and its node."""
@@ -279,19 +290,36 @@ class TapeTrace(ReverseTrace):
         """
         if tracer.node is None or not mode.enabled:
             return tracer._data
-        stack = base_trace().stack()
-        where = "inside a transformation" if stack else "where a plain array is wanted"
-        raise TracerConversionError(
-            message(
-                f"{tracer.name()} requires grad and was used {where}: "
-                "its gradient would get lost",
-                under=stack,
-                fix="pass it as an argument (of grad, one of argnums), or x.detach()"
-                if stack
-                else "x.detach(), or functensor.numpy.stack for a list of tensors",
-                number=1,
-            )
+        raise lost(tracer.name())
+
+    def entered(self, tensor: Any) -> Any:
+        """Returns the value of a tensor that is an argument of a transformation.
+
+        Raises:
+            TracerConversionError: it requires grad, and no transformation out there was given one.
+        """
+        trace = slot.trace
+        while trace is not None and trace is not RAW:
+            if trace is self.level:
+                return wrap(self.level.entered(tensor))
+            trace = trace.parent
+        return wrap(self.leave(tensor))
+
+
+def lost(what: str) -> TracerConversionError:
+    """Returns the error for a tensor that is used where its gradient would get lost."""
+    stack = base_trace().stack()
+    where = "inside a transformation" if stack else "where a plain array is wanted"
+    return TracerConversionError(
+        message(
+            f"{what} requires grad and was used {where}: its gradient would get lost",
+            under=stack,
+            fix="pass it as an argument of the transformed function, or x.detach()"
+            if stack
+            else "x.detach(), or functensor.numpy.stack for a list of tensors",
+            number=1,
         )
+    )
 
 
 watch(TapeTrace, "process")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import on_device, to_host
+from ..entrance import entrance
 from ..primitives.array import Array
 from ..primitives.buffers import beside, brought, to_buffer, wrap
 from ..primitives.core import under
@@ -32,6 +33,7 @@ from ..primitives.types import INEXACT, REAL
 from ..reverse import cotangent_of
 from .data import buffer_of
 from .inplace import InPlace
+from .level import LEVEL
 from .mode import enable_grad, is_grad_enabled, no_grad
 from .tape import TAPE, HookHandle, Leaf, TapeTrace, receiver_of, run_backward
 
@@ -55,6 +57,8 @@ class Tensor(InPlace):
     ``x += v`` or a method whose name ends in an underscore, gives this one a new value: tensors
     that were computed from it before keep theirs, and so do slices, which are no views. Write
     ``x[0, 1] = v`` and not ``x[0][1] = v``.
+
+    Given to a transformation, ``ft.vmap(f)(x)``, tensors give tensors: ``backward`` goes through it.
 
     Methods have PyTorch's names and NumPy's. Called with PyTorch's arguments (``dim``,
     ``keepdim``) they do as in PyTorch, with NumPy's (``axis``, ``keepdims``) as in NumPy.
@@ -380,6 +384,8 @@ class Tensor(InPlace):
 
 
 TapeTrace.tracer = Tensor
+TapeTrace.level = LEVEL
+entrance.classes = (Tensor,)
 
 
 def gradient_of(x: Tensor) -> Tensor | None:

@@ -11,6 +11,7 @@ import numpy as np
 from .. import tree
 from ..backends.devices import default_device
 from ..derivatives import jvp
+from ..entrance import entrance
 from ..gradients import grad, vjp
 from ..primitives.buffers import beside, device_of
 from ..primitives.errors import ShapeError, function_name, message
@@ -49,7 +50,9 @@ def jacobian_pattern(fun: Callable[..., Any], argnums: int = 0) -> Callable[...,
            [0, 0, 1, 1]])
     """
 
-    def found(*args: Any, **kwargs: Any) -> Pattern:
+    def found(*args: Any, **kwargs: Any) -> Any:
+        if entrance.classes and entrance.is_met((args, kwargs)):
+            return entrance.lift(found, args, kwargs)
         one = _OfOneArgument(fun, argnums, args, kwargs)
         with default_device(device_of(one.vector)):
             program = make_program(one.flat)(ShapeDtype((one.width,), one.dtype))
@@ -117,7 +120,9 @@ def jacobian(
     if mode not in MODES:
         raise ValueError(f"sparse.jacobian: mode={mode!r} is none of {', '.join(MODES)}")
 
-    def computed(*args: Any, **kwargs: Any) -> Triplets:
+    def computed(*args: Any, **kwargs: Any) -> Any:
+        if entrance.classes and entrance.is_met((args, kwargs)):
+            return entrance.lift(computed, args, kwargs)
         places = pattern
         if places is None:
             places = jacobian_pattern(fun, argnums)(*args, **kwargs)

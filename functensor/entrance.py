@@ -1,0 +1,58 @@
+"""Where transformations let tensors in: the facade enters here, and until then there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+
+from . import tree
+from .primitives.core import RAW, slot
+
+__all__ = ["entrance"]
+
+
+class Entrance:
+    """What transformations ask of the facade, which they do not import.
+
+    Attributes:
+        classes: the classes of tensors; none until the facade is imported.
+        lift: ``lift(fun, args, kwargs)`` calls a function on tensors as if these were traced.
+    """
+
+    __slots__ = ("classes", "lift")
+
+    def __init__(self) -> None:
+        self.classes: tuple[type, ...] = ()
+        self.lift: Any = None
+
+    def is_met(self, values: Any) -> bool:
+        """Says whether a tree holds tensors that no transformation has let in."""
+        trace = slot.trace
+        while trace is not None:
+            if trace is RAW or not trace.interceptor:
+                return trace is RAW and trace is not slot.trace and self._holds(values)
+            trace = trace.parent
+        return self._holds(values)
+
+    def _holds(self, values: Any) -> bool:
+        return any(isinstance(leaf, self.classes) for leaf in tree.leaves(values))
+
+    def with_function(self, fun: Callable[..., Any], args: Any, kwargs: Any = None) -> Any:
+        """Calls what returns ``(output, function, ...)``; the function takes tensors too."""
+        out, function, *rest = self.lift(fun, args, kwargs or {})
+        return (out, self.opened(function), *rest)
+
+    def opened(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function that a transformation of tensors has made, for tensors."""
+
+        def opened(*args: Any, **kwargs: Any) -> Any:
+            trace = slot.trace
+            if trace is None or trace.interceptor:
+                return self.lift(function, args, kwargs)
+            return function(*args, **kwargs)
+
+        return update_wrapper(opened, function)
+
+
+entrance = Entrance()

@@ -58,7 +58,7 @@ class Tensor(InPlace):
     that were computed from it before keep theirs, and so do slices, which are no views. Write
     ``x[0, 1] = v`` and not ``x[0][1] = v``.
 
-    Given to a transformation, ``ft.vmap(f)(x)``, tensors give tensors: ``backward`` goes through it.
+    Given to a transformation, ``ft.vmap(f)(x)``, tensors give tensors with a graph.
 
     Methods have PyTorch's names and NumPy's. Called with PyTorch's arguments (``dim``,
     ``keepdim``) they do as in PyTorch, with NumPy's (``axis``, ``keepdims``) as in NumPy.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .calm import product
 from .rank_one import columns_by_rows, is_widened, without_signs
 
 __all__ = ["Contract", "compute", "plan", "split"]
@@ -85,7 +86,8 @@ class Contract(NamedTuple):
     def __call__(self, xp: Any, x: Any, y: Any) -> Any:
         x = xp.transpose(x, self.x_axes).reshape(self.x_shape)
         y = xp.transpose(y, self.y_axes).reshape(self.y_shape)
-        return xp.transpose(xp.matmul(x, y).reshape(self.shape), self.axes)
+        multiply = product if xp is np else xp.matmul
+        return xp.transpose(multiply(x, y).reshape(self.shape), self.axes)
 
 
 class Step(NamedTuple):

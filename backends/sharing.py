@@ -1,4 +1,4 @@
-"""Work on parts of arrays that lie apart, shared among threads within a plan.
+"""Work on parts of arrays that lie apart, shared among threads while BLAS keeps to one.
 
 Elsewhere BLAS has its own threads, which look for more work for a while after each product: others
 would wait for the cores on which they do so.
@@ -11,18 +11,19 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
+from .blas import held
+
 __all__ = ["each", "is_shared", "spans"]
 
 # Arrays of fewer elements are done before a second thread has begun.
 LEAST = 65536
 # What runs plans is loaded with the first of them.
-BLAS, POOL = f"{__package__}.plan.blas", f"{__package__}.plan.pool"
+POOL = f"{__package__}.plan.pool"
 
 
 def is_shared() -> bool:
     """Says whether parts of what is computed now may be computed side by side."""
-    blas = sys.modules.get(BLAS)
-    return blas is not None and blas.held() and sys.modules[POOL].threads.number > 1
+    return POOL in sys.modules and held() and sys.modules[POOL].threads.number > 1
 
 
 def spans(length: int, size: int) -> list[slice]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.calm import LOOKED_AT, product
 from ..backends.rank_one import columns_by_rows
 from .buffers import DEVICE_TYPES, operands_together
 from .einsum import einsum, letters
@@ -55,6 +56,8 @@ def _multiply_matrices(xp: Any, x: Any, y: Any) -> Any:
         return _multiply_matrices(xp, rows, y).reshape(*shape[:-1], other[1])
     if len(shape) > 1 and shape[-1] == 1 and other[-2:-1] == (1,) and x.dtype == y.dtype:
         return columns_by_rows(xp, x, y)
+    if xp is np and shape and other and x.size * other[-1] >= LOOKED_AT:
+        return product(x, y)
     return xp.matmul(x, y)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.calm import calmly
 from .buffers import beside
 from .errors import ShapeError, message
 from .families import batch_elementwise
@@ -75,6 +76,8 @@ def of_matrices(
         common = result_type(*(x.dtype for x in operands))
         return ShapeDtype((*stack, *tail), dtype(common))
 
+    if callable(declared.get("compute")):
+        declared["compute"] = calmly(declared["compute"])
     return Primitive(
         name,
         family="matrices",

@@ -9,8 +9,8 @@ import pytest
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
-from functensor.backends import convolution, sharing
-from functensor.backends.plan import blas, pool, products, writers
+from functensor.backends import blas, convolution, sharing
+from functensor.backends.plan import pool, products, writers
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ import pytest
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
+from functensor.backends import blas
 from functensor.backends import get as get_backend
-from functensor.backends.plan import blas, block_code, pool, regions
+from functensor.backends.plan import block_code, pool, regions
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
 
@@ -217,7 +218,7 @@ def test_a_child_that_is_forked_while_blas_is_held_holds_it_no_more():
         pytest.skip("NumPy's BLAS has no functions to ask it")
     code = """
 import os
-from functensor.backends.plan import blas
+from functensor.backends import blas
 control = blas.controlled()
 control._set(2)
 with blas.alone():

@@ -5,8 +5,9 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.backends import blas
 from functensor.backends import get as get_backend
-from functensor.backends.plan import blas, efforts, pool, regions, together, writers
+from functensor.backends.plan import efforts, pool, regions, together, writers
 from functensor.passes import neighbours as neighbours_pass
 from functensor.passes.fusion import fusion
 from functensor.passes.neighbours import neighbours

@@ -42,7 +42,7 @@ class Plan:
         self._overwritten = sorted(written.overwritten)
         self._quiet: Callable[[], AbstractContextManager[None]] = nullcontext
         if written.shares:
-            from .blas import alone  # which programs that share nothing do not wait for
+            from ..blas import alone  # which programs that share nothing do not wait for
 
             self._quiet = alone
         self._file = f"<plan {next(numbers)} of {self.name}>"

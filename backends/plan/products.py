@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..blas import controlled
 from ..rank_one import widened
-from .blas import controlled
 from .pool import share, threads
 
 __all__ = ["Product", "multiplied"]

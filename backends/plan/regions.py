@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .blas import alone
+from ..blas import alone
 from .block_code import BlockCode
 from .efforts import SHARED
 from .pool import arena, share, threads

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..blas import controlled
 from ..reductions import RUN, ones, softmax
-from .blas import controlled
 
 __all__ = [
     "column_product",

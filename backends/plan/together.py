@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from .blas import controlled
+from ..blas import controlled
 from .pool import share, threads
 
 __all__ = ["together"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..calm import BY_ONE, READING, SHARED, work_of
 from ..rank_one import is_widened
 from .liveness import is_copied
 from .rows import JOINED, rows_of
@@ -25,11 +26,6 @@ __all__ = ["WRITERS", "product_beside"]
 
 # Below this, the backend's sum is NumPy's own.
 SMALL_SUM = 512
-# For fewer multiplications BLAS is quicker by itself, with threads of its own if nothing else in a
-# plan is shared.
-SHARED = 1 << 23
-# An element of a matrix that meets one of a vector takes as long to be read as so many of these.
-READING = 4
 # An element that is the product of two takes as long to be written.
 WRITING = 2
 
@@ -115,6 +111,8 @@ def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
     if shared:
         writer.shares = True
         return f"{writer.source.bind(multiplied, 'multiplied')}({given})"
+    # Of this size BLAS would have threads, and wait for them.
+    writer.shares |= work_of(x.type.shape, y.type.shape) >= BY_ONE
     return f"np.matmul({given})"
 
 

@@ -1,4 +1,4 @@
-"""Keeps BLAS to the calling thread while the plan's own threads share the work.
+"""Keeps BLAS to the calling thread: for what is small, and while a plan's own threads share work.
 
 NumPy's own BLAS is asked by its C functions, where it is an OpenBLAS that has them; elsewhere
 nothing is shared that calls BLAS, since threads that start threads are slower than either.
@@ -42,6 +42,19 @@ class Control:
     def held(self) -> bool:
         """Whether BLAS is kept to one thread."""
         return bool(self._holders)
+
+    def several(self) -> bool:
+        """Says whether BLAS may use more than one thread now."""
+        return not self._holders and self._get() > 1
+
+    def keeping(self, function: Callable[..., Any], *args: Any, **params: Any) -> Any:
+        """Calls a function while BLAS is kept to one thread."""
+        holder = object()
+        try:
+            self.hold(holder)
+            return function(*args, **params)
+        finally:
+            self.release(holder)
 
     def hold(self, holder: object) -> None:
         """Keeps BLAS to one thread, for somebody who is to release it again."""

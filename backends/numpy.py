@@ -26,6 +26,7 @@ from . import (
     selection,
     special,
 )
+from .fresh import FRESH
 
 __all__ = ["NumpyBackend", "backend"]
 
@@ -36,6 +37,7 @@ class NumpyBackend:
     name = "numpy"
     xp: Any = np
     buffer_type: type = np.ndarray
+    fresh = FRESH
     accumulating = frozenset(
         {
             "cumprod", "cumsum", "index_add", "index_multiply", "linear_recurrence", "prod",

@@ -23,10 +23,12 @@ Shape = tuple[int, ...]
 
 def max_pool(x: Any, *, windows: Any) -> Any:
     """Returns the maximum of every window of x (N, C, *spatial)."""
-    x = padded(x, windows, lowest(x.dtype))
+    given, x = x, padded(x, windows, lowest(x.dtype))
     parts = spans(len(x), x.size)
     if len(parts) == 1:
-        return along_axes(np.maximum, x, windows)
+        out = along_axes(np.maximum, x, windows)
+        # Of windows of one element it may be what was given, or a part of that.
+        return out.copy("K") if np.may_share_memory(out, given) else out
     sizes = zip(x.shape[2:], windows.window, windows.stride)
     out = np.empty_like(x, shape=(*x.shape[:2], *((n - k) // s + 1 for n, k, s in sizes)))
 

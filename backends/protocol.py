@@ -70,6 +70,10 @@ class Backend(Protocol):
         name: the name that ``get`` takes.
         xp: the array module (NumPy's functions over its buffers).
         kernels: functions that replace ``xp``'s, by the name of the primitive.
+        fresh: the names of the primitives, beside those that are ufuncs, whose functions return
+            memory that neither an operand nor another result has, whatever they are called with.
+            What others return may be an operand, or lie in one: nothing is written into an operand
+            of theirs while the result is needed.
         ahead: functions that replace those where reverse mode will ask for a derivative; they
             return the output twice, the second one for the rules: on it may hang what was done
             for the derivative at the same time.
@@ -93,6 +97,7 @@ class Backend(Protocol):
     name: str
     xp: Any
     kernels: dict[str, Callable[..., Any]]
+    fresh: frozenset[str]
     ahead: dict[str, Callable[..., tuple[Any, Any]]]
     buffer_type: type
     slopes: Mapping[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, protocol
+from ..fresh import FRESH
 from ..protocol import DeviceError
 from . import driver
 
@@ -55,6 +56,7 @@ class CupyBackend:
     """Implements ``Backend`` over ``cupy``; its devices are ``cuda:0``, ``cuda:1`` and so on."""
 
     name = "cupy"
+    fresh = FRESH
 
     def __init__(self, cupy: Any) -> None:
         self.xp = cupy

@@ -320,7 +320,7 @@ class Blockwise:
         return self._emit.made(form, operands, out.type.dtype, self._places[out])
 
 
-def _last(count: int, item: None | int) -> str:
+def _last(count: int, item: int | None) -> str:
     """Returns the text that takes the first of the last axes, or adds as many: of length 1."""
     return f"[..., {', '.join([str(item)] * count)}]" if count else ""
 

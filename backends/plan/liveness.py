@@ -10,25 +10,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from ..fresh import FRESH
+from .ufuncs import is_ufunc
 from .values import is_variable, nbytes, plain
 
 __all__ = ["Liveness", "Storage"]
-
-# Whose results are surely no views. Of all that is not known here or by its family, a result is
-# taken to be possibly a view of any operand.
-FRESH = frozenset(
-    {
-        "affine_normalize", "affine_normalize_slope", "argsort", "attention", "attention_grad",
-        "avg_pool", "avg_pool_grad", "concatenate", "conv", "conv_input_grad", "conv_kernel_grad",
-        "cross_entropy", "cross_entropy_slope", "cumprod", "cumsum", "dropout", "elu", "exceeds",
-        "expm1", "floor_divide", "gelu_derivative", "index_add", "index_max", "index_min",
-        "index_multiply", "index_set", "log_softmax", "matmul", "max_pool", "max_pool_argmax",
-        "normalize", "normalize_slope", "pool_scatter", "pool_take", "random_bits", "random_keys",
-        "relu_biased", "relu_derivative", "scatter_add", "sigmoid_biased", "sigmoid_derivative",
-        "silu_derivative", "softmax", "softmax_derivative", "softplus_biased",
-        "softplus_derivative", "sort", "stack", "tanh_biased", "tanh_derivative", "var",
-    }
-)  # fmt: skip
 
 # What broadcast arrays take that are copied.
 SPREAD_BYTES = 8192
@@ -118,7 +104,10 @@ def is_copied(equation: Any) -> bool:
 
 
 def is_fresh(equation: Any) -> bool:
-    """Says whether an equation's outputs surely share no memory with its operands."""
+    """Says whether an equation's outputs surely share no memory with its operands.
+
+    Where that is declared nowhere, a result is taken to be a view of any operand, maybe.
+    """
     primitive, params = equation.primitive, equation.params
     name = primitive.name
     if name in FRESH or getattr(primitive, "fused", False):
@@ -138,5 +127,5 @@ def is_fresh(equation: Any) -> bool:
         return bool(equation.outputs[0].type.dtype != getattr(known, "dtype", None))
     family = getattr(primitive, "family", "")
     if family == "elementwise":
-        return isinstance(primitive.compute, str)
+        return is_ufunc(primitive.compute)
     return family == "reduction" and bool(params.get("axis"))

@@ -116,7 +116,7 @@ def _steps_fit(inputs: Iterable[Value], steps: Sequence[Step]) -> None:
         else:
             fits = made.groups <= groups or (step.form.startswith(SPREAD) and made.groups >= groups)
         if not fits:
-            raise PlanError(f"{step.form} of {sorted(groups)} is said to have {sorted(made.groups)}")
+            raise PlanError(f"{step.form} of {sorted(groups)} gives {sorted(made.groups)}")
         there.add(id(made))
         if made.slot is not None:
             holds[made.slot] = made

@@ -9,7 +9,13 @@ import numpy as np
 
 from .values import NATIVE, SCALARS, constant, is_variable
 
-__all__ = ["as_operand", "operand_type", "ufunc_of"]
+__all__ = ["as_operand", "is_ufunc", "operand_type", "ufunc_of"]
+
+
+@functools.lru_cache(maxsize=4096)
+def is_ufunc(compute: Any) -> bool:
+    """Says whether what computes a primitive is a ufunc of NumPy's, by its name."""
+    return type(compute) is str and isinstance(getattr(np, compute, None), np.ufunc)
 
 
 def operand_type(x: Any) -> Any:

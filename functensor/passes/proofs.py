@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..programs.checking import ProgramError
-from ..programs.program import Equation, Program, Variable, type_of, used
+from ..programs.program import Equation, Program, Variable, used
 
 __all__ = ["proved"]
 
@@ -72,7 +72,7 @@ def _strides(variable: Variable, places: Mapping[Variable, Place], grid: Any) ->
     lengths = [1 if axis is None else grid[axis] for axis in place]
     if tuple(lengths) != variable.type.shape or axes != sorted(set(axes)):
         raise ProgramError(f"{variable.type} cannot lie at {place} of the grid {tuple(grid)}")
-    return tuple([0 if n == 1 else axis + 1 for axis, n in zip(place, lengths)])  # type: ignore
+    return tuple([0 if axis is None or grid[axis] == 1 else axis + 1 for axis in place])
 
 
 def _demands(equation: Equation, strides: Mapping[Variable, Strides]) -> list[Any]:

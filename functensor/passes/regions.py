@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..primitives.primitive import Primitive
 from ..programs.program import Equation, Program, Variable, type_of
 from .proofs import proved
@@ -24,13 +26,14 @@ __all__ = [
 # For every axis of a value the axis of the grid that it is; None for axes of length 1.
 Place = tuple[int | None, ...]
 
-# Elementwise primitives that declare a function of their own which looks at no element but the
-# one that it computes. Others may look at all of them to choose their way.
+# Elementwise primitives that are no ufuncs, and look at no element but the one that they compute.
+# Others may look at all of them to choose their way, or return what they are given.
 BY_ELEMENT = frozenset(
     {
-        "astype", "elu", "exceeds", "gelu_derivative", "relu_biased", "relu_derivative",
-        "sigmoid_biased", "sigmoid_derivative", "silu_derivative", "softplus_biased",
-        "softplus_derivative", "tanh_biased", "tanh_derivative",
+        "astype", "clip", "elu", "erf", "erfc", "exceeds", "gelu", "gelu_derivative", "gelu_slope",
+        "log_ratio", "relu", "relu_biased", "relu_derivative", "sigmoid", "sigmoid_biased",
+        "sigmoid_derivative", "silu", "silu_derivative", "softplus", "softplus_biased",
+        "softplus_derivative", "tanh_biased", "tanh_derivative", "where",
     }
 )  # fmt: skip
 REDUCTIONS = frozenset({"max", "mean", "min", "sum", "var"})
@@ -182,7 +185,10 @@ def kind_of(equation: Equation) -> str:
         return ""
     name = primitive.name
     if primitive.family == "elementwise":
-        known = isinstance(primitive.compute, str) or name in BY_ELEMENT
+        compute = primitive.compute
+        known = name in BY_ELEMENT or (
+            type(compute) is str and isinstance(getattr(np, compute, None), np.ufunc)
+        )
         return "element" if known and out.type.shape else ""
     if name in ("broadcast_to", "reshape"):
         (x,) = types

@@ -51,7 +51,10 @@ def frozen(x: Any, copies: Copies) -> Any:
     if isinstance(x, partial):
         args = [frozen(arg, copies) for arg in x.args]
         keywords = {name: frozen(arg, copies) for name, arg in x.keywords.items()}
-        return partial(frozen(x.func, copies), *args, **keywords)
+        # A transformed function is one too, and keeps its name.
+        bound = partial.__new__(type(x), frozen(x.func, copies), *args, **keywords)
+        bound.__dict__.update(x.__dict__)
+        return bound
     if isinstance(x, KeyStream):
         if id(x) not in copies:
             copies[id(x)] = copy(x)
@@ -64,6 +67,7 @@ def frozen(x: Any, copies: Copies) -> Any:
         cells = [CellType() if f else c for f, c in zip(filled, x.__closure__, strict=True)]
         made = FunctionType(x.__code__, x.__globals__, x.__name__, x.__defaults__, tuple(cells))
         made.__kwdefaults__ = x.__kwdefaults__
+        made.__dict__.update(x.__dict__)
         copies[id(x)] = made
         for cell, old, f in zip(cells, x.__closure__, filled, strict=True):
             if f:

@@ -11,7 +11,7 @@ from typing import Any
 from .batching import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
 from .checkpoint_call import CheckpointCall, handles
 from .forward import ForwardTrace, ForwardTracer
-from .hooks import HookTrace
+from .hooks import Handle, HookTrace, Kept
 from .primitives.buffers import wrap
 from .primitives.core import RAW, base_trace, run, slot, under
 from .primitives.marks import optimization_barrier as barrier
@@ -174,8 +174,12 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
 
 @handles(HookTrace)
 def _hooked(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any]) -> Values:
+    replaced: list[bool] = []
+    runs: list[Handle] = []
+
     def evaluate(values: Values) -> Values:
-        with under(HookTrace(slot.trace or RAW, trace.handle)):
+        runs.append(Kept(trace.handle, replaced, first=not runs))
+        with under(HookTrace(slot.trace or RAW, runs[-1])):
             return call.evaluate(values)
 
     with under(None if trace.parent is RAW else trace.parent):

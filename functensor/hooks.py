@@ -13,18 +13,10 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
-from .custom import CustomCall
-from .forward import tangent_of
-from .gradients import vjp
-from .primitives.array import Tracer
-from .primitives.buffers import wrap
 from .primitives.core import RAW, Trace, settled, slot, under
-from .primitives.errors import RuleResultError, describe, function_name, message, user_line
-from .primitives.indexing import Scatter, index_primitive, scatter_sum
+from .primitives.errors import function_name, user_line
 from .primitives.primitive import Primitive, evaluate
-from .primitives.types import shape_dtype
-from .reverse import fitted, is_inexact
-from .vectorize import vmap
+from .watching import PrimitiveCall, Watched, replacement
 
 __all__ = ["FnHook", "Handle", "Hook", "Operation", "use"]
 
@@ -79,7 +71,10 @@ class Hook:
         return None
 
     def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> Any:
-        """Sees an operation in the backward pass.
+        """Sees an operation in the backward pass, if the hook is registered then.
+
+        The way back over a loop or branch within ``jit`` is made when the loop is: registered then,
+        the hook sees it.
 
         Args:
             op: the operation.
@@ -164,11 +159,52 @@ class Handle(Registration):
         """Says whether the hook wants to see a primitive."""
         return self.active and self._match(name)
 
+    def sees_pass(self) -> bool:
+        """Says whether the hook is called in a backward pass that is running."""
+        return self.active
+
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> Any:
+        """Shows the hook an operation and returns what it returns."""
+        return self.hook.forward(op, inputs, output)
+
     def remove(self) -> None:
         """Ends the registration; may be called at any time, also from within the hook, again."""
         super().remove()
         if threading.get_ident() == self._thread:
             slot.trace = settled(slot.trace)
+
+
+class Kept(Handle):
+    """The registration of a hook around a function that is run again in a backward pass.
+
+    What the hook replaced in the first run it has to replace again, though it may be removed by
+    then. It sees the rest, and cotangents, as long as it is registered.
+
+    Args:
+        handle: the registration.
+        replaced: for every operation of the first run whether the hook replaced its output.
+        first: whether this is that run, which fills the list.
+    """
+
+    def __init__(self, handle: Handle, replaced: list[bool], first: bool) -> None:
+        super().__init__(handle.hook, handle._match)
+        self.handle = handle
+        self.replaced = replaced
+        self.first = first
+        self.position = 0
+
+    def sees_pass(self) -> bool:
+        return self.handle.sees_pass()
+
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> Any:
+        again = self.replaced[self.position : self.position + 1] == [True]
+        self.position += 1
+        out = None
+        if again or self.handle.sees_pass():
+            out = self.handle.forward(op, inputs, output)
+        if self.first:
+            self.replaced.append(out is not None)
+        return out
 
 
 def use(hook: Hook, match: str | Sequence[str] | Callable[[str], bool] | None = None) -> Handle:
@@ -266,198 +302,5 @@ class HookTrace(Trace):
         while level.interceptor:
             level = level.parent
         with under(None if level is RAW else level):
-            replaced = self.handle.hook.forward(op, tuple(args), out)
-        return out if replaced is None else _replacement(op, replaced, out)
-
-
-class Watcher:
-    """Pulls cotangents back and shows them to hooks, in the order of the hooks' registration.
-
-    Attributes:
-        changed: whether a hook has replaced one.
-    """
-
-    def __init__(self, pull: Callable[..., Any], op: Operation, handles: Sequence[Handle]) -> None:
-        self.pull = pull
-        self.op = op
-        self.handles = handles
-        self.changed = False
-
-    def __call__(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
-        plain = self.pull(residuals, gs)
-        cotangents = first = dense(plain)
-        for handle in self.handles:
-            if handle.active:
-                g = gs[0] if len(gs) == 1 else tuple(gs)
-                replaced = handle.hook.backward(self.op, tuple(cotangents), g)
-                if replaced is not None:
-                    cotangents = self.checked(list(replaced), cotangents)
-        # What no hook has changed goes on as it would without them, to the last bit.
-        kept = [c is old for c, old in zip(cotangents, first, strict=True)]
-        self.changed = self.changed or not all(kept)
-        return [p if same else c for p, c, same in zip(plain, cotangents, kept, strict=True)]
-
-    def checked(self, new: list[Any], old: list[Any]) -> list[Any]:
-        """Returns what a hook gave in place of cotangents, checked against them."""
-        if len(new) != len(old):
-            raise RuleResultError(
-                message(
-                    f"the backward hook on {self.op.name} returned {len(new)} cotangents for "
-                    f"{len(old)} operands",
-                    fix="return one for each of grad_inputs, or None to change nothing",
-                    number=9,
-                )
-            )
-        return [
-            None if n is None else n if o is None else _replacement(self.op, n, o)
-            for n, o in zip(new, old, strict=True)
-        ]
-
-
-def dense(cotangents: Sequence[Any]) -> list[Any]:
-    """Returns cotangents with sparse ones made arrays."""
-    return [scatter_sum([c]) if type(c) is Scatter else c for c in cotangents]
-
-
-class Watched(CustomCall):
-    """A call whose cotangents hooks see.
-
-    Attributes:
-        call: the call without hooks.
-        op: what the hooks are told of it.
-        handles: the hooks' registrations, the oldest first.
-    """
-
-    def __init__(self, call: CustomCall, op: Operation, handles: Sequence[Handle]) -> None:
-        fwd, pull = call.rules()
-        watcher = Watcher(pull, op, handles)
-        super().__init__(call.name, call.evaluate, fwd, watcher, call.jvp, call.sparse)
-        self.call = call
-        self.op = op
-        self.handles = handles
-
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
-        """Returns the same for a batch; hooks see the cotangents of each example.
-
-        Added up over the examples, these may differ in the last bits from what the batched
-        operation's own rule gives, so that counts where the hooks have changed nothing.
-        """
-        watcher = self.bwd
-        watching = CustomCall(
-            self.name,
-            self.evaluate,
-            self.fwd,
-            lambda residuals, gs: dense(watcher(residuals, gs)),
-            self.jvp,
-            self.sparse,
-        ).batched(flags, size, axis_name)
-        if not isinstance(self.call, PrimitiveCall):
-            return watching
-        plain = self.call.batched(flags, size, axis_name)
-
-        def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
-            watcher.changed = False
-            _, residuals = watching.fwd(values)
-            watched: list[Any] = watching.bwd(residuals, gs)
-            return watched if watcher.changed else list(plain.bwd(values, gs))
-
-        return CustomCall(self.name, plain.evaluate, plain.fwd, bwd, watching.jvp, self.sparse)
-
-
-class PrimitiveCall(CustomCall):
-    """A primitive, on the operands of one call, as a call that has the primitive's rules.
-
-    Attributes:
-        wanted: for every operand whether it may have a cotangent.
-    """
-
-    def __init__(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:
-        wanted = [isinstance(x, Tracer) for x in args]
-
-        def evaluate(values: list[Any]) -> list[Any]:
-            return [primitive.bind(values, params)]
-
-        def fwd(values: list[Any]) -> tuple[list[Any], list[Any]]:
-            out = primitive.bind(values, params)
-            return [out], [out, *values]
-
-        def bwd(residuals: list[Any], gs: list[Any]) -> list[Any]:
-            return cotangents_of(primitive, gs[0], residuals, params, wanted)
-
-        def jvp(values: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
-            out = primitive.bind(values, params)
-            known = [t if is_inexact(v) else None for t, v in zip(tangents, values, strict=True)]
-            return [out], [tangent_of(primitive, out, values, known, params)]
-
-        sparse = (0,) if primitive is index_primitive else ()
-        super().__init__(primitive.name, evaluate, fwd, bwd, jvp, sparse)
-        self.wanted = wanted
-
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
-        """Returns the same for a batch, differentiated as the batched operation is."""
-        axes = [0 if flag else None for flag in flags]
-        evaluate = vmap(self.evaluate, in_axes=(axes,), axis_size=size, axis_name=axis_name)
-        wanted = self.wanted
-
-        def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
-            known = [i for i, v in enumerate(values) if wanted[i] and is_inexact(v)]
-
-            def chosen(*some: Any) -> Any:
-                operands = list(values)
-                for i, v in zip(known, some, strict=True):
-                    operands[i] = v
-                return evaluate(operands)
-
-            _, pull = vjp(chosen, *[values[i] for i in known])
-            found = dict(zip(known, pull(gs), strict=True))
-            return [found.get(i) for i in range(len(values))]
-
-        return CustomCall(self.name, evaluate, lambda v: (evaluate(v), v), bwd, sparse=self.sparse)
-
-
-def cotangents_of(
-    primitive: Primitive,
-    g: Any,
-    saved: Sequence[Any],
-    params: dict[str, Any],
-    wanted: Sequence[bool],
-) -> list[Any]:
-    """Returns the cotangents of all operands of one primitive, None where it has none.
-
-    That of an indexed operand may be a ``Scatter``.
-
-    Args:
-        primitive: the primitive.
-        g: its output's cotangent.
-        saved: its output and its operands.
-        params: its static parameters.
-        wanted: for every operand whether its cotangent is asked for.
-    """
-    operands = saved[1:]
-    if primitive.pullback is not None:
-        found = list(primitive.pullback(g, tuple(saved), params))
-    else:
-        rules = primitive.vjps or [None] * len(operands)
-        found = [
-            vjp(g, tuple(saved), params) if vjp is not None and want and is_inexact(x) else None
-            for vjp, x, want in zip(rules, operands, wanted)
-        ]
-    # Index arrays come last and need no rules.
-    found += [None] * (len(operands) - len(found))
-    for i, (c, x) in enumerate(zip(found, operands, strict=True)):
-        if c is not None and type(c) is not Scatter:
-            found[i] = fitted(c, shape_dtype(x), primitive)
-    return found
-
-
-def _replacement(op: Operation, new: Any, old: Any) -> Any:
-    """Returns what a hook gave in place of a value, checked against it."""
-    if getattr(new, "shape", ()) != old.shape or shape_dtype(new).dtype != old.dtype:
-        raise RuleResultError(
-            message(
-                f"a hook on {op.name} returned {describe(new)} in place of {describe(old)}",
-                fix="return an array of the same shape and dtype, or None to change nothing",
-                number=9,
-            )
-        )
-    return wrap(new)
+            replaced = self.handle.forward(op, tuple(args), out)
+        return out if replaced is None else replacement(op, replaced, out)

@@ -16,7 +16,6 @@ import numpy as np
 from . import tree
 from .checkpoint_policies import RECOMPUTE, Offload
 from .custom_call import CustomCall
-from .hooks import PrimitiveCall, Watched
 from .primitives.array import Tracer
 from .primitives.buffers import beside, device_of, wrap
 from .primitives.core import RAW, Trace, under
@@ -28,6 +27,7 @@ from .primitives.types import ShapeDtype, shape_dtype
 from .programs.program import argument_type
 from .replay import signature
 from .reverse import is_inexact
+from .watching import PrimitiveCall, Watched
 
 __all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched"]
 

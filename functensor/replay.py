@@ -124,16 +124,23 @@ class RehearsalTrace(Trace):
         out.value = value
         return out
 
+    def owns(self, x: Any) -> bool:
+        """Says whether a value is one that will have a node."""
+        return type(x) is RehearsalTracer and x.owner is self
+
     def unwrap(self, args: Sequence[Any]) -> tuple[Values, bool]:
         """Returns the operands' values, and whether any is to have a node."""
-        mine = [type(a) is RehearsalTracer and a.owner is self for a in args]
+        mine = list(map(self.owns, args))
         values = [a.value if m else self.lift(a) for a, m in zip(args, mine, strict=True)]
         return values, True in mine
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, found = self.unwrap(args)
         ans = self.below(primitive, values, params)
-        if not found or primitive.constant or not is_inexact(ans):
+        if not found or not is_inexact(ans):
+            return wrap(ans)
+        mask = sum(1 << i for i, a in enumerate(args) if self.owns(a))
+        if primitive.keepers[mask] is None:
             return wrap(ans)
         self.log.append(signature(primitive.name, ans))
         return self.wrap(ans)
@@ -142,7 +149,7 @@ class RehearsalTrace(Trace):
         values, found = self.unwrap(args)
         if not found:
             return [wrap(out) for out in self.parent.custom(call, values)]
-        outs, _ = call.reverse(self.parent, values, [type(a) is RehearsalTracer for a in args])
+        outs, _ = call.reverse(self.parent, values, list(map(self.owns, args)))
         self.log.append(signature(call.name, *outs))
         return [self.wrap(out) if is_inexact(out) else wrap(out) for out in outs]
 

@@ -302,12 +302,10 @@ def test_hooks_on_the_way_back(form):
         numpy.testing.assert_allclose(ft.grad(ft.make_program(f)(X))(X), wanted)
 
     def watched(x):
-        with ft.hooks.use(Doubled(), match="scan|multiply"):
+        with ft.hooks.use(Doubled(), match="multiply"):
             return ft.grad(f)(x)
 
-    # Within a program the loop is one operation.
-    factors = numpy.array([8.0, 4, 2]) if form is FORMS["plain"] else 2
-    numpy.testing.assert_allclose(form(watched)(X), factors / X)
+    numpy.testing.assert_allclose(form(watched)(X), wanted)
 
 
 def test_tensors_are_carried(form):

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..primitives.array import Tracer
 from ..primitives.buffers import wrap
-from ..primitives.core import RAW, Trace, base_trace, is_staged, run, under
+from ..primitives.core import Trace, base_trace, is_staged, run, under
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype
 from ..programs.program import Program, Variable, argument_type
@@ -110,8 +110,9 @@ class Body:
     ) -> None:
         self.trace = trace = BodyTrace(base_trace(), name, shown, lazy)
         self.inputs = [trace.input(x.type, x.device) for x in inputs]
-        with under(None if trace.parent is RAW else trace.parent):
-            self.outs: Values = list(run(trace, fun, (list(self.inputs),)))
+        # Hooks that are there while a program is staged see a body's operations, as in a loop of
+        # Python's, and not the call of the body.
+        self.outs: Values = list(run(trace, fun, (list(self.inputs),)))
         self.types = [argument_type(out) for out in self.outs]
 
     def program(self, types: Sequence[ShapeDtype]) -> Program:

@@ -7,10 +7,9 @@ from itertools import count
 from typing import Any
 
 from ..custom_call import CustomCall, at_face_pair
-from ..gradients import vjp
 from ..primitives.array import Tracer
 from ..primitives.buffers import expose, to_buffer, wrap
-from ..primitives.core import Trace, at_face, slot, under
+from ..primitives.core import Trace, at_face, base_trace, slot, under
 from ..programs.compiled import compiled
 from ..programs.program import Program, Variable, used
 from ..reverse import is_inexact
@@ -112,10 +111,14 @@ class ControlCall(CustomCall):
     def bind(self, operands: Sequence[Any]) -> Values:
         """Applies the call at the level of the current trace."""
         trace = slot.trace
-        if trace is not None and trace.interceptor and not is_staged():
+        if trace is None or not trace.interceptor:
+            return super().bind(operands)
+        if not is_staged():
             # Hooks see every operation.
             return self.plain(list(operands))
-        return super().bind(operands)
+        # They saw those of the bodies when these were staged.
+        with under(base_trace()):
+            return super().bind(operands)
 
     def plain(self, operands: Values) -> Values:
         """Does the same by operations, one after the other."""
@@ -145,24 +148,6 @@ class ControlCall(CustomCall):
         if key not in self.derived:
             self.derived[key] = make()
         return self.derived[key]
-
-    def rules(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """Returns ``fwd`` and ``bwd``, for whoever stands between: hooks."""
-
-        def bwd(values: Values, gs: Values) -> Values:
-            chosen = [i for i, v in enumerate(values) if is_inexact(v)]
-
-            def of(*some: Any) -> Values:
-                operands = list(values)
-                for i, v in zip(chosen, some, strict=True):
-                    operands[i] = v
-                return self.bind(operands)
-
-            _, pull = vjp(of, *[values[i] for i in chosen])
-            found = dict(zip(chosen, pull(gs), strict=True))
-            return [found.get(i) for i in range(len(values))]
-
-        return lambda values: (self.bind(values), values), bwd
 
     def reverse(
         self, level: Trace, values: Values, wanted: Sequence[bool]

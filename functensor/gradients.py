@@ -192,6 +192,8 @@ def differentiated(
                 _result(grads, tracer) if is_inexact(leaf) else wrap(zeros_like(leaf))
                 for leaf, tracer in zip(leaves, tracers, strict=True)
             ]
+        if trace.parent.staging:
+            trace.parent.note_gradients(gradients)
         value = wrap(value)
         if has_aux:
             value = (value, tree.map(trace.released, aux))

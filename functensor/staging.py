@@ -89,9 +89,10 @@ class StagingTrace(Trace):
         paths: those of its inputs within ``(args, kwargs)``, for messages.
         device: where what depends on no array of a known device is put.
         types: the types of what it records.
+        gradients: the variables that are what ``grad`` and its kin returned.
     """
 
-    __slots__ = ("device", "equations", "known", "origins", "paths", "types")
+    __slots__ = ("device", "equations", "gradients", "known", "origins", "paths", "types")
 
     staging = True
 
@@ -103,6 +104,11 @@ class StagingTrace(Trace):
         self.paths: dict[Variable, Any] = {}
         self.device = placement.device
         self.types = StagedTypes()
+        self.gradients: set[Variable] = set()
+
+    def note_gradients(self, gradients: Sequence[Any]) -> None:
+        mine = (x for x in gradients if type(x) is StagedTracer and x.owner is self)
+        self.gradients.update(x.variable for x in mine)
 
     def sources(self, variable: Variable) -> dict[Variable, Any]:
         """Returns the inputs that a variable depends on, with their paths."""

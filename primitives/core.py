@@ -121,6 +121,9 @@ class Trace:
             number_dtype(x.dtype)
         return self.lift(as_array(x))
 
+    def note_gradients(self, gradients: Sequence[Any]) -> None:
+        """Remembers, while a program is staged, which of its values are gradients."""
+
     def released(self, x: Any) -> Any:
         """Returns an extra output of the transformed function as the caller sees it."""
         return wrap(x.value) if isinstance(x, Tracer) and x.owner is self else x

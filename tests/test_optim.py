@@ -279,6 +279,67 @@ def test_numbers_out_of_range(call, text):
         call()
 
 
+def params_of(make):
+    return {"w": make([1.0, 2.0]), "b": [make([0.5])]}
+
+
+def loss_of(p):
+    return np.sum(p["w"] ** 2) + np.sum(p["b"][0] ** 3)
+
+
+@pytest.mark.parametrize("make", [np.asarray, numpy.asarray])
+def test_the_order_of_optax_is_an_error(make):
+    opt = optim.adam(0.1)
+    params = params_of(make)
+    state, grads = opt.init(params), ft.grad(loss_of)(params)
+    with pytest.raises(ValueError, match="which is Optax's order") as caught:
+        opt.update(grads, state, params)
+    text = re.sub(r"\S+\.py:\d+", "LINE", str(caught.value))
+    assert text == (
+        "adam: update was given gradients in the place of parameters and parameters in that of "
+        "gradients, which is Optax's order\n"
+        "  at LINE\n"
+        "  fix: params, state = opt.update(params, state, grads), which returns the new parameters: "
+        "nothing is to be applied"
+    )
+    _, after = opt.update(params, state, grads)
+    assert int(after.step) == 1
+
+    def step(params, state):
+        return opt.update(ft.grad(loss_of)(params), state, params)
+
+    for staged in (ft.jit(step), ft.make_program(step)):
+        with pytest.raises(ValueError, match="which is Optax's order"):
+            staged(params, after)
+
+
+def test_the_right_order_is_never_refused():
+    opt = optim.sgd(0.1)
+    params = params_of(np.asarray)
+    state, grads = opt.init(params), ft.grad(loss_of)(params)
+    twice = ft.tree.map(lambda p: p * 2, params)
+    for given, by in (
+        (params, grads),
+        (params, params),
+        (twice, grads),
+        (twice, {**params, "b": grads["b"]}),
+        ({**twice, "w": params["w"]}, params),
+    ):
+        opt.update(given, state, by)
+        ft.jit(opt.update)(given, state, by)
+
+    @ft.jit
+    def step(params, state, old):
+        once, state = opt.update(params, state, old)
+        grads = ft.tree.map(lambda g: np.clip(g, -1, 1), ft.grad(loss_of)(once))
+        once, state = opt.update(once, state, grads)
+        return opt.update(ft.grad(loss_of)(once), state, ft.grad(loss_of)(params))
+
+    step(params, state, grads)
+    opt.update({}, opt.init({}), {})
+    opt.update(1.0, opt.init(1.0), 2.0)
+
+
 def test_trees_that_do_not_match():
     opt = optim.adam(0.1)
     params = {"w": np.zeros((2, 3)), "b": np.zeros(3)}

@@ -18,6 +18,7 @@ from ..primitives.errors import GradientInputError, ShapeError, describe, messag
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
 from ..primitives.types import INEXACT, REAL, finfo, result_type, shape_dtype
+from .order import Order
 
 __all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
 
@@ -40,7 +41,8 @@ class Optimizer:
             loss that `minimize` saw (NaN before).
         update: ``update(params, state, grads)`` returns ``(params, state)`` after one update. All
             three trees match; every parameter keeps its shape and dtype; parameters of integers,
-            which have no gradient, stay as they are.
+            which have no gradient, stay as they are. The order of the arguments is not Optax's:
+            gradients in the first place are an error wherever they are known for such.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> opt = ft.optim.sgd(0.1)
@@ -188,8 +190,11 @@ def elementwise(
         kernel: the rule's name among a backend's updates, where it is not the algorithm's.
     """
 
+    order = Order()
+
     def init(params: Any) -> Any:
         leaves, treedef = tree.flatten(params)
+        order.begin(leaves)
         dtypes: list[Any] = [np.float32]
         for i, leaf in enumerate(leaves):
             if not is_array_like(leaf):
@@ -211,6 +216,7 @@ def elementwise(
         leaves, treedef = tree.flatten(params)
         columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]
         step = _number(state.step)
+        order.check(name, step, leaves, columns[0])
         numbers = [_number(c) for c in coefficients(step)]
         columns = [leaves, *columns]
         held = [[x._data if type(x) is Array else x for x in column] for column in columns]

@@ -299,8 +299,8 @@ def test_the_order_of_optax_is_an_error(make):
         "adam: update was given gradients in the place of parameters and parameters in that of "
         "gradients, which is Optax's order\n"
         "  at LINE\n"
-        "  fix: params, state = opt.update(params, state, grads), which returns the new parameters: "
-        "nothing is to be applied"
+        "  fix: params, state = opt.update(params, state, grads), which returns the new "
+        "parameters: nothing is to be applied"
     )
     _, after = opt.update(params, state, grads)
     assert int(after.step) == 1

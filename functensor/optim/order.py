@@ -57,8 +57,8 @@ class Order:
                 f"{name}: update was given gradients in the place of parameters and parameters in "
                 "that of gradients, which is Optax's order"
                 + f"\n  at {line}" * bool(line)
-                + "\n  fix: params, state = opt.update(params, state, grads), which returns the new "
-                "parameters: nothing is to be applied"
+                + "\n  fix: params, state = opt.update(params, state, grads), which returns the "
+                "new parameters: nothing is to be applied"
             )
 
 

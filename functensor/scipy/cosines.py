@@ -7,8 +7,10 @@ Definitions, types and scales are SciPy's. Without a scale, with n points and k 
     dct, 3: y[k] = x[0] + 2 sum(x[j] cos(pi (2 k + 1) j / (2 n)), 0 < j)
     dct, 4: y[k] = 2 sum(x[j] cos(pi (2 k + 1) (2 j + 1) / (4 n)))
 
-Of these, dst has sines, and its frequencies begin at 1. Source: J. Makhoul, "A fast cosine transform
-in one and two dimensions", IEEE Transactions on Acoustics, Speech and Signal Processing 28 (1980).
+Of these, dst has sines, and its frequencies begin at 1.
+
+Source: J. Makhoul, "A fast cosine transform in one and two dimensions", IEEE Transactions on
+Acoustics, Speech and Signal Processing 28 (1980).
 """
 
 from __future__ import annotations

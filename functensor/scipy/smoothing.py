@@ -131,8 +131,8 @@ def savgol_filter(
         x: an array.
         window_length, polyorder, deriv, delta: as for `savgol_coeffs`.
         axis: along which axis.
-        mode: how a sequence goes on: "mirror", "nearest", "wrap", "constant" a number, "interp" with
-            a polynomial that is fitted to the samples at each end.
+        mode: how a sequence goes on: "mirror", "nearest", "wrap", "constant" a number; "interp":
+            the ends are those of a polynomial that is fitted to the samples there.
         cval: the number.
 
     Returns:

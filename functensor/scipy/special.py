@@ -86,16 +86,42 @@ from ..primitives.special_integrals import (
     spence,
 )
 from ..primitives.types import canonical_axes
+from .powers import boxcox, boxcox1p, exprel, inv_boxcox, inv_boxcox1p
+from .probabilities import (
+    bdtr,
+    bdtrc,
+    bdtri,
+    chdtr,
+    chdtrc,
+    chdtri,
+    fdtr,
+    fdtrc,
+    fdtri,
+    gdtr,
+    gdtrc,
+    gdtrix,
+    nbdtr,
+    nbdtrc,
+    nbdtri,
+    pdtr,
+    pdtrc,
+    pdtri,
+    stdtr,
+    stdtrit,
+)
 
 __all__ = [
-    "beta", "betainc", "betaincc", "betainccinv", "betaincinv", "betaln", "binom", "cbrt", "comb",
-    "digamma", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfi", "erfinv", "exp1", "exp2", "exp10",
-    "expi", "expit", "expm1", "expn", "factorial", "gamma", "gammainc", "gammaincc", "gammainccinv",
-    "gammaincinv", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "jn",
-    "jv", "k0", "k0e", "k1", "k1e", "kl_div", "kn", "kv", "kve", "log1p", "log_expit", "log_ndtr",
-    "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "ndtri_exp",
-    "poch", "polygamma", "psi", "rel_entr", "rgamma", "sici", "sinc", "softmax", "softplus",
-    "spence", "xlog1py", "xlogy", "y0", "y1", "yn", "yv", "zeta",
+    "bdtr", "bdtrc", "bdtri", "beta", "betainc", "betaincc", "betainccinv", "betaincinv", "betaln",
+    "binom", "boxcox", "boxcox1p", "cbrt", "chdtr", "chdtrc", "chdtri", "comb", "digamma", "entr",
+    "erf", "erfc", "erfcinv", "erfcx", "erfi", "erfinv", "exp1", "exp2", "exp10", "expi", "expit",
+    "expm1", "expn", "exprel", "factorial", "fdtr", "fdtrc", "fdtri", "gamma", "gammainc",
+    "gammaincc", "gammainccinv", "gammaincinv", "gammaln", "gammasgn", "gdtr", "gdtrc", "gdtrix",
+    "i0", "i0e", "i1", "i1e", "inv_boxcox", "inv_boxcox1p", "iv", "ive", "j0", "j1", "jn", "jv",
+    "k0", "k0e", "k1", "k1e", "kl_div", "kn", "kv", "kve", "log1p", "log_expit", "log_ndtr",
+    "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "nbdtr", "nbdtrc", "nbdtri",
+    "ndtr", "ndtri", "ndtri_exp", "pdtr", "pdtrc", "pdtri", "poch", "polygamma", "psi", "rel_entr",
+    "rgamma", "sici", "sinc", "softmax", "softplus", "spence", "stdtr", "stdtrit", "xlog1py",
+    "xlogy", "y0", "y1", "yn", "yv", "zeta",
 ]
 
 jn = jv

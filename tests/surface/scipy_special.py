@@ -11,6 +11,7 @@ RIGHT = Domain(0.5, 4.0)
 OFF_ZERO = Domain(gap=0.1)
 ORDER = Domain(0, 3, kind="i")
 SHAPE = Domain(0.6, 3.0)
+POSITIVE_ROW = Operand((2, 3), POSITIVE)
 
 
 def named(function, *domains, shapes=((2, 3), (3,), (2, 1)), **options):
@@ -108,7 +109,45 @@ ORDERS = {
     "yv": RIGHT,
 }
 
+# Probabilities, by operands that are smooth.
+PROBABILITIES = {
+    "chdtr": (SHAPE, POSITIVE),
+    "chdtrc": (SHAPE, POSITIVE),
+    "chdtri": (SHAPE, PROBABILITY),
+    "fdtr": (SHAPE, SHAPE, POSITIVE),
+    "fdtrc": (SHAPE, SHAPE, POSITIVE),
+    "fdtri": (SHAPE, SHAPE, PROBABILITY),
+    "gdtr": (SHAPE, SHAPE, POSITIVE),
+    "gdtrc": (SHAPE, SHAPE, POSITIVE),
+    "gdtrix": (SHAPE, SHAPE, PROBABILITY),
+    "stdtr": (SHAPE, REAL),
+    "stdtrit": (SHAPE, PROBABILITY),
+}
+# Of counts: how many, of or before how many, and a smooth operand.
+SOME, ALL = Domain(0, 2, kind="i"), Domain(3, 6, kind="i")
+COUNTED = {
+    "bdtr": (SOME, ALL, PROBABILITY),
+    "bdtrc": (SOME, ALL, PROBABILITY),
+    "bdtri": (SOME, ALL, PROBABILITY),
+    "nbdtr": (SOME, ALL, PROBABILITY),
+    "nbdtrc": (SOME, ALL, PROBABILITY),
+    "nbdtri": (SOME, ALL, PROBABILITY),
+    "pdtr": (SOME, POSITIVE),
+    "pdtrc": (SOME, POSITIVE),
+    "pdtri": (SOME, PROBABILITY),
+}
+
 CASES = [
+    *(named(function, *domains) for function, domains in PROBABILITIES.items()),
+    *(named(function, *domains, dtypes="d") for function, domains in COUNTED.items()),
+    named("exprel", REAL),
+    named("boxcox", POSITIVE, REAL),
+    named("boxcox1p", Domain(-0.7, 3.0), REAL),
+    named("inv_boxcox", UNIT, UNIT),
+    named("inv_boxcox1p", UNIT, UNIT),
+    # Where quotients of zeros are limits.
+    *(of(f, lambda sp, x, p, f=f: getattr(sp.special, f)(x, p * 1e-9), POSITIVE_ROW, (3,))
+      for f in ("boxcox", "boxcox1p", "inv_boxcox", "inv_boxcox1p")),
     *(named(function, domain) for function, domain in UNARY.items()),
     *(named(function, *domains) for function, domains in MORE.items()),
     *(named(function, ORDER, domain, dtypes="d") for function, domain in ORDERS.items()),

@@ -18,6 +18,7 @@ from functensor.testing import check_grads
 LAWS = [name for name in stats.__all__ if isinstance(getattr(stats, name), Law)]
 CONTINUOUS = [name for name in LAWS if hasattr(getattr(stats, name), "pdf")]
 DISCRETE = [name for name in LAWS if name not in CONTINUOUS]
+DISTRIBUTIONS = [name for name in stats.__all__ if not inspect.isfunction(getattr(stats, name))]
 INF = np.inf
 PARAMETERS = {
     "lognorm": [(0.5,), (2.0,)],
@@ -207,7 +208,32 @@ def test_arguments_go_by_name_and_broadcast():
         stats.norm.logpdf(np.zeros(3), np.zeros(2))
 
 
-@pytest.mark.parametrize("name", stats.__all__)
+@pytest.mark.parametrize("p", [0.0, 0.3, 0.5, 1.0, 2.0])
+def test_quantiles_of_bernoulli_are_scipys(p):
+    levels = np.r_[LEVELS, 0.3, 0.7, 0.30001, 0.70001]
+    for kind in ("ppf", "isf"):
+        assert_like_scipy("bernoulli", kind, levels, p)
+        assert_like_scipy("bernoulli", kind, levels, p, 2)
+
+
+def test_entropies():
+    rates = np.r_[0.0, 1e-3, 0.999, 1.0, 30.0, 59.9, 60.1, 100.0, -1.0]
+    # SciPy's sums end where terms are 1e-10.
+    with np.errstate(all="ignore"):
+        wanted = scipy.stats.poisson.entropy(rates)
+    np.testing.assert_allclose(stats.poisson.entropy(rates), wanted, rtol=1e-10, atol=1e-12)
+    # Computed with 60 digits by the definition.
+    exact = [3.2612680129376856, 3.7206860722602589, 4.4144622121795826]
+    np.testing.assert_allclose(stats.poisson.entropy([40.0, 100.0, 400.0]), exact, rtol=2e-14)
+    np.testing.assert_allclose(stats.bernoulli.entropy([0.0, 0.3, 1.0]), [0, 0.6108643020548935, 0])
+    check_grads(stats.poisson.entropy, (np.r_[0.5, 3.0, 59.0, 70.0],), order=2)
+    assert np.isinf(ft.grad(stats.poisson.entropy)(0.0))
+    assert stats.poisson.entropy(np.float32(3)).dtype == np.float32
+    with pytest.raises(AttributeError, match="binom has no entropy here"):
+        stats.binom.entropy(3, 0.5)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_documents_and_copies(name):
     law = getattr(stats, name)
     for copied in (copy.deepcopy(law), pickle.loads(pickle.dumps(law))):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from math import e, lgamma, log, pi
 from typing import Any
 
+import numpy as np
+
+from ...primitives.buffers import beside
 from ...primitives.registry import registry as ops
 from .. import special
 from .law import INF, Discrete
@@ -13,6 +17,7 @@ __all__ = ["bernoulli", "binom", "geom", "nbinom", "poisson"]
 COUNTS: dict[str, Any] = {"support": (0.0, INF), "inner": 0.0}
 # Where a binomial coefficient is beyond it, a power of zero is zero in any case.
 LARGEST_EXPONENT = 80.0
+LOG_2_PI_E = log(2 * pi * e)
 
 
 def _certain(p: Any) -> Any:
@@ -38,6 +43,12 @@ def _fails(k: Any, p: Any) -> Any:
     return ops.where(certain, ops.power(1 - ops.where(certain, p, 1.0), k), usual)
 
 
+def _reached(level: Any, p: Any) -> Any:
+    """Returns 1 where a level is above a probability, else 0, of which nothing has a derivative."""
+    above = ops.greater(ops.stop_gradient(level), ops.stop_gradient(p))
+    return ops.astype(above, p.dtype)
+
+
 bernoulli = Discrete(
     "bernoulli",
     "Bernoulli",
@@ -49,6 +60,9 @@ bernoulli = Discrete(
     pmf=lambda k, p: k * p + (1 - k) * (1 - p),
     cdf=lambda k, p: 1 - p + 0 * k,
     sf=lambda k, p: p + 0 * k,
+    ppf=lambda q, p: _reached(q, 1 - p),
+    isf=lambda q, p: _reached(p, q),
+    entropy=lambda p: special.entr(p) + special.entr(1 - p),
     example="pmf([0, 1], 0.25) -> Array([0.75, 0.25], dtype=float64, device='cpu')",
 )
 
@@ -132,6 +146,40 @@ def _poisson_pmf(k: Any, mu: Any) -> Any:
     return ops.where(none, ops.power(rate, k) * ops.exp(-rate - special.gammaln(k + 1)), usual)
 
 
+# From this rate on, the entropy of a Poisson distribution is an asymptotic series in 1 / mu, the
+# error of which is less than 1e-13 there. Below it, what lies beyond so many events is less.
+FEW, EVENTS = 60.0, 200
+POISSON_ENTROPY = (
+    1 / 12, 1 / 24, 19 / 360, 9 / 80, 863 / 2520, 1375 / 1008, 33953 / 5040, 57281 / 1440
+)  # fmt: skip
+
+
+def _poisson_entropy(mu: Any) -> Any:
+    """Returns the expectation of ``mu - k log(mu) + log(k!)``, or the series.
+
+    Source: R. J. Evans, J. Boersma, N. M. Blachman and A. A. Jagers, "The entropy of a Poisson
+    distribution", SIAM Review 30 (1988).
+    """
+    few = ops.less(mu, FEW)
+    rate, inverse = ops.where(few, mu, 1.0), 1 / ops.where(few, FEW, mu)
+    k = np.arange(EVENTS)
+    logs = np.array([lgamma(n + 1) for n in k])
+    column = ops.expand_dims(rate, -1)
+    masses = _poisson_pmf(beside(mu, k.astype(mu.dtype)), column)
+    logs = beside(mu, logs.astype(mu.dtype))
+    # Where log(mu) is finite, sums of small terms keep more digits than two large ones.
+    low = ops.less(rate, 1)
+    inside = ops.where(ops.expand_dims(low, -1), 1.0, column)
+    levels = logs - special.xlogy(beside(mu, k.astype(mu.dtype)), inside) + inside
+    some = ops.sum(masses * levels, -1)
+    rare = special.entr(rate) + rate + ops.sum(masses * logs, -1)
+    summed = ops.where(low, rare, some)
+    series: Any = 0.0
+    for term in reversed(POISSON_ENTROPY):
+        series = (series + term) * inverse
+    return ops.where(few, summed, 0.5 * (LOG_2_PI_E - ops.log(inverse)) - series)
+
+
 poisson = Discrete(
     "poisson",
     "Poisson",
@@ -141,5 +189,6 @@ poisson = Discrete(
     pmf=_poisson_pmf,
     cdf=lambda k, mu: special.gammaincc(k + 1, mu),
     sf=lambda k, mu: special.gammainc(k + 1, mu),
+    entropy=_poisson_entropy,
     example="pmf(0, 0.0) -> Array(1., dtype=float64, device='cpu')",
 )

@@ -82,6 +82,8 @@ WORDS = {
     "ppf": "the quantile, below which lies the probability q",
     "isf": "the quantile above which lies the probability q",
 }
+# What depends on the parameters alone.
+OF_PARAMETERS = {"entropy": "the entropy, in nats,"}
 # A probability, its logarithm, and the probability of the opposite.
 PROBABILITIES = ("cdf", "logcdf", "sf"), ("sf", "logsf", "cdf")
 # What a function of probability is below and above the support.
@@ -168,7 +170,7 @@ class Law:
         self._formulas = formulas
         self._names = (*self._kinds, *(given for given, _ in self.placed))
         made = self._derived()
-        for kind in WORDS:
+        for kind in (*WORDS, *OF_PARAMETERS):
             if kind in made:
                 setattr(self, kind, self._method(kind, made[kind]))
         self.methods = tuple(kind for kind in WORDS if kind in made)
@@ -181,7 +183,7 @@ class Law:
         return named, (self.name,)
 
     def __getattr__(self, name: str) -> Any:
-        if name in WORDS:
+        if name in WORDS or name in OF_PARAMETERS:
             raise AttributeError(
                 f"{self.name} has no {name} here; it has {', '.join(self.methods)}"
             )
@@ -194,11 +196,12 @@ class Law:
     # -- one call
 
     def _method(self, kind: str, compute: Callable[..., Any]) -> Callable[..., Any]:
+        alone = kind in OF_PARAMETERS
         names = self._names
         variable = {"ppf": "q", "isf": "q"}.get(kind, "k" if self.density == "pmf" else "x")
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            missing = len(names) + 1 - len(args)
+            missing = len(names) + (not alone) - len(args)
             if kwargs or not 0 <= missing <= len(self.placed):
                 bound = signature.bind(*args, **kwargs)
                 bound.apply_defaults()
@@ -207,7 +210,7 @@ class Law:
                 args = (*args, *(value for _, value in self.placed[-missing:]))
             # Infinite values and ends of the support are no reason to warn.
             with np.errstate(all="ignore"):
-                x, *given = floating(*args)
+                x, *given = floating(0.0, *args) if alone else floating(*args)
                 return self._guarded(compute, x, given)
 
         either = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -215,7 +218,7 @@ class Law:
         signature = inspect.Signature(
             [
                 inspect.Parameter(name, either, default=defaults.get(name, inspect.Parameter.empty))
-                for name in (variable, *names)
+                for name in (names if alone else (variable, *names))
             ]
         )
         method.__signature__ = signature  # type: ignore[attr-defined]
@@ -305,9 +308,10 @@ class Law:
         return "\n\n".join(parts)
 
     def _method_document(self, kind: str, variable: str) -> str:
-        what = WORDS[kind].replace(" x", f" {variable}")
+        what = (WORDS | OF_PARAMETERS)[kind].replace(" x", f" {variable}")
         described = "a probability" if variable == "q" else "where, an array or a number"
         lines = [f"    {variable}: {described}.", *self._arguments()]
+        lines = lines[1:] if kind in OF_PARAMETERS else lines
         return "\n".join(
             [
                 f"Returns {what} of the {self.title} distribution.",
@@ -443,7 +447,25 @@ class Discrete(Law):
                 logarithm = given.get(log, _log_of(given[plain], given.get(opposite)))
                 made[plain] = self._probability(plain, given[plain])
                 made[log] = self._probability(log, logarithm)
+        for kind in ("ppf", "isf"):
+            if kind in given:
+                made[kind] = self._quantile(kind, given[kind])
+        if "entropy" in given:
+            made["entropy"] = lambda x, parameters, loc: given["entropy"](*parameters) + 0 * loc
         return made
+
+    def _quantile(self, kind: str, formula: Formula) -> Callable[..., Any]:
+        def compute(q: Any, parameters: Sequence[Any], loc: Any) -> Any:
+            low, high, _ = self._ends(parameters)
+            # Before the first number lies nothing.
+            none, all_of_it = (low - 1, high) if kind == "ppf" else (high, low - 1)
+            inside = ops.logical_and(ops.greater(q, 0), ops.less(q, 1))
+            value = formula(ops.where(inside, q, 0.5), *parameters)
+            value = ops.where(ops.equal(q, 0), none, ops.where(ops.equal(q, 1), all_of_it, value))
+            known = ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))
+            return ops.where(known, _placed(value, loc, 1.0), NAN)
+
+        return compute
 
     def _mass(self, kind: str, beside: float) -> Callable[..., Any]:
         formula = self._formulas[kind]

@@ -13,6 +13,7 @@ from .arguments import is_array_like
 from .backends.devices import placement
 from .origins import Origins
 from .primitives.array import Array, Tracer, unknown_behind
+from .primitives.augmented import VIEWS
 from .primitives.buffers import expose, to_buffer, wrap
 from .primitives.core import RAW, Trace, base_trace, run, slot, under
 from .primitives.errors import MissingRuleError, function_name
@@ -117,6 +118,14 @@ class StagingTrace(Trace):
             if not reached.isdisjoint(equation.outputs):
                 reached.update(used(equation.operands))
         return {v: path for v, path in self.paths.items() if v in reached}
+
+    def views(self, variable: Variable) -> set[Variable]:
+        """Returns the variables of which NumPy's arrays would make a variable a view."""
+        reached = {variable}
+        for equation in reversed(self.equations):
+            if equation.outputs[0] in reached and equation.primitive.name in VIEWS:
+                reached.update(used(equation.operands[:1]))
+        return reached
 
     def names_of(self, variable: Variable) -> list[str]:
         """Returns what messages call the inputs that a variable depends on."""

@@ -6,16 +6,20 @@ import dis
 import sys
 import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from .errors import UnusedUpdateWarning, message
+from .errors import ImmutableArrayError, UnusedUpdateWarning, message
 from .registry import registry as ops
 from .rules import shape_of
 from .types import INEXACT
 
-__all__ = ["At", "result_is_dropped"]
+__all__ = ["UPDATING", "At", "result_is_dropped"]
+
+# Where array_api_extra updates arrays by index; libraries carry it within.
+UPDATING = "array_api_extra._lib._at"
 
 
 class At:
@@ -102,6 +106,7 @@ class Update:
                 UnusedUpdateWarning,
                 stacklevel=3,
             )
+        refuse_dropped(kind)
         x, key = self._array, self._key
         if mode is not None:
             # A one has finite powers, quotients and logarithms.
@@ -207,7 +212,38 @@ def _bounded(index: Any, length: int, mode: str) -> Any:
 
 def result_is_dropped() -> bool:
     """Says whether the caller's caller pops the result that it is waiting for."""
-    frame = sys._getframe(3)
+    return drops(sys._getframe(3))
+
+
+def refuse_dropped(kind: str) -> None:
+    """Refuses an update by array_api_extra, for which a library has no use.
+
+    Of NumPy's arrays it changes the array itself, so that code written for these may be right.
+
+    Raises:
+        ImmutableArrayError: the library throws away what array_api_extra returns.
+    """
+    frame: FrameType | None = sys._getframe(3)
+    module: str = frame.f_globals.get("__name__", "") if frame is not None else ""
+    if not module.endswith(UPDATING):
+        return
+    while frame is not None and frame.f_globals.get("__name__", "") == module:
+        frame = frame.f_back
+    if frame is not None and drops(frame):
+        code = frame.f_code
+        raise ImmutableArrayError(
+            message(
+                f"{code.co_name} ({frame.f_globals.get('__name__', '')}, line {frame.f_lineno}) "
+                f"throws away what at(x, i).{kind}(...) returns, but arrays are immutable: x "
+                "itself is unchanged",
+                fix="call it with NumPy's arrays, or with xp=numpy, and np.asarray the result",
+                number=3,
+            )
+        )
+
+
+def drops(frame: FrameType) -> bool:
+    """Says whether a frame pops the result of the call that it is at."""
     code = frame.f_code.co_code
     position = frame.f_lasti + 2
     while position < len(code) and dis.opname[code[position]] == "CACHE":

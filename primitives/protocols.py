@@ -54,6 +54,8 @@ EDITIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")
 # Libraries that hand NumPy's results to compiled code, which takes NumPy's own arrays only. What
 # is traced differentiates there too.
 PLAIN = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")
+# Libraries that compute with whatever speaks the array API, in code that was NumPy's before.
+LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.", "array_api_compat.")
 # NumPy's functions that were asked for once, with ours.
 KNOWN: dict[Any, Callable[..., Any]] = {}
 # Where SciPy and scikit-learn keep array_api_extra's updates by index.
@@ -66,6 +68,12 @@ class Bottom:
     """Whether what runs now works on raw buffers; the core, which knows, puts its answer here."""
 
     reached: Callable[[], bool] = staticmethod(lambda: False)
+
+
+class Asked:
+    """What is done once a library asks for a namespace; the module that does it says it here."""
+
+    watch: Callable[[], None] = staticmethod(lambda: None)
 
 
 class NumpyProtocols:
@@ -154,6 +162,8 @@ class NumpyProtocols:
         for name in UPDATING:
             if name in sys.modules:
                 introduce(sys.modules[name])
+        # Only then: augmented assignments of those who call no library cost nothing more.
+        Asked.watch()
         return sys.modules["functensor.numpy"]
 
     def __dlpack__(

@@ -146,7 +146,8 @@ WHOLE = M.astype(int)
 # Arguments that one or another function takes.
 ARGUMENTS = [
     (M,), (M, M), (WHOLE,), (WHOLE, WHOLE), (M, WHOLE), (WHOLE, [M] * 9), ([True, False, True], M),
-    (M, 0.5), (M, 0.0, 1.0), ("ij->j", M), ([M, M],), (M[0],), (M, 2), (M, M[0]), (M[0], M), ([M, M, M],),
+    (M, 0.5), (M, 0.0, 1.0), ("ij->j", M), ([M, M],), (M[0],), (M, 2), (M, M[0]), (M[0], M),
+    ([M, M, M],),
 ]  # fmt: skip
 
 

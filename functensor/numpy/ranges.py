@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.devices import resolved, to_host
 from ..primitives.array import Array, Tracer, concrete
-from ..primitives.buffers import WEAK_TYPES, device_of, operands_together, to_buffer
+from ..primitives.buffers import WEAK_TYPES, beside, device_of, operands_together, to_buffer
 from ..primitives.core import is_staged
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
@@ -140,12 +140,19 @@ def linspace(
     share = asarray(shares, device=place)
     # Both ends come out exactly, and derivatives are the shares themselves.
     out = ops.add(ops.multiply(start, 1 - share), ops.multiply(stop, share))
+    if endpoint and num > 1:
+        # Also where the start is NaN.
+        out = ops.where(beside(share, shares == 1), stop, out)
     if axis != 0:
         out = ops.moveaxis(out, 0, axis)
     if wanted.kind in "iu":
         out = ops.floor(out)
     out = _moved(ops.astype(out, wanted), device)
-    return (out, _moved(ops.divide(delta, parts or np.nan), device)) if retstep else out
+    if not retstep:
+        return out
+    # Of less than two numbers NumPy's step is a number, whatever the ends' shape.
+    step = ops.divide(delta, parts) if parts > 0 else asarray(np.nan, device=place)
+    return out, _moved(step, device)
 
 
 def _spaced(name: str, make: Callable[[int], Any], num: int, axis: int, device: Any) -> Any:

@@ -24,7 +24,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
     Args:
         a: an array of at least one axis.
-        n: how often to take differences.
+        n: how often to take differences; a itself is returned for 0.
         axis: along which axis.
         prepend, append: what to put before and behind the array first: slices, or a number.
 
@@ -40,6 +40,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if n < 0 or not a.shape:
         raise ValueError(f"diff: {n} differences of an array of shape {a.shape}")
     axis = canonical_axis(axis, len(a.shape))
+    if n == 0:
+        return a
     parts = [a]
     edge = tuple([1 if i == axis else length for i, length in enumerate(a.shape)])
     for place, extra in ((0, prepend), (len(parts), append)):

@@ -10,7 +10,7 @@ from ..primitives.buffers import operands_together
 from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
-from ..primitives.types import REAL, canonical_axes, canonical_axis, result_type
+from ..primitives.types import canonical_axes, canonical_axis, result_type
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
 from .sequences import diff
@@ -145,14 +145,15 @@ def _at_places(f: Any, x: Any, axis: int, order: int) -> Any:
         + d1 / (d2 * (d1 + d2)) * _part(f, axis, 2, None)
     )
     h, k = ops.index(steps, 0), ops.index(steps, -1)
-    first: tuple[Any, ...] = (-1 / h, 1 / h)
-    last: tuple[Any, ...] = (-1 / k, 1 / k)
-    if order == 2:
+    if order == 1:
+        ends = [_weighted(f, axis, 0, (-1.0, 1.0)) / h, _weighted(f, axis, -2, (-1.0, 1.0)) / k]
+    else:
         h, k = ops.index(steps, 0), ops.index(steps, 1)
         first = (-(2 * h + k) / (h * (h + k)), (h + k) / (h * k), -h / (k * (h + k)))
+        ends = [_weighted(f, axis, 0, first)]
         h, k = ops.index(steps, -2), ops.index(steps, -1)
         last = (k / (h * (h + k)), -(k + h) / (h * k), (2 * k + h) / (k * (h + k)))
-    ends = [_weighted(f, axis, 0, first), _weighted(f, axis, -len(last), last)]
+        ends.append(_weighted(f, axis, -3, last))
     return ops.concatenate([ends[0], inner, ends[1]], axis=axis)
 
 
@@ -170,7 +171,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         edge_order: whether the ends are of first or second order.
 
     Returns:
-        An array of f's shape; of several axes a tuple of them. Derivatives flow to f and to the
+        An array of f's shape, of its dtype where that is inexact and the distances are real; of
+        several axes a tuple of them. Derivatives flow to f and to the
         distances.
 
     Raises:
@@ -212,12 +214,14 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         if not shape:
             out.append(_uniform(f, h, i, order))
         elif shape == (length,):
-            out.append(_at_places(f, h if h.dtype.kind in REAL else h.astype(float), i, order))
+            out.append(_at_places(f, as_inexact(h), i, order))
         else:
             raise misfit(
                 f"gradient: coordinates of shape {shape} for axis {i}, {length} long",
                 "np.gradient(x, coordinates, axis=...), with a coordinate for each slice",
             )
+    # Distances do not decide the dtype, unless they are complex.
+    out = [ops.astype(x, f.dtype) if x.dtype.kind != "c" else x for x in out]
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -238,7 +242,8 @@ def unwrap(
         period: after which the angles come again.
 
     Returns:
-        An array of p's shape; the derivative by p is 1.
+        An array of p's shape, of the dtype to which p and the period promote; the derivative by p
+        is 1.
 
     >>> import functensor.numpy as np
     >>> np.unwrap(np.array([0.0, 1.0, 5.0, 6.0]), period=4)
@@ -248,7 +253,8 @@ def unwrap(
     axis = canonical_axis(axis, len(p.shape))
     steps = diff(p, axis=axis)
     period = period if isinstance(period, int | float) else asarray(period)
-    if result_type(steps.dtype, getattr(period, "dtype", period)).kind in "iu":
+    kind = result_type(steps.dtype, getattr(period, "dtype", period))
+    if kind.kind in "iu":
         half, ambiguous = period // 2, period % 2 == 0
     else:
         half, ambiguous = period / 2, True
@@ -261,4 +267,4 @@ def unwrap(
     total = ops.cumsum(moved, axis)
     start = _part(p, axis, None, 1)
     later = ops.add(_part(p, axis, 1, None), total)
-    return ops.concatenate([start, later], axis=axis)
+    return ops.astype(ops.concatenate([start, later], axis=axis), kind)

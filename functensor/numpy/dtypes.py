@@ -50,9 +50,9 @@ from numpy import (
 from ..primitives.array import Array
 from ..primitives.registry import registry
 from ..primitives.rules import shape_of
+from ..primitives.types import canonical_axes, shape_dtype
 from ..primitives.types import finfo as _finfo
 from ..primitives.types import result_type as _result_type
-from ..primitives.types import shape_dtype
 
 __all__ = [
     "bool",
@@ -261,14 +261,17 @@ def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
         a: an array.
         axis: which axis, or several, whose lengths are multiplied; None for all.
 
+    Raises:
+        AxisError: there is no such axis.
+        ValueError: an axis is named twice.
+
     >>> import functensor.numpy as np
     >>> np.size(np.ones((2, 3))), np.size(np.ones((2, 3)), 1)
     (6, 3)
     """
-    lengths = shape_of(a)
+    lengths = shape_of(a if isinstance(a, Array) else np.asarray(a))
     if axis is not None:
-        axes = axis if isinstance(axis, tuple) else (axis,)
-        lengths = tuple(lengths[i] for i in axes)
+        lengths = tuple([lengths[i] for i in canonical_axes(axis, len(lengths))])
     product = 1
     for length in lengths:
         product *= length

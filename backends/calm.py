@@ -24,6 +24,7 @@ __all__ = [
     "LOOKED_AT",
     "READING",
     "SHARED",
+    "VECTOR",
     "calmly",
     "kept_calm",
     "product",

@@ -156,6 +156,12 @@ class NumpyBackend:
 
         return planned(program, donated, self.kernels)
 
+    def loop(self, program: Any, loop: Any) -> Any:
+        """Returns what runs a program again and again, as one generated function."""
+        from .plan import looped
+
+        return looped(program, loop, self.kernels)
+
     def memory(self) -> dict[str, int]:
         """Returns the process's peak resident memory in bytes."""
         import resource  # not on every platform

@@ -158,6 +158,14 @@ class Backend(Protocol):
             donated: the numbers of inputs whose memory results may take.
         """
 
+    def loop(self, program: Any, loop: Any) -> Any:
+        """Returns what runs a program again and again.
+
+        Args:
+            program: the body.
+            loop: what its inputs and outputs are: a `Loop` of the plans.
+        """
+
     def memory(self) -> dict[str, int]:
         """Returns memory figures in bytes: ``used`` and ``peak``."""
 

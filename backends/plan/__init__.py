@@ -4,6 +4,7 @@ A program is known here by its shape alone: ``inputs``, ``equations``, ``outputs
 equation its ``primitive``, ``operands``, ``params``, ``outputs`` and ``line``.
 """
 
+from .loops import Loop, LoopPlan, looped
 from .plan import Plan, planned
 
-__all__ = ["Plan", "planned"]
+__all__ = ["Loop", "LoopPlan", "Plan", "looped", "planned"]

@@ -26,13 +26,15 @@ class Plan:
     It may run in several threads at once: each run takes an instance of the function, which has
     kept buffers of its own, and puts it back. Results are fresh memory or donated inputs.
 
+    Args:
+        written: the lines of the program.
+
     Attributes:
         source: the generated text.
     """
 
-    def __init__(self, program: Any, donated: Sequence[int], kernels: Any) -> None:
-        written = Straight(program, frozenset(donated), kernels)
-        self.name = program.name
+    def __init__(self, written: Straight) -> None:
+        self.name = written.program.name
         self.source = written.source.text()
         self._origins = written.source.origins
         self._scope = written.source.scope
@@ -126,7 +128,7 @@ def planned(program: Any, donated: Sequence[int], kernels: Any) -> Plan:
         donated: the numbers of inputs whose memory results may take.
         kernels: the backend's functions in place of NumPy's, by the primitive's name.
     """
-    return Plan(program, donated, kernels)
+    return Plan(Straight(program, frozenset(donated), kernels))
 
 
 # NumPy's warnings: a program is forward computation and derivative rules in one, and of the rules

@@ -24,7 +24,10 @@ class Source:
         origins: for every line its equation; None where it belongs to none.
         names: the names of the program's variables.
         scope: the values of global names, the same in all threads.
+        indent: what stands in front of a function's lines.
     """
+
+    indent = "    "
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -45,7 +48,7 @@ class Source:
 
     def add(self, line: str, equation: Any = None) -> None:
         """Appends a line to the function's body."""
-        self.lines.append(f"    {line}")
+        self.lines.append(f"{self.indent}{line}")
         self.origins.append(equation)
 
     def name(self, variable: Any) -> str:

@@ -105,7 +105,7 @@ class Straight:
         ]
         if regions:
             self._blocks(regions)
-        self.source.function("plan", list(map(self.source.name, program.inputs)))
+        self._begin()
         # That of the equation, or of the first of those together, that is being written.
         self._number = number = 0
         while number < len(program.equations):
@@ -118,6 +118,10 @@ class Straight:
             number += max(len(group), 1)
         self._number = number
         self._results()
+
+    def _begin(self) -> None:
+        """Writes the function's first line."""
+        self.source.function("plan", list(map(self.source.name, self.program.inputs)))
 
     def _liveness(self, donated: Any) -> Liveness:
         """Returns storages, and sees to it that none is returned of which results are rows."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..calm import BY_ONE, READING, SHARED, work_of
+from ..calm import BY_ONE, READING, SHARED, VECTOR, work_of
 from ..rank_one import is_widened
 from .liveness import is_copied
 from .rows import JOINED, rows_of
@@ -101,6 +101,9 @@ def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
         rows = f"{operands[0]}.reshape(-1, {x.type.shape[-1]})"
         writer.shares = True
         return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
+    if min(x.type.ndim, y.type.ndim) == 1 and is_small_by_vector(equation):
+        # It says the same to BLAS as ``matmul``, in half the time.
+        return f"{writer.source.numpy('dot')}({operands[0]}, {operands[1]})"
     if not is_alike(equation):
         return None
     # Columns and rows are widened first, which the primitive's function does.
@@ -140,6 +143,12 @@ def is_shared(equation: Any) -> bool:
     else:
         work = prod(x) * y[-1] * (WRITING if x[-1] == 1 else 1)
     return bool(work >= SHARED)
+
+
+def is_small_by_vector(equation: Any) -> bool:
+    """Says whether a product with a vector is too small for BLAS to share it."""
+    x, y = [v.type.shape for v in equation.operands]
+    return len(x) + len(y) <= 3 and max(prod(x), prod(y)) < VECTOR
 
 
 def is_alike(equation: Any) -> bool:

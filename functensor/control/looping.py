@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from math import isqrt
 from typing import Any
 
 import numpy as np
 
+from ..backends.plan import Loop
 from ..primitives.buffers import device_of, expose
 from ..primitives.core import Trace, at_face, under
 from ..primitives.errors import MissingRuleError, message
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype
 from ..programs.call import ProgramCall
+from ..programs.compiled import looped
 from ..programs.derived import is_differentiable, pushed
 from ..programs.program import Program, Variable, type_of
 from ..reverse import is_inexact
@@ -71,6 +74,32 @@ class WhileCall(ControlCall):
 
     def on_buffers(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs as buffers, of buffers."""
+        plan = self.plan()
+        if plan is None:
+            return self._step_by_step(buffers)
+        steps = repeat(None) if self.max_steps is None else range(self.max_steps)
+        count, middle = self.carries, self.middle
+        begins = weakened(self.condition.inputs, buffers[:middle])
+        holds = runner(self.condition)(begins)[0]
+        return plan.run(buffers, steps, (), (), holds)[:count]  # type: ignore[no-any-return]
+
+    def plan(self) -> Any:
+        """Returns what runs all steps on the CPU; None on a GPU."""
+
+        def step(values: Values) -> Values:
+            carry, others, constants = self.split(values)
+            after = self.body.run([*carry, *constants])
+            return [*after, self.condition.run([*after, *others])[0]]
+
+        def made() -> Any:
+            like = [Variable(x.type, x.device) for x in self.inputs]
+            both = program_of(self.name, like, step)
+            return looped(both, Loop(self.carries, tested=True))
+
+        return self.once("plan", made)
+
+    def _step_by_step(self, buffers: Sequence[Any]) -> Values:
+        """Computes the outputs by plans for one step, or operation by operation."""
         carry, others, constants = self.split(buffers)
         condition, body = runner(self.condition), runner(self.body)
         weak = [(i, x.type.weak) for i, x in enumerate(self.body.inputs) if x.type.weak]

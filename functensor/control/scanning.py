@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import resolved
+from ..backends.plan import Loop
 from ..primitives.buffers import device_of, expose
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype
 from ..programs.call import ProgramCall
+from ..programs.compiled import looped
 from ..programs.derived import Pulled, is_differentiable, pulled, pushed
 from ..programs.program import Program, Variable, type_of
 from .calls import ControlCall, Flat, Rules, runner, weakened
@@ -97,6 +99,28 @@ class ScanCall(ControlCall):
 
     def on_buffers(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs as buffers, of buffers."""
+        count, added = self.carries, self.added
+        plan = self.plan()
+        if plan is None:
+            return self._step_by_step(buffers)
+        known = self.outputs()
+        stacks = [np.empty(x.shape, x.dtype) for x in known[count:added]]
+        totals = [np.zeros(x.shape, x.dtype) for x in known[added:]]
+        steps = range(self.length)
+        ends = plan.run(buffers, steps[::-1] if self.backwards else steps, stacks, totals)
+        return [*ends[:count], *stacks, *ends[count:]]
+
+    def plan(self) -> Any:
+        """Returns what runs all steps on the CPU; None on a GPU."""
+
+        def made() -> Any:
+            loop = Loop(self.carries, self.slices, self.sums, backwards=self.backwards)
+            return looped(self.body, loop)
+
+        return self.once("plan", made)
+
+    def _step_by_step(self, buffers: Sequence[Any]) -> Values:
+        """Computes the outputs by a plan for one step, or operation by operation."""
         count, first, added = self.carries, self.carries + self.slices, self.added
         body = self.body
         run = runner(body)

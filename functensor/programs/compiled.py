@@ -15,7 +15,7 @@ from ..primitives.core import under
 from ..primitives.donation import claimed, restored
 from .program import Program
 
-__all__ = ["Compiled", "compiled"]
+__all__ = ["Compiled", "compiled", "looped"]
 
 Values = list[Any]
 
@@ -44,10 +44,8 @@ class Compiled:
     ) -> None:
         self.name = program.name
         self.program = optimized(program)
-        places = {x.device for x in program.inputs}
-        places.update(x.device for e in self.program.equations for x in e.outputs)
         self.plan: Any = None
-        if places <= {"cpu"}:
+        if is_planned(self.program):
             self.program = fusion(self.program)
             self.plan = get_backend("numpy").plan(self.program, tuple(donated))
         self.donated = tuple(donated) if self.plan is not None else ()
@@ -72,6 +70,24 @@ class Compiled:
         for i in self.returned:
             restored(values[i], buffers[i])
         return [wrap(out) for out in self.plan(buffers)]
+
+
+def is_planned(program: Program) -> bool:
+    """Says whether a program runs as a plan: all of it on the CPU."""
+    return all(x.device == "cpu" for x in program.inputs) and all(
+        x.device == "cpu" for equation in program.equations for x in equation.outputs
+    )
+
+
+def looped(program: Program, loop: Any) -> Any:
+    """Returns the plan of a loop with a body; None where that runs operation by operation.
+
+    Args:
+        program: the body, as it was staged.
+        loop: what its inputs and outputs are: a `Loop` of the plans.
+    """
+    better = optimized(program)
+    return get_backend("numpy").loop(fusion(better), loop) if is_planned(better) else None
 
 
 def compiled(

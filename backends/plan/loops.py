@@ -151,7 +151,7 @@ class LoopCode(Straight):
         names = self.source.names
         before = {x: names[x] for x in operands if is_variable(x) and x in self.numbers}
         for x, dtype in zip(operands, loop):
-            if x in before:
+            if is_variable(x) and x in before:
                 # A ufunc takes an array without axes in half the time of a number.
                 names[x] = self._array_of(x, before[x], dtype)
         for x, name in before.items():
@@ -263,9 +263,9 @@ def counters(program: Any, loop: Loop) -> dict[int, Any]:
         if equation is None or equation.primitive.name != "add" or kind_of(x.type) is not int:
             continue
         first, second = equation.operands
-        other = second if first is x else first
-        is_one = not is_variable(other) and type(constant(other)) is int and constant(other) == 1
-        if x in (first, second) and is_one and out not in taken:
+        other = constant(second if first is x else first)
+        counts = (first is x or second is x) and type(other) is int and other == 1
+        if counts and out not in taken:
             found[i] = out
     return found
 

@@ -187,6 +187,14 @@ def _extremum(writer: Straight, name: str, operands: list[Operand], kind: type) 
     return f"{first} else {y.text} if {y.text} {sign} {x.text} else {by_numpy}"
 
 
+def _slope(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    x, y = operands
+    if not kind is x.kind is y.kind is float:
+        return None
+    factor = f"(1.0 - {y.text} * {y.text})" if name[0] == "t" else f"(1.0 - {y.text}) * {y.text}"
+    return f"{factor} * {x.text}"
+
+
 def _where(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
     condition, x, y = operands
     return f"{x.as_kind(kind)} if {condition.text} else {y.as_kind(kind)}"
@@ -202,7 +210,9 @@ WRITERS: dict[str, Callable[[Any, str, list[Operand], type], str | None]] = {
     "divide": _divide,
     "logical_not": _not,
     "negative": _negative,
+    "sigmoid_derivative": _slope,
     "sqrt": _root,
     "square": _square,
+    "tanh_derivative": _slope,
     "where": _where,
 }

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .restoring import errstate
+
 __all__ = ["attention", "attention_grad", "stacked_shape"]
 
 Shape = tuple[int, ...]
@@ -118,7 +120,7 @@ def powers_of(scores: Any) -> tuple[Any, Any]:
         return scores, np.ones((*scores.shape[:-1], 1), scores.dtype)
     top = scores.max(-1, keepdims=True)
     np.copyto(top, 0, where=np.isneginf(top))
-    with np.errstate(invalid="ignore"):
+    with errstate(invalid="ignore"):
         scores -= top
         np.exp(scores, out=scores)
         total = scores.sum(-1, keepdims=True)

@@ -9,13 +9,18 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from itertools import chain, compress
+from operator import call, not_
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ..restoring import Restoring, in_turn
 
 __all__ = ["alone", "controlled", "held"]
 
@@ -36,7 +41,7 @@ class Control:
         self._lock = threading.RLock()
         self._holders: set[object] = set()
         # How many threads it had, while it has one.
-        self._before: int | None = None
+        self._before: list[int] = []
 
     @property
     def held(self) -> bool:
@@ -59,25 +64,24 @@ class Control:
     def hold(self, holder: object) -> None:
         """Keeps BLAS to one thread, for somebody who is to release it again."""
         with self._lock:
-            if self._before is None:
-                self._before = self._get()
+            if not self._before:
+                self._before.append(self._get())
             self._holders.add(holder)
             self._set(1)
 
-    def release(self, holder: object) -> None:
-        """Gives it its threads back, once all who held it have done so."""
-        try:
-            self._let_go(holder)
-        finally:
-            # An interrupt may come between any two lines: one of the two calls is whole.
-            self._let_go(holder)
-
-    def _let_go(self, holder: object) -> None:
-        self._holders.discard(holder)
-        with self._lock:
-            if not self._holders and self._before is not None:
-                self._set(self._before)
-                self._before = None
+    def releasing(self, holder: object) -> Callable[[], Any]:
+        """Returns what gives it its threads back once all who held it have done so, in C."""
+        held, before = self._holders, self._before
+        threads = chain.from_iterable(compress((before,), map(not_, (held,))))
+        forget = map(call, compress((before.clear,), map(not_, (held,))))
+        set_back = map(self._set, threads)
+        return in_turn(
+            [
+                partial(held.discard, holder),
+                partial(deque, set_back, 0),
+                partial(deque, forget, 0),
+            ]
+        )
 
     def before_fork(self) -> None:
         """Waits until nobody else is within BLAS's functions, whose lock a child would wait for."""
@@ -92,7 +96,7 @@ class Control:
         """Gives it its threads back in a child process, which has none of those who held it."""
         self._lock = threading.RLock()
         self._holders.clear()
-        self._let_go(None)
+        self.releasing(None)()
 
 
 def found() -> Control | None:
@@ -134,19 +138,24 @@ def controlled() -> Control | None:
     return _control[0]
 
 
-@contextmanager
-def alone() -> Iterator[None]:
+class alone(Restoring):
     """Keeps BLAS to the threads that call it, for the length of a ``with`` block."""
-    control = controlled()
-    if control is None:
-        yield
-        return
-    holder = object()
-    try:
-        control.hold(holder)
-        yield
-    finally:
-        control.release(holder)
+
+    __slots__ = ("_control", "_holder")
+
+    def __init__(self) -> None:
+        self._control = controlled()
+        self._holder = object()
+        control = self._control
+        self.close = bool if control is None else control.releasing(self._holder)
+
+    def __enter__(self) -> None:
+        if self._control is not None:
+            try:
+                self._control.hold(self._holder)
+            except BaseException:
+                self.close()
+                raise
 
 
 def held() -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .restoring import quiet
+
 __all__ = ["blockwise", "inexact"]
 
 # Elements of a block. Smaller ones lose their gain to the calls, larger ones leave the cache.
@@ -49,7 +51,7 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
     def run(x: Any, **params: Any) -> Any:
         values = inexact(x)
         out = np.empty(values.shape, values.dtype)
-        with np.errstate(all="ignore"):
+        with quiet():
             if out.size <= BLOCK:
                 kernel(values, out, *[np.empty_like(out) for _ in range(spare)], **params)
             else:

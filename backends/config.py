@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ContextDecorator
+from functools import partial
+from typing import Any, Self
 
 from .messages import message
+from .restoring import Restoring
 
 __all__ = ["Config", "config"]
 
@@ -116,28 +117,43 @@ class Config(threading.local):
             raise _no_name(name)
         super().__setattr__(name, value)
 
-    @contextmanager
-    def using(self, **choices: Any) -> Iterator[Config]:
-        """Makes choices for the length of a ``with`` block.
+    def using(self, **choices: Any) -> Using:
+        """Makes choices for the length of a ``with`` block; all are set back at its end.
 
         Raises:
             AttributeError: there is no such choice.
             ValueError: a value is none that it may have.
         """
-        before = {name: getattr(self, name) for name in choices}
-        try:
-            for name, value in choices.items():
-                setattr(self, name, value)
-            yield self
-        finally:
-            for name, value in before.items():
-                setattr(self, name, value)
+        return Using(choices)
 
     def __repr__(self) -> str:
         return (
             f"Config(matmul_precision={self.matmul_precision!r}, "
             f"deterministic={self.deterministic})"
         )
+
+
+class Using(Restoring, ContextDecorator):
+    """Makes choices for the length of a ``with`` block, or of a decorated function."""
+
+    def __init__(self, choices: dict[str, Any]) -> None:
+        for name in choices:
+            getattr(config, name)
+        self._choices = choices
+
+    def __enter__(self) -> Config:
+        known = config.__dict__
+        self.close = partial(known.update, dict(known))
+        try:
+            for name, value in self._choices.items():
+                setattr(config, name, value)
+            return config
+        except BaseException:
+            self.close()
+            raise
+
+    def _recreate_cm(self) -> Self:
+        return type(self)(self._choices)
 
 
 config = Config()

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .restoring import quiet
+
 __all__ = ["cumprod", "cumsum", "linear_recurrence", "shift"]
 
 
@@ -48,7 +50,7 @@ def linear_recurrence(xp: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> A
     factors = xp.array(a)
     before = (slice(None),) * axis
     reach = 1
-    with np.errstate(all="ignore"):
+    with quiet():
         while reach < a.shape[axis]:
             low, high = (*before, slice(None, -reach)), (*before, slice(reach, None))
             source, target = (high, low) if reverse else (low, high)

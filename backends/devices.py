@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ContextDecorator
+from contextlib import ContextDecorator
+from operator import methodcaller
 from typing import Any, TypeVar
 
 from .messages import message
 from .protocol import Backend, get, loaded, no_device
+from .restoring import InC, in_turn, leaving, taken_off
 
 __all__ = [
     "backend_of",
@@ -23,6 +25,8 @@ __all__ = [
     "to_host",
 ]
 
+# Leaves a context that nothing was raised in.
+called = methodcaller("__call__", None, None, None)
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Which backend holds the buffers of a kind of device.
@@ -111,7 +115,9 @@ class DefaultDevice(ContextDecorator):
     def __init__(self, device: str) -> None:
         self.device = device
         self.used = False
-        self.before: list[tuple[str, AbstractContextManager[Any]]] = []
+        self.before: list[str] = []
+        # What leaves the devices that CuPy computes on.
+        self.leaving: list[Callable[..., Any]] = []
 
     def __call__(self, function: F) -> F:
         self.used = True
@@ -121,14 +127,29 @@ class DefaultDevice(ContextDecorator):
         self.used = True
         backend, name = resolved(self.device)
         current = backend.current(name)
-        current.__enter__()
-        self.before.append((placement.device, current))
-        placement.device = name
+        leave = current.__exit__
+        end = len(self.before)
+        try:
+            current.__enter__()
+            # No call, after which an interrupt could come.
+            self.leaving[end:] = (leave,)
+            self.before[end:] = (placement.device,)
+            placement.device = name
+        except KeyboardInterrupt:
+            leave(None, None, None)
+            raise
         return name
 
-    def __exit__(self, *raised: Any) -> None:
-        placement.device, current = self.before.pop()
-        current.__exit__(*raised)
+    @InC
+    def __exit__(self) -> Any:
+        return leaving(
+            in_turn(
+                [
+                    taken_off(self.before, setattr, placement, "device"),
+                    taken_off(self.leaving, called),
+                ]
+            )
+        )
 
     def __del__(self) -> None:
         if not self.used:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .restoring import quiet
+
 __all__ = ["SMALL", "gamma_moment", "nodes"]
 
 # Up to this x a power series serves for all shape parameters.
@@ -50,7 +52,7 @@ def gamma_moment(xp: Any, a: Any, y: Any, *, n: int) -> Any:
     """
     dtype = xp.result_type(a, y)
     a, y = xp.broadcast_arrays(xp.asarray(a, "float64"), xp.asarray(y, "float64"))
-    with np.errstate(all="ignore"):
+    with quiet():
         x = xp.exp(y)
         out = xp.empty(x.shape)
         small = x <= SMALL

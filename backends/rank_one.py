@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .restoring import errstate
+
 __all__ = ["columns_by_rows", "is_widened", "widened", "without_signs"]
 
 # All results together, and those of one matrix, from which on BLAS is quicker; and so few rows or
@@ -53,7 +55,7 @@ def columns_by_rows(xp: Any, x: Any, y: Any) -> Any:
     """Returns ``x @ y`` of columns (..., rows, 1) and rows (..., 1, columns) of one dtype."""
     if is_widened(x.shape, y.shape, x.dtype):
         # BLAS fills its tiles with zeros, beside which infinities are none of the user's making.
-        with np.errstate(invalid="ignore"):
+        with errstate(invalid="ignore"):
             return xp.matmul(*widened(xp, x, y))
     if x.dtype.kind == "c" or not is_multiplied(x.shape, y.shape):
         return xp.matmul(x, y)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .blocks import inexact
+from .restoring import quiet
 
 __all__ = [
     "log_softmax",
@@ -184,7 +185,7 @@ def _back(out: Any, x: Any) -> Any:
 
 def softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
     """Returns ``exp(x)`` over its sum along axes."""
-    with np.errstate(all="ignore"):
+    with quiet():
         powers, sums, _, _ = _exponentials(inexact(x), axis)
         if powers.ndim:
             powers /= sums
@@ -206,7 +207,7 @@ def softmax_derivative(g: Any, ans: Any, *, axis: tuple[int, ...]) -> Any:
 
 def logsumexp(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Returns the logarithm of the sum of ``exp(x)``."""
-    with np.errstate(all="ignore"):
+    with quiet():
         values = inexact(x)
         _, sums, shift, _ = _exponentials(values, axis)
         out = np.log(sums)
@@ -221,7 +222,7 @@ def logsumexp(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 def log_softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
     """Returns ``x - logsumexp(x)``."""
-    with np.errstate(all="ignore"):
+    with quiet():
         values = inexact(x)
         powers, sums, shift, values = _exponentials(values, axis)
         # The exponentials are of no more use: their memory takes the result.

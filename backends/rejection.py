@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .philox import numpy_random_bits, random_bits
+from .restoring import quiet
 
 __all__ = ["FIRST_STREAM", "random_binomial", "random_loggamma", "random_poisson"]
 
@@ -69,7 +70,7 @@ def _part(
     words = bits(keys, starts, shape=(count, WORDS), bits=64, stream=FIRST_STREAM)
     words, pending = words.reshape(-1, WORDS), xp.arange(rows * count)
     stream = FIRST_STREAM
-    with np.errstate(all="ignore"):
+    with quiet():
         while True:
             value, accepted = propose(words, *(p[pending] for p in parameters))
             out[pending[accepted]] = value[accepted]

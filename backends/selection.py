@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .restoring import errstate
+
 __all__ = [
     "log_ratio",
     "logaddexp",
@@ -142,7 +144,7 @@ def log_ratio(x: Any, y: Any) -> Any:
     seen = y[tuple(slice(None) if s else slice(1) for s in strides)] if strides else y
     if not np.isinf(seen).any():
         return np.subtract(x, y)
-    with np.errstate(invalid="ignore"):
+    with errstate(invalid="ignore"):
         difference = np.subtract(x, y)
     # Of a Python number it would be a double, which decides the dtype.
     lower = np.minimum(x, 0).astype(difference.dtype)

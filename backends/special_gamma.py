@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .dtypes import result_type
+from .restoring import quiet
 from .special_parts import (
     DROP,
     as_arrays,
@@ -57,13 +58,13 @@ def polygamma(xp: Any, n: Any, x: Any) -> Any:
     """Returns the n-th derivative of digamma: (-1)^(n+1) n! zeta(n + 1, x), DLMF 5.15.1."""
     dtype = result_type(n, x)
     if dtype.kind == "c":
-        with np.errstate(all="ignore"):
+        with quiet():
             return _complex_polygamma(n, x).astype(dtype)[()]
     dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
     n, x = as_arrays(xp, dtype, n, x)
     functions = special(xp)
     sign = xp.where(n % 2 == 0, -1.0, 1.0).astype(dtype)
-    with np.errstate(all="ignore"):
+    with quiet():
         higher = sign * functions.gamma(n + 1) * functions.zeta(n + 1, x)
     out = xp.where(n == 0, functions.psi(x), xp.where((n < 0) | (n % 1 != 0), xp.nan, higher))
     return out.astype(dtype)[()]

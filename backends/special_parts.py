@@ -15,6 +15,7 @@ import numpy as np
 from .devices import device_of, on_device
 from .dtypes import result_type
 from .extras import scipy_module
+from .restoring import quiet
 
 __all__ = [
     "DROP",
@@ -79,7 +80,7 @@ def loop_dtype(name: str, *operands: Any) -> Any:
 @cache
 def _widened(name: str, dtype: Any, count: int) -> Any:
     """Returns the dtype that a function makes of half precision, or of small integers."""
-    with np.errstate(all="ignore"):
+    with quiet():
         return getattr(special(np), name)(*[np.ones(1, dtype)] * count).dtype
 
 
@@ -103,7 +104,7 @@ def elements(kernel: Callable[..., Any]) -> Callable[..., Any]:
         out = xp.empty(spread[0].shape, np.float64)
         target = out.reshape(-1)
         block = BLOCK if xp is np else GPU_BLOCK
-        with np.errstate(all="ignore"):
+        with quiet():
             for start in range(0, target.size, block):
                 part = slice(start, start + block)
                 target[part] = kernel(xp, *(x[part] for x in flat), **params)

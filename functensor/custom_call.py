@@ -7,12 +7,12 @@ transposes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from threading import local
 from typing import Any
 
 from .arguments import is_array_like
+from .backends.restoring import setting
 from .forward import zeros_like
 from .gradients import vjp
 from .primitives.array import Tracer
@@ -35,17 +35,11 @@ EVERYWHERE = Key((Ellipsis,))
 class _Transposed(local):
     """The functions whose rules are being transposed, innermost last."""
 
-    def __init__(self) -> None:
-        self.bearers: list[Any] = []
+    bearers: tuple[Any, ...] = ()
 
-    @contextmanager
-    def within(self, bearer: Any) -> Iterator[None]:
-        """Adds a function for a while."""
-        self.bearers.append(bearer)
-        try:
-            yield
-        finally:
-            self.bearers.pop()
+    def within(self, bearer: Any) -> setting:
+        """Returns a block in which there is one more of them."""
+        return setting(self, bearers=(*self.bearers, bearer))
 
 
 transposed = _Transposed()

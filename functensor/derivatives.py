@@ -11,6 +11,7 @@ import numpy as np
 
 from . import tree
 from .arguments import Selection, check_inexact
+from .backends.restoring import quiet
 from .entrance import entrance
 from .forward import ForwardTrace, ForwardTracer, zeros_like
 from .gradients import (
@@ -294,7 +295,7 @@ def _check_linear(fun: Callable[..., Any], zeros: Any, out: Any, pull: Any) -> N
     if any(ops.any(leaf) for leaf in tree.leaves(out)):
         raise ValueError(f"{what}, since it does not take zeros to zeros{fix}")
     rng = np.random.default_rng(0)
-    with np.errstate(all="ignore"):
+    with quiet():
         x = tree.map(partial(_probe, rng), zeros)
         y = tree.map(partial(_probe, rng), out)
         whole = fun(*x)

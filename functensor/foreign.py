@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .backends.devices import device_of, on_device, to_host
+from .backends.restoring import quiet
 from .forward import zeros_like
 from .gradients import vjp as pull_of
 from .numpy.creation import asarray
@@ -260,7 +261,7 @@ class Call:
             for x in operands
         ]
         try:
-            with np.errstate(all="ignore"):
+            with quiet():
                 self.evaluate(made, 0)
         except Exception as error:
             raise self.function.missing(

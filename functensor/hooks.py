@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import count
-from types import TracebackType
-from typing import Any, Self
+from functools import partial
+from itertools import compress, count
+from operator import attrgetter, is_
+from typing import Any
+from weakref import ref
 
+from .backends.restoring import InC, in_turn, leaving
 from .primitives.core import RAW, Trace, settled, slot, under
 from .primitives.errors import function_name, user_line
 from .primitives.primitive import Primitive, evaluate
@@ -125,21 +129,21 @@ class Registration:
         self.id = next_id()
         self.hook = hook
         self.active = True
+        self._entered = ref(self)
+        self._left = leaving(in_turn(self._ends()))
+
+    def _ends(self) -> list[Callable[[], Any]]:
+        """Returns what ends the registration, one after the other: what has to be done, in C."""
+        return [partial(setattr, self, "active", False)]
 
     def remove(self) -> None:
         """Ends the registration; may be called at any time, also from within the hook, again."""
-        self.active = False
+        for end in self._ends():
+            end()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.remove()
+    # An interrupt between the registration and the block would let it stand.
+    __enter__ = InC(attrgetter("_entered"))
+    __exit__ = InC(attrgetter("_left"))
 
     def __repr__(self) -> str:
         state = "active" if self.active else "removed"
@@ -150,10 +154,18 @@ class Handle(Registration):
     """A registration of a `Hook`, for the operations that match."""
 
     def __init__(self, hook: Hook, match: Any) -> None:
-        super().__init__(hook)
+        self.hook = hook
         self._match = _matcher(match)
         self._thread = threading.get_ident()
         self.sees_backward = _overrides(hook, "backward")
+        self._before = slot.trace
+        self._trace = HookTrace(self._before or RAW, self)
+        super().__init__(hook)
+
+    def begin(self) -> Handle:
+        """Has this thread show operations to the hook from now on."""
+        slot.trace = self._trace
+        return self
 
     def matches(self, name: str) -> bool:
         """Says whether the hook wants to see a primitive."""
@@ -167,9 +179,14 @@ class Handle(Registration):
         """Shows the hook an operation and returns what it returns."""
         return self.hook.forward(op, inputs, output)
 
-    def remove(self) -> None:
-        """Ends the registration; may be called at any time, also from within the hook, again."""
-        super().remove()
+    def _ends(self) -> list[Callable[[], Any]]:
+        # The slot gets back what it had, if it still has the trace of this hook: in C.
+        there = map(is_, map(getattr, (slot,), ("trace",)), (self._trace,))
+        back = map(setattr, (slot,), ("trace",), compress((self._before,), there))
+        return [*super()._ends(), partial(deque, back, 0), self.settle]
+
+    def settle(self) -> None:
+        """Takes the trace of the hook out of the slot, now that it has ended."""
         if threading.get_ident() == self._thread:
             slot.trace = settled(slot.trace)
 
@@ -226,9 +243,7 @@ def use(hook: Hook, match: str | Sequence[str] | Callable[[str], bool] | None = 
     """
     if not isinstance(hook, Hook):
         raise TypeError(f"use takes a Hook, not {type(hook).__name__}; wrap functions in FnHook")
-    handle = Handle(hook, match)
-    slot.trace = HookTrace(slot.trace or RAW, handle)
-    return handle
+    return Handle(hook, match).begin()
 
 
 def _matcher(match: Any) -> Callable[[str], bool]:
@@ -267,6 +282,9 @@ class HookTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         handle = self.handle
         if not handle.matches(primitive.name):
+            if not handle.active:
+                # An interrupt came before it was settled.
+                handle.settle()
             return self.below(primitive, args, params)
         op = Operation(primitive.name, params, user_line())
         if handle.sees_backward and not primitive.constant:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import partial, update_wrapper
 from types import MethodType
 from typing import Any, overload
@@ -16,6 +16,7 @@ from . import tree
 from .arguments import is_array_like
 from .backends.config import config
 from .backends.devices import placement
+from .backends.restoring import setting
 from .guards import LARGEST, UNLIKE, Guard, guard
 from .primitives.array import Array, Tracer
 from .primitives.buffers import device_of, owned, wrap
@@ -50,8 +51,7 @@ class Switch(threading.local):
 switch = Switch()
 
 
-@contextmanager
-def disable_jit(disable: bool = True) -> Iterator[None]:
+def disable_jit(disable: bool = True) -> setting:
     """Makes jitted functions run as if they were not, for the length of a ``with`` block.
 
     For looking at values within them: they are called as they were written.
@@ -65,12 +65,7 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
     3.0
     6.0
     """
-    before = switch.off
-    switch.off = disable
-    try:
-        yield
-    finally:
-        switch.off = before
+    return setting(switch, off=disable)
 
 
 class Entry:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from .backends.devices import to_host
+from .backends.restoring import setting
 from .primitives.array import Tracer
 from .primitives.buffers import to_buffer
 from .primitives.errors import message, user_line
@@ -68,24 +67,13 @@ class Ledger:
         """Lets a key be used anew: it was made of its seed again, to repeat what it gives."""
         self._lines.pop(key.tobytes(), None)
 
-    @contextmanager
-    def fresh(self) -> Iterator[None]:
-        """Checks what happens within a ``with`` block, as if no key had been used before."""
-        before = self.active, self._lines
-        self.active, self._lines = True, {}
-        try:
-            yield
-        finally:
-            self.active, self._lines = before
+    def fresh(self) -> setting:
+        """Returns a block that checks what happens in it, as if no key had been used before."""
+        return setting(self, active=True, _lines={})
 
-    @contextmanager
-    def replaying(self) -> Iterator[None]:
-        """Lets keys be used again within a ``with`` block, to repeat what a function did."""
-        before, self.active = self.active, False
-        try:
-            yield
-        finally:
-            self.active = before
+    def replaying(self) -> setting:
+        """Returns a block in which keys may be used again, to repeat what a function did."""
+        return setting(self, active=False)
 
     def clear(self) -> None:
         """Forgets all keys."""

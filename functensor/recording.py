@@ -7,13 +7,14 @@ needed going back, and only those are saved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from . import tree
+from .backends.restoring import Restoring, in_turn
 from .checkpoint_policies import RECOMPUTE, Offload
 from .custom_call import CustomCall
 from .primitives.array import Tracer
@@ -87,20 +88,26 @@ class Saved:
         return trace.argument(out)
 
 
-@contextmanager
-def unasked(level: Trace) -> Iterator[None]:
+class unasked(Restoring):
     """Has outer first runs save nothing of what is done to save something within a block."""
-    asking = []
-    while level is not RAW:
-        if isinstance(level, RecordingTrace) and level.asking:
-            level.asking = False
-            asking.append(level)
-        level = level.parent
-    try:
-        yield
-    finally:
-        for trace in asking:
-            trace.asking = True
+
+    __slots__ = ("_asking",)
+
+    def __init__(self, level: Trace) -> None:
+        self._asking = []
+        while level is not RAW:
+            if isinstance(level, RecordingTrace) and level.asking:
+                self._asking.append(level)
+            level = level.parent
+        self.close = in_turn([partial(setattr, trace, "asking", True) for trace in self._asking])
+
+    def __enter__(self) -> None:
+        try:
+            for trace in self._asking:
+                trace.asking = False
+        except BaseException:
+            self.close()
+            raise
 
 
 # What is restored is the value itself to derivatives, whatever was done to it. A value without

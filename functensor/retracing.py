@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from . import tree
 from .backends.messages import user_frame
+from .backends.restoring import listed
 from .primitives.errors import function_line, message, user_line
 from .primitives.types import ShapeDtype
 
@@ -53,7 +53,7 @@ class History:
         self._dropped: dict[int, str] = {}
         # Whether it closed over traced values the last time.
         self._captures = False
-        self._refused = 0
+        self._refusing: list[object] = []
 
     def record(self, key: Sequence[Any], dynamic: Any) -> int:
         """Notes that the function is staged for a new kind of arguments.
@@ -69,7 +69,7 @@ class History:
         self.count += 1
         if len(self.reasons) < KEPT:
             self.reasons.append(f"{self.count}. at {user_line()}: {reason}")
-        if self._refused:
+        if self._refusing:
             again = " again" if self.count > 1 else ""
             raise RetraceError(
                 message(
@@ -147,14 +147,9 @@ class History:
                 "one function object instead of a new lambda each call",
             )
 
-    @contextmanager
-    def refusing(self) -> Iterator[None]:
-        """Makes it an error that the function is staged, within a ``with`` block."""
-        self._refused += 1
-        try:
-            yield
-        finally:
-            self._refused -= 1
+    def refusing(self) -> listed:
+        """Returns a block in which it is an error that the function is staged."""
+        return listed(self._refusing, object())
 
     def __str__(self) -> str:
         name = function_line(self.fun)

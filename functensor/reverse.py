@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .backends.restoring import silently
 from .primitives.array import Tracer
 from .primitives.buffers import (
     ARRAY_TYPES,
@@ -285,8 +286,6 @@ class Consumed:
         self.line = line
 
 
-# What a rule computes on the way, 0 / 0 beside a branch not taken, is no concern of the user's.
-@np.errstate(all="ignore")
 def backward(
     roots: Sequence[tuple[Node, Any]], *, consume: bool, line: str = ""
 ) -> dict[Node, Any]:
@@ -304,10 +303,13 @@ def backward(
         BackwardError: an earlier pass has consumed a node.
     """
     before = slot.turn
-    slot.turn = turn = [node for node, _ in roots[:1]]
+    turn = [node for node, _ in roots[:1]]
     try:
+        slot.turn = turn
         with computing_on(g for _, g in roots):
-            return walk(roots, consume, line, turn)
+            # What a rule computes on the way, 0 / 0 beside a branch not taken, is no concern of the
+            # user's.
+            return silently(walk, roots, consume, line, turn)
     finally:
         slot.turn = before
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
+from itertools import islice
+from operator import attrgetter
 from typing import Any, TypeVar, cast
 
+from .backends.restoring import InC, leaving, listed
 from .primitives.errors import function_name, message
 
 __all__ = ["active_scope", "common_scope", "joined_scope", "named_scope", "scoped"]
@@ -17,31 +21,39 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
+class Entry:
+    """A scope that a thread is in.
+
+    Attributes:
+        owner: who entered it.
+        path: the names that were entered until then, with slashes in between.
+        entered: False as long as it is only about to be entered.
+    """
+
+    __slots__ = ("entered", "owner", "path")
+
+    def __init__(self, owner: object, path: str, entered: bool) -> None:
+        self.owner = owner
+        self.path = path
+        self.entered = entered
+
+
 class Active(threading.local):
     """The scopes that a thread is in.
 
     Attributes:
-        paths: the innermost last: the names that were entered, with slashes in between.
-        owners: whose entry each of them is; None for the outermost.
+        entries: the innermost last.
+        next: what a ``with`` statement is about to enter, or None.
     """
 
     def __init__(self) -> None:
-        self.paths = [""]
-        self.owners: list[object] = [None]
+        self.entries = [Entry(None, "", True)]
+        self.next: Entry | None = None
 
-    def enter(self, owner: object, path: str) -> None:
-        """Puts a scope innermost."""
-        self.paths.append(path)
-        self.owners.append(owner)
-
-    def leave(self, owner: object) -> None:
-        """Forgets the scope that an owner entered last."""
+    def last(self, owner: object) -> list[Entry]:
+        """Returns the scope that an owner entered last, in a list, which is empty without one."""
         # A generator that stopped within one may end within others, or in another thread.
-        place = len(self.owners) - 1
-        while place and self.owners[place] is not owner:
-            place -= 1
-        if place:
-            del self.owners[place], self.paths[place]
+        return [entry for entry in self.entries[:0:-1] if entry.owner is owner][:1]
 
 
 active = Active()
@@ -91,11 +103,23 @@ class named_scope:
         self.name = name
 
     def __enter__(self) -> None:
-        outer = active.paths[-1]
-        active.enter(self, f"{outer}/{self.name}" if outer else self.name)
+        entry = active.next
+        if entry is None or entry.owner is not self:
+            entry = Entry(self, "", False)
+        outer = active.entries[-1].path
+        entry.path = f"{outer}/{self.name}" if outer else self.name
+        end = len(active.entries)
+        # No call, after which an interrupt could come.
+        active.next = None
+        entry.entered = True
+        active.entries[end:] = (entry,)
 
-    def __exit__(self, *error: object) -> None:
-        active.leave(self)
+    @InC
+    def __exit__(self) -> Any:
+        # Whoever calls this without a `with` statement wants to leave what was entered before.
+        active.next = entry = Entry(self, "", False)
+        left = filter(attrgetter("entered"), [entry, *active.last(self)])
+        return leaving(partial(deque, map(active.entries.remove, islice(left, 1)), 0))
 
     def __call__(self, fun: Function) -> Function:
         """Returns a function that runs in the scope.
@@ -145,26 +169,16 @@ def check_string(name: Any) -> None:
 
 def active_scope() -> str:
     """Returns the scope that the thread is in; empty outside of all."""
-    return active.paths[-1]
+    return active.entries[-1].path
 
 
-class scoped:
-    """Puts one scope in the place of all that are active, for a ``with`` block.
+def scoped(path: str) -> listed:
+    """Returns a block in which one scope is in the place of all that are active.
 
     Args:
         path: the scope; empty for programs that are kept for whoever wants them.
     """
-
-    __slots__ = ("path",)
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        active.enter(self, self.path)
-
-    def __exit__(self, *error: object) -> None:
-        active.leave(self)
+    return listed(active.entries, Entry(None, path, True))
 
 
 def joined_scope(outer: str, inner: str) -> str:

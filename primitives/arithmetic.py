@@ -97,7 +97,7 @@ DIVIDEND, DIVISOR = Domain(2.3, 2.7), Domain(0.95, 1.05)
 floor_divide = binary(
     "floor_divide",
     domains=(DIVIDEND, DIVISOR),
-    doc="Returns the largest integer that is at most ``x / y``; NaN where x is infinite, as in NumPy.",
+    doc="Returns the largest integer that is at most ``x / y``; NaN of infinite x.",
     example="np.floor_divide([7, -7], 2) -> [3, -4]",
 )
 remainder = binary(

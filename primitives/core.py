@@ -9,13 +9,14 @@ bottom are raw buffers; ``Array`` appears at the public face only.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
 from ..backends.messages import Running
+from ..backends.restoring import Restoring
 from .array import Array, Tracer, refused_index
 from .buffers import BUFFER_TYPES, WEAK_TYPES, apart, as_array, expose, to_buffer, wrap
 from .errors import (
@@ -240,15 +241,17 @@ class EvalTrace(Trace):
 RAW = EvalTrace()
 
 
-@contextmanager
-def under(trace: Trace | None) -> Iterator[None]:
+class under(Restoring):
     """Puts a trace into the slot for the length of a ``with`` block."""
-    before = slot.trace
-    slot.trace = trace
-    try:
-        yield
-    finally:
-        slot.trace = before
+
+    __slots__ = ("_trace",)
+
+    def __init__(self, trace: Trace | None) -> None:
+        self._trace = trace
+        self.close = partial(setattr, slot, "trace", slot.trace)
+
+    def __enter__(self) -> None:
+        slot.trace = self._trace
 
 
 def base_trace() -> Trace:
@@ -298,8 +301,11 @@ def run(trace: Trace, fun: Callable[..., Any], args: Sequence[Any], kwargs: Any 
             raise asked.with_traceback(error.__traceback__) from None
         raise
     finally:
-        slot.trace, slot.running = settled(before), outer
+        # Assignments first, between which no interrupt can come.
+        slot.trace, slot.running = before, outer
         trace.alive = False
+        if before is not None and before.interceptor:
+            slot.trace = settled(before)
 
 
 def at_face(fun: Callable[..., Sequence[Any]], *groups: Sequence[Any]) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.restoring import errstate
 from .families import binary, unary
 from .numbers import is_complex
 from .registry import registry as ops
@@ -55,7 +56,7 @@ def _expm1(xp: Any, x: Any) -> Any:
     if not is_complex(x) or (xp.isfinite(x).all() and xp.all(x)):
         return xp.expm1(x)
     # The array module's complex infinities are NaN, and its zeros negative; those of exp are right.
-    with np.errstate(invalid="ignore", over="ignore"):
+    with errstate(invalid="ignore", over="ignore"):
         out = xp.expm1(x)
         out = xp.where(xp.isfinite(x), out, xp.exp(x) - 1)
     return xp.where(xp.equal(x, 0), xp.abs(out.real) + 1j * out.imag, out).astype(out.dtype)[()]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.restoring import quiet
 from .array import Array
 from .buffers import BUFFER_TYPES, beside, device_of
 from .core import RAW, slot
@@ -63,7 +64,7 @@ def _promotion(
     """Returns a result's dtype, and which Python number it is if it stays weak."""
     probes = [x.weak(1) if x.weak else np.ones((1,), x.dtype) for x in operands]
     # One is not in every function's domain.
-    with np.errstate(all="ignore"):
+    with quiet():
         dtype = primitive.impl(*probes, **params).dtype
     # As evaluation has it: scalars stay weak in what has only operands.
     weak = None

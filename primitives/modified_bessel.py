@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import factorial
 from typing import Any
 
-import numpy as np
-
 from ..backends.extras import extra
+from ..backends.restoring import errstate
 from .families import elementwise
 from .registry import registry as ops
 from .samples import REAL
@@ -45,7 +44,7 @@ def _compute(xp: Any, x: Any, *, order: int) -> Any:
     kind = xp.result_type(x, xp.float16) if x.dtype.kind != "f" else x.dtype
     size = xp.abs(x).astype(xp.float64)
     limit = max(LARGE, float(order * order))
-    with np.errstate(over="ignore"):
+    with errstate(over="ignore"):
         out = _by_powers(xp, xp.minimum(size, limit), order)
         if xp.any(size > limit):
             far = _by_reciprocals(xp, xp.maximum(size, limit), order)
@@ -53,7 +52,7 @@ def _compute(xp: Any, x: Any, *, order: int) -> Any:
     out = xp.where(xp.isnan(x), xp.nan, out)
     if order % 2:
         out = xp.copysign(out, x)
-    with np.errstate(over="ignore"):
+    with errstate(over="ignore"):
         return out.astype(xp.float64 if kind == xp.float16 and x.dtype.kind != "f" else kind)[()]
 
 

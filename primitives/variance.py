@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.restoring import errstate
 from .buffers import beside
 from .errors import refuse_out
 from .families import Reduction, batch_reduction, infer_reduction
@@ -104,7 +105,7 @@ def _var(xp: Any, x: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
     if freedom:
         out = squares / freedom
     else:
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with errstate(divide="ignore", invalid="ignore"):
             out = squares / freedom
     return out if wide is x else out.astype(x.dtype)
 

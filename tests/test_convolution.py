@@ -50,7 +50,7 @@ def test_conv_transpose_transposes_conv():
 
 def spread_by_hand(x, w, stride, padding, extra, dilation, groups):
     """Every element adds the kernel, times itself, where it lies; then the padding is cut off."""
-    batch, channels, length = x.shape
+    batch, _, length = x.shape
     kernel = w.shape[-1]
     out = np.zeros((batch, groups, w.shape[1], (length - 1) * stride + dilation * (kernel - 1) + 9))
     x, w = x.reshape(batch, groups, -1, length), w.reshape(groups, -1, *w.shape[1:])

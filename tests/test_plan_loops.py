@@ -239,10 +239,11 @@ def test_a_loop_runs_in_several_threads_at_once():
     jitted = ft.jit(lambda x: ft.fori_loop(0, 2000, lambda i, v: fnp.sin(v * 1.1) + x, x * 0))
     wanted = [np.asarray(jitted(np.full(4, float(k)))) for k in range(4)]
     found = {}
-    threads = [
-        threading.Thread(target=lambda k=k: found.__setitem__(k, np.asarray(jitted(np.full(4, float(k))))))
-        for k in range(4)
-    ]
+
+    def run(k):
+        found[k] = np.asarray(jitted(np.full(4, float(k))))
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .numbers import GROWING, HIGHEST, LOWEST, kind_of, number_text, wrapped
 from .plan import Plan
 from .straight import Straight

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..restoring import silently
 from .straight import Straight
 
 __all__ = ["Plan", "planned"]
@@ -76,7 +77,7 @@ class Plan:
             buffers = self._own(buffers)
         try:
             with self._quiet():
-                return silently(run, buffers)
+                return silently(run, *buffers)
         except Exception as error:
             self._explain(error)
             raise
@@ -129,27 +130,3 @@ def planned(program: Any, donated: Sequence[int], kernels: Any) -> Plan:
         kernels: the backend's functions in place of NumPy's, by the primitive's name.
     """
     return Plan(Straight(program, frozenset(donated), kernels))
-
-
-# NumPy's warnings: a program is forward computation and derivative rules in one, and of the rules
-# none is to be seen. ``numpy.errstate`` does the same in four times the time, and does not undo it
-# where an interrupt comes in between.
-try:
-    from numpy._core.umath import _extobj_contextvar, _make_extobj
-
-    QUIET = _make_extobj(all="ignore")
-
-    def silently(run: Callable[..., list[Any]], buffers: Sequence[Any]) -> list[Any]:
-        """Calls a function while NumPy says nothing of overflow and invalid values."""
-        before = _extobj_contextvar.get()
-        try:
-            _extobj_contextvar.set(QUIET)
-            return run(*buffers)
-        finally:
-            _extobj_contextvar.set(before)
-except ImportError:
-
-    def silently(run: Callable[..., list[Any]], buffers: Sequence[Any]) -> list[Any]:
-        """Calls a function while NumPy says nothing of overflow and invalid values."""
-        with np.errstate(all="ignore"):
-            return run(*buffers)

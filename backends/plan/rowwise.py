@@ -7,12 +7,12 @@ anew: that takes as long as what is computed then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
+from ..restoring import errstate
 from .grids import Grid
 
 __all__ = ["is_rowwise", "row_by_row", "rowwise"]
@@ -27,17 +27,9 @@ FILLED, RUN, LONG = 8192, 2048, 2560
 LEAST = 65536
 
 
-@contextmanager
-def row_by_row(length: int) -> Iterator[None]:
-    """Has NumPy's functions go over rows of a length as is quickest."""
-    if length < DIRECT:
-        yield
-        return
-    before = np.setbufsize(BUFFER)
-    try:
-        yield
-    finally:
-        np.setbufsize(before)
+def row_by_row(length: int) -> AbstractContextManager[Any]:
+    """Returns a block in which NumPy's functions go over rows of a length as is quickest."""
+    return nullcontext() if length < DIRECT else errstate(bufsize=BUFFER)
 
 
 def is_rowwise(grid: Grid, x: frozenset[int], y: frozenset[int], itemsize: int) -> bool:

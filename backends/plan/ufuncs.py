@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..restoring import quiet
 from .values import NATIVE, SCALARS, constant, is_variable
 
 __all__ = ["as_operand", "is_ufunc", "operand_type", "ufunc_of"]
@@ -68,7 +69,7 @@ def as_operand(x: Any, dtype: Any) -> Any:
     if type(value) not in SCALARS:
         return x
     try:
-        with np.errstate(all="ignore"):
+        with quiet():
             return np.asarray(value, dtype)
     except OverflowError:
         return x  # which raises when it is run

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import tree
 from ..arguments import is_array_like
+from ..backends.restoring import quiet
 from ..primitives.buffers import device_of
 from ..primitives.errors import message
 from ..primitives.registry import registry as ops
@@ -174,7 +173,7 @@ def _selected(
             return ops.where(mine, leaf, ops.stop_gradient(leaf))
 
         # What other examples would give in this branch is no concern of the user's.
-        with np.errstate(all="ignore"):
+        with quiet():
             rows.append((mine, results.flat(i, fun(*tree.map(gated, operands)))))
     types = results.agreed([[argument_type(x) for x in row] for _, row in rows])
     outs = [as_type(x, known) for x, known in zip(rows[0][1], types, strict=True)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import to_host
+from ..backends.restoring import quiet
 from ..key_reuse import ledger
 from ..primitives.array import Tracer
 from ..primitives.buffers import WEAK_TYPES, wrap
@@ -142,7 +143,7 @@ def _masked(
         return outs
 
     # What finished examples would give is no concern of the user's.
-    with np.errstate(all="ignore"):
+    with quiet():
         outs = stepped(carry, run, values, first)
     types = carry.types
     before = carry.cast(values) if first else values

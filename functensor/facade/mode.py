@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, overload
+
+from ..backends.restoring import InC, leaving, taken_off
 
 __all__ = ["GradMode", "enable_grad", "is_grad_enabled", "mode", "no_grad"]
 
@@ -40,16 +41,15 @@ class GradMode:
         self._enabled = enabled
 
     def __enter__(self) -> None:
-        mode.before.append(mode.enabled)
+        before = mode.before
+        end = len(before)
+        # No call, after which an interrupt could come.
+        before[end:] = (mode.enabled,)
         mode.enabled = self._enabled
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        mode.enabled = mode.before.pop()
+    @InC
+    def __exit__(self) -> Any:
+        return leaving(taken_off(mode.before, setattr, mode, "enabled"))
 
     def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """Returns a function that runs under this mode.

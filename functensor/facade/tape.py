@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 
@@ -140,14 +141,16 @@ class HookHandle(Registration):
     """The registration of a hook on a tensor."""
 
     def __init__(self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any]) -> None:
-        super().__init__(hook)
         self._hooks = hooks
-        hooks[self.id] = hook
+        super().__init__(hook)
 
-    def remove(self) -> None:
-        """Ends the registration; may be called at any time, also from within the hook, again."""
-        super().remove()
-        self._hooks.pop(self.id, None)
+    def begin(self) -> Self:
+        """Has the hook called from now on."""
+        self._hooks[self.id] = self.hook
+        return self
+
+    def _ends(self) -> list[Callable[[], Any]]:
+        return [*super()._ends(), partial(self._hooks.pop, self.id, None)]
 
 
 def run_backward(node: Node, g: Any, *, consume: bool) -> None:

@@ -261,7 +261,7 @@ class Tensor(InPlace):
                     return g
                 return to_buffer(cotangent_of(g, to_buffer(result), "hook's gradient", "tensor"))
 
-        return HookHandle(self._receiver("register_hook()").hooks, on_buffer)
+        return HookHandle(self._receiver("register_hook()").hooks, on_buffer).begin()
 
     def _receiver(self, what: str) -> Any:
         if self.node is None:

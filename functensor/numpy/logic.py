@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.restoring import errstate
 from ..primitives.buffers import operands_together, wrap
 from ..primitives.errors import refuse_out, would_change
 from ..primitives.registry import registry
@@ -50,7 +51,7 @@ def isclose(
     a, b = arrays_together((a, b), "isclose")
     b = as_inexact(b)
     # Differences of infinities are decided by the comparison.
-    with np.errstate(invalid="ignore"):
+    with errstate(invalid="ignore"):
         near = ops.less_equal(
             ops.abs(ops.subtract(a, b)), ops.add(ops.multiply(ops.abs(b), rtol), atol)
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.restoring import errstate
 from ..primitives.at import result_is_dropped
 from ..primitives.errors import (
     UnusedUpdateWarning,
@@ -389,7 +390,7 @@ def cov(
     products = ops.matmul(scaled, ops.conj(ops.transpose(apart)))
     # Of as many numbers as there are unknowns nothing can be said: infinite, or NaN.
     freedom = float(max(freedom, 0)) if isinstance(freedom, int) else ops.maximum(freedom, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with errstate(divide="ignore", invalid="ignore"):
         out = ops.divide(products, freedom)
     return ops.squeeze(out)
 
@@ -414,7 +415,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     if not c.shape:
         return ops.divide(c, c)
     deviation = ops.sqrt(ops.real(ops.diagonal(c)))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with errstate(divide="ignore", invalid="ignore"):
         c = ops.divide(c, ops.expand_dims(deviation, 1))
         c = ops.divide(c, ops.expand_dims(deviation, 0))
     if c.dtype.kind == "c":

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.restoring import errstate
 from ..primitives.array import Array, Tracer
 from ..primitives.buffers import beside, operands_together
 from ..primitives.errors import misfit, refuse_out
@@ -236,7 +237,7 @@ def _between(first: Any, second: Any, share: Any) -> Any:
     width = ops.subtract(second, ops.where(same, 0, first))
     width = ops.where(same, 0, width)
     nearer = ops.where(endless, False, ops.logical_or(start, ops.greater_equal(share, 0.5)))
-    with np.errstate(invalid="ignore"):
+    with errstate(invalid="ignore"):
         rising = ops.add(first, ops.multiply(width, share))
         falling = ops.subtract(second, ops.multiply(width, ops.subtract(1, share)))
     return ops.where(nearer, falling, rising)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.restoring import errstate
 from ..primitives.buffers import WEAK_TYPES, wrap
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype, shape_dtype
@@ -61,7 +62,7 @@ def _computed(equation: Equation, out: Variable) -> Any:
     if not all(isinstance(b, np.ndarray | np.generic) or type(b) in WEAK_TYPES for b in buffers):
         return None
     try:
-        with np.errstate(divide="raise", over="raise", invalid="raise"):
+        with errstate(divide="raise", over="raise", invalid="raise"):
             value = _value(equation, buffers, out.type)
     except Exception:  # whatever it is, the run raises it at the user's line
         return None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.restoring import errstate
 from ..numpy.creation import asarray
 from ..numpy.searching import searchsorted
 from ..primitives.array import Array
@@ -113,7 +114,7 @@ def choice(
     else:
         # The largest sums of logits and Gumbel numbers: Vieira, "Gumbel-max trick", 2014.
         # Parts of probability zero come last.
-        with np.errstate(divide="ignore"):
+        with errstate(divide="ignore"):
             logits = ops.log(ops.astype(p, np.float64))
         scores = ops.add(gumbel(key, (length,)), logits)
         order = ops.argsort(ops.negative(scores))

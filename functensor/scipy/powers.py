@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ..backends.restoring import quiet
 from ..numpy.arguments import as_inexact
 from ..primitives.registry import registry as ops
 from .probabilities import together
@@ -56,7 +55,7 @@ def exprel(x: Any) -> Any:
     >>> special.exprel([0.0, float("inf")]).tolist()
     [1.0, inf]
     """
-    with np.errstate(over="ignore"):
+    with quiet():
         return _exprel(as_inexact(x))
 
 
@@ -93,7 +92,7 @@ def boxcox(x: Any, lmbda: Any) -> Any:
     """
     x, lmbda = together(x, lmbda)
     none = ops.equal(x, 0)
-    with np.errstate(all="ignore"):
+    with quiet():
         return _transformed(ops.log(ops.where(none, 1.0, x)), none, lmbda)
 
 
@@ -115,7 +114,7 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
     """
     x, lmbda = together(x, lmbda)
     none = ops.equal(x, -1)
-    with np.errstate(all="ignore"):
+    with quiet():
         return _transformed(ops.log1p(ops.where(none, 0.0, x)), none, lmbda)
 
 
@@ -152,7 +151,7 @@ def inv_boxcox(y: Any, lmbda: Any) -> Any:
     [1.0, 4.0]
     """
     y, lmbda = together(y, lmbda)
-    with np.errstate(all="ignore"):
+    with quiet():
         return _at_edge(y, lmbda, ops.exp(_level(y, lmbda)), 0.0)
 
 
@@ -173,5 +172,5 @@ def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
     [0.0, 3.0]
     """
     y, lmbda = together(y, lmbda)
-    with np.errstate(all="ignore"):
+    with quiet():
         return _at_edge(y, lmbda, ops.expm1(_level(y, lmbda)), -1.0)

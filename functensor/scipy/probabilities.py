@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.restoring import quiet
 from ..numpy.arguments import arrays_together
 from ..primitives import special_gamma, special_incomplete  # noqa: F401 - they enter the registry
 from ..primitives.documents import document
@@ -51,7 +52,7 @@ def _declared(
         if named or len(operands) != len(signature.parameters):
             operands = signature.bind(*operands, **named).args
         # Infinite values are no reason to warn.
-        with np.errstate(all="ignore"):
+        with quiet():
             return compute(*together(*operands))
 
     signature = inspect.signature(compute)

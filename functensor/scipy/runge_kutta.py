@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends.devices import backend_of, device_of, on_device, to_host
+from ..backends.restoring import quiet
 from ..primitives.types import finfo
 
 __all__ = ["Norm", "Options", "integrate"]
@@ -115,7 +116,7 @@ def integrate(
     solution[0] = y
     stages = xp.empty((7, y.size), y.dtype)
     # What a trial step meets, and a shorter one will not, is no concern of the user's.
-    with np.errstate(all="ignore"):
+    with quiet():
         _fill(f, xp.array(y), np.asarray(times, np.float64), options, norm, solution, stages)
     return solution
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.restoring import quiet
 from ...numpy.creation import asarray
 from ...primitives.registry import registry as ops
 from ...primitives.types import INEXACT, result_type
@@ -209,7 +210,7 @@ class Law:
             elif missing:
                 args = (*args, *(value for _, value in self.placed[-missing:]))
             # Infinite values and ends of the support are no reason to warn.
-            with np.errstate(all="ignore"):
+            with quiet():
                 x, *given = floating(0.0, *args) if alone else floating(*args)
                 return self._guarded(compute, x, given)
 

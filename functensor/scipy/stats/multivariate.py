@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.restoring import quiet
 from ...numpy import linalg
 from ...numpy.creation import asarray
 from ...primitives.errors import ShapeError, message
@@ -92,7 +93,7 @@ class MultivariateNormal(Multivariate):
             shapes = {"x": x.shape, "mean": mean.shape, "cov": cov.shape}
             raise _unlike("multivariate_normal", fix, **shapes)
         away = ops.subtract(x, mean)
-        with np.errstate(all="ignore"):
+        with quiet():
             if len(cov.shape) < 2:
                 value = _diagonal(away, ops.broadcast_to(cov, (n,)))
             elif allow_singular:
@@ -209,7 +210,7 @@ class Dirichlet(Multivariate):
             raise _unlike("dirichlet", fix, x=x.shape, alpha=alpha.shape)
         if x.shape[0] == k - 1:
             x = ops.concatenate((x, 1 - ops.sum(x, axis=0, keepdims=True)))
-        with np.errstate(all="ignore"):
+        with quiet():
             # Of k components, each rounded.
             allowed = max(1e-9, 16 * k * float(finfo(x.dtype).eps))
             whole = ops.less_equal(ops.abs(ops.sum(x, axis=0) - 1), allowed)
@@ -270,7 +271,7 @@ class Multinomial(Multivariate):
             fix = "x and p of shape (..., k) go with n of shape (...)"
             raise _unlike("multinomial", fix, x=x.shape, p=p.shape)
         x, n = ops.stop_gradient(x), ops.stop_gradient(n)
-        with np.errstate(all="ignore"):
+        with quiet():
             counts = ops.logical_and(ops.greater_equal(x, 0), ops.equal(x, ops.floor(x)))
             inside = ops.logical_and(
                 ops.all(counts, axis=-1), ops.equal(ops.sum(x, axis=-1), n)

@@ -50,6 +50,7 @@ def ran(work, place):
         handler.close = int
     except KeyboardInterrupt:
         whole = False
-    # An assignment is no such place.
-    handler.close = int
+    finally:
+        # An assignment is no such place.
+        handler.close = int
     return whole

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..restoring import Restoring, in_turn
+from .restoring import Restoring, in_turn
 
 __all__ = ["alone", "controlled", "held"]
 

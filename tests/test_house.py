@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {"functensor": "functensor", "primitives": "functensor.primitives"}
 FLOORS["backends"] = "functensor.backends"
 PYTHON_FOLDERS = [*FLOORS, "tests", "examples", "benchmarks", "docs", ".ci"]
-MAX_LINES = 500
+# About 500 is the habit: a file is one idea.
+MAX_LINES = 600
 # Some 0.3 microseconds each: about 40 ms in all.
 MAX_IMPORT_LINES = 140_000
 NOT_ON_IMPORT = {"cupy", "hypothesis", "jax", "matplotlib", "pytest", "scipy", "sklearn", "torch"}

@@ -14,9 +14,10 @@ from interrupts import ran
 import functensor as ft
 import functensor.numpy as np
 from functensor import random as keys
+from functensor.backends import blas
 from functensor.backends.config import config
 from functensor.backends.devices import default_device, placement
-from functensor.backends.plan import blas, pool
+from functensor.backends.plan import pool
 from functensor.backends.restoring import errstate, listed, quiet, setting
 from functensor.custom_call import transposed
 from functensor.facade.mode import mode

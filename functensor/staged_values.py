@@ -20,6 +20,7 @@ from .primitives.errors import function_name
 from .primitives.primitive import Primitive
 from .primitives.types import ShapeDtype, is_small
 from .programs.program import Equation, Variable, used
+from .staged_numbers import NumberOperators
 
 __all__ = [
     "KnownTracer",
@@ -33,7 +34,7 @@ __all__ = [
 VIEWS = frozenset({"broadcast_to", "flip", "transpose"})
 
 
-class StagedTracer(Tracer):
+class StagedTracer(NumberOperators, Tracer):
     """A value of which only the shape and dtype are known."""
 
     __slots__ = ("owner", "variable")

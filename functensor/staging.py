@@ -32,17 +32,6 @@ from .staged_values import (
 
 __all__ = ["StagedTracer", "StagingTrace", "closed", "eval_shape", "hoisted", "make_program"]
 
-# What Python computes of its own numbers, which stay such.
-OPERATORS = frozenset(
-    {
-        "abs", "add", "bitwise_and", "bitwise_or", "bitwise_xor", "divide", "equal",
-        "floor_divide", "greater", "greater_equal", "invert", "left_shift", "less", "less_equal",
-        "multiply", "negative", "not_equal", "positive", "power", "remainder", "right_shift",
-        "square", "subtract",
-    }
-)  # fmt: skip
-
-
 def inputs_of(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any], Any]:
     """Returns an input for every leaf of the arguments, and their structure.
 
@@ -91,9 +80,13 @@ class StagingTrace(Trace):
         device: where what depends on no array of a known device is put.
         types: the types of what it records.
         gradients: the variables that are what ``grad`` and its kin returned.
+        of_python: whether an operator of Python's is being applied to numbers of Python's alone.
     """
 
-    __slots__ = ("device", "equations", "gradients", "known", "origins", "paths", "types")
+    __slots__ = (
+        *("device", "equations", "gradients", "known", "of_python"),
+        *("origins", "paths", "types"),
+    )
 
     staging = True
 
@@ -106,6 +99,7 @@ class StagingTrace(Trace):
         self.device = placement.device
         self.types = StagedTypes()
         self.gradients: set[Variable] = set()
+        self.of_python = False
 
     def note_gradients(self, gradients: Sequence[Any]) -> None:
         mine = (x for x in gradients if type(x) is StagedTracer and x.owner is self)
@@ -223,7 +217,7 @@ class StagingTrace(Trace):
             out_type = self.types.inferred(primitive, given, params)
             known = bool(self.known) and self.knows(args, operands)
         out = self.record(primitive, operands, params, (out_type,))[0]
-        if out_type.weak and slot.trace is self and primitive.name not in OPERATORS:
+        if out_type.weak and slot.trace is self and not self.of_python:
             # As when it is evaluated: np.sin(2.0) is an array, where 2.0 * 2.0 is a number.
             strong = {"dtype": out_type.dtype}
             out = self.record(ops["astype"], [out.variable], strong, [out_type.strong()])[0]

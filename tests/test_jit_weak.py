@@ -71,3 +71,93 @@ def test_numbers_decide_dtypes_as_they_do_when_evaluated(name):
         assert got.dtype == wanted.dtype
         np.testing.assert_array_equal(got, wanted)
     assert ft.eval_shape(fun, 0.5, x).dtype == wanted.dtype
+
+
+WEAK = [True, 3, 2.5, 1 + 2j]
+OPERATIONS = {
+    "a + b": lambda a, b: a + b,
+    "a - b": lambda a, b: a - b,
+    "a * b": lambda a, b: a * b,
+    "a / b": lambda a, b: a / b,
+    "a // b": lambda a, b: a // b,
+    "a % b": lambda a, b: a % b,
+    "a ** b": lambda a, b: a**b,
+    "a << b": lambda a, b: a << b,
+    "a >> b": lambda a, b: a >> b,
+    "a & b": lambda a, b: a & b,
+    "a | b": lambda a, b: a | b,
+    "a ^ b": lambda a, b: a ^ b,
+    "(a < b) + (a == b)": lambda a, b: (a < b) + (a == b),
+    "(a >= b) * True": lambda a, b: (a >= b) * True,
+    "-a": lambda a, b: -a,
+    "+a": lambda a, b: +a,
+    "~a": lambda a, b: ~a,
+    "abs(a)": lambda a, b: abs(a),
+    "a ** 2": lambda a, b: a**2,
+    "True + a": lambda a, b: True + a,
+    "a * b + a": lambda a, b: a * b + a,
+    "2.0 * a - b": lambda a, b: 2.0 * a - b,
+    "add": fnp.add,
+    "multiply": fnp.multiply,
+    "power": fnp.power,
+    "maximum": fnp.maximum,
+    "equal": fnp.equal,
+    "where": lambda a, b: fnp.where(a, a, b),
+    "negative of a square": lambda a, b: fnp.negative(fnp.square(a + 1)),
+    "sqrt(abs(a))": lambda a, b: fnp.sqrt(abs(a)),
+    "asarray": lambda a, b: fnp.asarray(a) * b,
+    "array": lambda a, b: fnp.array(a) + b,
+    "sum": lambda a, b: fnp.sum(a) * b,
+}
+DTYPES = ["bool", "int8", "int64", "float16", "float32", "complex64"]
+
+
+def dtype_of(x):
+    return np.asarray(x).dtype
+
+
+@pytest.mark.parametrize("a", WEAK, ids=repr)
+@pytest.mark.parametrize("b", WEAK, ids=repr)
+def test_arithmetic_of_numbers_is_pythons(a, b):
+    """By itself and beside arrays of all dtypes it gives what it gives where nothing is staged."""
+    others = [np.array([1, 0, 1]).astype(dtype) for dtype in DTYPES]
+
+    def done(name, a, b):
+        number = OPERATIONS[name](a, b)
+        return [number, *(fnp.multiply(number, x) for x in others)]
+
+    wanted = {}
+    for name in OPERATIONS:
+        try:
+            wanted[name] = done(name, a, b)
+        except TypeError:
+            continue  # Python has no such operator for these numbers
+    assert len(wanted) > len(OPERATIONS) // 2
+    found = ft.jit(lambda a, b: {name: done(name, a, b) for name in wanted})(a, b)
+    for name, results in wanted.items():
+        for got, x in zip(found[name], results, strict=True):
+            assert dtype_of(got) == dtype_of(x), name
+            np.testing.assert_allclose(np.asarray(got), np.asarray(x), rtol=1e-3)
+
+
+def test_three_booleans():
+    assert ft.jit(lambda a, b, c: a * b + c)(True, True, True) == 2
+    assert ft.jit(lambda a, b: a - b)(True, True).dtype == np.int64
+    x = np.array([200, 3], "uint8")
+    # The sum of two numbers by a function is an array, which decides the dtype.
+    assert ft.jit(lambda a, b, x: fnp.add(a, b) + x)(200, 200, x).tolist() == [600, 403]
+
+
+def test_numbers_that_transformations_pass_on():
+    x = np.ones(3, "f4")
+    fun = lambda t, b, x: fnp.sum(x * (t * 2.0) * (b + b))  # noqa: E731
+    for transformed in (
+        ft.grad(fun, 2), ft.grad(fun), ft.vmap(fun, (None, None, 0)),
+        lambda t, b, x: ft.jvp(lambda x: fun(t, b, x), (x,), (x,))[1],
+        lambda t, b, x: ft.jvp(lambda t: fun(t, b, x), (t,), (1.0,))[1],
+        lambda t, b, x: ft.grad(lambda x: fun(t, b, x))(x),
+        lambda t, b, x: ft.fori_loop(0, 2, lambda i, c: c * (t * 2.0) * (b + b), x),
+    ):  # fmt: skip
+        got, wanted = ft.jit(transformed)(0.5, True, x), transformed(0.5, True, x)
+        assert got.dtype == wanted.dtype
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)

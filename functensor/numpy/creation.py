@@ -117,10 +117,10 @@ def asarray(
             return ops.to_device(a if dtype is None else ops.astype(a, dtype), device=device)
         if dtype is None or a.dtype == number_dtype(dtype):
             if not copy:
-                return a
+                return a if type(a) is Array else strong(a)
             if isinstance(a, Tracer):
                 # A tensor can change in place, though not its memory; other tracers cannot.
-                return ops.index(a, ...) if a.owner.standing else a
+                return ops.index(a, ...) if a.owner.standing else strong(a)
             # Only the memory that an array shares with a plain array can change.
             return wrap(a._data.copy())
         if copy is False:
@@ -138,6 +138,12 @@ def asarray(
     if dtype is not None:
         return _moved(np.asarray(buffer, dtype=number_dtype(dtype), copy=copy), device, copy)
     return _moved(numbers_of(np.asarray(buffer, copy=copy), a), device, copy)
+
+
+def strong(x: Any) -> Any:
+    """Returns a traced value as an array: one that stands for a number of Python's is cast."""
+    variable = getattr(x, "variable", None)
+    return x if variable is None or variable.type.weak is None else ops.astype(x, x.dtype)
 
 
 def _moved(buffer: Any, device: Any, copy: bool | None = None) -> Any:

@@ -68,6 +68,7 @@ class NumpyBackend:
             "dropout": philox.numpy_dropout,
             "erf": special.erf,
             "erfc": special.erfc,
+            "logistic": activations.sigmoid,
             "gelu": activations.gelu,
             "gelu_slope": activations.gelu_slope,
             "index_add": scatter.index_add,

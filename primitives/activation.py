@@ -65,12 +65,12 @@ def _elu_arguments(x: Any, alpha: float = 1.0) -> Any:
 
 def _elu(xp: Any, x: Any, *, alpha: float) -> Any:
     # Of negative x only, so that nothing overflows.
-    return xp.where(xp.less(x, 0), alpha * xp.expm1(xp.minimum(x, 0)), x)
+    return xp.where(xp.less(x, 0), alpha * xp.expm1(xp.minimum(x, 0)), x)[()]
 
 
 elu = elementwise(
     "elu",
-    lambda g, ans, *, alpha: ops.where(ans > 0, g, g * (ans + alpha)),
+    lambda g, x, *, alpha: g * ops.where(x > 0, 1, alpha * ops.exp(ops.minimum(x, 0))),
     prepare=_elu_arguments,
     compute=_elu,
     params=({"alpha": 1.0}, {"alpha": 0.5}),

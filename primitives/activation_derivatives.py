@@ -113,8 +113,8 @@ VANISHING = 800.0
 
 def _silu_curvature(x: Any) -> Any:
     x = ops.clip(x, -VANISHING, VANISHING)
-    s = ops.sigmoid(x)
-    return s * (1 - s) * (2 + x * (1 - 2 * s))
+    s, rest = ops.sigmoid(x), ops.sigmoid(-x)
+    return s * rest * (2 + x * (rest - s))
 
 
 silu_derivative = binary(
@@ -141,9 +141,10 @@ def gelu_curvature(x: Any, approximate: bool) -> Any:
     squared = x * x
     if not approximate:
         return (2 - squared) * ops.exp(LOG_DENSITY - 0.5 * squared)
-    s = ops.sigmoid(x * (LINEAR + CUBIC * squared))
+    power = x * (LINEAR + CUBIC * squared)
+    s, rest = ops.sigmoid(power), ops.sigmoid(-power)
     rise = LINEAR + 3 * CUBIC * squared
-    return s * (1 - s) * (2 * rise + x * ((1 - 2 * s) * rise * rise + 6 * CUBIC * x))
+    return s * rest * (2 * rise + x * ((rest - s) * rise * rise + 6 * CUBIC * x))
 
 
 def _gelu_arguments(x: Any, y: Any, approximate: bool = True) -> Any:

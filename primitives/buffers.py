@@ -12,6 +12,7 @@ from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, placement, resolved
 from .array import Array, Tracer
 from .errors import DeviceError, OperandError, describe, message
+from .operators import leave_to_its_class
 from .registry import registry
 from .rules import shape_of
 from .types import NUMBERS, is_number_dtype
@@ -106,10 +107,12 @@ def to_buffer(x: Any) -> Any:
             # Numbers in a list are nowhere yet.
             return on_device(buffer, placement.device)
     elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
+        leave_to_its_class(x)
         buffer = np.asarray(x)
     elif on_gpu(x):
         return resolved("cuda")[0].adopted(x)
     elif hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
+        leave_to_its_class(x)
         buffer = resolved("cpu")[0].adopted(x)
     elif hasattr(x, "__float__"):
         # Numbers of the standard library: fractions, decimals.

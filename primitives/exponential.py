@@ -64,7 +64,7 @@ def _expm1(xp: Any, x: Any) -> Any:
 
 expm1 = unary(
     "expm1",
-    lambda g, ans: g * (ans + 1),
+    lambda g, x: g * ops.exp(x),
     compute=_expm1,
     dtypes="fdD",
     doc="Returns ``exp(x) - 1``, without losing digits where x is small.",
@@ -137,15 +137,15 @@ log_ratio = binary(
 )
 logaddexp = binary(
     "logaddexp",
-    lambda g, x, y: g * ops.sigmoid(ops.log_ratio(x, y)),
-    lambda g, x, y: g * ops.sigmoid(ops.log_ratio(y, x)),
+    lambda g, x, y: g * ops.logistic(ops.log_ratio(x, y)),
+    lambda g, x, y: g * ops.logistic(ops.log_ratio(y, x)),
     doc="Returns ``log(exp(x) + exp(y))`` without overflow.",
     example="np.logaddexp(1000.0, -np.inf) -> 1000.0",
 )
 logaddexp2 = binary(
     "logaddexp2",
-    lambda g, x, y: g * ops.sigmoid(LN2 * ops.log_ratio(x, y)),
-    lambda g, x, y: g * ops.sigmoid(LN2 * ops.log_ratio(y, x)),
+    lambda g, x, y: g * ops.logistic(LN2 * ops.log_ratio(x, y)),
+    lambda g, x, y: g * ops.logistic(LN2 * ops.log_ratio(y, x)),
     doc="Returns ``log2(2**x + 2**y)`` without overflow.",
     example="np.logaddexp2(1000.0, 1000.0) -> 1001.0",
 )

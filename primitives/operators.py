@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from .errors import OperandError
 from .registry import registry as ops
 from .types import NUMBERS
 
-__all__ = ["Operators"]
+__all__ = ["Operators", "has_own", "leave_to_its_class"]
 
 Operator = Callable[[Any, Any], Any]
 
@@ -35,6 +37,48 @@ def binary(name: str) -> tuple[Operator, Operator]:
             return NotImplemented
 
     return operator, reflected
+
+
+# The method of another class that Python tries after an operator of that primitive.
+REFLECTED = {
+    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__", "remainder": "__rmod__", "matmul": "__rmatmul__",
+    "power": "__rpow__", "bitwise_and": "__rand__", "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__", "left_shift": "__rlshift__", "right_shift": "__rrshift__",
+    "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
+    "equal": "__eq__", "not_equal": "__ne__",
+}  # fmt: skip
+# What array classes say that are more than their numbers, where they do not know ufuncs.
+PRIORITY = 1000
+
+
+def has_own(kind: Any, method: str) -> bool:
+    """Says whether a class that meets NumPy's arrays has an operator other than theirs."""
+    knows_ufuncs = hasattr(kind, "__array_ufunc__")  # None asks to be left alone
+    if not knows_ufuncs and not getattr(kind, "__array_priority__", 0) > PRIORITY:
+        return False
+    own = getattr(kind, method, None)
+    return own is not None and own is not getattr(np.ndarray, method, None)
+
+
+def leave_to_its_class(x: Any) -> None:
+    """Leaves an operator of an array to an operand whose class makes more of it than an array.
+
+    Series, data frames, masked and labelled arrays keep their labels so. This is called before a
+    plain array is made of such an operand. What is traced cannot have labels: there it counts as
+    an array, and so it does where a function is called rather than an operator.
+
+    Raises:
+        OperandError: the operator returns ``NotImplemented`` then, and Python asks the class.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("functensor."):
+        if frame.f_code in ASKING:
+            known = frame.f_locals
+            if hasattr(known["self"], "_data") and has_own(type(x), REFLECTED[known["name"]]):
+                raise OperandError(f"{type(x).__name__} has operators of its own")
+            return
+        frame = frame.f_back
 
 
 def equality(name: str, *, unequal: bool) -> Operator:
@@ -65,6 +109,10 @@ def equality(name: str, *, unequal: bool) -> Operator:
             return ops.asarray(np.full(np.broadcast_shapes(self.shape, shape), unequal))
 
     return operator
+
+
+# The code of operators, by which frames are known that run one.
+ASKING = {binary("add")[0].__code__, equality("equal", unequal=False).__code__}  # type: ignore[attr-defined]
 
 
 class Operators:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from math import inf
 from typing import Any
@@ -113,28 +114,106 @@ def _i1_rule(g: Any, x: Any) -> Any:
     return g * (0.5 * (below + modified_bessel.modified_bessel(x, order=2)))
 
 
-def _over(i1e: Any, x: Any) -> Any:
-    """Returns ``i1e(x) / x``, which is 1/2 at 0."""
-    zero = ops.equal(x, 0)
-    return ops.where(zero, 0.5, i1e / ops.where(zero, 1, x))
+# Beyond this, and for orders of size beyond their square, derivatives of scaled functions are those
+# of Hankel's expansion: of the functions themselves they are differences in which all digits cancel.
+HANKEL = 50.0
+HANKEL_TERMS = 18
+
+
+def _far(order: Any, x: Any) -> Any:
+    return ops.greater(ops.abs(x), ops.maximum(HANKEL, ops.square(order)))
+
+
+def _hankel_slope(order: Any, x: Any, sign: float, factor: float) -> Any:
+    """Returns the derivative of ``factor / sqrt(x)`` times a series in 1/x, for large x.
+
+    DLMF 10.40.1 and 10.40.2, whose terms have alternating signs and one sign.
+    """
+    terms: list[Any] = [1.0]
+    for k in range(1, HANKEL_TERMS):
+        step = (4 * ops.square(order) - (2 * k - 1) ** 2) / (8 * k)
+        terms.append(terms[-1] * (sign * step))
+    total: Any = 0.0
+    for k in range(HANKEL_TERMS - 1, -1, -1):
+        total = total / x + (k + 0.5) * terms[k]
+    # One factor after the other: the power of large x alone would vanish too early.
+    return -factor * (total / ops.sqrt(x) / x)
+
+
+def _slope_beside(
+    near: Callable[..., Any], order: Any, x: Any, first: bool
+) -> tuple[Any, Any, Any]:
+    """Returns where Hankel's expansion holds, ``near(x)`` elsewhere, and its derivative there.
+
+    Args:
+        near: takes an argument that is not far from 0.
+        order: the function's order, a number or an array.
+        x: the argument.
+        first: whether the function is one of the first kind, even or odd, or one of the second.
+    """
+    far = _far(order, x)
+    safe = ops.where(far, 1.0, x)
+    large = ops.where(far, ops.abs(x) if first else x, 2 * HANKEL + ops.square(order))
+    if first:
+        slope = _hankel_slope(order, large, -1.0, 1 / math.sqrt(2 * math.pi))
+    else:
+        slope = _hankel_slope(order, large, 1.0, math.sqrt(math.pi / 2))
+    return far, near(safe), slope
+
+
+def _i0e_rule(g: Any, x: Any) -> Any:
+    far, near, slope = _slope_beside(
+        lambda x: ops.i1e(x) - ops.sign(x) * ops.i0e(x), 0.0, x, True
+    )
+    return g * ops.where(far, ops.sign(x) * slope, near)
+
+
+def _i1e_rule(g: Any, x: Any) -> Any:
+    # The mean of the orders below and above, which is smooth at 0, where i1e(x) / x is not.
+    far, near, slope = _slope_beside(
+        lambda x: 0.5 * (ops.i0e(x) + ops.ive(2.0, x)) - ops.sign(x) * ops.i1e(x), 1.0, x, True
+    )
+    return g * ops.where(far, slope, near)
+
+
+def _ive_rule(g: Any, x: Any, y: Any) -> Any:
+    far, near, slope = _slope_beside(
+        lambda y: 0.5 * (ops.ive(x - 1, y) + ops.ive(x + 1, y)) - ops.sign(y) * ops.ive(x, y),
+        x, y, True,
+    )  # fmt: skip
+    # An order that is even makes an even function, whose derivative is odd.
+    sign = ops.where(ops.less(y, 0), -ops.cos(math.pi * x), 1.0)
+    return g * ops.where(far, sign * slope, near)
+
+
+def _k0e_rule(g: Any, x: Any) -> Any:
+    far, near, slope = _slope_beside(lambda x: ops.k0e(x) - ops.k1e(x), 0.0, x, False)
+    return g * ops.where(far, slope, near)
+
+
+def _k1e_rule(g: Any, x: Any) -> Any:
+    far, near, slope = _slope_beside(
+        lambda x: ops.k1e(x) - ops.k0e(x) - ops.k1e(x) / x, 1.0, x, False
+    )
+    return g * ops.where(far, slope, near)
+
+
+def _kve_rule(g: Any, x: Any, y: Any) -> Any:
+    far, near, slope = _slope_beside(
+        lambda y: ops.kve(x, y) - 0.5 * (ops.kve(x - 1, y) + ops.kve(x + 1, y)), x, y, False
+    )
+    return g * ops.where(far, slope, near)
 
 
 i1 = _plain("i1", MODIFIED_FIRST, REAL, _i1_rule)
 iv = _of_order("iv", MODIFIED_FIRST, REAL, _mean("iv"), "v")
-i0e = _plain(
-    "i0e", MODIFIED_FIRST, Domain(gap=0.1), lambda g, ans, x: g * (ops.i1e(x) - ops.sign(x) * ans)
-)
-i1e = _plain(
-    "i1e",
-    MODIFIED_FIRST,
-    Domain(gap=0.1),
-    lambda g, ans, x: g * (ops.i0e(x) - _over(ans, x) - ops.sign(x) * ans),
-)
+i0e = _plain("i0e", MODIFIED_FIRST, Domain(gap=0.1), _i0e_rule)
+i1e = _plain("i1e", MODIFIED_FIRST, Domain(gap=0.1), _i1e_rule)
 ive = _of_order(
     "ive",
     MODIFIED_FIRST,
     Domain(gap=0.1),
-    lambda g, ans, x, y: g * (0.5 * (ops.ive(x - 1, y) + ops.ive(x + 1, y)) - ops.sign(y) * ans),
+    _ive_rule,
     "v",
     ", times ``exp(-abs(z))``",
 )
@@ -142,18 +221,13 @@ k0 = _plain("k0", MODIFIED_SECOND, RIGHT, lambda g, x: -(g * ops.k1(x)))
 k1 = _plain("k1", MODIFIED_SECOND, RIGHT, lambda g, x: g * (-0.5 * (ops.k0(x) + ops.kv(2.0, x))))
 kn = _of_order("kn", MODIFIED_SECOND, RIGHT, _negated_mean("kn"), "n")
 kv = _of_order("kv", MODIFIED_SECOND, RIGHT, _negated_mean("kv"), "v")
-k0e = _plain("k0e", MODIFIED_SECOND, RIGHT, lambda g, ans, x: g * (ans - ops.k1e(x)))
-k1e = _plain(
-    "k1e",
-    MODIFIED_SECOND,
-    RIGHT,
-    lambda g, ans, x: g * (ans - ops.k0e(x) - ans / x),
-)
+k0e = _plain("k0e", MODIFIED_SECOND, RIGHT, _k0e_rule)
+k1e = _plain("k1e", MODIFIED_SECOND, RIGHT, _k1e_rule)
 kve = _of_order(
     "kve",
     MODIFIED_SECOND,
     RIGHT,
-    lambda g, ans, x, y: g * (ans - 0.5 * (ops.kve(x - 1, y) + ops.kve(x + 1, y))),
+    _kve_rule,
     "v",
     ", times ``exp(z)``",
 )

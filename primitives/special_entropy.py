@@ -87,7 +87,9 @@ def _kl_div_by_x(g: Any, x: Any, y: Any) -> Any:
 
 def _kl_div_by_y(g: Any, x: Any, y: Any) -> Any:
     g, x, y = _proper(g, x, y)
-    return g * _ratio(y - x, y)
+    # Close to x the difference is exact, far from it the quotient is that of x alone.
+    far = ops.less(2 * x, y)
+    return g * ops.where(far, 1 - _ratio(x, y), _ratio(y - x, y))
 
 
 rel_entr = binary(

@@ -173,10 +173,27 @@ polygamma = binary(
     example="special.polygamma(1, 0.0) -> inf",
     source=DLMF + "5.15.1",
 )
+# From here on differences of digamma are taken by its expansion, DLMF 5.11.2.
+FAR = 60.0
+
+
+def digamma_rise(x: Any, y: Any) -> Any:
+    """Returns ``digamma(x + y) - digamma(x)``, in which all digits cancel where y is small."""
+    far = ops.logical_and(ops.greater(x, FAR), ops.greater(x + y, FAR))
+    a, b = ops.where(far, x, FAR), ops.where(far, y, 1)
+    # Reciprocals p of x and q of x + y: of even powers the differences are multiples of y p q.
+    p, q = 1 / a, 1 / (a + b)
+    squares = p * p + q * q
+    even = (p + q) * (1 / 12 - squares * (1 / 120) + (squares * squares - p * p * q * q) * (1 / 252))
+    rise = ops.log1p(b * p) + b * p * q * (0.5 + even)
+    x, y = ops.where(far, 1, x), ops.where(far, 1, y)
+    return ops.where(far, rise, ops.digamma(x + y) - ops.digamma(x))
+
+
 beta = binary(
     "beta",
-    lambda g, ans, x, y: g * (ans * (ops.digamma(x) - ops.digamma(x + y))),
-    lambda g, ans, x, y: g * (ans * (ops.digamma(y) - ops.digamma(x + y))),
+    lambda g, ans, x, y: -g * (ans * digamma_rise(x, y)),
+    lambda g, ans, x, y: -g * (ans * digamma_rise(y, x)),
     compute=kernels.beta,
     reference="tests.special_references.beta",
     domains=POSITIVE,
@@ -187,8 +204,8 @@ beta = binary(
 )
 betaln = binary(
     "betaln",
-    lambda g, x, y: g * (ops.digamma(x) - ops.digamma(x + y)),
-    lambda g, x, y: g * (ops.digamma(y) - ops.digamma(x + y)),
+    lambda g, x, y: -g * digamma_rise(x, y),
+    lambda g, x, y: -g * digamma_rise(y, x),
     compute=kernels.betaln,
     reference="tests.special_references.betaln",
     domains=POSITIVE,
@@ -197,9 +214,18 @@ betaln = binary(
     example="special.betaln(1.0, 1.0) -> 0.0",
     source=DLMF + "5.12.1",
 )
+def _poch_by_z(g: Any, ans: Any, x: Any, y: Any) -> Any:
+    # Close to the pole of digamma at 0 from the symbol of z + 1, times z over z + m.
+    near = ops.logical_and(ops.less(ops.abs(x), 0.25), ops.greater_equal(y, 0.25))
+    z, m = ops.where(near, x, 0), ops.where(near, y, 1)
+    slope = ops.poch(z + 1, m) / (z + m) * (m / (z + m) + z * digamma_rise(z + 1, m))
+    x, y = ops.where(near, 1, x), ops.where(near, 1, y)
+    return g * ops.where(near, slope, ops.where(near, 1, ans) * digamma_rise(x, y))
+
+
 poch = binary(
     "poch",
-    lambda g, ans, x, y: g * (ans * (ops.digamma(x + y) - ops.digamma(x))),
+    _poch_by_z,
     lambda g, ans, x, y: g * (ans * ops.digamma(x + y)),
     compute=kernels.poch,
     reference="tests.special_references.poch",
@@ -211,14 +237,52 @@ poch = binary(
 )
 
 
-def _binom_by_k(g: Any, ans: Any, x: Any, y: Any) -> Any:
-    return g * (ans * (ops.digamma(x - y + 1) - ops.digamma(y + 1)))
+def _beside(x: Any, y: Any) -> Any:
+    """Returns where k is left of 0 or right of n, where digamma has its poles."""
+    return ops.logical_and(
+        ops.greater(x, -1), ops.logical_or(ops.greater(y, x + 0.5), ops.less(y, -0.5))
+    )
+
+
+def _wave(x: Any) -> tuple[Any, Any]:
+    """Returns ``sin(pi x) / pi`` and ``cos(pi x)``, exact where x is an integer."""
+    whole = ops.rint(x)
+    sign = 1 - 2 * ops.remainder(whole, 2)
+    rest = math.pi * (x - whole)
+    return sign * ops.sin(rest) / math.pi, sign * ops.cos(rest)
+
+
+def _beyond(x: Any, y: Any) -> tuple[Any, Any]:
+    """Returns both derivatives where ``k > n > -1``, by the reflection formula, DLMF 5.5.3.
+
+    There the coefficient is ``beta(n + 1, k - n) sin(pi (n - k + 1)) / pi``.
+    """
+    gap = y - x
+    sine, cosine = _wave(x - y + 1)
+    size = ops.beta(x + 1, gap)
+    by_x = size * (cosine + digamma_rise(gap, x + 1 - gap) * sine)
+    by_y = -size * (cosine + digamma_rise(gap, x + 1) * sine)
+    return by_x, by_y
+
+
+def _binom_slopes(ans: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Returns both derivatives of the binomial coefficient."""
+    outside, mirrored = _beside(x, y), ops.less(y, -0.5)
+    # Left of 0 by the symmetry of k and n - k.
+    n, k = ops.where(outside, x, 1), ops.where(outside, ops.where(mirrored, x - y, y), 3)
+    by_n, by_k = _beyond(n, k)
+    by_n, by_k = ops.where(mirrored, by_n + by_k, by_n), ops.where(mirrored, -by_k, by_k)
+    n, k = ops.where(outside, 2, x), ops.where(outside, 1, y)
+    value = ops.where(outside, 2, ans)
+    inner_n = value * digamma_rise(n - k + 1, k)
+    inner_k = value * digamma_rise(k + 1, n - 2 * k)
+    return ops.where(outside, by_n, inner_n), ops.where(outside, by_k, inner_k)
 
 
 binom = binary(
     "binom",
-    lambda g, ans, x, y: g * (ans * (ops.digamma(x + 1) - ops.digamma(x - y + 1))),
-    _binom_by_k,
+    lambda g, ans, x, y: g * _binom_slopes(ans, x, y)[0],
+    lambda g, ans, x, y: g * _binom_slopes(ans, x, y)[1],
     compute=kernels.binom,
     reference="tests.special_references.binom",
     domains=(Domain(3.1, 6.0), Domain(0.3, 2.9)),

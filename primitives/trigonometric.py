@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .families import binary, unary
 from .registry import registry as ops
 from .samples import NONZERO, UNIT, Domain
@@ -20,7 +22,9 @@ __all__ = [
     "cosh",
     "deg2rad",
     "hypot",
+    "one_less_square",
     "rad2deg",
+    "side_ratio",
     "sin",
     "sinh",
     "tan",
@@ -49,9 +53,19 @@ tan = unary(
     doc="Returns the tangent of angles in radians.",
     example="np.tan(0.0) -> 0.0",
 )
+# Close to 1 the product has all digits, and its derivative has them close to 0.
+one_less_square = unary(
+    "one_less_square",
+    lambda g, x: g * (-2 * x),
+    compute=lambda xp, x: (1 - x) * (1 + x),
+    reference=lambda x: 1 - x * x,
+    domains=UNIT,
+    dtypes="fdD",
+    doc="Returns ``1 - x * x``.",
+)
 arcsin = unary(
     "arcsin",
-    lambda g, x: g / ops.sqrt((1 - x) * (1 + x)),
+    lambda g, x: g / ops.sqrt(ops.one_less_square(x)),
     domains=UNIT,
     dtypes="fdD",
     doc="Returns the angle in radians, from -pi/2 to pi/2, whose sine is x.",
@@ -59,7 +73,7 @@ arcsin = unary(
 )
 arccos = unary(
     "arccos",
-    lambda g, x: -g / ops.sqrt((1 - x) * (1 + x)),
+    lambda g, x: -g / ops.sqrt(ops.one_less_square(x)),
     domains=UNIT,
     dtypes="fdD",
     doc="Returns the angle in radians, from 0 to pi, whose cosine is x.",
@@ -78,31 +92,48 @@ arctan = unary(
 # overflows; at the origin, where there is no derivative, they are 0.
 
 
+# Sides this small, and what they are multiplied by: of subnormal numbers few digits are left.
+SMALL = {"e": 2.0**-8, "f": 2.0**-60, "d": 2.0**-500}
+LARGER = {"e": 2.0**12, "f": 2.0**84, "d": 2.0**560}
+
+
 def _divisor(r: Any) -> Any:
     return ops.where(r == 0, 1, r)
 
 
-def _ratio(side: Any, hypotenuse: Any) -> Any:
-    return side / _divisor(hypotenuse)
+def _side_ratio(xp: Any, x: Any, y: Any) -> Any:
+    r = xp.hypot(x, y)
+    kind = r.dtype
+    small = xp.less(r, SMALL[kind.char])
+    if xp is not np or small.any():
+        scale = xp.where(small, kind.type(LARGER[kind.char]), kind.type(1))
+        x = x * scale
+        r = xp.hypot(x, y * scale)
+    return x / xp.where(xp.equal(r, 0), 1, r).astype(kind)[()]
 
 
-def _turn(g: Any, side: Any, x: Any, y: Any) -> Any:
-    r = _divisor(ops.hypot(x, y))
-    return g * (side / r / r)
-
-
+# Derivatives are products of such ratios, in which nothing cancels.
+side_ratio = binary(
+    "side_ratio",
+    lambda g, x, y: g * (ops.square(ops.side_ratio(y, x)) / _divisor(ops.hypot(x, y))),
+    lambda g, ans, x, y: -g * (ans * ops.side_ratio(y, x) / _divisor(ops.hypot(x, y))),
+    compute=_side_ratio,
+    domains=NONZERO,
+    reference=lambda x, y: x / np.hypot(x, y),
+    doc="Returns ``x / hypot(x, y)``, and 0 at the origin.",
+)
 hypot = binary(
     "hypot",
-    lambda g, ans, x: g * _ratio(x, ans),
-    lambda g, ans, y: g * _ratio(y, ans),
+    lambda g, x, y: g * ops.side_ratio(x, y),
+    lambda g, x, y: g * ops.side_ratio(y, x),
     domains=NONZERO,
     doc="Returns ``sqrt(x**2 + y**2)`` without overflow; its derivative at the origin is 0.",
     example="np.hypot(3.0, 4.0) -> 5.0",
 )
 arctan2 = binary(
     "arctan2",
-    lambda g, x, y: _turn(g, y, x, y),
-    lambda g, x, y: -_turn(g, x, x, y),
+    lambda g, x, y: g * (ops.side_ratio(y, x) / _divisor(ops.hypot(x, y))),
+    lambda g, x, y: -g * (ops.side_ratio(x, y) / _divisor(ops.hypot(x, y))),
     domains=NONZERO,
     doc="Returns the angle in radians, from -pi to pi, whose tangent is ``x / y``.",
     arguments={"x, y": "ordinates and abscissas: arrays whose shapes broadcast, or numbers."},
@@ -151,7 +182,7 @@ arccosh = unary(
 )
 arctanh = unary(
     "arctanh",
-    lambda g, x: g / ((1 - x) * (1 + x)),
+    lambda g, x: g / ops.one_less_square(x),
     domains=UNIT,
     dtypes="fdD",
     doc="Returns the number whose hyperbolic tangent is x.",

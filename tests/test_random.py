@@ -367,3 +367,72 @@ def test_randomness_is_staged_and_not_differentiated():
 def test_every_public_function_has_a_doctest():
     for name in set(random.__all__) - {"KeyReuseWarning"}:
         assert ">>>" in inspect.getdoc(getattr(random, name)), name
+
+
+# -- bounds at and beyond the ends of dtypes, and of the normal distribution
+
+KINDS = ["int8", "uint8", "int16", "int64", "uint64"]
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("staged", [False, True])
+def test_randint_between_bounds_of_all_dtypes(dtype, staged):
+    limits = np.iinfo(dtype)
+    draw = ft.jit(random.randint, static_argnums=(1, 4)) if staged else random.randint
+    kinds = ["int8", "int64", "uint64"] if staged else KINDS
+    for low_kind in kinds:
+        for high_kind in kinds:
+            lows, highs = np.iinfo(low_kind), np.iinfo(high_kind)
+            low = np.array([lows.min, lows.max, 0, lows.max // 2, 5], low_kind)[:, None]
+            high = np.array([highs.min, highs.max, 0, 1, highs.max // 3, 7], high_kind)
+            x = host(draw(KEY, (9, 5, 6), low, high, dtype)).astype(object)
+            first = np.clip(low.astype(object), limits.min, limits.max)
+            stop = np.clip(high.astype(object), limits.min, limits.max + 1)
+            assert (x >= first).all()
+            assert np.where(stop > first, x < stop, x == first).all()
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_randint_reaches_the_last_number_of_a_dtype(dtype):
+    last = np.iinfo(dtype).max
+    for low in (last - 2, np.array(last - 2, dtype)):
+        x = host(random.randint(KEY, (100,), low, int(last) + 1, dtype))
+        assert sorted({int(n) for n in x}) == [last - 2, last - 1, last]
+    x = ft.jit(lambda low: random.randint(KEY, (100,), low, int(last) + 1, dtype))(low)
+    assert int(host(x).max()) == last
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(24.0, 26.0), (25.5, 27.0), (38.0, 39.0), (40.0, 40.01), (100.0, np.inf), (1e5, np.inf)],
+)
+def test_truncated_normal_far_in_the_tail(low, high):
+    x = np.sort(host(random.truncated_normal(KEY, low, high, (4000,))))
+    assert (x >= low).all()
+    assert (x <= high).all()
+
+    def log_share(t):
+        """The logarithm of Q(t) over Q(low), by DLMF 7.12.1."""
+        mills = [(1 - 1 / z**2 + 3 / z**4 - 15 / z**6) / z for z in (t, low)]
+        return np.log(mills[0] / mills[1]) - (t - low) * (t + low) / 2
+
+    # The share of the tail that lies above what is drawn is uniform.
+    share = np.exp(log_share(x))
+    rest = 0.0 if np.isinf(high) else np.exp(log_share(high))
+    gaps = np.sort((share - rest) / (1 - rest)) - (np.arange(4000) + 0.5) / 4000
+    assert np.abs(gaps).max() < 0.04
+    mirrored = np.sort(host(random.truncated_normal(KEY, -high, -low, (4000,))))
+    assert abs(mirrored.mean() + x.mean()) < 0.1 * (x.mean() - low) + 1e-12 * low
+    staged = ft.jit(random.truncated_normal, static_argnums=(3,))(KEY, low, high, (4000,))
+    np.testing.assert_allclose(np.sort(host(staged)), x, rtol=1e-14)
+
+
+def test_gradients_of_bounds_far_in_the_tail():
+    def draw(low, high):
+        return fnp.sum(random.truncated_normal(KEY, low, high, (5,)) ** 2)
+
+    for bounds in ((24.9, 27.0), (38.0, 38.2), (60.0, 60.01), (-60.01, -60.0)):
+        check_grads(draw, bounds, order=2, rtol=1e-5)
+    slope = ft.grad(draw)(50.0, np.inf)
+    assert np.isfinite(slope)
+    assert ft.grad(draw, 1)(50.0, np.inf) == 0

@@ -95,7 +95,8 @@ def test_operators_divide_as_numpys():
 NO_REFERENCE = {
     "erfcx_integral", "exceeds", "gamma_density", "gammainc_slope", "gelu", "gelu_derivative",
     "gelu_slope", "log_ndtr_gap", "log_ndtr_slope", "log_ratio", "modified_bessel",
-    "relu_derivative", "sigmoid_derivative", "silu", "silu_derivative", "softplus_derivative",
+    "relu_derivative", "side_ratio", "sigmoid_derivative", "silu", "silu_derivative",
+    "softplus_derivative",
 }  # fmt: skip
 # Of 0.0 and -0.0 the array module takes either, by how many there are; so does `maximum`.
 EITHER_ZERO = {"fmax", "fmin", "maximum", "minimum", "relu", "relu_biased"}
@@ -107,6 +108,8 @@ def elementwise():
             continue
         operands = primitive.samples[0].operands
         real = all(operand.domain.kind not in "ib" for operand in operands)
+        # What integrates for its reference has none at the ends.
+        real = real and primitive.name != "gamma_moment"
         if real and len(operands) <= 2 and set(primitive.dtypes) & set("fd"):
             yield primitive
 

@@ -251,6 +251,7 @@ def tanh_biased(x: Any, y: Any) -> Any:
 TABLE: dict[str, Callable[..., Any]] = {
     "erf": partial(unary, "error_function"),
     "erfc": partial(unary, "error_complement"),
+    "logistic": partial(unary, "sigmoid"),
     "gelu": gelu,
     "gelu_derivative": gelu_derivative,
     "gelu_slope": gelu_slope,

@@ -95,6 +95,7 @@ def _gelu_derivative(emit: Steps, x: Value, y: Value, *, approximate: bool) -> V
 
 
 BY_ELEMENT: dict[str, Callable[..., Value | None]] = {
+    "logistic": _sigmoid,
     "gelu": _gelu,
     "gelu_derivative": _gelu_derivative,
     "relu": _relu,

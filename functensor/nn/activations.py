@@ -95,7 +95,7 @@ def soft_sign(x: Any) -> Any:
     >>> nn.soft_sign([-1.0, 0.0, 3.0]).tolist()
     [-0.5, 0.0, 0.75]
     """
-    return ops.divide(x, ops.add(ops.abs(x), 1.0))
+    return ops.soft_sign(x)
 
 
 def log_sigmoid(x: Any) -> Any:

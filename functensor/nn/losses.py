@@ -211,7 +211,7 @@ def binary_cross_entropy_with_logits(logits: Any, labels: Any) -> Any:
     logits, labels = _paired(name, logits, labels)
     if labels.dtype.kind not in INEXACT and logits.dtype.kind in REAL:
         labels = ops.astype(labels, logits.dtype)
-    return ops.subtract(ops.softplus(logits), ops.multiply(labels, logits))
+    return ops.logistic_loss(logits, labels)
 
 
 def hinge(scores: Any, signs: Any) -> Any:

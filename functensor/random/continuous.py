@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..numpy.values import is_at_hand
 from ..primitives.registry import registry as ops
 from ..primitives.types import finfo, number_dtype
 from .keys import as_shape, fraction, inner_fraction, real_dtype, real_parameters
-from .quantile import normal_probability, normal_quantile
+from .quantile import TAIL_BEGINS, normal_probability, normal_quantile, tail_quantile
 
 __all__ = [
     "cauchy",
@@ -132,10 +133,18 @@ def truncated_normal(
     mirrored = ops.greater(ops.add(low, high), 0.0)
     below = ops.where(mirrored, ops.negative(high), low)
     above = ops.where(mirrored, ops.negative(low), high)
-    start, end = normal_probability(below), normal_probability(above)
     unit = fraction(key, shape, np.dtype(np.float64))
     unit = ops.where(mirrored, ops.subtract(1.0, unit), unit)
+    # Far in the tail probabilities vanish, and their derivatives with them.
+    tail = ops.less(above, -TAIL_BEGINS)
+    start = normal_probability(ops.where(tail, -1.0, below))
+    end = normal_probability(ops.where(tail, 1.0, above))
     x = normal_quantile(ops.add(start, ops.multiply(unit, ops.subtract(end, start))))
+    # Where the bounds are seen, what is not needed is not computed.
+    if not is_at_hand(tail) or ops.any(tail):
+        near = ops.where(tail, -above, TAIL_BEGINS)
+        far = ops.where(tail, -below, 2 * TAIL_BEGINS)
+        x = ops.where(tail, -tail_quantile(unit, near, far), x)
     x = ops.clip(x, below, above)
     return ops.astype(ops.where(mirrored, ops.negative(x), x), dtype)
 

@@ -11,7 +11,7 @@ from ..numpy.creation import asarray
 from ..primitives.array import Array
 from ..primitives.random_laws import random_binomial, random_poisson
 from ..primitives.registry import registry as ops
-from ..primitives.types import REAL, canonical_axis
+from ..primitives.types import REAL, canonical_axis, shape_dtype
 from .continuous import gumbel
 from .keys import (
     DRAWN,
@@ -93,7 +93,8 @@ def randint(
 
     Raises:
         ValueError: the bounds are plain numbers and there is no integer between them, or they do
-            not fit the dtype.
+            not fit the dtype. (Bounds that are arrays are clipped to the dtype, and where there is
+            no integer between them the result is minval.)
 
     >>> from functensor import random
     >>> dice = random.randint(random.key(0), (100,), 1, 7)
@@ -114,8 +115,30 @@ def randint(
             drawn = ops.remainder(drawn, span)
         # Words of 64 bits wrap around, so that negative bounds come out right.
         return ops.astype(ops.add(drawn, low), dtype)
-    low, high = (ops.astype(x, np.uint64) for x in beside_draws("randint", minval, maxval))
-    return ops.astype(ops.add(ops.remainder(drawn, ops.subtract(high, low)), low), dtype)
+    low, last = _within(dtype, minval, 0), _within(dtype, maxval, 1)
+    width = ops.subtract(ops.astype(last, np.uint64), ops.astype(low, np.uint64))
+    # Where there is nothing between them, minval; a count of 0 stands for all 2**64 words.
+    width = ops.where(ops.less(last, low), np.uint64(0), width)
+    count = ops.add(width, np.uint64(1))
+    endless = ops.equal(count, 0)
+    drawn = ops.where(endless, drawn, ops.remainder(drawn, ops.where(endless, 1, count)))
+    return ops.astype(ops.add(drawn, ops.astype(low, np.uint64)), dtype)
+
+
+def _within(dtype: np.dtype[Any], bound: Any, less: int) -> Any:
+    """Returns a bound of integers, clipped to a dtype, less 0 or 1, in that dtype."""
+    limits = np.iinfo(dtype)
+    if isinstance(bound, int | np.integer):
+        return dtype.type(min(max(int(bound) - less, limits.min), limits.max))
+    (bound,) = beside_draws("randint", bound)
+    kind = shape_dtype(bound).dtype
+    if kind != np.uint64:
+        bound, kind = ops.astype(bound, np.int64), np.dtype(np.int64)
+    own = np.iinfo(kind)
+    # 1 can be taken away; of an unsigned 0 it leaves all bits, which are -1 if that is in the dtype.
+    bottom, top = max(limits.min + less, own.min), min(limits.max + less, own.max)
+    clipped = ops.clip(bound, kind.type(bottom), kind.type(top))
+    return ops.astype(ops.subtract(clipped, kind.type(less)), dtype)
 
 
 def categorical(

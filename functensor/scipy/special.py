@@ -152,7 +152,7 @@ def expit(x: Any) -> Any:
     >>> special.expit([0.0, float("inf")]).tolist()
     [0.5, 1.0]
     """
-    return ops.sigmoid(x)
+    return ops.logistic(x)
 
 
 @registry.add_function

@@ -38,6 +38,8 @@ NAMESPACES = [
     "scipy.optimize",
     "scipy.ndimage",
     "scipy.fft",
+    "scipy.spatial.distance",
+    "scipy.interpolate",
 ]
 YES, NO, SIZED = "✓", "–", "size="
 # What makes functions work where values are not known, if it is no size.

@@ -10,9 +10,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import fft, integrate, linalg, ndimage, optimize, signal, special, stats
+    from . import (
+        fft,
+        integrate,
+        interpolate,
+        linalg,
+        ndimage,
+        optimize,
+        signal,
+        spatial,
+        special,
+        stats,
+    )
 
-__all__ = ["fft", "integrate", "linalg", "ndimage", "optimize", "signal", "special", "stats"]
+__all__ = [
+    "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "spatial",
+    "special", "stats",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""SciPy's ``stats``: distributions whose functions have derivatives by all of their parameters.
+"""SciPy's ``stats``: distributions with derivatives by all of their parameters, and statistics.
 
 Every distribution is an object with SciPy's functions: ``stats.norm.logpdf(x, loc, scale)``.
 Arguments broadcast, single precision stays single, and outside of the support a density is 0, its
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from .association import linregress, pearsonr, rankdata, spearmanr
 from .continuous import (
     cauchy,
     expon,
@@ -28,17 +29,35 @@ from .continuous import (
     weibull_min,
 )
 from .discrete import bernoulli, binom, geom, nbinom, poisson
+from .frequencies import (
+    boxcox_llf,
+    chisquare,
+    differential_entropy,
+    entropy,
+    power_divergence,
+)
 from .gamma_family import beta, chi2, gamma, invgamma, t
+from .hypotheses import f_oneway, ttest_1samp, ttest_ind, ttest_ind_from_stats, ttest_rel
+from .means import gmean, hmean, pmean, trim_mean
+from .moments import describe, kstat, kstatvar, kurtosis, moment, skew
 from .multivariate import dirichlet, multinomial, multivariate_normal
+from .normality import jarque_bera, kurtosistest, normaltest, skewtest
+from .spreads import gzscore, iqr, median_abs_deviation, sem, variation, zmap, zscore
 
 __all__ = [
-    "bernoulli", "beta", "binom", "cauchy", "chi2", "dirichlet", "expon", "gamma", "geom", "gumbel",
-    "gumbel_l", "gumbel_r", "halfnorm", "invgamma", "laplace", "logistic", "lognorm", "multinomial",
-    "multivariate_normal", "nbinom", "norm", "pareto", "poisson", "rayleigh", "t", "truncnorm",
-    "uniform", "vonmises", "weibull_min",
+    "bernoulli", "beta", "binom", "boxcox_llf", "cauchy", "chi2", "chisquare", "describe",
+    "differential_entropy", "dirichlet", "entropy", "expon", "f_oneway", "gamma", "geom", "gmean",
+    "gumbel", "gumbel_l", "gumbel_r", "gzscore", "halfnorm", "hmean", "invgamma", "iqr",
+    "jarque_bera", "kstat", "kstatvar", "kurtosis", "kurtosistest", "laplace", "linregress",
+    "logistic", "lognorm", "median_abs_deviation", "moment", "multinomial", "multivariate_normal",
+    "nbinom", "norm", "normaltest", "pareto", "pearsonr", "pmean", "poisson", "power_divergence",
+    "rankdata", "rayleigh", "sem", "skew", "skewtest", "spearmanr", "t", "trim_mean", "truncnorm",
+    "ttest_1samp", "ttest_ind", "ttest_ind_from_stats", "ttest_rel", "uniform", "variation",
+    "vonmises", "weibull_min", "zmap", "zscore",
 ]
 
-# Elsewhere these are modules, and imported as such: ``import functensor.scipy.stats.norm as norm``.
+# Elsewhere distributions are modules: ``import functensor.scipy.stats.norm as norm``.
 for name in __all__:
-    sys.modules[f"{__name__}.{name}"] = globals()[name]
+    if hasattr(globals()[name], "logpdf") or hasattr(globals()[name], "logpmf"):
+        sys.modules[f"{__name__}.{name}"] = globals()[name]
 del name

@@ -1,0 +1,356 @@
+"""SciPy's ``interpolate``: piecewise cubics through points, differentiable by all there is.
+
+An interpolant is a tree of arrays: it goes through ``jit``, ``vmap`` and derivatives. Its values
+have derivatives by where it is evaluated, by the points' places and by their values.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..numpy.arguments import as_inexact
+from ..numpy.values import is_at_hand, value_of
+from ..primitives.banded import banded_solve
+from ..primitives.registry import registry as ops
+from ..tree import register
+from .piecewise import PPoly, hermite, points, trailing
+
+__all__ = [
+    "Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator",
+    "pchip_interpolate",
+]  # fmt: skip
+
+
+class CubicHermiteSpline(PPoly):
+    """The piecewise cubic with values and slopes at points.
+
+    Args:
+        x: the places, ascending, two or more.
+        y: the values, of any shape, as many along the axis.
+        dydx: the slopes, of y's shape.
+        axis: the axis of the points.
+        extrapolate: as for `PPoly`.
+
+    Raises:
+        ValueError: the shapes do not fit, or x does not ascend.
+
+    Source: as for `PPoly`.
+
+    >>> from functensor.scipy import interpolate
+    >>> interpolate.CubicHermiteSpline([0.0, 1.0], [0.0, 1.0], [0.0, 0.0])(0.5).tolist()
+    0.5
+    """
+
+    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        x, values, axis = points("CubicHermiteSpline", x, y, axis, 2)
+        slopes = ops.moveaxis(as_inexact(dydx), axis, 0)
+        if slopes.shape != values.shape:
+            raise ValueError(
+                f"CubicHermiteSpline: The shapes of `y` and `dydx` must be identical, not "
+                f"{values.shape} and {slopes.shape}"
+            )
+        self._set(hermite(x, values, slopes), x, extrapolate, axis)
+
+
+def _harmonic_end(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
+    """Returns the slope at an end: of the parabola through three points, unless it overshoots."""
+    slope = ((2 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
+    turned = ops.not_equal(ops.sign(slope), ops.sign(m0))
+    steep = ops.logical_and(
+        ops.not_equal(ops.sign(m0), ops.sign(m1)),
+        ops.greater(ops.abs(slope), 3.0 * ops.abs(m0)),
+    )
+    return ops.where(turned, 0.0, ops.where(steep, 3.0 * m0, slope))
+
+
+def _pchip_slopes(x: Any, y: Any) -> Any:
+    h = trailing(ops.diff(x), y)
+    m = ops.diff(y, axis=0) / h
+    if x.shape[0] == 2:
+        return ops.concatenate([m, m], axis=0)
+    left, right = m[:-1], m[1:]
+    flat = ops.less_equal(ops.sign(left) * ops.sign(right), 0)
+    w1, w2 = 2 * h[1:] + h[:-1], h[1:] + 2 * h[:-1]
+    safe = ops.where(flat, 1.0, left), ops.where(flat, 1.0, right)
+    inner = ops.where(flat, 0.0, (w1 + w2) / (w1 / safe[0] + w2 / safe[1]))
+    first = _harmonic_end(h[:1], h[1:2], m[:1], m[1:2])
+    last = _harmonic_end(h[-1:], h[-2:-1], m[-1:], m[-2:-1])
+    return ops.concatenate([first, inner, last], axis=0)
+
+
+class PchipInterpolator(CubicHermiteSpline):
+    """The piecewise cubic through points that is monotonic where they are.
+
+    Args:
+        x: the places, ascending, two or more.
+        y: the values, of any shape, as many along the axis.
+        axis: the axis of the points.
+        extrapolate: as for `PPoly`.
+
+    Raises:
+        ValueError: the shapes do not fit, or x does not ascend.
+
+    Source: F. N. Fritsch and J. Butland, "A method for constructing local monotone piecewise cubic
+    interpolants", SIAM Journal on Scientific and Statistical Computing 5 (1984).
+
+    >>> from functensor.scipy import interpolate
+    >>> interpolate.PchipInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])(1.5).tolist()
+    1.0
+    """
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        x, values, axis = points("PchipInterpolator", x, y, axis, 2)
+        self._set(hermite(x, values, _pchip_slopes(x, values)), x, extrapolate, axis)
+
+
+def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+    """Returns the values of `PchipInterpolator`, or derivatives.
+
+    Args:
+        xi, yi, axis: the points, as there.
+        x: where, an array.
+        der: which derivative, or several, for a list of arrays.
+
+    Returns:
+        An array, or a list of them.
+
+    Raises:
+        ValueError: as there.
+
+    Source: as there.
+
+    >>> from functensor.scipy import interpolate
+    >>> interpolate.pchip_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 1.0], 1.5).tolist()
+    1.0
+    """
+    curve = PchipInterpolator(xi, yi, axis=axis)
+    if isinstance(der, int | np.integer):
+        return curve(x, operator.index(der))
+    return [curve(x, operator.index(nu)) for nu in der]
+
+
+def _akima_slopes(x: Any, y: Any, makima: bool) -> Any:
+    n = x.shape[0]
+    m = ops.diff(y, axis=0) / trailing(ops.diff(x), y)
+    if n == 2:
+        return ops.concatenate([m, m], axis=0)
+    before, after = 2 * m[:1] - m[1:2], 2 * m[-1:] - m[-2:-1]
+    m = ops.concatenate([2 * before - m[:1], before, m, after, 2 * after - m[-1:]], axis=0)
+    gaps = ops.abs(ops.diff(m, axis=0))
+    if makima:
+        gaps = gaps + 0.5 * ops.abs(m[1:] + m[:-1])
+    w1, w2 = gaps[2:], gaps[:-2]
+    total = w1 + w2
+    largest = ops.max(ops.stop_gradient(total)) if total.size else 0.0
+    some = ops.greater(total, 1e-9 * largest)
+    safe = ops.where(some, total, 1.0)
+    weighed = (w1 * m[1:-2] + w2 * m[2:-1]) / safe
+    middle = 0.0 * weighed if makima else 0.5 * (m[3:] + m[:-3])
+    return ops.where(some, weighed, middle)
+
+
+class Akima1DInterpolator(CubicHermiteSpline):
+    """Akima's piecewise cubic through points, which swings less than a spline.
+
+    Args:
+        x: the places, ascending, two or more.
+        y: the values, of any shape, as many along the axis.
+        axis: the axis of the points.
+        method: "akima" or "makima", which has weights that avoid overshooting.
+        extrapolate: as for `PPoly`; None for False.
+
+    Raises:
+        ValueError: the shapes do not fit, x does not ascend, or the method is another word.
+
+    Source: H. Akima, "A new method of interpolation and smooth curve fitting based on local
+    procedures", Journal of the ACM 17 (1970).
+
+    >>> from functensor.scipy import interpolate
+    >>> interpolate.Akima1DInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 2.0])(1.5).tolist()
+    1.5
+    """
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any,
+        axis: int = 0,
+        *,
+        method: str = "akima",
+        extrapolate: Any = None,
+    ) -> None:
+        if method not in ("akima", "makima"):
+            raise ValueError(f"Akima1DInterpolator: `method`={method!r} is unsupported.")
+        x, values, axis = points("Akima1DInterpolator", x, y, axis, 2)
+        slopes = _akima_slopes(x, values, method == "makima")
+        beyond = False if extrapolate is None else extrapolate
+        self._set(hermite(x, values, slopes), x, beyond, axis)
+
+
+# -- the spline
+
+
+def _condition(name: str, given: Any, slope: Any) -> Any:
+    """Returns what holds at an end: "not-a-knot", "periodic", or an order and a value."""
+    if isinstance(given, str):
+        if given == "natural":
+            return 2, 0.0 * slope
+        if given == "clamped":
+            return 1, 0.0 * slope
+        if given in ("not-a-knot", "periodic"):
+            return given
+        raise ValueError(f"{name}: bc_type={given!r} is not allowed.")
+    if not isinstance(given, tuple | list) or len(given) != 2 or given[0] not in (1, 2):
+        raise ValueError(
+            f"{name}: a boundary condition is a word, or a pair of the order 1 or 2 and the "
+            f"derivative's value, not {given!r}"
+        )
+    value = as_inexact(given[1])
+    if value.shape != slope.shape:
+        raise ValueError(f"{name}: `deriv_value` shape {value.shape} is not {slope.shape}")
+    return given[0], value + 0.0 * slope
+
+
+def _conditions(name: str, bc_type: Any, y: Any, slope: Any) -> tuple[Any, Any]:
+    pair = (bc_type, bc_type) if isinstance(bc_type, str) else bc_type
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ValueError(f"{name}: bc_type={bc_type!r}: it is a word, or a pair for both ends")
+    first, last = (_condition(name, g, slope[0]) for g in pair)
+    if "periodic" in (first, last):
+        if first != "periodic" or last != "periodic":
+            raise ValueError(f"{name}: 'periodic' `bc_type` is defined for both curve ends.")
+        ends = ops.index(y, 0), ops.index(y, -1)
+        if is_at_hand(*ends):
+            known = [value_of(name, z, "") for z in ends]
+            if not np.allclose(*known, rtol=1e-15, atol=1e-15):
+                raise ValueError(
+                    f"{name}: The first and last `y` point along axis 0 must be identical (within "
+                    "machine precision) when bc_type='periodic'."
+                )
+    return first, last
+
+
+def _solved(low: Any, middle: Any, high: Any, b: Any) -> Any:
+    """Returns the solution of a tridiagonal system: its diagonals are given, short ones too."""
+    zero = ops.zeros_like(middle[:1])
+    bands = [ops.concatenate([zero, high]), middle, ops.concatenate([low, zero])]
+    columns = ops.reshape(b, (b.shape[0], -1))
+    params = {"lower": 1, "upper": 1}
+    return ops.reshape(banded_solve.bind((ops.stack(bands, axis=0), columns), params), b.shape)
+
+
+def _periodic(h: Any, hy: Any, slope: Any) -> Any:
+    """Returns the slopes at all points of a periodic spline, by Sherman and Morrison's formula."""
+    n = h.shape[0]
+    if n == 2:
+        t = ops.sum(slope / hy, axis=0, keepdims=True) / ops.sum(1 / hy, axis=0, keepdims=True)
+        return ops.concatenate([t, t, t], axis=0)
+    before, before_y = ops.roll(h, 1), ops.roll(hy, 1, 0)
+    b = 3 * (hy * ops.roll(slope, 1, 0) + before_y * slope)
+    middle, corner_row, corner_column = 2 * (before + h), h[:1], h[n - 2 : n - 1]
+    gamma = -middle[:1]
+    ends = middle[:1] - gamma, middle[-1:] - corner_column * corner_row / gamma
+    diagonals = h[1:], ops.concatenate([ends[0], middle[1:-1], ends[1]]), before[: n - 1]
+    u = ops.concatenate([gamma, ops.zeros_like(h[: n - 2]), corner_column])
+    z, q = _solved(*diagonals, b), _solved(*diagonals, u)
+    ratio = corner_row / gamma
+    vq = 1 + q[:1] + ratio * q[-1:]
+    vz = z[:1] + trailing(ratio, z) * z[-1:]
+    s = z - trailing(q, z) * (vz / trailing(vq, z))
+    return ops.concatenate([s, s[:1]], axis=0)
+
+
+def _end(kind: Any, h: Any, hy: Any, slope: Any, sign: float) -> tuple[Any, Any, Any]:
+    """Returns the equation at an end: what is on the diagonal, beside it, and on the right.
+
+    Args:
+        kind: the condition there.
+        h, hy, slope: widths, in two shapes, and slopes of the intervals, from that end on.
+        sign: 1 at the first end, -1 at the last.
+    """
+    if kind == "not-a-knot":
+        d, dy = h[:1] + h[1:2], hy[:1] + hy[1:2]
+        right = (hy[:1] + 2 * dy) * hy[1:2] * slope[:1] + hy[:1] ** 2 * slope[1:2]
+        return h[1:2], d, right / dy
+    order, value = kind
+    value = ops.expand_dims(value, 0)
+    if order == 1:
+        return ops.ones_like(h[:1]), ops.zeros_like(h[:1]), value
+    right = 3 * hy[:1] * slope[:1] - sign * 0.5 * value * hy[:1] ** 2
+    return 2 * h[:1], h[:1], right
+
+
+def _spline_slopes(name: str, x: Any, y: Any, bc_type: Any) -> Any:
+    h = ops.diff(x)
+    hy = trailing(h, y)
+    slope = ops.diff(y, axis=0) / hy
+    first, last = _conditions(name, bc_type, y, slope)
+    n = x.shape[0]
+    if n == 2:
+        first, last = ((1, slope[0]) if isinstance(k, str) else k for k in (first, last))
+    if first == "periodic":
+        return _periodic(h, hy, slope)
+    if n == 3 and first == "not-a-knot" and last == "not-a-knot":
+        # A parabola, of which the slopes are linear.
+        left, right = slope[:1], slope[1:]
+        middle = (hy[:1] * right + hy[1:] * left) / (hy[:1] + hy[1:])
+        return ops.concatenate([2 * left - middle, middle, 2 * right - middle], axis=0)
+    begin = _end(first, h, hy, slope, 1.0)
+    finish = _end(last, ops.flip(h), ops.flip(hy, 0), ops.flip(slope, 0), -1.0)
+    inner = 3 * (hy[1:] * slope[:-1] + hy[:-1] * slope[1:])
+    return _solved(
+        ops.concatenate([h[1:], finish[1]]),
+        ops.concatenate([begin[0], 2 * (h[:-1] + h[1:]), finish[0]]),
+        ops.concatenate([begin[1], h[:-1]]),
+        ops.concatenate([begin[2], inner, finish[2]], axis=0),
+    )
+
+
+class CubicSpline(CubicHermiteSpline):
+    """The piecewise cubic through points that has two continuous derivatives.
+
+    Args:
+        x: the places, ascending, two or more.
+        y: the values, of any shape, as many along the axis.
+        axis: the axis of the points.
+        bc_type: what holds at the ends, a word or a pair of what holds at each: "not-a-knot": the
+            first two, and the last two, cubics are one; "periodic": the derivatives at both ends
+            are the same, as the values have to be; "clamped": the slope is 0; "natural": the second
+            derivative is; or a pair (order, value) of the first or second derivative.
+        extrapolate: as for `PPoly`; None for True, or "periodic" where the spline is.
+
+    Raises:
+        ValueError: the shapes do not fit, x does not ascend, or a condition is none of these.
+        MissingExtraError: SciPy, whose solver of tridiagonal systems it is, is not installed.
+
+    Source: C. de Boor, "A Practical Guide to Splines", chapter IV.
+
+    >>> from functensor.scipy import interpolate
+    >>> spline = interpolate.CubicSpline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 8.0, 27.0])
+    >>> spline(1.5).round(12).tolist(), spline(1.5, 2).round(12).tolist()
+    (3.375, 9.0)
+    """
+
+    def __init__(
+        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
+    ) -> None:
+        x, values, axis = points("CubicSpline", x, y, axis, 2)
+        slopes = _spline_slopes("CubicSpline", x, values, bc_type)
+        if extrapolate is None and bc_type == "periodic":
+            extrapolate = "periodic"
+        self._set(hermite(x, values, slopes), x, extrapolate, axis)
+
+
+def _flatten(node: PPoly) -> tuple[list[Any], Any]:
+    return [node.c, node.x], (node.extrapolate, node.axis)
+
+
+for _kind in (PPoly, CubicHermiteSpline, PchipInterpolator, Akima1DInterpolator, CubicSpline):
+    register(
+        _kind,
+        _flatten,
+        lambda static, children, kind=_kind: kind.construct_fast(*children, *static),
+    )

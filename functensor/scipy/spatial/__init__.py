@@ -1,0 +1,7 @@
+"""SciPy's ``spatial``, of which there is ``distance``."""
+
+from __future__ import annotations
+
+from . import distance
+
+__all__ = ["distance"]

@@ -1,0 +1,395 @@
+"""Correlation, regression and ranks of samples, under SciPy's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...primitives.registry import registry as ops
+from ...tree import register
+from ...vectorize import vmap
+from .. import special
+from .hypotheses import ConfidenceInterval
+from .normality import SignificanceResult
+from .samples import ALTERNATIVES, Samples, checked_policy, chosen, student_pvalue
+
+__all__ = [
+    "LinregressResult", "PearsonRResult", "linregress", "pearsonr", "rankdata", "spearmanr",
+]  # fmt: skip
+
+RANKS = ("average", "min", "max", "dense", "ordinal")
+
+
+class PearsonRResult(tuple):  # type: ignore[type-arg]
+    """What `pearsonr` returns: the pair of the correlation and its p-value.
+
+    Attributes:
+        statistic, correlation, pvalue: the pair.
+        alternative: the hypothesis.
+        count: the number of samples.
+    """
+
+    statistic: Any
+    correlation: Any
+    pvalue: Any
+    alternative: str
+    count: int
+
+    def __new__(
+        cls, statistic: Any, pvalue: Any, alternative: str = "two-sided", count: int = 0
+    ) -> PearsonRResult:
+        out = super().__new__(cls, (statistic, pvalue))
+        out.statistic = out.correlation = statistic
+        out.pvalue, out.alternative, out.count = pvalue, alternative, count
+        return out
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*self, self.alternative, self.count)
+
+    def __repr__(self) -> str:
+        return f"PearsonRResult(statistic={self.statistic}, pvalue={self.pvalue})"
+
+    def confidence_interval(
+        self, confidence_level: float = 0.95, method: Any = None
+    ) -> ConfidenceInterval:
+        """Returns between what the correlation lies, by Fisher's transformation.
+
+        Args:
+            confidence_level: with which probability, between 0 and 1.
+            method: None; resampling is not there.
+
+        Raises:
+            ValueError: the level is no probability.
+            NotImplementedError: a method is given.
+        """
+        if method is not None:
+            raise NotImplementedError("confidence_interval: method= is not there: leave it out")
+        if not 0 < confidence_level < 1:
+            raise ValueError("confidence_interval: confidence_level must be between 0 and 1.")
+        r = self.statistic
+        ones = ops.ones_like(r)
+        if self.count < 4:
+            return ConfidenceInterval(-ones, ones)
+        sides = 2 if self.alternative == "two-sided" else 1
+        reach = special.ndtri(1 - (1 - confidence_level) / sides) / (self.count - 3) ** 0.5
+        z = ops.arctanh(r)
+        low, high = ops.tanh(z - reach), ops.tanh(z + reach)
+        if self.alternative == "less":
+            low = -ones
+        if self.alternative == "greater":
+            high = ones
+        return ConfidenceInterval(low, high)
+
+
+register(
+    PearsonRResult,
+    lambda node: ([*node], (node.alternative, node.count)),
+    lambda static, children: PearsonRResult(*children, *static),
+)
+
+
+def _centred(x: Any) -> Any:
+    return x - ops.mean(x, axis=-1, keepdims=True)
+
+
+def _correlation(x: Any, y: Any) -> Any:
+    """Returns the correlation of samples that are about their means."""
+    parts = []
+    for z in (x, y):
+        # Scaled first, so that squares neither vanish nor overflow.
+        top = ops.max(ops.abs(ops.stop_gradient(z)), axis=-1, keepdims=True)
+        z = z / top
+        parts.append(z / ops.sum(z * z, axis=-1, keepdims=True) ** 0.5)
+    r = ops.sum(parts[0] * parts[1], axis=-1)
+    return ops.clip(r, -1.0, 1.0)
+
+
+def _pearson_pvalue(name: str, alternative: str, r: Any, n: int) -> Any:
+    """Returns the p-value: (1 + r) / 2 has a beta distribution with both parameters n / 2 - 1."""
+    chosen(name, "alternative", alternative, ALTERNATIVES)
+    half = n / 2 - 1
+
+    def below(x: Any) -> Any:
+        return special.betainc(half, half, (1 + x) / 2)
+
+    if alternative == "two-sided":
+        return 2 * below(-ops.abs(r))
+    return below(r if alternative == "less" else -r)
+
+
+def pearsonr(
+    x: Any,
+    y: Any,
+    *,
+    alternative: str = "two-sided",
+    method: Any = None,
+    axis: Any = 0,
+) -> PearsonRResult:
+    """Returns Pearson's coefficient of correlation, and its p-value.
+
+    Args:
+        x, y: arrays that broadcast, of the same length along the axis.
+        alternative: "two-sided", "less" or "greater".
+        method: None; resampling is not there.
+        axis: along which axis; None for all.
+
+    Returns:
+        The correlation and the p-value, arrays without the axis, with ``confidence_interval()``;
+        NaN where all samples of one array are the same.
+
+    Raises:
+        ValueError: there are fewer than two samples, the lengths differ, or a word is none of
+            these.
+        NotImplementedError: a method is given.
+
+    Source: Student, "Probable error of a correlation coefficient", Biometrika 6 (1908).
+
+    >>> from functensor.scipy import stats
+    >>> stats.pearsonr([1.0, 2.0, 3.0], [1.0, 3.0, 2.0]).statistic.round(12).tolist()
+    0.5
+    """
+    name = "pearsonr"
+    if method is not None:
+        raise NotImplementedError(f"{name}: method= is not there: leave it out")
+    chosen(name, "alternative", alternative, ALTERNATIVES)
+    a, b = Samples(name, [x, y], axis).arrays
+    n = a.shape[-1]
+    if n != b.shape[-1] or n < 2:
+        raise ValueError(
+            f"{name}: `x` and `y` must have the same length along `axis`, at least 2: they have "
+            f"{n} and {b.shape[-1]}"
+        )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if n == 2:
+            a, b = (ops.index(z, (Ellipsis, 1)) - ops.index(z, (Ellipsis, 0)) for z in (a, b))
+            r = ops.sign(a) * ops.sign(b)
+            r = ops.where(ops.equal(r, 0), np.nan, r)
+            return PearsonRResult(r, ops.where(ops.isnan(r), r, 1.0), alternative, n)
+        r = _correlation(_centred(a), _centred(b))
+        return PearsonRResult(r, _pearson_pvalue(name, alternative, r, n), alternative, n)
+
+
+def _ranks_of_row(x: Any, method: str) -> Any:
+    ordered = ops.sort(x)
+    if method == "dense":
+        new = ops.not_equal(ordered[1:], ordered[:-1])
+        new = ops.concatenate([ops.ones_like(new[:1]) if len(new) else np.ones(1, bool), new])
+        return ops.take(ops.cumsum(new, 0), ops.searchsorted(ordered, x), axis=0)
+    first = ops.searchsorted(ordered, x) + 1
+    if method == "min":
+        return first
+    last = ops.searchsorted(ordered, x, side="right")
+    return last if method == "max" else (first + last) / 2
+
+
+def _ranks(x: Any, method: str) -> Any:
+    """Returns the ranks along the last axis, by which there is no derivative."""
+    x = ops.stop_gradient(x)
+    if method == "ordinal":
+        return ops.argsort(ops.argsort(x, axis=-1, stable=True), axis=-1) + 1
+    if len(x.shape) < 2:
+        return _ranks_of_row(x, method)
+    rows = ops.reshape(x, (-1, x.shape[-1])) if x.size else x
+    if not x.size:
+        return ops.zeros_like(x)
+    return ops.reshape(vmap(lambda row: _ranks_of_row(row, method))(rows), x.shape)
+
+
+def rankdata(
+    a: Any, method: str = "average", *, axis: Any = None, nan_policy: str = "propagate"
+) -> Any:
+    """Returns the ranks of samples, from 1 on.
+
+    Args:
+        a: an array.
+        method: what ties get: the "average" of their ranks, the "min", the "max", "dense" for ranks
+            without gaps, "ordinal" for the order in which they come.
+        axis: along which axis; None for all, flat.
+        nan_policy: "propagate": a row with NaN has ranks of NaN; or "raise" to refuse NaN.
+
+    Returns:
+        An array of a's shape, or flat; of floats by "average", else of integers. There is no
+        derivative.
+
+    Raises:
+        ValueError: the method is another word, or there is a NaN, and it is refused.
+        NotImplementedError: NaN is to be left out.
+
+    Source: W. H. Kruskal and W. A. Wallis, "Use of ranks in one-criterion variance analysis",
+    Journal of the American Statistical Association 47 (1952).
+
+    >>> from functensor.scipy import stats
+    >>> stats.rankdata([0.0, 2.0, 3.0, 2.0]).tolist()
+    [1.0, 2.5, 4.0, 2.5]
+    """
+    chosen("rankdata", "method", method, RANKS)
+    x = ops.asarray(a)
+    checked_policy("rankdata", nan_policy, x)
+    if axis is None:
+        x, axis = ops.ravel(x), -1
+    x = ops.moveaxis(x, axis, -1)
+    ranks = _ranks(x, method)
+    if x.dtype.kind == "f":
+        bad = ops.any(ops.isnan(x), axis=-1, keepdims=True)
+        if method == "average":
+            ranks = ops.where(bad, np.nan, ranks)
+    return ops.moveaxis(ranks, -1, axis)
+
+
+def spearmanr(
+    a: Any,
+    b: Any = None,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+) -> SignificanceResult:
+    """Returns Spearman's coefficient of rank correlation, and its p-value.
+
+    Args:
+        a, b: samples on one axis each, or with several variables beside the axis; b may be None.
+        axis: the samples' axis, 0 or 1; None for all samples in one.
+        nan_policy: "propagate", or "raise" to refuse NaN.
+        alternative: "two-sided", "less" or "greater".
+
+    Returns:
+        A named tuple: numbers for two variables, else matrices over all of them. There is no
+        derivative, since ranks have none.
+
+    Raises:
+        ValueError: there are more than two axes, fewer than two variables, or a word is none of
+            these.
+        NotImplementedError: NaN is to be left out.
+
+    Source: C. Spearman, "The proof and measurement of association between two things", The American
+    Journal of Psychology 15 (1904).
+
+    >>> from functensor.scipy import stats
+    >>> stats.spearmanr([1.0, 2.0, 3.0], [1.0, 9.0, 4.0]).statistic.round(12).tolist()
+    0.5
+    """
+    name = "spearmanr"
+    chosen(name, "alternative", alternative, ALTERNATIVES)
+    parts = []
+    for x in (a, b):
+        if x is None:
+            continue
+        x = ops.asarray(x)
+        x = ops.ravel(x) if axis is None else x
+        if len(x.shape) > 2:
+            raise ValueError(f"{name}: only handles 1-D or 2-D arrays, not of shape {x.shape}")
+        x = ops.astype(x, np.float64) if x.dtype.kind != "f" else x
+        parts.append(ops.expand_dims(x, 0) if len(x.shape) == 1 else ops.moveaxis(x, axis, -1))
+    checked_policy(name, nan_policy, *parts)
+    rows = ops.concatenate(parts, axis=0)
+    if rows.shape[0] < 2:
+        raise ValueError(f"{name}: needs at least 2 variables to compare")
+    n = rows.shape[-1]
+    bad = ops.any(ops.isnan(rows))
+    ranks = _centred(ops.astype(_ranks(rows, "average"), rows.dtype))
+    if rows.shape[0] == 2:
+        pairs = ops.index(ranks, 0), ops.index(ranks, 1)
+    else:
+        pairs = ops.expand_dims(ranks, 1), ops.expand_dims(ranks, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r = ops.where(bad, np.nan, _correlation(*pairs))
+        df = n - 2.0
+        t = r * (df / ((r + 1.0) * (1.0 - r))) ** 0.5
+        p = student_pvalue(name, alternative, t, ops.full_like(t, df))
+    return SignificanceResult(r, p)
+
+
+class LinregressResult(tuple):  # type: ignore[type-arg]
+    """What `linregress` returns: slope, intercept, rvalue, pvalue and stderr, five by place.
+
+    Attributes:
+        slope, intercept, rvalue, pvalue, stderr: by name.
+        intercept_stderr: the standard error of the intercept.
+    """
+
+    slope: Any
+    intercept: Any
+    rvalue: Any
+    pvalue: Any
+    stderr: Any
+    intercept_stderr: Any
+
+    def __new__(cls, *parts: Any) -> LinregressResult:
+        out = super().__new__(cls, parts[:5])
+        out.slope, out.intercept, out.rvalue, out.pvalue, out.stderr = parts[:5]
+        out.intercept_stderr = parts[5]
+        return out
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*self, self.intercept_stderr)
+
+    def __repr__(self) -> str:
+        names = ("slope", "intercept", "rvalue", "pvalue", "stderr", "intercept_stderr")
+        return f"LinregressResult({', '.join(f'{n}={getattr(self, n)}' for n in names)})"
+
+
+register(
+    LinregressResult,
+    lambda node: ([*node, node.intercept_stderr], None),
+    lambda _, children: LinregressResult(*children),
+)
+
+
+def linregress(
+    x: Any,
+    y: Any,
+    alternative: str = "two-sided",
+    *,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> LinregressResult:
+    """Returns the line that fits samples best, by least squares.
+
+    Args:
+        x, y: arrays of the same length along the axis.
+        alternative: "two-sided", "less" or "greater": the hypothesis about the slope.
+        axis, nan_policy, keepdims: as for `ttest_1samp`.
+
+    Returns:
+        The slope, the intercept, the correlation, the p-value of a slope of 0 and the standard
+        error of the slope; ``intercept_stderr`` is the sixth, by name alone.
+
+    Raises:
+        ValueError: the lengths differ, there are fewer than two samples, or as for `ttest_1samp`.
+        NotImplementedError: as for `ttest_1samp`.
+
+    Source: R. A. Fisher, "Statistical Methods for Research Workers", chapter V.
+
+    >>> from functensor.scipy import stats
+    >>> stats.linregress([0.0, 1.0, 2.0], [1.0, 3.0, 5.0]).slope.round(12).tolist()
+    2.0
+    """
+    name = "linregress"
+    rows = Samples(name, [x, y], axis, nan_policy)
+    a, b = rows.arrays
+    n = a.shape[-1]
+    if n != b.shape[-1] or n < 2:
+        raise ValueError(
+            f"{name}: x and y have {n} and {b.shape[-1]} samples: give as many, at least two"
+        )
+    u, v = _centred(a), _centred(b)
+    mean = ops.mean(a, axis=-1)
+    sxx, sxy, syy = (ops.mean(p * q, axis=-1) for p, q in ((u, u), (u, v), (v, v)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = sxy / sxx
+        r = ops.clip(sxy / (sxx * syy) ** 0.5, -1.0, 1.0)
+        if n == 2:
+            p = ops.where(ops.equal(sxy, 0), 1.0, 0.0 * r)
+            error = intercept_error = 0.0 * slope
+        else:
+            df = n - 2.0
+            error = ((1.0 - r * r) * syy / sxx / df) ** 0.5
+            t = r * (df / ((1.0 - r) * (1.0 + r))) ** 0.5
+            p = student_pvalue(name, alternative, t, ops.full_like(t, df))
+            intercept_error = error * (sxx + mean * mean) ** 0.5
+    intercept = ops.mean(b, axis=-1) - slope * mean
+    parts = (slope, intercept, r, p, error, intercept_error)
+    return LinregressResult(*(rows.restored(z, keepdims) for z in parts))
+
+

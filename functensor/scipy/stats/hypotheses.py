@@ -1,0 +1,380 @@
+"""Tests of hypotheses about means, under SciPy's names."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...primitives.registry import registry as ops
+from ...tree import register
+from .. import special
+from ..probabilities import together
+from .samples import Samples, student_pvalue
+
+__all__ = [
+    "ConfidenceInterval",
+    "F_onewayResult",
+    "TtestResult",
+    "Ttest_indResult",
+    "f_oneway",
+    "ttest_1samp",
+    "ttest_ind",
+    "ttest_ind_from_stats",
+    "ttest_rel",
+]  # fmt: skip
+
+
+class ConfidenceInterval(NamedTuple):
+    """Between what a parameter lies, at a level of confidence."""
+
+    low: Any
+    high: Any
+
+
+class F_onewayResult(NamedTuple):
+    """What `f_oneway` returns."""
+
+    statistic: Any
+    pvalue: Any
+
+
+class Ttest_indResult(NamedTuple):
+    """What `ttest_ind_from_stats` returns."""
+
+    statistic: Any
+    pvalue: Any
+
+
+class TtestResult(tuple):  # type: ignore[type-arg]
+    """What t-tests return: the pair of statistic and p-value, and more by name.
+
+    Attributes:
+        statistic, pvalue: the pair.
+        df: the degrees of freedom.
+        estimate, standard_error: what the statistic is the quotient of.
+        alternative: the hypothesis.
+    """
+
+    statistic: Any
+    pvalue: Any
+    df: Any
+    estimate: Any
+    standard_error: Any
+    alternative: str
+
+    def __new__(
+        cls,
+        statistic: Any,
+        pvalue: Any,
+        df: Any = None,
+        estimate: Any = None,
+        standard_error: Any = None,
+        alternative: str = "two-sided",
+    ) -> TtestResult:
+        out = super().__new__(cls, (statistic, pvalue))
+        out.statistic, out.pvalue, out.df = statistic, pvalue, df
+        out.estimate, out.standard_error = estimate, standard_error
+        out.alternative = alternative
+        return out
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*self, self.df, self.estimate, self.standard_error, self.alternative)
+
+    def __repr__(self) -> str:
+        return f"TtestResult(statistic={self.statistic}, pvalue={self.pvalue}, df={self.df})"
+
+    def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Returns between what the mean, or the difference of the means, lies.
+
+        Args:
+            confidence_level: with which probability, between 0 and 1.
+
+        Raises:
+            ValueError: the level is no probability.
+        """
+        if not 0 < confidence_level < 1:
+            raise ValueError("confidence_interval: confidence_level must be between 0 and 1.")
+        sides = 2 if self.alternative == "two-sided" else 1
+        reach = special.stdtrit(self.df, 1 - (1 - confidence_level) / sides) * self.standard_error
+        low, high = self.estimate - reach, self.estimate + reach
+        if self.alternative == "less":
+            low = ops.full_like(low, -np.inf)
+        if self.alternative == "greater":
+            high = ops.full_like(high, np.inf)
+        return ConfidenceInterval(low, high)
+
+
+register(
+    TtestResult,
+    lambda node: ([*node, node.df, node.estimate, node.standard_error], node.alternative),
+    lambda alternative, children: TtestResult(*children, alternative),
+)
+
+
+def _mean(x: Any) -> Any:
+    return ops.mean(x, axis=-1)
+
+
+def _variance(x: Any) -> Any:
+    return ops.var(x, axis=-1, ddof=1) if x.shape[-1] > 1 else _mean(x) * np.nan
+
+
+def _result(
+    name: str,
+    rows: Samples,
+    parts: tuple[Any, Any, Any],
+    alternative: str,
+    keepdims: bool,
+) -> TtestResult:
+    """Returns a test's result for an estimate, its standard error and the degrees of freedom."""
+    estimate, error, df = parts
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = estimate / error
+        df = ops.broadcast_to(ops.astype(ops.asarray(df), t.dtype), t.shape)
+        p = student_pvalue(name, alternative, t, df)
+    fields = (rows.restored(z, keepdims) for z in (t, p, df, estimate, error))
+    return TtestResult(*fields, alternative)
+
+
+def ttest_1samp(
+    a: Any,
+    popmean: Any,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+    *,
+    keepdims: bool = False,
+) -> TtestResult:
+    """Returns Student's test of whether samples have a mean.
+
+    Args:
+        a: an array.
+        popmean: the mean: a number, or an array that broadcasts against a with the axis of
+            length 1.
+        axis: along which axis or axes; None for all.
+        nan_policy: "propagate", or "raise" to refuse NaN.
+        alternative: "two-sided", "less" or "greater".
+        keepdims: whether the axis stays, with length 1.
+
+    Returns:
+        The statistic and the p-value, arrays without the axis, with ``df`` and
+        ``confidence_interval()``; the estimate is the mean.
+
+    Raises:
+        ValueError: a word is none of these, or there is a NaN, and it is refused.
+        NotImplementedError: NaN is to be left out.
+
+    Source: Student, "The probable error of a mean", Biometrika 6 (1908).
+
+    >>> from functensor.scipy import stats
+    >>> stats.ttest_1samp([1.0, 3.0], 1.0).statistic.round(12).tolist()
+    1.0
+    """
+    name = "ttest_1samp"
+    rows = Samples(name, [a], axis, nan_policy)
+    (x,) = rows.arrays
+    n = x.shape[-1]
+    mean = _mean(x)
+    popmean = ops.astype(ops.asarray(popmean), x.dtype)
+    if len(popmean.shape) > len(mean.shape):
+        popmean = ops.squeeze(popmean, rows.axes)
+    estimate, error = mean - popmean, (_variance(x) / float(n)) ** 0.5
+    out = _result(name, rows, (estimate, error, n - 1.0), alternative, keepdims)
+    return TtestResult(*out, out.df, rows.restored(mean, keepdims), out.standard_error, alternative)
+
+
+def ttest_rel(
+    a: Any,
+    b: Any,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+    *,
+    keepdims: bool = False,
+) -> TtestResult:
+    """Returns Student's test of whether pairs of samples have the same mean.
+
+    Args:
+        a, b: arrays of the same shape.
+        axis, nan_policy, alternative, keepdims: as for `ttest_1samp`.
+
+    Returns:
+        As `ttest_1samp`; the estimate is the mean difference.
+
+    Raises:
+        ValueError: the shapes do not fit, or as for `ttest_1samp`.
+        NotImplementedError: as for `ttest_1samp`.
+
+    Source: as for `ttest_1samp`.
+
+    >>> from functensor.scipy import stats
+    >>> stats.ttest_rel([1.0, 3.0], [0.0, 0.0]).statistic.round(12).tolist()
+    2.0
+    """
+    name = "ttest_rel"
+    rows = Samples(name, [a, b], axis, nan_policy)
+    x, y = rows.arrays
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError(f"{name}: unequal length arrays: {x.shape[-1]} and {y.shape[-1]} samples")
+    d = x - y
+    n = float(d.shape[-1])
+    parts = _mean(d), (_variance(d) / n) ** 0.5, n - 1.0
+    return _result(name, rows, parts, alternative, keepdims)
+
+
+def _error_of_difference(
+    v1: Any, n1: Any, v2: Any, n2: Any, equal_var: bool
+) -> tuple[Any, Any]:
+    """Returns the standard error of the difference of two means, and the degrees of freedom."""
+    if equal_var:
+        df = n1 + n2 - 2.0
+        # A single sample has no spread of its own.
+        total = sum(
+            (n - 1.0) * v for v, n in ((v1, n1), (v2, n2)) if not (isinstance(n, float) and n == 1)
+        )
+        return (total / df * (1.0 / n1 + 1.0 / n2)) ** 0.5, df
+    s1, s2 = v1 / n1, v2 / n2
+    total = s1 + s2
+    none = ops.equal(total, 0)
+    safe = ops.where(none, 1.0, s1), ops.where(none, 1.0, s2)
+    df = (safe[0] + safe[1]) ** 2 / (safe[0] ** 2 / (n1 - 1) + safe[1] ** 2 / (n2 - 1))
+    return total**0.5, ops.where(none, 1.0, df)
+
+
+def ttest_ind(
+    a: Any,
+    b: Any,
+    *,
+    axis: Any = 0,
+    equal_var: bool = True,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+    trim: float = 0,
+    method: Any = None,
+    keepdims: bool = False,
+) -> TtestResult:
+    """Returns Student's test of whether two independent samples have the same mean, or Welch's.
+
+    Args:
+        a, b: arrays that broadcast but for the axis.
+        equal_var: whether both have the same variance; False for Welch's test.
+        axis, nan_policy, alternative, keepdims: as for `ttest_1samp`.
+        trim, method: what is not there: 0 and None.
+
+    Returns:
+        As `ttest_1samp`; the estimate is the difference of the means.
+
+    Raises:
+        ValueError: as for `ttest_1samp`.
+        NotImplementedError: ends are to be trimmed, or a method of resampling is given, or as for
+            `ttest_1samp`.
+
+    Source: B. L. Welch, "The generalization of Student's problem when several different population
+    variances are involved", Biometrika 34 (1947).
+
+    >>> from functensor.scipy import stats
+    >>> stats.ttest_ind([1.0, 3.0], [4.0, 6.0]).statistic.round(6).tolist()
+    -2.12132
+    """
+    name = "ttest_ind"
+    if trim or method is not None:
+        raise NotImplementedError(f"{name}: trim= and method= are not there: leave them out")
+    rows = Samples(name, [a, b], axis, nan_policy)
+    x, y = rows.arrays
+    n1, n2 = float(x.shape[-1]), float(y.shape[-1])
+    error, df = _error_of_difference(_variance(x), n1, _variance(y), n2, equal_var)
+    return _result(name, rows, (_mean(x) - _mean(y), error, df), alternative, keepdims)
+
+
+def ttest_ind_from_stats(
+    mean1: Any,
+    std1: Any,
+    nobs1: Any,
+    mean2: Any,
+    std2: Any,
+    nobs2: Any,
+    equal_var: bool = True,
+    alternative: str = "two-sided",
+) -> Ttest_indResult:
+    """Returns the test of `ttest_ind` for means, standard deviations and numbers of samples.
+
+    Args:
+        mean1, std1, nobs1, mean2, std2, nobs2: arrays that broadcast, or numbers.
+        equal_var, alternative: as for `ttest_ind`.
+
+    Returns:
+        A named tuple of the statistic and the p-value.
+
+    Raises:
+        ValueError: the alternative is another word.
+
+    Source: as for `ttest_ind`.
+
+    >>> from functensor.scipy import stats
+    >>> stats.ttest_ind_from_stats(2.0, 1.0, 2, 5.0, 1.0, 2).statistic.tolist()
+    -3.0
+    """
+    m1, s1, n1, m2, s2, n2 = together(mean1, std1, nobs1, mean2, std2, nobs2)
+    error, df = _error_of_difference(s1**2, n1, s2**2, n2, equal_var)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = (m1 - m2) / error
+    p = student_pvalue("ttest_ind_from_stats", alternative, t, df)
+    return Ttest_indResult(t, p)
+
+
+def f_oneway(
+    *samples: Any,
+    axis: Any = 0,
+    equal_var: bool = True,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> F_onewayResult:
+    """Returns the analysis of variance of whether two or more samples have the same mean.
+
+    Args:
+        samples: arrays that broadcast but for the axis.
+        axis, nan_policy, keepdims: as for `ttest_1samp`.
+        equal_var: whether all have the same variance; False for Welch's analysis.
+
+    Returns:
+        A named tuple of the statistic and the p-value.
+
+    Raises:
+        ValueError, NotImplementedError: as for `ttest_1samp`.
+        TypeError: there are fewer than two samples.
+
+    Source: B. L. Welch, "On the comparison of several mean values", Biometrika 38 (1951), and R. A.
+    Fisher, "Statistical Methods for Research Workers", chapter VII.
+
+    >>> from functensor.scipy import stats
+    >>> stats.f_oneway([1.0, 3.0], [4.0, 6.0]).statistic.round(12).tolist()
+    4.5
+    """
+    if len(samples) < 2:
+        raise TypeError(f"f_oneway: at least two inputs are required; got {len(samples)}.")
+    rows = Samples("f_oneway", samples, axis, nan_policy)
+    arrays = rows.arrays
+    k = float(len(arrays))
+    counts = [float(x.shape[-1]) for x in arrays]
+    means = [_mean(x) for x in arrays]
+    if equal_var:
+        count = sum(counts)
+        grand = sum(n * m for n, m in zip(counts, means)) / count
+        between = sum(n * (m - grand) ** 2 for n, m in zip(counts, means))
+        within = sum(ops.sum((x - ops.expand_dims(m, -1)) ** 2, -1) for x, m in zip(arrays, means))
+        df1, df2 = k - 1.0, count - k
+        with np.errstate(divide="ignore", invalid="ignore"):
+            f = (between / df1) / (within / df2 if df2 else within * np.nan)
+    else:
+        weights = [n / _variance(x) for n, x in zip(counts, arrays)]
+        total = sum(weights[1:], weights[0])
+        grand = sum(w * m for w, m in zip(weights, means)) / total
+        spread = sum((1.0 - w / total) ** 2 / (n - 1.0) for w, n in zip(weights, counts))
+        df1, df2 = k - 1.0, (k * k - 1.0) / (3.0 * spread)
+        f = sum(w * (m - grand) ** 2 for w, m in zip(weights, means)) / df1
+        f = f / (1.0 + 2.0 * (k - 2.0) / (k * k - 1.0) * spread)
+    p = special.fdtrc(df1, df2, f)
+    return F_onewayResult(rows.restored(f, keepdims), rows.restored(p, keepdims))
+
+

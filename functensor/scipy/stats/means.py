@@ -1,0 +1,180 @@
+"""Means of samples, under SciPy's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...primitives.registry import registry as ops
+from .samples import Samples
+
+__all__ = ["gmean", "hmean", "pmean", "trim_mean"]
+
+
+def _mean(x: Any) -> Any:
+    return ops.mean(x, axis=-1)
+
+
+def _weighted(x: Any, weights: Any) -> Any:
+    if weights is None:
+        return _mean(x)
+    return ops.sum(x * weights, axis=-1) / ops.sum(ops.broadcast_to(weights, x.shape), axis=-1)
+
+
+def _averaged(
+    name: str, a: Any, weights: Any, axis: Any, dtype: Any, nan_policy: str
+) -> tuple[Samples, Any, Any]:
+    given = [a] if weights is None else [a, weights]
+    if dtype is not None:
+        given = [ops.astype(ops.asarray(x), np.dtype(dtype)) for x in given]
+    rows = Samples(name, given, axis, nan_policy)
+    return rows, rows.arrays[0], None if weights is None else rows.arrays[1]
+
+
+def gmean(
+    a: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    weights: Any = None,
+    *,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """Returns geometric means.
+
+    Args:
+        a: an array of numbers from 0 up.
+        axis: along which axis or axes; None for all.
+        dtype: in which dtype to compute; None for a's.
+        weights: of a's shape; None for the same weight of all.
+        nan_policy: "propagate", or "raise" to refuse NaN.
+        keepdims: whether the axis stays, with length 1.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        ValueError: there is a NaN, and it is refused.
+        NotImplementedError: NaN is to be left out.
+
+    Source: the exponential of the mean of the logarithms.
+
+    >>> from functensor.scipy import stats
+    >>> stats.gmean([1.0, 4.0]).tolist()
+    2.0
+    """
+    rows, x, w = _averaged("gmean", a, weights, axis, dtype, nan_policy)
+    with np.errstate(divide="ignore"):
+        return rows.restored(ops.exp(_weighted(ops.log(x), w)), keepdims)
+
+
+def hmean(
+    a: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    *,
+    weights: Any = None,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """Returns harmonic means.
+
+    Args:
+        a: an array of numbers from 0 up.
+        axis, dtype, weights, nan_policy, keepdims: as for `gmean`.
+
+    Returns:
+        An array without the axis; NaN where a number is negative.
+
+    Raises:
+        ValueError, NotImplementedError: as for `gmean`.
+
+    Source: one over the mean of the reciprocals.
+
+    >>> from functensor.scipy import stats
+    >>> stats.hmean([1.0, 0.5]).round(6).tolist()
+    0.666667
+    """
+    rows, x, w = _averaged("hmean", a, weights, axis, dtype, nan_policy)
+    with np.errstate(divide="ignore"):
+        value = 1.0 / _weighted(1.0 / x, w)
+    return rows.restored(ops.where(ops.any(ops.less(x, 0), axis=-1), np.nan, value), keepdims)
+
+
+def pmean(
+    a: Any,
+    p: Any,
+    *,
+    axis: Any = 0,
+    dtype: Any = None,
+    weights: Any = None,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """Returns power means: the p-th root of the mean of p-th powers.
+
+    Args:
+        a: an array of numbers from 0 up.
+        p: the power, a number; 0 for the geometric mean.
+        axis, dtype, weights, nan_policy, keepdims: as for `gmean`.
+
+    Returns:
+        An array without the axis; NaN where a number is negative.
+
+    Raises:
+        ValueError: p is no number, or as for `gmean`.
+        NotImplementedError: as for `gmean`.
+
+    Source: P. S. Bullen, "Handbook of Means and Their Inequalities", chapter III.
+
+    >>> from functensor.scipy import stats
+    >>> stats.pmean([1.0, 7.0], 2).tolist()
+    5.0
+    """
+    if not isinstance(p, int | float | np.number):
+        raise ValueError(f"pmean: Power mean only implemented for finite `p`, a number, not {p!r}")
+    if p == 0:
+        return gmean(a, axis, dtype, weights, nan_policy=nan_policy, keepdims=keepdims)
+    rows, x, w = _averaged("pmean", a, weights, axis, dtype, nan_policy)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = _weighted(x ** float(p), w) ** (1.0 / float(p))
+    return rows.restored(ops.where(ops.any(ops.less(x, 0), axis=-1), np.nan, value), keepdims)
+
+
+def trim_mean(
+    a: Any,
+    proportiontocut: float,
+    axis: Any = 0,
+    *,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """Returns means of what is left when a part of the samples at both ends is cut off.
+
+    Args:
+        a: an array.
+        proportiontocut: which part, less than a half; of a fraction of a sample, nothing.
+        axis, nan_policy, keepdims: as for `gmean`.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        ValueError: the part is a half or more, or as for `gmean`.
+        NotImplementedError: as for `gmean`.
+
+    Source: R. R. Wilcox, "Introduction to Robust Estimation and Hypothesis Testing", 3.3.
+
+    >>> from functensor.scipy import stats
+    >>> stats.trim_mean([100.0, 1.0, 2.0, 0.0], 0.25).tolist()
+    1.5
+    """
+    rows = Samples("trim_mean", [a], axis, nan_policy)
+    (x,) = rows.arrays
+    count = x.shape[-1]
+    low = int(proportiontocut * count)
+    if low >= count - low:
+        raise ValueError(f"trim_mean: Proportion too big: {proportiontocut} of both ends")
+    inner = ops.index(ops.sort(x, axis=-1), (Ellipsis, slice(low, count - low)))
+    return rows.restored(_mean(inner), keepdims)

@@ -1,0 +1,300 @@
+"""Moments of samples, under SciPy's names."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...primitives.registry import registry as ops
+from ...primitives.types import finfo
+from .samples import Samples
+
+__all__ = [
+    "DescribeResult", "central", "describe", "kstat", "kstatvar", "kurtosis", "moment", "skew",
+]  # fmt: skip
+
+
+class DescribeResult(NamedTuple):
+    """What `describe` returns; ``minmax`` is a pair."""
+
+    nobs: Any
+    minmax: Any
+    mean: Any
+    variance: Any
+    skewness: Any
+    kurtosis: Any
+
+
+def _mean(x: Any) -> Any:
+    return ops.mean(x, axis=-1)
+
+
+def central(x: Any, order: int) -> Any:
+    """Returns the central moment of samples along the last axis, of an order from 2 up."""
+    return _mean((x - ops.mean(x, axis=-1, keepdims=True)) ** order)
+
+
+def moment(
+    a: Any,
+    order: Any = 1,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    *,
+    center: Any = None,
+    keepdims: bool = False,
+) -> Any:
+    """Returns moments of samples about their mean, or about a number.
+
+    Args:
+        a: an array.
+        order: a whole number from 0 up, or several.
+        axis, nan_policy, keepdims: as for `gmean`.
+        center: the number; None for the mean.
+
+    Returns:
+        An array without the axis; of several orders, behind an axis of them.
+
+    Raises:
+        ValueError: an order is no whole number from 0 up, or as for `gmean`.
+        NotImplementedError: as for `gmean`.
+
+    Source: the mean of powers of what is left of the center.
+
+    >>> from functensor.scipy import stats
+    >>> stats.moment([1.0, 3.0], [1, 2]).tolist()
+    [0.0, 1.0]
+    """
+    rows = Samples("moment", [a], axis, nan_policy)
+    (x,) = rows.arrays
+    orders = np.asarray(order)
+    if orders.ndim > 1 or (orders != np.floor(orders)).any() or (orders < 0).any():
+        raise ValueError(f"moment: All elements of `order` must be integral, from 0 up: {order!r}")
+    middle = ops.mean(x, axis=-1, keepdims=True) if center is None else center
+
+    def one(k: int) -> Any:
+        if k == 1 and center is None:
+            return ops.zeros_like(_mean(x)) + 0 * _mean(x)
+        return _mean((x - middle) ** k)
+
+    if not orders.ndim:
+        return rows.restored(one(int(orders)), keepdims)
+    return ops.stack([rows.restored(one(int(k)), keepdims) for k in orders], axis=0)
+
+
+def _shape_of_samples(x: Any, order: int) -> tuple[Any, Any]:
+    """Returns a standardised moment, and where the samples are all the same, so that it is NaN."""
+    m2 = central(x, 2)
+    eps = float(finfo(x.dtype).resolution)
+    same = ops.less_equal(m2, (eps * _mean(x)) ** 2)
+    safe = ops.where(same, 1.0, m2)
+    return central(x, order) / safe ** (order / 2), same
+
+
+def skew(
+    a: Any,
+    axis: Any = 0,
+    bias: bool = True,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Returns the skewness of samples.
+
+    Args:
+        a: an array.
+        axis, nan_policy, keepdims: as for `gmean`.
+        bias: False to correct for the number of samples, if there are three or more.
+
+    Returns:
+        An array without the axis; NaN where all samples are the same.
+
+    Raises:
+        ValueError, NotImplementedError: as for `gmean`.
+
+    Source: D. Zwillinger and S. Kokoska, "CRC Standard Probability and Statistics Tables and
+    Formulae", 2.2.24.1.
+
+    >>> from functensor.scipy import stats
+    >>> stats.skew([0.0, 0.0, 3.0]).round(6).tolist()
+    0.707107
+    """
+    rows = Samples("skew", [a], axis, nan_policy)
+    (x,) = rows.arrays
+    value, same = _shape_of_samples(x, 3)
+    n = x.shape[-1]
+    if not bias and n > 2:
+        value = value * (((n - 1.0) * n) ** 0.5 / (n - 2.0))
+    return rows.restored(ops.where(same, np.nan, value), keepdims)
+
+
+def kurtosis(
+    a: Any,
+    axis: Any = 0,
+    fisher: bool = True,
+    bias: bool = True,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Returns the kurtosis of samples.
+
+    Args:
+        a: an array.
+        axis, nan_policy, keepdims: as for `gmean`.
+        fisher: whether to take 3 off, which the normal distribution has.
+        bias: False to correct for the number of samples, if there are four or more.
+
+    Returns:
+        An array without the axis; NaN where all samples are the same.
+
+    Raises:
+        ValueError, NotImplementedError: as for `gmean`.
+
+    Source: as for `skew`.
+
+    >>> from functensor.scipy import stats
+    >>> stats.kurtosis([-1.0, 1.0]).tolist()
+    -2.0
+    """
+    rows = Samples("kurtosis", [a], axis, nan_policy)
+    (x,) = rows.arrays
+    value, same = _shape_of_samples(x, 4)
+    n = x.shape[-1]
+    if not bias and n > 3:
+        value = ((n**2 - 1.0) * value - 3.0 * (n - 1) ** 2) / ((n - 2.0) * (n - 3.0)) + 3.0
+    value = ops.where(same, np.nan, value - 3.0 if fisher else value)
+    return rows.restored(value, keepdims)
+
+
+def kstat(
+    data: Any,
+    n: int = 2,
+    *,
+    axis: Any = None,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """Returns the k-statistic of samples, which estimates a cumulant without bias.
+
+    Args:
+        data: an array.
+        n: the order, 1 to 4.
+        axis: as for `gmean`; None for all.
+        nan_policy, keepdims: as for `gmean`.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        ValueError: the order is another number, or as for `gmean`.
+        NotImplementedError: as for `gmean`.
+
+    Source: D. E. Knuth's notation of E. W. Weisstein, "k-Statistic", MathWorld, about the mean.
+
+    >>> from functensor.scipy import stats
+    >>> stats.kstat([1.0, 3.0]).tolist()
+    2.0
+    """
+    if n not in (1, 2, 3, 4):
+        raise ValueError(f"kstat: k-statistics only supported for 1<=n<=4, not {n!r}")
+    rows = Samples("kstat", [data], axis, nan_policy)
+    (x,) = rows.arrays
+    count = float(x.shape[-1])
+    if n == 1:
+        return rows.restored(_mean(x), keepdims)
+    m2 = central(x, 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if n == 2:
+            value = m2 * _quotient(count, count - 1)
+        elif n == 3:
+            value = central(x, 3) * _quotient(count**2, (count - 1) * (count - 2))
+        else:
+            top = (count + 1) * central(x, 4) - 3 * (count - 1) * m2 * m2
+            value = top * _quotient(count**2, (count - 1) * (count - 2) * (count - 3))
+    return rows.restored(value, keepdims)
+
+
+def _quotient(a: float, b: float) -> float:
+    return a / b if b else float("nan")
+
+
+def kstatvar(
+    data: Any,
+    n: int = 2,
+    *,
+    axis: Any = None,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """Returns estimates of the variance of k-statistics, without bias.
+
+    Args:
+        data: an array.
+        n: the order, 1 or 2.
+        axis, nan_policy, keepdims: as for `kstat`.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        ValueError: the order is another number, or as for `gmean`.
+        NotImplementedError: as for `gmean`.
+
+    Source: as for `kstat`.
+
+    >>> from functensor.scipy import stats
+    >>> stats.kstatvar([1.0, 3.0], 1).tolist()
+    1.0
+    """
+    if n not in (1, 2):
+        raise ValueError(f"kstatvar: Only n=1 or n=2 supported, not {n!r}")
+    rows = Samples("kstatvar", [data], axis, nan_policy)
+    (x,) = rows.arrays
+    count = float(x.shape[-1])
+    k2 = kstat(x, 2, axis=-1)
+    if n == 1:
+        return rows.restored(k2 / count, keepdims)
+    k4 = kstat(x, 4, axis=-1)
+    value = (2 * count * k2**2 + (count - 1) * k4) / (count * (count + 1))
+    return rows.restored(value, keepdims)
+
+
+def describe(
+    a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate"
+) -> DescribeResult:
+    """Returns what there is to say of samples.
+
+    Args:
+        a: an array.
+        axis: as for `gmean`.
+        ddof: as for `sem`, for the variance.
+        bias: as for `skew` and `kurtosis`.
+        nan_policy: as for `gmean`.
+
+    Returns:
+        A named tuple: the number of samples, the pair of the least and the greatest, the mean, the
+        variance, the skewness and the kurtosis, arrays without the axis.
+
+    Raises:
+        ValueError: there are no samples, or as for `gmean`.
+        NotImplementedError: as for `gmean`.
+
+    Source: as for `skew`.
+
+    >>> from functensor.scipy import stats
+    >>> stats.describe([1.0, 3.0]).variance.tolist()
+    2.0
+    """
+    (x,) = Samples("describe", [a], axis, nan_policy).arrays
+    if not x.size:
+        raise ValueError("describe: The input must not be empty.")
+    return DescribeResult(
+        operator.index(x.shape[-1]),
+        (ops.min(x, axis=-1), ops.max(x, axis=-1)),
+        _mean(x),
+        ops.var(x, axis=-1, ddof=ddof),
+        skew(x, -1, bias),
+        kurtosis(x, -1, True, bias),
+    )

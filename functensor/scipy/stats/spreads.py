@@ -1,0 +1,249 @@
+"""Spreads of samples and scores by them, under SciPy's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...numpy.quantiles import median, percentile
+from ...primitives.registry import registry as ops
+from .samples import Samples
+
+__all__ = [
+    "gzscore", "iqr", "median_abs_deviation", "sem", "variation", "zmap", "zscore",
+]  # fmt: skip
+
+
+def _mean(x: Any) -> Any:
+    return ops.mean(x, axis=-1)
+
+
+def _std(x: Any, ddof: Any) -> Any:
+    return ops.std(x, axis=-1, ddof=ddof)
+
+
+def sem(
+    a: Any,
+    axis: Any = 0,
+    ddof: int = 1,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Returns the standard errors of means.
+
+    Args:
+        a: an array.
+        axis, nan_policy, keepdims: as for `gmean`.
+        ddof: what to take off the number of samples in the variance.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        ValueError, NotImplementedError: as for `gmean`.
+
+    Source: the standard deviation over the root of the number of samples.
+
+    >>> from functensor.scipy import stats
+    >>> stats.sem([1.0, 3.0]).round(12).tolist()
+    1.0
+    """
+    rows = Samples("sem", [a], axis, nan_policy)
+    (x,) = rows.arrays
+    return rows.restored(_std(x, ddof) / float(x.shape[-1]) ** 0.5, keepdims)
+
+
+def variation(
+    a: Any,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    ddof: int = 0,
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Returns coefficients of variation: standard deviations over means.
+
+    Args:
+        a: an array.
+        axis, nan_policy, keepdims: as for `gmean`.
+        ddof: as for `sem`.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        ValueError, NotImplementedError: as for `gmean`.
+
+    Source: as for `skew`.
+
+    >>> from functensor.scipy import stats
+    >>> stats.variation([1.0, 3.0]).tolist()
+    0.5
+    """
+    rows = Samples("variation", [a], axis, nan_policy)
+    (x,) = rows.arrays
+    return rows.restored(_std(x, ddof) / _mean(x), keepdims)
+
+
+def zmap(
+    scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate"
+) -> Any:
+    """Returns how many standard deviations scores are above the mean of other samples.
+
+    Args:
+        scores: an array.
+        compare: the samples, of as many axes.
+        axis: along which axis; None for all.
+        ddof: as for `sem`.
+        nan_policy: as for `gmean`.
+
+    Returns:
+        An array of the shape to which scores and means broadcast.
+
+    Raises:
+        ValueError, NotImplementedError: as for `gmean`.
+
+    Source: the difference over the standard deviation.
+
+    >>> from functensor.scipy import stats
+    >>> stats.zmap([4.0], [1.0, 3.0]).tolist()
+    [2.0]
+    """
+    rows = Samples("zmap", [compare, scores], axis, nan_policy)
+    x = rows.arrays[0]
+    mean, std = (rows.restored(z, True) for z in (_mean(x), _std(x, ddof)))
+    return (ops.astype(ops.asarray(scores), x.dtype) - mean) / std
+
+
+def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    """Returns how many standard deviations samples are above their mean.
+
+    Args:
+        a: an array.
+        axis, ddof, nan_policy: as for `zmap`.
+
+    Returns:
+        An array of a's shape.
+
+    Raises:
+        ValueError, NotImplementedError: as for `gmean`.
+
+    Source: as for `zmap`.
+
+    >>> from functensor.scipy import stats
+    >>> stats.zscore([1.0, 3.0]).tolist()
+    [-1.0, 1.0]
+    """
+    return zmap(a, a, axis, ddof, nan_policy)
+
+
+def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    """Returns the scores of logarithms.
+
+    Args:
+        a: an array of positive numbers.
+        axis, ddof, nan_policy: as for `zmap`.
+
+    Returns:
+        An array of a's shape.
+
+    Raises:
+        ValueError, NotImplementedError: as for `gmean`.
+
+    Source: as for `zmap`.
+
+    >>> from functensor.scipy import stats
+    >>> stats.gzscore([1.0, 9.0]).tolist()
+    [-1.0, 1.0]
+    """
+    return zscore(ops.log(a), axis, ddof, nan_policy)
+
+
+SCALES = {"normal": 1.3489795003921634}
+
+
+def iqr(
+    x: Any,
+    axis: Any = None,
+    rng: Any = (25, 75),
+    scale: Any = 1.0,
+    nan_policy: str = "propagate",
+    interpolation: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """Returns the distances of two percentiles, by default the quartiles.
+
+    Args:
+        x: an array.
+        axis: as for `gmean`; None for all.
+        rng: both percentiles, from 0 to 100.
+        scale: what to divide by, "normal" for the distance in the standard normal distribution.
+        nan_policy, keepdims: as for `gmean`.
+        interpolation: a method of `functensor.numpy.percentile`.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        ValueError: ``rng`` is no pair, or as for `gmean`.
+        NotImplementedError: as for `gmean`.
+
+    Source: `functensor.numpy.percentile`.
+
+    >>> from functensor.scipy import stats
+    >>> stats.iqr([0.0, 1.0, 2.0, 3.0, 4.0]).tolist()
+    2.0
+    """
+    rows = Samples("iqr", [x], axis, nan_policy)
+    (z,) = rows.arrays
+    if len(rng) != 2:
+        raise ValueError(f"iqr: quantile range must be two element sequence, not {rng!r}")
+    if isinstance(scale, str) and scale not in SCALES:
+        raise ValueError(f"iqr: {scale!r} not a valid scale for `iqr`")
+    low, high = sorted(rng)
+    gap = percentile(z, high, axis=-1, method=interpolation) - percentile(
+        z, low, axis=-1, method=interpolation
+    )
+    return rows.restored(gap / SCALES.get(scale, scale), keepdims)
+
+
+def median_abs_deviation(
+    x: Any,
+    axis: Any = 0,
+    center: Any = None,
+    scale: Any = 1.0,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Returns the medians of distances to the median.
+
+    Args:
+        x: an array.
+        axis, nan_policy, keepdims: as for `gmean`.
+        center: a function of an array and an axis in place of the median; None for that.
+        scale: what to divide by, "normal" for what the standard normal distribution has.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        ValueError: the scale is another word, or as for `gmean`.
+        NotImplementedError: as for `gmean`.
+
+    Source: P. J. Rousseeuw and C. Croux, "Alternatives to the median absolute deviation", Journal
+    of the American Statistical Association 88 (1993).
+
+    >>> from functensor.scipy import stats
+    >>> stats.median_abs_deviation([0.0, 1.0, 5.0]).tolist()
+    1.0
+    """
+    rows = Samples("median_abs_deviation", [x], axis, nan_policy)
+    (z,) = rows.arrays
+    if isinstance(scale, str):
+        if scale != "normal":
+            raise ValueError(f"median_abs_deviation: {scale} is not a valid scale value.")
+        scale = 0.6744897501960817
+    middle = median(z, axis=-1) if center is None else center(z, axis=-1)
+    gaps = ops.abs(z - ops.expand_dims(middle, -1))
+    return rows.restored(median(gaps, axis=-1) / scale, keepdims)

@@ -61,6 +61,32 @@ CASES = [
         (2, 3),
         Operand((3,), POSITIVE),
     ),
+    *[
+        Case(
+            "scipy.integrate.cumulative_simpson",
+            lambda sp, y, a=axis: sp.integrate.cumulative_simpson(y, dx=0.5, axis=a, initial=0),
+            shape,
+        )
+        for shape, axis in (((2,), 0), ((3,), 0), ((2, 4), 1), ((5, 2), 0))
+    ],
+    *[
+        Case(
+            "scipy.integrate.cumulative_simpson",
+            lambda sp, y, h, a=axis: sp.integrate.cumulative_simpson(y, x=places(h), axis=a),
+            shape,
+            Operand(steps, POSITIVE),
+            dtypes="d",
+        )
+        for shape, steps, axis in (((2,), (2,), 0), ((4, 2), (4,), 0), ((2, 5), (2, 5), 1))
+    ],
+    Case(
+        "scipy.integrate.cumulative_simpson",
+        lambda sp, y, d, i: sp.integrate.cumulative_simpson(y, dx=d, axis=0, initial=i),
+        (4, 2),
+        Operand((1, 2), POSITIVE),
+        (1, 2),
+        dtypes="d",
+    ),
     Case(
         "scipy.integrate.odeint",
         lambda sp, y, p: sp.integrate.odeint(

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from .errors import OperandError
+from .protocols import has_own
 from .registry import registry as ops
 from .types import NUMBERS
 
-__all__ = ["Operators", "has_own", "leave_to_its_class"]
+__all__ = ["Operators", "leave_to_its_class"]
 
 Operator = Callable[[Any, Any], Any]
 
@@ -48,17 +49,6 @@ REFLECTED = {
     "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
     "equal": "__eq__", "not_equal": "__ne__",
 }  # fmt: skip
-# What array classes say that are more than their numbers, where they do not know ufuncs.
-PRIORITY = 1000
-
-
-def has_own(kind: Any, method: str) -> bool:
-    """Says whether a class that meets NumPy's arrays has an operator other than theirs."""
-    knows_ufuncs = hasattr(kind, "__array_ufunc__")  # None asks to be left alone
-    if not knows_ufuncs and not getattr(kind, "__array_priority__", 0) > PRIORITY:
-        return False
-    own = getattr(kind, method, None)
-    return own is not None and own is not getattr(np.ndarray, method, None)
 
 
 def leave_to_its_class(x: Any) -> None:
@@ -91,6 +81,9 @@ def equality(name: str, *, unequal: bool) -> Operator:
         try:
             return primitives[name](self, other)
         except TypeError as error:
+            own = isinstance(error, OperandError) and hasattr(self, "_data")
+            if own and has_own(type(other), REFLECTED[name]):
+                return NotImplemented
             known = isinstance(other, np.ndarray | np.generic)
             if (known and other.dtype.kind in NUMBERS) or isinstance(other, Operators):
                 raise

@@ -19,7 +19,7 @@ from .errors import (
 )
 from .registry import registry as ops
 
-__all__ = ["NumpyProtocols"]
+__all__ = ["NumpyProtocols", "has_own"]
 
 # What depends on shapes and dtypes alone, so that a tracer can answer as an array does.
 SHAPE_FUNCTIONS = {"can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
@@ -47,10 +47,11 @@ WRITING = {
     "put_along_axis": "x = functensor.numpy.put_along_axis(x, i, values, axis, inplace=False)",
     "putmask": "x = np.where(mask, values, x)",
 }
+# What has no labels, beside our arrays.
+UNLABELLED = {np.ndarray, bool, int, float, complex, list, tuple}
+UNLABELLED |= {np.dtype(c).type for c in np.typecodes["All"] if c not in "mM"}
 # Editions of the array API standard that the namespace can be asked for.
 EDITIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")
-
-
 # Libraries that hand NumPy's results to compiled code, which takes NumPy's own arrays only. What
 # is traced differentiates there too.
 PLAIN = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")
@@ -62,6 +63,21 @@ KNOWN: dict[Any, Callable[..., Any]] = {}
 UPDATING = [
     f"{place}array_api_extra._lib._at" for place in ("", "scipy._lib.", "sklearn.externals.")
 ]
+
+# What array classes say that are more than their numbers, where they do not know ufuncs.
+PRIORITY = 1000
+
+
+def has_own(kind: Any, method: str) -> bool:
+    """Says whether a class that meets NumPy's arrays has an operator other than theirs."""
+    knows_ufuncs = hasattr(kind, "__array_ufunc__")  # None asks to be left alone
+    if not knows_ufuncs and not getattr(kind, "__array_priority__", 0) > PRIORITY:
+        return False
+    own = getattr(kind, method, None)
+    if own is None or own is getattr(np.ndarray, method):
+        # NumPy's operator heeds the class's ufuncs, or gives the result the class.
+        return own is not None and kind.__radd__ is not np.ndarray.__radd__
+    return True
 
 
 class Bottom:
@@ -114,7 +130,7 @@ class NumpyProtocols:
             # A rule's composite made an array of a buffer: what computes it gets the buffer back.
             return on_values(getattr(ufunc, method), inputs, kwargs, ufunc.__name__)
         function = KNOWN.get(ufunc) or ufunc_counterpart(ufunc)
-        if wants_plain(sys._getframe(1), inputs):
+        if wants_plain(sys._getframe(1), inputs) or has_labels(inputs):
             function = None
         if function is not None and method == "__call__" and "out" not in kwargs:
             return function(*inputs, **kwargs)
@@ -227,6 +243,18 @@ def wants_plain(frame: FrameType, arguments: Any) -> bool:
     """Says whether a call of NumPy's by a library is to be answered by NumPy, on plain values."""
     caller: str = frame.f_globals.get("__name__", "")
     return caller.startswith(PLAIN) and first_tracer(arguments) is None
+
+
+def has_labels(inputs: Any) -> bool:
+    """Says whether a ufunc's operands are known arrays and one that makes more of its result."""
+    foreign = False
+    for x in inputs:
+        if isinstance(x, NumpyProtocols):
+            if is_tracer(x):
+                return False
+        elif type(x) not in UNLABELLED:
+            foreign = foreign or has_own(type(x), "__radd__")
+    return foreign
 
 
 def introduce(module: Any) -> None:

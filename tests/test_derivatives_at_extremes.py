@@ -35,7 +35,7 @@ BOTH = [-x for x in PLACES] + PLACES
 SHORT = [x for x in BOTH if abs(x) < 1e5]
 MODEST = [x for x in RIGHT if x < 1e4]
 UNIT = [x for x in BOTH if abs(x) < 1] + [1 - 1e-10]
-PROBABILITIES = [x for x in UNIT if 1e-100 < x]
+PROBABILITIES = [x for x in UNIT if x > 1e-100]
 ABOVE_ONE = [1 + 1e-14, 1 + 1e-8, 1.1, 40.0, 1e8, 1e160, 1e300]
 
 

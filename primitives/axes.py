@@ -184,7 +184,7 @@ def atleast_3d(*arys: Any) -> Any:
 
 
 @registry.add_function
-def broadcast_arrays(*args: Any, subok: bool = False) -> list[Any]:
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     """Returns arrays broadcast to the shape that they have in common.
 
     Args:
@@ -192,7 +192,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> list[Any]:
         subok: of no effect.
 
     Returns:
-        A list of arrays, as the array API standard has it.
+        A tuple of arrays.
 
     Raises:
         ShapeError: the shapes do not broadcast.
@@ -203,7 +203,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> list[Any]:
     """
     arrays = [operand(x) for x in args]
     shape = broadcast_shapes("broadcast_arrays", *map(shape_of, arrays)) if arrays else ()
-    return [ops.broadcast_to(x, shape) for x in arrays]
+    return tuple([ops.broadcast_to(x, shape) for x in arrays])
 
 
 # -- diagonals

@@ -51,7 +51,7 @@ WRITING = {
 UNLABELLED = {np.ndarray, bool, int, float, complex, list, tuple}
 UNLABELLED |= {np.dtype(c).type for c in np.typecodes["All"] if c not in "mM"}
 # Editions of the array API standard that the namespace can be asked for.
-EDITIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")
+EDITIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 # Libraries that hand NumPy's results to compiled code, which takes NumPy's own arrays only. What
 # is traced differentiates there too.
 PLAIN = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")

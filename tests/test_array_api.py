@@ -22,9 +22,10 @@ M = np.array([[1.0, 2.0], [3.0, 4.0]])
 
 def test_the_namespace_tells_of_itself():
     info = fnp.__array_namespace_info__()
-    assert fnp.__array_api_version__ == "2024.12"
-    assert fnp.ones(2).__array_namespace__(api_version="2024.12") is fnp
-    assert info.devices() == ["cpu"] == [info.default_device()]
+    assert fnp.__array_api_version__ == "2025.12"
+    for edition in ("2024.12", "2025.12"):
+        assert fnp.ones(2).__array_namespace__(api_version=edition) is fnp
+    assert info.devices() == ("cpu",) == (info.default_device(),)
     assert fnp.ones(2).device in info.devices()
     assert info.capabilities()["boolean indexing"] is True
     assert info.capabilities()["data-dependent shapes"] is True
@@ -52,6 +53,31 @@ def test_limits_of_dtypes_are_weak_numbers():
     x = fnp.ones(2, "float32")
     assert (x * fnp.finfo(x).eps).dtype == np.float32
     assert "float32" in repr(fnp.finfo(x))
+
+
+def test_what_the_edition_of_2025_has_is_there():
+    x = fnp.asarray([[1.0, 2.0, 3.0]])
+    for arrays in (
+        fnp.meshgrid(x[0], x[0]),
+        fnp.meshgrid(x[0], x[0], sparse=True),
+        fnp.meshgrid(),
+        fnp.broadcast_arrays(x, x[0]),
+        fnp.broadcast_arrays(),
+    ):
+        assert type(arrays) is tuple
+    assert fnp.expand_dims(x, (0, -1)).shape == (1, 1, 3, 1)
+    assert fnp.permute_dims(x, (-1, 0)).shape == (3, 1)
+    assert fnp.searchsorted(x[0], 2.5) == 2
+    assert fnp.broadcast_shapes((2, 1), (3,)) == (2, 3)
+    assert fnp.broadcast_shapes() == ()
+    assert fnp.isin(x, 2.0, invert=True).tolist() == [[True, False, True]]
+    assert fnp.isin(2, x)
+    values, vectors = fnp.linalg.eig(fnp.eye(2))
+    assert (values.dtype, vectors.shape) == (np.complex128, (2, 2))
+    assert fnp.linalg.eigvals(fnp.eye(2)).tolist() == [1.0, 1.0]
+    assert fnp.clip(fnp.ones(2, "float32"), 0, 1.5).dtype == np.float32
+    with np.errstate(all="ignore"):
+        assert fnp.sqrt(fnp.asarray(complex(np.nan, np.inf))) == complex(np.inf, np.inf)
 
 
 # -- signatures

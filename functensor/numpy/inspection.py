@@ -12,7 +12,7 @@ from ..backends.devices import devices, resolved
 __all__ = ["__array_api_version__", "__array_namespace_info__"]
 
 # The edition of the standard that the namespace follows.
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 
 KINDS = {
     "bool": ("bool",),
@@ -53,9 +53,9 @@ class NamespaceInfo:
         """Returns the device on which arrays are made."""
         return resolved()[1]
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """Returns the names of all devices: those of GPUs too, once one was used."""
-        return devices() if "cupy" in info() else ["cpu"]
+        return tuple(devices()) if "cupy" in info() else ("cpu",)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """Returns the dtypes that creation functions choose, by kind.
@@ -100,10 +100,10 @@ class NamespaceInfo:
 def __array_namespace_info__() -> NamespaceInfo:
     """Returns an object that tells of devices, dtypes and what is optional in the standard.
 
-    Source: https://data-apis.org/array-api/2024.12/API_specification/inspection.html
+    Source: https://data-apis.org/array-api/2025.12/API_specification/inspection.html
 
     >>> import functensor.numpy as np
     >>> np.__array_namespace_info__().devices()
-    ['cpu']
+    ('cpu',)
     """
     return NamespaceInfo()

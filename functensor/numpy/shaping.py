@@ -387,7 +387,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         indexing: ``xy``: the second axis is that of the first argument; ``ij``: axes are in order.
 
     Returns:
-        A list of arrays, one for each argument, as the array API standard has it.
+        A tuple of arrays, one for each argument.
 
     >>> import functensor.numpy as np
     >>> x, y = np.meshgrid(np.arange(2.0), np.arange(3.0))
@@ -402,7 +402,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         order[:2] = 1, 0
     shapes = [tuple([-1 if i == place else 1 for i in range(rank)]) for place in order]
     out = [ops.reshape(asarray(x), shape) for x, shape in zip(xi, shapes, strict=True)]
-    return out if sparse or not out else ops.broadcast_arrays(*out)
+    return tuple(out) if sparse or not out else ops.broadcast_arrays(*out)
 
 
 def indices(dimensions: Sequence[int], dtype: Any = int, sparse: bool = False) -> Any:
@@ -442,7 +442,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
                 "np.ix_(rows.ravel(), columns.ravel())",
             )
     picked = [ops.nonzero(a)[0] if a.dtype.kind == "b" else a for a in arrays]
-    return tuple(meshgrid(*picked, sparse=True, indexing="ij"))
+    return meshgrid(*picked, sparse=True, indexing="ij")
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:

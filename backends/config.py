@@ -14,7 +14,7 @@ from .restoring import Restoring
 __all__ = ["Config", "config"]
 
 PRECISIONS = ("highest", "tf32")
-CHOICES = ("check_programs", "deterministic", "matmul_precision")
+CHOICES = ("check_programs", "check_tracer_leaks", "deterministic", "matmul_precision")
 # Threads start with this; tests set the variable.
 checked_from_the_start = bool(os.environ.get("FUNCTENSOR_CHECK_PROGRAMS"))
 
@@ -55,6 +55,9 @@ class Config(threading.local):
         numerics: the choices that results depend on, as one value to compare.
         check_programs: whether every program that staging and its passes make is checked to be
             well formed: for finding faults of passes.
+        check_tracer_leaks: whether ``jit`` looks for what it hides: traced values that outlive
+            their program are errors, those that are printed and functions that do something else
+            when they are staged again give warnings. Every function is then staged twice.
 
     >>> config.matmul_precision
     'highest'
@@ -67,6 +70,7 @@ class Config(threading.local):
         self._matmul_precision = "highest"
         self._deterministic = False
         self._check_programs = checked_from_the_start
+        self._check_tracer_leaks = False
         self._numerics = "highest", False
 
     @property
@@ -108,6 +112,17 @@ class Config(threading.local):
         if type(value) is not bool:
             raise _no_choice("check_programs", value, (True, False))
         self._check_programs = value
+
+    @property
+    def check_tracer_leaks(self) -> bool:
+        """Whether ``jit`` looks for side effects of the functions that it stages."""
+        return self._check_tracer_leaks
+
+    @check_tracer_leaks.setter
+    def check_tracer_leaks(self, value: bool) -> None:
+        if type(value) is not bool:
+            raise _no_choice("check_tracer_leaks", value, (True, False))
+        self._check_tracer_leaks = value
 
     def __getattr__(self, name: str) -> Any:
         raise _no_name(name)

@@ -39,6 +39,7 @@ from .primitives.errors import (
 from .programs import ProgramError
 from .retracing import RetraceError, RetraceWarning
 from .signatures import StaticArgumentError
+from .staging_warnings import StagingWarning
 from .user_ops import NoKernel
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "RetraceWarning",
     "RuleResultError",
     "ShapeError",
+    "StagingWarning",
     "StaticArgumentError",
     "TracerConversionError",
     "UnusedUpdateWarning",

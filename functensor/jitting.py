@@ -29,6 +29,7 @@ from .programs.compiled import Compiled, compiled
 from .programs.costs import Cost
 from .programs.lowered import Lowered
 from .programs.program import Program, Variable, argument_type
+from .purity import Look, check_leaks, check_same
 from .retracing import History
 from .scopes import scoped
 from .signatures import Signature
@@ -228,13 +229,21 @@ class Jitted:
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
         inputs, in_tree = inputs_of(trace, dynamic)
-        with scoped(""):
-            out = staged_run(trace, *in_tree.unflatten(inputs))
+        with Look(fun) as look:
+            with scoped(""):
+                out = staged_run(trace, *in_tree.unflatten(inputs))
+            look.report(trace.equations)
         outputs, out_tree = tree.flatten(out)
         self._signature.check_outputs(out)
         # What a call returns is an array, and decides dtypes of what is computed of it.
         outputs = [strong(trace, x) for x in outputs]
-        return hoisted(trace.program(inputs, outputs, in_tree, out_tree))
+        program, captured = hoisted(trace.program(inputs, outputs, in_tree, out_tree))
+        if config.check_tracer_leaks:
+            del out, outputs, inputs
+            check_leaks(fun, trace)
+            with config.using(check_tracer_leaks=False):
+                check_same(fun, program, self._program(dynamic, static)[0])
+        return program, captured
 
     # -- what it does, for those who want to know
 

@@ -60,6 +60,10 @@ class Origins:
         self._numbers.append(next_number())
         return known
 
+    def forget(self) -> None:
+        """Lets go of the node whose rule made the last equation."""
+        self._node = None
+
     def _on_stack(self) -> tuple[str, str]:
         scope = active_scope()
         frame: FrameType | None = sys._getframe(OWN)

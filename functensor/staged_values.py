@@ -21,6 +21,7 @@ from .primitives.primitive import Primitive
 from .primitives.types import ShapeDtype, is_small
 from .programs.program import Equation, Variable, used
 from .staged_numbers import NumberOperators
+from .staging_warnings import warn_of_text
 
 __all__ = [
     "KnownTracer",
@@ -56,6 +57,12 @@ class StagedTracer(NumberOperators, Tracer):
 
     def origin(self) -> str:
         return "made by staging"
+
+    def __repr__(self) -> str:
+        warn_of_text(self)
+        return super().__repr__()
+
+    __str__ = __repr__
 
     def dependence(self) -> str:
         return depends_on(self.owner.names_of(self.variable), exactly=True)

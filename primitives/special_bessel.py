@@ -115,7 +115,7 @@ def _i1_rule(g: Any, x: Any) -> Any:
 
 
 # Beyond this, and for orders of size beyond their square, derivatives of scaled functions are those
-# of Hankel's expansion: of the functions themselves they are differences in which all digits cancel.
+# of Hankel's expansion. As differences of the functions themselves all their digits cancel.
 HANKEL = 50.0
 HANKEL_TERMS = 18
 

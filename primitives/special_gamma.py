@@ -184,7 +184,8 @@ def digamma_rise(x: Any, y: Any) -> Any:
     # Reciprocals p of x and q of x + y: of even powers the differences are multiples of y p q.
     p, q = 1 / a, 1 / (a + b)
     squares = p * p + q * q
-    even = (p + q) * (1 / 12 - squares * (1 / 120) + (squares * squares - p * p * q * q) * (1 / 252))
+    fourth = squares * squares - p * p * q * q
+    even = (p + q) * (1 / 12 - squares * (1 / 120) + fourth * (1 / 252))
     rise = ops.log1p(b * p) + b * p * q * (0.5 + even)
     x, y = ops.where(far, 1, x), ops.where(far, 1, y)
     return ops.where(far, rise, ops.digamma(x + y) - ops.digamma(x))

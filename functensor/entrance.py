@@ -23,7 +23,7 @@ class Entrance:
     __slots__ = ("classes", "lift")
 
     def __init__(self) -> None:
-        self.classes: tuple[type, ...] = ()
+        self.classes: Any = ()
         self.lift: Any = None
 
     def is_met(self, values: Any) -> bool:

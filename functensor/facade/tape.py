@@ -304,7 +304,8 @@ class TapeTrace(ReverseTrace):
         trace = slot.trace
         while trace is not None and trace is not RAW:
             if trace is self.level:
-                return wrap(self.level.entered(tensor))
+                level: Any = trace
+                return wrap(level.entered(tensor))
             trace = trace.parent
         return wrap(self.leave(tensor))
 

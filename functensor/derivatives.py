@@ -223,7 +223,10 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     def linear(*directions: Any) -> Any:
         if entrance.classes and entrance.is_met(directions):
-            return entrance.lift(linear, directions, {})
+            return entrance.lift(push, directions, {})
+        return push(*directions)
+
+    def push(*directions: Any) -> Any:
         given = _directions("linearize", fun, directions, leaves, treedef)
         results: list[Any] = [None] * len(out_leaves)
         base = base_trace()
@@ -443,7 +446,15 @@ def elementwise_grad(
 
     def derivative(*args: Any, **kwargs: Any) -> Any:
         if entrance.classes and entrance.is_met((args, kwargs)):
-            return entrance.lift(derivative, args, kwargs)
+            again = elementwise_grad(
+                fun,
+                argnums,
+                argnames,
+                has_aux=has_aux,
+                allow_int=allow_int,
+                holomorphic=holomorphic,
+            )
+            return entrance.lift(again, args, kwargs)
         selection = Selection(fun, args, kwargs, argnums, argnames)
         leaves = tree.leaves(selection.values)
         check_inexact(selection, leaves, allow_int)

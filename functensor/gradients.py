@@ -151,7 +151,17 @@ def differentiated(
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         if entrance.classes and entrance.is_met((args, kwargs)):
-            return entrance.lift(value_and_gradient, args, kwargs)
+            # Made anew: a function that names itself would live until the garbage is collected.
+            again = differentiated(
+                name,
+                fun,
+                argnums,
+                argnames,
+                has_aux=has_aux,
+                allow_int=allow_int,
+                holomorphic=holomorphic,
+            )
+            return entrance.lift(again, args, kwargs)
         selection = Selection(fun, args, kwargs, argnums, argnames)
         leaves, treedef = tree.flatten(selection.values)
         check_inexact(selection, leaves, allow_int)
@@ -263,10 +273,8 @@ def pulled(
         t.node if isinstance(t, ReverseTracer) and t.owner is trace else None for t in tracers
     ]
 
-    def pull(cotangent: Any) -> Any:
+    def pull_arrays(cotangent: Any) -> Any:
         gs, got = tree.flatten(cotangent)
-        if entrance.classes and entrance.is_met(gs):
-            return entrance.lift(pull, (cotangent,), {})
         if got != out_treedef:
             raise RuleResultError(
                 message(
@@ -294,6 +302,11 @@ def pulled(
                 for leaf, node in zip(leaves, inputs, strict=True)
             ]
         return treedef.unflatten(result)
+
+    def pull(cotangent: Any) -> Any:
+        if entrance.classes and entrance.is_met(cotangent):
+            return entrance.lift(pull_arrays, (cotangent,), {})
+        return pull_arrays(cotangent)
 
     public = out_treedef.unflatten([wrap(value) for value, _ in outputs])
     if has_aux:

@@ -177,9 +177,11 @@ def _jacobian(
     if chunk_size is not None and operator.index(chunk_size) < 1:
         raise ValueError(f"{name}: chunk_size={chunk_size} is not positive")
 
+    options = (argnums, argnames, mode, has_aux, holomorphic, chunk_size)
+
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         if entrance.classes and entrance.is_met((args, kwargs)):
-            return entrance.lift(jacobian, args, kwargs)
+            return entrance.lift(_jacobian(name, fun, *options), args, kwargs)
         selection = Selection(fun, args, kwargs, argnums, argnames)
         leaves = tree.leaves(selection.values)
         check_inexact(selection, leaves, False)
@@ -192,7 +194,6 @@ def _jacobian(
             return _by_columns(name, call, selection, has_aux, chunk_size)
         return _by_rows(name, call, selection, has_aux, holomorphic, chunk_size)
 
-    options = (argnums, argnames, mode, has_aux, holomorphic, chunk_size)
     return transformed(jacobian, fun, _jacobian, name, fun, *options)
 
 

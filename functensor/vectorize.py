@@ -61,7 +61,8 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = tree.flatten((args, kwargs))
         if entrance.classes and entrance.is_met(leaves):
-            return entrance.lift(mapped, args, kwargs)
+            again = vmap(fun, in_axes, out_axes, axis_size=axis_size, axis_name=axis_name)
+            return entrance.lift(again, args, kwargs)
         axes = _input_axes(fun, in_axes, args, kwargs)
         for leaf, axis in zip(leaves, axes, strict=True):
             if axis is not None and not is_array_like(leaf):

@@ -1,6 +1,8 @@
 """Tensors given to transformations: results are tensors, and one graph goes through all of it."""
 
+import gc
 import itertools
+import weakref
 
 import numpy
 import pytest
@@ -245,3 +247,26 @@ def test_a_raise_leaves_nothing_behind():
 def test_saved_residuals_of_a_tensor():
     kept = ft.saved_residuals(np.sin, ft.tensor(X, requires_grad=True))
     assert [each.source for each in kept] == ["argument 0"]
+
+
+def test_transformations_and_what_they_made_are_gone_with_their_last_names():
+    def made():
+        yield ft.vmap(lambda x: x * X[0])
+        yield from (t(lambda x: np.sum(x * X)) for t in (ft.grad, ft.jacfwd, ft.jacrev, ft.hessian))
+        yield ft.elementwise_grad(lambda x: x * X)
+        yield ft.sparse.jacobian(lambda x: x * X)
+        for given in (X, ft.tensor(X, requires_grad=True)):
+            yield ft.vjp(np.sin, given)[1]
+            yield ft.linearize(np.sin, given)[1]
+            yield ft.linear_transpose(lambda x: 2 * x, given)
+
+    gc.collect()
+    gc.disable()
+    try:
+        for function in made():
+            function(ft.tensor(X))
+            last = weakref.ref(function)
+            del function
+            assert last() is None
+    finally:
+        gc.enable()

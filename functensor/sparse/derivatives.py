@@ -52,7 +52,7 @@ def jacobian_pattern(fun: Callable[..., Any], argnums: int = 0) -> Callable[...,
 
     def found(*args: Any, **kwargs: Any) -> Any:
         if entrance.classes and entrance.is_met((args, kwargs)):
-            return entrance.lift(found, args, kwargs)
+            return entrance.lift(jacobian_pattern(fun, argnums), args, kwargs)
         one = _OfOneArgument(fun, argnums, args, kwargs)
         with default_device(device_of(one.vector)):
             program = make_program(one.flat)(ShapeDtype((one.width,), one.dtype))
@@ -122,7 +122,8 @@ def jacobian(
 
     def computed(*args: Any, **kwargs: Any) -> Any:
         if entrance.classes and entrance.is_met((args, kwargs)):
-            return entrance.lift(computed, args, kwargs)
+            again = jacobian(fun, argnums, pattern=pattern, mode=mode)
+            return entrance.lift(again, args, kwargs)
         places = pattern
         if places is None:
             places = jacobian_pattern(fun, argnums)(*args, **kwargs)

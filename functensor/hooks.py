@@ -77,9 +77,6 @@ class Hook:
     def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> Any:
         """Sees an operation in the backward pass, if the hook is registered then.
 
-        The way back over a loop or branch within ``jit`` is made when the loop is: registered then,
-        the hook sees it.
-
         Args:
             op: the operation.
             grad_inputs: for every operand its cotangent, None where it has none.

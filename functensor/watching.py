@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import local
 from typing import Any
 
 from .custom import CustomCall
@@ -17,7 +18,20 @@ from .primitives.types import shape_dtype
 from .reverse import fitted, is_inexact
 from .vectorize import vmap
 
-__all__ = ["PrimitiveCall", "Watched", "replacement"]
+__all__ = ["PrimitiveCall", "Watched", "muting", "replacement"]
+
+
+class Muting(local):
+    """Whether hooks see nothing of a backward pass that is staged.
+
+    Attributes:
+        met: the registrations that would have, while they do not; None where they do.
+    """
+
+    met: dict[Any, None] | None = None
+
+
+muting = Muting()
 
 
 class Watcher:
@@ -35,6 +49,9 @@ class Watcher:
 
     def __call__(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
         plain = self.pull(residuals, gs)
+        if muting.met is not None:
+            muting.met.update(dict.fromkeys(self.handles))
+            return plain
         cotangents = first = dense(plain)
         for handle in self.handles:
             if handle.sees_pass():

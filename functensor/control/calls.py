@@ -66,6 +66,7 @@ class Rules:
         backward: returns, for flags of the outputs that have a cotangent, a function of what is
             kept, the residuals and those cotangents, which returns cotangents of operands; and for
             every operand whether it does.
+        state: returns what else the way back depends on: which hooks see it.
     """
 
     def __init__(
@@ -73,17 +74,20 @@ class Rules:
         forward: Flat,
         kept: Sequence[int],
         backward: Callable[[tuple[bool, ...]], tuple[Flat, Sequence[bool]]],
+        state: Callable[[], Any],
     ) -> None:
         self.forward = forward
         self.kept = list(kept)
         self._backward = backward
-        self._known: dict[tuple[bool, ...], tuple[Flat, Sequence[bool]]] = {}
+        self._state = state
+        self._known: dict[Any, tuple[Flat, Sequence[bool]]] = {}
 
     def backward(self, given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
         """Returns the way back for the outputs that have a cotangent; made once."""
-        if given not in self._known:
-            self._known[given] = self._backward(given)
-        return self._known[given]
+        key = given, self._state()
+        if key not in self._known:
+            self._known[key] = self._backward(given)
+        return self._known[key]
 
 
 class ControlCall(CustomCall):

@@ -136,7 +136,8 @@ class CondCall(ControlCall):
             returned = [flag and next(sources) for flag in wanted]
             return CondCall(programs, self.inputs[0], self.name).bind, returned
 
-        return Rules(CondCall(bodies, self.inputs[0], self.name).bind, kept, backward)
+        forward = CondCall(bodies, self.inputs[0], self.name).bind
+        return Rules(forward, kept, backward, lambda: tuple(part.state() for part in parts))
 
     def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> ControlCall | Any:
         """Returns the same for a batch."""

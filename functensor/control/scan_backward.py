@@ -74,7 +74,7 @@ class ScanRules:
             once = before.run(values[first:]) if self.once else []
             return [*outs[:added], *outs[end:], *outs[added:end], *(outs[i] for i in shown), *once]
 
-        return Rules(forward, [*self.sliced, *self.shared], self.backward)
+        return Rules(forward, [*self.sliced, *self.shared], self.backward, self.parts.state)
 
     def backward(self, given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
         """Returns the way back for the outputs that have a cotangent; see `Rules`."""

@@ -295,6 +295,7 @@ class _Again:
     def __init__(self, parts: Pulled) -> None:
         self._parts = parts
         self._count = len(parts.program.outputs)
+        self.state = parts.state
         program = parts.program
         self.forward = rewired(program, program.inputs, [*program.outputs, *program.inputs])
 

@@ -18,6 +18,7 @@ from ..primitives.types import ShapeDtype, shape_dtype
 from ..reverse import ReverseTrace, ReverseTracer, backward
 from ..scopes import scoped
 from ..staging import StagedTracer, StagingTrace
+from ..watching import muting
 from .program import Equation, Program, Variable, type_of, used
 
 __all__ = ["Pulled", "batched", "is_differentiable", "mapped", "pulled", "pushed"]
@@ -149,9 +150,18 @@ class Pulled:
     def __init__(self, program: Program, wanted: Flags) -> None:
         self.program = program
         self.wanted = [i for i, flag in enumerate(wanted) if flag]
-        self._known: dict[Flags, tuple[Program, list[int], Flags]] = {}
+        self._known: dict[Any, tuple[Program, list[int], Flags]] = {}
         everything = tuple(map(is_differentiable, program.outputs))
-        joint = self._staged(everything)
+        # Whether hooks will see the way back is not known yet: they may be gone by then.
+        self._hooks: dict[Any, None] = {}
+        joint = self._staged(everything, muted=True)
+        self._known[everything, None] = joint.backward()
+        state = self.state()
+        if state is not None:
+            watched = self._staged(everything)
+            joint.residuals += [joint.at(x) for x in watched.places if x not in joint.places]
+            joint.places += [x for x in watched.places if x not in joint.places]
+            self._known[everything, state] = self._taken(watched, joint.places)
         self._places = joint.places
         outputs = [*joint.outs, *joint.residuals]
         self.forward = joint.trace.program(joint.inputs, list(map(joint.tracer, outputs)))
@@ -162,7 +172,14 @@ class Pulled:
         known |= {x: i for i, x in enumerate(more, len(inputs) + len(joint.outs))}
         self.sources = [known[x] for x in joint.residuals]
         self.brief = self.forward.with_equations(self.forward.equations, [*joint.outs, *more])
-        self._known[everything] = joint.backward()
+
+    def state(self) -> Any:
+        """Returns which hooks see the way back now; None where none does."""
+        if muting.met is not None:
+            muting.met.update(self._hooks)
+            return None
+        state = tuple(handle.sees_pass() for handle in self._hooks)
+        return state if any(state) else None
 
     def backward(self, given: Flags) -> tuple[Program, list[int], Flags]:
         """Returns the way back for the outputs that have a cotangent.
@@ -172,15 +189,29 @@ class Pulled:
             residuals it takes; and for every wanted input whether the program returns its
             cotangent, which is zero otherwise.
         """
-        if given not in self._known:
-            joint = self._staged(given)
-            program, _, found = joint.backward()
-            taken = [self._places.index(place) for place in joint.places]
-            self._known[given] = program, taken, found
-        return self._known[given]
+        key = given, self.state()
+        if key not in self._known:
+            joint = self._staged(given, muted=key[1] is None)
+            self._known[key] = self._taken(joint, self._places)
+        return self._known[key]
 
-    def _staged(self, given: Flags) -> _Joint:
-        return _Joint(self.program, self.wanted, given)
+    def _taken(self, joint: _Joint, places: list[Any]) -> tuple[Program, list[int], Flags]:
+        """Returns the way back of a staging, which takes some of the residuals at places."""
+        program, _, found = joint.backward()
+        return program, [places.index(place) for place in joint.places], found
+
+    def _staged(self, given: Flags, muted: bool = False) -> _Joint:
+        if not muted:
+            return _Joint(self.program, self.wanted, given)
+        before = muting.met
+        muting.met = found = {}
+        try:
+            return _Joint(self.program, self.wanted, given)
+        finally:
+            muting.met = before
+            self._hooks.update(found)
+            if before is not None:
+                before.update(found)
 
 
 class _Joint:
@@ -241,6 +272,11 @@ class _Joint:
         nodes = [values[i].node for i in wanted]
         self.found = [node in grads for node in nodes]
         return [grads[node] for node in nodes if node in grads]
+
+    def at(self, place: tuple[int, int]) -> Variable:
+        """Returns the variable that is defined at a place of the run."""
+        number, i = place
+        return self.inputs[i].variable if number < 0 else self.trace.equations[number].outputs[i]
 
     def tracer(self, x: Any) -> Any:
         """Returns the tracer of one of the trace's variables; a constant as it is."""

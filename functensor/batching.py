@@ -7,7 +7,7 @@ from typing import Any
 
 from .forward import depends_on
 from .primitives.array import Tracer
-from .primitives.buffers import wrap
+from .primitives.buffers import apart_from, plain_arrays, wrap
 from .primitives.collectives import Collective
 from .primitives.core import Trace, slot, under
 from .primitives.primitive import Primitive
@@ -73,7 +73,7 @@ class BatchTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, flags = self.unwrap(args)
         if True not in flags:
-            return wrap(self.below(primitive, values, params))
+            return apart_from(self.below(primitive, values, params), plain_arrays(args))
         before = slot.trace
         slot.trace = self.parent
         try:

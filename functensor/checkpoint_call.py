@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .custom_call import CustomCall
-from .primitives.buffers import wrap
+from .primitives.buffers import owned, wrap
 from .primitives.core import RAW, Trace, slot
 
 __all__ = ["CheckpointCall", "handles"]
@@ -58,7 +58,7 @@ class CheckpointCall(CustomCall):
             if kind in HANDLERS:
                 return HANDLERS[kind](self, trace, operands)
         # Whoever is not concerned with memory just runs the function.
-        return [wrap(out) for out in self.evaluate(list(operands))]
+        return [wrap(owned(out)) for out in self.evaluate(list(operands))]
 
 
 def handles(*kinds: type[Trace]) -> Callable[[Callable[..., Values]], Callable[..., Values]]:

@@ -10,8 +10,8 @@ from .arguments import is_array_like
 from .custom_base import CallArguments, RuleBearer, replaced
 from .custom_call import CustomCall, at_face_pair, filled
 from .forward import zeros_like
-from .primitives.array import concrete
-from .primitives.buffers import wrap
+from .primitives.array import Array, concrete
+from .primitives.buffers import owned, wrap
 from .primitives.core import Trace, at_face, under
 from .primitives.errors import function_name
 from .primitives.registry import registry as ops
@@ -291,6 +291,10 @@ def value(x: Any) -> Any:
     >>> ft.value(ft.numpy.ones(2))
     Array([1., 1.], dtype=float64, device='cpu')
     """
-    return tree.map(
-        lambda leaf: wrap(concrete(leaf, "ft.value()")) if is_array_like(leaf) else leaf, x
-    )
+
+    def plain(leaf: Any) -> Any:
+        if type(leaf) is Array or not is_array_like(leaf):
+            return leaf
+        return wrap(owned(concrete(leaf, "ft.value()")))
+
+    return tree.map(plain, x)

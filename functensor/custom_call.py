@@ -16,7 +16,7 @@ from .backends.restoring import setting
 from .forward import zeros_like
 from .gradients import vjp
 from .primitives.array import Tracer
-from .primitives.buffers import expose, to_buffer, wrap
+from .primitives.buffers import expose, owned, to_buffer, wrap
 from .primitives.core import RAW, Trace, at_face, slot, under
 from .primitives.indexing import Scatter
 from .primitives.keys import Key
@@ -95,7 +95,8 @@ class CustomCall:
             met = next((x for x in operands if isinstance(x, Tracer)), None)
             if met is None:
                 outs = self.evaluate(list(operands))
-                return [wrap(out) if is_array_like(out) else out for out in outs]
+                # A plain array that comes back as it was may be changed by its owner.
+                return [wrap(owned(out)) if is_array_like(out) else out for out in outs]
             trace = met.owner
             if not trace.standing:
                 value: Any = trace.leave(met)

@@ -23,7 +23,17 @@ from .gradients import (
     pulled,
 )
 from .primitives.array import Tracer
-from .primitives.buffers import beside, brought, computing_on, device_of, owned, to_buffer, wrap
+from .primitives.buffers import (
+    apart_from,
+    beside,
+    brought,
+    computing_on,
+    device_of,
+    owned,
+    plain_arrays,
+    to_buffer,
+    wrap,
+)
 from .primitives.core import RAW, base_trace, run, under
 from .primitives.errors import (
     GradientInputError,
@@ -173,17 +183,18 @@ def _push(
     aux = None
     if has_aux:
         out, aux = pair_of(fun, out)
-        aux = tree.map(trace.released, aux)
+        aux = tree.map(partial(trace.released, given=plain_arrays(leaves)), aux)
     out_leaves, out_treedef = tree.flatten(out)
-    pairs = [_split(trace, leaf) for leaf in out_leaves]
+    plain = plain_arrays(leaves)
+    pairs = [_split(trace, leaf, plain) for leaf in out_leaves]
     return out_treedef.unflatten([p for p, _ in pairs]), [t for _, t in pairs], aux
 
 
-def _split(trace: ForwardTrace, leaf: Any) -> tuple[Any, Any]:
+def _split(trace: ForwardTrace, leaf: Any, plain: list[Any]) -> tuple[Any, Any]:
     """Returns an output as the caller sees it, and its tangent, None for a constant."""
     if isinstance(leaf, ForwardTracer) and leaf.owner is trace:
-        return wrap(leaf.value), leaf.tangent
-    return wrap(trace.lift(leaf)), None
+        return apart_from(leaf.value, plain), leaf.tangent
+    return apart_from(trace.lift(owned(leaf)), plain), None
 
 
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:

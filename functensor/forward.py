@@ -7,7 +7,7 @@ from typing import Any
 
 from .backends.restoring import quiet
 from .primitives.array import Tracer
-from .primitives.buffers import beside, wrap
+from .primitives.buffers import apart_from, beside, plain_arrays, wrap
 from .primitives.core import Trace, slot, under
 from .primitives.errors import missing_rule
 from .primitives.numbers import cast
@@ -87,7 +87,9 @@ class ForwardTrace(Trace):
         values, tangents, found = self.unwrap(args)
         parent = self.parent
         ans = self.below(primitive, values, params)
-        if not found or primitive.constant or not is_inexact(ans):
+        if not found:
+            return apart_from(ans, plain_arrays(args))
+        if primitive.constant or not is_inexact(ans):
             return wrap(ans)
         before = slot.trace
         slot.trace = parent

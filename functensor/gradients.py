@@ -6,13 +6,25 @@ from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any
 
+from numpy import ndarray
+
 from . import tree
 from .arguments import Selection, check_inexact, is_array_like
 from .entrance import entrance
 from .forward import zeros_like
-from .primitives.buffers import beside, brought, device_of, owned, to_buffer, wrap
+from .primitives.buffers import (
+    apart_from,
+    beside,
+    brought,
+    device_of,
+    owned,
+    plain_arrays,
+    to_buffer,
+    wrap,
+)
 from .primitives.core import RAW, base_trace, run, under
 from .primitives.errors import NonScalarOutputError, RuleResultError, function_name, message
+from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
 from .primitives.types import REAL, shape_dtype
 from .reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
@@ -204,12 +216,29 @@ def differentiated(
             ]
         if trace.parent.staging:
             trace.parent.note_gradients(gradients)
-        value = wrap(value)
+        plain = plain_arrays(leaves)
+        value = apart_from(value, plain)
         if has_aux:
-            value = (value, tree.map(trace.released, aux))
+            value = (value, tree.map(partial(trace.released, given=plain), aux))
         return value, treedef.unflatten(gradients)
 
     return update_wrapper(value_and_gradient, fun)
+
+
+class KeepingTrace(ReverseTrace):
+    """Reverse mode whose nodes are used later: they keep copies of what its owner may change."""
+
+    __slots__ = ()
+
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        if type(x) is ndarray:
+            x = owned(x)
+        elif type(y) is ndarray:
+            y = owned(y)
+        return super().process2(primitive, x, y)
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        return super().process(primitive, list(map(owned, args)), params)
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -217,8 +246,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     Args:
         fun: takes and returns trees of arrays.
-        primals: its arguments. NumPy arrays among them are copied, so that later changes to them
-            do not show; those that ``fun`` refers to otherwise are not.
+        primals: its arguments. NumPy arrays among them, and those that ``fun`` refers to otherwise,
+            are copied, so that later changes to them do not show.
         has_aux: whether ``fun`` returns a pair of the output and extras.
 
     Returns:
@@ -255,7 +284,7 @@ def pulled(
         return entrance.with_function(pulled, (name, fun, primals, has_aux, path))
     leaves = [owned(leaf) for leaf in leaves]
     path = path or partial(leaf_path, primals)
-    trace = ReverseTrace(base_trace(), name, fun)
+    trace = (KeepingTrace if name == "vjp" else ReverseTrace)(base_trace(), name, fun)
     tracers = [
         trace.input(trace.argument(leaf), partial(path, i)) if is_inexact(leaf) else leaf
         for i, leaf in enumerate(leaves)
@@ -331,7 +360,7 @@ def _output(trace: ReverseTrace, out: Any) -> tuple[Any, Any]:
     """Returns an output's value at the parent's level and its node, None for a constant."""
     if isinstance(out, ReverseTracer) and out.owner is trace:
         return out.value, out.node
-    return trace.lift(out), None
+    return trace.lift(owned(out)), None
 
 
 def check_holomorphic(fun: Callable[..., Any], leaves: list[Any], name: str, what: str) -> None:

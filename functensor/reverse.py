@@ -21,7 +21,9 @@ from .primitives.buffers import (
     BUFFER_TYPES,
     DEVICE_TYPES,
     WEAK_TYPES,
+    apart_from,
     computing_on,
+    plain_arrays,
     wrap,
 )
 from .primitives.core import RAW, Trace, slot
@@ -109,7 +111,7 @@ class ReverseTrace(Trace):
 
     def process1(self, primitive: Primitive, x: Any) -> Any:
         if type(x) is not self.tracer or x.owner is not self:
-            return wrap(self.parent.process1(primitive, self.lift(x)))
+            return apart_from(self.parent.process1(primitive, self.lift(x)), plain_arrays((x,)))
         value = x.value
         ans = self.parent.process1(primitive, value)
         keep = primitive.keepers[1]
@@ -179,7 +181,9 @@ class ReverseTrace(Trace):
             ans, kept = RAW.process_ahead(primitive, values, params)
         else:
             ans = kept = self.below(primitive, values, params)
-        keep = primitive.keepers[mask] if mask else None
+        if not mask:
+            return apart_from(ans, plain_arrays(args))
+        keep = primitive.keepers[mask]
         if keep is None or not is_inexact(ans):
             return wrap(ans)
         return self.wrap(ans, make_node(primitive, parents, keep(kept, values), params, ans))

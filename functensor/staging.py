@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any
 
+from numpy import array_equal, ndarray
+
 from . import tree
 from .arguments import is_array_like
 from .backends.devices import placement
 from .origins import Origins
 from .primitives.array import Array, Tracer, unknown_behind
 from .primitives.augmented import VIEWS
-from .primitives.buffers import expose, to_buffer, wrap
+from .primitives.buffers import expose, is_changeable, to_buffer, wrap
 from .primitives.core import RAW, Trace, base_trace, run, slot, under
 from .primitives.errors import MissingRuleError, function_name
 from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
-from .primitives.types import CONSTANT_BYTES, ShapeDtype, is_small, shape_dtype
+from .primitives.types import CONSTANT_BYTES, INEXACT, ShapeDtype, is_small, shape_dtype
 from .programs.costs import cost_of, trips_of
 from .programs.program import Equation, Program, Variable, argument_type, type_of, used
 from .staged_types import StagedTypes
@@ -81,11 +83,12 @@ class StagingTrace(Trace):
         types: the types of what it records.
         gradients: the variables that are what ``grad`` and its kin returned.
         of_python: whether an operator of Python's is being applied to numbers of Python's alone.
+        copies: plain arrays that are constants, and copies of them, by their ids.
     """
 
     __slots__ = (
-        *("device", "equations", "gradients", "known", "of_python"),
-        *("origins", "paths", "types"),
+        *("copies", "device", "equations", "gradients", "known"),
+        *("of_python", "origins", "paths", "types"),
     )
 
     staging = True
@@ -100,6 +103,7 @@ class StagingTrace(Trace):
         self.types = StagedTypes()
         self.gradients: set[Variable] = set()
         self.of_python = False
+        self.copies: dict[int, tuple[Any, Any]] = {}
 
     def note_gradients(self, gradients: Sequence[Any]) -> None:
         mine = (x for x in gradients if type(x) is StagedTracer and x.owner is self)
@@ -157,7 +161,17 @@ class StagingTrace(Trace):
         if type(x) is KnownTracer and x.owner is self:
             found = x.constant()
             return x.variable if found is None else found
-        return wrap_constant(self.lift(x))
+        return wrap_constant(self.lift(self.kept(x) if type(x) is ndarray else x))
+
+    def kept(self, x: Any) -> Any:
+        """Returns a plain array as a constant, which must not change with it: one for all uses."""
+        if not x.ndim or not is_changeable(x):
+            return x
+        known, copy = self.copies.get(id(x), (None, None))
+        if known is not x or not array_equal(x, copy, equal_nan=x.dtype.kind in INEXACT):
+            copy = x.copy()
+            self.copies[id(x)] = x, copy
+        return copy
 
     def place(self, operands: list[Any]) -> str:
         """Returns where the result of operands will be: numbers go where arrays are."""

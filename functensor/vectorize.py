@@ -10,7 +10,7 @@ from . import tree
 from .arguments import is_array_like
 from .batching import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
 from .entrance import entrance
-from .primitives.buffers import as_array, wrap
+from .primitives.buffers import apart_from, as_array, owned, plain_arrays
 from .primitives.core import base_trace, run, under
 from .primitives.errors import AxisSizeError, describe, function_name, message
 from .primitives.registry import registry as ops
@@ -88,7 +88,10 @@ def vmap(
         places = _output_axes(fun, out_axes, out)
         with under(trace.parent):
             results = [_output(trace, leaf, place) for leaf, place in zip(out_leaves, places)]
-        return out_treedef.unflatten([wrap(r) if is_array_like(r) else r for r in results])
+        plain = plain_arrays(leaves)
+        return out_treedef.unflatten(
+            [apart_from(r, plain) if is_array_like(r) else r for r in results]
+        )
 
     return transformed(
         mapped, fun, vmap, fun, in_axes, out_axes, axis_size=axis_size, axis_name=axis_name
@@ -232,6 +235,7 @@ def _output(trace: BatchTrace, leaf: Any, place: Any) -> Any:
                 )
             )
         return _moved(leaf.value, 0, canonical_axis(place, len(leaf.value.shape)))
+    leaf = owned(leaf)
     if place is None:
         return leaf
     value = trace.lift(leaf)

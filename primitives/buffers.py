@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -24,6 +24,7 @@ __all__ = [
     "WEAK_TYPES",
     "TracedListError",
     "apart",
+    "apart_from",
     "as_array",
     "beside",
     "brought",
@@ -31,11 +32,14 @@ __all__ = [
     "device_of",
     "expose",
     "holds_array",
+    "is_changeable",
     "on_gpu",
     "operands_together",
     "owned",
+    "plain_arrays",
     "stacked",
     "to_buffer",
+    "unshared",
     "wrap",
 ]
 
@@ -234,7 +238,44 @@ def owned(x: Any) -> Any:
 
     For what a derivative keeps from one call for the next.
     """
-    return x.copy() if type(x) in ARRAY_TYPES else x
+    return x.copy() if type(x) in ARRAY_TYPES and is_changeable(x) else x
+
+
+def is_changeable(x: Any) -> bool:
+    """Says whether anybody may still write to an array's memory."""
+    while isinstance(x, np.ndarray):
+        if x.flags.writeable:
+            return True
+        x = x.base
+    # Of bytes, and of a file that was opened for reading, all is read.
+    return not (x is None or type(x) is bytes or type(x).__name__ == "mmap")
+
+
+def plain_arrays(leaves: Iterable[Any]) -> list[Any]:
+    """Returns those leaves of arguments that are NumPy's arrays, which their owner may change."""
+    return [x for x in leaves if type(x) is np.ndarray]
+
+
+def unshared(buffer: Any, given: Iterable[Any]) -> Any:
+    """Returns a buffer, or a copy if it shares memory with a plain array that was given.
+
+    What is returned is immutable, and must not change when its owner changes that array.
+    """
+    if type(buffer) is np.ndarray:
+        for x in given:
+            if x is buffer or np.may_share_memory(x, buffer):
+                return owned(buffer)
+    return buffer
+
+
+def apart_from(x: Any, given: Sequence[Any]) -> Any:
+    """Returns a result as an array whose memory is its own; see `unshared`."""
+    out = wrap(x)
+    if given and type(out) is Array:
+        buffer = unshared(out._data, given)
+        if buffer is not out._data:
+            return wrap(buffer)
+    return out
 
 
 def as_array(x: Any) -> Any:

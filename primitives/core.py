@@ -18,7 +18,16 @@ from numpy import ndarray
 from ..backends.messages import Running
 from ..backends.restoring import Restoring
 from .array import Array, Tracer, refused_index
-from .buffers import BUFFER_TYPES, WEAK_TYPES, apart, as_array, expose, to_buffer, wrap
+from .buffers import (
+    BUFFER_TYPES,
+    WEAK_TYPES,
+    apart,
+    apart_from,
+    as_array,
+    expose,
+    to_buffer,
+    wrap,
+)
 from .errors import (
     DeviceError,
     EscapedTracerError,
@@ -125,9 +134,12 @@ class Trace:
     def note_gradients(self, gradients: Sequence[Any]) -> None:
         """Remembers, while a program is staged, which of its values are gradients."""
 
-    def released(self, x: Any) -> Any:
-        """Returns an extra output of the transformed function as the caller sees it."""
-        return wrap(x.value) if isinstance(x, Tracer) and x.owner is self else x
+    def released(self, x: Any, given: Sequence[Any] = ()) -> Any:
+        """Returns an extra output of the transformed function as the caller sees it.
+
+        Its memory is that of none of the plain arrays that were given.
+        """
+        return apart_from(x.value, given) if isinstance(x, Tracer) and x.owner is self else x
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does a primitive's work for this transformation."""

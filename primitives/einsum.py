@@ -16,7 +16,8 @@ import numpy as np
 from ..backends.einsum import compute, split
 from .buffers import beside, operands_together
 from .errors import ShapeError, message, refuse_out
-from .primitive import Keepers, Primitive
+from .keepers import Keepers
+from .primitive import Primitive
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample

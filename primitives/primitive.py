@@ -18,7 +18,9 @@ from .buffers import (
     TracedListError,
     device_of,
     holds_array,
+    plain_arrays,
     to_buffer,
+    unshared,
 )
 from .core import RAW, Trace, explained, slot
 from .dispatch import dispatching
@@ -31,12 +33,13 @@ from .errors import (
     refuse_out,
     refuse_where,
 )
+from .keepers import Keepers
 from .protocols import METHODS
 from .registry import operand, registry
-from .rules import checked, compile_rule, compile_rules, keeper, letters, no_derivative
+from .rules import checked, compile_rule, compile_rules, keeper, letters
 from .types import ShapeDtype, number_dtype, shape_dtype
 
-__all__ = ["Binary", "Keepers", "Primitive", "Unary", "evaluate"]
+__all__ = ["Binary", "Primitive", "Unary", "evaluate"]
 
 # A tuple, which is many times faster to ask for than the union of types.
 SEQUENCES = (list, tuple)
@@ -44,16 +47,21 @@ SEQUENCES = (list, tuple)
 NUMBERS = "fiubc"
 ndarray = np.ndarray
 NO_OPERAND = slice(0, 0)
+# The primitives of one operand that return it, or a part of its memory.
+PASSING = frozenset({"conj", "imag", "real", "stop_gradient"})
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Computes a primitive at the public face: buffers are unwrapped and the result wrapped."""
     buffers = []
+    given = []
     for a in args:
         if type(a) is Array:
             buffers.append(a._data)
         elif type(a) in BUFFER_TYPES:
-            if type(a) is ndarray and a.dtype.kind not in NUMBERS:
-                number_dtype(a.dtype)
+            if type(a) is ndarray:
+                if a.dtype.kind not in NUMBERS:
+                    number_dtype(a.dtype)
+                given.append(a)
             buffers.append(a)
         elif isinstance(a, Tracer):
             trace = a.owner
@@ -71,11 +79,14 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             return evaluate(primitive, joined(args), params)
         else:
             buffers.append(to_buffer(a))
+            given.append(buffers[-1])
     out = Array()
     try:
         out._data = RAW.process(primitive, buffers, params)
     except DeviceError as error:
         return evaluate(primitive, joined_again(args, error), params)
+    if given:
+        out._data = unshared(out._data, plain_arrays(given))
     return out
 
 
@@ -133,43 +144,6 @@ def chosen(
             raise TypeError(f"{primitive.name}: no result of operands has dtype {wanted}")
         args = [registry.astype(x, wanted) for x in args]
     return primitive(*args)
-
-
-class Keepers(dict[int, Any]):
-    """For every set of operands, as bits, the function that saves what their rules need.
-
-    An entry is made when it is first looked up; it is None where there is no derivative.
-
-    Args:
-        primitive: whose rules they are.
-        keep: what the primitive declares to be saved, whichever operands it is for; by default
-            what the letters of the rules say.
-    """
-
-    def __init__(
-        self, primitive: Primitive, keep: Callable[[Any, Any], tuple[Any, ...]] | None = None
-    ) -> None:
-        super().__init__()
-        self.primitive = primitive
-        self.declared = keep
-
-    def __missing__(self, mask: int) -> Any:
-        primitive = self.primitive
-        if primitive.constant:
-            keep = None
-        elif self.declared is not None:
-            keep = self.declared
-        else:
-            operands = [i for i in range(mask.bit_length()) if mask >> i & 1]
-            for i in operands:
-                if primitive.vjps is None or primitive.vjps[i] is None:
-                    raise missing_rule(primitive.name, "vjp", i)
-            if all(primitive.vjps[i] is no_derivative for i in operands):
-                keep = None
-            else:
-                keep = keeper(letters(primitive.vjp, operands))
-        self[mask] = keep
-        return keep
 
 
 def _renamed(function: Callable[..., Any] | None, name: str) -> Callable[..., Any] | None:
@@ -360,9 +334,19 @@ class Primitive:
 
 
 class Unary(Primitive):
-    """A primitive of one operand without parameters: the short way through the hot path."""
+    """A primitive of one operand without parameters: the short way through the hot path.
+
+    Attributes:
+        passes: whether its result may be the operand itself, or share memory with it.
+    """
 
     arity = 1
+
+    @cached_property
+    def passes(self) -> bool:
+        """Those of the library are known; ``test_sharing.py`` asks all of them."""
+        ours = __name__.rpartition(".")[0]
+        return self.name in PASSING or self.module.rpartition(".")[0] != ours
 
     def __call__(
         self,
@@ -383,7 +367,10 @@ class Unary(Primitive):
                 return trace.process1(self, *joined((x,)))
         if type(x) is Array:
             x = x._data
-        elif type(x) not in BUFFER_TYPES or (type(x) is ndarray and x.dtype.kind not in NUMBERS):
+        elif type(x) is ndarray:
+            if self.passes or x.dtype.kind not in NUMBERS:
+                return evaluate(self, (x,), {})
+        elif type(x) not in BUFFER_TYPES:
             return evaluate(self, (x,), {})
         out = Array()
         out._data = self.impl(x)

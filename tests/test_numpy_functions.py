@@ -14,11 +14,11 @@ from functensor.testing import check_grads
 # -- creation
 
 
-def test_array_copies_and_asarray_shares():
+def test_array_and_asarray_copy_but_where_sharing_is_asked_for():
     buffer = np.zeros(3)
-    copied, shared = fnp.array(buffer), fnp.asarray(buffer)
+    copied, too, shared = fnp.array(buffer), fnp.asarray(buffer), fnp.asarray(buffer, copy=False)
     buffer[0] = 1.0
-    assert copied.tolist() == [0, 0, 0]
+    assert copied.tolist() == too.tolist() == [0, 0, 0]
     assert shared.tolist() == [1, 0, 0]
     assert fnp.array(shared) is not shared
     assert fnp.asarray(shared) is shared

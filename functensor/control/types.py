@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import tree
 from ..arguments import is_array_like
-from ..primitives.array import Tracer
-from ..primitives.buffers import WEAK_TYPES, to_buffer, wrap
+from ..primitives.array import Array, Tracer
+from ..primitives.buffers import WEAK_TYPES, owned, to_buffer, wrap
 from ..primitives.errors import function_name, message
 from ..primitives.numbers import cast
 from ..primitives.registry import registry as ops
@@ -74,14 +74,16 @@ def as_type(x: Any, known: ShapeDtype) -> Any:
 
 def public(leaf: Any) -> Any:
     """Returns a leaf as a body sees it: an array; Python scalars stay weak."""
-    return leaf if type(leaf) in WEAK_TYPES or isinstance(leaf, Tracer) else wrap(to_buffer(leaf))
+    if type(leaf) in WEAK_TYPES or isinstance(leaf, Tracer | Array):
+        return leaf
+    return wrap(owned(to_buffer(leaf)))
 
 
 def returned(x: Any) -> Any:
     """Returns a result as an array, which decides promotions."""
     if isinstance(x, Tracer) and argument_type(x).weak:
         return cast(x, x.dtype)
-    return wrap(x)
+    return wrap(owned(x))
 
 
 def leaves_of(what: str, values: Any) -> tuple[Values, Any, list[str]]:

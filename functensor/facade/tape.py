@@ -15,8 +15,8 @@ import numpy as np
 
 from ..crossing import watch
 from ..hooks import Registration
-from ..primitives.array import Tracer
-from ..primitives.buffers import BUFFER_TYPES, to_buffer, wrap
+from ..primitives.array import Array, Tracer
+from ..primitives.buffers import BUFFER_TYPES, owned, to_buffer, wrap
 from ..primitives.core import RAW, base_trace, slot, under
 from ..primitives.errors import TracerConversionError, message, user_line
 from ..primitives.primitive import Primitive
@@ -228,7 +228,9 @@ class TapeTrace(ReverseTrace):
             else:
                 # As tensor users expect, a NumPy float decides no more of the dtype than Python's.
                 a = float(a) if type(a) is np.float64 else a
-                values.append(a if type(a) in BUFFER_TYPES else to_buffer(a))
+                value = a if type(a) in BUFFER_TYPES else to_buffer(a)
+                # Its owner may change it before the backward pass, or with what is a view of it.
+                values.append(value if type(a) is Array else owned(value))
             parents.append(node)
             bit += bit
         if mask and primitive.ahead is not None and mode.enabled:
@@ -277,7 +279,8 @@ class TapeTrace(ReverseTrace):
                     node = a.node
                     mask |= 1 << i
             else:
-                values.append(a if type(a) in BUFFER_TYPES else to_buffer(a))
+                value = a if type(a) in BUFFER_TYPES else to_buffer(a)
+                values.append(value if type(a) is Array else owned(value))
             parents.append(node)
         return values, tuple(parents), mask
 

@@ -16,6 +16,7 @@ from ..primitives.buffers import (
     beside,
     device_of,
     holds_array,
+    is_changeable,
     on_gpu,
     stacked,
     to_buffer,
@@ -88,7 +89,7 @@ def asarray(
     device: Any = None,
     copy: bool | None = None,
 ) -> Any:
-    """Returns the same values as an array, without copying a NumPy array's memory if possible.
+    """Returns the same values as an array, which does not change: a copy of a NumPy array.
 
     Args:
         a: an array, a number, nested lists, a NumPy array, or what speaks DLPack. Nested lists may
@@ -96,7 +97,9 @@ def asarray(
         dtype: the dtype of the elements; None takes that of the values.
         order: without a meaning here; there for code written for NumPy.
         device: ``"cpu"`` or a GPU, ``"cuda:0"``; None for the default device.
-        copy: True copies; False raises where a copy is needed; None copies only where needed.
+        copy: True copies; False raises where a copy is needed, and shares the memory of a NumPy
+            array, which must not be written to from then on; None copies what may be written to:
+            NumPy arrays, but for those that are read-only and views of nothing that is not.
 
     Returns:
         An array; one that fits already is returned as it is.
@@ -135,6 +138,8 @@ def asarray(
     buffer = to_buffer(a)
     if device_of(buffer) != "cpu":
         return asarray(wrap(buffer), dtype, device=device, copy=copy)
+    if copy is None and type(buffer) is np.ndarray and is_changeable(buffer):
+        copy = True
     if dtype is not None:
         return _moved(np.asarray(buffer, dtype=number_dtype(dtype), copy=copy), device, copy)
     return _moved(numbers_of(np.asarray(buffer, copy=copy), a), device, copy)

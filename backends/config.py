@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from contextlib import ContextDecorator
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from .messages import message
-from .restoring import Restoring
+from .restoring import Restoring, in_turn
 
 __all__ = ["Config", "config"]
 
 PRECISIONS = ("highest", "tf32")
-CHOICES = ("check_programs", "check_tracer_leaks", "deterministic", "matmul_precision")
+CHOICES = (
+    *("check_finite", "check_programs", "check_tracer_leaks"),
+    *("deterministic", "matmul_precision"),
+)
 # Threads start with this; tests set the variable.
 checked_from_the_start = bool(os.environ.get("FUNCTENSOR_CHECK_PROGRAMS"))
 
@@ -53,6 +57,10 @@ class Config(threading.local):
         deterministic: whether the GPU adds up values in an order that does not change from run
             to run, which scatters and some gradients pay for with time.
         numerics: the choices that results depend on, as one value to compare.
+        check_finite: whether the first operation that makes NaN or infinity of finite operands,
+            forward or on the way back, raises ``NonFiniteError``, which names it, the line and the
+            operands' ranges: for finding faults of one's own. Functions under ``jit`` run operation
+            by operation meanwhile. Within a function that is transformed, ``config.using`` sets it.
         check_programs: whether every program that staging and its passes make is checked to be
             well formed: for finding faults of passes.
         check_tracer_leaks: whether ``jit`` looks for what it hides: traced values that outlive
@@ -66,7 +74,12 @@ class Config(threading.local):
     True
     """
 
+    # What returns a handle by whose methods checking begins, is removed, and ends.
+    checks: ClassVar[list[Callable[[], Any]]] = []
+
     def __init__(self) -> None:
+        self._check_finite = False
+        self._checking: Any = None
         self._matmul_precision = "highest"
         self._deterministic = False
         self._check_programs = checked_from_the_start
@@ -114,6 +127,23 @@ class Config(threading.local):
         self._check_programs = value
 
     @property
+    def check_finite(self) -> bool:
+        """Whether the first operation that makes NaN or infinity raises an error."""
+        return self._check_finite
+
+    @check_finite.setter
+    def check_finite(self, value: bool) -> None:
+        if type(value) is not bool:
+            raise _no_choice("check_finite", value, (False, True))
+        if value and self._checking is None:
+            self._checking = self.checks[0]()
+            self._checking.begin()
+        elif not value and self._checking is not None:
+            checking, self._checking = self._checking, None
+            checking.remove()
+        self._check_finite = value
+
+    @property
     def check_tracer_leaks(self) -> bool:
         """Whether ``jit`` looks for side effects of the functions that it stages."""
         return self._check_tracer_leaks
@@ -158,9 +188,20 @@ class Using(Restoring, ContextDecorator):
 
     def __enter__(self) -> Config:
         known = config.__dict__
-        self.close = partial(known.update, dict(known))
+        back = partial(known.update, dict(known))
+        self.close = back
         try:
             for name, value in self._choices.items():
+                if name == "check_finite" and value is False:
+                    # What checks stays, and is told not to.
+                    config._check_finite = False
+                    continue
+                if name == "check_finite" and value is True and config._checking is None:
+                    checking = config.checks[0]()
+                    # Before there is anything to end.
+                    self.close = in_turn([back, *checking.ends()])
+                    config._checking = checking
+                    checking.begin()
                 setattr(config, name, value)
             return config
         except BaseException:

@@ -127,15 +127,15 @@ class Registration:
         self.hook = hook
         self.active = True
         self._entered = ref(self)
-        self._left = leaving(in_turn(self._ends()))
+        self._left = leaving(in_turn(self.ends()))
 
-    def _ends(self) -> list[Callable[[], Any]]:
+    def ends(self) -> list[Callable[[], Any]]:
         """Returns what ends the registration, one after the other: what has to be done, in C."""
         return [partial(setattr, self, "active", False)]
 
     def remove(self) -> None:
         """Ends the registration; may be called at any time, also from within the hook, again."""
-        for end in self._ends():
+        for end in self.ends():
             end()
 
     # An interrupt between the registration and the block would let it stand.
@@ -176,11 +176,11 @@ class Handle(Registration):
         """Shows the hook an operation and returns what it returns."""
         return self.hook.forward(op, inputs, output)
 
-    def _ends(self) -> list[Callable[[], Any]]:
+    def ends(self) -> list[Callable[[], Any]]:
         # The slot gets back what it had, if it still has the trace of this hook: in C.
         there = map(is_, map(getattr, (slot,), ("trace",)), (self._trace,))
         back = map(setattr, (slot,), ("trace",), compress((self._before,), there))
-        return [*super()._ends(), partial(deque, back, 0), self.settle]
+        return [*super().ends(), partial(deque, back, 0), self.settle]
 
     def settle(self) -> None:
         """Takes the trace of the hook out of the slot, now that it has ended."""

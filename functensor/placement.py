@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from . import tree
@@ -13,6 +14,9 @@ from .crossing import watch
 from .forward import ForwardTrace
 from .primitives.placement import to_device as move
 from .reverse import ReverseTrace
+
+# Hooks are there once somebody wants them.
+config.checks.append(lambda: import_module("functensor.finite").checking())
 
 __all__ = ["config", "default_device", "devices", "set_default_device", "to_device"]
 
@@ -28,7 +32,8 @@ def to_device(values: Any, device: str) -> Any:
         device: ``"cpu"``, ``"cuda"`` (the current GPU) or ``"cuda:1"``.
 
     Returns:
-        The same tree with arrays on that device; those that are there already are not copied.
+        The same tree with arrays on that device. Arrays that are there already are not copied;
+        NumPy arrays are.
 
     Raises:
         BackendUnavailable: CuPy is not installed, or there is no GPU.

@@ -24,6 +24,7 @@ __all__ = [
     "MissingGradientError",
     "MissingGradientWarning",
     "MissingRuleError",
+    "NonFiniteError",
     "NonScalarOutputError",
     "OperandError",
     "ReplayError",
@@ -97,6 +98,10 @@ class MissingGradientWarning(UserWarning):
 
 class ReplayError(RuntimeError):
     """A checkpointed function did something else when it ran again (docs/errors.md#error-15)."""
+
+
+class NonFiniteError(FloatingPointError):
+    """An operation made NaN or infinity while that is checked (docs/errors.md#error-18)."""
 
 
 class ShapeError(ValueError):

@@ -146,6 +146,11 @@ def configured():
         return ft.config.numerics
 
 
+def checked():
+    with ft.config.using(check_finite=True), ft.config.using(check_finite=False):
+        return np.sin(X)
+
+
 def unjitted():
     with ft.disable_jit(), keys.check_reuse():
         return np.ones(2)
@@ -197,6 +202,7 @@ BLOCKS = {
     "default_device": on_device,
     "config.using": configured,
     "disable_jit": unjitted,
+    "check_finite": checked,
     "assert_no_retrace": unretraced,
 }
 

@@ -149,8 +149,8 @@ class HookHandle(Registration):
         self._hooks[self.id] = self.hook
         return self
 
-    def _ends(self) -> list[Callable[[], Any]]:
-        return [*super()._ends(), partial(self._hooks.pop, self.id, None)]
+    def ends(self) -> list[Callable[[], Any]]:
+        return [*super().ends(), partial(self._hooks.pop, self.id, None)]
 
 
 def run_backward(node: Node, g: Any, *, consume: bool) -> None:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, update_wrapper
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from .primitives.numbers import complex_of
 from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype
 from .staging import eval_shape
-from .transformed import transformed
+from .transformed import Transformed, transformed
 from .vectorize import vmap
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
@@ -103,7 +104,8 @@ def jacobian(
         fun, argnums, argnames, has_aux, holomorphic, chunk_size: as for `jacfwd`.
         mode: ``"fwd"``, ``"rev"``, or ``"auto"``: forward mode unless there are more elements of
             arguments than of outputs. The outputs' sizes are found by staging ``fun``, or by
-            running it where it branches on values.
+            running it where it branches on values; once for arguments of the same shapes and
+            dtypes, as long as ``fun``, or what `grad` and the like made it of, is the same object.
 
     Returns:
         As `jacfwd`.
@@ -125,17 +127,19 @@ def hessian(
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     *,
-    mode: str = "fwd-rev",
+    mode: str = "auto",
     has_aux: bool = False,
     holomorphic: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """Returns a function that computes the Hessian, by default by forward over reverse mode.
+    """Returns a function that computes the Hessian, by default by reverse over reverse mode.
 
     Args:
         fun, argnums, argnames, has_aux, holomorphic: as for `jacfwd`; outputs may have any shape.
         mode: ``"fwd-rev"``, ``"rev-rev"``, ``"fwd-fwd"`` or ``"rev-fwd"``: the outer mode and the
-            inner one; ``"auto"`` takes the first.
+            inner one; ``"auto"`` takes ``"rev-rev"``. Of a logistic regression, two parameters
+            and 100 samples, that takes eagerly two thirds of the time of ``"fwd-rev"``; with
+            1,000 parameters, and within ``jit``, both take the same.
         chunk_size: how many columns or rows are computed at once, in either derivative; None
             stands for all.
 
@@ -153,7 +157,7 @@ def hessian(
            [ 0., 12.]], dtype=float64, device='cpu')
     """
     if mode == "auto":
-        mode = "fwd-rev"
+        mode = "rev-rev"
     if mode not in ("fwd-rev", "rev-rev", "fwd-fwd", "rev-fwd"):
         raise ValueError(
             f"hessian: mode={mode!r} is none of 'fwd-rev', 'rev-rev', 'fwd-fwd', 'rev-fwd'"
@@ -189,12 +193,48 @@ def _jacobian(
         call = update_wrapper(lambda values: selection.call(fun, values), fun)
         chosen = mode
         if mode == "auto":
-            chosen = _cheaper(call, selection.values, leaves, has_aux, holomorphic)
+            chosen = _chosen(fun, call, selection.values, leaves, has_aux, holomorphic)
         if chosen == "fwd":
             return _by_columns(name, call, selection, has_aux, chunk_size)
         return _by_rows(name, call, selection, has_aux, holomorphic, chunk_size)
 
     return transformed(jacobian, fun, _jacobian, name, fun, *options)
+
+
+# The modes that were found to be cheaper, by the function and the types of its arguments.
+_modes: WeakKeyDictionary[Any, dict[Any, str]] = WeakKeyDictionary()
+
+
+def _chosen(
+    fun: Any, call: Any, values: Any, leaves: list[Any], has_aux: bool, holomorphic: bool
+) -> str:
+    """Returns the mode that takes fewer passes, which is looked for once."""
+    kinds = [shape_dtype(leaf) for leaf in leaves]
+    inner, made_by = _lasting(fun)
+    key = (made_by, holomorphic, *((kind.shape, kind.dtype) for kind in kinds))
+    try:
+        known = _modes.setdefault(inner, {})
+    except TypeError:  # an object that nothing refers to weakly, or without a hash
+        known = {}
+    if key not in known:
+        known[key] = _cheaper(call, values, leaves, has_aux, holomorphic)
+    return known[key]
+
+
+def _lasting(fun: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Returns what a function was made of, by transformations that are told by names and numbers,
+    and by which: ``grad(f)`` is made anew where ``f`` stays the same.
+    """
+    made_by = []
+    while type(fun) is Transformed:
+        make, args, options = fun.made_by
+        inner = fun.__wrapped__  # type: ignore[attr-defined]
+        told = [x for x in (*args, *options.values()) if x is not inner]
+        if not all(x is None or type(x) in (bool, int, str) for x in told):
+            break
+        made_by.append((make, *options, *told))
+        fun = inner
+    return fun, tuple(made_by)
 
 
 def _cheaper(
@@ -260,6 +300,15 @@ def _by_rows(
     def row(cotangent: Any) -> Any:
         return pull(cotangent)[0]
 
+    if len(outs) == 1 and outs[0].size == 1:
+        # A single row needs no batch.
+        (o,) = outs
+        one = wrap(beside(o, np.ones(o.shape, o.dtype)))
+        found = row(out_treedef.unflatten([one]))
+        if o.shape:
+            found = tree.map(lambda r: ops.reshape(r, (*o.shape, *r.shape)), found)
+        split = out_treedef.unflatten([found])
+        return (split, aux[0]) if has_aux else split
     update_wrapper(row, call)
     found = [
         vmap(row, axis_size=count)(out_treedef.unflatten(basis))

@@ -145,6 +145,62 @@ def test_auto_takes_the_cheaper_mode(fun, x, calls):
         assert seen == ["rev"]  # one pass for the only output
 
 
+@pytest.mark.parametrize("made", [lambda f: f, ft.grad, lambda f: ft.jacrev(ft.grad(f))])
+def test_auto_looks_once_which_mode_is_cheaper(made):
+    calls = []
+
+    def cubes(x):
+        calls.append(x)
+        return fnp.sum(x**3)
+
+    ft.jacobian(made(cubes))(X)
+    first = len(calls)
+    ft.jacobian(made(cubes))(X)
+    second = len(calls) - first
+    assert second == first - 1
+    ft.jacobian(made(cubes))(X + 1)
+    assert len(calls) == first + 2 * second
+    ft.jacobian(made(cubes))(np.ones(5))
+    assert len(calls) == 2 * first + 2 * second
+
+
+def test_auto_asks_again_of_another_function_of_the_same_derivative():
+    def fun(x):
+        return fnp.sum(x) * fnp.ones(3)
+
+    for f in (fun, ft.elementwise_grad(fun), lambda x: fun(x)[:1]):
+        close(ft.jacobian(f)(X), ft.jacfwd(f)(X))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_single_output_takes_one_pass_without_a_batch(shape):
+    @ft.custom_vjp
+    def told(x):
+        return x
+
+    seen = []
+    told.defvjp(lambda x: (x, None), lambda _, g: (seen.append(fnp.shape(g)) or g,))
+
+    def fun(x):
+        return fnp.reshape(fnp.sum(told(x) ** 2), shape)
+
+    got = ft.jacrev(fun)(X)
+    assert got.shape == (*shape, *X.shape)
+    close(got, np.reshape(2 * X, got.shape))
+    assert seen == [X.shape]
+
+
+def test_the_hessian_goes_over_the_gradient_once():
+    calls = []
+
+    def fun(x):
+        calls.append(type(x).__name__)
+        return fnp.sum(x**3)
+
+    close(ft.hessian(fun)(X), np.diag(6 * np.ravel(X)).reshape(X.shape * 2))
+    assert calls == ["ReverseTracer"]
+
+
 def test_modes_that_there_are_not():
     with pytest.raises(ValueError, match="mode='forward' is none of 'auto', 'fwd', 'rev'"):
         ft.jacobian(fun, mode="forward")

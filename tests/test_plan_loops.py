@@ -240,10 +240,10 @@ def test_a_loop_runs_in_several_threads_at_once():
     wanted = [np.asarray(jitted(np.full(4, float(k)))) for k in range(4)]
     found = {}
 
-    def run(k):
+    def work(k):
         found[k] = np.asarray(jitted(np.full(4, float(k))))
 
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

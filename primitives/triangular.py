@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..backends import linalg
 from ..backends.extras import scipy_module
+from ..backends.substitution import eliminated, is_eliminated, is_substituted, substituted
 from .buffers import beside
 from .families import batch_elementwise
 from .matrices import chunked, near, of_matrices, packed, unpacked
@@ -47,6 +49,14 @@ def _triangular_solve(
         columns = xp.moveaxis(b, -2, 0)
         flat = columns.reshape(b.shape[-2], columns[:1].size)
         return xp.moveaxis(one(a, flat).reshape(columns.shape), 0, -2)
+    if xp is np and b.size:
+        stack = prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+        if is_substituted(stack, *b.shape[-2:]):
+            found = substituted(
+                a, b, dtype, lower=lower, transposed=transposed, unit_diagonal=unit_diagonal
+            )
+            if found is not None:
+                return found
     return chunked(one, xp, a, b)
 
 
@@ -120,6 +130,10 @@ def lu_shapes(m: int, n: int) -> list[Shape]:
 
 def _lu(xp: Any, a: Any) -> Any:
     factor = scipy_module(xp, "linalg").lapack.get_lapack_funcs(("getrf",), (a[..., :1, :1],))[0]
+
+    if xp is np and a.size and is_eliminated(prod(a.shape[:-2]), *a.shape[-2:]):
+        factors, pivots = eliminated(a)
+        return packed(xp, (factors, pivots.astype(a.dtype)), lu_shapes(*a.shape[-2:]))
 
     def one(matrix: Any) -> Any:
         if not matrix.size:

@@ -79,7 +79,8 @@ def substituted(
     if not unit_diagonal and not a.diagonal(0, -2, -1).all():
         return None
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    columns = _stack_last(a, dtype)
+    ones = (1,) * (len(stack) + 2 - a.ndim)
+    columns = _stack_last(a.reshape(*ones, *a.shape), dtype)
     rest = _stack_last(np.broadcast_to(b, (*stack, *b.shape[-2:])), dtype)
     if np.may_share_memory(rest, b):
         rest = rest.copy()

@@ -133,11 +133,15 @@ def test_few_and_large_systems_are_left_to_lapack(calls):
     assert len(calls) == 2
 
 
-def test_stacks_broadcast():
-    a, b = normal(6, 1, 3, 3) + 5 * np.eye(3), normal(7, 3, 2, seed=1)
+@pytest.mark.parametrize(
+    ("matrices", "columns"),
+    [((6, 1), (7,)), ((7,), (6, 1)), ((), (6, 7)), ((6, 7), ()), ((7,), (6, 7)), ((2, 1, 3), (4, 1))],
+)
+def test_stacks_broadcast(matrices, columns):
+    a, b = normal(*matrices, 3, 3) + 5 * np.eye(3), normal(*columns, 3, 2, seed=1)
     flags = {"lower": False, "transposed": False, "unit_diagonal": False}
     got = substitution.substituted(a, b, a.dtype, **flags)
-    assert got.shape == (6, 7, 3, 2)
+    assert got.shape == (*np.broadcast_shapes(matrices, columns), 3, 2)
     np.testing.assert_allclose(np.triu(a) @ got, np.broadcast_to(b, got.shape), atol=1e-12)
 
 

@@ -52,15 +52,6 @@ class Control:
         """Says whether BLAS may use more than one thread now."""
         return not self._holders and self._get() > 1
 
-    def keeping(self, function: Callable[..., Any], *args: Any, **params: Any) -> Any:
-        """Calls a function while BLAS is kept to one thread."""
-        holder = object()
-        try:
-            self.hold(holder)
-            return function(*args, **params)
-        finally:
-            self.release(holder)
-
     def hold(self, holder: object) -> None:
         """Keeps BLAS to one thread, for somebody who is to release it again."""
         with self._lock:

@@ -75,7 +75,8 @@ def product(x: Any, y: Any) -> Any:
             return multiplied(x, y)
     if work >= SHARED:
         return np.matmul(x, y)
-    return control.keeping(np.matmul, x, y)
+    with alone():
+        return np.matmul(x, y)
 
 
 def calmly(compute: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,7 +91,8 @@ def calmly(compute: Callable[..., Any]) -> Callable[..., Any]:
         if xp is np and FEW <= max(matrices[0].shape[-2:]) <= MANY:
             control = controlled()
             if control is not None and control.several():
-                return control.keeping(compute, xp, *matrices, **params)
+                with alone():
+                    return compute(xp, *matrices, **params)
         return compute(xp, *matrices, **params)
 
     return calm
@@ -109,6 +111,7 @@ def kept_calm(kernel: Callable[..., Any]) -> Callable[..., Any]:
             return kernel(x, *operands, **params)
         if x.size >= ELEMENTS:
             import_module(".plan.pool", __package__)  # which loads what runs threads
-        return control.keeping(kernel, x, *operands, **params)
+        with alone():
+            return kernel(x, *operands, **params)
 
     return calm

@@ -135,7 +135,14 @@ def test_few_and_large_systems_are_left_to_lapack(calls):
 
 @pytest.mark.parametrize(
     ("matrices", "columns"),
-    [((6, 1), (7,)), ((7,), (6, 1)), ((), (6, 7)), ((6, 7), ()), ((7,), (6, 7)), ((2, 1, 3), (4, 1))],
+    [
+        ((6, 1), (7,)),
+        ((7,), (6, 1)),
+        ((), (6, 7)),
+        ((6, 7), ()),
+        ((7,), (6, 7)),
+        ((2, 1), (4, 1, 1)),
+    ],
 )
 def test_stacks_broadcast(matrices, columns):
     a, b = normal(*matrices, 3, 3) + 5 * np.eye(3), normal(*columns, 3, 2, seed=1)

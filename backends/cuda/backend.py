@@ -177,6 +177,10 @@ class CupyBackend:
         """Raises: programs on a GPU are run operation by operation."""
         raise NotImplementedError("there are no plans for a GPU: run the program itself")
 
+    def loop(self, program: Any, loop: Any) -> Any:
+        """Raises: loops on a GPU are run step by step."""
+        raise NotImplementedError("there are no plans for a GPU: run the program itself")
+
     def memory(self) -> dict[str, int]:
         """Returns bytes on the current device: in use by arrays, held by the pool, free, total."""
         pool = self.xp.get_default_memory_pool()

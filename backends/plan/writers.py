@@ -101,7 +101,7 @@ def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
         rows = f"{operands[0]}.reshape(-1, {x.type.shape[-1]})"
         writer.shares = True
         return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
-    if min(x.type.ndim, y.type.ndim) == 1 and is_small_by_vector(equation):
+    if not shared and min(x.type.ndim, y.type.ndim) == 1 and is_small_by_vector(equation):
         # It says the same to BLAS as ``matmul``, in half the time.
         return f"{writer.source.numpy('dot')}({operands[0]}, {operands[1]})"
     if not is_alike(equation):

@@ -17,10 +17,11 @@ __all__ = ["Config", "config"]
 PRECISIONS = ("highest", "tf32")
 CHOICES = (
     *("check_finite", "check_programs", "check_tracer_leaks"),
-    *("deterministic", "matmul_precision"),
+    *("deterministic", "full_tracebacks", "matmul_precision"),
 )
 # Threads start with this; tests set the variable.
 checked_from_the_start = bool(os.environ.get("FUNCTENSOR_CHECK_PROGRAMS"))
+full_from_the_start = bool(os.environ.get("FUNCTENSOR_FULL_TRACEBACKS"))
 
 
 def _no_name(name: str) -> AttributeError:
@@ -66,6 +67,9 @@ class Config(threading.local):
         check_tracer_leaks: whether ``jit`` looks for what it hides: traced values that outlive
             their program are errors, those that are printed and functions that do something else
             when they are staged again give warnings. Every function is then staged twice.
+        full_tracebacks: whether tracebacks show the frames of functensor too, which are left out
+            by default; threads start with True where ``FUNCTENSOR_FULL_TRACEBACKS`` is set in the
+            environment.
 
     >>> config.matmul_precision
     'highest'
@@ -84,6 +88,7 @@ class Config(threading.local):
         self._deterministic = False
         self._check_programs = checked_from_the_start
         self._check_tracer_leaks = False
+        self._full_tracebacks = full_from_the_start
         self._numerics = "highest", False
 
     @property
@@ -154,7 +159,20 @@ class Config(threading.local):
             raise _no_choice("check_tracer_leaks", value, (True, False))
         self._check_tracer_leaks = value
 
+    @property
+    def full_tracebacks(self) -> bool:
+        """Whether tracebacks show the frames of functensor."""
+        return self._full_tracebacks
+
+    @full_tracebacks.setter
+    def full_tracebacks(self, value: bool) -> None:
+        if type(value) is not bool:
+            raise _no_choice("full_tracebacks", value, (True, False))
+        self._full_tracebacks = value
+
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         raise _no_name(name)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -9,7 +9,8 @@ from types import FrameType
 
 __all__ = ["Running", "message", "user_code", "user_line"]
 
-DOCS = "docs/errors.md"
+# Prints a section of the documentation, wherever functensor is installed.
+EXPLAINED = "python -m functensor.errors"
 # Whose frames are not the user's: imports and `with` blocks have some between a call and ours.
 NOT_THE_USERS = frozenset({"functensor", "numpy", "importlib", "contextlib"})
 # How many characters of the user's code a message shows.
@@ -69,7 +70,7 @@ def message(what: str, *, under: str = "", fix: str, number: int | None) -> str:
         what: what happened, naming the offending argument.
         under: the stack of transformations, outermost first; by default what is running.
         fix: right code, one line.
-        number: the error's anchor in the documentation; None where the fix says all there is.
+        number: the error's section in docs/errors.md; None where the fix says all there is.
     """
     lines = [what, f"  at {user_line()}"]
     under = under or Running.stack()
@@ -77,5 +78,5 @@ def message(what: str, *, under: str = "", fix: str, number: int | None) -> str:
         lines.append(f"  under {under}")
     lines.append(f"  fix: {fix}")
     if number is not None:
-        lines.append(f"  see {DOCS}#error-{number}")
+        lines.append(f"  see {EXPLAINED} {number}")
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from inspect import isclass, ismodule
+from inspect import isclass, ismodule, unwrap
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -128,7 +128,7 @@ def primitive_of(value: Any) -> Any:
     if isinstance(value, Primitive):
         return value
     name = getattr(value, "__name__", "")
-    return registry[name] if name in registry and registry.find(name) is value else None
+    return registry[name] if name in registry and registry.find(name) is unwrap(value) else None
 
 
 def canonical(namespace: str, value: Any) -> str:

@@ -11,11 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import numpy, tree
+from .backends.tracebacks import tidy
 from .gradients import grad, value_and_grad, vjp
 from .placement import config, default_device, devices, set_default_device, to_device
 from .primitives.array import Array
 from .primitives.types import ShapeDtype
 from .programs import Program
+from .public import expose, no_such_name, publish
 from .vectorize import vmap
 
 if TYPE_CHECKING:
@@ -208,10 +210,19 @@ def __getattr__(name: str) -> Any:
     if name in NAMESPACES or name in MODULES.values():
         return import_module(f".{name}", __name__)
     if name not in MODULES:
-        raise AttributeError(f"functensor has no {name!r}")
-    value = globals()[name] = getattr(import_module(f".{MODULES[name]}", __name__), name)
-    return value
+        try:
+            raise no_such_name(globals(), name)
+        except AttributeError as error:
+            tidy(error)
+            raise
+    globals()[name] = getattr(import_module(f".{MODULES[name]}", __name__), name)
+    return expose(globals(), name)
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+# Trees import nothing but the standard library.
+publish(vars(tree), plain=("TreeDef",))
+publish(globals(), plain=("Program", "ShapeDtype"))

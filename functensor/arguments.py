@@ -6,15 +6,15 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import tree
 from .backends import get as get_backend
 from .primitives.array import Array
 from .primitives.buffers import BUFFER_TYPES
 from .primitives.errors import GradientInputError, function_name, message
 from .primitives.types import shape_dtype
 from .reverse import is_inexact
+from .tree import containers as tree
 
-__all__ = ["Selection", "check_inexact", "is_array_like"]
+__all__ = ["Selection", "check_argnums", "check_inexact", "is_array_like"]
 
 
 def is_array_like(x: Any) -> bool:
@@ -28,6 +28,36 @@ def is_first_of_cupy(x: Any) -> bool:
         return False
     get_backend("cupy")
     return type(x) in BUFFER_TYPES
+
+
+def check_argnums(name: str, argnums: Any, argnames: Any = None) -> None:
+    """Checks that a transformation is told of positions and names, and not given arguments.
+
+    Raises:
+        TypeError: it is given something else.
+    """
+    several = argnums if type(argnums) in (tuple, list, range) else (argnums,)
+    for each in several if argnums is not None else ():
+        if type(each) is not int and (isinstance(each, Array) or not hasattr(each, "__index__")):
+            raise _no_choice(
+                name,
+                "argnums",
+                each,
+                "position of an argument: an integer, or a tuple of integers",
+                f"{name}(f)(x) passes x to the function; argnums=0 is the first argument",
+            )
+    known = argnames if type(argnames) in (tuple, list, set) else (argnames,)
+    for each in known if argnames is not None else ():
+        if not isinstance(each, str):
+            words = "name of an argument: a string, or several"
+            raise _no_choice(name, "argnames", each, words, f'{name}(f, argnames="x")')
+
+
+def _no_choice(name: str, option: str, given: Any, words: str, fix: str) -> TypeError:
+    from .backends.calls import shown  # which only messages need
+
+    what = f"{name}: {option}={shown(given)} is no {words}"
+    return TypeError(message(what, fix=fix, number=None))
 
 
 class Selection:

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from .primitives.placement import to_device
+from .public import publish
 from .reverse import is_inexact
 
 __all__ = [
@@ -284,3 +285,6 @@ def _saved_or_offloaded(
     if primitive.name != NAMED:
         return False
     return how if params["name"] in moved else params["name"] in saved
+
+
+publish(globals())

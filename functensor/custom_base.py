@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any
 
-from . import tree
 from .arguments import is_array_like
 from .custom_call import CustomCall
 from .primitives.array import Tracer
@@ -15,6 +14,7 @@ from .primitives.errors import MissingRuleError, RuleResultError, describe, func
 from .primitives.rules import shape_of
 from .primitives.types import ShapeDtype, shape_dtype
 from .staging import eval_shape
+from .tree import containers as tree
 
 __all__ = ["CallArguments", "RuleBearer", "replaced"]
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import tree
-from .arguments import Selection, check_inexact
+from .arguments import Selection, check_argnums, check_inexact
 from .backends.restoring import quiet
 from .entrance import entrance
 from .forward import ForwardTrace, ForwardTracer, zeros_like
@@ -47,6 +46,7 @@ from .primitives.types import finfo, shape_dtype
 from .reverse import cotangent_of, is_inexact
 from .staging import StagingTrace
 from .transformed import transformed
+from .tree import containers as tree
 
 __all__ = ["elementwise_grad", "hvp", "jvp", "linear_transpose", "linearize"]
 
@@ -454,6 +454,8 @@ def elementwise_grad(
     >>> second(np.array([1.0, 2.0]))
     Array([ 6., 12.], dtype=float64, device='cpu')
     """
+
+    check_argnums("elementwise_grad", argnums, argnames)
 
     def derivative(*args: Any, **kwargs: Any) -> Any:
         if entrance.classes and entrance.is_met((args, kwargs)):

@@ -1,7 +1,8 @@
 """Every error and warning that functensor raises of its own, to be caught by name.
 
 They derive from the built-in classes that users of NumPy, JAX or PyTorch already catch;
-``docs/errors.md`` explains them, with wrong and right code for each.
+``docs/errors.md`` explains them, with wrong and right code for each. A message names its section:
+``python -m functensor.errors 7`` prints it, and `explain` returns it.
 
 >>> import functensor as ft
 >>> try:
@@ -10,6 +11,10 @@ They derive from the built-in classes that users of NumPy, JAX or PyTorch alread
 ...     print(str(error).partition(",")[0])
 bool() asked for the value of bool[]
 """
+
+import re
+import sys
+from pathlib import Path
 
 from .backends.extras import MissingExtraError
 from .control.types import BodyTypeError
@@ -38,6 +43,7 @@ from .primitives.errors import (
     UnusedUpdateWarning,
 )
 from .programs import ProgramError
+from .public import publish
 from .retracing import RetraceError, RetraceWarning
 from .signatures import StaticArgumentError
 from .staging_warnings import StagingWarning
@@ -74,4 +80,43 @@ __all__ = [
     "StaticArgumentError",
     "TracerConversionError",
     "UnusedUpdateWarning",
+    "explain",
 ]
+
+# The text is beside this module where it is installed, and in docs where it is not.
+TEXTS = (
+    Path(__file__).with_name("errors.md"),
+    Path(__file__).parent.parent / "docs" / "errors.md",
+)
+
+
+def explain(number: int | None = None) -> str:
+    """Returns what the documentation says of an error, with wrong and right code.
+
+    Args:
+        number: the number at the end of the error's message; None for the list of all.
+
+    Returns:
+        The section, in Markdown.
+
+    Raises:
+        ValueError: there is no such number.
+
+    >>> import functensor as ft
+    >>> print(ft.errors.explain(7).splitlines()[0])
+    7. A gradient that does not exist
+    """
+    text = next(path for path in TEXTS if path.exists()).read_text(encoding="utf-8")
+    parts = re.split(r'<a id="error-(\d+)"></a>\s*## ', text)
+    sections = {int(n): body.strip() for n, body in zip(parts[1::2], parts[2::2], strict=True)}
+    if number is None:
+        return "\n".join(section.splitlines()[0] for section in sections.values())
+    if number not in sections:
+        raise ValueError(f"there is no error {number}; there are {', '.join(map(str, sections))}")
+    return sections[number]
+
+
+publish(globals())
+
+if __name__ == "__main__":
+    print(explain(*map(int, sys.argv[1:2])))

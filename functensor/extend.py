@@ -51,6 +51,7 @@ from .primitives.primitive import Primitive
 from .primitives.registry import registry
 from .primitives.samples import Domain, Operand, Sample
 from .primitives.types import ShapeDtype
+from .public import publish
 
 __all__ = [
     "Domain",
@@ -136,3 +137,6 @@ def numpy_function(
     if numpy_jvp is not None:
         function.jvp = Rule(function, numpy_jvp, forward=True)
     return function
+
+
+publish(globals())

@@ -8,8 +8,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from . import tree
-from .arguments import Selection, check_inexact, is_array_like
+from .arguments import Selection, check_argnums, check_inexact, is_array_like
 from .entrance import entrance
 from .forward import zeros_like
 from .primitives.buffers import (
@@ -23,12 +22,19 @@ from .primitives.buffers import (
     wrap,
 )
 from .primitives.core import RAW, base_trace, run, under
-from .primitives.errors import NonScalarOutputError, RuleResultError, function_name, message
+from .primitives.errors import (
+    NonScalarOutputError,
+    RuleResultError,
+    describe,
+    function_name,
+    message,
+)
 from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
 from .primitives.types import REAL, shape_dtype
 from .reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
 from .transformed import transformed
+from .tree import containers as tree
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
@@ -160,6 +166,7 @@ def differentiated(
     holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """Does as `value_and_grad`, under the name by which messages call the transformation."""
+    check_argnums(name, argnums, argnames)
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         if entrance.classes and entrance.is_met((args, kwargs)):
@@ -194,9 +201,11 @@ def differentiated(
         if not is_array_like(out):
             raise NonScalarOutputError(
                 message(
-                    f"{name} of {function_name(fun)}: the output is a {type(out).__name__}, not a "
-                    "scalar",
-                    fix="return one number; has_aux=True is for a pair (output, extras)",
+                    f"{name} of {function_name(fun)}: the output is {outline(out)}, not a scalar",
+                    fix=f"{name}({function_name(fun)}, has_aux=True) is for a pair (output, "
+                    "extras)"
+                    if isinstance(out, tuple) and len(out) == 2
+                    else "return one number; has_aux=True is for a pair (output, extras)",
                     number=7,
                 )
             )
@@ -374,11 +383,23 @@ def check_holomorphic(fun: Callable[..., Any], leaves: list[Any], name: str, wha
             )
 
 
+def outline(out: Any) -> str:
+    """Returns what a function returned, for messages: types and shapes, no values."""
+    if isinstance(out, tuple) and len(out) <= 4:
+        return f"a tuple ({', '.join(map(describe, out))})"
+    return f"a {type(out).__name__}"
+
+
 def pair_of(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
     if not isinstance(out, tuple) or len(out) != 2:
+        got = f"{len(out)} values" if isinstance(out, tuple) else f"one value, {describe(out)}"
         raise TypeError(
-            f"has_aux=True, but {function_name(fun)} returned {type(out).__name__} "
-            "instead of a pair (output, extras)"
+            message(
+                f"has_aux=True is for a function that returns a pair (output, extras), but "
+                f"{function_name(fun)} returned {got}",
+                fix="return output, extras, or leave has_aux out",
+                number=None,
+            )
         )
     return out
 

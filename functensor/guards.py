@@ -12,10 +12,10 @@ from typing import Any
 
 from numpy import ndarray
 
-from . import tree
 from .primitives.array import Array
 from .primitives.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
 from .signatures import exact
+from .tree import containers as tree
 from .tree.containers import is_named
 
 __all__ = ["LARGEST", "UNLIKE", "Guard", "guard"]

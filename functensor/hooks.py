@@ -20,6 +20,7 @@ from .backends.restoring import InC, in_turn, leaving
 from .primitives.core import RAW, Trace, settled, slot, under
 from .primitives.errors import function_name, user_line
 from .primitives.primitive import Primitive, evaluate
+from .public import publish
 from .watching import PrimitiveCall, Watched, replacement
 
 __all__ = ["FnHook", "Handle", "Hook", "Operation", "use"]
@@ -319,3 +320,6 @@ class HookTrace(Trace):
         with under(None if level is RAW else level):
             replaced = self.handle.forward(op, tuple(args), out)
         return out if replaced is None else replacement(op, replaced, out)
+
+
+publish(globals())

@@ -10,8 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from . import tree
-from .arguments import Selection, check_inexact
+from .arguments import Selection, check_argnums, check_inexact
 from .derivatives import pushed
 from .entrance import entrance
 from .gradients import check_holomorphic, pulled
@@ -22,6 +21,7 @@ from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype
 from .staging import eval_shape
 from .transformed import Transformed, transformed
+from .tree import containers as tree
 from .vectorize import vmap
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
@@ -178,6 +178,7 @@ def _jacobian(
     chunk_size: int | None,
 ) -> Callable[..., Any]:
     """Returns the Jacobian's function, under the name by which messages call it."""
+    check_argnums(name, argnums, argnames)
     if chunk_size is not None and operator.index(chunk_size) < 1:
         raise ValueError(f"{name}: chunk_size={chunk_size} is not positive")
 

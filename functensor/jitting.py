@@ -12,10 +12,10 @@ from types import MethodType
 from typing import Any, overload
 from weakref import WeakSet
 
-from . import tree
 from .arguments import is_array_like
 from .backends.config import config
 from .backends.devices import placement
+from .backends.entries import complain
 from .backends.restoring import setting
 from .guards import LARGEST, UNLIKE, Guard, guard
 from .primitives.array import Array, Tracer
@@ -34,7 +34,8 @@ from .retracing import History
 from .scopes import scoped
 from .signatures import Signature
 from .staging import StagingTrace, hoisted, inputs_of, staged_run
-from .transformed import pickled
+from .transformed import check_function, pickled
+from .tree import containers as tree
 
 __all__ = ["Jitted", "disable_jit", "jit"]
 
@@ -138,18 +139,22 @@ class Jitted:
         made.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        entry = self._last
-        if (
-            entry is not None
-            and entry.guard is not None
-            and slot.trace is None
-            and not switch.off
-            and entry.context == context_of()
-        ):
-            result = entry.guard(args, kwargs)
-            if result is not UNLIKE:
-                return result
-        return self._called(args, kwargs)
+        try:
+            entry = self._last
+            if (
+                entry is not None
+                and entry.guard is not None
+                and slot.trace is None
+                and not switch.off
+                and entry.context == context_of()
+            ):
+                result = entry.guard(args, kwargs)
+                if result is not UNLIKE:
+                    return result
+            return self._called(args, kwargs)
+        except Exception as error:
+            complain(error, self._fun, f"jit({function_name(self._fun)})", args, kwargs)
+            raise
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         trace = slot.trace
@@ -432,8 +437,7 @@ def jit(
     }
     if fun is None:
         return partial(jit, **options)
-    if not callable(fun):
-        raise TypeError(f"jit takes a function, not {type(fun).__name__}")
+    check_function("jit", fun)
     return Jitted(fun, options)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from . import tree
 from .backends.restoring import Restoring, in_turn
 from .checkpoint_policies import RECOMPUTE, Offload
 from .custom_call import CustomCall
@@ -28,6 +27,7 @@ from .primitives.types import ShapeDtype, shape_dtype
 from .programs.program import argument_type
 from .replay import signature
 from .reverse import is_inexact
+from .tree import containers as tree
 from .watching import PrimitiveCall, Watched
 
 __all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched"]

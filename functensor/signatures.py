@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import update_wrapper
 from typing import Any
 
-from . import tree
 from .arguments import is_array_like
 from .primitives.errors import function_name, message
+from .tree import containers as tree
 
 __all__ = ["Signature", "StaticArgumentError"]
 

@@ -158,6 +158,9 @@ def applied(equation: Equation, operands: Sequence[Any], trace: Trace) -> Sequen
     except Exception as error:
         if equation.line:
             name = function_name(trace.fun)
+            # The line that asks for the value is not the one that computes it.
+            notes = getattr(error, "__notes__", [])
+            error.__notes__ = [note for note in notes if not note.startswith("  in ")]
             error.add_note(f"in {equation.primitive.name} of {name}, at {equation.line}")
         raise
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from numpy import array_equal, ndarray
 
-from . import tree
 from .arguments import is_array_like
 from .backends.devices import placement
+from .backends.entries import guarded
 from .origins import Origins
 from .primitives.array import Array, Tracer, unknown_behind
 from .primitives.augmented import VIEWS
@@ -31,6 +31,8 @@ from .staged_values import (
     is_at_once,
     known_tracer,
 )
+from .transformed import check_function
+from .tree import containers as tree
 
 __all__ = ["StagedTracer", "StagingTrace", "closed", "eval_shape", "hoisted", "make_program"]
 
@@ -425,6 +427,8 @@ def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
         return d
     """
 
+    check_function("make_program", fun)
+
     def staged(*args: Any, **kwargs: Any) -> Program:
         trace = StagingTrace(base_trace(), "make_program", fun)
         inputs, in_tree = inputs_of(trace, (args, kwargs))
@@ -432,7 +436,7 @@ def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
         outputs, out_tree = tree.flatten(out)
         return trace.program(inputs, outputs, in_tree, out_tree)
 
-    return staged
+    return guarded(staged, f"make_program({function_name(fun)})")
 
 
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

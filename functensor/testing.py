@@ -15,6 +15,7 @@ from .primitives.buffers import beside, wrap
 from .primitives.errors import function_line
 from .primitives.registry import registry as ops
 from .primitives.types import INEXACT, finfo, result_type, shape_dtype
+from .public import publish
 from .reverse import is_inexact
 
 __all__ = ["assert_allclose", "check_grads"]
@@ -455,3 +456,6 @@ def _pairing(us: Sequence[Any], ws: Sequence[Any]) -> tuple[float, float]:
         total += float(np.sum(a * b).real)
         size += float(np.linalg.norm(a.ravel()) * np.linalg.norm(b.ravel()))
     return total, size
+
+
+publish(globals())

@@ -10,7 +10,10 @@ from operator import attrgetter
 from types import MethodType
 from typing import Any
 
-__all__ = ["Transformed", "pickled", "transformed"]
+from .backends.entries import guarded
+from .primitives.errors import function_name
+
+__all__ = ["Transformed", "check_function", "pickled", "transformed"]
 
 
 class Transformed(partial[Any]):
@@ -55,6 +58,18 @@ def _made(make: Callable[..., Any], args: tuple[Any, ...], options: dict[str, An
     return make(*args, **options)
 
 
+def check_function(name: str, fun: Any) -> None:
+    """Checks that a transformation is given a function, and not what one has returned.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not callable(fun):
+        from .backends.calls import not_a_function  # which only messages need
+
+        raise TypeError(not_a_function(name, "fun", fun))
+
+
 def transformed(
     call: Callable[..., Any],
     fun: Callable[..., Any],
@@ -63,6 +78,8 @@ def transformed(
     **options: Any,
 ) -> Callable[..., Any]:
     """Returns a function with another one's name and signature, which can be pickled.
+
+    Exceptions leave it without the frames of functensor.
 
     Args:
         call: what it does.
@@ -75,7 +92,10 @@ def transformed(
     >>> again(2.0), again.__name__
     (-2.0, 'sqrt')
     """
-    out = Transformed(call)
+    # What makes several transformations is told the name of each.
+    name = args[0] if args and type(args[0]) is str else make.__name__
+    check_function(name, fun)
+    out = Transformed(guarded(call, f"{name}({function_name(fun)})"))
     update_wrapper(out, fun)
     out.made_by = make, args, options
     return out

@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
-from . import tree
 from .arguments import is_array_like
 from .batching import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
 from .entrance import entrance
@@ -17,6 +16,7 @@ from .primitives.registry import registry as ops
 from .primitives.rules import shape_of
 from .primitives.types import canonical_axis
 from .transformed import transformed
+from .tree import containers as tree
 
 __all__ = ["vmap"]
 

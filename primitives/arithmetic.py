@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.entries import MISSING
 from .errors import refuse_out
 from .families import binary, elementwise, unary
 from .numbers import is_complex
@@ -198,11 +199,15 @@ class Sign(Unary):
     That of complex ones, which has a derivative, is a primitive of its own.
     """
 
-    def __call__(self, x: Any, /, *args: Any, **options: Any) -> Any:
-        if not hasattr(x, "dtype") and not isinstance(x, int | float | complex):
-            x = ops.asarray(x)
-        function = complex_sign if is_complex(x) else super().__call__
-        return function(x, *args, **options)
+    def __call__(self, x: Any = MISSING, /, *rest: Any, **options: Any) -> Any:
+        try:
+            if not hasattr(x, "dtype") and not isinstance(x, int | float | complex):
+                x = ops.asarray(x)
+            function = complex_sign if is_complex(x) else super().__call__
+            return function(x, *rest, **options)
+        except Exception as error:
+            self.complain(error, (x, *rest), options)
+            raise
 
 
 sign = elementwise(

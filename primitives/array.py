@@ -17,8 +17,10 @@ import numpy as np
 from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, to_host
 from ..backends.messages import Running, user_code, user_frame
+from ..backends.tracebacks import tidy
 from .at import At
 from .errors import ConcretizationError, ImmutableArrayError, TracerConversionError, message
+from .foreign_names import ForeignNames
 from .methods import Methods
 from .operators import Operators
 from .protocols import NumpyProtocols, buffer_error, stores_item, unlazy
@@ -32,7 +34,7 @@ NUMBERS = ("complex()", "float()", "int()")
 DIFFERENTIABLE = ("complex()", "float()", ".item()", ".tolist()", "pickle")
 
 
-class Array(Operators, Methods, NumpyProtocols):
+class Array(Operators, Methods, NumpyProtocols, ForeignNames):
     """An immutable n-dimensional array over a backend's buffer.
 
     Arrays follow NumPy: operators broadcast, dtypes promote as in NumPy 2, indexing gives views.
@@ -126,50 +128,90 @@ class Array(Operators, Methods, NumpyProtocols):
     # -- containers and conversion
 
     def __getitem__(self, key: Any) -> Any:
-        return ops.index(self, key)
+        try:
+            return ops.index(self, key)
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise ImmutableArrayError(
-            message(
-                f"x[...] = value: an array ({self.describe()}) is immutable",
-                fix="x = x.at[i].set(value)",
-                number=3,
+        try:
+            raise ImmutableArrayError(
+                message(
+                    f"x[...] = value: an array ({self.describe()}) is immutable",
+                    fix="x = x.at[i].set(value)",
+                    number=3,
+                )
             )
-        )
+        except ImmutableArrayError as error:
+            tidy(error)
+            raise
 
     def __delitem__(self, key: Any) -> None:
-        self[key] = None
+        try:
+            self[key] = None
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __len__(self) -> int:
-        if not self.shape:
-            raise without_axes("len() of", self)
-        return self.shape[0]
+        try:
+            if not self.shape:
+                raise without_axes("len() of", self)
+            return self.shape[0]
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __iter__(self) -> Iterator[Any]:
-        if not self.shape:
-            # What NumPy cannot index by, since it is not known, it goes over.
-            if self.dtype.kind in "iu" and is_numpys(sys._getframe(1)):
-                concrete(self, AN_INDEX)
-            raise without_axes("iteration over", self)
+        try:
+            if not self.shape:
+                # What NumPy cannot index by, since it is not known, it goes over.
+                if self.dtype.kind in "iu" and is_numpys(sys._getframe(1)):
+                    concrete(self, AN_INDEX)
+                raise without_axes("iteration over", self)
+        except Exception as error:
+            tidy(error)
+            raise
         return (ops.index(self, i) for i in range(self.shape[0]))
 
     def __contains__(self, item: Any) -> bool:
         return item is not None and bool(ops.any(self == item))
 
     def __bool__(self) -> bool:
-        return bool(concrete(self, "bool()"))
+        try:
+            return bool(concrete(self, "bool()"))
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __int__(self) -> int:
-        return int(concrete(self, "int()"))
+        try:
+            return int(concrete(self, "int()"))
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __float__(self) -> float:
-        return float(concrete(self, "float()"))
+        try:
+            return float(concrete(self, "float()"))
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __complex__(self) -> complex:
-        return complex(concrete(self, "complex()"))
+        try:
+            return complex(concrete(self, "complex()"))
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __index__(self) -> int:
-        return operator.index(to_host(concrete(self, AN_INDEX)))
+        try:
+            return operator.index(to_host(concrete(self, AN_INDEX)))
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __floor__(self) -> int:
         return int(ops.floor(self))

@@ -12,14 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ConcretizationError, ImmutableArrayError, UnusedUpdateWarning, message
+from ..backends.entries import CODE, wrap_methods
+from .errors import (
+    ConcretizationError,
+    ImmutableArrayError,
+    UnusedUpdateWarning,
+    message,
+    no_option,
+)
 from .registry import registry as ops
 from .rules import shape_of
 from .types import INEXACT
 
 __all__ = ["UPDATING", "At", "result_is_dropped"]
 
-OPTIONS = {"indices_are_sorted", "mode", "unique_indices", "wrap_negative_indices"}
+OPTIONS = ("indices_are_sorted", "unique_indices", "mode", "wrap_negative_indices")
 # Of so many indices that are not known any may repeat: as many updates are made in turn.
 MOST_TURNS = 8
 
@@ -130,7 +137,7 @@ class Update:
                     number=3,
                 ),
                 UnusedUpdateWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         refuse_dropped(kind)
         x, key = self._array, self._key
@@ -187,9 +194,9 @@ def _mode(options: dict[str, Any]) -> tuple[str | None, bool]:
 
     Beside it stands whether negative indices count from the end.
     """
-    unknown = set(options) - OPTIONS
+    unknown = set(options) - set(OPTIONS)
     if unknown:
-        raise TypeError(f"x.at[i] has no option {sorted(unknown)[0]!r}")
+        raise no_option("x.at[i]", sorted(unknown)[0], OPTIONS)
     mode, wraps = options.get("mode"), bool(options.get("wrap_negative_indices", True))
     if mode in (None, "promise_in_bounds"):
         return None, wraps
@@ -335,7 +342,10 @@ def _bounded(index: Any, length: int, mode: str | None, wraps: bool) -> Any:
 
 def result_is_dropped() -> bool:
     """Says whether the caller's caller pops the result that it is waiting for."""
-    return drops(sys._getframe(3))
+    frame = sys._getframe(3)
+    if frame.f_code is CODE:
+        frame = frame.f_back  # type: ignore[assignment]
+    return drops(frame)
 
 
 def refuse_dropped(kind: str) -> None:
@@ -372,3 +382,6 @@ def drops(frame: FrameType) -> bool:
     while position < len(code) and dis.opname[code[position]] == "CACHE":
         position += 2
     return position < len(code) and dis.opname[code[position]] == "POP_TOP"
+
+
+wrap_methods(Update, "x.at[i]")

@@ -17,6 +17,7 @@ from numpy import ndarray
 
 from ..backends.messages import Running
 from ..backends.restoring import Restoring
+from ..backends.tracebacks import Within
 from .array import Array, Tracer, refused_index
 from .buffers import (
     BUFFER_TYPES,
@@ -345,6 +346,7 @@ def stack_of(trace: Trace | None) -> str:
 
 
 Running.stack = staticmethod(lambda: stack_of(slot.running))
+Within.function = staticmethod(lambda: slot.running is not None)
 Bottom.reached = staticmethod(lambda: slot.trace is RAW)
 
 

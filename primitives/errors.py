@@ -7,6 +7,7 @@ NumPy, JAX or PyTorch users already catch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..backends import BackendUnavailable, DeviceError
@@ -37,6 +38,7 @@ __all__ = [
     "message",
     "misfit",
     "missing_rule",
+    "no_option",
     "refuse_out",
     "refuse_where",
     "user_line",
@@ -134,6 +136,24 @@ def function_line(fun: Any) -> str:
     if code is None:
         return function_name(fun)
     return f"{function_name(fun)} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def no_option(name: str, option: str, known: Sequence[str]) -> TypeError:
+    """Returns the error for an option that something called by a name does not have."""
+    from ..backends.calls import nearest  # which only messages need
+
+    near = nearest(option, known)
+    asked = f": did you mean {near!r}?" if near else ""
+    error = TypeError(
+        message(
+            f"{name}() has no argument {option!r}{asked}",
+            fix=f"one of {', '.join(known)}",
+            number=None,
+        )
+    )
+    # The public function that passed the option on puts its own name there.
+    error.misused = name  # type: ignore[attr-defined]
+    return error
 
 
 def misfit(what: str, fix: str) -> ShapeError:

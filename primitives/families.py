@@ -285,23 +285,29 @@ class Reduction(Primitive):
         self.optional = optional
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not args:
-            args, kwargs = self.by_place(kwargs)
-        elif isinstance(args[0], (list, tuple, range)):
-            args = (ops.asarray(args[0]), *args[1:])
-        prepare: Any = self.prepare
-        args, params = prepare(*args, **kwargs)
-        if "options" not in params:
-            if slot.trace is not None or type(args[0]) is not Array:
-                return self.bind(args, params)
-            result = Array()
-            result._data = RAW.process(self, (args[0]._data,), params)
-            return result
-        out, initial, where = params.pop("options")
-        refuse_out(self.name, out)
-        if self.optional is None:
-            raise TypeError(f"{self.name}: there is neither initial= nor where=")
-        return self.optional(args[0], initial, where, params)
+        operands: Any = args
+        params = kwargs
+        try:
+            if not args:
+                operands, params = self.by_place(kwargs)
+            elif isinstance(args[0], (list, tuple, range)):
+                operands = (ops.asarray(args[0]), *args[1:])
+            prepare: Any = self.prepare
+            operands, params = prepare(*operands, **params)
+            if "options" not in params:
+                if slot.trace is not None or type(operands[0]) is not Array:
+                    return self.bind(operands, params)
+                result = Array()
+                result._data = RAW.process(self, (operands[0]._data,), params)
+                return result
+            out, initial, where = params.pop("options")
+            refuse_out(self.name, out)
+            if self.optional is None:
+                raise TypeError(f"{self.name}: there is neither initial= nor where=")
+            return self.optional(operands[0], initial, where, params)
+        except Exception as error:
+            self.complain(error, args, kwargs)
+            raise
 
 
 def selecting(name: str, neutral: Any, combine: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""What is saved for the derivative rules of a primitive, for every set of its operands."""
+"""What is saved of a primitive's operands and output, for every set of operands with a rule."""
 
 from __future__ import annotations
 

@@ -38,21 +38,31 @@ def as_shape(shape: Any) -> tuple[int, ...]:
 class Reshape(Primitive):
     """Reshaping; in the order of Fortran it is that of what is transposed, transposed."""
 
-    def __call__(
-        self, a: Any, shape: Any, order: str | None = "C", *, copy: bool | None = None
-    ) -> Any:
-        a = operand(a)
-        if order in ("C", "A", None):
-            return self.bind(*_reshape_arguments(a, shape))
-        if order != "F":
-            raise ValueError(f"reshape: order is 'C' or 'F', not {order!r}")
-        return ops.transpose(self(ops.transpose(a), as_shape(shape)[::-1]))
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if len(args) == 2 and not kwargs:
+                a, shape = args
+                order = "C"
+            else:
+                a, shape, order = _of_reshape(*args, **kwargs)
+            a = operand(a)
+            if order in ("C", "A", None):
+                return self.bind(*_reshape_arguments(a, shape))
+            if order != "F":
+                raise ValueError(f"reshape: order is 'C' or 'F', not {order!r}")
+            return ops.transpose(self(ops.transpose(a), as_shape(shape)[::-1]))
+        except Exception as error:
+            self.complain(error, args, kwargs)
+            raise
 
-    # By this name errors about its arguments call it.
-    __call__.__qualname__ = "reshape"
+
+def _of_reshape(a: Any, shape: Any, order: str | None = "C", *, copy: bool | None = None) -> Any:
+    return a, shape, order
 
 
-def _reshape_arguments(a: Any, shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+def _reshape_arguments(
+    a: Any, shape: Any, order: str = "C", *, copy: bool | None = None
+) -> Any:
     wanted = as_shape(shape)
     size = prod(shape_of(a))
     if prod(wanted) != size or (wanted and min(wanted) < 0):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import resolved
+from ..backends.entries import wrap_methods
 from .errors import ImmutableArrayError, message
 from .registry import registry as ops
 from .types import number_dtype
@@ -229,27 +230,28 @@ class Methods:
 
     def fill(self, value: Any) -> None:
         """Refuses to set all elements: arrays are immutable."""
-        raise _in_place("fill(value)", "x = np.full_like(x, value)")
+        raise _in_place(self, "fill(value)", "x = np.full_like(x, value)")
 
     def sort(self, *args: Any, **options: Any) -> None:
         """Refuses to sort in place: arrays are immutable."""
-        raise _in_place("sort()", "x = np.sort(x)")
+        raise _in_place(self, "sort()", "x = np.sort(x)")
 
     def partition(self, *args: Any, **options: Any) -> None:
         """Refuses to partition in place: arrays are immutable."""
-        raise _in_place("partition(kth)", "x = np.partition(x, kth)")
+        raise _in_place(self, "partition(kth)", "x = np.partition(x, kth)")
 
     def put(self, *args: Any, **options: Any) -> None:
         """Refuses to set elements: arrays are immutable."""
-        raise _in_place("put(i, values)", "x = x.at[i].set(values), x.ravel() for flat indices")
+        fix = "x = x.at[i].set(values), x.ravel() for flat indices"
+        raise _in_place(self, "put(i, values)", fix)
 
     def itemset(self, *args: Any) -> None:
         """Refuses to set an element: arrays are immutable."""
-        raise _in_place("itemset(i, value)", "x = x.at[i].set(value)")
+        raise _in_place(self, "itemset(i, value)", "x = x.at[i].set(value)")
 
     def resize(self, *shape: Any, **options: Any) -> None:
         """Refuses to change the number of elements: arrays are immutable."""
-        raise _in_place("resize(shape)", "x = np.resize(x, shape)")
+        raise _in_place(self, "resize(shape)", "x = np.resize(x, shape)")
 
     def setfield(self, *args: Any, **options: Any) -> None:
         """Refuses to set parts of the elements: arrays are immutable."""
@@ -257,12 +259,13 @@ class Methods:
 
     def setflags(self, *args: Any, **options: Any) -> None:
         """Refuses to make the memory writeable: arrays are immutable."""
-        raise _in_place("setflags()", "y = numpy.array(x), a NumPy array with memory of its own")
+        fix = "y = numpy.array(x), a NumPy array with memory of its own"
+        raise _in_place(self, "setflags()", fix)
 
     def byteswap(self, inplace: bool = False) -> Any:
         """Returns the elements with their bytes in the other order."""
         if inplace:
-            raise _in_place("byteswap(inplace=True)", "x = x.byteswap()")
+            raise _in_place(self, "byteswap(inplace=True)", "x = x.byteswap()")
         known: Any = self
         return ops.asarray(known.__array__().byteswap())
 
@@ -273,7 +276,21 @@ class Methods:
         return memory
 
 
-def _in_place(call: str, fix: str) -> ImmutableArrayError:
+# What tensors, which are not immutable, have in place of NumPy's methods.
+WRITES = {
+    "fill(value)": "x[...] = value",
+    "put(i, values)": "x[i] = values",
+    "itemset(i, value)": "x[i] = value",
+}
+
+
+def _in_place(x: Any, call: str, fix: str) -> ImmutableArrayError:
+    if getattr(x, "mutable", False):
+        what = f"x.{call} is not among the methods of tensors that change them"
+        return ImmutableArrayError(message(what, fix=WRITES.get(call, fix), number=None))
     return ImmutableArrayError(
         message(f"x.{call} would change x, but arrays are immutable", fix=fix, number=3)
     )
+
+
+wrap_methods(Methods, "Array")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.tracebacks import tidy
 from .errors import OperandError
 from .protocols import has_own
 from .registry import registry as ops
@@ -27,17 +28,36 @@ def binary(name: str) -> tuple[Operator, Operator]:
 
     def operator(self: Any, other: Any) -> Any:
         try:
-            return primitives[name](self, other)
+            return primitives[name].applied(self, other)
         except OperandError:
             return NotImplemented
+        except Exception as error:
+            primitives[name].complain(error, (self, other), {})
+            raise
 
     def reflected(self: Any, other: Any) -> Any:
         try:
-            return primitives[name](other, self)
+            return primitives[name].applied(other, self)
         except OperandError:
             return NotImplemented
+        except Exception as error:
+            primitives[name].complain(error, (other, self), {})
+            raise
 
     return operator, reflected
+
+
+def unary(name: str) -> Callable[[Any], Any]:
+    """Returns an operator of one operand."""
+
+    def operator(self: Any) -> Any:
+        try:
+            return primitives[name](self)
+        except Exception as error:
+            tidy(error)
+            raise
+
+    return operator
 
 
 # The method of another class that Python tries after an operator of that primitive.
@@ -79,15 +99,15 @@ def equality(name: str, *, unequal: bool) -> Operator:
 
     def operator(self: Any, other: Any) -> Any:
         try:
-            return primitives[name](self, other)
+            return primitives[name].applied(self, other)
         except TypeError as error:
             own = isinstance(error, OperandError) and hasattr(self, "_data")
             if own and has_own(type(other), REFLECTED[name]):
                 return NotImplemented
             known = isinstance(other, np.ndarray | np.generic)
-            if (known and other.dtype.kind in NUMBERS) or isinstance(other, Operators):
-                raise
-            if not known and not isinstance(error, OperandError):
+            numbers = (known and other.dtype.kind in NUMBERS) or isinstance(other, Operators)
+            if numbers or not (known or isinstance(error, OperandError)):
+                tidy(error)
                 raise
             if known and other.dtype.kind == "O":
                 return operator(self, other.tolist())
@@ -100,6 +120,9 @@ def equality(name: str, *, unequal: bool) -> Operator:
                 return unequal
             shape = np.shape(other) if known or isinstance(other, list | tuple) else ()
             return ops.asarray(np.full(np.broadcast_shapes(self.shape, shape), unequal))
+        except Exception as error:
+            tidy(error)
+            raise
 
     return operator
 
@@ -148,14 +171,7 @@ class Operators:
     def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
         return other // self, other % self
 
-    def __neg__(self) -> Any:
-        return ops.negative(self)
-
-    def __pos__(self) -> Any:
-        return ops.positive(self)
-
-    def __abs__(self) -> Any:
-        return ops.abs(self)
-
-    def __invert__(self) -> Any:
-        return ops.invert(self)
+    __neg__ = unary("negative")
+    __pos__ = unary("positive")
+    __abs__ = unary("abs")
+    __invert__ = unary("invert")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.entries import MISSING, complain, wrap_methods
 from .array import Array, Tracer
 from .buffers import (
     BUFFER_TYPES,
@@ -49,6 +50,25 @@ ndarray = np.ndarray
 NO_OPERAND = slice(0, 0)
 # The primitives of one operand that return it, or a part of its memory.
 PASSING = frozenset({"conj", "imag", "real", "stop_gradient"})
+
+
+def of_any(*operands: Any) -> Any:
+    """Stands for the signature of a primitive that declares none."""
+
+
+def of_one(
+    x: Any, /, out: Any = None, where: Any = None, casting: Any = None, dtype: Any = None
+) -> Any:
+    """Returns the arguments of `chosen` for a call of a ``Unary`` with options."""
+    return (x,), out, where, casting, dtype
+
+
+def of_two(
+    x: Any, y: Any, /, out: Any = None, where: Any = None, casting: Any = None, dtype: Any = None
+) -> Any:
+    """Returns the arguments of `chosen` for a call of a ``Binary`` with options."""
+    return (x, y), out, where, casting, dtype
+
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Computes a primitive at the public face: buffers are unwrapped and the result wrapped."""
@@ -217,6 +237,10 @@ class Primitive:
     """
 
     arity = 0
+    # The name by which users call it, with its module, once that has been imported.
+    public = ""
+    # The signature by which a call is checked, where `prepare` does not say it.
+    form: Any = staticmethod(of_any)
 
     def __init__(
         self,
@@ -285,19 +309,29 @@ class Primitive:
         return self._samples() if callable(self._samples) else self._samples
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.prepare is not None:
-            if not args:
-                args, kwargs = self.by_place(kwargs)
-            elif isinstance(args[0], SEQUENCES):
-                args = (*joined(args)[:1], *args[1:])
-            args, kwargs = self.prepare(*args, **kwargs)
-        trace = slot.trace
-        if trace is None:
-            return evaluate(self, args, kwargs)
+        operands: Any = args
+        params = kwargs
         try:
-            return trace.process(self, args, kwargs)
-        except (TracedListError, DeviceError) as error:
-            return trace.process(self, joined_again(args, error), kwargs)
+            if self.prepare is not None:
+                if not args:
+                    operands, params = self.by_place(kwargs)
+                elif isinstance(args[0], SEQUENCES):
+                    operands = (*joined(args)[:1], *args[1:])
+                operands, params = self.prepare(*operands, **params)
+            trace = slot.trace
+            if trace is None:
+                return evaluate(self, operands, params)
+            try:
+                return trace.process(self, operands, params)
+            except (TracedListError, DeviceError) as error:
+                return trace.process(self, joined_again(operands, error), params)
+        except Exception as error:
+            self.complain(error, args, kwargs)
+            raise
+
+    def complain(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Says in an exception that leaves the primitive what was wrong, and where."""
+        complain(error, self.prepare or self.form, self.public or self.name, args, kwargs)
 
     def by_place(self, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns a call's arguments with the operand, if it was named, in the first place."""
@@ -324,7 +358,7 @@ class Primitive:
         """The public signature, for ``help`` and ``inspect``."""
         import inspect  # costs milliseconds
 
-        return inspect.signature(self.prepare or type(self).__call__.__get__(self))
+        return inspect.signature(self.prepare or self.form)
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -348,33 +382,34 @@ class Unary(Primitive):
         ours = __name__.rpartition(".")[0]
         return self.name in PASSING or self.module.rpartition(".")[0] != ours
 
-    def __call__(
-        self,
-        x: Any,
-        /,
-        out: Any = None,
-        where: Any = None,
-        casting: Any = None,
-        dtype: Any = None,
-    ) -> Any:
-        if out is not None or where is not None or casting is not None or dtype is not None:
-            return chosen(self, (x,), out, where, casting, dtype)
-        trace = slot.trace
-        if trace is not None:
-            try:
-                return trace.process1(self, x)
-            except TracedListError:
-                return trace.process1(self, *joined((x,)))
-        if type(x) is Array:
-            x = x._data
-        elif type(x) is ndarray:
-            if self.passes or x.dtype.kind not in NUMBERS:
+    def __call__(self, x: Any = MISSING, /, *rest: Any, **options: Any) -> Any:
+        try:
+            if rest or options:
+                return chosen(self, *of_one(x, *rest, **options))
+            trace = slot.trace
+            if trace is not None:
+                try:
+                    return trace.process1(self, x)
+                except TracedListError:
+                    return trace.process1(self, *joined((x,)))
+            if type(x) is Array:
+                a = x._data
+            elif type(x) is ndarray:
+                if self.passes or x.dtype.kind not in NUMBERS:
+                    return evaluate(self, (x,), {})
+                a = x
+            elif type(x) in BUFFER_TYPES:
+                a = x
+            else:
                 return evaluate(self, (x,), {})
-        elif type(x) not in BUFFER_TYPES:
-            return evaluate(self, (x,), {})
-        out = Array()
-        out._data = self.impl(x)
-        return out
+            out = Array()
+            out._data = self.impl(a)
+            return out
+        except Exception as error:
+            self.complain(error, (x, *rest), options)
+            raise
+
+    form = staticmethod(of_one)
 
     def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Hands the primitive to a trace in the form that its class has."""
@@ -446,18 +481,17 @@ class Binary(Primitive):
         """Hands the primitive to a trace in the form that its class has."""
         return trace.process2(self, args[0], args[1])
 
-    def __call__(
-        self,
-        x: Any,
-        y: Any,
-        /,
-        out: Any = None,
-        where: Any = None,
-        casting: Any = None,
-        dtype: Any = None,
-    ) -> Any:
-        if out is not None or where is not None or casting is not None or dtype is not None:
-            return chosen(self, (x, y), out, where, casting, dtype)
+    def __call__(self, x: Any = MISSING, y: Any = MISSING, /, *rest: Any, **options: Any) -> Any:
+        try:
+            if rest or options:
+                return chosen(self, *of_two(x, y, *rest, **options))
+            return self.applied(x, y)
+        except Exception as error:
+            self.complain(error, (x, y, *rest), options)
+            raise
+
+    def applied(self, x: Any, y: Any) -> Any:
+        """Does as a call without options; what calls this method saves that of an instance."""
         trace = slot.trace
         if trace is not None:
             try:
@@ -482,3 +516,8 @@ class Binary(Primitive):
         except ValueError as error:
             raise explained(self, (a, b), {}, error) from error
         return out
+
+    form = staticmethod(of_two)
+
+
+wrap_methods(Binary, "ufunc", ("reduce", "accumulate", "outer", "at"))

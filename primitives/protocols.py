@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.tracebacks import tidy
 from .errors import (
     DeviceError,
     ImmutableArrayError,
@@ -126,51 +127,62 @@ class NumpyProtocols:
         return view
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if Bottom.reached():
-            # A rule's composite made an array of a buffer: what computes it gets the buffer back.
-            return on_values(getattr(ufunc, method), inputs, kwargs, ufunc.__name__)
-        function = KNOWN.get(ufunc) or ufunc_counterpart(ufunc)
-        if wants_plain(sys._getframe(1), inputs) or has_labels(inputs):
-            function = None
-        if function is not None and method == "__call__" and "out" not in kwargs:
-            return function(*inputs, **kwargs)
-        name = ufunc.__name__
-        if "out" in kwargs:
-            fix = f"y = np.{name}(...), and use y"
-            if "where" in kwargs:
-                fix = f"np.where(mask, np.{name}(...), other), operands made valid by another where"
-            written(f"numpy.{name}", kwargs["out"][0], inputs, fix)
-        elif method == "at":
-            written(f"numpy.{name}.at", inputs[0], inputs[1:], f"x = x.at[i].{name}(values)")
-        elif function is not None and method in METHODS:
-            answer = METHODS[method](function, name, *inputs, **kwargs)
-            if answer is not NotImplemented:
-                return answer
-        module = "numpy" if np.__dict__.get(name) is ufunc else getattr(ufunc, "__module__", None)
-        called = ".".join(part for part in (module, name, method) if part and part != "__call__")
-        return on_values(getattr(ufunc, method), inputs, kwargs, called)
+        try:
+            if Bottom.reached():
+                # A rule's composite made an array of a buffer: what computes it gets that back.
+                return on_values(getattr(ufunc, method), inputs, kwargs, ufunc.__name__)
+            function = KNOWN.get(ufunc) or ufunc_counterpart(ufunc)
+            if wants_plain(sys._getframe(1), inputs) or has_labels(inputs):
+                function = None
+            if function is not None and method == "__call__" and "out" not in kwargs:
+                return function(*inputs, **kwargs)
+            name = ufunc.__name__
+            if "out" in kwargs:
+                fix = f"y = np.{name}(...), and use y"
+                if "where" in kwargs:
+                    fix = f"np.where(mask, np.{name}(...), other)"
+                    fix += ", operands made valid by another where"
+                written(f"numpy.{name}", kwargs["out"][0], inputs, fix)
+            elif method == "at":
+                written(f"numpy.{name}.at", inputs[0], inputs[1:], f"x = x.at[i].{name}(values)")
+            elif function is not None and method in METHODS:
+                answer = METHODS[method](function, name, *inputs, **kwargs)
+                if answer is not NotImplemented:
+                    return answer
+            known = np.__dict__.get(name) is ufunc
+            module = "numpy" if known else getattr(ufunc, "__module__", None)
+            parts = (module, name, "" if method == "__call__" else method)
+            called = ".".join(part for part in parts if part)
+            return on_values(getattr(ufunc, method), inputs, kwargs, called)
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
-        if Bottom.reached():
-            return on_values(func, args, kwargs, func.__name__)
-        function = KNOWN.get(func) or function_counterpart(func)
-        name = func.__name__
-        if function is not None:
-            if not wants_plain(sys._getframe(1), (args, kwargs)):
-                try:
-                    return function(*args, **kwargs)
-                except OperandError:
-                    # NumPy's own takes what is no number, beside plain arrays.
-                    pass
-        elif name in WRITING:
-            named = (kwargs[key] for key in ("a", "arr", "dst") if key in kwargs)
-            target = args[0] if args else next(named, None)
-            written(f"numpy.{name}", target, (args[1:], kwargs), WRITING[name])
-        elif name in SHAPE_FUNCTIONS:
-            return func(*_stand_ins(args), **_stand_ins(kwargs))
-        return on_values(func, args, kwargs, f"{func.__module__}.{name}")
+        try:
+            if Bottom.reached():
+                return on_values(func, args, kwargs, func.__name__)
+            function = KNOWN.get(func) or function_counterpart(func)
+            name = func.__name__
+            if function is not None:
+                if not wants_plain(sys._getframe(1), (args, kwargs)):
+                    try:
+                        return function(*args, **kwargs)
+                    except OperandError:
+                        # NumPy's own takes what is no number, beside plain arrays.
+                        pass
+            elif name in WRITING:
+                named = (kwargs[key] for key in ("a", "arr", "dst") if key in kwargs)
+                target = args[0] if args else next(named, None)
+                written(f"numpy.{name}", target, (args[1:], kwargs), WRITING[name])
+            elif name in SHAPE_FUNCTIONS:
+                return func(*_stand_ins(args), **_stand_ins(kwargs))
+            return on_values(func, args, kwargs, f"{func.__module__}.{name}")
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         if api_version not in EDITIONS:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.entries import complain
 from .errors import refuse_out
 from .families import binary, elementwise
 from .primitive import Primitive
@@ -83,28 +84,41 @@ fmin = binary(
 class _Clip(Primitive):
     """Limits from both sides; from one side it is ``maximum`` or ``minimum``."""
 
-    def __call__(
-        self,
-        a: Any,
-        min: Any = None,
-        max: Any = None,
-        out: Any = None,
-        *,
-        a_min: Any = None,
-        a_max: Any = None,
-        dtype: Any = None,
-    ) -> Any:
-        if out is not None:
-            refuse_out("clip", out)
-        if dtype is not None:
-            a, min, max, a_min, a_max = (
-                x if x is None else ops.astype(x, dtype) for x in (a, min, max, a_min, a_max)
-            )
-        low = a_min if min is None else min
-        high = a_max if max is None else max
-        if low is None:
-            return ops.asarray(a) if high is None else ops.minimum(a, high)
-        return ops.maximum(a, low) if high is None else super().__call__(a, low, high)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            a, low, high = of_clip(*args, **kwargs)
+            if low is None:
+                return ops.asarray(a) if high is None else ops.minimum(a, high)
+            return ops.maximum(a, low) if high is None else super().__call__(a, low, high)
+        except Exception as error:
+            complain(error, of_clip, self.public or "clip", args, kwargs)
+            raise
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect  # costs milliseconds
+
+        return inspect.signature(of_clip)
+
+
+def of_clip(
+    a: Any,
+    min: Any = None,
+    max: Any = None,
+    out: Any = None,
+    *,
+    a_min: Any = None,
+    a_max: Any = None,
+    dtype: Any = None,
+) -> Any:
+    """Returns what a call of `clip` is about: the array, and its limits or None."""
+    if out is not None:
+        refuse_out("clip", out)
+    if dtype is not None:
+        a, min, max, a_min, a_max = (
+            x if x is None else ops.astype(x, dtype) for x in (a, min, max, a_min, a_max)
+        )
+    return a, a_min if min is None else min, a_max if max is None else max
 
 
 clip = elementwise(
@@ -129,22 +143,38 @@ clip = elementwise(
 class _Where(Primitive):
     """A choice of two; with a condition alone, as in NumPy, the indices where it holds."""
 
-    def __call__(
-        self,
-        condition: Any,
-        x: Any = None,
-        y: Any = None,
-        /,
-        *,
-        size: int | None = None,
-        fill_value: Any = None,
-    ) -> Any:
-        if x is None and y is None:
-            options = {"size": size, "fill_value": fill_value}
-            return ops.nonzero(condition, **{k: v for k, v in options.items() if v is not None})
-        if x is None or y is None:
-            raise TypeError("where takes a condition and two branches, or the condition alone")
-        return super().__call__(condition, x, y)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if len(args) == 3 and not kwargs and args[1] is not None and args[2] is not None:
+                return super().__call__(*args)
+            return of_where(*args, **kwargs)
+        except Exception as error:
+            complain(error, of_where, self.public or "where", args, kwargs)
+            raise
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect  # costs milliseconds
+
+        return inspect.signature(of_where)
+
+
+def of_where(
+    condition: Any,
+    x: Any = None,
+    y: Any = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Returns what `where` does with a condition alone, or with options."""
+    if x is None and y is None:
+        options = {"size": size, "fill_value": fill_value}
+        return ops.nonzero(condition, **{k: v for k, v in options.items() if v is not None})
+    if x is None or y is None:
+        raise TypeError("where takes a condition and two branches, or the condition alone")
+    return ops.where(condition, x, y)
 
 
 where = elementwise(

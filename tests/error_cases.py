@@ -24,7 +24,7 @@ def defined(fun):
 def text(what, line, fix, number, under=""):
     """Returns a message."""
     stack = f"\n  under {under}" if under else ""
-    return f"{what}\n  at {line}{stack}\n  fix: {fix}\n  see docs/errors.md#error-{number}"
+    return f"{what}\n  at {line}{stack}\n  fix: {fix}\n  see python -m functensor.errors {number}"
 
 
 def check(error, call, what, fix, number, under="", line=""):

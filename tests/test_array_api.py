@@ -196,7 +196,7 @@ def test_refusals_are_told_in_full():
         ft.grad(lambda x: fnp.add(x, 1.0, where=x > 0).sum())(V)
     with pytest.raises(ImmutableArrayError, match="add: out="):
         fnp.add(V, V, V)
-    with pytest.raises(TypeError, match=r"^count_nonzero\(\) got an unexpected keyword"):
+    with pytest.raises(TypeError, match=r"^functensor\.numpy\.count_nonzero\(\) has no argument"):
         fnp.count_nonzero(V, where=V > 0)
 
 
@@ -273,7 +273,7 @@ def test_reductions_of_what_is_not_there():
         fnp.max(V, where=V > 1)
     with pytest.raises(ShapeError, match=r"sum: where= of shape \(3, 2\) does not broadcast"):
         fnp.sum(V, where=np.ones((3, 2), bool))
-    with pytest.raises(TypeError, match="unexpected keyword argument 'initial'"):
+    with pytest.raises(TypeError, match="has no argument 'initial'"):
         fnp.argmax(V, initial=1)
 
 

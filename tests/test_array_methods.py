@@ -90,7 +90,7 @@ def test_methods_that_change_an_array_in_place_are_refused(name):
     ):
         with pytest.raises(ImmutableArrayError, match=rf"x\.{name}\(.* immutable(?s:.)*fix: ") as e:
             call()
-        assert "#error-3" in str(e.value)
+        assert "functensor.errors 3" in str(e.value)
 
 
 def test_devices_and_casts():
@@ -220,7 +220,7 @@ def test_updates_have_jaxs_names():
         _ = x.at[7].set(1.0)
     with pytest.raises(ValueError, match="mode='wrap': it is 'clip', 'drop', 'fill'"):
         _ = x.at[7].set(1.0, mode="wrap")
-    with pytest.raises(TypeError, match="no option 'when'"):
+    with pytest.raises(TypeError, match="no argument 'when'"):
         x.at[0].set(1.0, when=True)
 
 
@@ -297,7 +297,7 @@ def test_ragged_lists_say_which_items_differ(ragged):
     words = r"ragged list: item 0 has shape .*, item 1 has shape"
     with pytest.raises(ShapeError, match=words) as e:
         ft.grad(lambda x: fnp.array(ragged(x)).sum())(Y)
-    for part in ("under grad(", "np.concatenate", "#error-16", "test_array_methods.py:"):
+    for part in ("under grad(", "np.concatenate", "functensor.errors 16", "test_array_methods.py:"):
         assert part in str(e.value)
 
 

@@ -144,7 +144,7 @@ def test_large_scores_do_not_overflow():
 def test_shapes_that_do_not_fit_are_named(shapes, words):
     with pytest.raises(ShapeError) as caught:
         nn.attention(*draw(*shapes))
-    for word in ["attention", *words, "docs/errors.md#error-16"]:
+    for word in ["attention", *words, "python -m functensor.errors 16"]:
         assert word in str(caught.value)
 
 

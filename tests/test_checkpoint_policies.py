@@ -451,7 +451,7 @@ def test_15_with_a_policy():
         "checkpoint of f: run again for the backward pass, it did not do the same: operation 0 was "
         "sin, which gives float64[3], and is now cos, which gives float64[3]"
     )
-    assert lines[-1] == "  see docs/errors.md#error-15"
+    assert lines[-1] == "  see python -m functensor.errors 15"
     close(ft.grad(fnp.sin)(0.0), 1.0)
 
 

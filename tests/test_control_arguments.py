@@ -289,4 +289,4 @@ def test_5_numbers_of_steps_are_pythons(call):
         ft.jit(call)(3)
     assert " asked for the value of int64[], which depends on argument 0, " in str(info.value)
     assert f"  at {__file__}:{call.__code__.co_firstlineno}\n" in str(info.value)
-    assert str(info.value).endswith("docs/errors.md#error-5")
+    assert str(info.value).endswith("python -m functensor.errors 5")

@@ -140,7 +140,7 @@ def test_22_branches_of_different_types(form):
     )
     assert lines[-2:] == [
         '  fix: x.astype("float64") in branches[2]',
-        "  see docs/errors.md#error-22",
+        "  see python -m functensor.errors 22",
     ]
 
 

@@ -135,7 +135,7 @@ def test_9_the_output_of_a_rule_differs_from_the_functions(kind, wrong, got, whe
     )
     assert lines[-2:] == [
         "  fix: return an output like that of fun itself",
-        "  see docs/errors.md#error-9",
+        "  see python -m functensor.errors 9",
     ]
 
 

@@ -75,7 +75,7 @@ def text_at(line):
         "into the same memory\n"
         f"  at {__file__}:{line}\n"
         "  fix: use what the function returned, or leave the argument out of donate_argnums\n"
-        "  see docs/errors.md#error-23"
+        "  see python -m functensor.errors 23"
     )
 
 

@@ -198,7 +198,7 @@ def test_infinities_end_in_an_error():
         ("logm", linalg.logm),
         ("solve_sylvester", lambda a: linalg.solve_sylvester(a, a, a)),
     ):
-        with pytest.raises(LinAlgError, match=f"^{name}: the matrices hold inf or NaN$"):
+        with pytest.raises(LinAlgError, match=f"^{name}: the matrices hold inf or NaN"):
             call(a)
     batch = onp.stack([a, onp.eye(3)])
     cofactors = onp.asarray(ft.vmap(ft.grad(np.linalg.det))(batch))

@@ -169,4 +169,4 @@ def test_shape_errors_show_the_users_line_and_a_fix():
     text = str(raised.value)
     assert __file__ in text
     assert "fix: lstsq and pinv take any shape; x @ x.mT and x.mT @ x are square" in text
-    assert "docs/errors.md#error-16" in text
+    assert "python -m functensor.errors 16" in text

@@ -62,4 +62,4 @@ def test_shapes_that_do_not_fit(name):
     assert lines[0].startswith(name.split(",")[0]), lines
     assert re.search(r"test_numpy_misfits\.py:\d+$", lines[1])
     assert lines[-2].startswith("  fix: ")
-    assert lines[-1] == "  see docs/errors.md#error-16"
+    assert lines[-1] == "  see python -m functensor.errors 16"

@@ -427,7 +427,7 @@ def test_step_without_any_gradient_says_why():
     assert lines[2] == f"    tensor {b.id} (float32[3]): its requires_grad is False"
     assert re.fullmatch(r"  at .*test_optim\.py:\d+", lines[3])
     assert lines[4] == "  fix: loss.backward() before step(), and zero_grad() after it"
-    assert lines[5] == "  see docs/errors.md#error-13"
+    assert lines[5] == "  see python -m functensor.errors 13"
 
 
 def test_learning_rate_may_be_set():

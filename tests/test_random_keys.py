@@ -105,7 +105,7 @@ def test_the_warning_names_both_lines():
         f"  at {__file__}:{line + 3}\n"
         "  fix: first, second = random.split(key), or keys = random.KeyStream(key) and keys() for "
         "each use\n"
-        "  see docs/errors.md#error-21"
+        "  see python -m functensor.errors 21"
     )
 
 

@@ -77,7 +77,7 @@ def test_wrong_code_of_errors_page_fails_and_right_code_runs(number):
     with pytest.raises(Exception) as caught:  # noqa: PT011 - the text says which
         execute(wrong, f"wrong_{number}")
     said = str(caught.value)
-    assert re.search(rf"docs/errors\.md#error-{number}\b", said), said
+    assert re.search(rf"python -m functensor\.errors {number}\b", said), said
     execute(right, f"right_{number}")
 
 

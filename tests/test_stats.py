@@ -194,11 +194,11 @@ def test_arguments_go_by_name_and_broadcast():
     assert stats.binom.pmf([1, 2], n=3, p=0.5).tolist() == pytest.approx([0.375, 0.375])
     assert str(inspect.signature(stats.beta.logpdf)) == "(x, a, b, loc=0.0, scale=1.0)"
     assert str(inspect.signature(stats.poisson.pmf)) == "(k, mu, loc=0.0)"
-    with pytest.raises(TypeError, match="missing a required argument: 'a'"):
+    with pytest.raises(TypeError, match="lacks its argument 'a'"):
         stats.gamma.pdf(0.5)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'b'"):
+    with pytest.raises(TypeError, match="has no argument 'b'"):
         stats.gamma.pdf(0.5, 1.0, b=3)
-    with pytest.raises(TypeError, match="too many positional"):
+    with pytest.raises(TypeError, match=r"argument 3, 3\.0, is one too many"):
         stats.norm.pdf(0.5, 1.0, 2.0, 3.0)
     with pytest.raises(AttributeError, match="vonmises has no ppf here; it has pdf, logpdf, cdf"):
         stats.vonmises.ppf(0.5, 1.0)

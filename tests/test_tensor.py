@@ -155,7 +155,7 @@ def test_graph_is_kept_only_if_asked():
             "  fix: loss.backward(retain_graph=True) the first time; for two losses that share a "
             "graph, (loss1 + loss2).backward()"
         ),
-        "  see docs/errors.md#error-12",
+        "  see python -m functensor.errors 12",
     ]
 
 

@@ -6,6 +6,7 @@ Where no program is being staged these are Python's own loops and branches, also
 
 from __future__ import annotations
 
+from ..public import publish
 from .associative import associative_scan
 from .branches import cond, switch
 from .loops import fori_loop, map, scan, while_loop
@@ -21,3 +22,5 @@ __all__ = [
     "switch",
     "while_loop",
 ]
+
+publish(globals())

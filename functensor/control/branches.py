@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .. import tree
 from ..arguments import is_array_like
 from ..backends.restoring import quiet
 from ..primitives.buffers import device_of
@@ -13,6 +12,7 @@ from ..primitives.errors import message
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype, shape_dtype
 from ..programs.program import Variable, argument_type
+from ..tree import containers as tree
 from .bodies import Body, is_staged, known, united
 from .checks import check_function, check_scalar, refused, shown
 from .conditional import CondCall

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import tree
 from ..primitives.array import Tracer, unknown_behind
 from ..primitives.buffers import device_of, wrap
 from ..primitives.errors import AxisSizeError, describe, function_name, message
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype, result_type, shape_dtype
 from ..programs.program import Variable, argument_type
+from ..tree import containers as tree
 from ..vectorize import vmap
 from .bodies import Body, is_staged
 from .checks import as_count, check_function, check_scalar

@@ -27,6 +27,13 @@ class Extremum(NamedTuple):
     indices: Any
 
 
+class Sorted(NamedTuple):
+    """Elements in order along an axis, and where each was before."""
+
+    values: Any
+    indices: Any
+
+
 class Size(int):
     """The number of elements; called, the shape or one of its lengths, as in PyTorch.
 
@@ -263,6 +270,18 @@ class TorchNames(Casts):
         if dim is None:
             return values
         return Extremum(values, getattr(ops, f"arg{name}")(self, dim, keepdims=keepdims))
+
+    def sort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+        """Returns the elements in order along an axis, and their indices; PyTorch's, not in place.
+
+        >>> import functensor as ft
+        >>> ft.Tensor([3.0, 1.0, 2.0]).sort(descending=True).values
+        Tensor([3., 2., 1.], dtype=float32)
+        """
+        x = ops.reshape(self, -1) if not self.ndim else self
+        order = ops.argsort(x, dim, stable=stable, descending=descending)
+        ordered = Sorted(ops.take_along_axis(x, order, dim), order)
+        return ordered if self.ndim else Sorted(*(ops.reshape(each, ()) for each in ordered))
 
     def cumsum(self, dim: Any = None, *, axis: Any = None) -> Any:  # type: ignore[override]
         """Returns the cumulative sum."""

@@ -87,6 +87,7 @@ class Tensor(InPlace):
     __slots__ = ()
 
     owner: Any = TAPE
+    mutable = True
     # A tensor has its buffer where an array has it; tracers are asked for their value.
     value: Any = Array.__dict__["_data"]
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -102,6 +103,7 @@ class Tensor(InPlace):
         self._data = buffer if device is None else on_device(buffer, device)
         self.node = None
         if requires_grad:
+            check_is_bool(data, requires_grad)
             self.requires_grad_()
 
     # -- what it is
@@ -386,6 +388,26 @@ class Tensor(InPlace):
 TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
+
+
+def check_is_bool(data: Any, requires_grad: Any) -> None:
+    """Checks that a constructor was not given a shape, as PyTorch's takes one.
+
+    Raises:
+        TypeError: ``requires_grad`` is something else than True or False.
+    """
+    if type(requires_grad) is not bool and not isinstance(requires_grad, np.bool_):
+        from ..backends.calls import shown  # which only messages need
+
+        raise TypeError(
+            message(
+                f"Tensor({shown(data)}, {shown(requires_grad)}): the second argument is "
+                "requires_grad, True or False, and the first is the data",
+                fix="ft.tensor(np.zeros((2, 3))) is a tensor of a shape, ft.Tensor([2, 3]) one of "
+                "two numbers",
+                number=None,
+            )
+        )
 
 
 def gradient_of(x: Tensor) -> Tensor | None:

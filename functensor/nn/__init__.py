@@ -19,6 +19,7 @@ from ..primitives.convolution import conv_transpose
 from ..primitives.pooling import avg_pool, max_pool
 from ..primitives.reductions import logsumexp
 from ..primitives.trigonometric import tanh
+from ..public import publish
 from . import init
 from .activations import (
     celu,
@@ -111,3 +112,5 @@ __all__ = [
     "swish",
     "tanh",
 ]
+
+publish(globals())

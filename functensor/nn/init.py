@@ -18,6 +18,7 @@ from .. import random
 from ..numpy import filled
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis
+from ..public import publish
 
 __all__ = [
     "Initializer",
@@ -309,3 +310,6 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1) -> Initializer:
 
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
+
+
+publish(globals())

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..backends.tracebacks import tidy
+from ..public import no_such_name, publish
 from . import (
     aliases,
     applying,
@@ -111,5 +113,11 @@ def __getattr__(name: str) -> Any:
         return import_module("..scipy.special", __name__)
     from .absent import ABSENT  # looked at only here
 
-    reason = f": {ABSENT[name]}" if name in ABSENT else ""
-    raise AttributeError(f"functensor.numpy has no {name!r}{reason}")
+    try:
+        raise no_such_name(globals(), name, ABSENT.get(name, ""))
+    except AttributeError as error:
+        tidy(error)
+        raise
+
+
+publish(globals())

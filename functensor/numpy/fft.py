@@ -15,6 +15,7 @@ from ..primitives.errors import refuse_out
 from ..primitives.fourier import NORMS
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis
+from ..public import publish
 from .arguments import as_inexact
 from .frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 
@@ -475,3 +476,6 @@ def irfft2(
     """
     refuse_out("irfft2", out, "np.fft")
     return irfftn(a, s, axes, norm)
+
+
+publish(globals())

@@ -151,7 +151,7 @@ def _warn_if_dropped(name: str, fix: str) -> None:
     """Warns if the caller's caller throws away what the caller is about to return."""
     if __debug__ and result_is_dropped():
         what = f"the result of {name} is thrown away; its argument is unchanged"
-        warnings.warn(message(what, fix=fix, number=3), UnusedUpdateWarning, stacklevel=3)
+        warnings.warn(message(what, fix=fix, number=3), UnusedUpdateWarning, stacklevel=4)
 
 
 # Not for NumPy's own function: called by that name, it would have changed the array in place.

@@ -428,7 +428,7 @@ def polyfit(
         return c, residuals, rank, values, rcond
     if is_computed(rank) and int(value_of("polyfit", rank, "")) != order:
         message = f"polyfit: the points do not determine a polynomial of degree {deg}"
-        warnings.warn(message, np.exceptions.RankWarning, stacklevel=2)
+        warnings.warn(message, np.exceptions.RankWarning, stacklevel=3)
     if not cov:
         return c
     spread = inv(ops.matmul(ops.transpose(left), left))

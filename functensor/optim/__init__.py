@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from ..public import publish
 from .algorithms import (
     AdagradState,
     AdamState,
@@ -50,3 +51,5 @@ __all__ = [
     "momentum",
     "sgd",
 ]
+
+publish(globals())

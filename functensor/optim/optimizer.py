@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import tree
 from ..arguments import is_array_like
+from ..backends.entries import entry, guarded
 from ..backends.protocol import loaded
 from ..gradients import differentiated
 from ..primitives.array import Array, Tracer
@@ -18,6 +18,7 @@ from ..primitives.errors import GradientInputError, ShapeError, describe, messag
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
 from ..primitives.types import INEXACT, REAL, finfo, result_type, shape_dtype
+from ..tree import containers as tree
 from .order import Order
 
 __all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
@@ -63,8 +64,8 @@ class Optimizer:
         update: Callable[[Any, Any, Any], tuple[Any, Any]],
     ) -> None:
         self.name = name
-        self.init = init
-        self.update = update
+        self.init = entry(init, "Optimizer.init")
+        self.update = entry(update, "Optimizer.update")
 
     def minimize(self, loss: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
         """Returns a function that makes one step towards the minimum of a loss.
@@ -102,7 +103,7 @@ class Optimizer:
             after = after._replace(loss=value)
             return (params, after, aux) if has_aux else (params, after)
 
-        return step
+        return guarded(step, f"{self.name}.minimize(loss)")
 
     def __repr__(self) -> str:
         return f"<optimizer {self.name}>"

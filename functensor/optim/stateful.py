@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .. import tree
 from ..facade import Tensor, gradient_of, missing_reason
 from ..primitives.errors import GradientInputError, MissingGradientError, message
 from ..primitives.types import INEXACT, shape_dtype
+from ..tree import containers as tree
 from .algorithms import adagrad, adam, adamw, lion, momentum, sgd
 from .optimizer import Optimizer, Rate, rate_at
 

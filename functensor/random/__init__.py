@@ -20,6 +20,7 @@ what the loop over keys gives, element by element.
 from __future__ import annotations
 
 from ..key_reuse import KeyReuseWarning, check_reuse, warn_on_reuse
+from ..public import publish
 from .continuous import (
     cauchy,
     exponential,
@@ -97,3 +98,5 @@ __all__ = [
     "warn_on_reuse",
     "weibull_min",
 ]
+
+publish(globals())

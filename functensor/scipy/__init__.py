@@ -9,6 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..backends.tracebacks import tidy
+from ..public import no_such_name
+
 if TYPE_CHECKING:
     from . import (
         fft,
@@ -32,4 +35,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return import_module(f".{name}", __name__)
-    raise AttributeError(f"functensor.scipy has no module {name!r}")
+    try:
+        raise no_such_name(globals(), name)
+    except AttributeError as error:
+        tidy(error)
+        raise

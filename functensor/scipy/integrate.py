@@ -14,6 +14,7 @@ from ..numpy.values import is_at_hand, value_of
 from ..primitives.buffers import beside
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis, finfo
+from ..public import publish
 from .ode import odeint
 
 __all__ = ["cumulative_simpson", "cumulative_trapezoid", "odeint", "simpson", "trapezoid"]
@@ -255,3 +256,6 @@ def cumulative_simpson(
         return out
     start = ops.astype(ops.broadcast_to(initial, whole), out.dtype)
     return ops.concatenate((start, out + start), axis=axis)
+
+
+publish(globals())

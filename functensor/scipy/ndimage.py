@@ -11,6 +11,7 @@ from ..numpy.creation import asarray
 from ..primitives.buffers import beside
 from ..primitives.registry import registry as ops
 from ..primitives.types import INEXACT, REAL, finfo, result_type
+from ..public import publish
 
 __all__ = ["map_coordinates"]
 
@@ -259,3 +260,6 @@ def _interpolated(x: Any, places: Any, order: int, mode: str, cval: Any, outside
         weights = ops.reshape(weights, (order + 1, *(1,) * more, *weights.shape[1:]))
         values = ops.sum(values * weights, axis=0)
     return values if outside is None else ops.where(outside, cval, values)
+
+
+publish(globals())

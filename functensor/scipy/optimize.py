@@ -20,6 +20,7 @@ from ..numpy.arguments import as_inexact
 from ..primitives.errors import MissingRuleError, ShapeError, function_name, message
 from ..primitives.registry import registry as ops
 from ..primitives.types import shape_dtype
+from ..public import publish
 from .limits import Bounds, constraints_of, free_gradient, limits_of, scipy_constraint
 from .solutions import (
     Arguments,
@@ -321,3 +322,6 @@ def root(
     solution = unknown.tree(x)
     value = fun(solution, *arguments.filled(arguments.arrays))
     return OptimizeResult(x=solution, fun=value, **told)
+
+
+publish(globals())

@@ -19,6 +19,7 @@ from ..primitives.buffers import beside, wrap
 from ..primitives.convolution import Geometry, conv
 from ..primitives.registry import registry as ops
 from ..primitives.types import INEXACT, canonical_axis, finfo, result_type
+from ..public import publish
 from .filters import filtfilt, lfilter, lfilter_zi, sosfilt, sosfilt_zi, sosfiltfilt
 from .smoothing import hilbert, hilbert2, resample, savgol_coeffs, savgol_filter
 
@@ -452,3 +453,6 @@ def detrend(
         slope = ops.sum(part * place, axis=axis, keepdims=True) / norm
         parts.append(part - ops.mean(part, axis=axis, keepdims=True) - slope * place)
     return ops.concatenate(parts, axis=axis) if parts else data
+
+
+publish(globals())

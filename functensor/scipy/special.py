@@ -86,6 +86,7 @@ from ..primitives.special_integrals import (
     spence,
 )
 from ..primitives.types import canonical_axes
+from ..public import publish
 from .powers import boxcox, boxcox1p, exprel, inv_boxcox, inv_boxcox1p
 from .probabilities import (
     bdtr,
@@ -409,3 +410,6 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     [0.0, -1000000000.0]
     """
     return ops.log_softmax(as_inexact(x), axis)
+
+
+publish(globals())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from numpy.linalg import LinAlgError
 
+from ...public import publish
 from .decompositions import (
     EighResult,
     EigResult,
@@ -55,3 +56,5 @@ __all__ = [
     "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
     "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
+
+publish(globals())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numpy.linalg import LinAlgError
 
+from ...public import publish
 from .decompositions import eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from .factors import cho_factor, cho_solve, cholesky, lu, lu_factor, lu_solve
 from .matrix_functions import (
@@ -48,3 +49,5 @@ __all__ = [
     "solve_banded", "solve_continuous_lyapunov", "solve_discrete_lyapunov", "solve_lyapunov",
     "solve_sylvester", "solve_triangular", "sqrtm", "svd", "svdvals", "toeplitz",
 ]  # fmt: skip
+
+publish(globals())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from ...public import publish
 from .association import linregress, pearsonr, rankdata, spearmanr
 from .continuous import (
     cauchy,
@@ -61,3 +62,5 @@ for name in __all__:
     if hasattr(globals()[name], "logpdf") or hasattr(globals()[name], "logpmf"):
         sys.modules[f"{__name__}.{name}"] = globals()[name]
 del name
+
+publish(globals())

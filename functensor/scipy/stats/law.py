@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.entries import entry
 from ...backends.restoring import quiet
 from ...numpy.creation import asarray
 from ...primitives.registry import registry as ops
@@ -227,7 +228,8 @@ class Law:
         method.__qualname__ = f"{self.name}.{kind}"
         method.__module__ = type(self).__module__
         method.__doc__ = self._method_document(kind, variable)
-        return method
+        public: Callable[..., Any] = entry(method, f"functensor.scipy.stats.{self.name}.{kind}")
+        return public
 
     def _guarded(self, compute: Callable[..., Any], x: Any, given: Sequence[Any]) -> Any:
         """Computes with parameters that are some; the result is NaN where they are none."""

@@ -1,0 +1,101 @@
+"""Public functions and methods as users get them: what is raised in them is made theirs.
+
+A wrapper costs the call of one function. It stands around what users call by a public name;
+functensor's own modules call what is inside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import update_wrapper
+from types import CodeType, FunctionType
+from typing import Any
+
+__all__ = ["CODE", "MISSING", "complain", "entry", "guarded", "is_entry", "wrap_methods"]
+
+
+class Missing:
+    """Stands for an argument that was not given, where Python is not to say so."""
+
+    def __repr__(self) -> str:
+        return "<missing>"
+
+
+MISSING: Any = Missing()
+
+
+def complain(error: Exception, *call: Any) -> None:
+    """Does what ``calls.complain`` does, which only errors import."""
+    from .calls import complain
+
+    complain(error, *call)
+
+
+def guarded(
+    function: Callable[..., Any],
+    name: str,
+    bound: int = 0,
+) -> Callable[..., Any]:
+    """Returns a function that does the same, and whose exceptions are made for users.
+
+    Args:
+        function: a function.
+        name: its public name.
+        bound: how many of its first arguments are not the user's: 1 for a method.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            complain(error, function, name, args, kwargs, bound)
+            raise
+
+    return call
+
+
+# All wrappers have this code: frames that run it stand between a public function and its caller.
+CODE: CodeType = guarded(len, "").__code__
+
+
+def is_entry(function: Any) -> bool:
+    """Says whether a function is such a wrapper."""
+    return getattr(function, "__code__", None) is CODE
+
+
+def entry(function: Any, name: str, bound: int = 0) -> Any:
+    """Returns what `guarded` does, with the name, signature and documentation of the function."""
+    out: Any = guarded(function, name, bound)
+    if type(function) is not FunctionType:
+        return update_wrapper(out, function)
+    # What update_wrapper does takes longer, most of it for annotations, which are looked up there.
+    out.__name__, out.__qualname__ = function.__name__, function.__qualname__
+    out.__doc__, out.__module__ = function.__doc__, function.__module__
+    if function.__dict__:
+        out.__dict__.update(function.__dict__)
+    out.__wrapped__ = function
+    return out
+
+
+def wrap_methods(
+    cls: type, name: str, methods: Iterable[str] | None = None, constructor: str = ""
+) -> None:
+    """Replaces methods that a class defines by such functions.
+
+    Args:
+        cls: the class.
+        name: its public name, to which that of a method is added.
+        methods: which methods; all public ones by default.
+        constructor: by what name the class is called.
+    """
+    for key, value in list(vars(cls).items()):
+        chosen = key in methods if methods is not None else not key.startswith("_")
+        if not chosen or is_entry(value):
+            continue
+        if type(value) is FunctionType:
+            shown = {"__init__": constructor or name, "__call__": name}.get(key, f"{name}.{key}")
+            setattr(cls, key, entry(value, shown, 1))
+        elif isinstance(value, classmethod | staticmethod):
+            bound = int(isinstance(value, classmethod))
+            kind: Any = type(value)
+            setattr(cls, key, kind(entry(value.__func__, f"{name}.{key}", bound)))

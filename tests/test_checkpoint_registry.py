@@ -1,11 +1,11 @@
 """Every primitive within a checkpointed function: what its first run notes, the second does."""
 
-import os
 from importlib import import_module
 
 import numpy
 import pytest
 import registry_cases as cases
+from long_forms import LONG
 
 import functensor as ft
 import functensor.numpy as np
@@ -17,7 +17,7 @@ for module in scipy.__all__:
 for module in ("extend", "nn", "random", "user_ops"):
     import_module(f"functensor.{module}")
 
-LONG = os.environ.get("FUNCTENSOR_LONG_TESTS")
+pytestmark = pytest.mark.long
 FORMS = {
     "nothing saved": ft.checkpoint,
     "nested": lambda f: ft.checkpoint(ft.checkpoint(f)),

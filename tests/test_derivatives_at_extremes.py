@@ -5,19 +5,19 @@ is a number of double precision, so is ours, to all digits that the argument has
 ``FUNCTENSOR_LONG_TESTS=1``, has all points and the functions whose references are slow.
 """
 
-import os
 from functools import partial
 
 import mpmath as mp
 import numpy as np
 import pytest
+from long_forms import only_long, sized
 
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 from functensor.scipy import special
 
-LONG = os.environ.get("FUNCTENSOR_LONG_TESTS") == "1"
+pytestmark = pytest.mark.long
 DIGITS = 300
 # Relative to an argument: differences of this step have more digits than are compared.
 STEP = mp.mpf(10) ** -30
@@ -28,7 +28,7 @@ ALL = [
     20.0, 37.0, 40.0, 100.0, 700.0, 745.0, 1e4, 1e8, 1e16, 1e100, 1e160, 1e300,
 ]  # fmt: skip
 FEW = [1e-300, 1e-10, 0.3, 20.0, 40.0, 1e8]
-PLACES = ALL if LONG else FEW
+PLACES = sized(FEW, ALL)
 
 RIGHT = PLACES
 BOTH = [-x for x in PLACES] + PLACES
@@ -210,7 +210,7 @@ def test_derivatives_are_those_of_mpmath(name):
     check(*CASES[name])
 
 
-@pytest.mark.skipif(not LONG, reason="references take a minute each")
+@only_long
 @pytest.mark.parametrize("name", SLOW)
 def test_derivatives_of_slow_references(name):
     check(*SLOW[name])

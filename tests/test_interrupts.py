@@ -1,6 +1,5 @@
 """Ctrl-C, wherever it comes, leaves nothing of a transformation or of a block behind."""
 
-import os
 import random
 import signal
 import threading
@@ -10,6 +9,7 @@ from contextlib import ExitStack
 import numpy
 import pytest
 from interrupts import ran
+from long_forms import only_long, sized
 
 import functensor as ft
 import functensor.numpy as np
@@ -26,9 +26,9 @@ from functensor.key_reuse import ledger
 from functensor.primitives.core import slot, under
 from functensor.scopes import active
 
-LONG = os.environ.get("FUNCTENSOR_LONG_TESTS") == "1"
+pytestmark = pytest.mark.long
 # How many places of long work are tried, spread over all of it.
-TRIED = 10**6 if LONG else 250
+TRIED = sized(250, 10**6)
 X = numpy.array([0.5, -1.0, 2.0])
 
 pytestmark = [
@@ -354,7 +354,7 @@ def test_a_block_of_one_use_is_not_entered_twice():
     assert switch.off is False
 
 
-@pytest.mark.skipif(not LONG, reason="takes minutes")
+@only_long
 @pytest.mark.parametrize("name", WORK)
 def test_alarms_at_random_moments(name):
     class Alarm(BaseException):

@@ -1,12 +1,12 @@
 """Evenly spaced numbers and differences, over all combinations of keywords: NumPy's, jitted too."""
 
 import itertools
-import os
 import warnings
 from functools import partial
 
 import numpy as np
 import pytest
+from long_forms import sized
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -18,9 +18,9 @@ ENDS += [(np.float32(1), np.float32(3)), (np.array([1, 2]), 9), (X[:0], 1.0), (n
 POSITIVE = [(1, 4), (4.0, 1.0), (np.array([1.0, 2.0]), 9.0), (-1.0, -8.0), (1j, 8j)]
 ARRAYS = [X, M, Z, np.arange(5), X > 0, X[:1], X[:0], np.arange(4, dtype="uint8")]
 ARRAYS += [X.astype("float32")]
-LONG = os.environ.get("FUNCTENSOR_LONG_TESTS") == "1"
+pytestmark = pytest.mark.long
 # One in so many calls is jitted.
-SHARE = 1 if LONG else 23
+SHARE = sized(23, 1)
 
 
 def options(**choices):

@@ -1,16 +1,16 @@
 """Random programs over arrays of equal lengths give jitted what they give eagerly.
 
 Limits of size are lowered for them, so that all that plans do with large arrays is done with small
-ones. By default 20 programs are drawn for each test, with ``FUNCTENSOR_LONG_TESTS=1`` 2,000, and 40
+ones. By default 20 programs are drawn for each test, with ``FUNCTENSOR_LONG_TESTS=1`` 500, and 40
 over arrays above all limits.
 """
 
-import os
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_forms import sized
 from small_limits import lower_limits
 
 import functensor as ft
@@ -18,8 +18,7 @@ import functensor.numpy as fnp
 from functensor import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::functensor.retracing.RetraceWarning")
-LONG = os.environ.get("FUNCTENSOR_LONG_TESTS") == "1"
-PROGRAMS = settings(max_examples=2000 if LONG else 20)
+PROGRAMS = settings(max_examples=sized(20, 500))
 TOLERANCES = {"float64": 1e-9, "float32": 2e-3}
 
 UNARY = [
@@ -178,7 +177,7 @@ def test_equal_lengths_in_small_regions(name, drawn, others, smallest):
         agrees(TRANSFORMED[name](fun), args)
 
 
-@settings(max_examples=40 if LONG else 2)
+@settings(max_examples=sized(2, 40))
 @given(programs((st.sampled_from([300, 520]), st.just(260)), st.just(2), 300000))
 def test_equal_lengths_above_all_limits(drawn):
     fun, args = drawn

@@ -1,10 +1,10 @@
 """Arrays do not change: whoever writes to a NumPy array that was given changes nothing."""
 
-import os
 import warnings
 
 import numpy
 import pytest
+from long_forms import sized
 from registry_cases import operands_of
 from surface import all_cases
 from surface.harness import leaves_of
@@ -14,7 +14,7 @@ import functensor.numpy as np
 from functensor.primitives.registry import registry
 from functensor.testing import assert_allclose
 
-LONG = os.environ.get("FUNCTENSOR_LONG_TESTS") == "1"
+pytestmark = pytest.mark.long
 
 
 def fresh():
@@ -184,7 +184,7 @@ def test_primitives_return_memory_of_their_own():
 
 def test_public_functions_return_memory_of_their_own():
     wrong = []
-    for case in all_cases()[:: 1 if LONG else 7]:
+    for case in all_cases()[:: sized(7, 1)]:
         operands = case.values("d")
         with warnings.catch_warnings(), numpy.errstate(all="ignore"):
             warnings.simplefilter("ignore")

@@ -17,6 +17,7 @@ from .matrix_functions import (
     sinm,
     sqrtm,
 )
+from .reductions import funm, hessenberg, qr_multiply
 from .special_matrices import (
     block_diag,
     circulant,
@@ -44,10 +45,10 @@ from .systems import (
 __all__ = [
     "LinAlgError", "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion",
     "cosm", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "expm_frechet",
-    "fractional_matrix_power", "hankel", "hilbert", "inv", "khatri_rao", "logm", "lstsq", "lu",
-    "lu_factor", "lu_solve", "norm", "pinv", "polar", "qr", "sinm", "solve",
-    "solve_banded", "solve_continuous_lyapunov", "solve_discrete_lyapunov", "solve_lyapunov",
-    "solve_sylvester", "solve_triangular", "sqrtm", "svd", "svdvals", "toeplitz",
+    "fractional_matrix_power", "funm", "hankel", "hessenberg", "hilbert", "inv", "khatri_rao",
+    "logm", "lstsq", "lu", "lu_factor", "lu_solve", "norm", "pinv", "polar", "qr", "qr_multiply",
+    "sinm", "solve", "solve_banded", "solve_continuous_lyapunov", "solve_discrete_lyapunov",
+    "solve_lyapunov", "solve_sylvester", "solve_triangular", "sqrtm", "svd", "svdvals", "toeplitz",
 ]  # fmt: skip
 
 publish(globals())

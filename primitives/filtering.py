@@ -64,9 +64,9 @@ def _one(x: Any) -> Any:
     return ops.ones_like(ops.index(x, (Ellipsis, slice(0, 1))))
 
 
-def _backwards(g: Any, b: Any, a: Any) -> Any:
+def _backwards(g: Any, x: Any, y: Any) -> Any:
     """Returns cotangents filtered from the end."""
-    return ops.flip(linear_filter.bind((b, a, ops.flip(g, -1)), {}), -1)
+    return ops.flip(linear_filter.bind((x, y, ops.flip(g, -1)), {}), -1)
 
 
 def _overlaps(v: Any, x: Any, count: int) -> Any:
@@ -96,6 +96,10 @@ def _along_denominator(g: Any, ans: Any, y: Any) -> Any:
     return -linear_filter.bind((g, y, ans), {})
 
 
+def _along_sequences(g: Any, x: Any, y: Any) -> Any:
+    return linear_filter.bind((x, y, g), {})
+
+
 def _reference(b: Any, a: Any, x: Any) -> Any:
     stack = np.broadcast_shapes(b.shape[:-1], a.shape[:-1], x.shape[:-1])
     out = np.zeros((*stack, x.shape[-1]), np.result_type(b, a, x))
@@ -109,7 +113,7 @@ def _reference(b: Any, a: Any, x: Any) -> Any:
     return out
 
 
-linear_filter = Primitive(
+linear_filter: Primitive = Primitive(
     "linear_filter",
     family="filtering",
     compute=_filtered,
@@ -119,12 +123,12 @@ linear_filter = Primitive(
     vjp=(
         _by_numerator,
         _by_denominator,
-        lambda g, x, y: _backwards(g, x, y),
+        _backwards,
     ),
     jvp=(
         _along_numerator,
         _along_denominator,
-        lambda g, x, y: linear_filter.bind((x, y, g), {}),
+        _along_sequences,
     ),
     reference=_reference,
     dtypes="fdD",

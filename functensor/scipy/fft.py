@@ -190,10 +190,10 @@ def _is_fast(n: int, factors: tuple[int, ...]) -> bool:
 
 
 def _target(name: str, target: Any) -> int:
-    target = operator.index(target)
-    if target < 1:
-        raise ValueError(f"{name}: Target cannot be negative or 0, but is {target}")
-    return target
+    least = operator.index(target)
+    if least < 1:
+        raise ValueError(f"{name}: Target cannot be negative or 0, but is {least}")
+    return int(least)
 
 
 def next_fast_len(target: int, real: bool = False) -> int:

@@ -225,7 +225,7 @@ def _conditions(name: str, bc_type: Any, y: Any, slope: Any) -> tuple[Any, Any]:
         ends = ops.index(y, 0), ops.index(y, -1)
         if is_at_hand(*ends):
             known = [value_of(name, z, "") for z in ends]
-            if not np.allclose(*known, rtol=1e-15, atol=1e-15):
+            if not np.allclose(known[0], known[1], rtol=1e-15, atol=1e-15):
                 raise ValueError(
                     f"{name}: The first and last `y` point along axis 0 must be identical (within "
                     "machine precision) when bc_type='periodic'."

@@ -27,25 +27,25 @@ class PearsonRResult(tuple):  # type: ignore[type-arg]
     Attributes:
         statistic, correlation, pvalue: the pair.
         alternative: the hypothesis.
-        count: the number of samples.
+        nobs: the number of samples.
     """
 
     statistic: Any
     correlation: Any
     pvalue: Any
     alternative: str
-    count: int
+    nobs: int
 
     def __new__(
-        cls, statistic: Any, pvalue: Any, alternative: str = "two-sided", count: int = 0
+        cls, statistic: Any, pvalue: Any, alternative: str = "two-sided", nobs: int = 0
     ) -> PearsonRResult:
         out = super().__new__(cls, (statistic, pvalue))
         out.statistic = out.correlation = statistic
-        out.pvalue, out.alternative, out.count = pvalue, alternative, count
+        out.pvalue, out.alternative, out.nobs = pvalue, alternative, nobs
         return out
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return (*self, self.alternative, self.count)
+        return (*self, self.alternative, self.nobs)
 
     def __repr__(self) -> str:
         return f"PearsonRResult(statistic={self.statistic}, pvalue={self.pvalue})"
@@ -69,10 +69,10 @@ class PearsonRResult(tuple):  # type: ignore[type-arg]
             raise ValueError("confidence_interval: confidence_level must be between 0 and 1.")
         r = self.statistic
         ones = ops.ones_like(r)
-        if self.count < 4:
+        if self.nobs < 4:
             return ConfidenceInterval(-ones, ones)
         sides = 2 if self.alternative == "two-sided" else 1
-        reach = special.ndtri(1 - (1 - confidence_level) / sides) / (self.count - 3) ** 0.5
+        reach = special.ndtri(1 - (1 - confidence_level) / sides) / (self.nobs - 3) ** 0.5
         z = ops.arctanh(r)
         low, high = ops.tanh(z - reach), ops.tanh(z + reach)
         if self.alternative == "less":
@@ -84,7 +84,7 @@ class PearsonRResult(tuple):  # type: ignore[type-arg]
 
 register(
     PearsonRResult,
-    lambda node: ([*node], (node.alternative, node.count)),
+    lambda node: ([*node], (node.alternative, node.nobs)),
     lambda static, children: PearsonRResult(*children, *static),
 )
 

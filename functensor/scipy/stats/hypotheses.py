@@ -108,7 +108,7 @@ class TtestResult(tuple):  # type: ignore[type-arg]
 register(
     TtestResult,
     lambda node: ([*node, node.df, node.estimate, node.standard_error], node.alternative),
-    lambda alternative, children: TtestResult(*children, alternative),
+    lambda alternative, children: TtestResult(*children, alternative=alternative),
 )
 
 
@@ -133,8 +133,8 @@ def _result(
         t = estimate / error
         df = ops.broadcast_to(ops.astype(ops.asarray(df), t.dtype), t.shape)
         p = student_pvalue(name, alternative, t, df)
-    fields = (rows.restored(z, keepdims) for z in (t, p, df, estimate, error))
-    return TtestResult(*fields, alternative)
+    t, p, df, estimate, error = (rows.restored(z, keepdims) for z in (t, p, df, estimate, error))
+    return TtestResult(t, p, df, estimate, error, alternative)
 
 
 def ttest_1samp(
@@ -181,7 +181,9 @@ def ttest_1samp(
         popmean = ops.squeeze(popmean, rows.axes)
     estimate, error = mean - popmean, (_variance(x) / float(n)) ** 0.5
     out = _result(name, rows, (estimate, error, n - 1.0), alternative, keepdims)
-    return TtestResult(*out, out.df, rows.restored(mean, keepdims), out.standard_error, alternative)
+    mean = rows.restored(mean, keepdims)
+    return TtestResult(*out, df=out.df, estimate=mean, standard_error=out.standard_error,
+                       alternative=alternative)
 
 
 def ttest_rel(

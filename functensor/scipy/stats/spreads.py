@@ -109,7 +109,11 @@ def zmap(
     >>> stats.zmap([4.0], [1.0, 3.0]).tolist()
     [2.0]
     """
-    rows = Samples("zmap", [compare, scores], axis, nan_policy)
+    return _scores("zmap", scores, compare, axis, ddof, nan_policy)
+
+
+def _scores(name: str, scores: Any, compare: Any, axis: Any, ddof: int, nan_policy: str) -> Any:
+    rows = Samples(name, [compare, scores], axis, nan_policy)
     x = rows.arrays[0]
     mean, std = (rows.restored(z, True) for z in (_mean(x), _std(x, ddof)))
     return (ops.astype(ops.asarray(scores), x.dtype) - mean) / std
@@ -134,7 +138,7 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") 
     >>> stats.zscore([1.0, 3.0]).tolist()
     [-1.0, 1.0]
     """
-    return zmap(a, a, axis, ddof, nan_policy)
+    return _scores("zscore", a, a, axis, ddof, nan_policy)
 
 
 def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
@@ -156,7 +160,8 @@ def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagat
     >>> stats.gzscore([1.0, 9.0]).tolist()
     [-1.0, 1.0]
     """
-    return zscore(ops.log(a), axis, ddof, nan_policy)
+    logs = ops.log(a)
+    return _scores("gzscore", logs, logs, axis, ddof, nan_policy)
 
 
 SCALES = {"normal": 1.3489795003921634}

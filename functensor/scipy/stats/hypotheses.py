@@ -108,7 +108,9 @@ class TtestResult(tuple):  # type: ignore[type-arg]
 register(
     TtestResult,
     lambda node: ([*node, node.df, node.estimate, node.standard_error], node.alternative),
-    lambda alternative, children: TtestResult(*children, alternative=alternative),
+    lambda alternative, parts: TtestResult(
+        parts[0], parts[1], parts[2], parts[3], parts[4], alternative
+    ),
 )
 
 
@@ -182,8 +184,8 @@ def ttest_1samp(
     estimate, error = mean - popmean, (_variance(x) / float(n)) ** 0.5
     out = _result(name, rows, (estimate, error, n - 1.0), alternative, keepdims)
     mean = rows.restored(mean, keepdims)
-    return TtestResult(*out, df=out.df, estimate=mean, standard_error=out.standard_error,
-                       alternative=alternative)
+    t, p = out
+    return TtestResult(t, p, out.df, mean, out.standard_error, alternative)
 
 
 def ttest_rel(

@@ -311,3 +311,101 @@ def test_random_bodies_have_the_values_of_eager_mode(starts, steps):
         for a, b in zip(ft.jit(run)(*starts), run(*starts), strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+# -- elements at the places that a loop counts
+
+ELEMENTS = {
+    "read": lambda x: ft.fori_loop(0, 5, lambda i, s: s + x[i, 1] * x[-i, 0], 0.0),
+    "read rows": lambda x: ft.fori_loop(0, 5, lambda i, s: s + x[i], x[0]),
+    "read columns": lambda x: ft.fori_loop(0, 3, lambda i, s: s + x[:, i], x[:, 0]),
+    "set": lambda x: ft.fori_loop(0, 5, lambda i, y: y.at[i, 2].set(i * 0.5), x),
+    "set rows": lambda x: ft.fori_loop(1, 5, lambda i, y: y.at[i].set(y[i - 1] * 2), x),
+    "add": lambda x: ft.fori_loop(0, 5, lambda i, y: y.at[i].add(y[i - 1, 0]), x),
+    "chain": lambda x: ft.fori_loop(0, 5, lambda i, y: y.at[i].set(0.5).at[:, i % 3].add(1.5), x),
+    "old value too": lambda x: ft.fori_loop(
+        0, 5, lambda i, c: (c[0].at[i].set(1.5), c[0]), (x, x)
+    ),
+    "old value later": lambda x: ft.fori_loop(0, 5, lambda i, y: y.at[i].set(7.0) + y, x),
+    "old row later": lambda x: ft.scan(
+        lambda y, i: (y.at[i].set(7.0), y[i] * 1.0), x, np.arange(5)
+    ),
+    "row kept": lambda x: ft.scan(
+        lambda c, i: ((c[0].at[i].set(7.0), c[0][i]), c[1]), (x, x[0]), np.arange(5)
+    ),
+    "both the same": lambda x: ft.fori_loop(
+        0, 5, lambda i, c: (lambda y: (y, y))(c[0].at[i].add(1.5)), (x, x)
+    ),
+    "one of the other": lambda x: ft.fori_loop(
+        0, 5, lambda i, c: (c[0].at[i].add(1.5), c[0].at[i].set(2.5)), (x, x)
+    ),
+    "swapped": lambda x: ft.fori_loop(
+        0, 5, lambda i, c: (c[1], c[0].at[i].add(1.5)), (x, x * 2)
+    ),
+    "a view": lambda x: ft.fori_loop(
+        0, 5, lambda i, c: (c[0].at[i].add(1.5), c[0][:2].sum() + c[1]), (x, 0.0)
+    ),
+    "stacked": lambda x: ft.scan(lambda y, i: (y.at[i].set(2.5), y), x, np.arange(5)),
+    "stacked after": lambda x: ft.scan(
+        lambda y, i: (lambda z: (z, z))(y.at[i].set(2.5)), x, np.arange(5)
+    ),
+    "of itself": lambda x: ft.fori_loop(0, 4, lambda i, y: y.at[i + 1].set(y[i]), x),
+    "while": lambda x: ft.while_loop(
+        lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1].at[c[0]].add(c[1][c[0] - 1])), (0, x)
+    ),
+    "gradient": ft.grad(
+        lambda x: fnp.sum(ft.fori_loop(1, 5, lambda i, y: y.at[i].set(fnp.sin(y[i - 1])), x))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ELEMENTS))
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_elements_are_read_and_updated(name, dtype):
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(dtype)
+    before = x.copy()
+    jitted = ft.jit(ELEMENTS[name])
+    wanted = ELEMENTS[name](x)
+    for given in (x, np.asfortranarray(x), np.repeat(x, 2, 1)[:, ::2]):
+        for got, right in zip(
+            ft.tree.leaves(jitted(given)), ft.tree.leaves(wanted), strict=True
+        ):
+            assert got.dtype == right.dtype
+            np.testing.assert_allclose(got, right, rtol=1e-6)
+    np.testing.assert_array_equal(x, before)
+
+
+def test_a_carry_that_is_updated_is_not_copied_in_every_step():
+    (source,) = loop_sources(ELEMENTS["chain"], np.ones((5, 3)))
+    assert not re.findall(r"\w+\(", " ".join(body_of(source)))
+    (source,) = loop_sources(ELEMENTS["old value later"], np.ones((5, 3)))
+    assert "np_array" in source
+
+
+def test_places_out_of_bounds_raise_as_in_eager_mode():
+    def run(x):
+        return ft.fori_loop(0, 9, lambda i, s: s + x[i], 0.0)
+
+    for f in (run, ft.jit(run)):
+        with pytest.raises(IndexError, match="out of bounds"):
+            f(np.ones(5))
+
+
+def test_large_arrays_in_loops_are_fused_and_take_numbers():
+    def run(x):
+        def step(i, c):
+            s, y = c
+            return s * 0.5 + fnp.sum(y), fnp.sin(y) * s + i * 0.25 - y * y
+
+        return ft.fori_loop(0, 3, step, (np.float64(0.125), x))
+
+    x = np.random.default_rng(0).normal(size=(300, 300))
+    for dtype in ("float32", "float64"):
+        given = (x / 300).astype(dtype)
+        if dtype == "float32":
+            given = given.astype("float64")
+        (source,) = loop_sources(run, given)
+        assert "region" in source
+        for got, right in zip(ft.jit(run)(given), run(given), strict=True):
+            assert got.dtype == right.dtype
+            np.testing.assert_allclose(got, right, rtol=1e-9)

@@ -10,10 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from .elements import Updates, is_element
 from .numbers import GROWING, HIGHEST, LOWEST, kind_of, number_text, wrapped
 from .plan import Plan
 from .straight import Straight
 from .values import SCALARS, constant, is_variable
+from .writers import key_part
 
 __all__ = ["Loop", "LoopPlan", "looped"]
 
@@ -58,6 +62,7 @@ class LoopCode(Straight):
 
     def _begin(self) -> None:
         loop, inputs, source = self.loop, self.program.inputs, self.source
+        self.updates = Updates(self.program, loop.carries, self.live)
         first = loop.carries + loop.slices
         names = list(map(source.name, inputs))
         slices = names[loop.carries : first]
@@ -117,6 +122,9 @@ class LoopCode(Straight):
             self._let_go(number)
             return
         text = number_text(self, equation, self._ufuncs[number])
+        if text is None and self._element(number, equation):
+            self._let_go(number)
+            return
         if text is None:
             found = self._ufuncs[number]
             whole = found is not None and equation.outputs[0].type.shape
@@ -132,6 +140,29 @@ class LoopCode(Straight):
             self.source.add(line, equation)
         self.numbers.add(out)
         self._let_go(number)
+
+    def _element(self, number: int, equation: Any) -> bool:
+        """Writes what reads or updates elements at numbers; says whether it did."""
+        if not is_element(equation) or equation.outputs[0] in self.rows:
+            return False
+        x, *rest = equation.operands
+        out, source = equation.outputs[0], self.source
+        reads = equation.primitive.name == "index"
+        places = iter(rest if reads else rest[1:])
+        key = ", ".join(
+            source.shown(next(places)) if type(item) is str else key_part(item)
+            for item in equation.params["key"].native
+        )
+        if reads:
+            source.add(f"{source.name(out)} = {source.shown(x)}[{key}]", equation)
+            return True
+        if number in self.updates.in_place:
+            source.names[out] = source.names[x]
+        else:
+            source.add(f"{source.name(out)} = {source.numpy('array')}({source.shown(x)})", equation)
+        sign = "=" if equation.primitive.name == "index_set" else "+="
+        source.add(f"{source.names[out]}[{key}] {sign} {source.shown(rest[0])}", equation)
+        return True
 
     def _together(self, number: int, group: list[Any]) -> None:
         equations = self.program.equations[number : number + len(group)]
@@ -191,6 +222,7 @@ class LoopPlan(Plan):
             for i, x in enumerate(inputs)
             if kind_of(x.type) and not loop.carries <= i < first
         ]
+        self._owned = sorted(set(written.updates.in_place.values()))
         self._weak = [
             (i, x.type.weak)
             for i, x in enumerate(inputs)
@@ -222,6 +254,8 @@ class LoopPlan(Plan):
             holds: where that is tested, whether there is a first step.
         """
         values = list(buffers)
+        for i in self._owned:
+            values[i] = np.array(values[i])
         for i, kind in self._weak:
             values[i] = kind(values[i])
         for i, kind in self._given:

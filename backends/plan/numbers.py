@@ -49,9 +49,16 @@ def wrapped(x: int) -> int:
 
 
 class Operand:
-    """An operand of numbers' arithmetic: how it is written, and of which type it is."""
+    """An operand of numbers' arithmetic.
 
-    __slots__ = ("kind", "nonzero", "text")
+    Attributes:
+        kind: its type; None where it is no number.
+        text: how it is written.
+        as_float: how it is written as a float.
+        nonzero: whether it is surely not 0.
+    """
+
+    __slots__ = ("as_float", "kind", "nonzero", "text")
 
     def __init__(self, writer: Straight, x: Any) -> None:
         self.nonzero = False
@@ -59,6 +66,7 @@ class Operand:
         if is_variable(x):
             self.kind = kind_of(x.type)
             self.text = writer.source.names[x] if self.kind else ""
+            self.as_float = self.text if self.kind is float else f"float({self.text})"
             return
         value = constant(x)
         if type(value) not in SCALARS:
@@ -66,11 +74,7 @@ class Operand:
         self.kind = type(value) if type(value) in (float, int, bool) else None
         self.nonzero = bool(value)
         self.text = writer.source.shown(value) if self.kind else ""
-
-    @property
-    def as_float(self) -> str:
-        """The text of the same as a float."""
-        return self.text if self.kind is float else f"float({self.text})"
+        self.as_float = writer.source.shown(float(value)) if self.kind else ""
 
     def as_kind(self, kind: type) -> str:
         """Returns the text of the same as another type."""

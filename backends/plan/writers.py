@@ -22,7 +22,7 @@ from .values import is_variable, plain
 if TYPE_CHECKING:
     from .straight import Straight
 
-__all__ = ["WRITERS", "product_beside"]
+__all__ = ["WRITERS", "key_part", "product_beside"]
 
 # Below this, the backend's sum is NumPy's own.
 SMALL_SUM = 512
@@ -57,11 +57,11 @@ def _index(writer: Straight, number: int, equation: Any) -> str | None:
         writer.parts.add(equation.outputs[0])
     if writer.is_view(equation, getitem, native):
         return ""
-    shown = ", ".join(map(_part, native)) or "()"
+    shown = ", ".join(map(key_part, native)) or "()"
     return f"{writer.source.shown(x)}[{shown}]"
 
 
-def _part(item: Any) -> str:
+def key_part(item: Any) -> str:
     """Returns a part of a key as it is written."""
     if item is Ellipsis:
         return "..."

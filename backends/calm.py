@@ -31,10 +31,10 @@ __all__ = [
     "work_of",
 ]
 
-# No product of fewer multiplications is looked at; those of vectors with a matrix and with each
-# other are counted otherwise than those of matrices, to which the next number belongs.
-LOOKED_AT = 8192
-# Products of fewer multiplications are done by BLAS on the calling thread in any case.
+# No product is looked at for which the first operand's elements times the second's columns, or
+# elements, are no more: whatever its operands are, it is done by BLAS on the calling thread.
+LOOKED_AT = 1 << 18
+# So are products of matrices of fewer multiplications.
 BY_ONE = 1 << 19
 # Those of more are worth the threads of a plan, which do not wait for one that has not begun.
 SHARED = 1 << 23

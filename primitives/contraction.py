@@ -56,7 +56,7 @@ def _multiply_matrices(xp: Any, x: Any, y: Any) -> Any:
         return _multiply_matrices(xp, rows, y).reshape(*shape[:-1], other[1])
     if len(shape) > 1 and shape[-1] == 1 and other[-2:-1] == (1,) and x.dtype == y.dtype:
         return columns_by_rows(xp, x, y)
-    if xp is np and shape and other and x.size * other[-1] >= LOOKED_AT:
+    if xp is np and shape and other and x.size * other[-1] > LOOKED_AT:
         return product(x, y)
     return xp.matmul(x, y)
 

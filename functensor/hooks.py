@@ -17,6 +17,7 @@ from typing import Any
 from weakref import ref
 
 from .backends.restoring import InC, in_turn, leaving
+from .primitives.array import Tracer
 from .primitives.core import RAW, Trace, settled, slot, under
 from .primitives.errors import function_name, user_line
 from .primitives.primitive import Primitive, evaluate
@@ -286,7 +287,8 @@ class HookTrace(Trace):
             return self.below(primitive, args, params)
         op = Operation(primitive.name, params, user_line())
         if handle.sees_backward and not primitive.constant:
-            call = Watched(PrimitiveCall(primitive, args, params), op, [handle])
+            traced = [isinstance(x, Tracer) for x in args]
+            call = Watched(PrimitiveCall(primitive, traced, params), op, [handle])
             with under(None if self.parent is RAW else self.parent):
                 (out,) = call.bind(args)
         else:

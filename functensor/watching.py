@@ -9,8 +9,8 @@ from typing import Any
 from .custom import CustomCall
 from .forward import tangent_of
 from .gradients import vjp
-from .primitives.array import Tracer
 from .primitives.buffers import wrap
+from .primitives.core import Trace
 from .primitives.errors import RuleResultError, describe, message
 from .primitives.indexing import Scatter, index_primitive, scatter_sum
 from .primitives.primitive import Primitive
@@ -48,7 +48,7 @@ class Watcher:
         self.changed = False
 
     def __call__(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
-        plain = self.pull(residuals, gs)
+        plain: list[Any] = self.pull(residuals, gs)
         if muting.met is not None:
             muting.met.update(dict.fromkeys(self.handles))
             return plain
@@ -86,7 +86,24 @@ def dense(cotangents: Sequence[Any]) -> list[Any]:
     return [scatter_sum([c]) if type(c) is Scatter else c for c in cotangents]
 
 
-class Watched(CustomCall):
+class Asked(CustomCall):
+    """A call that has other rules where fewer cotangents are asked for.
+
+    So hooks see the same ones whatever else is traced.
+    """
+
+    def asked(self, wanted: Sequence[bool]) -> CustomCall:
+        """Returns the call with the rules for some operands."""
+        raise NotImplementedError
+
+    def reverse(
+        self, level: Trace, values: list[Any], wanted: Sequence[bool]
+    ) -> tuple[list[Any], Callable[[list[Any]], list[Any]]]:
+        """Returns the outputs and the function that pulls cotangents back."""
+        return CustomCall.reverse(self.asked(wanted), level, values, wanted)
+
+
+class Watched(Asked):
     """A call whose cotangents hooks see.
 
     Attributes:
@@ -102,6 +119,11 @@ class Watched(CustomCall):
         self.call = call
         self.op = op
         self.handles = handles
+
+    def asked(self, wanted: Sequence[bool]) -> Watched:
+        if not isinstance(self.call, PrimitiveCall) or list(wanted) == self.call.wanted:
+            return self
+        return Watched(self.call.asked(wanted), self.op, self.handles)
 
     def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
         """Returns the same for a batch; hooks see the cotangents of each example.
@@ -128,7 +150,22 @@ class Watched(CustomCall):
             watched: list[Any] = watching.bwd(residuals, gs)
             return watched if watcher.changed else list(plain.bwd(values, gs))
 
-        return CustomCall(self.name, plain.evaluate, plain.fwd, bwd, watching.jvp, self.sparse)
+        call = WatchedBatch(self.name, plain.evaluate, plain.fwd, bwd, watching.jvp, self.sparse)
+        call.made = lambda wanted: self.asked(wanted).batched(flags, size, axis_name)
+        return call
+
+
+class WatchedBatch(Asked):
+    """A primitive's call for a batch, whose cotangents hooks see.
+
+    Attributes:
+        made: makes the same for the operands whose cotangents are asked for.
+    """
+
+    made: Callable[[Sequence[bool]], CustomCall]
+
+    def asked(self, wanted: Sequence[bool]) -> CustomCall:
+        return self.made(wanted)
 
 
 class PrimitiveCall(CustomCall):
@@ -138,9 +175,9 @@ class PrimitiveCall(CustomCall):
         wanted: for every operand whether it may have a cotangent.
     """
 
-    def __init__(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:
-        wanted = [isinstance(x, Tracer) for x in args]
-
+    def __init__(
+        self, primitive: Primitive, wanted: list[bool], params: dict[str, Any]
+    ) -> None:
         def evaluate(values: list[Any]) -> list[Any]:
             return [primitive.bind(values, params)]
 
@@ -159,6 +196,13 @@ class PrimitiveCall(CustomCall):
         sparse = (0,) if primitive is index_primitive else ()
         super().__init__(primitive.name, evaluate, fwd, bwd, jvp, sparse)
         self.wanted = wanted
+        self.primitive = primitive
+        self.params = params
+
+    def asked(self, wanted: Sequence[bool]) -> PrimitiveCall:
+        """Returns the call for fewer cotangents."""
+        both = [a and b for a, b in zip(self.wanted, wanted, strict=True)]
+        return PrimitiveCall(self.primitive, both, self.params)
 
     def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
         """Returns the same for a batch, differentiated as the batched operation is."""
@@ -212,7 +256,9 @@ def cotangents_of(
     # Index arrays come last and need no rules.
     found += [None] * (len(operands) - len(found))
     for i, (c, x) in enumerate(zip(found, operands, strict=True)):
-        if c is not None and type(c) is not Scatter:
+        if not wanted[i]:
+            found[i] = None
+        elif c is not None and type(c) is not Scatter:
             found[i] = fitted(c, shape_dtype(x), primitive)
     return found
 

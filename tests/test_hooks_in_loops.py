@@ -136,6 +136,37 @@ def test_staged_bodies_show_their_operations_and_not_the_call(kind):
     assert "scan" not in seen
 
 
+def test_backward_hooks_see_the_cotangents_that_are_asked_for_whatever_is_traced():
+    counts = []
+
+    def shrunk(op, grads, g):
+        there = [x for x in grads if x is not None]
+        counts.append(len(there))
+        total = 1 + sum(np.sum(x**2) for x in there)
+        return [None if x is None else x / total for x in grads]
+
+    w = numpy.array([2.0, 3.0, 4.0])
+
+    def slope(x, w):
+        # By the first argument alone.
+        with use(FnHook(backward=shrunk), match="multiply|matmul"):
+            return ft.grad(lambda x: np.sum(np.sin(x * w) * w) + x @ w)(x)
+
+    def of_batch(xs, ws):
+        with use(FnHook(backward=shrunk), match="multiply|matmul"):
+            each = ft.vmap(lambda x, w: np.sum(np.sin(x * w) * w) + x @ w)
+            return ft.grad(lambda xs: np.sum(each(xs, ws)))(xs)
+
+    wanted = slope(X, w)
+    assert set(counts) == {1}
+    for f in (ft.jit(slope), ft.checkpoint(slope)):
+        same(f(X, w), wanted)
+    same(ft.vmap(slope)(X[None], w[None])[0], wanted)
+    same(of_batch(X[None], w[None])[0], wanted)
+    same(ft.jit(of_batch)(X[None], w[None])[0], wanted)
+    assert set(counts) == {1}
+
+
 def test_a_removed_hook_does_again_what_it_replaced_and_sees_nothing():
     calls = []
 

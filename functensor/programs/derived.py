@@ -156,7 +156,7 @@ class Pulled:
         self._hooks: dict[Any, None] = {}
         joint = self._staged(everything, muted=True)
         self._known[everything, None] = joint.backward()
-        state = self.state()
+        state = self._seen()
         if state is not None:
             watched = self._staged(everything)
             joint.residuals += [joint.at(x) for x in watched.places if x not in joint.places]
@@ -178,6 +178,9 @@ class Pulled:
         if muting.met is not None:
             muting.met.update(self._hooks)
             return None
+        return self._seen()
+
+    def _seen(self) -> Any:
         state = tuple(handle.sees_pass() for handle in self._hooks)
         return state if any(state) else None
 
@@ -201,10 +204,9 @@ class Pulled:
         return program, [places.index(place) for place in joint.places], found
 
     def _staged(self, given: Flags, muted: bool = False) -> _Joint:
-        if not muted:
-            return _Joint(self.program, self.wanted, given)
         before = muting.met
-        muting.met = found = {}
+        found: dict[Any, None] = {}
+        muting.met = found if muted else None
         try:
             return _Joint(self.program, self.wanted, given)
         finally:

@@ -311,8 +311,34 @@ def pulled(
         t.node if isinstance(t, ReverseTracer) and t.owner is trace else None for t in tracers
     ]
 
-    def pull_arrays(cotangent: Any) -> Any:
+    roots = list(zip(kinds, nodes, places, strict=True))
+    pull = _pull(name, fun, trace, (leaves, inputs, treedef), (out_treedef, roots))
+    public = out_treedef.unflatten([wrap(value) for value, _ in outputs])
+    if has_aux:
+        return public, pull, tree.map(trace.released, aux)
+    return public, pull
+
+
+def _pull(
+    name: str, fun: Callable[..., Any], trace: ReverseTrace, arguments: Any, outputs: Any
+) -> Callable[[Any], Any]:
+    """Returns the function that pulls cotangents back over a run.
+
+    Args:
+        name, fun: of the transformation, for messages.
+        trace: what ran.
+        arguments: their leaves, the leaves' nodes, and their structure.
+        outputs: their structure; of every leaf its type, its node and its device.
+    """
+    leaves, inputs, treedef = arguments
+    out_treedef, known = outputs
+
+    def pull(cotangent: Any) -> Any:
         gs, got = tree.flatten(cotangent)
+        if entrance.classes and entrance.is_met(gs):
+            # Made anew: what names itself keeps its residuals until the garbage is collected.
+            again = _pull(name, fun, trace, arguments, outputs)
+            return entrance.lift(again, (cotangent,), {})
         if got != out_treedef:
             raise RuleResultError(
                 message(
@@ -330,7 +356,7 @@ def pulled(
         level = base_trace()
         with under(level):
             roots = []
-            for g, kind, node, place in zip(gs, kinds, nodes, places, strict=True):
+            for g, (kind, node, place) in zip(gs, known, strict=True):
                 if node is not None:
                     g = brought(owned(g), place, f"a cotangent of {name}")
                     roots.append((node, cotangent_of(kind, to_buffer(g) if level is RAW else g)))
@@ -341,15 +367,7 @@ def pulled(
             ]
         return treedef.unflatten(result)
 
-    def pull(cotangent: Any) -> Any:
-        if entrance.classes and entrance.is_met(cotangent):
-            return entrance.lift(pull_arrays, (cotangent,), {})
-        return pull_arrays(cotangent)
-
-    public = out_treedef.unflatten([wrap(value) for value, _ in outputs])
-    if has_aux:
-        return public, pull, tree.map(trace.released, aux)
-    return public, pull
+    return pull
 
 
 def leaf_path(primals: Any, index: int) -> str:

@@ -217,7 +217,8 @@ def elementwise(
         leaves, treedef = tree.flatten(params)
         columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]
         step = _number(state.step)
-        order.check(name, step, leaves, columns[0])
+        if type(step) is not int or not step:
+            order.check(name, step, leaves, columns[0])
         numbers = [_number(c) for c in coefficients(step)]
         columns = [leaves, *columns]
         held = [[x._data if type(x) is Array else x for x in column] for column in columns]

@@ -41,7 +41,8 @@ class custom_vjp(RuleBearer):
     ``bwd(*nondiff, residuals, cotangent)`` a tuple with a cotangent, or None for zero, of each
     differentiable argument. Keyword-only arguments are not differentiated, and both rules get them
     by keyword. The output of ``fwd`` has to be like that of ``fun``, which is staged to compare
-    them.
+    them, once for arguments of the same shapes and dtypes; if it cannot be staged, since it asks
+    for values, it is not asked again.
 
     Raises:
         RuleResultError: a rule returned the wrong thing; the message has both trees and the path.
@@ -61,6 +62,9 @@ class custom_vjp(RuleBearer):
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Sets the rules."""
         self._rules = fwd, bwd
+
+    def _rule_named(self, rule: str) -> Any:
+        return self._rules and self._rules[0]
 
     def _call(self, arguments: CallArguments) -> CustomCall:
         if self._rules is None:
@@ -121,6 +125,9 @@ class custom_jvp(RuleBearer):
         """Sets the rule and returns it, so that it serves as a decorator."""
         self._rule = rule
         return rule
+
+    def _rule_named(self, rule: str) -> Any:
+        return self._rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
         """Sets a rule for each differentiable argument.

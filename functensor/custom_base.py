@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .arguments import is_array_like
 from .custom_call import CustomCall
@@ -66,6 +67,34 @@ def replaced(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]
     return filled
 
 
+# For how many signatures of a function it is noted that its rule is right.
+MANY = 256
+
+
+class Known:
+    """What is known of a function with a rule, whichever objects have its code.
+
+    Attributes:
+        compared: the rules, with the shapes and dtypes of arguments, whose output is right.
+        unstaged: whether it cannot be staged.
+    """
+
+    def __init__(self) -> None:
+        self.compared: set[Any] = set()
+        self.unstaged = False
+
+
+knowledge: WeakKeyDictionary[Any, Known] = WeakKeyDictionary()
+
+
+def known_of(fun: Any) -> Known:
+    """Returns what is known of a function, and of those that the same statement makes again."""
+    try:
+        return knowledge.setdefault(getattr(fun, "__code__", fun), Known())
+    except TypeError:  # nothing can refer to it weakly
+        return Known()
+
+
 class RuleBearer:
     """What functions with rules have in common: how a call binds."""
 
@@ -101,8 +130,7 @@ class RuleBearer:
                 )
         argnums += [positional.index(name) for name in argnames if name in positional]
         self._nondiff = tuple(sorted({i % self._arity for i in argnums}))
-        # The shapes and dtypes of arguments for which the rule's output is known to be right.
-        self._compared: set[Any] = set()
+        self._known = known_of(fun)
         update_wrapper(self, fun)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -153,6 +181,10 @@ class RuleBearer:
         return MissingRuleError(
             message(f"{kind} function {name} has no rule", fix=f"{name}.{setter}", number=8)
         )
+
+    def _rule_named(self, rule: str) -> Any:
+        """Returns the rule that messages call by a name."""
+        raise self._without_rule()
 
     def _wrong(self, rule: str, detail: str, fix: str) -> RuleResultError:
         name = f"the {rule} rule of {function_name(self)}"
@@ -206,9 +238,18 @@ class RuleBearer:
         return found
 
     def _compare(self, rule: str, arguments: CallArguments, values: Values, out: Any) -> None:
-        """Checks that a rule's output is like that of the function, once for every signature."""
+        """Checks that a rule's output is like that of the function, once for every signature.
+
+        The function is staged for that. If that fails, it is not staged again: it would only be
+        run as far as it goes, at every gradient.
+        """
+        known = self._known
+        if known.unstaged:
+            return
         kinds = [shape_dtype(v).strong() for v in values]
-        if tuple(kinds) in self._compared:
+        way = self._rule_named(rule)
+        signature = (getattr(way, "__code__", id(way)), *kinds)
+        if signature in known.compared:
             return
 
         def abstract(*arrays: Any) -> Any:
@@ -218,8 +259,8 @@ class RuleBearer:
         try:
             wanted = eval_shape(abstract, *kinds)
         except Exception:  # what cannot be staged is not compared
+            known.unstaged = True
             return
-        self._compared.add(tuple(kinds))
         got = tree.map(lambda x: shape_dtype(x).strong() if is_array_like(x) else x, out)
         leaves, treedef = tree.flatten_with_path(wanted)
         found, got_tree = tree.flatten(got)
@@ -231,6 +272,8 @@ class RuleBearer:
             if isinstance(leaf, ShapeDtype) and leaf != value:
                 where = tree.keystr(path) or "the top"
                 raise self._wrong(rule, f"{detail}: at {where}", fix)
+        if len(known.compared) < MANY:
+            known.compared.add(signature)
 
 
 def outline(value: Any) -> str:

@@ -80,6 +80,7 @@ def numpy_function(
     numpy_vjp: Callable[..., Any] | None = None,
     numpy_jvp: Callable[..., Any] | None = None,
     vmap: str | None = None,
+    writable: bool = False,
 ) -> Any:
     """Returns a function that only knows plain NumPy arrays as one that transformations know.
 
@@ -88,9 +89,9 @@ def numpy_function(
     ``g`` are tuples. Of one mode's rule made of ``functensor.numpy``, the other mode's is derived.
 
     Args:
-        fun: takes NumPy arrays, which it must not write to, and returns one or a tuple of them.
-            Keyword arguments are passed to it, and to all rules, as they are. Without it, a
-            decorator is returned.
+        fun: takes NumPy arrays, which are read-only, and returns one or a tuple of them. Keyword
+            arguments are passed to it, and to all rules, as they are. Without it, a decorator is
+            returned.
         result: a `ShapeDtype`, a tuple of them, or a function of the operands' that returns
             either. Without it, what is staged calls ``fun`` once with ones in order to find out.
         vjp: ``vjp(g, ans, *xs)`` returns a tuple with a cotangent or None for each operand, made
@@ -100,6 +101,9 @@ def numpy_function(
         vmap: ``"vectorized"`` if ``fun``, and plain rules, take operands that all have batch axes
             in front, any number of them; ``"sequential"`` to call them for one example after the
             other; None refuses ``vmap``.
+        writable: whether ``fun`` and plain rules get copies in C order, which they may write to.
+            Code that is compiled for typed arguments asks for such arrays: numba's
+            ``float64[::1]``, Cython's ``double[::1]``.
 
     Returns:
         A function of arrays, and of what can be one, that returns arrays.
@@ -125,13 +129,16 @@ def numpy_function(
             numpy_vjp=numpy_vjp,
             numpy_jvp=numpy_jvp,
             vmap=vmap,
+            writable=writable,
         )
     if vmap not in BATCHING:
         raise ValueError(f"vmap={vmap!r}; it is 'vectorized', 'sequential' or None")
     for ours, plain, name in ((vjp, numpy_vjp, "vjp"), (jvp, numpy_jvp, "jvp")):
         if ours is not None and plain is not None:
             raise ValueError(f"{name} and numpy_{name} are the same rule: give one of them")
-    function = NumpyFunction(fun, result=result, vjp=vjp, jvp=jvp, vmap=vmap)
+    function = NumpyFunction(
+        fun, result=result, vjp=vjp, jvp=jvp, vmap=vmap, writable=writable
+    )
     if numpy_vjp is not None:
         function.vjp = Rule(function, numpy_vjp, forward=False)
     if numpy_jvp is not None:

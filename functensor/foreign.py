@@ -111,7 +111,7 @@ class NumpyFunction:
     """A function of plain NumPy arrays that transformations know: ``extend.numpy_function``.
 
     Attributes:
-        fun, result, vjp, jvp, vmap: as there; rules that know only NumPy are `Rule`.
+        fun, result, vjp, jvp, vmap, writable: as there; rules that know only NumPy are `Rule`.
         fix: what messages advise where a rule is missing, if it is not the usual.
         kind: what messages call such functions.
     """
@@ -127,6 +127,7 @@ class NumpyFunction:
         vjp: Any = None,
         jvp: Any = None,
         vmap: str | None = None,
+        writable: bool = False,
         fix: str = "",
     ) -> None:
         update_wrapper(self, fun)
@@ -136,6 +137,7 @@ class NumpyFunction:
         self.vjp = vjp
         self.jvp = jvp
         self.vmap = vmap
+        self.writable = writable
         self.fix = fix
 
     def __call__(self, *operands: Any, **static: Any) -> Any:
@@ -198,6 +200,7 @@ class Rule:
             name=self.name,
             result=[ShapeDtype(likes[i].shape, likes[i].dtype) for i in places],
             vmap=self.function.vmap,
+            writable=self.function.writable,
             fix=NO_HIGHER,
         )
         found = dict(zip(places, rule(*changes, *answers, *operands, **static), strict=True))
@@ -282,10 +285,13 @@ class Call:
     def evaluate(self, arrays: Sequence[Any], batch: int) -> Values:
         """Calls the function and returns its outputs, each with the batch axes in front."""
         lengths = arrays[0].shape[:batch] if arrays else ()
-        views = [a.view() for a in arrays]
-        for view in views:
-            view.flags.writeable = False
-        returned = self.function.fun(*views, **self.static)
+        if self.function.writable:
+            given = [np.array(a, order="C") for a in arrays]
+        else:
+            given = [a.view() for a in arrays]
+            for view in given:
+                view.flags.writeable = False
+        returned = self.function.fun(*given, **self.static)
         single = not isinstance(returned, tuple)
         # The function may write again into what it returned.
         try:

@@ -1,5 +1,7 @@
 """What rules take beside arrays, what is compared, and rules in other forms."""
 
+import gc
+import weakref
 from functools import partial
 
 import numpy as np
@@ -162,6 +164,68 @@ def test_what_cannot_be_staged_is_not_compared():
 
     fun.defvjp(lambda x: (fun(x), None), lambda _, g: (g * 5.0,))
     close(ft.grad(lambda x: fnp.sum(fun(x)))(X), np.full(3, 5.0))
+
+
+def branching(runs):
+    @ft.custom_vjp
+    def fun(x):
+        runs.append(1)
+        return x if x[0] > 0 else fnp.sum(x)
+
+    fun.defvjp(lambda x: (fnp.sum(x), x.shape), lambda shape, g: (fnp.full(shape, g),))
+    return fun
+
+
+def test_what_cannot_be_staged_is_asked_once_whatever_it_is_called_with():
+    runs = []
+    fun = branching(runs)
+    for n in (3, 3, 4, 5):
+        close(ft.grad(lambda x: fnp.sum(fun(x)))(np.ones(n)), np.ones(n))
+    assert len(runs) == 1
+    # The same statement makes the function again.
+    close(ft.vmap(ft.grad(branching(runs)))(np.ones((2, 3))), np.ones((2, 3)))
+    assert len(runs) == 1
+
+
+def test_a_function_that_is_made_anew_each_time_is_staged_once():
+    runs = []
+
+    def loss(x):
+        @ft.custom_vjp
+        def fun(x):
+            runs.append(1)
+            return fnp.sum(x)
+
+        fun.defvjp(lambda x: (fnp.sum(x), x), lambda x, g: (g * fnp.ones(x.shape),))
+        return fun(x)
+
+    for _ in range(4):
+        ft.grad(loss)(X)
+    assert len(runs) == 1
+
+
+def test_a_rule_that_is_set_later_is_compared_too():
+    fun = ft.custom_vjp(lambda x: fnp.sum(x))
+    fun.defvjp(lambda x: (fnp.sum(x), x), lambda x, g: (g * x,))
+    ft.grad(fun)(X)
+    fun.defvjp(lambda x: (x[:2], x), lambda x, g: (x,))
+    with pytest.raises(RuleResultError, match="but the function returns"):
+        ft.grad(lambda x: fnp.sum(fun(x)))(X)
+
+
+def test_what_is_known_of_a_function_keeps_nothing_alive():
+    class Callable:
+        def __call__(self, x):
+            return fnp.sum(x)
+
+    inner = Callable()
+    gone = weakref.ref(inner)
+    fun = ft.custom_vjp(inner)
+    fun.defvjp(lambda x, inner=inner: (inner(x), x), lambda x, g: (g * x,))
+    ft.grad(fun)(X)
+    del fun, inner
+    gc.collect()
+    assert gone() is None
 
 
 # -- defjvps

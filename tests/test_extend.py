@@ -299,3 +299,55 @@ def test_the_decorator_and_its_options():
         numpy_function(sine, vmap="loop")
     with pytest.raises(ValueError, match="vjp and numpy_vjp are the same rule"):
         numpy_function(sine, vjp=sine, numpy_vjp=sine)
+
+
+# -- arrays that the function may write to
+
+
+def in_place(x, y):
+    """Computes as compiled code does that takes typed arrays only."""
+    assert x.flags.writeable
+    assert x.flags.c_contiguous
+    x *= y
+    return x
+
+
+def in_place_vjp(g, ans, x, y):
+    g *= 1.0
+    x *= g
+    y *= g
+    return y, x
+
+
+def test_a_function_may_write_to_what_it_is_given():
+    written = numpy_function(
+        in_place, numpy_vjp=in_place_vjp, vmap="vectorized", writable=True
+    )
+    x, y = fnp.asarray([[1.0, 2.0, 3.0]] * 2).T, fnp.asarray([[3.0, 4.0]] * 3)
+    before = np.array(x), np.array(y)
+    wanted = before[0] * before[1]
+    for f in (written, ft.jit(written), ft.vmap(written)):
+        np.testing.assert_array_equal(f(x, y), fnp.asarray(wanted))
+    for by_x in (ft.grad(lambda x: fnp.sum(written(x, y))), ft.jit(ft.grad(loss_of(written, y)))):
+        np.testing.assert_array_equal(by_x(x), y)
+    np.testing.assert_array_equal(x, before[0])
+    np.testing.assert_array_equal(y, before[1])
+
+
+def loss_of(f, y):
+    return lambda x: fnp.sum(f(x, y))
+
+
+def test_a_numpy_array_of_the_callers_is_left_alone():
+    buffer = np.ones(3)
+    numpy_function(in_place, writable=True)(buffer, buffer)
+    assert buffer.tolist() == [1, 1, 1]
+
+
+def test_the_decorator_takes_the_option():
+    @numpy_function(writable=True)
+    def doubled(x):
+        x *= 2
+        return x
+
+    assert doubled(fnp.ones(2)).tolist() == [2, 2]

@@ -140,7 +140,7 @@ class alone(Restoring):
         control = self._control
         self.close = bool if control is None else control.releasing(self._holder)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         if self._control is not None:
             try:
                 self._control.hold(self._holder)

@@ -204,7 +204,7 @@ class Using(Restoring, ContextDecorator):
             getattr(config, name)
         self._choices = choices
 
-    def __enter__(self) -> Config:
+    def __enter__(self) -> Any:
         known = config.__dict__
         back = partial(known.update, dict(known))
         self.close = back

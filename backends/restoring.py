@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import io
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ContextDecorator
 from copy import copy
 from functools import partial
 from itertools import islice
 from operator import call
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ __all__ = [
     "taken_off",
 ]
 
+Result = TypeVar("Result")
+
 
 class Restoring(io.IOBase):
     """A context manager whose end is C code that calls ``close``; made anew for every block.
@@ -48,7 +50,9 @@ class Restoring(io.IOBase):
     __slots__ = ("close",)
 
     # Else it would be closed again when it is forgotten.
-    closed = True  # type: ignore[assignment]
+    closed = True
+    # In place of the base's method, of which each object has its own.
+    close: Any
 
     def __enter__(self) -> Any:
         return None
@@ -124,7 +128,7 @@ class listed(Restoring):
         self._entry = entry
         self.close = partial(entries.remove, entry)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         end = len(self._entries)
         # Not a call, after which an interrupt could come.
         self._entries[end:] = (self._entry,)
@@ -142,7 +146,7 @@ try:
 
         __slots__ = ()
 
-        def __enter__(self) -> None:
+        def __enter__(self) -> Any:
             before = treatment.get()
             try:
                 self.close = partial(treatment.reset, treatment.set(QUIET))
@@ -162,7 +166,7 @@ try:
         def __init__(self, **choices: Any) -> None:
             self._choices = choices
 
-        def __enter__(self) -> None:
+        def __enter__(self) -> Any:
             before = treatment.get()
             try:
                 chosen = treating(**self._choices)
@@ -171,7 +175,7 @@ try:
                 treatment.set(before)
                 raise
 
-    def silently(run: Callable[..., Any], *args: Any) -> Any:
+    def silently(run: Callable[..., Result], args: Sequence[Any]) -> Result:
         """Calls a function while NumPy says nothing of overflow and invalid values."""
         before = treatment.get()
         try:
@@ -205,7 +209,7 @@ except ImportError:
         def __init__(self) -> None:
             super().__init__(all="ignore")
 
-    def silently(run: Callable[..., Any], *args: Any) -> Any:
+    def silently(run: Callable[..., Result], args: Sequence[Any]) -> Result:
         """Calls a function while NumPy says nothing of overflow and invalid values."""
         with quiet():
             return run(*args)

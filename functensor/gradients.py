@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any
 
-from numpy import ndarray
-
 from .arguments import Selection, check_argnums, check_inexact, is_array_like
 from .entrance import entrance
 from .forward import zeros_like
+from .primitives.array import Array
 from .primitives.buffers import (
+    WEAK_TYPES,
     apart_from,
     beside,
     brought,
@@ -21,7 +21,7 @@ from .primitives.buffers import (
     to_buffer,
     wrap,
 )
-from .primitives.core import RAW, base_trace, run, under
+from .primitives.core import RAW, Trace, base_trace, run, under
 from .primitives.errors import (
     NonScalarOutputError,
     RuleResultError,
@@ -29,7 +29,6 @@ from .primitives.errors import (
     function_name,
     message,
 )
-from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
 from .primitives.types import REAL, shape_dtype
 from .reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
@@ -239,15 +238,16 @@ class KeepingTrace(ReverseTrace):
 
     __slots__ = ()
 
-    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
-        if type(x) is ndarray:
-            x = owned(x)
-        elif type(y) is ndarray:
-            y = owned(y)
-        return super().process2(primitive, x, y)
+    direct = WEAK_TYPES
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        return super().process(primitive, list(map(owned, args)), params)
+    def __init__(self, parent: Trace, name: str, fun: Any) -> None:
+        super().__init__(parent, name, fun)
+        lift = self.lift
+
+        def kept(x: Any) -> Any:
+            return lift(x) if isinstance(x, Array) else lift(owned(x))
+
+        self.lift = kept
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:

@@ -101,7 +101,7 @@ class unasked(Restoring):
             level = level.parent
         self.close = in_turn([partial(setattr, trace, "asking", True) for trace in self._asking])
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         try:
             for trace in self._asking:
                 trace.asking = False

@@ -7,7 +7,7 @@ comes when its cotangent is complete. Nothing recurses, so a chain of a million 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
@@ -93,6 +93,8 @@ class ReverseTrace(Trace):
 
     # The class of the tracers, which the facade replaces by its own.
     tracer = ReverseTracer
+    # The types of operands that nodes keep as they are.
+    direct: Collection[type] = BUFFER_TYPES
 
     def input(self, value: Any, name: Callable[[], str] | None = None) -> Any:
         """Returns the tracer of an input, whose value is one of the parent's level.
@@ -144,11 +146,11 @@ class ReverseTrace(Trace):
                 parents = (x.node, y.node)
                 mask = 3
             else:
-                b = y if type(y) in BUFFER_TYPES else self.lift(y)
+                b = y if type(y) in self.direct else self.lift(y)
                 parents = (x.node, None)
                 mask = 1
         elif type(y) is tracer and y.owner is self:
-            a = x if type(x) in BUFFER_TYPES else self.lift(x)
+            a = x if type(x) in self.direct else self.lift(x)
             b = y.value
             parents = (None, y.node)
             mask = 2
@@ -313,7 +315,7 @@ def backward(
         with computing_on(g for _, g in roots):
             # What a rule computes on the way, 0 / 0 beside a branch not taken, is no concern of the
             # user's.
-            return silently(walk, roots, consume, line, turn)
+            return silently(walk, (roots, consume, line, turn))
     finally:
         slot.turn = before
 

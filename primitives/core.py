@@ -263,7 +263,7 @@ class under(Restoring):
         self._trace = trace
         self.close = partial(setattr, slot, "trace", slot.trace)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         slot.trace = self._trace
 
 

@@ -105,7 +105,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         out._data = RAW.process(primitive, buffers, params)
     except DeviceError as error:
         return evaluate(primitive, joined_again(args, error), params)
-    if given:
+    if given and type(out._data) is ndarray:
         out._data = unshared(out._data, plain_arrays(given))
     return out
 

@@ -77,7 +77,7 @@ class Plan:
             buffers = self._own(buffers)
         try:
             with self._quiet():
-                return silently(run, *buffers)
+                return silently(run, buffers)
         except Exception as error:
             self._explain(error)
             raise

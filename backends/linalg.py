@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "ComplexResultError",
     "check_finite",
     "cholesky",
     "cofactors",
@@ -273,16 +274,20 @@ def _root_of_triangle(lapack: Any, t: Any) -> Any:
     return root
 
 
+class ComplexResultError(LinAlgError):
+    """A function of a real matrix is complex, so that its dtype would depend on values."""
+
+
 def _as_input(name: str, out: Any, a: Any) -> Any:
     """Returns a result in the dtype of the matrix that it is of.
 
     Raises:
-        LinAlgError: that is real and the result is not.
+        ComplexResultError: that is real and the result is not.
     """
     if a.dtype.kind != "c":
         rounding = 1e4 * np.finfo(a.dtype).eps * np.abs(out).max(initial=0)
         if np.abs(out.imag).max(initial=0) > rounding:
-            raise LinAlgError(
+            raise ComplexResultError(
                 f"{name}: the result for a real matrix is complex, as it has an eigenvalue on the "
                 f"negative axis; {name}(a.astype(complex)) gives it"
             )

@@ -98,7 +98,7 @@ DIVIDEND, DIVISOR = Domain(2.3, 2.7), Domain(0.95, 1.05)
 floor_divide = binary(
     "floor_divide",
     domains=(DIVIDEND, DIVISOR),
-    doc="Returns the largest integer that is at most ``x / y``; NaN of infinite x.",
+    doc="Returns the largest integer that is at most ``x / y``, and NaN where x is infinite.",
     example="np.floor_divide([7, -7], 2) -> [3, -4]",
 )
 remainder = binary(

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.restoring import errstate
-from .families import binary, unary
+from .families import binary, elementwise, unary
 from .numbers import is_complex
+from .primitive import Unary
 from .registry import registry as ops
 from .samples import NONZERO, POSITIVE, REAL, Domain
 
@@ -156,21 +157,36 @@ logaddexp2 = binary(
 LOG_PEAK = math.log(2.0 / math.sqrt(math.pi))
 
 
+class ErrorFunction(Unary):
+    """A function of real numbers; that of complex ones is made of other primitives."""
+
+    def __call__(self, x: Any, /, *args: Any, **options: Any) -> Any:
+        if not hasattr(x, "dtype") and not isinstance(x, int | float | complex):
+            x = ops.asarray(x)
+        if is_complex(x) and not (args or options):
+            from .special_complex import OF_COMPLEX  # which only this needs
+
+            return OF_COMPLEX[self.name](x)
+        return super().__call__(x, *args, **options)
+
+
 def _bell(g: Any, x: Any) -> Any:
     return g * ops.exp(LOG_PEAK - x * x)
 
 
-erf = unary(
+erf = elementwise(
     "erf",
     _bell,
+    kind=ErrorFunction,
     domains=REAL,
     reference="scipy.special.erf",
     doc="Returns the error function, the integral of ``2 exp(-t**2) / sqrt(pi)`` from 0 to x.",
     example="np.erf([0.0, np.inf]) -> [0.0, 1.0]",
 )
-erfc = unary(
+erfc = elementwise(
     "erfc",
     lambda g, x: -_bell(g, x),
+    kind=ErrorFunction,
     reference="scipy.special.erfc",
     doc="Returns ``1 - erf(x)``, without losing digits where erf is close to 1.",
     example="np.erfc([0.0, np.inf]) -> [1.0, 0.0]",

@@ -114,8 +114,8 @@ def _i1_rule(g: Any, x: Any) -> Any:
     return g * (0.5 * (below + modified_bessel.modified_bessel(x, order=2)))
 
 
-# Beyond this, and for orders of size beyond their square, derivatives of scaled functions are those
-# of Hankel's expansion. As differences of the functions themselves all their digits cancel.
+# Beyond this, and beyond the square of the order, derivatives of scaled functions are those of
+# Hankel's expansion: as differences of the functions themselves they would lose all digits.
 HANKEL = 50.0
 HANKEL_TERMS = 18
 

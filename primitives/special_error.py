@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ..backends import special_error as kernels
+from .exponential import ErrorFunction
 from .families import elementwise, unary
 from .registry import registry as ops
 from .samples import REAL, Domain
@@ -54,9 +55,10 @@ erfcinv = unary(
     arguments={"y": "an array of any shape, or a number, from 0 to 2."},
     example="special.erfcinv(0.0) -> inf",
 )
-erfcx = unary(
+erfcx = elementwise(
     "erfcx",
     lambda g, x: -2 * (g * ops.erfcx_integral(x, order=1)),
+    kind=ErrorFunction,
     compute=by_scipy("erfcx"),
     reference="scipy.special.erfcx",
     doc="Returns ``exp(x**2) * erfc(x)``, which does not underflow.",
@@ -75,9 +77,10 @@ erfcx_integral = elementwise(
     options={"order": "how many integrals."},
     source=DLMF + "7.18",
 )
-erfi = unary(
+erfi = elementwise(
     "erfi",
     lambda g, x: g * (ops.exp(x * x) * (1 / HALF_ROOT_PI)),
+    kind=ErrorFunction,
     compute=by_scipy("erfi"),
     reference="scipy.special.erfi",
     doc="Returns the imaginary error function, the integral of ``2 exp(t**2) / sqrt(pi)``.",
@@ -87,9 +90,10 @@ erfi = unary(
 
 # -- the normal distribution
 
-ndtr = unary(
+ndtr = elementwise(
     "ndtr",
     lambda g, x: g * ops.exp(-0.5 * (x * x) - LOG_ROOT_TWO_PI),
+    kind=ErrorFunction,
     compute=by_scipy("ndtr"),
     reference="scipy.special.ndtr",
     doc="Returns the probability that a standard normal variable is at most x.",

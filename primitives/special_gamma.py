@@ -1,4 +1,4 @@
-"""The gamma function and its kin: logarithms, logarithmic derivatives, quotients, zeta."""
+"""The gamma function and its kin: logarithms, logarithmic derivatives, quotients."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ __all__ = [
     "polygamma",
     "rgamma",
     "rgamma_slope",
-    "riemann_zeta",
     "without_derivative",
-    "zeta",
 ]
 
 DLMF = "NIST Digital Library of Mathematical Functions, "
@@ -184,8 +182,8 @@ def digamma_rise(x: Any, y: Any) -> Any:
     # Reciprocals p of x and q of x + y: of even powers the differences are multiples of y p q.
     p, q = 1 / a, 1 / (a + b)
     squares = p * p + q * q
-    fourth = squares * squares - p * p * q * q
-    even = (p + q) * (1 / 12 - squares * (1 / 120) + fourth * (1 / 252))
+    sixth = (squares * squares - p * p * q * q) * (1 / 252)
+    even = (p + q) * (1 / 12 - squares * (1 / 120) + sixth)
     rise = ops.log1p(b * p) + b * p * q * (0.5 + even)
     x, y = ops.where(far, 1, x), ops.where(far, 1, y)
     return ops.where(far, rise, ops.digamma(x + y) - ops.digamma(x))
@@ -292,24 +290,4 @@ binom = binary(
     arguments={"n, k": "arrays whose shapes broadcast, or numbers."},
     example="special.binom(4.0, 2.0) -> 6.0",
     source=DLMF + "1.2.6",
-)
-zeta = binary(
-    "zeta",
-    without_derivative("zeta", "its exponent x"),
-    lambda g, x, y: g * (-x * ops.zeta(x + 1, y)),
-    compute=by_scipy("zeta"),
-    reference="tests.special_references.zeta",
-    domains=(Domain(2, 5, kind="i"), POSITIVE),
-    dtypes="d",
-    doc="Returns Hurwitz's zeta function, the sum of ``(q + k)**-x`` over k from 0 up.",
-    source=DLMF + "25.11.1",
-)
-riemann_zeta = unary(
-    "riemann_zeta",
-    without_derivative("zeta", "its exponent x"),
-    compute=by_scipy("zeta"),
-    reference="scipy.special.zeta",
-    domains=Domain(2, 5, kind="i"),
-    doc="Returns Riemann's zeta function, the sum of ``k**-x`` over k from 1 up, continued.",
-    source=DLMF + "25.2.1",
 )

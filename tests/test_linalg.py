@@ -7,6 +7,7 @@ from itertools import pairwise
 import mpmath
 import numpy
 import pytest
+import scipy.linalg
 
 import functensor as ft
 import functensor.numpy as np
@@ -376,6 +377,42 @@ def test_complex_results_of_complex_matrices(name):
     a = numpy.diag([-4.0, 9.0]).astype(complex)
     wanted = {"logm": [numpy.log(4) + numpy.pi * 1j, numpy.log(9)], "sqrtm": [2j, 3]}[name]
     assert_allclose(getattr(scipy_linalg, name)(a), numpy.diag(wanted).astype(complex))
+
+
+def test_complex_roots_of_real_matrices():
+    a = numpy.array([[1.0, 2.0], [3.0, -4.0]])
+    ours, theirs = scipy_linalg.sqrtm, scipy.linalg.sqrtm
+    assert_allclose(ours(a), theirs(a))
+    assert_allclose(ours(a.astype("f4")), theirs(a).astype("c8"), rtol=1e-5)
+    assert ours(numpy.eye(2)).dtype == "float64"
+    check_grads(ours, (a,), order=2)
+    stack = numpy.stack([a, numpy.eye(2)])
+    wanted = numpy.stack([theirs(a), theirs(numpy.eye(2))])
+    assert_allclose(ft.vmap(ours)(stack), wanted, atol=1e-12)
+    with pytest.raises(numpy.linalg.LinAlgError, match=r"a.astype\(complex\)"):
+        ft.jit(ours)(a)
+    assert_allclose(ft.jit(ours)(a.astype(complex)), theirs(a))
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (5, 3), (3, 5), (4, 1), (2, 0)])
+@pytest.mark.parametrize("mode", ["full", "economic", "r"])
+def test_columns_in_the_order_of_pivots(mode, shape):
+    a = drawn(*shape)
+    if not a.size:
+        assert scipy_linalg.qr(a, mode="economic", pivoting=True)[2].shape == (0,)
+        return
+    wanted = scipy.linalg.qr(a, mode=mode, pivoting=True)
+
+    def factors(a):
+        return scipy_linalg.qr(a, mode=mode, pivoting=True)
+
+    mapped = [x[1] for x in ft.vmap(factors)(numpy.stack([a[::-1], a]))]
+    for got in (factors(a), ft.jit(factors)(a), mapped):
+        assert len(got) == len(wanted)
+        for mine, other in zip(got, wanted, strict=True):
+            assert_allclose(mine, numpy.asarray(other, mine.dtype), atol=1e-12)
+    if mode == "economic" or shape[0] <= shape[1]:
+        check_grads(lambda a: factors(a)[:-1], (a,), order=2)
 
 
 def test_square_root_of_zero_and_of_a_projection():

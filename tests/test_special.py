@@ -92,8 +92,6 @@ def test_order_has_no_derivative():
         with pytest.raises(MissingRuleError, match="has no derivative by its order"):
             ft.jvp(function, (1.5, 2.0), (1.0, 0.0))
         assert np.isfinite(ft.grad(function, argnums=1)(1, 2.0).item())
-    with pytest.raises(MissingRuleError, match="zeta has no derivative by its exponent x"):
-        ft.grad(special.zeta)(2.5)
     assert ft.grad(special.zeta, argnums=1)(2.0, 1.0).item() == pytest.approx(
         -2 * scipy.special.zeta(3.0), rel=1e-14
     )
@@ -106,8 +104,6 @@ def test_errors_say_what_to_do():
         special.comb(3, 2, exact=True)
     with pytest.raises(ValueError, match="dimension d is 0"):
         special.multigammaln(3.0, 0)
-    with pytest.raises(TypeError, match="real numbers only"):
-        special.logsumexp(np.array([1j]))
     with pytest.raises(ValueError, match=r"gammainc: shapes \(2,\) and \(3,\) do not broadcast"):
         special.gammainc(np.ones(2), np.ones(3))
 

@@ -135,7 +135,7 @@ def _within(dtype: np.dtype[Any], bound: Any, less: int) -> Any:
     if kind != np.uint64:
         bound, kind = ops.astype(bound, np.int64), np.dtype(np.int64)
     own = np.iinfo(kind)
-    # 1 can be taken away; of an unsigned 0 it leaves all bits: -1, if that is in the dtype.
+    # 1 can be taken away; an unsigned 0 becomes all bits, which are -1 where that is in the dtype.
     bottom, top = max(limits.min + less, own.min), min(limits.max + less, own.max)
     clipped = ops.clip(bound, kind.type(bottom), kind.type(top))
     return ops.astype(ops.subtract(clipped, kind.type(less)), dtype)

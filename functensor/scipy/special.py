@@ -2,7 +2,7 @@
 
 Values come from SciPy, which is imported when a function is first called, or from kernels of our
 own. Derivatives are exact by every real argument but the orders of Bessel functions and of
-polygamma and the exponent of zeta, by which they raise ``MissingRuleError``.
+polygamma, by which they raise ``MissingRuleError``.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from ..primitives.special_bessel import (
     yn,
     yv,
 )
+from ..primitives.special_complex import faddeeva
 from ..primitives.special_entropy import entr, kl_div, rel_entr, xlog1py, xlogy
 from ..primitives.special_error import (
     erfcinv,
@@ -66,7 +67,6 @@ from ..primitives.special_gamma import (
     polygamma,
     rgamma,
 )
-from ..primitives.special_gamma import zeta as hurwitz_zeta
 from ..primitives.special_incomplete import (
     betainc,
     betaincc,
@@ -85,6 +85,7 @@ from ..primitives.special_integrals import (
     sine_integral,
     spence,
 )
+from ..primitives.special_zeta import zeta as hurwitz_zeta
 from ..primitives.types import canonical_axes
 from ..public import publish
 from .powers import boxcox, boxcox1p, exprel, inv_boxcox, inv_boxcox1p
@@ -121,11 +122,14 @@ __all__ = [
     "k0", "k0e", "k1", "k1e", "kl_div", "kn", "kv", "kve", "log1p", "log_expit", "log_ndtr",
     "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "nbdtr", "nbdtrc", "nbdtri",
     "ndtr", "ndtri", "ndtri_exp", "pdtr", "pdtrc", "pdtri", "poch", "polygamma", "psi", "rel_entr",
-    "rgamma", "sici", "sinc", "softmax", "softplus", "spence", "stdtr", "stdtrit", "xlog1py",
-    "xlogy", "y0", "y1", "yn", "yv", "zeta",
+    "rgamma", "sici", "sinc", "softmax", "softplus", "spence", "stdtr", "stdtrit", "wofz",
+    "xlog1py", "xlogy", "y0", "y1", "yn", "yv", "zeta",
 ]
 
 jn = jv
+
+# The exponential of more than this is infinite, or close to it.
+LARGE = 600.0
 
 
 @registry.add_function
@@ -183,6 +187,26 @@ def softplus(x: Any) -> Any:
     return ops.softplus(x)
 
 
+@registry.add_function
+def wofz(z: Any) -> Any:
+    """Returns Faddeeva's function ``exp(-z**2) * erfc(-i z)``, of complex numbers.
+
+    Args:
+        z: an array of any shape, or a number.
+
+    Returns:
+        A complex array.
+
+    Source: NIST Digital Library of Mathematical Functions, 7.2.3.
+
+    >>> from functensor.scipy import special
+    >>> special.wofz(0.0).tolist()
+    (1+0j)
+    """
+    z = as_inexact(z)
+    return faddeeva(ops.multiply(z, 1 + 0j))
+
+
 # -- gamma functions
 
 
@@ -190,17 +214,14 @@ def zeta(x: Any, q: Any = None) -> Any:
     """Returns the zeta function of Riemann, or of Hurwitz: the sum of ``(q + k)**-x`` from k = 0.
 
     Args:
-        x: the exponent; there is no derivative by it.
+        x: the exponent.
         q: what is added to k, of a shape that broadcasts against x's; None for 1 and with it
             Riemann's function, which is continued to x < 1.
 
     Returns:
         An array of the shape to which the arguments broadcast.
 
-    Raises:
-        MissingRuleError: a derivative by x is asked for.
-
-    Source: NIST Digital Library of Mathematical Functions, 25.2.1 and 25.11.1.
+    Source: NIST Digital Library of Mathematical Functions, 25.2.1, 25.11.1 and 25.11.8.
 
     >>> from functensor.scipy import special
     >>> special.zeta(0.0).tolist()
@@ -321,24 +342,29 @@ def sici(x: Any) -> tuple[Any, Any]:
 
 
 def logsumexp(
-    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
+    a: Any,
+    axis: Any = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Any = None,
 ) -> Any:
     """Returns the logarithm of a sum of exponentials, without overflow.
 
     Args:
-        a: a real array.
+        a: an array, real or complex.
         axis: over which axes: None for all, an integer or a tuple.
-        b: factors of the exponentials, of a shape that broadcasts against a's; they may be 0 or
-            negative, and derivatives flow to them.
+        b: factors of the exponentials, of a shape that broadcasts against a's; they may be 0,
+            negative or complex, and derivatives flow to them.
         keepdims: whether the axes stay, with length 1.
         return_sign: whether to return the sum's sign too, and the logarithm of its absolute value.
+        where: a condition that broadcasts to a's shape: which elements count; None for all.
 
     Returns:
         An array without the axes, -inf for a sum of nothing, and NaN for the logarithm of a
-        negative sum; with ``return_sign`` a pair of that of the absolute value and the sign.
-
-    Raises:
-        TypeError: an argument is complex.
+        negative sum of real numbers; of complex ones the principal logarithm. With
+        ``return_sign`` a pair of that of the absolute value and the sign, which of a complex sum
+        is a number of that direction on the unit circle.
 
     >>> from functensor.scipy import special
     >>> special.logsumexp([1000.0, 1000.0], b=[1.0, -1.0]).tolist()
@@ -346,27 +372,46 @@ def logsumexp(
     """
     a = as_inexact(a)
     weights = None if b is None else as_inexact(b)
-    if a.dtype.kind == "c" or (weights is not None and weights.dtype.kind == "c"):
-        raise TypeError("logsumexp: defined for real numbers only; use log(sum(exp(a)))")
-    shape = a.shape if weights is None else np.broadcast_shapes(a.shape, weights.shape)
+    shape = np.broadcast_shapes(
+        a.shape, () if weights is None else weights.shape, () if where is None else np.shape(where)
+    )
     axes = canonical_axes(axis, len(shape))
-    if weights is None and not return_sign and math.prod(shape[i] for i in axes):
-        return ops.logsumexp(a, axis=axes, keepdims=keepdims)
+    is_complex = "c" in (a.dtype.kind, a.dtype.kind if weights is None else weights.dtype.kind)
     a = ops.broadcast_to(a, shape)
-    if weights is not None:
-        # What has no weight does not count, though it may be infinite.
-        a = ops.where(ops.equal(weights, 0), -np.inf, a)
-    top = _finite_maximum(a, axes)
+    if where is not None:
+        a = ops.where(where, a, -np.inf)
+    plain = weights is None and not (return_sign or is_complex)
+    if plain and math.prod(shape[i] for i in axes):
+        return ops.logsumexp(a, axis=axes, keepdims=keepdims)
+    if weights is None:
+        top = _finite_maximum(ops.real(a), axes)
+    else:
+        # What has no weight does not count, though it may be infinite or NaN; it has a derivative
+        # by its weight, where that is a number.
+        absent = ops.equal(weights, 0)
+        top = _finite_maximum(ops.where(absent, -np.inf, ops.real(a)), axes)
+        small = ops.less_equal(ops.real(a) - top, LARGE)
+        a = ops.where(ops.logical_and(absent, ops.logical_not(small)), -np.inf, a)
     scaled = ops.exp(a - top)
     if weights is not None:
         scaled = ops.multiply(weights, scaled)
     total = ops.sum(scaled, axis=axes, keepdims=keepdims)
-    # Of 0, whose logarithm is -inf, without a warning.
-    out = xlogy(ops.ones_like(total), ops.abs(total)) + ops.reshape(top, total.shape)
+    top = ops.reshape(top, total.shape)
     sign = ops.sign(total)
+    if is_complex and not return_sign:
+        return _complex_log(total) + top
+    # Of 0, whose logarithm is -inf, without a warning.
+    size = ops.abs(total)
+    out = xlogy(ops.ones_like(size), size) + top
     if return_sign:
         return out, sign
     return ops.where(ops.less(sign, 0), np.nan, out)
+
+
+def _complex_log(x: Any) -> Any:
+    """Returns the principal logarithm, and -inf of 0, without a warning."""
+    zero = ops.equal(x, 0)
+    return ops.where(zero, -np.inf, ops.log(ops.where(zero, 1, x)))
 
 
 def _finite_maximum(a: Any, axes: tuple[int, ...]) -> Any:

@@ -333,6 +333,13 @@ DECOMPOSITIONS = [
         (3, 3),
         dtypes="fdD",
     ),
+    Case(
+        "scipy.linalg.qr",
+        lambda sp, x: sp.linalg.qr(regular(module_of(x), x), mode="economic", pivoting=True),
+        (3, 3),
+        dtypes="dD",
+    ),
+    Case("scipy.linalg.qr", lambda sp, x: sp.linalg.qr(x, mode="r", pivoting=True), (2, 3)),
     Case("scipy.linalg.qr", lambda sp, x: sp.linalg.qr(x)[1], (3, 2)),
     Case("scipy.linalg.qr", lambda sp, x: sp.linalg.qr(x, mode="r"), (2, 3)),
 ]

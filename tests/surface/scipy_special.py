@@ -1,6 +1,7 @@
 """Cases of SciPy's special functions."""
 
 import numpy as np
+import scipy
 
 from functensor.primitives.samples import POSITIVE, REAL, UNIT
 
@@ -136,6 +137,7 @@ COUNTED = {
     "pdtrc": (SOME, POSITIVE),
     "pdtri": (SOME, PROBABILITY),
 }
+KEPT = np.array([[True, False, True], [False, False, True]])
 
 CASES = [
     *(named(function, *domains) for function, domains in PROBABILITIES.items()),
@@ -154,8 +156,10 @@ CASES = [
     # Of what is single precision, SciPy's factorial and multigammaln make double.
     named("factorial", POSITIVE, dtypes="d"),
     named("gammasgn", REAL, smooth=False),
-    named("zeta", Domain(2, 5, kind="i"), POSITIVE, dtypes="d"),
-    named("zeta", Domain(2, 5, kind="i"), dtypes="d", smooth=False),
+    named("zeta", Domain(1.5, 5.0), POSITIVE, dtypes="d"),
+    named("zeta", Domain(1.5, 5.0), dtypes="d"),
+    named("wofz", REAL, dtypes="dD"),
+    *(named(name, REAL, dtypes="D") for name in ("erf", "erfc", "erfcx", "erfi", "ndtr")),
     of("iv", lambda sp, z: sp.special.iv(1.5, z), Operand((2, 3), RIGHT)),
     of("jv", lambda sp, z: sp.special.jv(0.5, z), Operand((2, 3), RIGHT)),
     of("yv", lambda sp, z: sp.special.yv(0.5, z), Operand((2, 3), RIGHT)),
@@ -193,6 +197,27 @@ CASES = [
         lambda sp, a, b: sp.special.logsumexp(a, b=b, axis=0, return_sign=True),
         (3, 2),
         Operand((3, 2), Domain(gap=0.5)),
+    ),
+    of(
+        "logsumexp",
+        lambda sp, a, b: sp.special.logsumexp(a, axis=1, b=b),
+        (2, 3),
+        (2, 3),
+        dtypes="D",
+    ),
+    of(
+        "logsumexp",
+        lambda sp, a: sp.special.logsumexp(a, keepdims=True, return_sign=True),
+        (2, 3),
+        dtypes="D",
+    ),
+    of(
+        "logsumexp",
+        lambda sp, a: sp.special.logsumexp(a, axis=1, **(
+            {"b": KEPT} if sp is scipy else {"where": KEPT}
+        )),
+        (2, 3),
+        dtypes="dD",
     ),
     of("softmax", lambda sp, x: sp.special.softmax(x), (2, 3)),
     of("softmax", lambda sp, x: sp.special.softmax(x, axis=0), (2, 3)),

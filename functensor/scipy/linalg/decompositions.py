@@ -11,6 +11,7 @@ from ...numpy.linalg import decompositions
 from ...numpy.linalg.arguments import alike, matrices, mirrored
 from ...primitives import solving, triangular
 from ...primitives.matrices import adjoint
+from ...primitives.pivoting import qr_pivots
 from ...primitives.registry import registry as ops
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"]
@@ -262,23 +263,26 @@ def qr(
         a: an array of shape (..., m, n).
         overwrite_a, lwork, check_finite: of no effect.
         mode: ``"full"``: m columns in Q; ``"economic"``: min(m, n); ``"r"``: R alone, of m rows.
-        pivoting: False.
+        pivoting: whether to reorder columns, so that the diagonal of R falls in size.
 
     Returns:
-        The pair (Q, R), or a tuple of R alone. The derivative is that of
-        `functensor.numpy.linalg.qr`.
+        The pair (Q, R), or a tuple of R alone; with ``pivoting`` also the order P of the columns,
+        integers of shape (..., n) with ``a[..., P] = Q @ R``. The derivative is that of
+        `functensor.numpy.linalg.qr` for that order.
 
     Raises:
         ValueError: there is no such mode.
-        NotImplementedError: pivoting.
 
     >>> from functensor.scipy import linalg
     >>> [x.shape for x in linalg.qr([[3.0], [4.0]])]
     [(2, 2), (2, 1)]
     """
-    if pivoting:
-        raise NotImplementedError("qr: pivoting, for which SciPy's function has no derivative here")
     if mode not in ("full", "economic", "r"):
         raise ValueError(f"qr: mode is 'full', 'economic' or 'r', not {mode!r}")
+    order = ()
+    if pivoting:
+        a = matrices("qr", a)
+        order = (qr_pivots.bind((ops.stop_gradient(a),), {}),)
+        a = ops.take_along_axis(a, ops.expand_dims(order[0], -2), axis=-1)
     q, r = decompositions.qr(a, "reduced" if mode == "economic" else "complete")
-    return (r,) if mode == "r" else (q, r)
+    return (r, *order) if mode == "r" else (q, r, *order)

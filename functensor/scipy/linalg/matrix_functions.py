@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.linalg import ComplexResultError
 from ...numpy.linalg.arguments import alike, matrices
 from ...numpy.linalg.decompositions import svd
 from ...numpy.linalg.products import matrix_power
@@ -66,11 +67,12 @@ def logm(A: Any, disp: Any = None) -> Any:
     """Returns the principal logarithms of matrices.
 
     Args:
-        A: an array of shape (..., n, n); real for a real logarithm.
+        A: an array of shape (..., n, n).
         disp: of no effect.
 
     Returns:
-        An array of A's shape and dtype.
+        An array of A's shape and dtype. The logarithm jumps where an eigenvalue crosses the
+        negative axis, so that a complex one is that of ``A.astype(complex)`` only.
 
     Raises:
         MatrixShapeError: the matrices are not square.
@@ -89,16 +91,18 @@ def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
     """Returns the principal square roots of matrices.
 
     Args:
-        A: an array of shape (..., n, n); real for a real root.
+        A: an array of shape (..., n, n).
         disp, blocksize: of no effect.
 
     Returns:
-        An array of A's shape and dtype. The derivative is that for a root whose eigenvalues do not
+        An array of A's shape and dtype, complex where a real matrix has a complex root. Under jit,
+        where the dtype is known before values are, that raises; ``sqrtm(A.astype(complex))`` is
+        complex in any case. The derivative is that for a root whose eigenvalues do not
         add up to 0 in pairs, as those of a regular matrix do not.
 
     Raises:
         MatrixShapeError: the matrices are not square.
-        LinAlgError: a matrix has no root, or is real with a root that is complex.
+        LinAlgError: a matrix has no root, or under jit is real with a root that is complex.
 
     Å. Björck and S. Hammarling, "A Schur method for the square root of a matrix", Linear Algebra
     and its Applications 52/53 (1983).
@@ -107,7 +111,11 @@ def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
     >>> linalg.sqrtm([[4.0, 0.0], [0.0, 9.0]]).tolist()
     [[2.0, 0.0], [0.0, 3.0]]
     """
-    return matrix_functions.sqrtm(matrices("sqrtm", A, square=True))
+    A = matrices("sqrtm", A, square=True)
+    try:
+        return matrix_functions.sqrtm(A)
+    except ComplexResultError:
+        return matrix_functions.sqrtm(ops.astype(A, result_type(A.dtype, np.complex64)))
 
 
 def _turning(name: str, A: Any) -> tuple[Any, Any, bool]:

@@ -29,7 +29,8 @@ def _pivots(xp: Any, a: Any) -> Any:
 
 def _reference(a: Any) -> Any:
     """Takes the longest of the columns, less what lies along those before."""
-    rest, order = np.array(a, np.result_type(a, float)), []
+    rest = np.array(a, np.result_type(a, float))
+    order: list[int] = []
     for _ in range(a.shape[-1]):
         sizes = np.linalg.norm(rest, axis=-2)
         sizes[order] = -1.0

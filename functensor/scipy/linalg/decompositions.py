@@ -279,7 +279,7 @@ def qr(
     """
     if mode not in ("full", "economic", "r"):
         raise ValueError(f"qr: mode is 'full', 'economic' or 'r', not {mode!r}")
-    order = ()
+    order: tuple[Any, ...] = ()
     if pivoting:
         a = matrices("qr", a)
         order = (qr_pivots.bind((ops.stop_gradient(a),), {}),)

@@ -94,10 +94,31 @@ def _gelu_derivative(emit: Steps, x: Value, y: Value, *, approximate: bool) -> V
     return emit.ufunc("multiply", slope, x)
 
 
+def _logistic_density(emit: Steps, x: Value) -> Value:
+    return emit.ufunc("multiply", _sigmoid(emit, x), _sigmoid(emit, emit.ufunc("negative", x)))
+
+
+def _logistic_loss(emit: Steps, x: Value, y: Value) -> Value:
+    rest = emit.ufunc("exp", emit.ufunc("negative", emit.ufunc("absolute", x)))
+    left = emit.ufunc("subtract", emit.ufunc("clip", x, 0.0, np.inf), emit.ufunc("multiply", x, y))
+    return emit.ufunc("add", left, emit.ufunc("log1p", rest))
+
+
+def _one_less_square(emit: Steps, x: Value) -> Value:
+    return emit.ufunc("multiply", emit.ufunc("subtract", 1.0, x), emit.ufunc("add", x, 1.0))
+
+
+def _soft_sign(emit: Steps, x: Value) -> Value:
+    return emit.ufunc("divide", x, emit.ufunc("add", emit.ufunc("absolute", x), 1.0))
+
+
 BY_ELEMENT: dict[str, Callable[..., Value | None]] = {
-    "logistic": _sigmoid,
     "gelu": _gelu,
     "gelu_derivative": _gelu_derivative,
+    "logistic": _sigmoid,
+    "logistic_density": _logistic_density,
+    "logistic_loss": _logistic_loss,
+    "one_less_square": _one_less_square,
     "relu": _relu,
     "relu_biased": _relu_biased,
     "relu_derivative": _relu_derivative,
@@ -105,6 +126,7 @@ BY_ELEMENT: dict[str, Callable[..., Value | None]] = {
     "sigmoid_biased": _sigmoid_biased,
     "sigmoid_derivative": _sigmoid_derivative,
     "silu": _silu,
+    "soft_sign": _soft_sign,
     "softplus": _softplus,
     "softplus_derivative": _softplus_derivative,
     "tanh_biased": _tanh_biased,

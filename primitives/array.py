@@ -23,11 +23,11 @@ from .errors import ConcretizationError, ImmutableArrayError, TracerConversionEr
 from .foreign_names import ForeignNames
 from .methods import Methods
 from .operators import Operators
-from .protocols import NumpyProtocols, buffer_error, stores_item, unlazy
+from .protocols import NumpyProtocols, buffer_error, is_ours, stores_item, unlazy
 from .registry import registry as ops
 from .types import INEXACT
 
-__all__ = ["Array", "Tracer", "concrete", "unknown_behind"]
+__all__ = ["Array", "Tracer", "concrete", "is_unknown", "unknown_behind"]
 
 NUMBERS = ("complex()", "float()", "int()")
 # Conversions of which a derivative is expected; that of int() is zero.
@@ -334,6 +334,15 @@ def unknown_behind(x: Any) -> Any:
     return None
 
 
+def is_unknown(x: Any) -> bool:
+    """Says whether Python cannot ask for a number, or for one of several, as it is traced."""
+    if isinstance(x, list | tuple):
+        return any(map(is_unknown, x))
+    return unknown_behind(x) is not None
+
+
+# What our own functions ask of arguments that have to be known.
+LOGIC = ("bool()", "float()", "int()")
 # What asks for a number, unless the user's code tells.
 AN_INDEX = "an index"
 
@@ -446,6 +455,9 @@ def concrete(x: Any, wanted: str, fix: str = "") -> Any:
     while isinstance(inner, Tracer):
         if not inner.concrete:
             index = wanted == AN_INDEX
+            if wanted in LOGIC and is_ours(sys._getframe(2)):
+                # One of our functions looks at an argument, which is to be a number of Python's.
+                wanted = user_code() or "an integer"
             if index:
                 wanted = user_code() or wanted
             fix = fix or _fix(wanted)

@@ -6,13 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from .errors import misfit
 from .families import binary, unary
+from .primitive import Primitive
 from .registry import registry as ops
-from .samples import INTEGER, NONZERO, REAL, Domain
-from .types import finfo, result_type
+from .rules import shape_of
+from .samples import INTEGER, NONZERO, REAL, Domain, Operand, Sample
+from .types import ShapeDtype, finfo, result_type, shape_dtype
 
 __all__ = [
     "bitwise_count",
+    "bytes_as",
+    "bytes_swapped",
     "exponent_of",
     "fraction_of",
     "gcd",
@@ -92,4 +97,64 @@ fraction_of = unary(
     reference=lambda x: np.modf(x)[0],
     domains=Domain(1.1, 1.9),
     doc="Returns the part of x behind the point, with x's sign.",
+)
+
+
+# -- bytes
+
+
+def _viewed(shape: tuple[int, ...], old: Any, new: Any) -> tuple[int, ...]:
+    """Returns the shape of an array whose bytes are taken for elements of another dtype."""
+    if old.itemsize == new.itemsize:
+        return shape
+    bytes_of_row = shape[-1] * old.itemsize if shape else 0
+    if not shape or bytes_of_row % new.itemsize:
+        raise misfit(
+            f"x.view({new}): the last axis of {old}{list(shape)} is no whole number of elements",
+            "x.reshape(-1).view(dtype), with as many elements as it takes",
+        )
+    return (*shape[:-1], bytes_of_row // new.itemsize)
+
+
+def _infer_view(primitive: Any, x: ShapeDtype, *, dtype: Any) -> ShapeDtype:
+    return ShapeDtype(_viewed(x.shape, x.dtype, dtype), dtype)
+
+
+def _batch_view(primitive: Any, values: Any, flags: Any, params: Any) -> Any:
+    (x,) = values
+    _viewed(shape_of(x)[1:], shape_dtype(x).dtype, params["dtype"])
+    return primitive.bind(values, params)
+
+
+# There is no rule: the bytes of numbers have no derivative.
+bytes_as = Primitive(
+    "bytes_as",
+    compute=lambda xp, x, *, dtype: xp.ascontiguousarray(x).reshape(x.shape).view(dtype),
+    infer=_infer_view,
+    batch=_batch_view,
+    reference=lambda x, *, dtype: np.ascontiguousarray(x).reshape(np.shape(x)).view(dtype),
+    samples=[
+        Sample(Operand((2, 3), INTEGER), dtype=np.dtype("uint8")),
+        Sample(Operand((2, 4), INTEGER), dtype=np.dtype("uint64")),
+        Sample(Operand((0, 2), INTEGER), dtype=np.dtype("int32")),
+    ],
+    dtypes="d",
+)
+
+
+def _swapped(xp: Any, x: Any) -> Any:
+    x = xp.ascontiguousarray(x).reshape(np.shape(x))
+    size = x.dtype.itemsize // (2 if x.dtype.kind == "c" else 1)
+    turned = xp.ascontiguousarray(x.reshape(-1).view("uint8").reshape(-1, size)[:, ::-1])
+    return turned.reshape(-1).view(x.dtype).reshape(x.shape)
+
+
+bytes_swapped = Primitive(
+    "bytes_swapped",
+    compute=_swapped,
+    infer=lambda primitive, x: ShapeDtype(x.shape, x.dtype),
+    batch=lambda primitive, values, flags, params: primitive.bind(values, params),
+    reference=lambda x: np.asarray(x).byteswap(),
+    samples=[Sample(Operand((2, 3), INTEGER)), Sample(Operand((0, 2), INTEGER))],
+    dtypes="d",
 )

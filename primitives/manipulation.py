@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .array import is_unknown
+from .buffers import beside
 from .errors import ShapeError, message, misfit
 from .families import structural
 from .keys import FULL
@@ -17,7 +19,7 @@ from .registry import operand
 from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
-from .types import broadcast_shapes, canonical_axes, canonical_axis
+from .types import broadcast_shapes, canonical_axes, canonical_axis, shape_dtype
 
 __all__ = ["as_shape", "broadcast_to", "flip", "reshape", "roll", "transpose", "tril", "triu"]
 
@@ -253,6 +255,38 @@ flip = structural(
 )
 
 
+class Roll(Primitive):
+    """Rolling, by numbers of places that need not be known."""
+
+    def __call__(self, a: Any, shift: Any, axis: Any = None) -> Any:
+        if is_unknown(shift):
+            return _rolled(operand(a), shift, axis)
+        return super().__call__(a, shift, axis)
+
+    # By this name errors about its arguments call it.
+    __call__.__qualname__ = "roll"
+
+
+def _rolled(a: Any, shift: Any, axis: Any) -> Any:
+    """Rolls by places that are not known: by indices, which are computed of them."""
+    if axis is None:
+        total = ops.sum(operand(shift))
+        return ops.reshape(_rolled(ops.reshape(a, -1), total, 0), shape_of(a))
+    axes = as_shape(axis)
+    several = isinstance(shift, list | tuple) or shape_of(shift)
+    steps = list(shift) if several else [shift]
+    if len(axes) != len(steps):
+        if 1 not in (len(axes), len(steps)):
+            raise ValueError(f"roll: {len(steps)} shifts for {len(axes)} axes")
+        axes, steps = axes * len(steps), steps * len(axes)
+    for i, step in zip(axes, steps, strict=False):
+        i = canonical_axis(i, len(shape_of(a)))
+        length = shape_of(a)[i]
+        places = ops.subtract(beside(a, np.arange(length)), step)
+        a = ops.index(a, (*(FULL,) * i, ops.remainder(places, max(length, 1))))
+    return a
+
+
 def _roll_arguments(a: Any, shift: Any, axis: Any = None) -> Any:
     if axis is None:
         return (a,), {"shift": (int(np.sum(as_shape(shift))),), "axis": None}
@@ -278,6 +312,7 @@ def _batch_roll(
 roll = structural(
     "roll",
     lambda g, *, shift, axis: ops.roll(g, tuple(-s for s in shift), axis),
+    kind=Roll,
     compute=lambda xp, x, *, shift, axis: xp.roll(x, shift[0] if axis is None else shift, axis),
     prepare=_roll_arguments,
     shape=lambda x_shape, *, shift, axis: x_shape,
@@ -305,6 +340,19 @@ roll = structural(
 )
 
 
+class Triangle(Primitive):
+    """A triangle of matrices, above or below a diagonal that need not be known."""
+
+    def __call__(self, m: Any, k: Any = 0) -> Any:
+        if not is_unknown(k):
+            return super().__call__(m, k)
+        (m,), _ = self.prepare(operand(m))  # type: ignore[misc]
+        rows, columns = shape_of(m)[-2:]
+        offset = beside(m, np.arange(columns) - np.arange(rows)[:, None])
+        inside = (ops.less_equal if self.name == "tril" else ops.greater_equal)(offset, k)
+        return ops.where(inside, m, False if shape_dtype(m).dtype.kind == "b" else 0)
+
+
 def _triangle(name: str, which: str, shown: str) -> Primitive:
     def arguments(m: Any, k: int = 0) -> Any:
         shape = shape_of(m)
@@ -317,6 +365,7 @@ def _triangle(name: str, which: str, shown: str) -> Primitive:
     return structural(
         name,
         lambda g, *, k: ops[name].bind((g,), {"k": k}),
+        kind=Triangle,
         prepare=arguments,
         shape=lambda x_shape, *, k: x_shape,
         samples=[Sample((3, 3), k=0), Sample((2, 3, 4), k=1), Sample((2, 0), k=-1)],

@@ -14,7 +14,7 @@ from ..backends.devices import resolved
 from ..backends.entries import wrap_methods
 from .errors import ImmutableArrayError, message
 from .registry import registry as ops
-from .types import number_dtype
+from .types import INEXACT, number_dtype
 
 __all__ = ["Methods"]
 
@@ -72,12 +72,15 @@ class Methods:
         """Returns the array, or its bytes as elements of another dtype.
 
         Raises:
-            TracerConversionError: it is a traced value, whose bytes are not at hand.
+            MissingRuleError: a derivative is asked for, which bytes of numbers have not.
+            ShapeError: the last axis holds no whole number of elements of the dtype.
+            TracerConversionError: for the same reason, where the value is known.
         """
         known: Any = self
         if dtype is None or known.dtype == number_dtype(dtype):
             return self
-        return ops.asarray(known.__array__().view(dtype))
+        _without_derivative(known)
+        return ops["bytes_as"].bind((self,), {"dtype": number_dtype(dtype)})
 
     def reshape(self, *shape: Any, **options: Any) -> Any:
         """Returns the elements in another shape; one length may be -1."""
@@ -266,14 +269,20 @@ class Methods:
         """Returns the elements with their bytes in the other order."""
         if inplace:
             raise _in_place(self, "byteswap(inplace=True)", "x = x.byteswap()")
-        known: Any = self
-        return ops.asarray(known.__array__().byteswap())
+        _without_derivative(self)
+        return ops.bytes_swapped(self)
 
     def tobytes(self, order: str = "C") -> bytes:
         """Returns the elements' memory as bytes."""
         known: Any = self
         memory: bytes = known.__array__().tobytes(order)
         return memory
+
+
+def _without_derivative(x: Any) -> None:
+    """Refuses a traced value that has a derivative, and whose bytes are asked for."""
+    if not hasattr(x, "_data") and x.concrete and x.dtype.kind in INEXACT:
+        x.__array__()
 
 
 # What tensors, which are not immutable, have in place of NumPy's methods.

@@ -440,6 +440,10 @@ def _plain(x: Any, name: str) -> Any:
 
 def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     """Returns the error for a tracer where a plain NumPy array is wanted."""
+    frame = sys._getframe(2)
+    if not asked_by and not tracer.concrete and tracer.dtype.kind in "biu" and is_ours(frame):
+        # One of our functions wants an integer: not NumPy has been called, but a number is unknown.
+        return refused_number(tracer)
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("functensor"):
         frame = frame.f_back
@@ -462,6 +466,23 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
             number=1,
         )
     )
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Says whether a frame, or the code of NumPy's that it calls, runs one of our functions."""
+    asking: FrameType | None = frame
+    while asking is not None and asking.f_globals.get("__name__", "").startswith("numpy."):
+        asking = asking.f_back
+    name: str = "" if asking is None else asking.f_globals.get("__name__", "")
+    return name.startswith("functensor.") and not name.startswith("functensor.facade")
+
+
+def refused_number(tracer: Any) -> Exception:
+    """Returns the error for a traced integer where one has to be known."""
+    try:
+        return TypeError(f"no integer: {tracer.__index__()}")
+    except TypeError as error:
+        return error
 
 
 def operation_of(frame: FrameType) -> str:

@@ -48,6 +48,7 @@ from numpy import (
 )
 
 from ..primitives.array import Array
+from ..primitives.buffers import holds_array
 from ..primitives.registry import registry
 from ..primitives.rules import shape_of
 from ..primitives.types import canonical_axes, shape_dtype
@@ -286,6 +287,8 @@ def iscomplexobj(x: Any) -> Any:
     >>> np.iscomplexobj(np.ones(2)), np.iscomplexobj(1j)
     (False, True)
     """
+    if isinstance(x, list | tuple) and holds_array(x):
+        x = registry.asarray(x)
     return shape_dtype(x if isinstance(x, Array) else np.asarray(x)).dtype.kind == "c"
 
 

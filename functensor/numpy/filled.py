@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
-from ..primitives.array import Array
+from ..primitives.array import Array, is_unknown
 from ..primitives.buffers import DEVICE_TYPES, operands_together, to_buffer
 from ..primitives.core import is_staged
 from ..primitives.manipulation import as_shape
@@ -243,6 +244,8 @@ def eye(
            [0., 1.]], dtype=float64, device='cpu')
     """
     kind = number_dtype(dtype)
+    if is_unknown(k):
+        return ops.astype(ops.equal(_offsets(N, M, k, device), k), kind)
     return placed("eye", N, M, k, kind, device=device, known=_matrix_type(N, M, kind))
 
 
@@ -279,7 +282,17 @@ def tri(
            [ True,  True]], dtype=bool, device='cpu')
     """
     kind = number_dtype(dtype)
+    if is_unknown(k):
+        return ops.astype(ops.less_equal(_offsets(N, M, k, device), k), kind)
     return placed("tri", N, M, k, kind, device=device, known=_matrix_type(N, M, kind))
+
+
+def _offsets(rows: int, columns: int | None, k: Any, device: Any) -> Any:
+    """Returns on which diagonal every element of a matrix is."""
+    height = operator.index(rows)
+    width = height if columns is None else operator.index(columns)
+    offsets = np.arange(max(width, 0)) - np.arange(max(height, 0))[:, None]
+    return asarray(offsets, device=k.device if device is None else device)
 
 
 def _matrix_type(rows: Any, columns: Any, dtype: Any) -> ShapeDtype | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import index_exp, ndindex, s_
 
-from ..primitives.array import Array
+from ..primitives.array import Array, is_unknown
 from ..primitives.errors import refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
@@ -153,6 +153,13 @@ def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
         yield place, x[place]
 
 
+def _lengths(shape: Any) -> tuple[Any, ...]:
+    """Returns a shape, of which lengths may be traced, as a tuple."""
+    if isinstance(shape, Sequence) or getattr(shape, "shape", ()):
+        return tuple([x if is_unknown(x) else operator.index(x) for x in shape])
+    return (shape if is_unknown(shape) else operator.index(shape),)
+
+
 # -- indices of elements and of the flattened array
 
 
@@ -175,19 +182,20 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
     >>> [i.tolist() for i in np.unravel_index([5, 2], (2, 3))]
     [[1, 0], [2, 2]]
     """
-    lengths = (operator.index(shape),) if not isinstance(shape, Sequence) else tuple(shape)
+    lengths = _lengths(shape)
     place = asarray(indices)
     if place.dtype.kind not in "iu":
         raise TypeError(f"unravel_index: indices are integers, not {place.dtype}")
-    if is_at_hand(place):
+    if is_at_hand(place) and not is_unknown(lengths):
         value, size = value_of("unravel_index", place, ""), int(np.prod(lengths, dtype=object))
         if np.any((value < 0) | (value >= size)):
             raise ValueError(f"unravel_index: there are indices out of bounds for shape {lengths}")
     place = ops.astype(place, np.intp)
     out = []
     for length in lengths if order == "F" else lengths[::-1]:
-        out.append(ops.remainder(place, max(length, 1)))
-        place = ops.floor_divide(place, max(length, 1))
+        least = ops.maximum(length, 1) if is_unknown(length) else max(length, 1)
+        out.append(ops.remainder(place, least))
+        place = ops.floor_divide(place, least)
     return tuple(out if order == "F" else out[::-1])
 
 
@@ -212,7 +220,7 @@ def ravel_multi_index(
     >>> np.ravel_multi_index(([1, 0], [2, 2]), (2, 3))
     Array([5, 2], dtype=int64, device='cpu')
     """
-    lengths = tuple(dims) if isinstance(dims, Sequence) else (operator.index(dims),)
+    lengths = _lengths(dims)
     rows = [asarray(i) for i in multi_index]
     modes = list(mode) if isinstance(mode, tuple | list) else [mode] * len(lengths)
     if len(rows) != len(lengths) or len(modes) != len(lengths):
@@ -235,7 +243,7 @@ def _bounded(name: str, index: Any, length: int, mode: str) -> Any:
         return ops.clip(index, 0, length - 1)
     if mode != "raise":
         raise ValueError(f"{name}: mode is 'raise', 'wrap' or 'clip', not {mode!r}")
-    if is_at_hand(index):
+    if is_at_hand(index) and not is_unknown(length):
         value = value_of(name, index, "")
         if np.any((value < 0) | (value >= length)):
             raise ValueError(f"{name}: there are indices out of bounds for length {length}")

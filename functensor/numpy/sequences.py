@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..primitives.buffers import operands_together
+import numpy as np
+
+from ..primitives.array import Array, Tracer, is_unknown
+from ..primitives.buffers import beside, operands_together
 from ..primitives.errors import misfit, refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
@@ -14,8 +17,18 @@ from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
 from .filled import full_like
 from .searching import searchsorted
+from .values import value_of
 
-__all__ = ["cross", "cumulative_prod", "cumulative_sum", "diff", "ediff1d", "interp", "trapezoid"]
+__all__ = [
+    "cross",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "ediff1d",
+    "insert",
+    "interp",
+    "trapezoid",
+]
 
 
 @registry.add_function
@@ -57,6 +70,68 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         later = ops.index(a, (*before, slice(1, None)))
         a = subtract(later, ops.index(a, (*before, slice(None, -1))))
     return a
+
+
+@registry.add_function
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """Returns an array with values put before indices.
+
+    Args:
+        arr: an array.
+        obj: before which: an integer, a slice, integers or booleans; booleans are known.
+        values: what to put there; it broadcasts. Of an integer ``obj``, a slice of arr, or slices
+            along the first axis; otherwise what stands along ``axis`` is for one index each.
+        axis: along which axis; None takes the flattened array.
+
+    Raises:
+        IndexError: an index is out of bounds, if it is known.
+
+    >>> import functensor.numpy as np
+    >>> np.insert(np.array([1.0, 2.0]), 1, 5.0)
+    Array([1., 5., 2.], dtype=float64, device='cpu')
+    >>> np.insert(np.array([1.0, 2.0]), [0, 2], [5.0, 6.0])
+    Array([5., 1., 2., 6.], dtype=float64, device='cpu')
+    """
+    arr, values = arrays_together((arr, values), "insert")
+    if axis is None:
+        arr, axis = ops.reshape(arr, -1), 0
+    axis = canonical_axis(axis, len(arr.shape))
+    length = arr.shape[axis]
+    if isinstance(obj, Array) and not isinstance(obj, Tracer):
+        obj = value_of("insert", obj, "")
+    unknown = is_unknown(obj)
+    if unknown:
+        obj = asarray(obj)
+        if obj.dtype.kind not in "iu":
+            obj = value_of("insert", obj, "indices in place of booleans, np.insert(x, [0, 2], v)")
+            unknown = False
+    before: Any = obj if unknown or isinstance(obj, slice | int) else np.asarray(obj)
+    values = ops.astype(values, arr.dtype)
+    values = ops.reshape(values, (1,) * (len(arr.shape) - len(values.shape)) + values.shape)
+    if not isinstance(before, slice) and not getattr(before, "shape", ()):
+        values = ops.moveaxis(values, 0, axis)
+    if unknown:
+        places = max(before.size, 1) if before.shape else 1
+    else:
+        places = np.insert(np.arange(length), before, 0).size - length
+    count = places if places != 1 else values.shape[axis]
+    lengths = tuple(count if i == axis else n for i, n in enumerate(arr.shape))
+    joined = ops.concatenate((arr, ops.broadcast_to(values, lengths)), axis=axis)
+    if unknown:
+        order = _order_with(before, length, count)
+    else:
+        order = np.insert(np.arange(length), before, np.arange(length, length + count))
+    return ops.take(joined, order, axis=axis)
+
+
+def _order_with(before: Any, length: int, count: int) -> Any:
+    """Returns in which order slices come, those put before indices being behind the others."""
+    before = ops.reshape(before, -1)
+    before = ops.where(ops.less(before, 0), ops.add(before, length), before)
+    # Slices that go to one place keep their order, in front of the one that is there.
+    new = ops.add(ops.multiply(before, 2), beside(before, np.zeros(count, int)))
+    old = beside(before, 2 * np.arange(length) + 1)
+    return ops.argsort(ops.concatenate([old, new]), stable=True)
 
 
 @registry.add_function

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.array import Array, Tracer
 from ..primitives.buffers import beside
 from ..primitives.errors import misfit
 from ..primitives.registry import registry
@@ -32,7 +31,6 @@ __all__ = [
     "flipud",
     "hsplit",
     "indices",
-    "insert",
     "ix_",
     "matrix_transpose",
     "meshgrid",
@@ -61,46 +59,6 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     Array([1., 2., 3.], dtype=float64, device='cpu')
     """
     return ops.concatenate(arrays_together((arr, values), "append"), axis=axis)
-
-
-@registry.add_function
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """Returns an array with values put before indices.
-
-    Args:
-        arr: an array.
-        obj: before which: an integer, a slice, integers or booleans, whose values are known.
-        values: what to put there; it broadcasts. Of an integer ``obj``, a slice of arr, or slices
-            along the first axis; otherwise what stands along ``axis`` is for one index each.
-        axis: along which axis; None takes the flattened array.
-
-    Raises:
-        IndexError: an index is out of bounds.
-
-    >>> import functensor.numpy as np
-    >>> np.insert(np.array([1.0, 2.0]), 1, 5.0)
-    Array([1., 5., 2.], dtype=float64, device='cpu')
-    >>> np.insert(np.array([1.0, 2.0]), [0, 2], [5.0, 6.0])
-    Array([5., 1., 2., 6.], dtype=float64, device='cpu')
-    """
-    arr, values = arrays_together((arr, values), "insert")
-    if axis is None:
-        arr, axis = ops.reshape(arr, -1), 0
-    axis = canonical_axis(axis, len(arr.shape))
-    length = arr.shape[axis]
-    if isinstance(obj, Array) and not isinstance(obj, Tracer):
-        obj = value_of("insert", obj, "")
-    before: Any = obj if isinstance(obj, slice | int) else np.asarray(obj)
-    values = ops.astype(values, arr.dtype)
-    values = ops.reshape(values, (1,) * (len(arr.shape) - len(values.shape)) + values.shape)
-    if np.ndim(before) == 0 and not isinstance(before, slice):
-        values = ops.moveaxis(values, 0, axis)
-    places = np.insert(np.arange(length), before, 0).size - length
-    count = places if places != 1 else values.shape[axis]
-    lengths = tuple(count if i == axis else n for i, n in enumerate(arr.shape))
-    joined = ops.concatenate((arr, ops.broadcast_to(values, lengths)), axis=axis)
-    order = np.insert(np.arange(length), before, np.arange(length, length + count))
-    return ops.take(joined, order, axis=axis)
 
 
 @registry.add_function

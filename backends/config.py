@@ -142,7 +142,7 @@ class Config(threading.local):
             raise _no_choice("check_finite", value, (False, True))
         if value and self._checking is None:
             self._checking = self.checks[0]()
-            self._checking.begin()
+            self._checking._begin()
         elif not value and self._checking is not None:
             checking, self._checking = self._checking, None
             checking.remove()
@@ -217,9 +217,9 @@ class Using(Restoring, ContextDecorator):
                 if name == "check_finite" and value is True and config._checking is None:
                     checking = config.checks[0]()
                     # Before there is anything to end.
-                    self.close = in_turn([back, *checking.ends()])
+                    self.close = in_turn([back, *checking._ends()])
                     config._checking = checking
-                    checking.begin()
+                    checking._begin()
                 setattr(config, name, value)
             return config
         except BaseException:

@@ -11,7 +11,10 @@ from functools import update_wrapper
 from types import CodeType, FunctionType
 from typing import Any
 
-__all__ = ["CODE", "MISSING", "complain", "entry", "guarded", "is_entry", "wrap_methods"]
+__all__ = [
+    *("CODE", "MISSING", "begins", "complain", "entry", "guarded", "is_entry"),
+    *("registering", "wrap_methods"),
+]
 
 
 class Missing:
@@ -54,18 +57,48 @@ def guarded(
     return call
 
 
-# All wrappers have this code: frames that run it stand between a public function and its caller.
+def registering(
+    function: Callable[..., Any],
+    name: str,
+    bound: int = 0,
+) -> Callable[..., Any]:
+    """Returns what `guarded` does, for a function whose registration begins when it returns.
+
+    An interrupt may come after the call of the function. Nothing is called in C after the
+    registration has begun, so that it is in a ``with`` statement's hands before one can come.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            registration = function(*args, **kwargs)
+        except Exception as error:
+            complain(error, function, name, args, kwargs, bound)
+            raise
+        return registration._begin()
+
+    return call
+
+
+def begins(function: Any) -> Any:
+    """Marks a function that returns a registration, which its public form begins."""
+    function.begins = True
+    return function
+
+
+# All wrappers have one of these: frames that run it stand between a function and its caller.
 CODE: CodeType = guarded(len, "").__code__
+REGISTERING: CodeType = registering(len, "").__code__
 
 
 def is_entry(function: Any) -> bool:
     """Says whether a function is such a wrapper."""
-    return getattr(function, "__code__", None) is CODE
+    return getattr(function, "__code__", None) in (CODE, REGISTERING)
 
 
 def entry(function: Any, name: str, bound: int = 0) -> Any:
     """Returns what `guarded` does, with the name, signature and documentation of the function."""
-    out: Any = guarded(function, name, bound)
+    make = registering if hasattr(function, "begins") else guarded
+    out: Any = make(function, name, bound)
     if type(function) is not FunctionType:
         return update_wrapper(out, function)
     # What update_wrapper does takes longer, most of it for annotations, which are looked up there.

@@ -16,6 +16,7 @@ from operator import attrgetter, is_
 from typing import Any
 from weakref import ref
 
+from .backends.entries import begins
 from .backends.restoring import InC, in_turn, leaving
 from .primitives.array import Tracer
 from .primitives.core import RAW, Trace, settled, slot, under
@@ -129,15 +130,15 @@ class Registration:
         self.hook = hook
         self.active = True
         self._entered = ref(self)
-        self._left = leaving(in_turn(self.ends()))
+        self._left = leaving(in_turn(self._ends()))
 
-    def ends(self) -> list[Callable[[], Any]]:
+    def _ends(self) -> list[Callable[[], Any]]:
         """Returns what ends the registration, one after the other: what has to be done, in C."""
         return [partial(setattr, self, "active", False)]
 
     def remove(self) -> None:
         """Ends the registration; may be called at any time, also from within the hook, again."""
-        for end in self.ends():
+        for end in self._ends():
             end()
 
     # An interrupt between the registration and the block would let it stand.
@@ -161,7 +162,7 @@ class Handle(Registration):
         self._trace = HookTrace(self._before or RAW, self)
         super().__init__(hook)
 
-    def begin(self) -> Handle:
+    def _begin(self) -> Handle:
         """Has this thread show operations to the hook from now on."""
         slot.trace = self._trace
         return self
@@ -178,13 +179,13 @@ class Handle(Registration):
         """Shows the hook an operation and returns what it returns."""
         return self.hook.forward(op, inputs, output)
 
-    def ends(self) -> list[Callable[[], Any]]:
+    def _ends(self) -> list[Callable[[], Any]]:
         # The slot gets back what it had, if it still has the trace of this hook: in C.
         there = map(is_, map(getattr, (slot,), ("trace",)), (self._trace,))
         back = map(setattr, (slot,), ("trace",), compress((self._before,), there))
-        return [*super().ends(), partial(deque, back, 0), self.settle]
+        return [*super()._ends(), partial(deque, back, 0), self._settle]
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Takes the trace of the hook out of the slot, now that it has ended."""
         if threading.get_ident() == self._thread:
             slot.trace = settled(slot.trace)
@@ -223,6 +224,7 @@ class Kept(Handle):
         return out
 
 
+@begins
 def use(hook: Hook, match: str | Sequence[str] | Callable[[str], bool] | None = None) -> Handle:
     """Registers a hook for the operations that this thread runs from now on.
 
@@ -242,7 +244,7 @@ def use(hook: Hook, match: str | Sequence[str] | Callable[[str], bool] | None = 
     """
     if not isinstance(hook, Hook):
         raise TypeError(f"use takes a Hook, not {type(hook).__name__}; wrap functions in FnHook")
-    return Handle(hook, match).begin()
+    return Handle(hook, match)
 
 
 def _matcher(match: Any) -> Callable[[str], bool]:
@@ -283,7 +285,7 @@ class HookTrace(Trace):
         if not handle.matches(primitive.name):
             if not handle.active:
                 # An interrupt came before it was settled.
-                handle.settle()
+                handle._settle()
             return self.below(primitive, args, params)
         op = Operation(primitive.name, params, user_line())
         if handle.sees_backward and not primitive.constant:

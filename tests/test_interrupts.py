@@ -157,6 +157,7 @@ def unjitted():
 
 
 def unretraced():
+    IDLE(X)
     with IDLE.assert_no_retrace():
         return IDLE(X)
 

@@ -144,13 +144,13 @@ class HookHandle(Registration):
         self._hooks = hooks
         super().__init__(hook)
 
-    def begin(self) -> Self:
+    def _begin(self) -> Self:
         """Has the hook called from now on."""
         self._hooks[self.id] = self.hook
         return self
 
-    def ends(self) -> list[Callable[[], Any]]:
-        return [*super().ends(), partial(self._hooks.pop, self.id, None)]
+    def _ends(self) -> list[Callable[[], Any]]:
+        return [*super()._ends(), partial(self._hooks.pop, self.id, None)]
 
 
 def run_backward(node: Node, g: Any, *, consume: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import on_device, to_host
+from ..backends.entries import begins, wrap_methods
 from ..entrance import entrance
 from ..primitives.array import Array
 from ..primitives.buffers import beside, brought, to_buffer, wrap
@@ -236,6 +237,7 @@ class Tensor(InPlace):
         """
         self._receiver("retain_grad()").keeps = True
 
+    @begins
     def register_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
         """Calls a function with the tensor's whole gradient, once in every backward pass.
 
@@ -263,7 +265,7 @@ class Tensor(InPlace):
                     return g
                 return to_buffer(cotangent_of(g, to_buffer(result), "hook's gradient", "tensor"))
 
-        return HookHandle(self._receiver("register_hook()").hooks, on_buffer).begin()
+        return HookHandle(self._receiver("register_hook()").hooks, on_buffer)
 
     def _receiver(self, what: str) -> Any:
         if self.node is None:
@@ -385,6 +387,7 @@ class Tensor(InPlace):
         return format(to_host(self._data)[()], spec) if spec else str(self)
 
 
+wrap_methods(Tensor, "functensor.Tensor", ["register_hook"])
 TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)

@@ -6,10 +6,16 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
+from numpy import ndarray
+
 from . import tree
+from .primitives.array import Array
 from .primitives.core import RAW, slot
 
 __all__ = ["entrance"]
+
+# What is no tensor and holds none.
+LEAVES = frozenset({Array, ndarray, float, int, bool, complex, str, type(None)})
 
 
 class Entrance:
@@ -36,7 +42,24 @@ class Entrance:
         return self._holds(values)
 
     def _holds(self, values: Any) -> bool:
-        return any(isinstance(leaf, self.classes) for leaf in tree.leaves(values))
+        kind = type(values)
+        if kind in LEAVES:
+            return False
+        if kind is tuple or kind is list:
+            items = values
+        elif kind is dict:
+            items = values.values()
+        elif isinstance(values, Array):
+            return isinstance(values, self.classes)
+        else:
+            return any(isinstance(leaf, self.classes) for leaf in tree.leaves(values))
+        for item in items:
+            # Most are arrays, which need no call.
+            if type(item) in LEAVES:
+                continue
+            if self._holds(item):
+                return True
+        return False
 
     def with_function(self, fun: Callable[..., Any], args: Any, kwargs: Any = None) -> Any:
         """Calls what returns ``(output, function, ...)``; the function takes tensors too."""

@@ -118,6 +118,9 @@ def to_buffer(x: Any) -> Any:
     elif hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
         leave_to_its_class(x)
         buffer = resolved("cpu")[0].adopted(x)
+    elif isinstance(x, bytearray | memoryview) or type(x).__module__ == "array":
+        # A copy: its owner may change what it holds.
+        buffer = np.array(x)
     elif hasattr(x, "__float__"):
         # Numbers of the standard library: fractions, decimals.
         return float(x)

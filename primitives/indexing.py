@@ -334,7 +334,7 @@ def take(
     elif mode == "fill":
         a = ops.asarray(a)
         return a.at[(*(FULL,) * axis, indices)].get(mode="fill", fill_value=fill_value)
-    elif mode != "raise":
+    elif mode not in ("raise", None):
         raise ValueError(f"take: mode is 'raise', 'wrap', 'clip' or 'fill', not {mode!r}")
     return index(a, (*(FULL,) * axis, indices))
 

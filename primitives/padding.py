@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .buffers import beside
+from .errors import would_change
 from .indexing import index_primitive
 from .keys import Key
 from .primitive import Primitive
@@ -97,8 +98,8 @@ PAD_MODES: dict[str, tuple[str, Any]] = {
     "mean": ("stat_length", None),
     "median": ("stat_length", None),
     "minimum": ("stat_length", None),
-    "reflect": ("", None),
-    "symmetric": ("", None),
+    "reflect": ("reflect_type", "even"),
+    "symmetric": ("reflect_type", "even"),
     "wrap": ("", None),
 }
 SUMMARIES = {"maximum": "max", "mean": "mean", "median": "median", "minimum": "min"}
@@ -180,8 +181,54 @@ def _joined(x: Any, axis: int, mode: str, ends: tuple[int, int], options: tuple[
     return ops.concatenate(parts, axis=axis)
 
 
+def _odd(x: Any, axis: int, mode: str, ends: tuple[int, int]) -> Any:
+    """Returns an array continued along an axis by its mirror image through the edge's value.
+
+    Every new element is one of the array's, or its negative, and multiples of both edges. NumPy's
+    function tells which: of indices, and of arrays with a one at an edge.
+    """
+    length = shape_of(x)[axis]
+    wide = (-1, *(1,) * (len(shape_of(x)) - axis - 1))
+    dtype = shape_dtype(x).dtype
+    places = np.pad(np.arange(length), ends, mode=mode)  # type: ignore[call-overload]
+    inside = (places > 0) & (places < length - 1)
+    shares = []
+    for edge in (0, length - 1):
+        unit = (np.arange(length) == edge).astype(np.int64)
+        odd: Any = {"mode": mode, "reflect_type": "odd"}
+        shares.append(np.pad(unit, ends, **odd))
+    if length == 1:
+        shares[1] = 0 * shares[1]
+    sign = np.where(inside, 1 - shares[0] - shares[1], 0)
+    out = ops.take(x, places, axis)
+    total: Any = 0
+    first, last = _along(x, axis, None, 1), _along(x, axis, length - 1, None)
+    for part, share in zip((out, first, last), (sign, *shares), strict=True):
+        factor = beside(x, share.astype(dtype).reshape(wide))
+        total = ops.add(total, ops.multiply(part, factor))
+    return total
+
+
+def _by_function(x: Any, function: Any, widths: Widths, options: dict[str, Any]) -> Any:
+    """Returns a padded array whose rows along each axis in turn a function has filled."""
+    for axis, ends in enumerate(widths):
+
+        def fill(row: Any, axis: int = axis, ends: tuple[int, int] = ends) -> Any:
+            out = function(row, ends, axis, options)
+            if out is None:
+                raise would_change(
+                    "pad(mode=function): a function that returns nothing",
+                    row,
+                    "return row.at[...].set(values) from the function",
+                )
+            return out
+
+        x = ops.find("apply_along_axis")(fill, axis, x)
+    return x
+
+
 @registry.add_function
-def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Any:
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """Returns an array with elements added before and after its axes.
 
     Args:
@@ -190,11 +237,14 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> An
             or a dict of those by axis.
         mode: what they are: ``constant``, ``edge``, ``reflect``, ``symmetric``, ``wrap``;
             ``maximum``, ``mean``, ``median`` or ``minimum`` of the elements; ``linear_ramp``
-            towards an end value; or ``empty`` where it does not matter.
+            towards an end value; or ``empty`` where it does not matter. A function
+            ``f(row, (before, after), axis, kwargs)`` gets rows along each axis in turn, with zeros
+            added, and returns them filled; NumPy's changes them in place instead.
         kwargs: ``constant_values`` for mode ``constant``, ``end_values`` for ``linear_ramp``: one
             value (0 by default), a pair, or a pair for each axis. ``stat_length``, likewise: of
             how many elements at either end the maximum, mean, median or minimum is taken; by
-            default of all.
+            default of all. ``reflect_type="odd"`` for ``reflect`` and ``symmetric``: twice the
+            edge's value minus the mirror image.
 
     Returns:
         An array of the same dtype.
@@ -212,6 +262,9 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> An
     array = operand(array)
     shape = shape_of(array)
     widths = _widths(pad_width, len(shape))
+    if callable(mode):
+        padded = pad_primitive.bind((array, 0), {"pad_width": widths})
+        return _by_function(padded, mode, widths, kwargs)
     if mode not in PAD_MODES:
         raise ValueError(f"pad: mode {mode!r} is none of {', '.join(PAD_MODES)}")
     option, default = PAD_MODES[mode]
@@ -229,7 +282,15 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> An
                 alone[axis] = (widths[axis][0], 0) if side == 0 else (0, widths[axis][1])
                 array = pad_primitive.bind((array, value), {"pad_width": tuple(alone)})
         return array
-    if option:
+    if option == "reflect_type":
+        if values not in ("even", "odd"):
+            raise ValueError(f"pad: reflect_type is 'even' or 'odd', not {values!r}")
+        if values == "odd":
+            for axis, ends in enumerate(widths):
+                if ends != (0, 0):
+                    array = _odd(array, axis, mode, ends)
+            return array
+    elif option:
         pairs = _value_pairs(option, values, len(shape))
         for axis, (ends, given) in enumerate(zip(widths, pairs, strict=True)):
             if ends != (0, 0):

@@ -27,18 +27,16 @@ from .core import RAW, Trace, explained, slot
 from .dispatch import dispatching
 from .errors import (
     DeviceError,
-    ImmutableArrayError,
     TracerConversionError,
-    message,
     missing_rule,
     refuse_out,
     refuse_where,
 )
 from .keepers import Keepers
-from .protocols import METHODS
 from .registry import operand, registry
 from .rules import checked, compile_rule, compile_rules, keeper, letters
 from .types import ShapeDtype, number_dtype, shape_dtype
+from .ufuncs import BinaryMethods, Ufunc, check_casting
 
 __all__ = ["Binary", "Primitive", "Unary", "evaluate"]
 
@@ -57,14 +55,29 @@ def of_any(*operands: Any) -> Any:
 
 
 def of_one(
-    x: Any, /, out: Any = None, where: Any = None, casting: Any = None, dtype: Any = None
+    x: Any,
+    /,
+    out: Any = None,
+    where: Any = None,
+    casting: Any = None,
+    dtype: Any = None,
+    order: Any = None,
+    subok: Any = None,
 ) -> Any:
     """Returns the arguments of `chosen` for a call of a ``Unary`` with options."""
     return (x,), out, where, casting, dtype
 
 
 def of_two(
-    x: Any, y: Any, /, out: Any = None, where: Any = None, casting: Any = None, dtype: Any = None
+    x: Any,
+    y: Any,
+    /,
+    out: Any = None,
+    where: Any = None,
+    casting: Any = None,
+    dtype: Any = None,
+    order: Any = None,
+    subok: Any = None,
 ) -> Any:
     """Returns the arguments of `chosen` for a call of a ``Binary`` with options."""
     return (x, y), out, where, casting, dtype
@@ -148,10 +161,12 @@ def chosen(
     refuse_out(primitive.name, out)
     refuse_where(primitive.name, where)
     args = joined(args)
+    known = [shape_dtype(x) for x in args]
+    if casting is not None:
+        check_casting(primitive.name, known, dtype, casting)
     if dtype is None:
         return primitive(*args)
     wanted = number_dtype(dtype)
-    known = [shape_dtype(x) for x in args]
     if primitive.infer(primitive, *known).dtype != wanted:
         for x in known:
             if not np.can_cast(x.dtype, wanted, casting or "same_kind"):
@@ -367,7 +382,7 @@ class Primitive:
         return unpickled, (self.module, self.name)
 
 
-class Unary(Primitive):
+class Unary(Ufunc, Primitive):
     """A primitive of one operand without parameters: the short way through the hot path.
 
     Attributes:
@@ -416,66 +431,13 @@ class Unary(Primitive):
         return trace.process1(self, args[0])
 
 
-class Binary(Primitive):
+class Binary(BinaryMethods, Primitive):
     """A primitive of two operands without parameters: the short way through the hot path.
 
     It has the methods of NumPy's ufuncs too, as far as they have a meaning for it.
     """
 
     arity = 2
-
-    def reduce(self, x: Any, /, axis: Any = 0, **options: Any) -> Any:
-        """Returns what is left when neighbours along axes are put together, until one is left.
-
-        Args:
-            x: an array.
-            axis: along which axes; None stands for all.
-            options: ``dtype``, ``keepdims``, and as far as the reduction of that name has them
-                ``initial`` and ``where``.
-
-        >>> registry.add.reduce([[1, 2], [3, 4]]).tolist()
-        [4, 6]
-        """
-        return self._method("reduce", x, axis=axis, **options)
-
-    def accumulate(self, x: Any, /, axis: int = 0, **options: Any) -> Any:
-        """Returns what all elements up to each place along an axis are put together to.
-
-        >>> registry.maximum.accumulate([1, 3, 2]).tolist()
-        [1, 3, 3]
-        """
-        return self._method("accumulate", x, axis=axis, **options)
-
-    def outer(self, x: Any, y: Any, /, **options: Any) -> Any:
-        """Returns what every element of one array gives with every one of another.
-
-        >>> registry.subtract.outer([1, 2], [0, 1]).tolist()
-        [[1, 0], [2, 1]]
-        """
-        return self._method("outer", x, y, **options)
-
-    def at(self, x: Any, indices: Any, y: Any, /) -> None:
-        """Refuses to write into an array.
-
-        Raises:
-            ImmutableArrayError: always.
-        """
-        raise ImmutableArrayError(
-            message(
-                f"{self.name}.at would write into its first argument, but arrays are immutable",
-                fix=f"x = x.at[i].set(np.{self.name}(x[i], y)); .add, .multiply, .min and .max "
-                "take repeated indices",
-                number=3,
-            )
-        )
-
-    def _method(self, method: str, x: Any, *args: Any, **options: Any) -> Any:
-        name = f"{self.name}.{method}"
-        refuse_out(name, options.pop("out", None))
-        out = METHODS[method](self, self.name, registry.asarray(x), *args, **options)
-        if out is NotImplemented:
-            raise TypeError(f"{name} is not there: what it returns would depend on the order")
-        return out
 
     def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Hands the primitive to a trace in the form that its class has."""

@@ -19,26 +19,13 @@ from .errors import (
     message,
 )
 from .registry import registry as ops
+from .ufunc_methods import METHODS
 
 __all__ = ["NumpyProtocols", "has_own"]
 
 # What depends on shapes and dtypes alone, so that a tracer can answer as an array does.
 SHAPE_FUNCTIONS = {"can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
 SHAPE_FUNCTIONS |= {"empty_like", "full_like", "ones_like", "zeros_like"}
-# The reductions, and the cumulative functions, that ufuncs offer.
-UFUNC_REDUCTIONS = {
-    "add": "sum",
-    "multiply": "prod",
-    "maximum": "max",
-    "minimum": "min",
-    "logical_and": "all",
-    "logical_or": "any",
-    "logaddexp": "logsumexp",
-}
-UFUNC_ACCUMULATIONS = {"add": "cumsum", "multiply": "cumprod"}
-# Operations that do not care how they are bracketed, so that they can be accumulated in steps.
-ASSOCIATIVE = {"maximum", "minimum", "fmax", "fmin", "logaddexp", "logaddexp2"}
-ASSOCIATIVE |= {"logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor"}
 # NumPy's functions that write into their first argument, and what does that here.
 WRITING = {
     "copyto": "x = np.where(where, src, x)",
@@ -320,46 +307,6 @@ def ufunc_counterpart(ufunc: Any) -> Any:
     if function is not None:
         KNOWN[ufunc] = function
     return function
-
-
-def reduced(function: Any, name: str, x: Any, **kwargs: Any) -> Any:
-    """Does what ``ufunc.reduce`` does, over the first axis by default."""
-    reduction = ops.find(UFUNC_REDUCTIONS.get(name, ""))
-    if reduction is None:
-        return NotImplemented
-    kwargs = {k: v for k, v in kwargs.items() if v is not None or k == "axis"}
-    return reduction(x, **{"axis": 0, **kwargs})
-
-
-def accumulated(
-    function: Any, name: str, x: Any, axis: int = 0, dtype: Any = None, out: None = None
-) -> Any:
-    """Does what ``ufunc.accumulate`` does; each step doubles how far back an element looks."""
-    if dtype is not None:
-        x = ops.astype(x, dtype)
-    if name in UFUNC_ACCUMULATIONS:
-        return getattr(ops, UFUNC_ACCUMULATIONS[name])(x, axis)
-    if name not in ASSOCIATIVE:
-        return NotImplemented
-    x = ops.moveaxis(x, axis, 0)
-    step = 1
-    while step < x.shape[0]:
-        x = ops.concatenate([x[:step], function(x[:-step], x[step:])])
-        step *= 2
-    return ops.moveaxis(x, 0, axis)
-
-
-def outer(function: Any, name: str, x: Any, y: Any, **kwargs: Any) -> Any:
-    """Does what ``ufunc.outer`` does: all elements of one operand meet all of the other."""
-    x, y = ops.asarray(x), ops.asarray(y)
-    return function(ops.reshape(x, x.shape + (1,) * len(y.shape)), y, **kwargs)
-
-
-METHODS: dict[str, Callable[..., Any]] = {
-    "accumulate": accumulated,
-    "outer": outer,
-    "reduce": reduced,
-}
 
 
 def written(name: str, buffer: Any, values: Any, fix: str) -> None:

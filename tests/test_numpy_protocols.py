@@ -30,6 +30,8 @@ CALLS = {
     "divmod": lambda x: np.divmod(x, W)[1],
     "add.reduce where": lambda x: np.add.reduce(x * x, where=W > 0.7),
     "logaddexp.reduce": lambda x: np.logaddexp.reduce(x),
+    "add.reduceat": lambda x: np.add.reduceat(A * x, [0, 2, 1], axis=1),
+    "maximum.reduceat": lambda x: np.maximum.reduceat(x, [0, 2, 1]),
     "add.accumulate": lambda x: np.add.accumulate(A * x, axis=1),
     "multiply.accumulate": lambda x: np.multiply.accumulate(x),
     "maximum.accumulate": lambda x: np.maximum.accumulate(A * x, 0),
@@ -234,7 +236,6 @@ DROPS = {
     "full": lambda x: np.full(3, x[0]),
     "random": lambda x: np.random.default_rng(0).normal(x),
     "vectorize": lambda x: np.vectorize(lambda v: v * 2)(x),
-    "reduceat": lambda x: np.add.reduceat(x, [0, 1]),
     "math": lambda x: np.float64(x[0]),
 }
 

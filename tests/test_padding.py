@@ -47,7 +47,7 @@ def test_end_values_have_derivatives():
     [
         ("mirror", {}, "pad: mode 'mirror' is none of constant, edge, empty, linear_ramp"),
         ("edge", {"constant_values": 1}, "constant_values is not offered for mode 'edge'"),
-        ("reflect", {"reflect_type": "odd"}, "reflect_type is not offered for mode 'reflect'"),
+        ("wrap", {"reflect_type": "odd"}, "reflect_type is not offered for mode 'wrap'"),
         ("mean", {"end_values": 1}, "end_values is not offered for mode 'mean'"),
         ("mean", {"stat_length": 0}, "stat_length=0, but mode 'mean' takes one element"),
         ("median", {"stat_length": [1, 2, 3]}, "stat_length .* are not one pair"),

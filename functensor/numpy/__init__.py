@@ -9,7 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from ..backends.tracebacks import tidy
+from ..primitives.ufuncs import FACTS
 from ..public import no_such_name, publish
 from . import (
     aliases,
@@ -18,6 +21,7 @@ from . import (
     dtypes,
     elementary,
     environment,
+    files,
     filled,
     forms,
     histograms,
@@ -45,6 +49,7 @@ from .creation import *
 from .dtypes import *
 from .elementary import *
 from .environment import *
+from .files import *
 from .filled import *
 from .forms import *
 from .histograms import *
@@ -74,6 +79,7 @@ __all__ += creation.__all__
 __all__ += dtypes.__all__
 __all__ += elementary.__all__
 __all__ += environment.__all__
+__all__ += files.__all__
 __all__ += filled.__all__
 __all__ += forms.__all__
 __all__ += histograms.__all__
@@ -94,6 +100,11 @@ __all__ += shaping.__all__
 __all__ += signals.__all__
 __all__ += statistics.__all__
 __all__ += windows.__all__
+
+# Functions that are ufuncs in NumPy, and no primitives here, tell of themselves as those do.
+for _name in ("divmod", "fabs", "float_power", "frexp", "matvec", "modf", "vecdot", "vecmat"):
+    for _fact in FACTS:
+        setattr(globals()[_name], _fact, getattr(getattr(numpy, _name, None), _fact, None))
 
 # Namespaces that are imported when they are first used.
 NAMESPACES = ("fft", "linalg")

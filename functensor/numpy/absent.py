@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["ABSENT"]
 
 IMMUTABLE = "arrays are immutable: "
-FILES = "files are read and written with plain numpy: "
+FILES = "such files are read with plain numpy: "
 WIDE = "arrays hold float16 to float64, complex64 and complex128"
 NO_TEXT = "arrays hold numbers, no text"
 NO_TIME = "arrays hold numbers, no dates"
@@ -48,11 +48,9 @@ ABSENT: dict[str, str] = {
     "matrix": NO_MATRIX + "np.array",
     "asmatrix": NO_MATRIX + "np.asarray",
     "memmap": FILES + "np.asarray(numpy.memmap(path))",
-    **dict.fromkeys(("save", "savez", "savez_compressed"), FILES + "numpy.save(path, x)"),
-    **dict.fromkeys(("savetxt",), FILES + "numpy.savetxt(path, x)"),
     **dict.fromkeys(
-        ("load", "loadtxt", "genfromtxt", "fromfile", "fromregex"),
-        FILES + "np.asarray(numpy.load(path))",
+        ("loadtxt", "genfromtxt", "fromfile", "fromregex"),
+        FILES + "np.asarray(numpy.loadtxt(path))",
     ),
     **dict.fromkeys(("longdouble", "clongdouble", "float128", "complex256"), WIDE),
     **dict.fromkeys(("float96", "complex192"), WIDE),

@@ -216,6 +216,9 @@ class _Vectorized:
         names: list[Any] = [*range(len(args)), *kwargs]
         values = [*args, *kwargs.values()]
         mapped = [i for i, name in enumerate(names) if name not in self._excluded]
+        if self._parsed is None:
+            # There is nothing in None to go over.
+            mapped = [i for i in mapped if values[i] is not None]
         arrays = [asarray(values[i]) for i in mapped]
         cores: list[list[str]] = [[] for _ in arrays]
         if self._parsed is not None:
@@ -302,7 +305,7 @@ def vectorize(
             for several results. Without it a decorator is returned.
         otypes: the dtypes of the results; by default those that the function returns.
         doc: the new function's docstring; that of ``pyfunc`` by default.
-        excluded: positions and names of arguments that are handed on as they are.
+        excluded: positions and names of arguments that are handed on as they are, as None is.
         cache: of no effect: the function is called once anyway.
         signature: which axes the function takes and returns, as ``"(m,n),(n)->(m)"``.
 

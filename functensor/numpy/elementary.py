@@ -10,7 +10,8 @@ import numpy as np
 from ..primitives.errors import refuse_out, refuse_where
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
-from ..primitives.types import REAL, result_type
+from ..primitives.types import REAL, number_dtype, result_type, shape_dtype
+from ..primitives.ufuncs import check_casting
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
 from .filled import zeros_like
@@ -28,7 +29,7 @@ def fabs(x: Any, /, out: None = None, *, where: Any = True, dtype: Any = None) -
         dtype: the dtype to compute in; None for x's own.
 
     Raises:
-        TypeError: x is complex.
+        TypeError: x is complex, or the dtype does not hold it.
 
     >>> import functensor.numpy as np
     >>> np.fabs(np.array([-1, 2]))
@@ -36,7 +37,10 @@ def fabs(x: Any, /, out: None = None, *, where: Any = True, dtype: Any = None) -
     """
     refuse_out("fabs", out)
     refuse_where("fabs", where)
-    x = asarray(x, dtype)
+    x = asarray(x)
+    if dtype is not None and x.dtype.kind != "c":
+        check_casting("fabs", [shape_dtype(x)], number_dtype(dtype), "same_kind")
+        x = ops.astype(x, dtype)
     if x.dtype.kind == "c":
         raise TypeError(f"fabs takes real numbers, not {x.describe()}; np.abs takes complex ones")
     if x.dtype.kind not in REAL:

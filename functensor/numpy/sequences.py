@@ -162,7 +162,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
     Args:
         y: the values.
-        x: where they are taken: of y's shape, or on one axis; None for steps of dx.
+        x: where they are taken: of a shape that broadcasts to y's, or on one axis; None for steps
+            of dx.
         dx: the distance of two neighbours.
         axis: along which axis.
 
@@ -171,12 +172,13 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     Array(4., dtype=float64, device='cpu')
     """
     y, x = (asarray(y), None) if x is None else arrays_together((y, x), "trapezoid")
-    axis = canonical_axis(axis, len(y.shape))
+    given, axis = axis, canonical_axis(axis, len(y.shape))
     if x is not None:
         if len(x.shape) == 1:
             dx = ops.reshape(diff(x), (-1,) + (1,) * (len(y.shape) - axis - 1))
         else:
-            dx = diff(x, axis=axis)
+            # Counted from the end where it is given so: x may have fewer axes.
+            dx = diff(x, axis=given)
     before = (slice(None),) * axis
     later = ops.index(y, (*before, slice(1, None)))
     height = ops.divide(ops.add(later, ops.index(y, (*before, slice(None, -1)))), 2.0)
@@ -247,16 +249,20 @@ def interp(
 def cross(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:
-    """Returns the cross product of vectors of three components.
+    """Returns the cross product of vectors.
 
     Args:
-        a, b: the vectors; their other axes broadcast.
+        a, b: the vectors, of three components, or of two, where the third is zero. Their other
+            axes broadcast.
         axisa, axisb: where the components stand.
         axisc: where they stand in the result.
         axis: where they stand in all three.
 
+    Returns:
+        Vectors of three components; where both have two, the third of these alone.
+
     Raises:
-        ShapeError: the vectors have not three components.
+        ShapeError: the vectors have neither two nor three components.
 
     >>> import functensor.numpy as np
     >>> np.cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
@@ -266,13 +272,16 @@ def cross(
         axisa = axisb = axisc = axis
     a, b = arrays_together((a, b), "cross")
     a, b = ops.moveaxis(a, axisa, -1), ops.moveaxis(b, axisb, -1)
-    if shape_of(a)[-1] != 3 or shape_of(b)[-1] != 3:
+    if not {shape_of(a)[-1], shape_of(b)[-1]} <= {2, 3}:
         raise misfit(
-            f"cross: three components are needed, not shapes {a.shape} and {b.shape}",
-            "np.cross(a, b, axis=...) names the axis of the three components",
+            f"cross: three components are needed, or two, not shapes {a.shape} and {b.shape}",
+            "np.cross(a, b, axis=...) names the axis of the components",
         )
-    x, y, z = (ops.index(a, (Ellipsis, i)) for i in range(3))
-    u, v, w = (ops.index(b, (Ellipsis, i)) for i in range(3))
+    x, y, *third = (ops.index(a, (Ellipsis, i)) for i in range(shape_of(a)[-1]))
+    u, v, *other = (ops.index(b, (Ellipsis, i)) for i in range(shape_of(b)[-1]))
+    if not third and not other:
+        return x * v - y * u
+    z, w = third[0] if third else 0 * x, other[0] if other else 0 * u
     return ops.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=axisc)
 
 

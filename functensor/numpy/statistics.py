@@ -28,7 +28,7 @@ def average(
     Args:
         a: an array.
         axis: over which axes: None for all, an integer or a tuple.
-        weights: of a's shape, or of one axis with a's length along ``axis``; None for equal ones.
+        weights: of a's shape, or of the lengths that a has along ``axis``; None for equal ones.
         returned: whether to return the sum of the weights too.
         keepdims: whether the axes stay, with length 1.
 
@@ -52,20 +52,18 @@ def average(
         return mean, full_like(mean, number)
     weights = asarray(weights)
     if weights.shape != a.shape:
-        if axis is None or isinstance(axis, tuple):
+        named = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
+        axes = [canonical_axis(i, len(a.shape)) for i in named]
+        if not axes or weights.shape != tuple([a.shape[i] for i in axes]):
+            of = f"axis {axis} of " if axes else ""
             raise misfit(
-                f"average: weights of shape {weights.shape} for an array of shape {a.shape}: give "
-                "weights of its shape, or the one axis that they are for",
+                f"average: weights of shape {weights.shape} for {of}an array of shape {a.shape}: "
+                "give weights of its shape, or of the lengths of the axes that they are for",
                 "np.average(x, axis, weights), with one weight for each slice",
             )
-        axis = canonical_axis(axis, len(a.shape))
-        if weights.shape != (a.shape[axis],):
-            raise misfit(
-                f"average: weights of shape {weights.shape} for axis {axis} of length "
-                f"{a.shape[axis]}",
-                "np.average(x, axis, weights), with one weight for each slice",
-            )
-        weights = ops.reshape(weights, (-1,) + (1,) * (len(a.shape) - axis - 1))
+        lengths = [n if i in axes else 1 for i, n in enumerate(a.shape)]
+        order = sorted(range(len(axes)), key=axes.__getitem__)
+        weights = ops.reshape(ops.transpose(weights, order), lengths)
     kind = result_type(a.dtype, weights.dtype)
     if a.dtype.kind in "biu":
         kind = result_type(kind, np.float64)

@@ -9,9 +9,10 @@ NUMPY = """
     base_repr binary_repr broadcast_shapes can_cast common_type diag_indices einsum_path empty
     empty_like eye finfo format_float_positional format_float_scientific from_dlpack frombuffer
     fromiter fromstring full full_like get_printoptions getbufsize geterr geterrcall identity iinfo
-    indices iscomplexobj isdtype isrealobj isscalar issubdtype iterable ix_ meshgrid min_scalar_type
-    mintypecode ndim ones ones_like printoptions promote_types result_type set_printoptions
-    setbufsize seterr seterrcall shape size tri tril_indices triu_indices typename zeros zeros_like
+    indices iscomplexobj isdtype isrealobj isscalar issubdtype iterable ix_ load meshgrid
+    min_scalar_type mintypecode ndim ones ones_like printoptions promote_types result_type save
+    savetxt savez savez_compressed set_printoptions setbufsize seterr seterrcall shape size tri
+    tril_indices triu_indices typename zeros zeros_like
 """
 
 SCIPY_FFT = "next_fast_len prev_fast_len"

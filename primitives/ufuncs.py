@@ -1,0 +1,157 @@
+"""What elementwise primitives have of NumPy's ufuncs beside their call: facts and methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .errors import ImmutableArrayError, message, refuse_out
+from .registry import registry
+from .types import ShapeDtype
+from .ufunc_methods import METHODS
+
+__all__ = ["FACTS", "BinaryMethods", "Ufunc", "check_casting"]
+
+# What NumPy's ufuncs tell of themselves.
+FACTS = ("identity", "nargs", "nin", "nout", "ntypes", "signature", "types")
+
+
+def check_casting(name: str, known: list[ShapeDtype], dtype: Any, casting: str) -> None:
+    """Checks that operands are cast no further than a rule of NumPy's allows.
+
+    Args:
+        name: the ufunc.
+        known: the operands' types.
+        dtype: in which it is to be computed; None for the usual one.
+        casting: the rule: ``no``, ``equiv``, ``safe``, ``same_kind`` or ``unsafe``.
+
+    Raises:
+        TypeError: an operand would be cast further.
+        ValueError: there is no such rule.
+    """
+    np.can_cast(np.int8, np.int8, casting)  # type: ignore[arg-type]
+    ufunc: Any = np.__dict__.get(name)
+    if isinstance(ufunc, np.ufunc) and all(x.dtype.kind in "biufc" for x in known):
+        types = [x.weak if x.weak in (int, float, complex) else x.dtype for x in known]
+        more = {} if dtype is None else {"signature": (*[None] * len(types), np.dtype(dtype))}
+        ufunc.resolve_dtypes((*types, None), casting=casting, **more)
+
+
+class Ufunc:
+    """Facts that NumPy's ufuncs have as attributes, and ``at``, which is refused."""
+
+    arity: int
+    name: str
+
+    @property
+    def nin(self) -> int:
+        """The number of operands."""
+        return self.arity
+
+    @property
+    def nout(self) -> int:
+        """The number of results."""
+        return 1
+
+    @property
+    def nargs(self) -> int:
+        """The number of operands and results."""
+        return self.arity + 1
+
+    @property
+    def identity(self) -> Any:
+        """What changes nothing as an operand, or None."""
+        return getattr(np.__dict__.get(self.name), "identity", None)
+
+    @property
+    def signature(self) -> str | None:
+        """The axes of a product such as `matmul`; None of what is done to every element."""
+        return getattr(np.__dict__.get(self.name), "signature", None)
+
+    @property
+    def types(self) -> list[str]:
+        """NumPy's characters of the dtypes for which it is computed."""
+        return list(getattr(np.__dict__.get(self.name), "types", ()))
+
+    @property
+    def ntypes(self) -> int:
+        """The number of these."""
+        return len(self.types)
+
+    def at(self, x: Any, indices: Any, *values: Any) -> None:
+        """Refuses to write into an array.
+
+        Raises:
+            ImmutableArrayError: always.
+        """
+        fix = f"x = x.at[i].apply(np.{self.name})"
+        if values:
+            fix = (
+                f"x = x.at[i].set(np.{self.name}(x[i], y)); .add, .multiply, .min and .max "
+                "take repeated indices"
+            )
+        raise ImmutableArrayError(
+            message(
+                f"{self.name}.at would write into its first argument, but arrays are immutable",
+                fix=fix,
+                number=3,
+            )
+        )
+
+
+class BinaryMethods(Ufunc):
+    """The methods of NumPy's ufuncs of two operands, as far as they have a meaning."""
+
+    def reduce(self, x: Any, /, axis: Any = 0, **options: Any) -> Any:
+        """Returns what is left when neighbours along axes are put together, until one is left.
+
+        Args:
+            x: an array.
+            axis: along which axes; None stands for all.
+            options: ``dtype``, ``keepdims``, and as far as the reduction of that name has them
+                ``initial`` and ``where``.
+
+        >>> registry.add.reduce([[1, 2], [3, 4]]).tolist()
+        [4, 6]
+        """
+        return self._method("reduce", x, axis=axis, **options)
+
+    def accumulate(self, x: Any, /, axis: int = 0, **options: Any) -> Any:
+        """Returns what all elements up to each place along an axis are put together to.
+
+        >>> registry.maximum.accumulate([1, 3, 2]).tolist()
+        [1, 3, 3]
+        """
+        return self._method("accumulate", x, axis=axis, **options)
+
+    def reduceat(self, x: Any, indices: Any, /, axis: int = 0, **options: Any) -> Any:
+        """Returns what is left of parts along an axis, each from one index up to the next.
+
+        Args:
+            x: an array.
+            indices: where the parts begin, known integers. Where the next is not larger, the part
+                is one element.
+            axis: along which axis.
+            options: ``dtype``, in which it is computed.
+
+        >>> registry.add.reduceat([1, 2, 3, 4], [0, 3, 1]).tolist()
+        [6, 4, 9]
+        """
+        return self._method("reduceat", x, indices, axis=axis, **options)
+
+    def outer(self, x: Any, y: Any, /, **options: Any) -> Any:
+        """Returns what every element of one array gives with every one of another.
+
+        >>> registry.subtract.outer([1, 2], [0, 1]).tolist()
+        [[1, 0], [2, 1]]
+        """
+        return self._method("outer", x, y, **options)
+
+    def _method(self, method: str, x: Any, *args: Any, **options: Any) -> Any:
+        name = f"{self.name}.{method}"
+        refuse_out(name, options.pop("out", None))
+        out = METHODS[method](self, self.name, registry.asarray(x), *args, **options)
+        if out is NotImplemented:
+            raise TypeError(f"{name} is not there: what it returns would depend on the order")
+        return out

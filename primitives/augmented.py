@@ -25,6 +25,8 @@ METHODS = (
     "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "imatmul", "ipow", "iand", "ior",
     "ixor", "ilshift", "irshift",
 )  # fmt: skip
+# How many steps are taken to find out whether two views meet; beyond, they count as doing so.
+MOST_WORK: Any = 10_000
 # Primitives whose result is a view of their operand in NumPy.
 VIEWS = frozenset({"broadcast_to", "flip", "index", "reshape", "transpose"})
 
@@ -97,8 +99,9 @@ def reads_after(code: CodeType, at: int) -> tuple[str, frozenset[str]]:
 def overlap(x: Any, y: Any) -> bool:
     """Says whether of two arrays one is a view of the other, or both are of a third."""
     x, y = bottom(x), bottom(y)
-    if isinstance(x, Tracer) or isinstance(y, Tracer):
-        if not (isinstance(x, Tracer) and isinstance(y, Tracer)) or x.owner is not y.owner:
+    traced = isinstance(x, Tracer), isinstance(y, Tracer)
+    if any(traced):
+        if not all(traced) or x.owner is not y.owner:
             return False
         sources: Callable[[Any], Any] = x.owner.views
         first, second = x.variable, y.variable
@@ -106,7 +109,7 @@ def overlap(x: Any, y: Any) -> bool:
     if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray) or x is y:
         return False
     try:
-        return np.shares_memory(x, y, max_work=10_000)
+        return np.shares_memory(x, y, MOST_WORK)
     except np.exceptions.TooHardError:
         return True
 

@@ -128,7 +128,9 @@ def equality(name: str, *, unequal: bool) -> Operator:
 
 
 # The code of operators, by which frames are known that run one.
-ASKING = {binary("add")[0].__code__, equality("equal", unequal=False).__code__}  # type: ignore[attr-defined]
+ASKER: Any = binary("add")[0]
+COMPARER: Any = equality("equal", unequal=False)
+ASKING = {ASKER.__code__, COMPARER.__code__}
 
 
 class Operators:

@@ -298,6 +298,6 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         return array
     for axis, ends in enumerate(widths):
         if ends != (0, 0):
-            places = np.pad(np.arange(shape[axis]), ends, mode=mode)  # type: ignore[call-overload]
+            places = np.pad(np.arange(shape[axis]), ends, mode=mode)
             array = ops.take(array, places, axis)
     return array

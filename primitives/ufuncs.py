@@ -17,7 +17,7 @@ __all__ = ["FACTS", "BinaryMethods", "Ufunc", "check_casting"]
 FACTS = ("identity", "nargs", "nin", "nout", "ntypes", "signature", "types")
 
 
-def check_casting(name: str, known: list[ShapeDtype], dtype: Any, casting: str) -> None:
+def check_casting(name: str, known: list[ShapeDtype], dtype: Any, casting: Any) -> None:
     """Checks that operands are cast no further than a rule of NumPy's allows.
 
     Args:
@@ -30,11 +30,11 @@ def check_casting(name: str, known: list[ShapeDtype], dtype: Any, casting: str) 
         TypeError: an operand would be cast further.
         ValueError: there is no such rule.
     """
-    np.can_cast(np.int8, np.int8, casting)  # type: ignore[arg-type]
+    np.can_cast(np.int8, np.int8, casting)
     ufunc: Any = np.__dict__.get(name)
     if isinstance(ufunc, np.ufunc) and all(x.dtype.kind in "biufc" for x in known):
         types = [x.weak if x.weak in (int, float, complex) else x.dtype for x in known]
-        more = {} if dtype is None else {"signature": (*[None] * len(types), np.dtype(dtype))}
+        more: Any = {} if dtype is None else {"signature": (*[None] * len(types), np.dtype(dtype))}
         ufunc.resolve_dtypes((*types, None), casting=casting, **more)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy
+import numpy as _numpy
 
 from ..backends.tracebacks import tidy
-from ..primitives.ufuncs import FACTS
+from ..primitives.ufuncs import FACTS as _FACTS
 from ..public import no_such_name, publish
 from . import (
     aliases,
@@ -103,8 +103,8 @@ __all__ += windows.__all__
 
 # Functions that are ufuncs in NumPy, and no primitives here, tell of themselves as those do.
 for _name in ("divmod", "fabs", "float_power", "frexp", "matvec", "modf", "vecdot", "vecmat"):
-    for _fact in FACTS:
-        setattr(globals()[_name], _fact, getattr(getattr(numpy, _name, None), _fact, None))
+    for _fact in _FACTS:
+        setattr(globals()[_name], _fact, getattr(getattr(_numpy, _name, None), _fact, None))
 
 # Namespaces that are imported when they are first used.
 NAMESPACES = ("fft", "linalg")

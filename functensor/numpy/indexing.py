@@ -13,6 +13,7 @@ from ..primitives.array import Array, is_unknown
 from ..primitives.errors import refuse_out
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
+from ..primitives.rules import shape_of
 from ..primitives.types import broadcast_shapes, result_type
 from .arguments import arrays_together, device_of_first
 from .creation import asarray
@@ -155,7 +156,7 @@ def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
 
 def _lengths(shape: Any) -> tuple[Any, ...]:
     """Returns a shape, of which lengths may be traced, as a tuple."""
-    if isinstance(shape, Sequence) or getattr(shape, "shape", ()):
+    if isinstance(shape, Sequence) or shape_of(shape):
         return tuple([x if is_unknown(x) else operator.index(x) for x in shape])
     return (shape if is_unknown(shape) else operator.index(shape),)
 

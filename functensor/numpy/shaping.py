@@ -400,7 +400,8 @@ def ix_(*args: Any) -> tuple[Any, ...]:
                 "np.ix_(rows.ravel(), columns.ravel())",
             )
     picked = [ops.nonzero(a)[0] if a.dtype.kind == "b" else a for a in arrays]
-    return meshgrid(*picked, sparse=True, indexing="ij")
+    grid: tuple[Any, ...] = meshgrid(*picked, sparse=True, indexing="ij")
+    return grid
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:

@@ -112,11 +112,16 @@ def _side_ratio(xp: Any, x: Any, y: Any) -> Any:
     return x / xp.where(xp.equal(r, 0), 1, r).astype(kind)[()]
 
 
+def _shared(first: Any, second: Any, x: Any, y: Any) -> Any:
+    # Divided before it is multiplied: the product of two small ratios may vanish.
+    return first * (second / _divisor(ops.hypot(x, y)))
+
+
 # Derivatives are products of such ratios, in which nothing cancels.
 side_ratio = binary(
     "side_ratio",
-    lambda g, x, y: g * (ops.square(ops.side_ratio(y, x)) / _divisor(ops.hypot(x, y))),
-    lambda g, ans, x, y: -g * (ans * ops.side_ratio(y, x) / _divisor(ops.hypot(x, y))),
+    lambda g, x, y: g * _shared(ops.side_ratio(y, x), ops.side_ratio(y, x), x, y),
+    lambda g, ans, x, y: -g * _shared(ans, ops.side_ratio(y, x), x, y),
     compute=_side_ratio,
     domains=NONZERO,
     reference=lambda x, y: x / np.hypot(x, y),

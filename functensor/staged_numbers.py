@@ -105,4 +105,4 @@ class NumberOperators(Operators):
     __abs__ = beside("abs", Operators.__abs__)
     __invert__ = beside("invert", Operators.__invert__)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None

@@ -45,18 +45,20 @@ def proved(code: BlockCode, region: Any, order: Sequence[int] | None) -> None:
     ):
         raise PlanError(f"the axes {grid.group} are not those of a grid {lengths}, joined")
     for variable, value, how in zip(region.program.inputs, code.inputs, code.shapes):
+        axes, shape = how or (None, ())
         if value.groups:
-            _lies(grid, variable, places[variable], *how, value.groups)
-        elif how is not None and how[1]:
-            raise PlanError(f"{variable.type} is brought to {how[1]}, and has no axes")
+            _lies(grid, variable, places[variable], axes, shape, value.groups)
+        elif shape:
+            raise PlanError(f"{variable.type} is brought to {shape}, and has no axes")
     for out, output in zip(region.program.outputs, code.outputs):
         if output.reduction:
             _is_left(grid, out, places[out], output.axes, output.rest)
             continue
         shape = grid.joined(output.groups)
         _lies(grid, out, places[out], output.axes, shape, output.groups)
-        if 0 not in output.groups or not output.value.groups <= output.groups:
-            raise PlanError(f"{out.type} is made of {sorted(output.value.groups)}")
+        made = frozenset[int]() if output.value is None else output.value.groups
+        if 0 not in output.groups or not made <= output.groups:
+            raise PlanError(f"{out.type} is made of {sorted(made)}")
     _steps_fit(code.inputs, code.steps)
 
 
@@ -73,7 +75,7 @@ def _lies(
     for group, length in enumerate(grid.shape):
         members = [axis for axis, g in enumerate(grid.group) if g == group]
         joined += members if group in groups else []
-        if shape[group] != (length if group in groups else 1):
+        if len(shape) != len(grid.shape) or shape[group] != (length if group in groups else 1):
             raise PlanError(f"{variable.type} is brought to {shape} for the axes {sorted(groups)}")
     moved = [place[a] for a in (range(len(place)) if axes is None else axes)]
     if len(moved) != len(place) or [axis for axis in moved if axis is not None] != joined:

@@ -280,6 +280,21 @@ class Clusters:
             return None
         return place
 
+    def operand_place(self, i: int, n: int) -> Place:
+        """Returns where an equation takes an operand in the grid, if it is from outside."""
+        place, kind, equation = self.places[i], self.kinds[i], self.equations[i]
+        shape = type_of(equation.operands[n]).shape
+        if kind == "element" or equation.primitive.name == "broadcast_to":
+            return operand_place(shape, place)
+        if kind == "product":
+            return (0, 1) if len(shape) == 2 else (1,) if place == (0,) else (0,)
+        if n == 0:
+            return identity(shape)
+        whole = identity(type_of(equation.operands[0]).shape)
+        if equation.primitive.name == "affine_normalize":
+            return whole[-1:]
+        return whole[: len(shape)]
+
     # -- afterwards
 
     def _drop_move(self, i: int) -> None:
@@ -305,8 +320,10 @@ class Clusters:
         home = self.of[users[0]]
         if home is cluster or home.grid != cluster.grid or home.stage <= cluster.stage:
             return
-        # Over the whole grid an axis has one place for whatever uses it.
-        if lengths(variable.type.shape) != home.grid:
+        if self.places[i] != identity(variable.type.shape):
+            return
+        # Along the last axis a row of numbers lies elsewhere than along the first.
+        if any(self.operand_place(u, n) != self.places[i] for u, n in self._uses(variable, users)):
             return
         for x in used(self.equations[i].operands):
             if self.inner(x, cluster) and not self._leaves(x, cluster, i):
@@ -314,6 +331,10 @@ class Clusters:
         cluster.members.remove(i)
         home.members.append(i)
         self.of[i] = home
+
+    def _uses(self, x: Variable, users: Iterable[int]) -> list[tuple[int, int]]:
+        """Returns the numbers of equations that use a value, with those of the operands."""
+        return [(u, n) for u in users for n, y in enumerate(self.equations[u].operands) if y is x]
 
     def _leaves(self, x: Variable, cluster: Cluster, besides: int) -> bool:
         """Says whether a value leaves its cluster anyhow."""
@@ -437,7 +458,7 @@ class _Builder:
                 if type(x) is Variable and x in env:
                     inner.append(env[x])
                 else:
-                    inner.append(input_for(x, self._operand_place(i, equation, n)))
+                    inner.append(input_for(x, self.clusters.operand_place(i, n)))
             (old,) = equation.outputs
             out = env[old] = Variable(old.type, old.device)
             places[out] = clusters.places[i]
@@ -456,21 +477,6 @@ class _Builder:
         line = equations[members[0]].line
         scope = common_scope(equations[i].scope for i in members)
         return Equation(Region(region, cluster.grid, places), operands, {}, outs, line, scope)
-
-    def _operand_place(self, i: int, equation: Equation, n: int) -> Place:
-        """Returns where an operand from outside lies in the grid."""
-        place, kind = self.clusters.places[i], self.clusters.kinds[i]
-        shape = type_of(equation.operands[n]).shape
-        if kind == "element" or equation.primitive.name == "broadcast_to":
-            return operand_place(shape, place)
-        if kind == "product":
-            return (0, 1) if len(shape) == 2 else (1,) if place == (0,) else (0,)
-        if n == 0:
-            return identity(shape)
-        whole = identity(type_of(equation.operands[0]).shape)
-        if equation.primitive.name == "affine_normalize":
-            return whole[-1:]
-        return whole[: len(shape)]
 
     def _leaves(self, variable: Variable, members: set[int]) -> bool:
         if variable in self.clusters._returned:

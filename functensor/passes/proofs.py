@@ -87,10 +87,9 @@ def _demands(equation: Equation, strides: Mapping[Variable, Strides]) -> list[An
         axes = iter(filter(None, lies))
         return [(out, tuple([0 if n == 1 else next(axes, 0) for n in out.type.shape]))]
     if name in REDUCTIONS and 1 in lies:
-        left = [(a, 0 if a in params["axis"] else stride) for a, stride in enumerate(lies)]
-        if not params["keepdims"]:
-            left = [(a, stride) for a, stride in left if a not in params["axis"]]
-        return [(out, tuple([stride for _, stride in left]))]
+        axis, keepdims = params["axis"], params["keepdims"]
+        kept = [a for a in range(len(lies)) if keepdims or a not in axis]
+        return [(out, tuple([0 if a in axis else lies[a] for a in kept]))]
     if name in ALONG and 1 in lies and 1 not in {lies[a] for a in params["axis"]}:
         return [(x, lies) for x in (*others, out)]
     if name in ALONG_LAST and 1 in lies and lies[-1] > 1:
@@ -98,8 +97,8 @@ def _demands(equation: Equation, strides: Mapping[Variable, Strides]) -> list[An
         return [(x, lies if x.type.ndim == len(lies) else fewer) for x in (*others, out)]
     if name == "matmul":
         matrix, vector = sorted(operands, key=lambda x: -x.type.ndim)
-        over, left = ((2,), (1,)) if matrix is first else ((1,), (2,))
-        return [(matrix, (1, 2)), (vector, over), (out, left)]
+        over, left = (2, 1) if matrix is first else (1, 2)
+        return [(matrix, (1, 2)), (vector, (over,)), (out, (left,))]
     raise ProgramError(f"{name} cannot be computed block by block")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FRESH"]
+__all__ = ["FRESH", "REDUCTIONS"]
 
 # Both backends' functions keep to this, whatever the operands and parameters are: no result lies in
 # an operand's memory, nor in that of another result. Ufuncs do so by themselves.
@@ -19,5 +19,12 @@ FRESH = frozenset(
         "sigmoid_derivative", "silu", "silu_derivative", "softmax", "softmax_derivative",
         "softplus", "softplus_biased", "softplus_derivative", "sort", "stack", "tanh_biased",
         "tanh_derivative", "var", "where",
+    }
+)  # fmt: skip
+# Those that do so if they reduce any axis at all; a user's own reduction may return a part.
+REDUCTIONS = frozenset(
+    {
+        "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min",
+        "prod", "sum",
     }
 )  # fmt: skip

@@ -70,7 +70,7 @@ class Backend(Protocol):
         name: the name that ``get`` takes.
         xp: the array module (NumPy's functions over its buffers).
         kernels: functions that replace ``xp``'s, by the name of the primitive.
-        fresh: the names of the primitives, beside those that are ufuncs, whose functions return
+        fresh: the names of the primitives, beside ufuncs and reductions, whose functions return
             memory that neither an operand nor another result has, whatever they are called with.
             What others return may be an operand, or lie in one: nothing is written into an operand
             of theirs while the result is needed.

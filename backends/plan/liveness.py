@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..fresh import FRESH
+from ..fresh import FRESH, REDUCTIONS
 from .ufuncs import is_ufunc
 from .values import is_variable, nbytes, plain
 
@@ -125,7 +125,6 @@ def is_fresh(equation: Any) -> bool:
         x = equation.operands[0]
         known = getattr(x, "type", x)
         return bool(equation.outputs[0].type.dtype != getattr(known, "dtype", None))
-    family = getattr(primitive, "family", "")
-    if family == "elementwise":
+    if getattr(primitive, "family", "") == "elementwise":
         return is_ufunc(primitive.compute)
-    return family == "reduction" and bool(params.get("axis"))
+    return name in REDUCTIONS and bool(params.get("axis"))

@@ -23,14 +23,17 @@ def case(name, call, *operands, dtypes="d", **options):
 
 
 def curves(name, *arguments, shape=(5,), axis=0, order=2, **keywords):
-    """Returns the cases of a curve: values, a derivative, an integral, by everything."""
+    """Returns the cases of a curve: values, and of plain ones a derivative and an integral too."""
 
     def made(s, h, y):
         return getattr(s, name)(h.cumsum(), y, axis, *arguments, **keywords)
 
     values, steps = Operand(shape, DISTINCT), Operand((shape[axis],), POSITIVE)
+    values_alone = case(name, lambda s, h, y, x: made(s, h, y)(x), steps, values, WHERE, order=order)
+    if arguments or shape != (5,) or keywords:
+        return [values_alone]
     return [
-        case(name, lambda s, h, y, x: made(s, h, y)(x), steps, values, WHERE, order=order),
+        values_alone,
         case(name, lambda s, h, y, x: made(s, h, y)(x, 1), steps, values, WHERE, order=1),
         case(name, lambda s, h, y: made(s, h, y).integrate(0.9, 1.5, True), steps, values, order=1),
     ]

@@ -133,7 +133,7 @@ def _result(
     estimate, error, df = parts
     with np.errstate(divide="ignore", invalid="ignore"):
         t = estimate / error
-        df = ops.broadcast_to(ops.astype(ops.asarray(df), t.dtype), t.shape)
+        df = ops.full_like(t, df) if isinstance(df, float) else ops.broadcast_to(df, t.shape)
         p = student_pvalue(name, alternative, t, df)
     t, p, df, estimate, error = (rows.restored(z, keepdims) for z in (t, p, df, estimate, error))
     return TtestResult(t, p, df, estimate, error, alternative)

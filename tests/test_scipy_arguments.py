@@ -84,6 +84,12 @@ STATS = {
     "window": (lambda: stats.differential_entropy(FIVE, window_length=3), r"Window length \(3\)"),
     "statistic": (lambda: stats.power_divergence(FIVE, lambda_="x"), "divergence: lambda_='x'"),
     "sums": (lambda: stats.chisquare(FIVE, FIVE + 1), "chisquare: the sums of the observed"),
+    "methods": (lambda: stats.false_discovery_control(FIVE, method="x"), "control: method='x'"),
+    "p-values": (lambda: stats.false_discovery_control(FIVE), "control: `ps` must"),
+    "weights": (lambda: stats.wasserstein_distance(FIVE, FIVE, FIVE[1:]), "with weights of shape"),
+    "variance": (lambda: stats.bartlett(FIVE), "bartlett: Must enter at least two"),
+    "center": (lambda: stats.levene(FIVE, FIVE, center="x"), "levene: center='x'"),
+    "one": (lambda: stats.levene(FIVE), "levene: Must enter at least two"),
     "few": (lambda: stats.skewtest(FIVE), "skewtest: requires at least 8"),
 }
 DISTANCE = {

@@ -29,11 +29,11 @@ def curves(name, *arguments, shape=(5,), axis=0, order=2, **keywords):
         return getattr(s, name)(h.cumsum(), y, axis, *arguments, **keywords)
 
     values, steps = Operand(shape, DISTINCT), Operand((shape[axis],), POSITIVE)
-    values_alone = case(name, lambda s, h, y, x: made(s, h, y)(x), steps, values, WHERE, order=order)
+    whole = case(name, lambda s, h, y, x: made(s, h, y)(x), steps, values, WHERE, order=order)
     if arguments or shape != (5,) or keywords:
-        return [values_alone]
+        return [whole]
     return [
-        values_alone,
+        whole,
         case(name, lambda s, h, y, x: made(s, h, y)(x, 1), steps, values, WHERE, order=1),
         case(name, lambda s, h, y: made(s, h, y).integrate(0.9, 1.5, True), steps, values, order=1),
     ]

@@ -10,6 +10,8 @@ from .harness import Case, Operand
 SOME = Operand((5, 2), DISTINCT)
 ABOVE = Operand((5, 2), POSITIVE)
 ROW = Operand((6,), DISTINCT)
+LEVELS = Domain(0.01, 0.4, distinct=True)
+ABOVE_ROW = Operand((6,), POSITIVE)
 SPREAD = Domain(0.4, 3.0, distinct=True)
 
 
@@ -108,6 +110,19 @@ CASES = [
     named("f_oneway", SOME, Operand((4, 2), DISTINCT), Operand((3, 2), DISTINCT)),
     named("f_oneway", ROW, Operand((4,), DISTINCT), equal_var=False, dtypes="d"),
     named("f_oneway", SOME, SOME, axis=1, keepdims=True, dtypes="d"),
+    named("bartlett", SOME, Operand((4, 2), DISTINCT)),
+    named("levene", SOME, Operand((4, 2), DISTINCT), order=1),
+    named("levene", ROW, ROW, center="trimmed", proportiontocut=0.2, order=1, dtypes="d"),
+    # Angles, distances, p-values.
+    named("circmean", ABOVE, axis=0),
+    named("circvar", ABOVE, high=3.0, low=-1.0),
+    named("circstd", ABOVE, high=3.0, axis=1, keepdims=True),
+    *[
+        named("false_discovery_control", Operand((4, 2), LEVELS), method=m, dtypes="d")
+        for m in ("bh", "by")
+    ],
+    named("wasserstein_distance", ROW, Operand((4,), DISTINCT), dtypes="d"),
+    named("wasserstein_distance", ROW, ROW, ABOVE_ROW, ABOVE_ROW, order=1, dtypes="d"),
     # Correlation.
     named("pearsonr", ROW, ROW),
     named("pearsonr", SOME, SOME, alternative="greater", dtypes="d"),

@@ -11,6 +11,7 @@ import sys
 
 from ...public import publish
 from .association import linregress, pearsonr, rankdata, spearmanr
+from .circular import circmean, circstd, circvar, false_discovery_control, wasserstein_distance
 from .continuous import (
     cauchy,
     expon,
@@ -38,7 +39,15 @@ from .frequencies import (
     power_divergence,
 )
 from .gamma_family import beta, chi2, gamma, invgamma, t
-from .hypotheses import f_oneway, ttest_1samp, ttest_ind, ttest_ind_from_stats, ttest_rel
+from .hypotheses import (
+    bartlett,
+    f_oneway,
+    levene,
+    ttest_1samp,
+    ttest_ind,
+    ttest_ind_from_stats,
+    ttest_rel,
+)
 from .means import gmean, hmean, pmean, trim_mean
 from .moments import describe, kstat, kstatvar, kurtosis, moment, skew
 from .multivariate import dirichlet, multinomial, multivariate_normal
@@ -46,15 +55,16 @@ from .normality import jarque_bera, kurtosistest, normaltest, skewtest
 from .spreads import gzscore, iqr, median_abs_deviation, sem, variation, zmap, zscore
 
 __all__ = [
-    "bernoulli", "beta", "binom", "boxcox_llf", "cauchy", "chi2", "chisquare", "describe",
-    "differential_entropy", "dirichlet", "entropy", "expon", "f_oneway", "gamma", "geom", "gmean",
-    "gumbel", "gumbel_l", "gumbel_r", "gzscore", "halfnorm", "hmean", "invgamma", "iqr",
-    "jarque_bera", "kstat", "kstatvar", "kurtosis", "kurtosistest", "laplace", "linregress",
-    "logistic", "lognorm", "median_abs_deviation", "moment", "multinomial", "multivariate_normal",
-    "nbinom", "norm", "normaltest", "pareto", "pearsonr", "pmean", "poisson", "power_divergence",
-    "rankdata", "rayleigh", "sem", "skew", "skewtest", "spearmanr", "t", "trim_mean", "truncnorm",
+    "bartlett", "bernoulli", "beta", "binom", "boxcox_llf", "cauchy", "chi2", "chisquare",
+    "circmean", "circstd", "circvar", "describe", "differential_entropy", "dirichlet", "entropy",
+    "expon", "f_oneway", "false_discovery_control", "gamma", "geom", "gmean", "gumbel", "gumbel_l",
+    "gumbel_r", "gzscore", "halfnorm", "hmean", "invgamma", "iqr", "jarque_bera", "kstat",
+    "kstatvar", "kurtosis", "kurtosistest", "laplace", "levene", "linregress", "logistic",
+    "lognorm", "median_abs_deviation", "moment", "multinomial", "multivariate_normal", "nbinom",
+    "norm", "normaltest", "pareto", "pearsonr", "pmean", "poisson", "power_divergence", "rankdata",
+    "rayleigh", "sem", "skew", "skewtest", "spearmanr", "t", "trim_mean", "truncnorm",
     "ttest_1samp", "ttest_ind", "ttest_ind_from_stats", "ttest_rel", "uniform", "variation",
-    "vonmises", "weibull_min", "zmap", "zscore",
+    "vonmises", "wasserstein_distance", "weibull_min", "zmap", "zscore",
 ]
 
 # Elsewhere distributions are modules: ``import functensor.scipy.stats.norm as norm``.

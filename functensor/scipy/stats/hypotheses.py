@@ -6,22 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...numpy.quantiles import median
 from ...primitives.registry import registry as ops
 from ...tree import register
 from .. import special
 from ..probabilities import together
-from .samples import Samples, student_pvalue
+from .means import trim_mean
+from .samples import Samples, chosen, student_pvalue
 
 __all__ = [
-    "ConfidenceInterval",
-    "F_onewayResult",
-    "TtestResult",
-    "Ttest_indResult",
-    "f_oneway",
-    "ttest_1samp",
-    "ttest_ind",
-    "ttest_ind_from_stats",
-    "ttest_rel",
+    "BartlettResult", "ConfidenceInterval", "F_onewayResult", "LeveneResult", "TtestResult",
+    "Ttest_indResult", "bartlett", "f_oneway", "levene", "ttest_1samp", "ttest_ind",
+    "ttest_ind_from_stats", "ttest_rel",
 ]  # fmt: skip
 
 
@@ -382,3 +378,96 @@ def f_oneway(
     return F_onewayResult(rows.restored(f, keepdims), rows.restored(p, keepdims))
 
 
+class BartlettResult(NamedTuple):
+    """What `bartlett` returns."""
+
+    statistic: Any
+    pvalue: Any
+
+
+class LeveneResult(NamedTuple):
+    """What `levene` returns."""
+
+    statistic: Any
+    pvalue: Any
+
+
+def bartlett(
+    *samples: Any, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False
+) -> BartlettResult:
+    """Returns Bartlett's test of whether two or more samples have the same variance.
+
+    Args:
+        samples, axis, nan_policy, keepdims: as for `f_oneway`.
+
+    Returns:
+        A named tuple of the statistic and the p-value.
+
+    Raises:
+        ValueError: there are fewer than two samples, or as for `ttest_1samp`.
+        NotImplementedError: as for `ttest_1samp`.
+
+    Source: M. S. Bartlett, "Properties of sufficiency and statistical tests", Proceedings of the
+    Royal Society A 160 (1937).
+
+    >>> from functensor.scipy import stats
+    >>> stats.bartlett([1.0, 3.0, 5.0], [4.0, 6.0, 8.0]).pvalue.round(12).tolist()
+    1.0
+    """
+    if len(samples) < 2:
+        raise ValueError("bartlett: Must enter at least two input sample vectors.")
+    rows = Samples("bartlett", samples, axis, nan_policy)
+    counts = [float(x.shape[-1]) for x in rows.arrays]
+    spreads = [_variance(x) for x in rows.arrays]
+    k, rest = len(counts), sum(counts) - len(counts)
+    pooled = sum((n - 1.0) * v for n, v in zip(counts, spreads)) / rest
+    logs = sum((n - 1.0) * ops.log(v) for n, v in zip(counts, spreads))
+    scale = 1.0 + (sum(1.0 / (n - 1.0) for n in counts) - 1.0 / rest) / (3.0 * (k - 1))
+    value = (rest * ops.log(pooled) - logs) / scale
+    p = special.chdtrc(k - 1.0, value)
+    return BartlettResult(rows.restored(value, keepdims), rows.restored(p, keepdims))
+
+
+def levene(
+    *samples: Any,
+    center: str = "median",
+    proportiontocut: float = 0.05,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> LeveneResult:
+    """Returns Levene's test of whether two or more samples have the same variance.
+
+    Args:
+        samples, axis, nan_policy, keepdims: as for `f_oneway`.
+        center: "median" (Brown and Forsythe's), "mean" or "trimmed", from what to take distances.
+        proportiontocut: of "trimmed", as for `trim_mean`.
+
+    Returns:
+        A named tuple of the statistic and the p-value.
+
+    Raises:
+        ValueError: there are fewer than two samples, the center is another word, or as for
+            `ttest_1samp`.
+        NotImplementedError: as for `ttest_1samp`.
+
+    Source: M. B. Brown and A. B. Forsythe, "Robust tests for the equality of variances", Journal of
+    the American Statistical Association 69 (1974).
+
+    >>> from functensor.scipy import stats
+    >>> stats.levene([1.0, 3.0, 5.0], [4.0, 6.0, 8.0]).statistic.tolist()
+    0.0
+    """
+    if len(samples) < 2:
+        raise ValueError("levene: Must enter at least two input sample vectors.")
+    chosen("levene", "center", center, ("median", "mean", "trimmed"))
+    rows = Samples("levene", samples, axis, nan_policy)
+    gaps = []
+    for x in rows.arrays:
+        if center == "trimmed":
+            middle = trim_mean(x, proportiontocut, axis=-1)
+        else:
+            middle = median(x, axis=-1) if center == "median" else _mean(x)
+        gaps.append(ops.abs(x - ops.expand_dims(middle, -1)))
+    value, p = f_oneway(*gaps, axis=-1)
+    return LeveneResult(rows.restored(value, keepdims), rows.restored(p, keepdims))

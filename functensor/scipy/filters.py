@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numpy.arguments import as_inexact
+from ..numpy.arguments import array_beside, as_inexact
 from ..numpy.values import is_at_hand, value_of
 from ..primitives.buffers import beside
 from ..primitives.errors import ShapeError, message
@@ -26,8 +26,10 @@ __all__ = [
 PADDINGS = ("odd", "even", "constant", None)
 
 
-def _polynomials(name: str, b: Any, a: Any) -> tuple[Any, Any]:
-    """Returns a filter's polynomials as arrays with elements along one axis."""
+def _polynomials(name: str, b: Any, a: Any, x: Any = None) -> tuple[Any, Any]:
+    """Returns a filter's polynomials as arrays with elements along one axis, lists beside x."""
+    if x is not None:
+        b, a = array_beside(x, b), array_beside(x, a)
     b, a = as_inexact(b), as_inexact(a)
     b, a = (ops.reshape(z, (1,)) if not z.shape else z for z in (b, a))
     for z, letter in ((b, "b"), (a, "a")):
@@ -128,8 +130,8 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     >>> ft.scipy.signal.lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0]).tolist()
     [1.0, 0.5, 0.25]
     """
-    b, a = _polynomials("lfilter", b, a)
     x, axis = _sequences("lfilter", x, axis)
+    b, a = _polynomials("lfilter", b, a, x)
     moved = ops.moveaxis(x, axis, -1)
     if zi is None:
         return ops.moveaxis(linear_filter.bind((b, a, moved), {}), -1, axis)
@@ -244,8 +246,8 @@ def filtfilt(
         raise ValueError(f"filtfilt: method={method!r}: it is 'pad' or 'gust'")
     if method == "gust" or irlen is not None:
         raise NotImplementedError("filtfilt: method='gust' is not there: method='pad' has padlen=")
-    b, a = _polynomials("filtfilt", b, a)
     x, axis = _sequences("filtfilt", x, axis)
+    b, a = _polynomials("filtfilt", b, a, x)
     taps = max(b.shape[0], a.shape[0])
     ext, edge = _extended("filtfilt", ops.moveaxis(x, axis, -1), padtype, padlen, taps)
     zi = lfilter_zi(b, a)
@@ -256,8 +258,8 @@ def filtfilt(
     return ops.moveaxis(_back_and_forth(ext, edge, run), -1, axis)
 
 
-def _sections(name: str, sos: Any) -> Any:
-    sos = as_inexact(sos)
+def _sections(name: str, sos: Any, x: Any = None) -> Any:
+    sos = as_inexact(sos if x is None else array_beside(x, sos))
     if len(sos.shape) != 2 or sos.shape[1] != 6:
         raise ValueError(f"{name}: sos array must be shape (n_sections, 6), not {sos.shape}")
     if is_at_hand(sos) and not np.all(value_of(name, sos, "")[:, 3] == 1):
@@ -299,8 +301,8 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     >>> ft.scipy.signal.sosfilt([[1.0, 0, 0, 1.0, -0.5, 0]], [1.0, 0.0, 0.0]).tolist()
     [1.0, 0.5, 0.25]
     """
-    sos = _sections("sosfilt", sos)
     x, axis = _sequences("sosfilt", x, axis)
+    sos = _sections("sosfilt", sos, x)
     moved = ops.moveaxis(x, axis, -1)
     if zi is None:
         dtype = result_type(sos.dtype, x.dtype)
@@ -370,8 +372,8 @@ def sosfiltfilt(
     >>> ft.scipy.signal.sosfiltfilt(half, [0.0, 2.0, 0.0, 2.0], padlen=1).tolist()
     [0.0, 1.0, 1.0, 2.0]
     """
-    sos = _sections("sosfiltfilt", sos)
     x, axis = _sequences("sosfiltfilt", x, axis)
+    sos = _sections("sosfiltfilt", sos, x)
     taps = 2 * sos.shape[0] + 1
     if padlen is None and padtype is not None:
         fix = f"sosfiltfilt(sos, x, padlen={3 * taps}) says by how much x is to go on at its ends"

@@ -1,6 +1,7 @@
 """Cases of distances of vectors."""
 
 import numpy as np
+from placed import beside
 from scipy.spatial.distance import pdist
 
 from functensor.primitives.samples import DISTINCT, POSITIVE
@@ -10,6 +11,7 @@ from .harness import Case, Operand
 X, Y = Operand((4, 3), DISTINCT), Operand((2, 3), DISTINCT)
 P, Q = Operand((4, 3), POSITIVE), Operand((2, 3), POSITIVE)
 WEIGHTS = np.array([0.5, 2.0, 1.0])
+SCALES = np.diag(WEIGHTS)
 SMOOTH = (
     "euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "correlation", "canberra",
     "braycurtis", "seuclidean",
@@ -31,7 +33,7 @@ CASES = [
         for m in SMOOTH
     ],
     *[case("cdist", lambda d, x, y, m=m: d.cdist(x, y, m), P, Q) for m in SMOOTH],
-    case("pdist", lambda d, x: d.pdist(x, "minkowski", p=3, w=WEIGHTS), X),
+    case("pdist", lambda d, x: d.pdist(x, "minkowski", p=3, w=beside(x, WEIGHTS)), X),
     # SciPy's own has the base in the function of two vectors alone.
     case(
         "pdist",
@@ -46,8 +48,8 @@ CASES = [
     case("pdist", lambda d, x: d.pdist(x, lambda u, v: ((u - v) ** 4).sum()), X),
     case("cdist", lambda d, x, y: d.cdist(x, y, "minkowski", p=1.5), X, Y),
     case("cdist", lambda d, x, y: d.cdist(x, y, "jensenshannon"), P, Q),
-    case("cdist", lambda d, x, y: d.cdist(x, y, "mahalanobis", VI=np.diag(WEIGHTS)), X, Y),
-    case("cdist", lambda d, x, y: d.cdist(x, y, "cosine", w=WEIGHTS), X, Y),
+    case("cdist", lambda d, x, y: d.cdist(x, y, "mahalanobis", VI=beside(x, SCALES)), X, Y),
+    case("cdist", lambda d, x, y: d.cdist(x, y, "cosine", w=beside(x, WEIGHTS)), X, Y),
     case("cdist", lambda d, x, y: d.cdist(x, y, lambda u, v: (u * v).sum()), X, Y),
     case("squareform", lambda d, x: d.squareform(x), (6,), dtypes="fd"),
     case("squareform", lambda d, x: d.squareform(x), (1,)),

@@ -2,6 +2,7 @@
 
 import numpy
 import scipy.signal
+from placed import beside
 
 from functensor.primitives.samples import POSITIVE, Domain
 
@@ -10,6 +11,7 @@ from .harness import Case, Operand
 SMALL = Domain(-0.3, 0.3)
 POSITIVE_NUMBER = Operand((), POSITIVE)
 SOS = scipy.signal.butter(3, 0.3, output="sos")
+WINDOW = [1.0, 2.0, 0.5, -1.0, 3.0]
 # Numerators and denominators that follow their first coefficients.
 TAIL = Operand((2,), SMALL)
 
@@ -70,7 +72,7 @@ CASES = [
         (2, 6),
         dtypes="d",
     ),
-    case("sosfiltfilt", lambda s, x: s.sosfiltfilt(SOS, x), (14,), dtypes="d"),
+    case("sosfiltfilt", lambda s, x: s.sosfiltfilt(beside(x, SOS), x), (14,), dtypes="d"),
     case(
         "oaconvolve",
         lambda s, x, y: s.oaconvolve(x, y),
@@ -108,7 +110,7 @@ CASES = [
     case("resample", lambda s, x: s.resample(x, 6, window="hamming"), (4, 2), dtypes="dD"),
     case(
         "resample",
-        lambda s, x: s.resample(x, 4, window=numpy.array([1.0, 2.0, 0.5, -1.0, 3.0])),
+        lambda s, x: s.resample(x, 4, window=beside(x, numpy.array(WINDOW))),
         (5,),
         dtypes="d",
     ),

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import tree
 from .arguments import is_array_like
+from .backends.restoring import errstate
 from .derivatives import jvp
 from .gradients import vjp
 from .primitives.buffers import beside, wrap
@@ -378,7 +379,7 @@ def _placed(values: Any, like: Any) -> Any:
 
 def _difference(points: Sequence[Any]) -> Any:
     """Returns the derivative by the step: zero also of what stays at the same infinity."""
-    with np.errstate(invalid="ignore"):
+    with errstate(invalid="ignore"):
         total = sum(w * out for (_, w), out in zip(DIFFERENCE_WEIGHTS, points, strict=True))
     return np.where(np.logical_and.reduce([out == points[0] for out in points]), 0, total)
 
@@ -415,7 +416,7 @@ def _compare(
     wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
     if not wrong.any():
         return
-    with np.errstate(invalid="ignore"):
+    with errstate(invalid="ignore"):
         off = np.abs(np.where(wrong, a, 0) - np.where(wrong, b, 0.0))
     place = np.unravel_index(np.argmax(np.where(np.isnan(off), np.inf, off)), off.shape)
     at = f" at index {', '.join(str(int(i)) for i in place)}" if place else ""

@@ -16,7 +16,7 @@ __all__ = ["Config", "config"]
 
 PRECISIONS = ("highest", "tf32")
 CHOICES = (
-    *("check_finite", "check_programs", "check_tracer_leaks"),
+    *("check_buffers", "check_finite", "check_programs", "check_tracer_leaks"),
     *("deterministic", "full_tracebacks", "matmul_precision"),
 )
 # Threads start with this; tests set the variable.
@@ -58,6 +58,9 @@ class Config(threading.local):
         deterministic: whether the GPU adds up values in an order that does not change from run
             to run, which scatters and some gradients pay for with time.
         numerics: the choices that results depend on, as one value to compare.
+        check_buffers: whether a NumPy array that an operation has read, and that is written to
+            before the way back reads it again, raises ``BackwardError``, which names the operation
+            and the line. It is compared by a checksum.
         check_finite: whether the first operation that makes NaN or infinity of finite operands,
             forward or on the way back, raises ``NonFiniteError``, which names it, the line and the
             operands' ranges: for finding faults of one's own. Functions under ``jit`` run operation
@@ -78,12 +81,13 @@ class Config(threading.local):
     True
     """
 
-    # What returns a handle by whose methods checking begins, is removed, and ends.
-    checks: ClassVar[list[Callable[[], Any]]] = []
+    # By the names of choices, what returns a handle by which checking begins, is removed, and ends.
+    checks: ClassVar[dict[str, Callable[[], Any]]] = {}
 
     def __init__(self) -> None:
+        self._check_buffers = False
         self._check_finite = False
-        self._checking: Any = None
+        self._checking: dict[str, Any] = {}
         self._matmul_precision = "highest"
         self._deterministic = False
         self._check_programs = checked_from_the_start
@@ -138,15 +142,32 @@ class Config(threading.local):
 
     @check_finite.setter
     def check_finite(self, value: bool) -> None:
-        if type(value) is not bool:
-            raise _no_choice("check_finite", value, (False, True))
-        if value and self._checking is None:
-            self._checking = self.checks[0]()
-            self._checking._begin()
-        elif not value and self._checking is not None:
-            checking, self._checking = self._checking, None
-            checking.remove()
+        self._switch("check_finite", value)
         self._check_finite = value
+
+    @property
+    def check_buffers(self) -> bool:
+        """Whether a NumPy array that changes before the way back reads it raises an error."""
+        return self._check_buffers
+
+    @check_buffers.setter
+    def check_buffers(self, value: bool) -> None:
+        self._switch("check_buffers", value)
+        self._check_buffers = value
+
+    def _switch(self, name: str, value: bool) -> None:
+        """Begins or ends what sees every operation of this thread."""
+        if type(value) is not bool:
+            raise _no_choice(name, value, (False, True))
+        checking = dict(self._checking)
+        if value and name not in checking:
+            checking[name] = self.checks[name]()
+            self._checking = checking
+            checking[name]._begin()
+        elif not value and name in checking:
+            ended = checking.pop(name)
+            self._checking = checking
+            ended.remove()
 
     @property
     def check_tracer_leaks(self) -> bool:
@@ -208,17 +229,19 @@ class Using(Restoring, ContextDecorator):
         known = config.__dict__
         back = partial(known.update, dict(known))
         self.close = back
+        ends = [back]
         try:
             for name, value in self._choices.items():
-                if name == "check_finite" and value is False:
+                if name in config.checks and value is False:
                     # What checks stays, and is told not to.
-                    config._check_finite = False
+                    setattr(config, f"_{name}", False)
                     continue
-                if name == "check_finite" and value is True and config._checking is None:
-                    checking = config.checks[0]()
+                if name in config.checks and value is True and name not in config._checking:
+                    checking = config.checks[name]()
                     # Before there is anything to end.
-                    self.close = in_turn([back, *checking._ends()])
-                    config._checking = checking
+                    ends += checking._ends()
+                    self.close = in_turn(ends)
+                    config._checking = {**config._checking, name: checking}
                     checking._begin()
                 setattr(config, name, value)
             return config

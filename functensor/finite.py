@@ -126,13 +126,20 @@ def error(what: str, found: str, line: str, inputs: Sequence[Any]) -> NonFiniteE
 # -- the way back
 
 
-def watch(output: Any, op: Operation) -> None:
-    """Has the rules of an operation checked, at every level of reverse mode that recorded it."""
+def nodes_of(output: Any) -> Iterator[tuple[Any, Any]]:
+    """Returns the levels of reverse mode that recorded an operation, each with its node."""
     for level in levels_of(output):
         node = getattr(level, "node", None)
         if node is not None and node.primitive is PROJECTION:
             (node,) = node.parents
-        if node is not None and node.primitive is not None and not is_checked(node.primitive):
+        if node is not None and node.primitive is not None:
+            yield level, node
+
+
+def watch(output: Any, op: Operation) -> None:
+    """Has the rules of an operation checked, at every level of reverse mode that recorded it."""
+    for _, node in nodes_of(output):
+        if not is_checked(node.primitive):
             node.primitive = Checked(node.primitive, op)
 
 
@@ -153,8 +160,8 @@ class Watching(Hook):
         watch(output, self.op)
 
 
-class Checked:
-    """Stands as the primitive of a node whose rules are checked.
+class Standing:
+    """Stands as the primitive of a node, and sees what its rules are given and return.
 
     Args:
         primitive: the node's primitive, or what stands as it.
@@ -186,13 +193,26 @@ class Checked:
 
     def ran(self, rule: Callable[..., Any], *args: Any) -> Any:
         """Returns what a rule returns."""
+        self.before()
+        return rule(*args)
+
+    def before(self) -> None:
+        """Does what is to be done before a rule runs."""
+
+    def check(self, out: Any, place: int, g: Any, saved: Any) -> None:
+        """Checks the cotangent of an operand."""
+
+
+class Checked(Standing):
+    """Stands as the primitive of a node whose cotangents are checked."""
+
+    def ran(self, rule: Callable[..., Any], *args: Any) -> Any:
         if not config.check_finite or slot.trace is None or slot.trace is RAW:
             return rule(*args)
         with under(Handle(Watching(self.op), None)._trace):
             return rule(*args)
 
     def check(self, out: Any, place: int, g: Any, saved: Any) -> None:
-        """Checks the cotangent of an operand."""
         if not config.check_finite:
             return
         if type(out) in (Scatter, Part):

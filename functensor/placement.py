@@ -16,7 +16,8 @@ from .primitives.placement import to_device as move
 from .reverse import ReverseTrace
 
 # Hooks are there once somebody wants them.
-config.checks.append(lambda: import_module("functensor.finite").checking())
+config.checks["check_buffers"] = lambda: import_module("functensor.unwritten").checking()
+config.checks["check_finite"] = lambda: import_module("functensor.finite").checking()
 
 __all__ = ["config", "default_device", "devices", "set_default_device", "to_device"]
 

@@ -196,6 +196,56 @@ def test_public_functions_return_memory_of_their_own():
     assert not wrong
 
 
+# What is read within a call is not copied, but can be checked
+
+
+def rewriting(buffer):
+    def f(x):
+        total = 0.0
+        for i in range(3):
+            buffer[:] = i
+            total = total + np.sum(x * buffer)
+        return total
+
+    return f
+
+
+CALLS = {
+    "grad": lambda f: ft.grad(f)(numpy.ones(2)),
+    "grad of jit": lambda f: ft.jit(ft.grad(f))(numpy.ones(2)),
+    "vmap of grad": lambda f: ft.vmap(ft.grad(f))(numpy.ones((3, 2))),
+    "hessian": lambda f: ft.grad(lambda x: np.sum(ft.grad(f)(x)))(numpy.ones(2)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_buffer_that_is_written_to_is_found(name):
+    f = rewriting(numpy.zeros(2))
+    with ft.config.using(check_buffers=True), pytest.raises(ft.errors.BackwardError) as caught:
+        CALLS[name](f)
+    line = f.__code__.co_firstlineno + 4
+    assert str(caught.value).splitlines()[0] == (
+        f"a NumPy array float64[2] that multiply read at {__file__}:{line} was written to before "
+        "the backward pass, which reads it again"
+    )
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_buffer_that_is_left_alone_is_fine(name):
+    buffer = numpy.array([2.0, 3.0])
+
+    def f(x):
+        return np.sum(np.sin(x * buffer) * buffer[::-1])
+
+    wanted = CALLS[name](f)
+    with ft.config.using(check_buffers=True, check_finite=True):
+        got = CALLS[name](f)
+    assert_allclose(got, wanted, rtol=1e-14, atol=1e-14)
+    assert not ft.config.check_buffers
+    buffer[...] = 0.0
+    CALLS[name](rewriting(buffer))
+
+
 # Sharing that is asked for
 
 

@@ -84,8 +84,9 @@ def in_turn(calls: Iterable[Callable[[], Any]]) -> Callable[[], Any]:
 
 def taken_off(stack: list[Any], use: Callable[..., Any], *args: Any) -> Callable[[], Any]:
     """Returns what calls a function, once, with what it takes off a stack as the last argument."""
-    last = islice(iter(stack.pop, None), 1)
-    return partial(deque, map(use, *[(a,) for a in args], last), 0)
+    last: Any = iter(stack.pop, None)
+    # Other arguments, of which there is one each, come to an end before it is asked again.
+    return partial(deque, map(use, *zip(args), last if args else islice(last, 1)), 0)
 
 
 class setting(Restoring, ContextDecorator):

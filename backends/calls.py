@@ -153,18 +153,29 @@ def not_a_function(name: str, parameter: str, given: Any) -> str:
     """Returns the message for what should be a function, and is the result of calling one."""
     word = name.rpartition(".")[2]
     article = "an" if type(given).__name__[:1] in "AEIOUaeiou" else "a"
+    fix = "pass the function itself, not what it returns"
+    if word in TRANSFORMATIONS:
+        fix = f"pass the function itself and call what comes back: {word}(f)(x), not {word}(f(x))"
+    elif word in IMMEDIATE:
+        fix = f"pass the function itself and its arguments: {word}(f, x), not {word}(f(x), x)"
     return message(
         f"{name} takes a function as {parameter!r}, but got {article} {type(given).__name__}, "
         f"{shown(given)}",
-        fix=f"pass the function itself and call what comes back: {word}(f)(x), not {word}(f(x))"
-        if word not in IMMEDIATE
-        else f"pass the function itself and its arguments: {word}(f, x), not {word}(f(x), x)",
+        fix=fix,
         number=None,
     )
 
 
+# What returns a function.
+TRANSFORMATIONS = frozenset(
+    (
+        *("grad", "value_and_grad", "elementwise_grad", "jacobian", "jacrev", "jacfwd", "hessian"),
+        *("vmap", "jit", "checkpoint", "remat", "make_program"),
+        *("custom_vjp", "custom_jvp", "custom_gradient"),
+    )
+)
 # What calls the function that it is given at once.
-IMMEDIATE = frozenset(("vjp", "jvp", "linearize", "eval_shape", "hvp", "linear_transpose"))
+IMMEDIATE = frozenset(("vjp", "linearize", "eval_shape", "linear_transpose"))
 
 
 # How Python's messages end for what is called and is no function.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import Selection, check_argnums, check_inexact
+from .backends.entries import guarded
 from .backends.restoring import quiet
 from .entrance import entrance
 from .forward import ForwardTrace, ForwardTracer, zeros_like
@@ -253,7 +254,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
             ]
         return out_treedef.unflatten(filled)
 
-    return (out, linear, aux) if has_aux else (out, linear)
+    pushing = guarded(linear, f"linearize({function_name(fun)})[1]")
+    return (out, pushing, aux) if has_aux else (out, pushing)
 
 
 def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
@@ -289,7 +291,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
     def transposed(cotangent: Any) -> Any:
         return pull(cotangent)
 
-    return transposed
+    return guarded(transposed, f"linear_transpose({function_name(fun)})")
 
 
 def _check_linear(fun: Callable[..., Any], zeros: Any, out: Any, pull: Any) -> None:

@@ -7,6 +7,7 @@ from functools import partial, update_wrapper
 from typing import Any
 
 from .arguments import Selection, check_argnums, check_inexact, is_array_like
+from .backends.entries import guarded
 from .entrance import entrance
 from .forward import zeros_like
 from .primitives.array import Array
@@ -32,7 +33,7 @@ from .primitives.errors import (
 from .primitives.registry import registry as ops
 from .primitives.types import REAL, shape_dtype
 from .reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
-from .transformed import transformed
+from .transformed import check_function, transformed
 from .tree import containers as tree
 
 __all__ = ["grad", "value_and_grad", "vjp"]
@@ -165,6 +166,7 @@ def differentiated(
     holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """Does as `value_and_grad`, under the name by which messages call the transformation."""
+    check_function(name, fun)
     check_argnums(name, argnums, argnames)
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
@@ -367,7 +369,7 @@ def _pull(
             ]
         return treedef.unflatten(result)
 
-    return pull
+    return guarded(pull, f"{name}({function_name(fun)})[1]")
 
 
 def leaf_path(primals: Any, index: int) -> str:

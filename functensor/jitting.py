@@ -15,7 +15,7 @@ from weakref import WeakSet
 from .arguments import is_array_like
 from .backends.config import config
 from .backends.devices import placement
-from .backends.entries import complain
+from .backends.entries import complain, wrap_methods
 from .backends.restoring import setting
 from .guards import LARGEST, UNLIKE, Guard, guard
 from .primitives.array import Array, Tracer
@@ -346,6 +346,8 @@ class Jitted:
     def __repr__(self) -> str:
         return f"<jit of {function_name(self._fun)}>"
 
+
+wrap_methods(Jitted, "jit(f)", ("lower", "explain", "cost", "assert_no_retrace", "clear_cache"))
 
 # All that there are, for a child process.
 made: WeakSet[Jitted] = WeakSet()

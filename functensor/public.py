@@ -17,7 +17,7 @@ from .backends.tracebacks import tidy
 from .primitives.primitive import Primitive
 from .primitives.registry import Registry
 
-__all__ = ["expose", "no_such_name", "publish"]
+__all__ = ["expose", "expose_class", "no_such_name", "publish"]
 
 CALLED = ("__init__", "__call__")
 

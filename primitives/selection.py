@@ -146,7 +146,7 @@ class _Where(Primitive):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             if len(args) == 3 and not kwargs and args[1] is not None and args[2] is not None:
-                return super().__call__(*args)
+                return Primitive.__call__(self, *args)
             return of_where(*args, **kwargs)
         except Exception as error:
             complain(error, of_where, self.public or "where", args, kwargs)

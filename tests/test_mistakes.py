@@ -328,3 +328,13 @@ def test_what_a_message_says_to_run_runs():
     run = subprocess.run([sys.executable, *command[1:]], capture_output=True, text=True)
     assert run.stdout.strip() == ft.errors.explain(16)
     assert run.stderr == ""
+
+
+def test_tensors_have_their_messages_whichever_name_is_asked_for_first():
+    program = (
+        "import functensor as ft\n"
+        "try: ft.tensor([1.0]).backward(gradiant=1)\n"
+        "except TypeError as error: print(error)"
+    )
+    said = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert said.startswith("Tensor.backward() has no argument 'gradiant': did you mean 'gradient'?")

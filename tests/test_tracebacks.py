@@ -57,6 +57,8 @@ TRANSFORMED = {
     "jit(scan)": lambda: ft.jit(lambda x: ft.scan(lambda c, _: (c, misfit(x)), 0.0, x))(X),
     "cond": lambda: ft.cond(True, misfit, misfit, X),
     "minimize": lambda: ft.optim.sgd(0.1).minimize(misfit)(X, ft.optim.sgd(0.1).init(X)),
+    "sparse": lambda: ft.sparse.jacobian(misfit)(X),
+    "lower": lambda: ft.jit(misfit).lower(X),
     "elementwise_grad": lambda: ft.elementwise_grad(misfit)(X),
 }
 
@@ -94,6 +96,10 @@ def test_a_shape_error_under_jit_of_grad_is_short():
 
 
 DIRECT = {
+    "a pulling function": lambda: ft.vjp(np.sin, X)[1](np.ones(4)),
+    "a pushing function": lambda: ft.linearize(np.sin, X)[1](np.ones(4)),
+    "vectorize": lambda: np.vectorize(lambda a: a)(X, 1.0),
+    "r_": lambda: np.r_[X, "q"],
     "function": lambda: np.linalg.norm(X, axis=7),
     "primitive": lambda: np.add(X, np.ones(4)),
     "operator": lambda: X + np.ones(4),

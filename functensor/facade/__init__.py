@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..public import expose_class
 from .mode import enable_grad, is_grad_enabled, no_grad
 from .tensor import CpuTensor, CudaTensor, Tensor, gradient_of, missing_reason, tensor
 
@@ -16,3 +17,6 @@ __all__ = [
     "no_grad",
     "tensor",
 ]
+
+# Whichever of its names is asked for first, tensors have their methods.
+expose_class(Tensor, public="functensor.Tensor", others=("Array",))

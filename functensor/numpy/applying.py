@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.entries import wrap_methods
 from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
@@ -326,3 +327,6 @@ def vectorize(
             vectorize, otypes=otypes, doc=doc, excluded=excluded, cache=cache, signature=signature
         )
     return _Vectorized(pyfunc, otypes, doc, excluded, signature)
+
+
+wrap_methods(_Vectorized, "vectorize(f)", ("__call__",))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import index_exp, ndindex, s_
 
+from ..backends.entries import wrap_methods
 from ..primitives.array import Array, is_unknown
 from ..primitives.errors import refuse_out
 from ..primitives.registry import registry
@@ -67,6 +68,7 @@ class _Grid:
         return tuple(grid) if self.sparse else ops.stack(grid)
 
 
+wrap_methods(_Grid, "functensor.numpy.mgrid", ("__getitem__",))
 mgrid = _Grid(sparse=False)
 ogrid = _Grid(sparse=True)
 
@@ -135,6 +137,7 @@ class _Joined:
         return ops.reshape(x, (1,) * before + x.shape + (1,) * (missing - before))
 
 
+wrap_methods(_Joined, "functensor.numpy.r_", ("__getitem__",))
 r_ = _Joined(0, 1, -1)
 c_ = _Joined(-1, 2, 0)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import tree
 from ..backends.devices import default_device
+from ..backends.entries import guarded
 from ..derivatives import jvp
 from ..entrance import entrance
 from ..gradients import grad, vjp
@@ -18,6 +19,7 @@ from ..primitives.errors import ShapeError, function_name, message
 from ..primitives.registry import registry as ops
 from ..primitives.types import INEXACT, ShapeDtype, shape_dtype
 from ..staging import make_program
+from ..transformed import check_function
 from ..vectorize import vmap
 from .colouring import coloured
 from .dependence import Dependence, dependence_of
@@ -120,6 +122,8 @@ def jacobian(
     if mode not in MODES:
         raise ValueError(f"sparse.jacobian: mode={mode!r} is none of {', '.join(MODES)}")
 
+    check_function("sparse.jacobian", fun)
+
     def computed(*args: Any, **kwargs: Any) -> Any:
         if entrance.classes and entrance.is_met((args, kwargs)):
             again = jacobian(fun, argnums, pattern=pattern, mode=mode)
@@ -148,7 +152,8 @@ def jacobian(
         _check_kinds(fun, one.dtype, shape_dtype(pushed).dtype, mode)
         return Triplets(ops.index(pushed, (columns[places.cols], places.rows)), places)
 
-    return update_wrapper(computed, fun)
+    public = guarded(computed, f"sparse.jacobian({function_name(fun)})")
+    return update_wrapper(public, fun)
 
 
 def hessian(
@@ -173,6 +178,8 @@ def hessian(
      [ 0. -1.  1.]]
     """
 
+    check_function("sparse.hessian", fun)
+
     def computed(*args: Any, **kwargs: Any) -> Triplets:
         places = pattern
         if places is None:
@@ -180,7 +187,8 @@ def hessian(
         slopes = jacobian(grad(fun, argnums), argnums, pattern=places, mode="fwd")
         return slopes(*args, **kwargs)
 
-    return update_wrapper(computed, fun)
+    public = guarded(computed, f"sparse.hessian({function_name(fun)})")
+    return update_wrapper(public, fun)
 
 
 class _OfOneArgument:

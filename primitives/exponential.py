@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.entries import MISSING
 from ..backends.restoring import errstate
 from .families import binary, elementwise, unary
 from .numbers import is_complex
@@ -160,14 +161,16 @@ LOG_PEAK = math.log(2.0 / math.sqrt(math.pi))
 class ErrorFunction(Unary):
     """A function of real numbers; that of complex ones is made of other primitives."""
 
-    def __call__(self, x: Any, /, *args: Any, **options: Any) -> Any:
+    def __call__(self, x: Any = MISSING, /, *rest: Any, **options: Any) -> Any:
+        if x is MISSING or rest or options:
+            return super().__call__(x, *rest, **options)
         if not hasattr(x, "dtype") and not isinstance(x, int | float | complex):
             x = ops.asarray(x)
-        if is_complex(x) and not (args or options):
+        if is_complex(x):
             from .special_complex import OF_COMPLEX  # which only this needs
 
             return OF_COMPLEX[self.name](x)
-        return super().__call__(x, *args, **options)
+        return super().__call__(x)
 
 
 def _bell(g: Any, x: Any) -> Any:

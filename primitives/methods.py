@@ -258,7 +258,7 @@ class Methods:
 
     def setfield(self, *args: Any, **options: Any) -> None:
         """Refuses to set parts of the elements: arrays are immutable."""
-        raise _in_place("setfield(value, dtype)", "x = x.view(dtype).at[i].set(value)")
+        raise _in_place(self, "setfield(value, dtype)", "x = x.view(dtype).at[i].set(value)")
 
     def setflags(self, *args: Any, **options: Any) -> None:
         """Refuses to make the memory writeable: arrays are immutable."""

@@ -6,10 +6,10 @@ They derive from the built-in classes that users of NumPy, JAX or PyTorch alread
 
 >>> import functensor as ft
 >>> try:
-...     ft.jit(lambda x: x if x > 0 else -x)(1.0)
-... except ft.errors.ConcretizationError as error:
-...     print(str(error).partition(",")[0])
-bool() asked for the value of bool[]
+...     ft.grad(lambda x: x * x)(ft.numpy.ones(3))
+... except ft.errors.NonScalarOutputError as error:
+...     print(type(error).__name__)
+NonScalarOutputError
 """
 
 import re

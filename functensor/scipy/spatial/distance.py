@@ -234,7 +234,7 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: None = None, **kwargs: Any)
         kwargs: weights ``w``, and what the metric takes.
 
     Returns:
-        An array of shape (m (m - 1) / 2,): the pairs (0, 1), (0, 2), ..., (1, 2), ...; `squareform`
+        An array of shape (m (m - 1) / 2,) of the pairs (0, 1), (0, 2), ..., (1, 2), ...; `squareform`
         makes a matrix of it. The derivative is 0 where two vectors coincide.
 
     Raises:
@@ -305,7 +305,7 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
             values are known.
 
     Returns:
-        An array of shape (m, m), or (m (m - 1) / 2,): the matrix's upper triangle.
+        An array of shape (m, m), or the matrix's upper triangle, of shape (m (m - 1) / 2,).
 
     Raises:
         ValueError: the shape is neither, the way is refused, or the matrix is.

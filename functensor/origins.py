@@ -24,7 +24,7 @@ __all__ = ["Origins"]
 # The frames of the trace itself between what asks for an equation and what looks for its line.
 OWN = 4
 BACKWARD = backward.__code__
-RUN = getattr(Program.run, "__wrapped__", Program.run).__code__
+RUN = Program._run.__code__
 # Files whose frames are not the user's, as far as they were met.
 ours: set[str] = set()
 

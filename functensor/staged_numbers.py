@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .primitives.array import Tracer
 from .primitives.buffers import WEAK_TYPES
+from .primitives.core import slot
 from .primitives.errors import OperandError
 from .primitives.operators import Operators
 from .primitives.registry import registry as ops
 
-__all__ = ["NumberOperators"]
+__all__ = ["NumberOperators", "as_numbers", "kind_of"]
 
 # What takes booleans for whole numbers. Of others Python's results are NumPy's.
 COUNTING = frozenset(
@@ -29,26 +29,37 @@ Operator = Callable[..., Any]
 primitives = ops.__dict__
 
 
-def kind_of(x: Any, trace: Any) -> type | None:
-    """Returns which of Python's numbers an operand is while a trace stages; None for arrays."""
+def kind_of(x: Any) -> type | None:
+    """Returns which of Python's numbers an operand is; None for arrays."""
     if type(x) in WEAK_TYPES:
         return type(x)
-    if isinstance(x, Tracer) and x.owner is trace:
+    if isinstance(x, NumberOperators):
         return getattr(x, "variable").type.weak  # type: ignore[no-any-return]  # noqa: B009
     return None
 
 
-def computed(trace: Any, name: str, operands: tuple[Any, ...]) -> Any:
-    """Returns what an operator gives of numbers: one again."""
+def computed(name: str, operands: tuple[Any, ...]) -> Any:
+    """Returns what an operator gives of numbers: one again.
+
+    The trace in the slot computes it, which need not be that of the operands: the body of a loop
+    uses numbers from outside.
+    """
+    if name in COUNTING and all(kind_of(x) is bool for x in operands):
+        first = operands[0]
+        first = int(first) if type(first) is bool else computed("add", (first, 0))
+        operands = (first, *operands[1:])
+    return as_numbers(primitives[name], *operands)
+
+
+def as_numbers(fun: Callable[..., Any], *args: Any) -> Any:
+    """Calls a function whose results of numbers alone are numbers, while a program is staged."""
+    trace: Any = slot.trace
+    if trace is None or not trace.staging:
+        return fun(*args)
     before = trace.of_python
-    trace.of_python = True
     try:
-        if name in COUNTING and all(kind_of(x, trace) is bool for x in operands):
-            first = operands[0]
-            operands = (
-                int(first) if type(first) is bool else primitives["add"](first, 0), *operands[1:]
-            )
-        return primitives[name](*operands)
+        trace.of_python = True
+        return fun(*args)
     finally:
         trace.of_python = before
 
@@ -59,8 +70,8 @@ def binary(name: str, reflected: bool = False) -> Operator:
     def operator(self: Any, other: Any) -> Any:
         operands = (other, self) if reflected else (self, other)
         try:
-            if self.variable.type.weak is not None and kind_of(other, self.owner) is not None:
-                return computed(self.owner, name, operands)
+            if self.variable.type.weak is not None and kind_of(other) is not None:
+                return computed(name, operands)
             return primitives[name](*operands)
         except OperandError:
             return NotImplemented
@@ -72,9 +83,9 @@ def beside(name: str, otherwise: Operator) -> Operator:
     """Returns an operator that does something else where an operand is not a number."""
 
     def operator(self: Any, *other: Any) -> Any:
-        if self.variable.type.weak is None or not all(kind_of(x, self.owner) for x in other):
+        if self.variable.type.weak is None or not all(map(kind_of, other)):
             return otherwise(self, *other)
-        return computed(self.owner, name, (self, *other))
+        return computed(name, (self, *other))
 
     return operator
 

@@ -24,6 +24,7 @@ from .primitives.registry import registry as ops
 from .primitives.types import CONSTANT_BYTES, INEXACT, ShapeDtype, is_small, shape_dtype
 from .programs.costs import cost_of, trips_of
 from .programs.program import Equation, Program, Variable, argument_type, type_of, used
+from .staged_numbers import kind_of
 from .staged_types import StagedTypes
 from .staged_values import (
     KnownTracer,
@@ -84,7 +85,8 @@ class StagingTrace(Trace):
         device: where what depends on no array of a known device is put.
         types: the types of what it records.
         gradients: the variables that are what ``grad`` and its kin returned.
-        of_python: whether an operator of Python's is being applied to numbers of Python's alone.
+        of_python: whether what is computed of numbers of Python's alone is one: by operators of
+            Python's, and where a program is staged again.
         copies: plain arrays that are constants, and copies of them, by their ids.
     """
 
@@ -233,7 +235,8 @@ class StagingTrace(Trace):
             out_type = self.types.inferred(primitive, given, params)
             known = bool(self.known) and self.knows(args, operands)
         out = self.record(primitive, operands, params, (out_type,))[0]
-        if out_type.weak and slot.trace is self and not self.of_python:
+        functional = out_type.weak and slot.trace is self and not self.of_python
+        if functional and all(map(kind_of, args)):
             # As when it is evaluated: np.sin(2.0) is an array, where 2.0 * 2.0 is a number.
             strong = {"dtype": out_type.dtype}
             out = self.record(ops["astype"], [out.variable], strong, [out_type.strong()])[0]

@@ -13,6 +13,7 @@ from ..primitives.array import Array, Tracer
 from ..primitives.buffers import WEAK_TYPES, to_buffer
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype, shape_dtype
+from ..staged_numbers import as_numbers
 
 __all__ = ["Equation", "Program", "Variable", "argument_type", "substituted", "type_of", "used"]
 
@@ -176,6 +177,9 @@ class Program:
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """Computes the outputs of a flat list of inputs; transformations apply."""
+        return as_numbers(self._run, values)  # type: ignore[no-any-return]
+
+    def _run(self, values: Sequence[Any]) -> list[Any]:
         env: dict[Any, Any] = dict(zip(self.inputs, values, strict=True))
         for equation, last in zip(self.equations, self.last_uses(), strict=True):
             operands = [env[x] if type(x) is Variable else x for x in equation.operands]

@@ -234,8 +234,8 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: None = None, **kwargs: Any)
         kwargs: weights ``w``, and what the metric takes.
 
     Returns:
-        An array of shape (m (m - 1) / 2,) of the pairs (0, 1), (0, 2), ..., (1, 2), ...; `squareform`
-        makes a matrix of it. The derivative is 0 where two vectors coincide.
+        An array of shape (m (m - 1) / 2,) of the pairs (0, 1), (0, 2), ..., (1, 2), ..., of which
+        `squareform` makes a matrix. The derivative is 0 where two vectors coincide.
 
     Raises:
         ShapeError: X is no matrix.

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .restoring import quiet
+
 __all__ = ["eliminated", "is_eliminated", "is_substituted", "substituted"]
 
 # How long things take, in nanoseconds: a step for a stack of any length; to bring an element of a
@@ -84,7 +86,7 @@ def substituted(
     rest = _stack_last(np.broadcast_to(b, (*stack, *b.shape[-2:])), dtype)
     if np.may_share_memory(rest, b):
         rest = rest.copy()
-    with np.errstate(all="ignore"):
+    with quiet():
         for i in range(n) if lower else range(n - 1, -1, -1):
             found = rest[i]
             if not unit_diagonal:
@@ -107,7 +109,7 @@ def eliminated(a: Any) -> tuple[Any, Any]:
         both = both.copy()
     pivots = np.empty((min(m, n), count), np.intp)
     every = np.arange(count)
-    with np.errstate(all="ignore"):
+    with quiet():
         for i in range(min(m, n)):
             column = both[i:, i]
             sizes = np.abs(column.real) + np.abs(column.imag) if a.dtype.kind == "c" else None

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any
 
+from numpy import ndarray
+
 from .arguments import Selection, check_argnums, check_inexact, is_array_like
 from .backends.entries import guarded
 from .entrance import entrance
@@ -296,9 +298,11 @@ def pulled(
     leaves = [owned(leaf) for leaf in leaves]
     path = path or partial(leaf_path, primals)
     trace = (KeepingTrace if name == "vjp" else ReverseTrace)(base_trace(), name, fun)
+    # What is ours already is not copied once more.
+    given = [wrap(leaf) if type(leaf) is ndarray and is_inexact(leaf) else leaf for leaf in leaves]
     tracers = [
         trace.input(trace.argument(leaf), partial(path, i)) if is_inexact(leaf) else leaf
-        for i, leaf in enumerate(leaves)
+        for i, leaf in enumerate(given)
     ]
     out = run(trace, fun, treedef.unflatten(tracers))
     aux = None

@@ -234,7 +234,8 @@ class Jitted:
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
         inputs, in_tree = inputs_of(trace, dynamic)
-        with Look(fun) as look:
+        look = Look(fun)
+        with look.taken():
             with scoped(""):
                 out = staged_run(trace, *in_tree.unflatten(inputs))
             look.report(trace.equations)

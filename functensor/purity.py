@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .backends.restoring import listed
 from .primitives.array import Array
 from .primitives.errors import EscapedTracerError, function_line, message
 from .programs.program import Equation, Program, Variable
@@ -42,6 +43,8 @@ class Looking(threading.local):
 
 
 looking = Looking()
+
+
 class Look:
     """What there is of random state while a function is staged.
 
@@ -55,12 +58,9 @@ class Look:
         self._numpy = "numpy.random" in sys.modules
         self._states = [(name, read, read()) for name, read in sources(fun)]
 
-    def __enter__(self) -> Look:
-        looking.looks.append(self)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        looking.looks.pop()
+    def taken(self) -> listed:
+        """Returns a block within which the look is among those that are being taken."""
+        return listed(looking.looks, self)
 
     def report(self, equations: Sequence[Equation]) -> None:
         """Warns of random numbers that were drawn since, and of a line with many equations."""
@@ -87,7 +87,8 @@ class Look:
                 self.fun,
                 "unrolled",
                 f"{count:,} operations of {function_line(self.fun)} come from one line, {line}: "
-                "a loop of Python's is written out step by step while it is staged",
+                "a loop of Python's is written out step by step while it is staged, unless this is "
+                "one long formula",
                 "ft.fori_loop(0, n, body, start) or ft.scan(body, start, xs)",
             )
 

@@ -342,10 +342,12 @@ def _bounded(index: Any, length: int, mode: str | None, wraps: bool) -> Any:
 
 def result_is_dropped() -> bool:
     """Says whether the caller's caller pops the result that it is waiting for."""
-    frame = sys._getframe(3)
-    if frame.f_code is CODE:
-        frame = frame.f_back  # type: ignore[assignment]
-    return drops(frame)
+    return drops(_caller(sys._getframe(3)))
+
+
+def _caller(frame: FrameType) -> FrameType:
+    """Returns the frame that called a public method, given the next one out of it."""
+    return frame.f_back or frame if frame.f_code is CODE else frame
 
 
 def refuse_dropped(kind: str) -> None:
@@ -356,7 +358,7 @@ def refuse_dropped(kind: str) -> None:
     Raises:
         ImmutableArrayError: the library throws away what array_api_extra returns.
     """
-    frame: FrameType | None = sys._getframe(3)
+    frame: FrameType | None = _caller(sys._getframe(3))
     module: str = frame.f_globals.get("__name__", "") if frame is not None else ""
     if not module.endswith(UPDATING):
         return

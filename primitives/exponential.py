@@ -162,15 +162,19 @@ class ErrorFunction(Unary):
     """A function of real numbers; that of complex ones is made of other primitives."""
 
     def __call__(self, x: Any = MISSING, /, *rest: Any, **options: Any) -> Any:
-        if x is MISSING or rest or options:
-            return super().__call__(x, *rest, **options)
-        if not hasattr(x, "dtype") and not isinstance(x, int | float | complex):
-            x = ops.asarray(x)
-        if is_complex(x):
+        try:
+            if x is MISSING or rest or options:
+                return super().__call__(x, *rest, **options)
+            if not hasattr(x, "dtype") and not isinstance(x, int | float | complex):
+                x = ops.asarray(x)
+            if not is_complex(x):
+                return super().__call__(x)
             from .special_complex import OF_COMPLEX  # which only this needs
 
             return OF_COMPLEX[self.name](x)
-        return super().__call__(x)
+        except Exception as error:
+            self.complain(error, (x, *rest), options)
+            raise
 
 
 def _bell(g: Any, x: Any) -> Any:

@@ -258,13 +258,19 @@ flip = structural(
 class Roll(Primitive):
     """Rolling, by numbers of places that need not be known."""
 
-    def __call__(self, a: Any, shift: Any, axis: Any = None) -> Any:
-        if is_unknown(shift):
-            return _rolled(operand(a), shift, axis)
-        return super().__call__(a, shift, axis)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            a, shift, axis = _of_roll(*args, **kwargs)
+            if is_unknown(shift):
+                return _rolled(operand(a), shift, axis)
+            return super().__call__(a, shift, axis)
+        except Exception as error:
+            self.complain(error, args, kwargs)
+            raise
 
-    # By this name errors about its arguments call it.
-    __call__.__qualname__ = "roll"
+
+def _of_roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    return a, shift, axis
 
 
 def _rolled(a: Any, shift: Any, axis: Any) -> Any:
@@ -343,14 +349,24 @@ roll = structural(
 class Triangle(Primitive):
     """A triangle of matrices, above or below a diagonal that need not be known."""
 
-    def __call__(self, m: Any, k: Any = 0) -> Any:
-        if not is_unknown(k):
-            return super().__call__(m, k)
-        (m,), _ = self.prepare(operand(m))  # type: ignore[misc]
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            m, k = _of_triangle(*args, **kwargs)
+            return self._masked(operand(m), k) if is_unknown(k) else super().__call__(m, k)
+        except Exception as error:
+            self.complain(error, args, kwargs)
+            raise
+
+    def _masked(self, m: Any, k: Any) -> Any:
+        (m,), _ = self.prepare(m)  # type: ignore[misc]
         rows, columns = shape_of(m)[-2:]
         offset = beside(m, np.arange(columns) - np.arange(rows)[:, None])
         inside = (ops.less_equal if self.name == "tril" else ops.greater_equal)(offset, k)
         return ops.where(inside, m, False if shape_dtype(m).dtype.kind == "b" else 0)
+
+
+def _of_triangle(m: Any, k: Any = 0) -> Any:
+    return m, k
 
 
 def _triangle(name: str, which: str, shown: str) -> Primitive:

@@ -106,7 +106,14 @@ def test_more_or_fewer_elements_have_none(out):
 # -- distributions as modules
 
 
-@pytest.mark.parametrize("name", stats.__all__)
+DISTRIBUTIONS = [
+    name
+    for name in stats.__all__
+    if hasattr(getattr(stats, name), "logpdf") or hasattr(getattr(stats, name), "logpmf")
+]
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_distributions_are_imported_as_modules(name):
     assert importlib.import_module(f"functensor.scipy.stats.{name}") is getattr(stats, name)
 

@@ -135,7 +135,7 @@ MISTAKES = {
     "an option of an update": (
         lambda: X.at[0].set(1.0, mod="drop"),
         "x.at[i].set() has no argument 'mod': did you mean 'mode'?",
-        "one of indices_are_sorted, unique_indices, mode",
+        "one of indices_are_sorted, unique_indices, mode, wrap_negative_indices",
     ),
     "no pair": (
         lambda: ft.grad(f, has_aux=True)(X),

@@ -50,7 +50,7 @@ CALLS = {
     "compress": lambda: fnp.compress(MASK, V[:2]),
     "extract": lambda: fnp.extract(MASK, V[:2]),
     "interp": lambda: fnp.interp(1.0, V, V[:2]),
-    "cross": lambda: fnp.cross(V[:2], V),
+    "cross": lambda: fnp.cross(V[:1], V),
 }
 
 

@@ -71,7 +71,7 @@ def test_numbers_that_are_drawn_once(index):
     assert rest == [
         "  at LINE",
         f"  fix: draw with functensor.random of a key that is an argument, or {OUTSIDE}",
-        "  see docs/errors.md#error-24",
+        "  see python -m functensor.errors 24",
     ]
     # Once for each function, however often it is staged.
     assert said(lambda: (jitted(X), jitted(X.astype("float32")))) == []
@@ -130,7 +130,7 @@ def test_a_loop_that_is_written_out():
     ((first, *rest),) = said(lambda: short(X, 5001))
     assert first == (
         "5,001 operations of steps (LINE) come from one line, LINE: a loop of Python's is "
-        "written out step by step while it is staged"
+        "written out step by step while it is staged, unless this is one long formula"
     )
     assert rest[1] == "  fix: ft.fori_loop(0, n, body, start) or ft.scan(body, start, xs)"
     assert said(lambda: short(X, 5002)) == []
@@ -160,7 +160,8 @@ def test_values_that_outlive_their_program(wrap):
     SEEN.clear()
     assert re.search(r"made at \S+test_purity\.py:\d+, outlived", str(caught.value))
     assert str(caught.value).endswith(
-        "  fix: return the value, and store what a call returns\n  see docs/errors.md#error-6"
+        "  fix: return the value, and store what a call returns\n"
+        "  see python -m functensor.errors 6"
     )
 
 

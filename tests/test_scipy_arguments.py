@@ -131,7 +131,7 @@ REST = {
     "complex": (lambda: linalg.funm(-TWO, np.sqrt), "funm: the result for a real matrix"),
     "vectors": (lambda: linalg.funm([[0.0, 1], [0, 0]], np.exp), "funm: .* too few eigenvectors"),
     "error": (lambda: linalg.funm(TWO, np.exp, disp=False), "funm: disp=False"),
-    "surplus": (lambda: special.chdtr(1.0), "missing a required argument: 'x'"),
+    "surplus": (lambda: special.chdtr(1.0), "lacks its argument 'x'"),
 }
 CASES = {f"signal, {what}": case for what, case in SIGNAL.items()}
 CASES |= {f"fft, {what}": case for what, case in FFT.items()}

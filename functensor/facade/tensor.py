@@ -387,7 +387,7 @@ class Tensor(InPlace):
         return format(to_host(self._data)[()], spec) if spec else str(self)
 
 
-wrap_methods(Tensor, "functensor.Tensor", ["register_hook"])
+wrap_methods(Tensor, "Tensor", ["register_hook"])
 TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)

@@ -17,7 +17,13 @@ CASES = [
     Case("numpy.atleast_2d", lambda np, x: np.atleast_2d(x), (3,)),
     Case("numpy.atleast_3d", lambda np, x: np.atleast_3d(x), (3,)),
     Case("numpy.atleast_3d", lambda np, x: np.atleast_3d(x), (2, 3)),
-    Case("numpy.broadcast_arrays", lambda np, x, y: np.broadcast_arrays(x, y), (2, 1), (3,)),
+    Case(
+        "numpy.broadcast_arrays",
+        lambda np, x, y: np.broadcast_arrays(x, y),
+        *((2, 1), (3,)),
+        # NumPy warns of writing into its own.
+        reference=lambda x, y: tuple(z.copy() for z in numpy.broadcast_arrays(x, y)),
+    ),
     Case("numpy.column_stack", lambda np, x, y: np.column_stack([x, y]), (3,), (3, 2)),
     Case("numpy.copy", lambda np, x: np.copy(x), (2, 3)),
     Case("numpy.delete", lambda np, x: np.delete(x, 1, axis=0), (3, 2)),

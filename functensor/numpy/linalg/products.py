@@ -6,8 +6,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ...primitives.errors import ShapeError, message, refuse_out
+from ...primitives.errors import ShapeError, message, misfit, refuse_out
 from ...primitives.registry import registry as ops
+from ...primitives.types import canonical_axis
 from ..arguments import arrays_together
 from ..creation import asarray
 from ..filled import eye
@@ -132,6 +133,13 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     >>> np.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).tolist()
     [0.0, 0.0, 1.0]
     """
+    x1, x2 = asarray(x1), asarray(x2)
+    for x in (x1, x2):
+        if x.ndim and x.shape[canonical_axis(axis, x.ndim)] != 3:
+            raise misfit(
+                f"linalg.cross: three components are needed, not shapes {x1.shape} and {x2.shape}",
+                "np.cross(a, b) takes two components too",
+            )
     return cross_of_axes(x1, x2, axisa=axis, axisb=axis, axisc=axis)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.restoring import quiet
 from ...primitives.registry import registry as ops
 from ...tree import register
 from ...vectorize import vmap
@@ -160,7 +161,7 @@ def pearsonr(
             f"{name}: `x` and `y` must have the same length along `axis`, at least 2: they have "
             f"{n} and {b.shape[-1]}"
         )
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with quiet():
         if n == 2:
             a, b = (ops.index(z, (Ellipsis, 1)) - ops.index(z, (Ellipsis, 0)) for z in (a, b))
             r = ops.sign(a) * ops.sign(b)
@@ -291,7 +292,7 @@ def spearmanr(
         pairs = ops.index(ranks, 0), ops.index(ranks, 1)
     else:
         pairs = ops.expand_dims(ranks, 1), ops.expand_dims(ranks, 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with quiet():
         r = ops.where(bad, np.nan, _correlation(*pairs))
         df = n - 2.0
         t = r * (df / ((r + 1.0) * (1.0 - r))) ** 0.5
@@ -376,7 +377,7 @@ def linregress(
     u, v = _centred(a), _centred(b)
     mean = ops.mean(a, axis=-1)
     sxx, sxy, syy = (ops.mean(p * q, axis=-1) for p, q in ((u, u), (u, v), (v, v)))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with quiet():
         slope = sxy / sxx
         r = ops.clip(sxy / (sxx * syy) ** 0.5, -1.0, 1.0)
         if n == 2:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...backends.restoring import quiet
 from ...primitives.buffers import beside
 from ...primitives.registry import registry as ops
 from ...primitives.types import finfo
@@ -170,7 +171,7 @@ def differential_entropy(
         raise ValueError(f"{name}: `base` must be a positive number or `None`, not {base!r}")
     if method == "auto":
         method = "van es" if n <= 10 else "ebrahimi" if n <= 1000 else "vasicek"
-    with np.errstate(divide="ignore"):
+    with quiet():
         out = ESTIMATORS[method](ops.sort(x, axis=-1), m)
     return rows.restored(out if base is None else out / log(base), keepdims)
 
@@ -268,7 +269,7 @@ def _divergence(
         expected = rows.arrays[1]
         if sum_check:
             _same_sums(name, observed, expected)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with quiet():
         if power == 1:
             terms = (observed - expected) ** 2 / expected
         elif power == 0:

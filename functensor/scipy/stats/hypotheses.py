@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...backends.restoring import quiet
 from ...numpy.quantiles import median
 from ...primitives.registry import registry as ops
 from ...tree import register
@@ -127,7 +128,7 @@ def _result(
 ) -> TtestResult:
     """Returns a test's result for an estimate, its standard error and the degrees of freedom."""
     estimate, error, df = parts
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with quiet():
         t = estimate / error
         df = ops.full_like(t, df) if isinstance(df, float) else ops.broadcast_to(df, t.shape)
         p = student_pvalue(name, alternative, t, df)
@@ -317,7 +318,7 @@ def ttest_ind_from_stats(
     """
     m1, s1, n1, m2, s2, n2 = together(mean1, std1, nobs1, mean2, std2, nobs2)
     error, df = _error_of_difference(s1**2, n1, s2**2, n2, equal_var)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with quiet():
         t = (m1 - m2) / error
     p = student_pvalue("ttest_ind_from_stats", alternative, t, df)
     return Ttest_indResult(t, p)
@@ -364,7 +365,7 @@ def f_oneway(
         between = sum(n * (m - grand) ** 2 for n, m in zip(counts, means))
         within = sum(ops.sum((x - ops.expand_dims(m, -1)) ** 2, -1) for x, m in zip(arrays, means))
         df1, df2 = k - 1.0, count - k
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with quiet():
             f = (between / df1) / (within / df2 if df2 else within * np.nan)
     else:
         weights = [n / _variance(x) for n, x in zip(counts, arrays)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.restoring import quiet
 from ...primitives.registry import registry as ops
 from .samples import Samples
 
@@ -65,7 +66,7 @@ def gmean(
     2.0
     """
     rows, x, w = _averaged("gmean", a, weights, axis, dtype, nan_policy)
-    with np.errstate(divide="ignore"):
+    with quiet():
         return rows.restored(ops.exp(_weighted(ops.log(x), w)), keepdims)
 
 
@@ -97,7 +98,7 @@ def hmean(
     0.666667
     """
     rows, x, w = _averaged("hmean", a, weights, axis, dtype, nan_policy)
-    with np.errstate(divide="ignore"):
+    with quiet():
         value = 1.0 / _weighted(1.0 / x, w)
     return rows.restored(ops.where(ops.any(ops.less(x, 0), axis=-1), np.nan, value), keepdims)
 
@@ -137,7 +138,7 @@ def pmean(
     if p == 0:
         return gmean(a, axis, dtype, weights, nan_policy=nan_policy, keepdims=keepdims)
     rows, x, w = _averaged("pmean", a, weights, axis, dtype, nan_policy)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with quiet():
         value = _weighted(x ** float(p), w) ** (1.0 / float(p))
     return rows.restored(ops.where(ops.any(ops.less(x, 0), axis=-1), np.nan, value), keepdims)
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...backends.restoring import quiet
 from ...primitives.registry import registry as ops
 from ...primitives.types import finfo
 from .samples import Samples
@@ -205,7 +206,7 @@ def kstat(
     if n == 1:
         return rows.restored(_mean(x), keepdims)
     m2 = central(x, 2)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with quiet():
         if n == 2:
             value = m2 * _quotient(count, count - 1)
         elif n == 3:

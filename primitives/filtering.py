@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,22 @@ def _infer(primitive: Primitive, b: ShapeDtype, a: ShapeDtype, x: ShapeDtype) ->
     return ShapeDtype((*stack, x.shape[-1]), result_type(b.dtype, a.dtype, x.dtype))
 
 
+def _compiled(xp: Any) -> Any:
+    """Returns the filter of SciPy, or that of CuPy, which warns that it may change."""
+    if xp is np:
+        return scipy_module(xp, "signal").lfilter
+
+    def lfilter(*args: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return scipy_module(xp, "signal").lfilter(*args, **options)
+
+    return lfilter
+
+
 def _filtered(xp: Any, b: Any, a: Any, x: Any) -> Any:
     """Filters the sequences of each pair of polynomials at once."""
-    lfilter = scipy_module(xp, "signal").lfilter
+    lfilter = _compiled(xp)
     dtype = result_type(b.dtype, a.dtype, x.dtype)
     # There is no loop for half precision.
     kind = np.dtype(np.float32) if dtype == np.float16 else dtype

@@ -48,12 +48,11 @@ def zeta_slope(x: Any, y: Any) -> Any:
 def _riemann_slope(x: Any) -> Any:
     """Returns the derivative of Riemann's function, left of 0 by reflection, DLMF 25.4.2."""
     left = ops.less(x, 0)
-    one = ops.ones_like(x)
-    right = zeta_slope(ops.where(left, 2, x), one)
+    right = zeta_slope(ops.where(left, 2, x), 1.0)
     s = ops.where(left, x, -0.5)
     mirrored = 1 - s
     angle = 0.5 * math.pi * s
-    value, slope = ops.zeta(mirrored, one), zeta_slope(mirrored, one)
+    value, slope = ops.zeta(mirrored, 1.0), zeta_slope(mirrored, 1.0)
     change = (LOG_TWO_PI - ops.digamma(mirrored)) * value - slope
     factor = ops.exp(s * LOG_TWO_PI + ops.gammaln(mirrored)) / math.pi
     reflected = factor * (change * ops.sin(angle) + 0.5 * math.pi * value * ops.cos(angle))

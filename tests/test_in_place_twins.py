@@ -138,7 +138,7 @@ def writes(function):
         return True
     try:
         return "out" in inspect.signature(function).parameters
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, DeprecationWarning):
         return ", out=None" in (function.__doc__ or "")
 
 
@@ -157,7 +157,7 @@ def arguments_of(function):
         try:
             with np.errstate(all="ignore"):
                 return args, function(*args)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, DeprecationWarning):
             continue
     return None
 

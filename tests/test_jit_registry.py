@@ -22,7 +22,11 @@ from functensor.backends.plan import Plan
 from functensor.primitives.registry import registry
 from functensor.testing import assert_allclose
 
-pytestmark = pytest.mark.filterwarnings("ignore::functensor.retracing.RetraceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::functensor.retracing.RetraceWarning"),
+    # Second derivatives of some special functions are formulas of over 5,000 operations.
+    pytest.mark.filterwarnings("ignore::functensor.staging_warnings.StagingWarning"),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..messages import message
 
-__all__ = ["absent", "refused"]
+__all__ = ["TABLE", "absent", "refused"]
 
 
 def refused(name: str, reason: str) -> NotImplementedError:
@@ -28,3 +28,10 @@ def absent(name: str, reason: str) -> Callable[..., Any]:
         raise refused(name, reason)
 
     return refuse
+
+
+FADDEEVA = "CuPy has no error functions of complex numbers"
+
+TABLE: dict[str, Callable[..., Any]] = {
+    name: absent(name, FADDEEVA) for name in ("complex_erf", "complex_erfc", "faddeeva")
+}

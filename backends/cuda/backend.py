@@ -18,6 +18,7 @@ __all__ = ["CupyBackend", "backend"]
 
 # The modules of this folder with kernels; each has them in ``TABLE`` by the primitive's name.
 FAMILIES = (
+    "absent",
     "activations",
     "bessel",
     "attention",

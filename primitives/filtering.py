@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.extras import scipy_module
+from .buffers import beside
 from .errors import ShapeError, message
 from .families import batch_elementwise
 from .primitive import Primitive
@@ -15,7 +16,7 @@ from .registry import registry as ops
 from .rules import shape_of
 from .samples import POSITIVE, Operand, Sample
 from .signals import correlate_valid
-from .types import ShapeDtype, broadcast_shapes, result_type
+from .types import ShapeDtype, broadcast_shapes, result_type, shape_dtype
 
 __all__ = ["linear_filter"]
 
@@ -88,7 +89,7 @@ def _overlaps(v: Any, x: Any, count: int) -> Any:
     stack = shape_of(v)[:-1]
     length = shape_of(v)[-1]
     if not length:
-        return ops.zeros_like(ops.broadcast_to(ops.sum(v), (*stack, count)))
+        return beside(v, np.zeros((*stack, count), shape_dtype(v).dtype))
     v = ops.pad(v, [(0, 0)] * len(stack) + [(0, count - 1)])
     return correlate_valid.bind((v, ops.broadcast_to(x, (*stack, length))), {})
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .array import Array
-from .buffers import operands_together
+from .buffers import ARRAY_TYPES, operands_together
 from .core import slot
 from .errors import ShapeError, message, refuse_out, would_change
 from .keys import ARRAY, FULL, STATIC, Key, basic_key, batch_key, split_key
@@ -325,7 +325,7 @@ def take(
         a, axis = ops.reshape(a, -1), 0
     axis = canonical_axis(axis, len(shape_of(a)))
     length = shape_of(a)[axis]
-    if not isinstance(indices, Array):
+    if not isinstance(indices, Array) and type(indices) not in ARRAY_TYPES:
         indices = np.asarray(indices)
     if mode == "wrap":
         indices = ops.remainder(indices, length)

@@ -71,6 +71,11 @@ REFLECTED = {
 }  # fmt: skip
 
 
+def is_array(x: Any) -> bool:
+    """Says whether an operand is an array, and no tensor whose graph would get lost."""
+    return hasattr(x, "_data") and not getattr(x, "mutable", False)
+
+
 def leave_to_its_class(x: Any) -> None:
     """Leaves an operator of an array to an operand whose class makes more of it than an array.
 
@@ -85,7 +90,7 @@ def leave_to_its_class(x: Any) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").startswith("functensor."):
         if frame.f_code in ASKING:
             known = frame.f_locals
-            if hasattr(known["self"], "_data") and has_own(type(x), REFLECTED[known["name"]]):
+            if is_array(known["self"]) and has_own(type(x), REFLECTED[known["name"]]):
                 raise OperandError(f"{type(x).__name__} has operators of its own")
             return
         frame = frame.f_back
@@ -101,7 +106,7 @@ def equality(name: str, *, unequal: bool) -> Operator:
         try:
             return primitives[name].applied(self, other)
         except TypeError as error:
-            own = isinstance(error, OperandError) and hasattr(self, "_data")
+            own = isinstance(error, OperandError) and is_array(self)
             if own and has_own(type(other), REFLECTED[name]):
                 return NotImplemented
             known = isinstance(other, np.ndarray | np.generic)

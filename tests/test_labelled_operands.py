@@ -128,3 +128,15 @@ def test_xarray_keeps_its_labels(symbol):
     assert symbol(A, labelled).identical(symbol(V, labelled))
     assert symbol(labelled, A).identical(symbol(labelled, V))
     assert np.add(A, labelled).identical(np.add(V, labelled))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_tensor_keeps_its_graph_beside_a_masked_array(turned):
+    x = ft.Tensor([1.0, 2.0], requires_grad=True, dtype="float64")
+    if turned:
+        y = 3.0 * x + x * np.ma.masked_array([2.0, 3.0])
+    else:
+        y = x * np.ma.masked_array([2.0, 3.0]) + 3.0 * x
+    assert isinstance(y, ft.Tensor)
+    y.sum().backward()
+    assert x.grad.tolist() == [5.0, 6.0]

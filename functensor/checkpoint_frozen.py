@@ -8,6 +8,9 @@ from functools import partial
 from types import CellType, FunctionType
 from typing import Any
 
+from numpy import ndarray
+
+from .primitives.buffers import is_changeable
 from .random.stream import KeyStream
 
 __all__ = ["Frozen"]
@@ -58,6 +61,12 @@ def frozen(x: Any, copies: Copies) -> Any:
     if isinstance(x, KeyStream):
         if id(x) not in copies:
             copies[id(x)] = copy(x)
+        return copies[id(x)]
+    if type(x) is ndarray and is_changeable(x):
+        if id(x) not in copies:
+            copies[id(x)] = x.copy()
+            # So that it is copied once, however often the function runs again.
+            copies[id(x)].flags.writeable = False
         return copies[id(x)]
     if not isinstance(x, FunctionType) or not x.__closure__:
         return x

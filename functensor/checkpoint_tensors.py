@@ -15,6 +15,7 @@ from .checkpoint_frozen import Frozen
 from .facade.mode import enable_grad, mode
 from .facade.tape import TAPE
 from .key_reuse import ledger
+from .primitives.buffers import owned
 from .primitives.core import under
 from .primitives.types import ShapeDtype, shape_dtype
 from .replay import ReplayTrace
@@ -98,7 +99,7 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
     leaves, treedef = tree.flatten((args, kwargs))
     # Later changes in place are of other buffers.
     given = [(x._data, x.node) if isinstance(x, TAPE.tracer) else None for x in leaves]
-    before = Frozen(fun, leaves)
+    before = Frozen(fun, [owned(x) for x in leaves])
     start = next_number()
     out = fun(*args, **kwargs)
     out_leaves, out_tree = tree.flatten(out)

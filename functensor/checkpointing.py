@@ -18,6 +18,7 @@ from .arguments import is_array_like
 from .checkpoint_call import CheckpointCall
 from .checkpoint_frozen import Frozen
 from .checkpoint_policies import everything_saveable, nothing_saveable
+from .primitives.buffers import owned
 from .primitives.core import slot
 from .primitives.errors import function_name
 from .transformed import transformed
@@ -119,7 +120,8 @@ def checkpoint(
             return [leaf for leaf, a in zip(out, arrays) if a]
 
         call = CheckpointCall(fun, evaluate, kept, prevent_cse)
-        outs = iter(call.bind([leaves[i] for i in places]))
+        # What runs again must not have changed.
+        outs = iter(call.bind([owned(leaves[i]) for i in places]))
         out_tree, others, arrays = runs[0]
         return out_tree.unflatten(
             [next(outs) if a else leaf for leaf, a in zip(others, arrays, strict=True)]

@@ -284,7 +284,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
     base = base_trace()
     with under(base):
         zeros = tree.map(lambda x: wrap(zeros_like(x)), primals)
-    out, pull = pulled("linear_transpose", fun, zeros, False)
+    out, pull = pulled("linear_transpose", fun, zeros, False, keeps=True)
     if not any(isinstance(leaf, Tracer) for leaf in tree.leaves(out)):
         _check_linear(fun, zeros, out, pull)
 

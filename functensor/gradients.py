@@ -277,7 +277,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> print(by_x, by_y)
     3.0 2.0
     """
-    return pulled("vjp", fun, primals, has_aux)
+    return pulled("vjp", fun, primals, has_aux, keeps=True)
 
 
 def pulled(
@@ -286,18 +286,23 @@ def pulled(
     primals: Sequence[Any],
     has_aux: bool,
     path: Callable[[int], str] | None = None,
+    *,
+    keeps: bool = False,
 ) -> Any:
     """Does as `vjp`, for a transformation that messages call by another name.
 
     ``path`` gives the name of the leaf of an index, where it is not that of the arguments' own.
+    ``keeps`` says that what is pulled back later must not change with NumPy arrays until then.
     """
     primals = tuple(primals)
     leaves, treedef = tree.flatten(primals)
     if entrance.classes and entrance.is_met(leaves):
-        return entrance.with_function(pulled, (name, fun, primals, has_aux, path))
+        return entrance.with_function(
+            pulled, (name, fun, primals, has_aux, path), {"keeps": keeps}
+        )
     leaves = [owned(leaf) for leaf in leaves]
     path = path or partial(leaf_path, primals)
-    trace = (KeepingTrace if name == "vjp" else ReverseTrace)(base_trace(), name, fun)
+    trace = (KeepingTrace if keeps else ReverseTrace)(base_trace(), name, fun)
     # What is ours already is not copied once more.
     given = [wrap(leaf) if type(leaf) is ndarray and is_inexact(leaf) else leaf for leaf in leaves]
     tracers = [

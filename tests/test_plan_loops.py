@@ -405,3 +405,20 @@ def test_large_arrays_in_loops_are_fused_and_take_numbers():
     for got, right in zip(ft.jit(run)(x), run(x), strict=True):
         assert got.dtype == right.dtype
         np.testing.assert_allclose(got, right, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [100, 4_096, 80_000])
+def test_a_large_carry_may_be_updated_twice_in_a_step(n):
+    def twice(x):
+        return ft.fori_loop(0, 3, lambda i, c: c.at[i].add(1.0).at[i].add(2.0), x)
+
+    def swapped(x):
+        def step(i, c):
+            a, b = c[i], c[i + 1]
+            return c.at[i].set(b).at[i + 1].set(a)
+
+        return ft.fori_loop(0, 3, step, x)
+
+    x = np.arange(float(n))
+    for f in (twice, swapped):
+        np.testing.assert_array_equal(ft.jit(f)(x), f(x))

@@ -293,3 +293,36 @@ def test_a_constant_that_changes_while_a_function_is_staged_is_copied_each_time(
         return first + X * s
 
     assert_allclose(ft.make_program(f)(1.0)(1.0), 3 * fresh())
+
+
+OVER_TENSORS = {
+    "vmap": lambda t, b: ft.vmap(lambda t, c: t * c)(t, b),
+    "vmap of a closure": lambda t, b: ft.vmap(lambda t: t * b)(t),
+    "jvp": lambda t, b: ft.jvp(lambda t: t**2 * b, (t,), (b,))[1],
+    "linearize": lambda t, b: ft.linearize(lambda t: t**2 * b, t)[1](b),
+    "checkpoint": lambda t, b: ft.checkpoint(lambda t, c: fnp.sin(t * c))(t, b),
+    "checkpoint of a closure": lambda t, b: ft.checkpoint(lambda t: fnp.sin(t * b))(t),
+}
+
+
+@pytest.mark.parametrize("name", OVER_TENSORS)
+def test_graphs_of_transformed_tensors_do_not_change_with_arrays(name):
+    gradients = []
+    for written in (False, True):
+        b, t = np.ones(3), ft.Tensor(np.ones(3), requires_grad=True)
+        y = OVER_TENSORS[name](t, b)
+        if written:
+            b[:] = 7.0
+        y.sum().backward()
+        gradients.append(np.asarray(t.grad.detach()))
+    np.testing.assert_array_equal(*gradients)
+
+
+def test_what_runs_again_does_not_change_with_arrays():
+    b = np.ones(3)
+    checkpointed = ft.checkpoint(lambda x: fnp.sin(x * b))
+    _, pull = ft.vjp(checkpointed, np.ones(3))
+    transposed = ft.linear_transpose(lambda x: x * b, np.ones(3))
+    b[:] = 7.0
+    np.testing.assert_allclose(pull(np.ones(3))[0], np.cos(np.ones(3)))
+    np.testing.assert_array_equal(transposed(np.ones(3))[0], np.ones(3))

@@ -141,6 +141,12 @@ class LoopCode(Straight):
         self.numbers.add(out)
         self._let_go(number)
 
+    def _drops(self, variable: Any) -> bool:
+        # A carry that is updated in place keeps its name, which the values between have too.
+        names = self.source.names
+        carries = {names[x] for x in self.program.inputs[: self.loop.carries]}
+        return names[variable] not in carries and super()._drops(variable)
+
     def _element(self, number: int, equation: Any) -> bool:
         """Writes what reads or updates elements at numbers; says whether it did."""
         if not is_element(equation) or equation.outputs[0] in self.rows:

@@ -11,10 +11,12 @@ from typing import Any
 
 from .. import tree
 from ..entrance import entrance
+from ..gradients import KeepingTrace
 from ..primitives.array import Array, Tracer
+from ..primitives.buffers import owned
 from ..primitives.core import RAW, settled, slot
 from ..primitives.primitive import Primitive
-from ..reverse import Node, ReverseTrace, ReverseTracer
+from ..reverse import Node, ReverseTracer
 from .mode import mode
 from .tape import TAPE, lost
 
@@ -33,7 +35,7 @@ class LevelTracer(ReverseTracer):
         return ""
 
 
-class TensorLevel(ReverseTrace):
+class TensorLevel(KeepingTrace):
     """Processes what transformations leave of operations on tensors; it never ends."""
 
     __slots__ = ()
@@ -77,7 +79,7 @@ class TensorLevel(ReverseTrace):
         raise lost(f"a tensor's value {tracer.describe()}")
 
 
-LEVEL = TensorLevel(RAW, "")
+LEVEL = TensorLevel(RAW, "", None)
 
 
 def lifted(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -98,7 +100,8 @@ def lifted(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def _inside(x: Any) -> Any:
-    return LEVEL.entered(x) if isinstance(x, TAPE.tracer) else x
+    # What a graph keeps must not change with NumPy arrays.
+    return LEVEL.entered(x) if isinstance(x, TAPE.tracer) else owned(x)
 
 
 def _outside(x: Any) -> Any:

@@ -9,9 +9,18 @@ from weakref import WeakKeyDictionary
 
 from .arguments import is_array_like
 from .custom_call import CustomCall
+from .likeness import Unlike, likeness
 from .primitives.array import Tracer
 from .primitives.core import base_trace
-from .primitives.errors import MissingRuleError, RuleResultError, describe, function_name, message
+from .primitives.errors import (
+    ConcretizationError,
+    MissingRuleError,
+    RuleResultError,
+    TracerConversionError,
+    describe,
+    function_name,
+    message,
+)
 from .primitives.rules import shape_of
 from .primitives.types import ShapeDtype, shape_dtype
 from .staging import eval_shape
@@ -67,21 +76,36 @@ def replaced(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]
     return filled
 
 
-# For how many signatures of a function it is noted that its rule is right.
+# For how many signatures it is noted that a rule is right.
 MANY = 256
+# For how many functions of one statement it is noted, beside what each notes for itself.
+FEW = 4
 
 
 class Known:
-    """What is known of a function with a rule, whichever objects have its code.
+    """What is known of the functions with rules that have the same code.
 
     Attributes:
-        compared: the rules, with the shapes and dtypes of arguments, whose output is right.
-        unstaged: whether it cannot be staged.
+        unstaged: whether they cannot be staged, since they ask for values.
+        settled: the signatures that need no comparison, by the likeness of function and rule.
     """
 
     def __init__(self) -> None:
-        self.compared: set[Any] = set()
         self.unstaged = False
+        self.settled: dict[Any, set[Any]] = {}
+
+    def settled_for(self, fun: Any, rule: Any) -> set[Any]:
+        """Returns the signatures that are settled for a function and those like it."""
+        try:
+            alike = likeness((fun, rule))
+        except (Unlike, RecursionError):
+            return set()
+        found = self.settled.get(alike)
+        if found is None:
+            found = set()
+            self.settled = dict([*self.settled.items()][1 - FEW :])
+            self.settled[alike] = found
+        return found
 
 
 knowledge: WeakKeyDictionary[Any, Known] = WeakKeyDictionary()
@@ -93,6 +117,17 @@ def known_of(fun: Any) -> Known:
         return knowledge.setdefault(getattr(fun, "__code__", fun), Known())
     except TypeError:  # nothing can refer to it weakly
         return Known()
+
+
+def asks_for_values(error: BaseException | None) -> bool:
+    """Says whether an error came of a value that is not known while staging."""
+    met: set[int] = set()
+    while error is not None and id(error) not in met:
+        if isinstance(error, ConcretizationError | TracerConversionError):
+            return True
+        met.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class RuleBearer:
@@ -131,7 +166,13 @@ class RuleBearer:
         argnums += [positional.index(name) for name in argnames if name in positional]
         self._nondiff = tuple(sorted({i % self._arity for i in argnums}))
         self._known = known_of(fun)
+        self._settled: set[Any] = set()
+        self._settled_rule: Any = None
         update_wrapper(self, fun)
+
+    def _is_like(self) -> Any:
+        """Returns what tells whether its output is like that of another."""
+        return self._fun
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         named: dict[str, Any] = {}
@@ -240,16 +281,22 @@ class RuleBearer:
     def _compare(self, rule: str, arguments: CallArguments, values: Values, out: Any) -> None:
         """Checks that a rule's output is like that of the function, once for every signature.
 
-        The function is staged for that. If that fails, it is not staged again: it would only be
-        run as far as it goes, at every gradient.
+        The function is staged for that. If it asks for values, it is not staged again: it would
+        only be run as far as it goes, at every gradient. If it fails otherwise, as where its
+        arguments are wrong, it is not staged again for the same arguments alone.
         """
         known = self._known
         if known.unstaged:
             return
-        kinds = [shape_dtype(v).strong() for v in values]
+        kinds = tuple(shape_dtype(v).strong() for v in values)
         way = self._rule_named(rule)
-        signature = (getattr(way, "__code__", id(way)), *kinds)
-        if signature in known.compared:
+        if self._settled_rule is not way:
+            self._settled, self._settled_rule = set(), way
+        if kinds in self._settled:
+            return
+        stores = self._settled, known.settled_for(self._fun, way)
+        failed = kinds, likeness_of_static(arguments)
+        if any(kinds in store or failed in store for store in stores):
             return
 
         def abstract(*arrays: Any) -> Any:
@@ -258,8 +305,11 @@ class RuleBearer:
 
         try:
             wanted = eval_shape(abstract, *kinds)
-        except Exception:  # what cannot be staged is not compared
-            known.unstaged = True
+        except Exception as error:  # what cannot be staged is not compared
+            if asks_for_values(error):
+                known.unstaged = True
+            else:
+                settle(stores, failed)
             return
         got = tree.map(lambda x: shape_dtype(x).strong() if is_array_like(x) else x, out)
         leaves, treedef = tree.flatten_with_path(wanted)
@@ -272,8 +322,25 @@ class RuleBearer:
             if isinstance(leaf, ShapeDtype) and leaf != value:
                 where = tree.keystr(path) or "the top"
                 raise self._wrong(rule, f"{detail}: at {where}", fix)
-        if len(known.compared) < MANY:
-            known.compared.add(signature)
+        settle(stores, kinds)
+
+
+def settle(stores: Sequence[set[Any]], signature: Any) -> None:
+    for store in stores:
+        if len(store) >= MANY:
+            store.clear()
+        store.add(signature)
+
+
+def likeness_of_static(arguments: CallArguments) -> Any:
+    """Returns what stands for the arguments that are no arrays."""
+    given = arguments.static.values(), arguments.named.values()
+    places = set(arguments.places)
+    rest = [leaf for i, leaf in enumerate(arguments.leaves) if i not in places]
+    try:
+        return arguments.treedef, *(likeness(tuple(values)) for values in (*given, rest))
+    except (Unlike, RecursionError):
+        return object()  # equals nothing else
 
 
 def outline(value: Any) -> str:

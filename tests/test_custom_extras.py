@@ -204,6 +204,119 @@ def test_a_function_that_is_made_anew_each_time_is_staged_once():
     assert len(runs) == 1
 
 
+def scaled(wrong, power=2):
+    @ft.custom_vjp
+    def fun(x):
+        return fnp.sum(x**power)
+
+    def fwd(x):
+        return (x if wrong else fun(x)), x
+
+    fun.defvjp(fwd, lambda x, g: (g * x,))
+    return lambda x: fnp.sum(fun(x))
+
+
+def test_each_product_of_a_factory_is_compared():
+    ft.grad(scaled(False))(X)
+    for _ in range(2):
+        with pytest.raises(RuleResultError, match="but the function returns"):
+            ft.grad(scaled(True))(X)
+
+
+@pytest.mark.parametrize("by_default", [False, True])
+def test_the_function_too_may_be_what_a_factory_varies(by_default):
+    def make(n):
+        if by_default:
+            fun = ft.custom_jvp(lambda x, *, n=n: fnp.zeros(n) * x)
+            fun.defjvp(lambda p, t, *, n: (fnp.zeros(2) * p[0], fnp.zeros(2) * t[0]))
+        else:
+            fun = ft.custom_jvp(lambda x: fnp.zeros(n) * x)
+            fun.defjvp(lambda p, t: (fnp.zeros(2) * p[0], fnp.zeros(2) * t[0]))
+        return lambda x: fnp.sum(fun(x))
+
+    close(ft.grad(make(2))(1.0), 0.0)
+    with pytest.raises(RuleResultError, match=r"float64\[2\], but the function returns float64\[3"):
+        ft.grad(make(3))(1.0)
+
+
+def test_a_call_that_fails_does_not_end_the_comparisons():
+    @ft.custom_vjp
+    def fun(x):
+        return x @ np.ones(3)
+
+    fun.defvjp(lambda x: (x, x), lambda x, g: (g,))
+    loss = lambda x: fnp.sum(fun(x))  # noqa: E731
+    close(ft.grad(loss)(np.ones(4)), np.ones(4))  # the function itself would fail
+    with pytest.raises(RuleResultError, match="but the function returns"):
+        ft.grad(loss)(X)
+
+
+def test_a_wrong_static_argument_does_not_end_the_comparisons():
+    @partial(ft.custom_vjp, nondiff_argnums=1)
+    def fun(x, mode):
+        return {"sum": fnp.sum(x)}[mode]
+
+    fun.defvjp(lambda x, mode: (x, None), lambda mode, _, g: (g,))
+    ft.grad(lambda x: fnp.sum(fun(x, "total")))(X)
+    with pytest.raises(RuleResultError, match="but the function returns"):
+        ft.grad(lambda x: fnp.sum(fun(x, "sum")))(X)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError])
+def test_what_fails_in_its_own_way_is_not_run_at_every_gradient(error):
+    runs = []
+
+    def loss(x):
+        @ft.custom_vjp
+        def fun(x):
+            runs.append(1)
+            raise error("not for tracers")
+
+        fun.defvjp(lambda x: (x, None), lambda _, g: (g,))
+        return fnp.sum(fun(x))
+
+    for _ in range(3):
+        ft.grad(loss)(X)
+    assert len(runs) == 1
+
+
+def test_what_asks_for_values_behind_an_error_of_its_own_is_run_once():
+    runs = []
+
+    @ft.custom_vjp
+    def fun(x):
+        runs.append(1)
+        try:
+            return x if x.ravel()[0] > 0 else fnp.sum(x)
+        except TypeError as error:
+            raise ValueError("no") from error
+
+    fun.defvjp(lambda x: (fun(x), None), lambda _, g: (g,))
+    for n in (3, 3, 4):
+        ft.grad(lambda x: fnp.sum(fun(x)))(np.ones(n))
+    assert len(runs) == 3 + 1
+
+
+def test_arrays_that_a_function_closes_over_are_not_kept():
+    gone = []
+
+    def loss(x):
+        weights = fnp.ones(3) * 2
+        table = {"weights": np.ones(3)}
+        gone.extend([weakref.ref(weights), weakref.ref(table["weights"])])
+
+        @ft.custom_vjp
+        def fun(x):
+            return fnp.sum(x * weights * table["weights"])
+
+        fun.defvjp(lambda x: (fun(x), None), lambda _, g: (g * weights,))
+        return fun(x)
+
+    ft.grad(loss)(X)
+    gc.collect()
+    assert [kept() for kept in gone] == [None, None]
+
+
 def test_a_rule_that_is_set_later_is_compared_too():
     fun = ft.custom_vjp(lambda x: fnp.sum(x))
     fun.defvjp(lambda x: (fnp.sum(x), x), lambda x, g: (g * x,))

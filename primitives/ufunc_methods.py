@@ -23,6 +23,8 @@ UFUNC_ACCUMULATIONS = {"add": "cumsum", "multiply": "cumprod"}
 # Operations that do not care how they are bracketed, so that they can be accumulated in steps.
 ASSOCIATIVE = {"maximum", "minimum", "fmax", "fmin", "logaddexp", "logaddexp2"}
 ASSOCIATIVE |= {"logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor"}
+# What they put together are truth values, the first of a row as well.
+LOGICAL = {"logical_and", "logical_or"}
 
 
 def reduced(function: Any, name: str, x: Any, **kwargs: Any) -> Any:
@@ -38,8 +40,8 @@ def accumulated(
     function: Any, name: str, x: Any, axis: int = 0, dtype: Any = None, out: None = None
 ) -> Any:
     """Does what ``ufunc.accumulate`` does; each step doubles how far back an element looks."""
-    if dtype is not None:
-        x = ops.astype(x, dtype)
+    if dtype is not None or name in LOGICAL:
+        x = ops.astype(x, dtype or bool)
     if name in UFUNC_ACCUMULATIONS:
         return getattr(ops, UFUNC_ACCUMULATIONS[name])(x, axis)
     if name not in ASSOCIATIVE:

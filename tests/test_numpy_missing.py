@@ -203,3 +203,13 @@ def test_files():
             fnp.load(io.BytesIO(file.getvalue()), **options)
     with pytest.raises(ConcretizationError, match="what save writes depends on"):
         ft.jit(lambda x: fnp.save(io.BytesIO(), x))(X)
+
+
+@pytest.mark.parametrize("name", ["logical_and", "logical_or"])
+def test_truth_values_are_accumulated_as_such(name):
+    x = np.array([[2.0, 3.0, 0.0], [0.0, 1.0, 5.0]])
+    for axis in (0, 1):
+        got = getattr(fnp, name).accumulate(x, axis)
+        wanted = getattr(np, name).accumulate(x, axis)
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(got, wanted)

@@ -15,29 +15,18 @@ import pytest
 import functensor as ft
 import functensor.numpy as np
 
-NAMESPACES = [
-    "functensor",
-    "functensor.numpy",
-    "functensor.numpy.linalg",
-    "functensor.numpy.fft",
-    "functensor.scipy.integrate",
-    "functensor.scipy.linalg",
-    "functensor.scipy.ndimage",
-    "functensor.scipy.optimize",
-    "functensor.scipy.signal",
-    "functensor.scipy.special",
-    "functensor.random",
-    "functensor.nn",
-    "functensor.nn.init",
-    "functensor.optim",
-    "functensor.tree",
-    "functensor.hooks",
-    "functensor.control",
-    "functensor.sparse",
-    "functensor.testing",
-    "functensor.extend",
-    "functensor.checkpoint_policies",
-]
+
+
+def public_modules(module=ft):
+    """Yields the library's public modules: those that modules name among their public names."""
+    yield module.__name__
+    for name in sorted(module.__all__):
+        inner = getattr(module, name)
+        if inspect.ismodule(inner):
+            yield from public_modules(inner)
+
+
+NAMESPACES = list(public_modules())
 P = inspect.Parameter
 BY_PLACE = (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD)
 BY_NAME = (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY)

@@ -14,6 +14,7 @@ from ..numpy.fft import fftfreq, fftshift, ifftshift, rfftfreq
 from ..primitives.fourier import NORMS
 from ..primitives.registry import registry as ops
 from ..primitives.types import canonical_axis
+from ..public import publish
 from .cosines import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 
 __all__ = [
@@ -239,3 +240,6 @@ def prev_fast_len(target: int, real: bool = False) -> int:
     while not _is_fast(n, FACTORS[:3] if real else FACTORS):
         n -= 1
     return n
+
+
+publish(globals())

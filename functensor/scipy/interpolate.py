@@ -15,6 +15,7 @@ from ..numpy.arguments import as_inexact
 from ..numpy.values import is_at_hand, value_of
 from ..primitives.banded import banded_solve
 from ..primitives.registry import registry as ops
+from ..public import publish
 from ..tree import register
 from .piecewise import PPoly, hermite, points, trailing
 
@@ -354,3 +355,6 @@ for _kind in (PPoly, CubicHermiteSpline, PchipInterpolator, Akima1DInterpolator,
         _flatten,
         lambda static, children, kind=_kind: kind.construct_fast(*children, *static),
     )
+
+
+publish(globals())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ...public import publish
 from . import distance
 
 __all__ = ["distance"]
+
+publish(globals())

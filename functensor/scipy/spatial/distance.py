@@ -19,6 +19,7 @@ from ...primitives.buffers import beside
 from ...primitives.errors import ShapeError, message
 from ...primitives.registry import registry as ops
 from ...primitives.types import result_type
+from ...public import publish
 from ...vectorize import vmap
 
 __all__ = ["cdist", "pdist", "squareform"]
@@ -346,3 +347,6 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
                 "checks=False takes the upper triangle of any"
             )
     return ops.index(X, np.triu_indices(X.shape[0], 1))
+
+
+publish(globals())

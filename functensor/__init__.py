@@ -219,10 +219,6 @@ def __getattr__(name: str) -> Any:
     return expose(globals(), name)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
 # Trees import nothing but the standard library.
 publish(vars(tree), plain=("TreeDef",))
 publish(globals(), plain=("Program", "ShapeDtype"))

@@ -1,6 +1,6 @@
 """Attributes that PyTorch's tensors or JAX's arrays have and arrays do not: what to write instead.
 
-They are found by `hasattr` as little as any name that there is not.
+They are found by `hasattr` and `dir` as little as any name that there is not.
 """
 
 from __future__ import annotations
@@ -87,6 +87,11 @@ class ForeignNames:
     """The base of arrays that has these names."""
 
     __slots__ = ()
+
+    def __dir__(self) -> list[str]:
+        kinds = type(self).__mro__
+        found = {n: next(vars(k)[n] for k in kinds if n in vars(k)) for n in NAMES}
+        return [n for n in object.__dir__(self) if type(found.get(n)) is not ForeignName]
 
 
 for _name, _fix in NAMES.items():

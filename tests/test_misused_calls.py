@@ -16,11 +16,10 @@ import functensor as ft
 import functensor.numpy as np
 
 
-
 def public_modules(module=ft):
     """Yields the library's public modules: those that modules name among their public names."""
     yield module.__name__
-    for name in sorted(module.__all__):
+    for name in sorted({*module.__all__, *getattr(module, "NAMESPACES", ())}):
         inner = getattr(module, name)
         if inspect.ismodule(inner):
             yield from public_modules(inner)
@@ -180,3 +179,33 @@ def test_messages_of_wrong_calls(part):
                 bad.append(f"{name}, {kind}: nothing is raised")
     assert count > 100
     assert not bad, f"{len(bad)} of {count}:\n" + "\n".join(bad)
+
+
+@pytest.mark.parametrize("module", NAMESPACES)
+def test_dir_lists_public_names_alone(module):
+    namespace = import_module(module)
+    listed = set(dir(namespace))
+    public = {*namespace.__all__, *getattr(namespace, "NAMESPACES", ())}
+    others = {name for name in listed - public if not (name[:2] == name[-2:] == "__")}
+    assert not others
+    assert public <= listed
+    assert all(hasattr(namespace, name) for name in listed)
+
+
+def test_dir_of_an_array_lists_what_it_has():
+    seen = [np.ones((2, 2)), ft.Tensor([[1.0]])]
+
+    def kept(x):
+        seen.append(x)
+        for value in seen:
+            held = {n: inspect.getattr_static(value, n) for n in dir(value) if n[0] != "_"}
+            methods = [n for n, x in held.items() if not isinstance(x, property)]
+            assert not [n for n in methods if not hasattr(value, n)]
+            assert {"shape", "sum", "at", "__add__"} <= set(dir(value))
+        return np.sum(x)
+
+    ft.grad(kept)(np.ones((2, 2)))
+    seen.pop()
+    ft.vmap(kept)(np.ones((2, 2, 2)))
+    assert "backward" in dir(seen[1])
+    assert "backward" not in dir(seen[0])

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..backends.tracebacks import tidy
-from ..public import no_such_name
+from ..public import no_such_name, publish
 
 if TYPE_CHECKING:
     from . import (
@@ -40,3 +40,6 @@ def __getattr__(name: str) -> Any:
     except AttributeError as error:
         tidy(error)
         raise
+
+
+publish(globals())

@@ -211,10 +211,7 @@ class Config(threading.local):
         return Using(choices)
 
     def __repr__(self) -> str:
-        return (
-            f"Config(matmul_precision={self.matmul_precision!r}, "
-            f"deterministic={self.deterministic})"
-        )
+        return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in CHOICES)})"
 
 
 class Using(Restoring, ContextDecorator):

@@ -1,5 +1,6 @@
 """Devices by name, what is said where there is no GPU, and memory shared with other libraries."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -230,10 +231,16 @@ def test_derivatives_go_through_a_move():
 
 
 def test_choices_about_computing():
-    assert repr(ft.config) == "Config(matmul_precision='highest', deterministic=False)"
+    assert (ft.config.matmul_precision, ft.config.deterministic) == ("highest", False)
+    before = repr(ft.config)
     with ft.config.using(matmul_precision="tf32", deterministic=True):
         assert (ft.config.matmul_precision, ft.config.deterministic) == ("tf32", True)
-    assert repr(ft.config) == "Config(matmul_precision='highest', deterministic=False)"
+        kind = type(ft.config)
+        choices = {n for n, x in vars(kind).items() if isinstance(x, property)} - {"numerics"}
+        during = repr(ft.config)
+        shown = dict(re.findall(r"(\w+)=('?\w+'?)", during))
+        assert shown == {name: repr(getattr(ft.config, name)) for name in choices}
+    assert repr(ft.config) == before != during
     with pytest.raises(ValueError, match="not 'half'") as info:
         ft.config.matmul_precision = "half"
     assert str(info.value) == (

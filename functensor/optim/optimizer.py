@@ -214,6 +214,15 @@ def elementwise(
         return state_type(wrap(np.int64(0)), wrap(loss), *trees)
 
     def update(params: Any, state: Any, grads: Any) -> tuple[Any, Any]:
+        if type(state) is not state_type:
+            raise TypeError(
+                message(
+                    f"{name}: the state is {article(type(state).__name__)}, "
+                    f"not {article(state_type.__name__)}",
+                    fix="state = opt.init(params) is the first one, and update returns the next",
+                    number=None,
+                )
+            )
         leaves, treedef = tree.flatten(params)
         columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]
         step = _number(state.step)
@@ -374,6 +383,11 @@ def _column(name: str, params: Any, treedef: Any, other: Any) -> list[Any]:
         except ValueError as error:
             raise ValueError(f"{name}: gradients and state match the parameters: {error}") from None
     return leaves
+
+
+def article(word: str) -> str:
+    """Returns a word with its indefinite article."""
+    return f"{'an' if word[0] in 'AEIOUaeiou' else 'a'} {word}"
 
 
 def _path(params: Any, index: int) -> str:

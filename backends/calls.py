@@ -40,7 +40,6 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "betas": ("b1", "beta1"),
     "rng": ("key",),
     "seed": ("key",),
-    "device": ("device", "dtype"),
 }
 # What has an argument of a name under another name, by the end of the function's.
 ELSEWHERE = {
@@ -51,6 +50,8 @@ ELSEWHERE = {
     ("optim.Adam", "weight_decay"): "ft.optim.AdamW(params, lr, weight_decay=0.01)",
     ("optim.adam", "weight_decay"): "ft.optim.adamw(lr, weight_decay=0.01)",
 }
+# What to write for an argument that few functions have.
+NOWHERE = {"device": "ft.to_device(x, device)"}
 # What takes arrays in one sequence calls it so.
 JOINED = ("arrays", "tup", "seq", "operands")
 # How the notes begin that say where an exception comes from.
@@ -64,9 +65,12 @@ def nearest(name: str, known: Sequence[str]) -> str:
     for other in SYNONYMS.get(name, ()):
         if other in known:
             return other
-    lower = {other.lower(): other for other in reversed(known)}
-    found = get_close_matches(name.lower(), lower, 1, 0.65)
-    return lower[found[0]] if found else ""
+    lower = {other.lower() for other in known}
+    found = get_close_matches(name.lower(), sorted(lower), 1, 0.65)
+    alike = [other for other in known if other.lower() in found]
+    # Names that differ in case alone: classes, and functions.
+    same_case = [other for other in alike if other[0].isupper() == name[0].isupper()]
+    return (same_case or alike or [""])[0]
 
 
 def shown(x: Any, depth: int = 2) -> str:
@@ -124,7 +128,7 @@ def misuse(
             if near:
                 return message(f"{what}: did you mean {near!r}?", fix=f"{near}=, as in {call}",
                                number=None)
-            return message(what, fix=call, number=None)
+            return message(what, fix=NOWHERE.get(keyword, call), number=None)
         if keyword in given and keyword in keywords:
             what = f"{name}() was given its argument {keyword!r} twice, by position and by name"
             return message(what, fix=call, number=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from .backends.calls import nearest
 
@@ -116,9 +116,18 @@ PUBLIC = {
     "functensor.scipy.special": "functensor.scipy.special",
     "functensor.random": "functensor.random",
 }
+# Functions of matrices by names that elsewhere are those of functions of elements.
+MATRICES = {
+    "invert": "inv",
+    "power": "matrix_power",
+    "transpose": "matrix_transpose",
+    "exp": "expm",
+    "log": "logm",
+    "sqrt": "sqrtm",
+}
 
 
-def advised(module: str, name: str, known: Iterable[str]) -> str:
+def advised(module: str, name: str, known: Collection[str]) -> str:
     """Returns what to write in place of a name that a module does not have, or nothing.
 
     Args:
@@ -131,6 +140,9 @@ def advised(module: str, name: str, known: Iterable[str]) -> str:
         for place, shown in PUBLIC.items()
         if place != module and place in sys.modules and name in sys.modules[place].__all__
     ]
+    matrix = MATRICES.get(name) if module.endswith(".linalg") else None
+    if matrix in known:
+        return f"did you mean {matrix!r}?"
     if other:
         return f"use {other[0]}"
     if name in NAMES:

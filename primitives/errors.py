@@ -221,8 +221,13 @@ def would_change(call: str, x: Any, fix: str) -> ImmutableArrayError:
     )
 
 
-def refuse_where(name: str, where: Any) -> None:
+def refuse_where(name: str, where: Any, namespace: str = "np") -> None:
     """Refuses the condition of an elementwise function, which belongs to ``out=``.
+
+    Args:
+        name: the function that was called.
+        where: what it was given; None and True are fine.
+        namespace: what the message calls the function's module.
 
     Raises:
         ImmutableArrayError: the condition is not True.
@@ -232,7 +237,7 @@ def refuse_where(name: str, where: Any) -> None:
             message(
                 f"{name}: where= says which elements of out= are written, but arrays are "
                 "immutable: there is no out=",
-                fix=f"np.where(condition, np.{name}(...), other)",
+                fix=f"np.where(condition, {namespace}.{name}(...), other)",
                 number=3,
             )
         )

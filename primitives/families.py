@@ -301,7 +301,7 @@ class Reduction(Primitive):
                 result._data = RAW.process(self, (operands[0]._data,), params)
                 return result
             out, initial, where = params.pop("options")
-            refuse_out(self.name, out)
+            refuse_out(self.name, out, self.namespace)
             if self.optional is None:
                 raise TypeError(f"{self.name}: there is neither initial= nor where=")
             return self.optional(operands[0], initial, where, params)

@@ -158,8 +158,8 @@ def chosen(
         ImmutableArrayError: there is an array to write into, or a condition for it.
         TypeError: the dtype is not one that the operands may be cast to, or that comes out.
     """
-    refuse_out(primitive.name, out)
-    refuse_where(primitive.name, where)
+    refuse_out(primitive.name, out, primitive.namespace)
+    refuse_where(primitive.name, where, primitive.namespace)
     args = joined(args)
     known = [shape_dtype(x) for x in args]
     if casting is not None:
@@ -347,6 +347,12 @@ class Primitive:
     def complain(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Says in an exception that leaves the primitive what was wrong, and where."""
         complain(error, self.prepare or self.form, self.public or self.name, args, kwargs)
+
+    @property
+    def namespace(self) -> str:
+        """Where users find it, as messages write that."""
+        module = self.public.rpartition(".")[0]
+        return module.replace("functensor.numpy", "np") or "np"
 
     def by_place(self, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns a call's arguments with the operand, if it was named, in the first place."""

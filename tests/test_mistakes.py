@@ -9,6 +9,8 @@ from error_cases import line_of
 
 import functensor as ft
 import functensor.numpy as np
+from functensor.primitives.primitive import Unary
+from functensor.primitives.registry import registry
 
 X = np.ones(3)
 W = np.ones((3, 3))
@@ -79,6 +81,26 @@ MISTAKES = {
         lambda: ft.optim.adam(0.1).update(params=1.0, state=1.0, gradients=1.0),
         "Optimizer.update() has no argument 'gradients': did you mean 'grads'?",
         "grads=, as in Optimizer.update(params, state, grads)",
+    ),
+    "parameters for a state": (
+        lambda: ft.optim.adam(0.1).update({"w": X}, {}, {"w": X}),
+        "adam: the state is a dict, not an AdamState",
+        "state = opt.init(params) is the first one, and update returns the next",
+    ),
+    "no state": (
+        lambda: ft.optim.sgd(0.1).minimize(np.sum)(X, None),
+        "sgd: the state is a NoneType, not a SgdState",
+        "state = opt.init(params) is the first one, and update returns the next",
+    ),
+    "another algorithm's state": (
+        lambda: ft.optim.adam(0.1).update(X, ft.optim.sgd(0.1).init(X), X),
+        "adam: the state is a SgdState, not an AdamState",
+        "state = opt.init(params) is the first one, and update returns the next",
+    ),
+    "a device where there is none": (
+        lambda: np.sum(X, device="cpu"),
+        "functensor.numpy.sum() has no argument 'device'",
+        "ft.to_device(x, device)",
     ),
     "PyTorch's dim": (
         lambda: np.sum(X, dim=0),
@@ -163,6 +185,18 @@ def test_the_whole_message(name):
         call()
     line = line_of(info.tb, __file__)
     assert str(info.value) == f"{what}\n  at {line}\n  fix: {fix}"
+
+
+@pytest.mark.parametrize("options", [{"out": X}, {"where": X > 0}], ids=["out", "where"])
+def test_refusals_call_a_function_by_its_public_name(options):
+    ft.nn.relu, ft.scipy.special.expit  # noqa: B018 - modules are imported when they are used
+    known = [p for p in registry if isinstance(p, Unary) and p.public and p.prepare is None]
+    for primitive in known:
+        with pytest.raises(ft.errors.ImmutableArrayError) as info:
+            primitive(X, **options)
+        name = primitive.public.replace("functensor.numpy.", "np.")
+        assert f"{name}(...)" in str(info.value).partition("fix: ")[2]
+    assert {"functensor.nn.relu", "functensor.numpy.sin"} <= {p.public for p in known}
 
 
 CALLS_WITH_FUNCTIONS = {
@@ -251,6 +285,12 @@ NAMES = [
     (ft.random, "randn", "functensor.random has no 'randn': use functensor.random.normal(key"),
     (ft.scipy, "specal", "functensor.scipy has no 'specal': did you mean 'special'?"),
     (ft.optim, "SDG", "functensor.optim has no 'SDG': did you mean 'SGD'?"),
+    (ft.optim, "adaam", "functensor.optim has no 'adaam': did you mean 'adam'?"),
+    (ft.optim, "Adaam", "functensor.optim has no 'Adaam': did you mean 'Adam'?"),
+    (np.linalg, "invert", "functensor.numpy.linalg has no 'invert': did you mean 'inv'?"),
+    (np.linalg, "power", "functensor.numpy.linalg has no 'power': did you mean 'matrix_power'?"),
+    (np.linalg, "sqrt", "functensor.numpy.linalg has no 'sqrt': use functensor.numpy.sqrt"),
+    (ft.scipy.linalg, "sqrt", "functensor.scipy.linalg has no 'sqrt': did you mean 'sqrtm'?"),
     (ft.tree, "flaten", "functensor.tree has no 'flaten': did you mean 'flatten'?"),
     (ft.errors, "ShapError", "functensor.errors has no 'ShapError': did you mean 'ShapeError'?"),
     (X, "backward", "'Array' object has no attribute 'backward': gradients are of functions"),

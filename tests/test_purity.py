@@ -65,7 +65,8 @@ def test_numbers_that_are_drawn_once(index):
     jitted = ft.jit(f)
     ((first, *rest),) = said(lambda: jitted(X))
     assert first.startswith(f"{name} was drawn from while ")
-    assert first.endswith(
+    # Other tests may have left threads running.
+    assert first.removesuffix(" (unless another thread drew them)").endswith(
         "was staged: the numbers are constants of its program, the same in every call"
     )
     assert rest == [

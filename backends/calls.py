@@ -1,4 +1,4 @@
-"""What is wrong with a call of a public function: said by its public name, at the user's line.
+"""Messages for wrong calls of public functions: by their public names, at the user's line.
 
 Python's own errors about arguments name inner functions, and NumPy's know neither the function that
 was called nor the line. `complain` puts both into an exception that leaves a public function.

@@ -27,7 +27,7 @@ BENEATH = frozenset(
 
 
 class Within:
-    """Whether a function that is being transformed runs; the core puts its own answer here."""
+    """Tells if a function that is being transformed runs; the core puts its own answer here."""
 
     function: Callable[[], bool] = staticmethod(lambda: False)
 

@@ -83,7 +83,7 @@ FEW = 4
 
 
 class Known:
-    """What is known of the functions with rules that have the same code.
+    """The facts that are known of functions with rules and the same code.
 
     Attributes:
         unstaged: whether they cannot be staged, since they ask for values.

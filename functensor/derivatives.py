@@ -456,7 +456,6 @@ def elementwise_grad(
     >>> second(np.array([1.0, 2.0]))
     Array([ 6., 12.], dtype=float64, device='cpu')
     """
-
     check_argnums("elementwise_grad", argnums, argnames)
 
     def derivative(*args: Any, **kwargs: Any) -> Any:

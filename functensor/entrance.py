@@ -1,4 +1,4 @@
-"""Where transformations let tensors in: the facade enters here, and until then there are none."""
+"""The place where transformations let tensors in, once the facade has entered its classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAVES = frozenset({Array, ndarray, float, int, bool, complex, str, type(None)})
 
 
 class Entrance:
-    """What transformations ask of the facade, which they do not import.
+    """The questions of transformations to the facade, which they do not import.
 
     Attributes:
         classes: the classes of tensors; none until the facade is imported.

@@ -1,4 +1,4 @@
-"""What users call by a public name, and what they are told of names that there are not.
+"""Public names: the functions behind them, and advice for names that there are not.
 
 Every public module ends with ``publish(globals())``: its functions, and the methods of its classes,
 are wrapped so that their exceptions are made for users, its primitives are told their names, and a

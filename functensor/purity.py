@@ -46,7 +46,7 @@ looking = Looking()
 
 
 class Look:
-    """What there is of random state while a function is staged.
+    """The random state while a function is staged.
 
     Args:
         fun: the function.

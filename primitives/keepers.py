@@ -1,4 +1,4 @@
-"""What is saved of a primitive's operands and output, for every set of operands with a rule."""
+"""The values that a primitive saves of its operands and output, for every set of operands."""
 
 from __future__ import annotations
 

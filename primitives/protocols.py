@@ -75,7 +75,7 @@ class Bottom:
 
 
 class Asked:
-    """What is done once a library asks for a namespace; the module that does it says it here."""
+    """The work to do once a library asks for a namespace; the module that does it says it here."""
 
     watch: Callable[[], None] = staticmethod(lambda: None)
 

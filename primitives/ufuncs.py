@@ -1,4 +1,4 @@
-"""What elementwise primitives have of NumPy's ufuncs beside their call: facts and methods."""
+"""NumPy's facts and methods of ufuncs, for elementwise primitives."""
 
 from __future__ import annotations
 

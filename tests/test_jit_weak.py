@@ -137,7 +137,10 @@ def test_arithmetic_of_numbers_is_pythons(a, b):
     for name, results in wanted.items():
         for got, x in zip(found[name], results, strict=True):
             assert dtype_of(got) == dtype_of(x), name
-            np.testing.assert_allclose(np.asarray(got), np.asarray(x), rtol=1e-3)
+            # Half precision has eleven bits.
+            precision = {"float16": 1e-3, "float32": 1e-6, "complex64": 1e-6}
+            rtol = precision.get(str(dtype_of(x)), 1e-14)
+            np.testing.assert_allclose(np.asarray(got), np.asarray(x), rtol=rtol)
 
 
 def test_three_booleans():

@@ -23,7 +23,7 @@ __all__ = ["Loop", "LoopPlan", "looped"]
 
 
 class Loop(NamedTuple):
-    """What a body's inputs and outputs are.
+    """The inputs and outputs of a body.
 
     Attributes:
         carries: how many inputs are the outputs of the step before: the first of both.

@@ -1,4 +1,4 @@
-"""Whether the blocks of a region take the elements that its places say.
+"""Proofs that the blocks of a region take the elements that its places say.
 
 A place says which axes of the grid a value has, one after the other. Blocks see it with its axes
 transposed, and with neighbours joined that nothing tells apart. That is proved here of everything

@@ -308,8 +308,7 @@ class Straight:
         found = self._ufuncs[number]
         if found is None:
             return None
-        ufunc, loop = found
-        out = equation.outputs[0]
+        (ufunc, loop), (out,) = found, equation.outputs
         if not out.type.shape:
             return self._operator(equation)
         names, shown = self.source.names, self.source.shown
@@ -317,9 +316,7 @@ class Straight:
             names[x] if is_variable(x) else shown(as_operand(x, dtype))
             for x, dtype in zip(equation.operands, loop)
         ]
-        into = self._into(number, equation, out)
-        if into:
-            operands.append(into)
+        operands += filter(None, [self._into(number, equation, out)])
         return f"{self.source.numpy(ufunc.__name__)}({', '.join(operands)})"
 
     def _operator(self, equation: Any) -> str | None:
@@ -337,8 +334,7 @@ class Straight:
         """Returns the buffer that a result goes into; empty where NumPy is to make one."""
         if not plain(out.type) or 0 in out.type.shape:
             return ""
-        row = self.rows.get(out)
-        if row is not None:
+        if (row := self.rows.get(out)) is not None:
             return self.row_buffer(*row)
         (own,) = self.live.storages[out]
         into = self._given(out)

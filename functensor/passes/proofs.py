@@ -1,4 +1,4 @@
-"""Whether the values of a region lie in its grid where NumPy's broadcasting has them.
+"""Proofs that the values of a region lie in its grid where NumPy's broadcasting has them.
 
 A place says which element of a value belongs to each point of the grid. An equation says which
 elements of its operands belong to each element of its result. Both have to say the same. They are

@@ -23,7 +23,7 @@ RANKS = ("average", "min", "max", "dense", "ordinal")
 
 
 class PearsonRResult(tuple):  # type: ignore[type-arg]
-    """What `pearsonr` returns: the pair of the correlation and its p-value.
+    """The result of `pearsonr`: the pair of the correlation and its p-value.
 
     Attributes:
         statistic, correlation, pvalue: the pair.
@@ -301,7 +301,7 @@ def spearmanr(
 
 
 class LinregressResult(tuple):  # type: ignore[type-arg]
-    """What `linregress` returns: slope, intercept, rvalue, pvalue and stderr, five by place.
+    """The result of `linregress`: slope, intercept, rvalue, pvalue and stderr, five by place.
 
     Attributes:
         slope, intercept, rvalue, pvalue, stderr: by name.

@@ -31,7 +31,7 @@ POWERS = {
 
 
 class Power_divergenceResult(NamedTuple):
-    """What `power_divergence` and `chisquare` return."""
+    """The result of `power_divergence` and `chisquare`."""
 
     statistic: Any
     pvalue: Any

@@ -30,21 +30,21 @@ class ConfidenceInterval(NamedTuple):
 
 
 class F_onewayResult(NamedTuple):
-    """What `f_oneway` returns."""
+    """The result of `f_oneway`."""
 
     statistic: Any
     pvalue: Any
 
 
 class Ttest_indResult(NamedTuple):
-    """What `ttest_ind_from_stats` returns."""
+    """The result of `ttest_ind_from_stats`."""
 
     statistic: Any
     pvalue: Any
 
 
 class TtestResult(tuple):  # type: ignore[type-arg]
-    """What t-tests return: the pair of statistic and p-value, and more by name.
+    """The result of t-tests: the pair of statistic and p-value, and more by name.
 
     Attributes:
         statistic, pvalue: the pair.
@@ -380,14 +380,14 @@ def f_oneway(
 
 
 class BartlettResult(NamedTuple):
-    """What `bartlett` returns."""
+    """The result of `bartlett`."""
 
     statistic: Any
     pvalue: Any
 
 
 class LeveneResult(NamedTuple):
-    """What `levene` returns."""
+    """The result of `levene`."""
 
     statistic: Any
     pvalue: Any

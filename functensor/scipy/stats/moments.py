@@ -18,7 +18,7 @@ __all__ = [
 
 
 class DescribeResult(NamedTuple):
-    """What `describe` returns; ``minmax`` is a pair."""
+    """The result of `describe`; ``minmax`` is a pair."""
 
     nobs: Any
     minmax: Any

@@ -16,7 +16,7 @@ __all__ = ["SignificanceResult", "jarque_bera", "kurtosistest", "normaltest", "s
 
 
 class SignificanceResult(NamedTuple):
-    """What tests of normality, and `spearmanr`, return."""
+    """The result of tests of normality, and of `spearmanr`."""
 
     statistic: Any
     pvalue: Any

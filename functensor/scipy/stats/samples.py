@@ -1,4 +1,4 @@
-"""How statistics take their samples: axes, what is done about NaN, and results with names."""
+"""Samples of statistics: their axes, what is done about NaN, and results with names."""
 
 from __future__ import annotations
 

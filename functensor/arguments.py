@@ -8,13 +8,13 @@ from typing import Any
 
 from .backends import get as get_backend
 from .primitives.array import Array
-from .primitives.buffers import BUFFER_TYPES
+from .primitives.buffers import BUFFER_TYPES, own_array
 from .primitives.errors import GradientInputError, function_name, message
 from .primitives.types import shape_dtype
 from .reverse import is_inexact
 from .tree import containers as tree
 
-__all__ = ["Selection", "check_argnums", "check_inexact", "is_array_like"]
+__all__ = ["Selection", "check_argnums", "check_inexact", "in_arrays", "is_array_like"]
 
 
 def is_array_like(x: Any) -> bool:
@@ -28,6 +28,13 @@ def is_first_of_cupy(x: Any) -> bool:
         return False
     get_backend("cupy")
     return type(x) in BUFFER_TYPES
+
+
+def in_arrays(out: Any) -> Any:
+    """Returns a result that has arrays, with memory of their own, in the place of plain ones."""
+    if type(out) is Array:
+        return out
+    return tree.map(own_array, out)
 
 
 def check_argnums(name: str, argnums: Any, argnames: Any = None) -> None:

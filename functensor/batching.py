@@ -7,7 +7,7 @@ from typing import Any
 
 from .forward import depends_on
 from .primitives.array import Tracer
-from .primitives.buffers import apart_from, plain_arrays, wrap
+from .primitives.buffers import all_apart_from, apart_from, plain_arrays, wrap
 from .primitives.collectives import Collective
 from .primitives.core import Trace, slot, under
 from .primitives.primitive import Primitive
@@ -84,12 +84,12 @@ class BatchTrace(Trace):
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
         values, flags = self.unwrap(args)
         if True not in flags:
-            return [wrap(out) for out in self.parent.custom(call, values)]
+            return list(map(wrap, all_apart_from(self.parent.custom(call, values), args)))
         return self.mapped(call.batched(flags, self.size), values)
 
     def mapped(self, call: Any, values: list[Any]) -> list[Any]:
         """Does the work of a call for the whole batch."""
-        outs = self.parent.custom(call, values)
+        outs = all_apart_from(self.parent.custom(call, values), values)
         flags = call.out_flags or [call.out_flags is None] * len(outs)
         return [self.wrap(out) if flag else wrap(out) for out, flag in zip(outs, flags)]
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from . import checkpoint_levels, checkpoint_reverse, tree
-from .arguments import is_array_like
+from .arguments import in_arrays, is_array_like
 from .checkpoint_call import CheckpointCall
 from .checkpoint_frozen import Frozen
 from .checkpoint_policies import everything_saveable, nothing_saveable
@@ -84,13 +84,13 @@ def checkpoint(
 
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if kept is everything_saveable:
-            return fun(*args, **kwargs)
+            return in_arrays(fun(*args, **kwargs))
         if slot.trace is None:
             if "functensor.facade.tape" not in sys.modules:
-                return fun(*args, **kwargs)
+                return in_arrays(fun(*args, **kwargs))
             from .checkpoint_tensors import checkpointed_tensors  # where there are tensors
 
-            return checkpointed_tensors(fun, args, kwargs)
+            return in_arrays(checkpointed_tensors(fun, args, kwargs))
         if not all(-len(args) <= i < len(args) for i in chosen):
             raise TypeError(
                 f"checkpoint of {function_name(fun)}: static_argnums={static_argnums}, but it was "
@@ -117,7 +117,8 @@ def checkpoint(
             out, out_tree = tree.flatten(called(*given, **named))
             arrays = [is_array_like(leaf) for leaf in out]
             runs.append((out_tree, [None if a else leaf for leaf, a in zip(out, arrays)], arrays))
-            return [leaf for leaf, a in zip(out, arrays) if a]
+            # A plain array that the function closes over is its owner's, who may write to it.
+            return [owned(leaf) for leaf, a in zip(out, arrays) if a]
 
         call = CheckpointCall(fun, evaluate, kept, prevent_cse)
         # What runs again must not have changed.

@@ -149,7 +149,7 @@ def _directions(
     with under(base):
         what = f"a tangent of {name}"
         placed = [
-            brought(to_buffer(owned(t)) if base is RAW else t, device_of(leaf), what)
+            brought(to_buffer(owned(t)) if base is RAW else owned(t), device_of(leaf), what)
             if is_inexact(leaf)
             else None
             for leaf, t in zip(leaves, given, strict=True)

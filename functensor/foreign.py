@@ -29,6 +29,7 @@ from .primitives.errors import (
 from .primitives.families import batch_filled
 from .primitives.numbers import cast
 from .primitives.primitive import Primitive
+from .primitives.protocols import sealed
 from .primitives.registry import registry as ops
 from .primitives.rules import shape_of
 from .primitives.samples import Sample
@@ -288,9 +289,7 @@ class Call:
         if self.function.writable:
             given = [np.array(a, order="C") for a in arrays]
         else:
-            given = [a.view() for a in arrays]
-            for view in given:
-                view.flags.writeable = False
+            given = [sealed(a) for a in arrays]
         returned = self.function.fun(*given, **self.static)
         single = not isinstance(returned, tuple)
         # The function may write again into what it returned.

@@ -7,7 +7,7 @@ from typing import Any
 
 from .backends.restoring import quiet
 from .primitives.array import Tracer
-from .primitives.buffers import apart_from, beside, plain_arrays, wrap
+from .primitives.buffers import all_apart_from, apart_from, beside, plain_arrays, wrap
 from .primitives.core import Trace, slot, under
 from .primitives.errors import missing_rule
 from .primitives.numbers import cast
@@ -104,8 +104,10 @@ class ForwardTrace(Trace):
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
         values, tangents, found = self.unwrap(args)
         if not found:
-            return [wrap(out) for out in self.parent.custom(call, values)]
+            outs = all_apart_from(self.parent.custom(call, values), args)
+            return list(map(wrap, outs))
         outs, out_tangents = call.forward(self.parent, values, tangents)
+        outs = all_apart_from(outs, args)
         with under(self.parent):
             out_tangents = [
                 fitted(tangent, out) if tangent is not None and is_inexact(out) else None

@@ -17,7 +17,7 @@ from .custom_base import replaced
 from .custom_call import CustomCall
 from .derivatives import jvp
 from .gradients import vjp
-from .primitives.buffers import beside, wrap
+from .primitives.buffers import beside, owned, wrap
 from .primitives.errors import RuleResultError, message
 from .primitives.registry import registry as ops
 from .primitives.types import ShapeDtype, finfo, shape_dtype
@@ -274,7 +274,7 @@ def custom_root(
     leaves, treedef = tree.flatten(initial_guess)
     leaves = [leaf if is_inexact(leaf) else ops.astype(leaf, np.float64) for leaf in leaves]
     types = [shape_dtype(leaf).strong() for leaf in leaves]
-    leaves = [wrap(leaf) for leaf in leaves]
+    leaves = [wrap(owned(leaf)) for leaf in leaves]
     closed, constants = close(f, treedef.unflatten(leaves))
     count = len(leaves)
     aux_tree: Any = None

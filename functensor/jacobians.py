@@ -14,7 +14,7 @@ from .arguments import Selection, check_argnums, check_inexact
 from .derivatives import pushed
 from .entrance import entrance
 from .gradients import check_holomorphic, pulled
-from .primitives.buffers import beside, wrap
+from .primitives.buffers import ARRAY_TYPES, beside, wrap
 from .primitives.errors import function_name
 from .primitives.numbers import complex_of
 from .primitives.registry import registry as ops
@@ -271,8 +271,12 @@ def _by_columns(
     values = selection.values
     leaves, treedef = tree.flatten(values)
 
+    returned: list[Any] = []
+
     def push(direction: Any) -> Any:
-        return pushed(name, call, (values,), (direction,), has_aux, selection.path)
+        found = pushed(name, call, (values,), (direction,), has_aux, selection.path)
+        returned[:] = found[2:]
+        return found
 
     update_wrapper(push, call)
     out_axes = (None, -1, *((None,) if has_aux else ()))
@@ -283,7 +287,10 @@ def _by_columns(
     out, _, *aux = found[0]
     columns = tree.map(partial(_joined, -1), *(chunk[1] for chunk in found))
     split = tree.map(lambda column, o: _by_argument(column, o, leaves, treedef), columns, out)
-    return (split, aux[0]) if has_aux else split
+    if not has_aux:
+        return split
+    # The batch makes arrays of all that it returns, and extras are what the user returned.
+    return split, tree.map(lambda x, y: x if type(x) in ARRAY_TYPES else y, *returned, *aux)
 
 
 def _by_rows(

@@ -12,7 +12,7 @@ from types import MethodType
 from typing import Any, overload
 from weakref import WeakSet
 
-from .arguments import is_array_like
+from .arguments import in_arrays, is_array_like
 from .backends.config import config
 from .backends.devices import placement
 from .backends.entries import complain, wrap_methods
@@ -160,7 +160,7 @@ class Jitted:
         trace = slot.trace
         if switch.off or (trace is not None and trace.interceptor):
             # Hooks see the operations as they are made, with the user's lines.
-            return self._fun(*args, **kwargs)
+            return in_arrays(self._fun(*args, **kwargs))
         entry, leaves = self._entry(args, kwargs)
         if any(type(leaf) is ShapeDtype for leaf in leaves):
             raise TypeError(

@@ -17,7 +17,7 @@ from .backends.restoring import Restoring, in_turn
 from .checkpoint_policies import RECOMPUTE, Offload
 from .custom_call import CustomCall
 from .primitives.array import Tracer
-from .primitives.buffers import beside, device_of, wrap
+from .primitives.buffers import all_apart_from, apart_from, beside, device_of, plain_arrays, wrap
 from .primitives.core import RAW, Trace, under
 from .primitives.errors import user_line
 from .primitives.marks import checkpoint_name
@@ -215,7 +215,7 @@ class RecordingTrace(Trace):
         ans = self.below(primitive, values, params)
         operands = [made for made in mine if made is not None]
         if not operands:
-            return wrap(ans)
+            return apart_from(ans, plain_arrays(args))
         mask = sum(1 << i for i, made in enumerate(mine) if made is not None and made.linked)
         keep = primitive.keepers[mask] if mask else None
         out = Made(operands, keep is not None and is_inexact(ans))
@@ -241,12 +241,13 @@ class RecordingTrace(Trace):
         values, mine = self.unwrap(args)
         operands = [made for made in mine if made is not None]
         if not operands:
-            return [wrap(out) for out in self.parent.custom(call, values)]
+            return list(map(wrap, all_apart_from(self.parent.custom(call, values), args)))
         wanted = [made is not None and made.linked for made in mine]
         if any(wanted):
             outs, _ = call.reverse(self.parent, values, wanted)
         else:
             outs = self.parent.custom(call, values)
+        outs = all_apart_from(outs, args)
         tracers, (made, *_) = self.called(call, outs, operands)
         if is_watched(call):
             if call.name == checkpoint_name.name:

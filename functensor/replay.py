@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from .primitives.array import Tracer
-from .primitives.buffers import wrap
+from .primitives.buffers import all_apart_from, apart_from, plain_arrays, wrap
 from .primitives.core import RAW, Trace, base_trace, run, slot, under
 from .primitives.errors import ReplayError, function_name, message
 from .primitives.primitive import Primitive, evaluate
@@ -137,7 +137,9 @@ class RehearsalTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, found = self.unwrap(args)
         ans = self.below(primitive, values, params)
-        if not found or not is_inexact(ans):
+        if not found:
+            return apart_from(ans, plain_arrays(args))
+        if not is_inexact(ans):
             return wrap(ans)
         mask = sum(1 << i for i, a in enumerate(args) if self.owns(a))
         if primitive.keepers[mask] is None:
@@ -148,8 +150,9 @@ class RehearsalTrace(Trace):
     def custom(self, call: Any, args: Sequence[Any]) -> Values:
         values, found = self.unwrap(args)
         if not found:
-            return [wrap(out) for out in self.parent.custom(call, values)]
+            return list(map(wrap, all_apart_from(self.parent.custom(call, values), args)))
         outs, _ = call.reverse(self.parent, values, list(map(self.owns, args)))
+        outs = all_apart_from(outs, args)
         self.log.append(signature(call.name, *outs))
         return [self.wrap(out) if is_inexact(out) else wrap(out) for out in outs]
 

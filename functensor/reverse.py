@@ -21,6 +21,7 @@ from .primitives.buffers import (
     BUFFER_TYPES,
     DEVICE_TYPES,
     WEAK_TYPES,
+    all_apart_from,
     apart_from,
     computing_on,
     plain_arrays,
@@ -208,9 +209,11 @@ class ReverseTrace(Trace):
     def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
         values, parents, mask = self.unwrap(args)
         if not mask:
-            return [wrap(out) for out in self.parent.custom(call, values)]
+            outs = all_apart_from(self.parent.custom(call, values), args)
+            return list(map(wrap, outs))
         wanted = [parent is not None for parent in parents]
         outs, pullback = call.reverse(self.parent, values, wanted)
+        outs = all_apart_from(outs, args)
         joint = make_node(CustomPullback(call.name), parents, pullback, NO_PARAMS, 0.0)
         joint.shape = tuple(shape_dtype(out) for out in outs)
         return [

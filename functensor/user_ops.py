@@ -19,6 +19,7 @@ from .primitives.errors import describe, function_name, message
 from .primitives.families import filled
 from .primitives.numbers import cast
 from .primitives.primitive import Primitive
+from .primitives.protocols import sealed
 from .primitives.registry import registry as ops
 from .primitives.rules import compile_rules, shape_of
 from .primitives.samples import Sample
@@ -58,9 +59,10 @@ class CustomOp(NumpyFunction):
         jvp: Any = None,
         batch: Any = None,
         launch: Callable[..., Any] | None = None,
+        writable: bool = False,
     ) -> None:
         first = next(iter(kernels.values()))
-        super().__init__(first, name=name, result=abstract, fix=FIX)
+        super().__init__(first, name=name, result=abstract, writable=writable, fix=FIX)
         self.vjp = by_operand(vjp) if isinstance(vjp, Sequence) else vjp
         self.jvp = by_tangent(jvp) if isinstance(jvp, Sequence) else jvp
         self.kernels = kernels
@@ -143,6 +145,8 @@ class OpCall(Call):
 
         kernel = function.kernel(KINDS[xp.__name__])
         operands = aligned(arrays, batch)
+        if function.writable:
+            operands = [xp.array(x, order="C") for x in operands]
         made = called(kernel, xp, operands, written, function.launch, self.static)
         if space:
             return space[0]
@@ -177,10 +181,7 @@ def placed(buffers: Sequence[Any]) -> list[Any]:
     """Returns operands as arrays: numbers go to where the first array is."""
     first = next((b for b in buffers if not isinstance(b, NUMBERS)), None)
     if first is None or isinstance(first, np.ndarray):
-        views = [np.asarray(b).view() for b in buffers]
-        for view in views:
-            view.flags.writeable = False
-        return views
+        return [sealed(np.asarray(b)) for b in buffers]
     device = device_of(first)
     return [on_device(b, device) for b in buffers]
 
@@ -274,6 +275,7 @@ def custom_op(
     batch: Any = None,
     name: str | None = None,
     launch: Callable[..., Any] | None = None,
+    writable: bool = False,
 ) -> CustomOp:
     """Returns a kernel of one's own as a function that every transformation knows.
 
@@ -302,6 +304,10 @@ def custom_op(
             ``(grid, block, numbers)`` or ``(grid, block, numbers, bytes of shared memory)``. By
             default a thread for each element of the last output, and as the last argument, a
             ``long long``, how many there are.
+        writable: whether kernels get copies in C order, which they may write to, as with
+            `extend.numpy_function`; what they get is else read-only on the CPU. Code that is
+            compiled for typed arguments asks for such arrays: numba's ``float64[::1]``, Cython's
+            ``double[::1]``.
 
     Returns:
         A function of arrays on the device of a kernel. Keyword arguments are handed on to the
@@ -336,6 +342,7 @@ def custom_op(
         jvp=jvp,
         batch=batch,
         launch=launch,
+        writable=writable,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from .custom import CustomCall
 from .forward import tangent_of
 from .gradients import vjp
-from .primitives.buffers import wrap
+from .primitives.buffers import owned, wrap
 from .primitives.core import Trace
 from .primitives.errors import RuleResultError, describe, message
 from .primitives.indexing import Scatter, index_primitive, scatter_sum
@@ -273,4 +273,4 @@ def replacement(op: Any, new: Any, old: Any) -> Any:
                 number=9,
             )
         )
-    return wrap(new)
+    return wrap(owned(new))

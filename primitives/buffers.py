@@ -23,6 +23,7 @@ __all__ = [
     "DEVICE_TYPES",
     "WEAK_TYPES",
     "TracedListError",
+    "all_apart_from",
     "apart",
     "apart_from",
     "as_array",
@@ -35,6 +36,7 @@ __all__ = [
     "is_changeable",
     "on_gpu",
     "operands_together",
+    "own_array",
     "owned",
     "plain_arrays",
     "stacked",
@@ -244,6 +246,11 @@ def owned(x: Any) -> Any:
     return x.copy() if type(x) in ARRAY_TYPES and is_changeable(x) else x
 
 
+def own_array(x: Any) -> Any:
+    """Returns a plain array as an ``Array`` with memory of its own; all else as it is."""
+    return wrap(owned(x)) if type(x) in ARRAY_TYPES else x
+
+
 def is_changeable(x: Any) -> bool:
     """Says whether anybody may still write to an array's memory."""
     while isinstance(x, np.ndarray):
@@ -279,6 +286,16 @@ def apart_from(x: Any, given: Sequence[Any]) -> Any:
         if buffer is not out._data:
             return wrap(buffer)
     return out
+
+
+def all_apart_from(outs: Sequence[Any], given: Iterable[Any]) -> Sequence[Any]:
+    """Returns outputs of a call, raw or not, with memory of their own; see `unshared`."""
+    plain = plain_arrays(given)
+    if not plain:
+        return outs
+    return [
+        apart_from(out, plain) if type(out) is Array else unshared(out, plain) for out in outs
+    ]
 
 
 def as_array(x: Any) -> Any:

@@ -26,6 +26,7 @@ from .buffers import (
     apart_from,
     as_array,
     expose,
+    owned,
     to_buffer,
     wrap,
 )
@@ -329,10 +330,10 @@ def at_face(fun: Callable[..., Sequence[Any]], *groups: Sequence[Any]) -> list[A
         groups: lists of values of the level that the slot is at.
     """
     if slot.trace is not RAW:
-        return list(fun(*groups))
+        return list(map(owned, fun(*groups)))
     with under(None):
         public = [[expose(v) for v in group] for group in groups]
-        return [None if out is None else to_buffer(out) for out in fun(*public)]
+        return [None if out is None else to_buffer(owned(out)) for out in fun(*public)]
 
 
 def stack_of(trace: Trace | None) -> str:

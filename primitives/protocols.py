@@ -21,7 +21,7 @@ from .errors import (
 from .registry import registry as ops
 from .ufunc_methods import METHODS
 
-__all__ = ["NumpyProtocols", "has_own"]
+__all__ = ["NumpyProtocols", "has_own", "sealed"]
 
 # What depends on shapes and dtypes alone, so that a tracer can answer as an array does.
 SHAPE_FUNCTIONS = {"can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
@@ -107,11 +107,7 @@ class NumpyProtocols:
         if known.device != "cpu":
             raise host_error(known)
         view = np.asarray(known._data, dtype)
-        if copy:
-            return view.copy()
-        view = view.view()
-        view.flags.writeable = False
-        return view
+        return view.copy() if copy else sealed(view)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         try:
@@ -217,6 +213,19 @@ class NumpyProtocols:
         if is_tracer(self):
             raise AttributeError("a traced value has no memory")
         return known._data.__cuda_array_interface__
+
+
+def sealed(x: Any) -> Any:
+    """Returns a view of a NumPy array that nobody can make writable.
+
+    NumPy lets a view be written to if the array below it may be. Below this one is a buffer that
+    is exported for reading alone.
+    """
+    try:
+        return np.asarray(memoryview(x).toreadonly())
+    except ValueError:  # bfloat16 and swapped long doubles have no format of buffers
+        memory = memoryview(x.view(f"V{x.dtype.itemsize}")).toreadonly()
+        return np.asarray(memory).view(x.dtype)
 
 
 def host_error(x: Any) -> DeviceError:

@@ -10,7 +10,7 @@ import numpy as np
 from .. import tree
 from ..backends.config import config
 from ..primitives.array import Array, Tracer
-from ..primitives.buffers import WEAK_TYPES, to_buffer
+from ..primitives.buffers import WEAK_TYPES, own_array, to_buffer
 from ..primitives.primitive import Primitive
 from ..primitives.types import ShapeDtype, shape_dtype
 from ..staged_numbers import as_numbers
@@ -198,7 +198,7 @@ class Program:
             known = argument_type(leaf)
             if known != variable.type:
                 raise TypeError(f"{self.name} was staged for {variable.type}, not {known}")
-        return self.out_tree.unflatten(self.run(leaves))
+        return self.out_tree.unflatten(map(own_array, self.run(leaves)))
 
     def map(self, change: Callable[[Equation], Equation]) -> Program:
         """Returns the program with every equation changed by a function."""

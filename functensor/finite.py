@@ -173,10 +173,14 @@ class Standing:
         self.op = op
         self.name = primitive.name
         self.broadcasts = getattr(primitive, "broadcasts", False)
-        rules = primitive.vjps
-        self.vjps = None
-        if rules is not None:
-            self.vjps = [rule and partial(self.called, rule, i) for i, rule in enumerate(rules)]
+
+    @property
+    def vjps(self) -> Iterator[Any] | None:
+        """The rules of the operands one by one: an operation may take any number of them."""
+        rules = self.primitive.vjps
+        if rules is None:
+            return None
+        return (rule and partial(self.called, rule, i) for i, rule in enumerate(rules))
 
     def called(self, rule: Callable[..., Any], place: int, g: Any, saved: Any, params: Any) -> Any:
         """Returns the cotangent of one operand."""

@@ -140,3 +140,16 @@ def test_a_graph_that_was_checked_is_walked_when_nothing_is_checked():
     with ft.config.using(check_finite=True):
         pull = ft.vjp(roots, X)[1]
     assert_allclose(pull(1.0)[0], numpy.array([numpy.inf, 0.5, 0.25]))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.einsum("i,i->i", x, x)),
+        lambda x: np.sum(np.concatenate([x, x]) ** 2) / 2,
+        lambda x: np.sum(np.stack([x, x]) ** 2) / 2,
+    ],
+)
+def test_operations_of_any_number_of_operands_end(f):
+    with ft.config.using(check_finite=True):
+        assert ft.grad(f)(np.ones(2)).tolist() == [2.0, 2.0]

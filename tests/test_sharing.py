@@ -230,6 +230,64 @@ def test_a_buffer_that_is_written_to_is_found(name):
     )
 
 
+def written_after(operation):
+    def f(x):
+        buffer = numpy.full((2, 2), 3.0)
+        y = operation(x, buffer)
+        buffer[:] = 7.0
+        return np.sum(y * y)
+
+    return f
+
+
+def graph_of(f):
+    def gradient(x):
+        t = ft.Tensor(x, requires_grad=True, dtype="float64")
+        f(t).backward()
+        return t.grad.numpy()
+
+    return gradient
+
+
+def pulled(f):
+    return lambda x: ft.vjp(f, x)[1](1.0)[0]
+
+
+KEPT = {
+    "multiply": lambda x, b: x * b,
+    "matmul": lambda x, b: b @ x,
+    "einsum": lambda x, b: np.einsum("ij,jk->ik", b, x),
+    "a view": lambda x, b: x * b.T,
+    "a tangent": lambda x, b: ft.jvp(lambda y: y * b, (x,), (x,))[1],
+}
+NOT_KEPT = {
+    "add": lambda x, b: x + b,
+    "concatenate": lambda x, b: np.concatenate([x, b]),
+    "asarray": lambda x, b: x * np.asarray(b),
+    "checkpoint": lambda x, b: ft.checkpoint(lambda y: y * b)(x),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_check_buffers_finds_what_the_way_back_reads(name):
+    with ft.config.using(check_buffers=True), pytest.raises(ft.errors.BackwardError):
+        ft.grad(written_after(KEPT[name]))(numpy.ones((2, 2)))
+
+
+@pytest.mark.parametrize("name", KEPT | NOT_KEPT)
+@pytest.mark.parametrize("way", [ft.grad, pulled, graph_of])
+def test_check_buffers_raises_no_false_alarm(name, way):
+    if way is ft.grad and name in KEPT:
+        return
+    f = written_after((KEPT | NOT_KEPT)[name])
+    with ft.config.using(check_buffers=True):
+        got = way(f)(numpy.ones((2, 2)))
+    assert_allclose(got, way(f)(numpy.ones((2, 2))))
+    h = 1e-6
+    x, step = numpy.ones((2, 2)), h * numpy.eye(2)
+    assert_allclose(numpy.sum(numpy.diag(got)), (f(x + step) - f(x - step)) / (2 * h), rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_buffer_that_is_left_alone_is_fine(name):
     buffer = numpy.array([2.0, 3.0])

@@ -226,8 +226,7 @@ def elementwise(
         leaves, treedef = tree.flatten(params)
         columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]
         step = _number(state.step)
-        if type(step) is not int or not step:
-            order.check(name, step, leaves, columns[0])
+        order.check(name, step, leaves, columns[0])
         numbers = [_number(c) for c in coefficients(step)]
         columns = [leaves, *columns]
         held = [[x._data if type(x) is Array else x for x in column] for column in columns]
@@ -255,6 +254,8 @@ def elementwise(
                 row = _updated(rule, p, g, slots, _Numbers(numbers), known)
                 for column, x in zip(made, row, strict=True):
                     column[i] = x
+        if made:
+            order.made(made[0])
         params, *trees = map(treedef.unflatten, made) if made else (params,)
         # Counted on the host, so that no update waits for a GPU to know it.
         following = step + 1 if isinstance(step, Tracer) else wrap(np.int64(step + 1))

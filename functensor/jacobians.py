@@ -11,15 +11,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .arguments import Selection, check_argnums, check_inexact
-from .derivatives import pushed
+from .derivatives import linearize, pushed
 from .entrance import entrance
-from .gradients import check_holomorphic, pulled
+from .gradients import check_holomorphic, pair_of, pulled
 from .primitives.buffers import ARRAY_TYPES, beside, wrap
+from .primitives.core import base_trace
 from .primitives.errors import function_name
 from .primitives.numbers import complex_of
 from .primitives.registry import registry as ops
 from .primitives.types import shape_dtype
-from .staging import eval_shape
+from .staging import StagingTrace, inputs_of, staged_run
 from .transformed import Transformed, transformed
 from .tree import containers as tree
 from .vectorize import vmap
@@ -103,8 +104,9 @@ def jacobian(
     Args:
         fun, argnums, argnames, has_aux, holomorphic, chunk_size: as for `jacfwd`.
         mode: ``"fwd"``, ``"rev"``, or ``"auto"``: forward mode unless there are more elements of
-            arguments than of outputs. The outputs' sizes are found by staging ``fun``, or by
-            running it where it branches on values; once for arguments of the same shapes and
+            arguments than of outputs, or, where ``fun`` takes a gradient itself, not fewer than
+            three quarters. That is found by staging ``fun``, or, where it branches on values, in
+            the one run that gives the result too; once for arguments of the same shapes and
             dtypes, as long as ``fun``, or what `grad` and the like made it of, is the same object.
 
     Returns:
@@ -194,7 +196,14 @@ def _jacobian(
         call = update_wrapper(lambda values: selection.call(fun, values), fun)
         chosen = mode
         if mode == "auto":
-            chosen = _chosen(fun, call, selection.values, leaves, has_aux, holomorphic)
+            known, key = _known(fun, leaves, holomorphic)
+            if key not in known:
+                known[key] = _cheaper(call, selection.values, leaves, has_aux, holomorphic)
+            chosen = known[key]
+            if not chosen:
+                given = (name, call, selection, has_aux, holomorphic, chunk_size)
+                known[key], found = _by_a_linear_function(*given)
+                return found
         if chosen == "fwd":
             return _by_columns(name, call, selection, has_aux, chunk_size)
         return _by_rows(name, call, selection, has_aux, holomorphic, chunk_size)
@@ -206,20 +215,15 @@ def _jacobian(
 _modes: WeakKeyDictionary[Any, dict[Any, str]] = WeakKeyDictionary()
 
 
-def _chosen(
-    fun: Any, call: Any, values: Any, leaves: list[Any], has_aux: bool, holomorphic: bool
-) -> str:
-    """Returns the mode that takes fewer passes, which is looked for once."""
+def _known(fun: Any, leaves: list[Any], holomorphic: bool) -> tuple[dict[Any, str], Any]:
+    """Returns what is known of a function, and by which key: each is looked for once."""
     kinds = [shape_dtype(leaf) for leaf in leaves]
     inner, made_by = _lasting(fun)
     key = (made_by, holomorphic, *((kind.shape, kind.dtype) for kind in kinds))
     try:
-        known = _modes.setdefault(inner, {})
+        return _modes.setdefault(inner, {}), key
     except TypeError:  # an object that nothing refers to weakly, or without a hash
-        known = {}
-    if key not in known:
-        known[key] = _cheaper(call, values, leaves, has_aux, holomorphic)
-    return known[key]
+        return {}, key
 
 
 def _lasting(fun: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -241,24 +245,56 @@ def _lasting(fun: Any) -> tuple[Any, tuple[Any, ...]]:
 def _cheaper(
     call: Callable[..., Any], values: Any, leaves: list[Any], has_aux: bool, holomorphic: bool
 ) -> str:
-    """Returns the mode that takes fewer passes."""
-    inputs = sum(shape_dtype(leaf).size for leaf in leaves)
-    if inputs <= 1:
+    """Returns the mode that is cheaper, or nothing where the function cannot be staged."""
+    if sum(shape_dtype(leaf).size for leaf in leaves) <= 1:
         return "fwd"
-
-    def output(values: Any) -> Any:
-        out = call(values)
-        return out[0] if has_aux else out
-
+    trace = StagingTrace(base_trace(), "jacobian", call)
+    inputs, treedef = inputs_of(trace, ((values,), {}))
     try:
-        out = eval_shape(output, values)
+        out = staged_run(trace, *treedef.unflatten(inputs))
+        if has_aux:
+            out, _ = pair_of(call, out)
     except Exception:  # whatever staging cannot do; what is the user's own mistake fails again
-        out = output(values)
+        return ""
+    return _cheaper_by(leaves, out, bool(trace.gradients), holomorphic)
+
+
+def _cheaper_by(leaves: list[Any], out: Any, has_gradient: bool, holomorphic: bool) -> str:
+    """Returns the mode that is cheaper, by the sizes of arguments and outputs.
+
+    Passes cost the same in either mode, but where a function takes a gradient itself: forward mode
+    over that takes 4 to 3 of the time of reverse mode.
+    """
     kinds = [shape_dtype(leaf) for leaf in tree.leaves(out)]
     # A complex output of real inputs has its one Jacobian in forward mode only.
     if not holomorphic and any(kind.dtype.kind == "c" for kind in kinds):
         return "fwd"
-    return "fwd" if inputs <= sum(kind.size for kind in kinds) else "rev"
+    columns = sum(shape_dtype(leaf).size for leaf in leaves)
+    rows = sum(kind.size for kind in kinds)
+    if has_gradient:
+        return "rev" if 3 * rows <= 4 * columns else "fwd"
+    return "fwd" if columns <= rows else "rev"
+
+
+def _by_a_linear_function(
+    name: str,
+    call: Callable[..., Any],
+    selection: Selection,
+    has_aux: bool,
+    holomorphic: bool,
+    chunk_size: int | None,
+) -> tuple[str, Any]:
+    """Returns the mode that is cheaper, and the Jacobian, of a function that cannot be staged.
+
+    The function runs once: its derivative is a linear function, whose Jacobian is the same.
+    """
+    out, linear, *aux = linearize(call, selection.values, has_aux=has_aux)
+    mode = _cheaper_by(tree.leaves(selection.values), out, False, holomorphic)
+    if mode == "fwd":
+        found = _by_columns(name, linear, selection, False, chunk_size)
+    else:
+        found = _by_rows(name, linear, selection, False, holomorphic, chunk_size)
+    return mode, (found, aux[0]) if has_aux else found
 
 
 def _by_columns(
@@ -280,10 +316,17 @@ def _by_columns(
 
     update_wrapper(push, call)
     out_axes = (None, -1, *((None,) if has_aux else ()))
-    found = [
-        vmap(push, out_axes=out_axes, axis_size=count)(treedef.unflatten(basis))
-        for count, basis in _bases(leaves, chunk_size)
-    ]
+    if len(leaves) == 1 and shape_dtype(leaves[0]).size == 1:
+        # A single column needs no batch.
+        known = shape_dtype(leaves[0])
+        one = wrap(beside(leaves[0], np.ones(known.shape, known.dtype)))
+        out, moved, *aux = push(treedef.unflatten([one]))
+        found = [(out, tree.map(lambda t: ops.reshape(t, (*t.shape, 1)), moved), *aux)]
+    else:
+        found = [
+            vmap(push, out_axes=out_axes, axis_size=count)(treedef.unflatten(basis))
+            for count, basis in _bases(leaves, chunk_size)
+        ]
     out, _, *aux = found[0]
     columns = tree.map(partial(_joined, -1), *(chunk[1] for chunk in found))
     split = tree.map(lambda column, o: _by_argument(column, o, leaves, treedef), columns, out)

@@ -9,6 +9,7 @@ from trees import close
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.jacobians import _known
 from functensor.primitives.errors import (
     GradientInputError,
     NonScalarOutputError,
@@ -130,6 +131,11 @@ def test_chunk_sizes_are_positive(size):
         (lambda x: x * x, 2.0, "fwd"),
         (lambda x: fnp.sum(x * x) if x[0] > 0 else fnp.sum(x), X, "rev"),
         (lambda x: fnp.sum(x) * 1j, X, "fwd"),
+        (lambda x: fnp.sum(x) * 1j if x[0] > 0 else x, X, "fwd"),
+        (ft.grad(lambda x: fnp.sum(x**3)), X, "rev"),
+        (lambda x: 2 * ft.grad(lambda x: fnp.sum(x**3))(x), X, "rev"),
+        (lambda x: ft.grad(lambda x: fnp.sum(x**3) + x[0] * x[1])(x)[:2], X, "rev"),
+        (lambda x: fnp.tile(ft.grad(lambda x: fnp.sum(x**3))(x), 2), X, "fwd"),
     ],
 )
 def test_auto_takes_the_cheaper_mode(fun, x, calls):
@@ -139,10 +145,14 @@ def test_auto_takes_the_cheaper_mode(fun, x, calls):
 
     seen = []
     told.defvjp(lambda x: (x, None), lambda _, g: (seen.append("rev") or g,))
-    got = ft.jacobian(lambda x: fun(told(x)))(x)
-    close(got, ft.jacfwd(fun)(x))
+    def of_told(x):
+        return fun(told(x))
+
+    close(ft.jacobian(of_told)(x), ft.jacfwd(fun)(x))
+    known, key = _known(of_told, [x], False)
+    assert known[key] == calls
     if calls == "rev":
-        assert seen == ["rev"]  # one pass for the only output
+        assert seen[-1:] == ["rev"]
 
 
 @pytest.mark.parametrize("made", [lambda f: f, ft.grad, lambda f: ft.jacrev(ft.grad(f))])
@@ -162,6 +172,49 @@ def test_auto_looks_once_which_mode_is_cheaper(made):
     assert len(calls) == first + 2 * second
     ft.jacobian(made(cubes))(np.ones(5))
     assert len(calls) == 2 * first + 2 * second
+
+
+@pytest.mark.parametrize("outputs", [1, 3, 20])
+@pytest.mark.parametrize("has_aux", [False, True])
+@pytest.mark.parametrize("chunk_size", [None, 2])
+def test_a_function_that_cannot_be_staged_runs_once(outputs, has_aux, chunk_size):
+    values = []
+
+    def branching(x):
+        # Staging ends at the condition.
+        kind = 1.0 if x[0] > 0 else 2.0
+        values.append(kind)
+        out = fnp.tile(fnp.sin(x) * fnp.sum(x), 7)[:outputs] * kind
+        return (out, "extras") if has_aux else out
+
+    jacobian = ft.jacobian(branching, has_aux=has_aux, chunk_size=chunk_size)
+    found = jacobian(X)
+    assert values == [1.0]
+    wanted = ft.jacrev(branching, has_aux=has_aux)(X)
+    values.clear()
+    for got in (found, jacobian(X)):
+        assert not has_aux or got[1] == "extras"
+        close(got[0] if has_aux else got, wanted[0] if has_aux else wanted)
+    # A chunk of columns takes a run, and rows take one altogether.
+    assert len(values) == (2 if chunk_size and outputs > 1 else 1)
+    close(jacobian(-X)[0] if has_aux else jacobian(-X), (wanted[0] if has_aux else wanted) * -2)
+
+
+@pytest.mark.parametrize("mode", ["fwd", "auto"])
+def test_a_single_input_takes_one_pass_without_a_batch(mode):
+    seen = []
+
+    @ft.custom_jvp
+    def told(x):
+        return x
+
+    told.defjvp(lambda primals, ts: (seen.append(fnp.shape(ts[0])) or primals[0], ts[0]))
+    for x in (2.0, np.full((1,), 2.0), np.full((1, 1), 2.0)):
+        seen.clear()
+        got = ft.jacobian(lambda x: fnp.ones(3) * told(x) ** 2, mode=mode)(x)
+        assert got.shape == (*fnp.broadcast_shapes((3,), np.shape(x)), *np.shape(x))
+        close(got, np.full(got.shape, 4.0))
+        assert seen == [np.shape(x)]
 
 
 def test_auto_asks_again_of_another_function_of_the_same_derivative():

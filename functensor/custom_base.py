@@ -80,29 +80,57 @@ def replaced(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]
 MANY = 256
 # For how many functions of one statement it is noted, beside what each notes for itself.
 FEW = 4
+# For how many values of the other arguments a function is asked, as long as arrays are alike.
+SOME = 16
+
+
+class Settled:
+    """The signatures for which the output of a rule needs no comparison, or none can be made.
+
+    Attributes:
+        statics: by the types of arrays, what stands for the other arguments.
+        unstaged: what stands for these where the function asks for values, whatever the types.
+    """
+
+    def __init__(self) -> None:
+        self.statics: dict[Any, set[Any]] = {}
+        self.unstaged: set[Any] = set()
+
+    def has(self, kinds: Any, static: Any) -> bool:
+        """Says whether a signature is among them; more than `SOME` stand for all of one type."""
+        known = self.statics.get(kinds)
+        if known is not None and (static in known or len(known) >= SOME):
+            return True
+        return static in self.unstaged
+
+    def add(self, kinds: Any, static: Any) -> None:
+        """Adds a signature."""
+        if len(self.statics) >= MANY:
+            self.statics.clear()
+        self.statics.setdefault(kinds, set()).add(static)
 
 
 class Known:
     """The facts that are known of functions with rules and the same code.
 
     Attributes:
-        unstaged: whether they cannot be staged, since they ask for values.
+        refusals: how often they could not be staged, since they ask for values.
         settled: the signatures that need no comparison, by the likeness of function and rule.
     """
 
     def __init__(self) -> None:
-        self.unstaged = False
-        self.settled: dict[Any, set[Any]] = {}
+        self.refusals = 0
+        self.settled: dict[Any, Settled] = {}
 
-    def settled_for(self, fun: Any, rule: Any) -> set[Any]:
+    def settled_for(self, fun: Any, rule: Any) -> Settled:
         """Returns the signatures that are settled for a function and those like it."""
         try:
             alike = likeness((fun, rule))
         except (Unlike, RecursionError):
-            return set()
+            return Settled()
         found = self.settled.get(alike)
         if found is None:
-            found = set()
+            found = Settled()
             self.settled = dict([*self.settled.items()][1 - FEW :])
             self.settled[alike] = found
         return found
@@ -166,7 +194,7 @@ class RuleBearer:
         argnums += [positional.index(name) for name in argnames if name in positional]
         self._nondiff = tuple(sorted({i % self._arity for i in argnums}))
         self._known = known_of(fun)
-        self._settled: set[Any] = set()
+        self._settled = Settled()
         self._settled_rule: Any = None
         update_wrapper(self, fun)
 
@@ -281,22 +309,22 @@ class RuleBearer:
     def _compare(self, rule: str, arguments: CallArguments, values: Values, out: Any) -> None:
         """Checks that a rule's output is like that of the function, once for every signature.
 
-        The function is staged for that. If it asks for values, it is not staged again: it would
-        only be run as far as it goes, at every gradient. If it fails otherwise, as where its
-        arguments are wrong, it is not staged again for the same arguments alone.
+        The function is staged for that. If it asks for values, it is not staged again, unless its
+        static arguments are others: it would only be run as far as it goes, at every gradient. If
+        it fails otherwise, as where its arguments are wrong, it is not staged again for the same.
         """
         known = self._known
-        if known.unstaged:
+        if known.refusals >= FEW:
             return
         kinds = tuple(shape_dtype(v).strong() for v in values)
+        static = likeness_of_static(arguments)
         way = self._rule_named(rule)
         if self._settled_rule is not way:
-            self._settled, self._settled_rule = set(), way
-        if kinds in self._settled:
+            self._settled, self._settled_rule = Settled(), way
+        if self._settled.has(kinds, static):
             return
         stores = self._settled, known.settled_for(self._fun, way)
-        failed = kinds, likeness_of_static(arguments)
-        if any(kinds in store or failed in store for store in stores):
+        if stores[1].has(kinds, static):
             return
 
         def abstract(*arrays: Any) -> Any:
@@ -306,10 +334,13 @@ class RuleBearer:
         try:
             wanted = eval_shape(abstract, *kinds)
         except Exception as error:  # what cannot be staged is not compared
-            if asks_for_values(error):
-                known.unstaged = True
-            else:
-                settle(stores, failed)
+            asks = asks_for_values(error)
+            known.refusals += asks
+            for store in stores:
+                if asks:
+                    store.unstaged.add(static)
+                else:
+                    store.add(kinds, static)
             return
         got = tree.map(lambda x: shape_dtype(x).strong() if is_array_like(x) else x, out)
         leaves, treedef = tree.flatten_with_path(wanted)
@@ -322,18 +353,14 @@ class RuleBearer:
             if isinstance(leaf, ShapeDtype) and leaf != value:
                 where = tree.keystr(path) or "the top"
                 raise self._wrong(rule, f"{detail}: at {where}", fix)
-        settle(stores, kinds)
-
-
-def settle(stores: Sequence[set[Any]], signature: Any) -> None:
-    for store in stores:
-        if len(store) >= MANY:
-            store.clear()
-        store.add(signature)
+        for store in stores:
+            store.add(kinds, static)
 
 
 def likeness_of_static(arguments: CallArguments) -> Any:
-    """Returns what stands for the arguments that are no arrays."""
+    """Returns what stands for the arguments that are no arrays, and for their structure."""
+    if len(arguments.places) == len(arguments.leaves) and not (arguments.static or arguments.named):
+        return arguments.treedef
     given = arguments.static.values(), arguments.named.values()
     places = set(arguments.places)
     rest = [leaf for i, leaf in enumerate(arguments.leaves) if i not in places]

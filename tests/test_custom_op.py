@@ -352,3 +352,26 @@ def test_arguments_that_make_no_sense():
         ft.custom_op({}, abstract=lambda x: x)
     with pytest.raises(ValueError, match="batch='loop'; it is True, a rule or None"):
         ft.custom_op(numpy.sin, abstract=lambda x: x, batch="loop")
+
+
+@pytest.mark.parametrize("batch", [True, None])
+def test_a_kernel_may_write_to_what_it_is_given_if_it_asks(batch):
+    def in_place(x, y):
+        assert x.flags.writeable
+        assert x.flags.c_contiguous
+        x *= y
+        return x
+
+    fun = ft.custom_op(
+        in_place, abstract=lambda x, y: x, vjp=lambda g, ans, x, y: (g * y, g * x), batch=batch,
+        writable=True,
+    )
+    x, y = np.asarray(numpy.arange(6.0).reshape(3, 2).T), np.asarray(numpy.full((2, 3), 3.0))
+    before = numpy.array(x)
+    for f in (fun, ft.jit(fun), *((ft.vmap(fun),) if batch else ())):
+        numpy.testing.assert_array_equal(f(x, y), 3 * before)
+    numpy.testing.assert_array_equal(ft.grad(lambda x: np.sum(fun(x, y)))(x), y)
+    numpy.testing.assert_array_equal(x, before)
+    buffer = numpy.ones((2, 3))
+    fun(buffer, y)
+    assert buffer.tolist() == [[1.0] * 3] * 2

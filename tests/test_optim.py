@@ -349,7 +349,7 @@ def test_the_order_of_optax_is_an_error_whatever_is_known_of_the_state(name, beg
     for make in (np.asarray, numpy.asarray):
         params = params_of(make)
         state = begin(opt, params)
-        value, grads = ft.value_and_grad(loss_of)(params)
+        _, grads = ft.value_and_grad(loss_of)(params)
         with pytest.raises(ValueError, match="which is Optax's order"):
             opt.update(grads, state, params)
         with pytest.raises(ValueError, match="which is Optax's order"):

@@ -1,4 +1,4 @@
-"""What functions hand out: memory that nobody can write to, and extras as the user returned them."""
+"""What is handed out: memory that nobody can write to, and extras as the user returned them."""
 
 import numpy
 import pytest

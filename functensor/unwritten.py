@@ -2,7 +2,8 @@
 
 What outlives a call is copied. Within a call of ``grad`` an operation keeps the array that it read,
 and a function that writes to that array changes what its derivative reads. A hook notes a checksum
-of each such array that is kept, and puts something in the place of the node's primitive that asks again.
+of each such array that is kept, and puts something in the place of the node's primitive that asks
+again.
 """
 
 from __future__ import annotations

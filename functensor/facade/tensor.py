@@ -32,6 +32,7 @@ from ..primitives.protocols import conversion_error
 from ..primitives.registry import registry as ops
 from ..primitives.types import INEXACT, REAL
 from ..reverse import cotangent_of
+from .copies import added_to, of_class, with_state
 from .data import buffer_of
 from .inplace import InPlace
 from .level import LEVEL
@@ -48,7 +49,6 @@ __all__ = [
     "no_grad",
     "tensor",
 ]
-
 
 
 class Tensor(InPlace):
@@ -347,7 +347,7 @@ class Tensor(InPlace):
             )
         return super().__array__(dtype, copy)
 
-    def _copy(self, memo: Any = None) -> Tensor:
+    def _copy(self) -> Tensor:
         if not self.is_leaf:
             raise BackwardError(
                 message(
@@ -357,12 +357,24 @@ class Tensor(InPlace):
                     number=12,
                 )
             )
-        return type(self)(self, self.requires_grad)
+        return of_class(type(self), Tensor, self, self.requires_grad)
 
-    __copy__ = __deepcopy__ = _copy
+    def __copy__(self) -> Tensor:
+        return with_state(self._copy(), added_to(self, Tensor))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        from copy import deepcopy
+
+        out = memo[id(self)] = self._copy()
+        return with_state(out, deepcopy(added_to(self, Tensor), memo))
 
     def __reduce__(self) -> Any:
-        return tensor, (to_host(self._copy()._data), self.dtype, self.device, self.requires_grad)
+        given = to_host(self._copy()._data), self.dtype, self.device, self.requires_grad
+        if type(self) is Tensor:
+            return tensor, given
+        data, dtype, device, requires_grad = given
+        again = type(self), Tensor, data, requires_grad, dtype, device
+        return of_class, again, added_to(self, Tensor) or None, None, None, with_state
 
     def under(self) -> str:
         """Returns the transformation that the tensor belongs to: none."""

@@ -27,6 +27,8 @@ METHODS = (
 )  # fmt: skip
 # How many steps are taken to find out whether two views meet; beyond, they count as doing so.
 MOST_WORK: Any = 10_000
+# Attributes that a write does not change.
+TYPE = frozenset({"device", "dtype", "ndim", "shape", "size"})
 # Primitives whose result is a view of their operand in NumPy.
 VIEWS = frozenset({"broadcast_to", "flip", "index", "reshape", "transpose"})
 
@@ -63,9 +65,15 @@ def lost_by(x: Array, frame: FrameType) -> str:
         # An item or an attribute, which say themselves that they are not assigned to.
         return ""
     for name, value in frame.f_locals.items():
-        if name in read and name != target and isinstance(value, Array) and overlap(x, value):
+        if name in read and name != target and isinstance(value, Array) and meets(x, value):
             return name
     return ""
+
+
+def meets(x: Array, y: Array) -> bool:
+    """Says whether what is written into an array is to be seen in another variable's."""
+    # Copies of arrays are other objects, those of traced values may be the same.
+    return (x is y and type(x) is Array) or overlap(x, y)
 
 
 @lru_cache(256)
@@ -86,7 +94,9 @@ def reads_after(code: CodeType, at: int) -> tuple[str, frozenset[str]]:
         return "", frozenset()
     target = store.argval[0] if isinstance(store.argval, tuple) else store.argval
     first: dict[str, str] = {}
-    for step in rest:
+    for step, following in zip(rest, [*rest[1:], rest[-1]], strict=True):
+        if following.opname == "LOAD_ATTR" and following.argval in TYPE and "LOAD" in step.opname:
+            continue
         words = [word for word in step.opname.split("_") if word in ("LOAD", "STORE", "DELETE")]
         if "FAST" not in step.opname and "DEREF" not in step.opname:
             continue

@@ -234,6 +234,43 @@ def test_copies(duplicate):
         duplicate(x * x)
 
 
+class Named(ft.Tensor):
+    """Has attributes, and a constructor of its own."""
+
+    def __init__(self, *args, name, **options):
+        super().__init__(*args, **options)
+        self.name_of_it = name
+        self.list = [name]
+
+
+class Slotted(ft.Tensor):
+    __slots__ = ("kind",)
+
+
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+OTHERS = [copy.copy, copy.deepcopy]
+OTHERS += [lambda x, p=p: pickle.loads(pickle.dumps(x, p)) for p in PROTOCOLS]
+
+
+@pytest.mark.parametrize("duplicate", OTHERS)
+def test_copies_of_subclasses(duplicate):
+    x, y = Named(VALUES, name="w", requires_grad=True), Slotted(VALUES)
+    y.kind = "s"
+    other = duplicate(x)
+    assert type(other) is Named
+    assert (other.requires_grad, other.tolist(), other.dtype) == (True, x.tolist(), x.dtype)
+    assert (other.name_of_it, other.list) == ("w", ["w"])
+    assert (other.list is x.list) == (duplicate is copy.copy)
+    (other * other).sum().backward()
+    assert other.grad.tolist() == (2 * VALUES).tolist()
+    other = duplicate(y)
+    assert (type(other), other.kind, other.requires_grad) == (Slotted, "s", False)
+    alias = x.detach()
+    same = alias
+    same += 1.0
+    assert alias.tolist() == (VALUES + 1.0).tolist()
+
+
 # Messages
 
 

@@ -230,7 +230,7 @@ def differentiated(
                 for leaf, tracer in zip(leaves, tracers, strict=True)
             ]
         if trace.parent.staging:
-            trace.parent.note_gradients(gradients)
+            trace.parent.note_gradients(leaves, gradients)
         elif taken.watched and leaves:
             taken.note(leaves[0], gradients[0])
         plain = plain_arrays(leaves)

@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy import ndarray
 
+from .gradients import taken
 from .primitives.array import Array
 from .primitives.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
 from .signatures import exact
@@ -60,7 +61,7 @@ class _Writer:
         # By their module's name messages know which frames are not the user's.
         self.names: dict[str, Any] = {
             "__name__": __name__, "Array": Array, "UNLIKE": UNLIKE, "ndarray": ndarray,
-            "owned": owned, "types": DEVICE_TYPES, "wrap": wrap,
+            "owned": owned, "taken": taken, "types": DEVICE_TYPES, "wrap": wrap,
         }  # fmt: skip
         self.lines: list[str] = []
         self.leaves: list[str] = []
@@ -258,6 +259,7 @@ def guard(
     run: Run | None,
     treedef: tree.TreeDef,
     passed: Sequence[int | None],
+    gradient: tuple[int, int] | None = None,
 ) -> Guard:
     """Returns a guard for calls like one; where its arguments are no plain containers, one in vain.
 
@@ -268,6 +270,8 @@ def guard(
         treedef: the result's.
         passed: for every leaf of the result the number of the argument's leaf that it is; None
             where it is the next of those that are computed.
+        gradient: the numbers of a leaf of the arguments, and of one of the result that is the
+            gradient taken at it.
     """
     if len(passed) + tree.structure((args, kwargs)).num_leaves > MOST:
         return unguarded
@@ -287,9 +291,11 @@ def guard(
             taken, buffers = [f"  buffers = {buffers}"], "buffers"
             writer.compute(run, passed.count(None))
         outs = iter(writer.outs)
-        result = writer.result(
-            treedef, [next(outs) if i is None else writer.passed(i) for i in passed]
-        )
+        leaves = [next(outs) if i is None else writer.passed(i) for i in passed]
+        result = writer.result(treedef, leaves)
+        if gradient is not None:
+            at, of = writer.leaves[gradient[0]], leaves[gradient[1]]
+            writer.lines.append(f"if taken.watched: taken.note({at}, {of})")
         text = [
             "def matched(args, kwargs):",
             # The order of several is the caller's.

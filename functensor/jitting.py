@@ -17,6 +17,7 @@ from .backends.config import config
 from .backends.devices import placement
 from .backends.entries import complain, wrap_methods
 from .backends.restoring import setting
+from .gradients import taken
 from .guards import LARGEST, UNLIKE, Guard, guard
 from .primitives.array import Array, Tracer
 from .primitives.buffers import device_of, owned, wrap
@@ -77,11 +78,13 @@ class Entry:
         program: what was staged.
         compiled: what runs it.
         captured: traced values that the function closes over; it is then staged anew each time.
+        gradient: the numbers of an input, and of an output that is the gradient taken at it.
         guard: answers calls of the same kind; None until there was a second one.
         context: the choices under which it was staged.
     """
 
-    __slots__ = ("_computes", "_passed", "captured", "compiled", "context", "guard", "program")
+    __slots__ = ("_computes", "_passed", "captured", "compiled", "context", "gradient", "guard")
+    __slots__ += ("program",)
 
     def __init__(
         self, program: Program, captured: Values, donated: Sequence[int], context: Any
@@ -89,6 +92,7 @@ class Entry:
         self.program = program
         self.captured = captured
         self.guard: Guard | None = None
+        self.gradient: tuple[int, int] | None = None
         self.context = context
         places = {variable: i for i, variable in enumerate(program.inputs)}
         passed = [places.get(x) if isinstance(x, Variable) else None for x in program.outputs]
@@ -106,16 +110,19 @@ class Entry:
     ) -> None:
         """Makes what answers calls like one quickly."""
         run = self.compiled.on_buffers if self._computes else None
-        self.guard = guard(args, kwargs, static, run, self.program.out_tree, self._passed)
+        out_tree = self.program.out_tree
+        self.guard = guard(args, kwargs, static, run, out_tree, self._passed, self.gradient)
 
     def outputs(self, leaves: Values, outs: Sequence[Any]) -> Any:
         """Returns the result's tree; an output that is an argument is that very array."""
         computed = iter(outs)
         # A NumPy array may be changed by its owner; what is returned twice is one array.
         given = {i: wrap(owned(leaves[i])) for i in {*self._passed} if i is not None}
-        return self.program.out_tree.unflatten(
-            [next(computed) if i is None else given[i] for i in self._passed]
-        )
+        found = [next(computed) if i is None else given[i] for i in self._passed]
+        if self.gradient and taken.watched:
+            i, j = self.gradient
+            taken.note(leaves[i], found[j])
+        return self.program.out_tree.unflatten(found)
 
 
 class Jitted:
@@ -210,8 +217,9 @@ class Jitted:
         """Stages the function for a new kind of arguments."""
         number = self._history.record(key, dynamic)
         try:
-            program, captured = self._program(dynamic, static)
+            program, captured, gradient = self._program(dynamic, static)
             entry = Entry(program, captured, self._signature.donated(dynamic), key[3])
+            entry.gradient = gradient
         except BaseException as error:
             self._history.forget(number, key, f"it raised {type(error).__name__}")
             raise
@@ -229,8 +237,8 @@ class Jitted:
             self._history.forget(number, key, words, captured=True)
         return entry
 
-    def _program(self, dynamic: Any, static: Any) -> tuple[Program, Values]:
-        """Returns the program for arguments, and the traced values that it closes over."""
+    def _program(self, dynamic: Any, static: Any) -> tuple[Program, Values, Any]:
+        """Returns the program, traced values that it closes over, and which output is a gradient."""
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
         inputs, in_tree = inputs_of(trace, dynamic)
@@ -249,7 +257,7 @@ class Jitted:
             check_leaks(fun, trace)
             with config.using(check_tracer_leaks=False):
                 check_same(fun, program, self._program(dynamic, static)[0])
-        return program, captured
+        return program, captured, trace.gradient_among(program.inputs, program.outputs)
 
     # -- what it does, for those who want to know
 

@@ -247,7 +247,7 @@ class RecordingTrace(Trace):
             outs, _ = call.reverse(self.parent, values, wanted)
         else:
             outs = self.parent.custom(call, values)
-        outs = all_apart_from(outs, args)
+        outs = list(all_apart_from(outs, args))
         tracers, (made, *_) = self.called(call, outs, operands)
         if is_watched(call):
             if call.name == checkpoint_name.name:

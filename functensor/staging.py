@@ -84,7 +84,8 @@ class StagingTrace(Trace):
         paths: those of its inputs within ``(args, kwargs)``, for messages.
         device: where what depends on no array of a known device is put.
         types: the types of what it records.
-        gradients: the variables that are what ``grad`` and its kin returned.
+        gradients: the variables that are what ``grad`` and its kin returned, with those at which
+            they were taken, if these are variables.
         of_python: whether what is computed of numbers of Python's alone is one: by operators of
             Python's, and where a program is staged again.
         copies: plain arrays that are constants, and copies of them, by their ids.
@@ -105,13 +106,25 @@ class StagingTrace(Trace):
         self.paths: dict[Variable, Any] = {}
         self.device = placement.device
         self.types = StagedTypes()
-        self.gradients: set[Variable] = set()
+        self.gradients: dict[Variable, Variable | None] = {}
         self.of_python = False
         self.copies: dict[int, tuple[Any, Any]] = {}
 
-    def note_gradients(self, gradients: Sequence[Any]) -> None:
-        mine = (x for x in gradients if type(x) is StagedTracer and x.owner is self)
-        self.gradients.update(x.variable for x in mine)
+    def note_gradients(self, leaves: Sequence[Any], gradients: Sequence[Any]) -> None:
+        def variable(x: Any) -> Any:
+            return x.variable if type(x) is StagedTracer and x.owner is self else None
+
+        found = zip(map(variable, gradients), map(variable, leaves), strict=True)
+        self.gradients.update(pair for pair in found if pair[0] is not None)
+
+    def gradient_among(self, inputs: list[Any], outputs: list[Any]) -> tuple[int, int] | None:
+        """Returns the numbers of an input and of an output that is the gradient taken at it."""
+        places = {variable: i for i, variable in enumerate(inputs)}
+        for j, out in enumerate(outputs):
+            at = self.gradients.get(out) if isinstance(out, Variable) else None
+            if at is not None and at in places:
+                return places[at], j
+        return None
 
     def sources(self, variable: Variable) -> dict[Variable, Any]:
         """Returns the inputs that a variable depends on, with their paths."""

@@ -73,6 +73,35 @@ def jitted(opt, params):
     return ft.jit(opt.init)(params)
 
 
+def second(f):
+    return lambda p: f(p)[1]
+
+
+GRADIENTS = {
+    "grad": lambda: ft.grad(loss_of),
+    "value_and_grad": lambda: second(ft.value_and_grad(loss_of)),
+    "jit of grad": lambda: ft.jit(ft.grad(loss_of)),
+    "jit of value_and_grad": lambda: second(ft.jit(ft.value_and_grad(loss_of))),
+    "jit of several": lambda: lambda p: several(p["w"], p)[1][0],
+}
+
+
+@ft.jit
+def several(scale, p):
+    return scale, (ft.grad(loss_of)(p), ft.grad(lambda w: np.sum(w * w))(scale))
+
+
+@pytest.mark.parametrize("gradient", GRADIENTS)
+def test_gradients_are_known_however_they_were_taken(gradient):
+    opt, grad = optim.sgd(0.1), GRADIENTS[gradient]()
+    for _ in range(4):  # from the third call on, a guard answers
+        params = params_of(np.asarray)
+        state, grads = begun_by_another(opt, params), grad(params)
+        with pytest.raises(ValueError, match="which is Optax's order"):
+            opt.update(grads, state, params)
+        opt.update(params, state, grads)
+
+
 @pytest.mark.parametrize("begin", [begun_by_another, restored, jitted])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_order_of_optax_is_an_error_whatever_is_known_of_the_state(name, begin):

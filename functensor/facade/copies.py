@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = ["added_to", "of_class", "with_state"]
 
+T = TypeVar("T")
 
-def of_class(kind: Any, base: Any, *args: Any) -> Any:
+
+def of_class(kind: type[T], base: Any, *args: Any) -> T:
     """Returns an object of a subclass, whose own arguments nobody knows any more.
 
     Args:
@@ -32,7 +34,7 @@ def added_to(x: Any, base: Any) -> dict[str, Any]:
     return found
 
 
-def with_state(x: Any, state: dict[str, Any]) -> Any:
+def with_state(x: T, state: dict[str, Any]) -> T:
     """Returns an object with attributes that a subclass adds."""
     for name, value in state.items():
         object.__setattr__(x, name, value)

@@ -83,8 +83,10 @@ class Entry:
         context: the choices under which it was staged.
     """
 
-    __slots__ = ("_computes", "_passed", "captured", "compiled", "context", "gradient", "guard")
-    __slots__ += ("program",)
+    __slots__ = (
+        *("_computes", "_passed", "captured", "compiled", "context", "gradient", "guard"),
+        "program",
+    )
 
     def __init__(
         self, program: Program, captured: Values, donated: Sequence[int], context: Any
@@ -238,7 +240,7 @@ class Jitted:
         return entry
 
     def _program(self, dynamic: Any, static: Any) -> tuple[Program, Values, Any]:
-        """Returns the program, traced values that it closes over, and which output is a gradient."""
+        """Returns the program, traced values that it closes over, and an output of `grad`'s."""
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
         inputs, in_tree = inputs_of(trace, dynamic)

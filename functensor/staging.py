@@ -117,7 +117,9 @@ class StagingTrace(Trace):
         found = zip(map(variable, gradients), map(variable, leaves), strict=True)
         self.gradients.update(pair for pair in found if pair[0] is not None)
 
-    def gradient_among(self, inputs: list[Any], outputs: list[Any]) -> tuple[int, int] | None:
+    def gradient_among(
+        self, inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> tuple[int, int] | None:
         """Returns the numbers of an input and of an output that is the gradient taken at it."""
         places = {variable: i for i, variable in enumerate(inputs)}
         for j, out in enumerate(outputs):

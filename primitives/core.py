@@ -133,8 +133,8 @@ class Trace:
             number_dtype(x.dtype)
         return self.lift(as_array(x))
 
-    def note_gradients(self, gradients: Sequence[Any]) -> None:
-        """Remembers, while a program is staged, which of its values are gradients."""
+    def note_gradients(self, leaves: Sequence[Any], gradients: Sequence[Any]) -> None:
+        """Remembers, while a program is staged, which of its values are gradients, and at which."""
 
     def released(self, x: Any, given: Sequence[Any] = ()) -> Any:
         """Returns an extra output of the transformed function as the caller sees it.

@@ -45,6 +45,9 @@ EDITIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 PLAIN = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")
 # Libraries that compute with whatever speaks the array API, in code that was NumPy's before.
 LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.", "array_api_compat.")
+# Those that ask on behalf of compiled code, and how far the function is that was called.
+COMPILED = ("functensor.", "numpy.", "scipy.")
+FRAMES = 5
 # NumPy's functions that were asked for once, with ours.
 KNOWN: dict[Any, Callable[..., Any]] = {}
 # Where SciPy and scikit-learn keep array_api_extra's updates by index.
@@ -107,7 +110,9 @@ class NumpyProtocols:
         if known.device != "cpu":
             raise host_error(known)
         view = np.asarray(known._data, dtype)
-        return view.copy() if copy else sealed(view)
+        if copy or ("scipy.linalg" in sys.modules and is_overwriting(sys._getframe(1))):
+            return view.copy()
+        return sealed(view)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         try:
@@ -213,6 +218,30 @@ class NumpyProtocols:
         if is_tracer(self):
             raise AttributeError("a traced value has no memory")
         return known._data.__cuda_array_interface__
+
+
+def is_overwriting(frame: FrameType | None) -> bool:
+    """Says whether SciPy asks for memory that its compiled code writes to: ``overwrite_a=True``.
+
+    That code does not look whether an array is read-only.
+
+    Args:
+        frame: what asks for an array: a function of SciPy's, or of NumPy's that it calls.
+    """
+    for _ in range(FRAMES):
+        if frame is None or not frame.f_globals.get("__name__", "").startswith(COMPILED):
+            return False
+        known = frame.f_locals
+        named = [known, *(x for x in known.values() if type(x) is dict)]
+        if "f" in known and "args" in known:
+            # A decorator, which is given some by position.
+            names = getattr(getattr(known["f"], "__code__", None), "co_varnames", ())
+            named.append(dict(zip(names, known["args"], strict=False)))
+        for names in named:
+            if any(x is True and str(k).startswith("overwrite_") for k, x in names.items()):
+                return True
+        frame = frame.f_back
+    return False
 
 
 def sealed(x: Any) -> Any:

@@ -1,12 +1,25 @@
 """What is handed out: memory that nobody can write to, and extras as the user returned them."""
 
+import contextlib
+import inspect
+
 import numpy
 import pytest
+import scipy.linalg
 
 import functensor as ft
 import functensor.numpy as np
 from functensor import extend
 from functensor.primitives.protocols import sealed
+
+
+def signature_of(name):
+    """Returns the signature of one of SciPy's functions, if it has one."""
+    try:
+        return inspect.signature(getattr(scipy.linalg, name))
+    except (TypeError, ValueError):
+        return ""
+
 
 DTYPES = "?bBhHiIlLqQefdgFDG"
 LAYOUTS = {
@@ -67,6 +80,41 @@ def test_what_a_foreign_function_gets_cannot_be_made_writable(make):
 
     x = np.asarray([1.0, 2.0])
     assert make(doubled)(x).tolist() == ft.jit(make(doubled))(x).tolist() == [2.0, 4.0]
+
+
+S = numpy.asfortranarray(numpy.eye(4) * 5 + numpy.arange(16.0).reshape(4, 4) / 20)
+S = numpy.asfortranarray(S @ S.T)
+# Functions that may write into their operands, with operands.
+OVERWRITING = {
+    name: [S, numpy.ones(4), S]
+    for name in scipy.linalg.__all__
+    if "overwrite_" in str(signature_of(name))
+}
+
+
+@pytest.mark.parametrize("name", OVERWRITING)
+@pytest.mark.parametrize("kind", [np.asarray, lambda x: ft.Tensor(x, dtype="float64")])
+@pytest.mark.parametrize("by_position", [False, True])
+def test_scipy_overwrites_copies(name, kind, by_position):
+    parameters = inspect.signature(getattr(scipy.linalg, name)).parameters
+    arrays = [kind(x) for x in OVERWRITING[name]]
+    known = [numpy.array(x) for x in arrays]
+    given = [p for p in parameters.values() if p.default is p.empty]
+    flags = [p for p in parameters if p.startswith("overwrite_")]
+    args = arrays[: len(given)]
+    if name in ("cho_solve", "lu_solve"):
+        args = [(arrays[0], numpy.arange(4) if name == "lu_solve" else False), arrays[1]]
+    if by_position:
+        rest = list(parameters.values())[len(given) :]
+        last = max(i for i, p in enumerate(rest) if p.name in flags)
+        if any(p.kind is p.KEYWORD_ONLY for p in rest[: last + 1]):
+            return
+        args += [True if p.name in flags else p.default for p in rest[: last + 1]]
+        flags = []
+    with contextlib.suppress(ValueError, TypeError, scipy.linalg.LinAlgError):  # other operands
+        getattr(scipy.linalg, name)(*args, **dict.fromkeys(flags, True))
+    for x, before in zip(arrays, known, strict=True):
+        numpy.testing.assert_array_equal(numpy.asarray(x), before)
 
 
 # Extras, and results of functions that return what they were given

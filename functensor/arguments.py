@@ -8,7 +8,7 @@ from typing import Any
 
 from .backends import get as get_backend
 from .primitives.array import Array
-from .primitives.buffers import BUFFER_TYPES, own_array
+from .primitives.buffers import BUFFER_TYPES, WEAK_TYPES, own_array
 from .primitives.errors import GradientInputError, function_name, message
 from .primitives.types import shape_dtype
 from .reverse import is_inexact
@@ -19,7 +19,10 @@ __all__ = ["Selection", "check_argnums", "check_inexact", "in_arrays", "is_array
 
 def is_array_like(x: Any) -> bool:
     """Says whether a leaf is an array, a tracer, a NumPy array or scalar, or a number."""
-    return isinstance(x, Array) or type(x) in BUFFER_TYPES or is_first_of_cupy(x)
+    kind = type(x)
+    if isinstance(x, Array) or kind in BUFFER_TYPES:
+        return True
+    return kind in WEAK_TYPES or is_first_of_cupy(x)
 
 
 def is_first_of_cupy(x: Any) -> bool:

@@ -21,6 +21,7 @@ from .primitives.buffers import BUFFER_TYPES
 from .primitives.core import RAW, slot, under
 from .primitives.errors import NonFiniteError, describe, message
 from .primitives.indexing import Scatter
+from .primitives.weak import BASES, plain
 from .reverse import PROJECTION, Part
 
 __all__ = ["checking"]
@@ -64,8 +65,8 @@ def values_of(x: Any) -> Iterator[Any]:
     for level in levels_of(x):
         if type(level) is Array or (isinstance(level, Tracer) and level.owner.standing):
             yield level._data
-        elif type(level) in BUFFER_TYPES:
-            yield level
+        elif type(level) in BUFFER_TYPES or type(level) in BASES:
+            yield plain(level)
 
 
 def tangents_of(x: Any) -> Iterator[Any]:
@@ -102,6 +103,7 @@ def made(out: Iterator[Any], inputs: Sequence[Any]) -> str:
 
 def span(x: Any) -> str:
     """Returns an operand's type and the range of its values, for messages."""
+    x = plain(x)
     numbers = [np.asarray(to_host(buffer)).reshape(-1) for buffer in values_of(x)]
     known = numbers[-1] if numbers else np.zeros(0)
     if known.dtype.kind == "c":

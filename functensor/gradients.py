@@ -17,7 +17,6 @@ from .entrance import entrance
 from .forward import zeros_like
 from .primitives.array import Array
 from .primitives.buffers import (
-    WEAK_TYPES,
     apart_from,
     beside,
     brought,
@@ -271,7 +270,7 @@ class KeepingTrace(ReverseTrace):
 
     __slots__ = ()
 
-    direct = WEAK_TYPES
+    direct = frozenset({float, int, bool, complex})
 
     def __init__(self, parent: Trace, name: str, fun: Any) -> None:
         super().__init__(parent, name, fun)

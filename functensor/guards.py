@@ -15,6 +15,7 @@ from numpy import ndarray
 from .gradients import taken
 from .primitives.array import Array
 from .primitives.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
+from .primitives.weak import BASES
 from .signatures import exact
 from .tree import containers as tree
 from .tree.containers import is_named
@@ -97,7 +98,7 @@ class _Writer:
     def visit(self, name: str, value: Any) -> None:
         """Writes how the tree in a variable is taken apart, like an example."""
         kind = type(value)
-        if kind is Array or kind is ndarray or kind in WEAK_TYPES:
+        if kind is Array or kind is ndarray or (kind in WEAK_TYPES and kind not in BASES):
             self.leaf(name, value)
         elif value is None:
             self.require(f"{name} is None")

@@ -25,6 +25,7 @@ from .primitives.core import RAW, base_trace, slot, under
 from .primitives.errors import function_name
 from .primitives.registry import registry as ops
 from .primitives.types import ShapeDtype, number_dtype
+from .primitives.weak import as_number
 from .programs.call import ProgramCall
 from .programs.compiled import Compiled, compiled
 from .programs.costs import Cost
@@ -169,6 +170,7 @@ class Jitted:
         trace = slot.trace
         if switch.off or (trace is not None and trace.interceptor):
             # Hooks see the operations as they are made, with the user's lines.
+            args, kwargs = self._signature.mapped(as_number, args, kwargs)
             return in_arrays(self._fun(*args, **kwargs))
         entry, leaves = self._entry(args, kwargs)
         if any(type(leaf) is ShapeDtype for leaf in leaves):

@@ -14,7 +14,7 @@ from .arguments import is_array_like
 from .checkpoint_reverse import Pull
 from .entrance import entrance
 from .primitives.array import Array, Tracer
-from .primitives.buffers import BUFFER_TYPES, WEAK_TYPES, to_buffer, wrap
+from .primitives.buffers import WEAK_TYPES, to_buffer, wrap
 from .primitives.core import base_trace, run
 from .primitives.errors import user_line
 from .primitives.primitive import Primitive
@@ -192,7 +192,7 @@ def _arrays(x: Any, seen: set[int]) -> Values:
     if id(x) in seen:
         return []
     seen.add(id(x))
-    if isinstance(x, Array) or type(x) in BUFFER_TYPES:
+    if is_array_like(x):
         return [_value(x)]
     parts: list[Any] = []
     if isinstance(x, list | tuple):

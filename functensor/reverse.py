@@ -283,7 +283,7 @@ def is_inexact(x: Any) -> bool:
     try:
         return x.dtype.kind in INEXACT
     except AttributeError:
-        return type(x) in (float, complex)
+        return isinstance(x, float | complex)
 
 
 class Consumed:

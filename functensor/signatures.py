@@ -215,6 +215,15 @@ class Signature:
                 given[place] = None
         return (tuple(positional), named), tuple(static)
 
+    def mapped(
+        self, fun: Callable[[Any], Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns a call's arguments with a function applied to the leaves of traced ones."""
+        static = self.static_places(len(args))
+        return tuple(
+            [x if i in static else tree.map(fun, x) for i, x in enumerate(args)]
+        ), {name: x if name in static else tree.map(fun, x) for name, x in kwargs.items()}
+
     def _constant(self, place: int | str, value: Any) -> Constant:
         try:
             return Constant(value)

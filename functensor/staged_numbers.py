@@ -14,6 +14,7 @@ from .primitives.core import slot
 from .primitives.errors import OperandError
 from .primitives.operators import Operators
 from .primitives.registry import registry as ops
+from .primitives.weak import plain
 
 __all__ = ["NumberOperators", "as_numbers", "kind_of"]
 
@@ -32,7 +33,7 @@ primitives = ops.__dict__
 def kind_of(x: Any) -> type | None:
     """Returns which of Python's numbers an operand is; None for arrays."""
     if type(x) in WEAK_TYPES:
-        return type(x)
+        return type(plain(x))
     if isinstance(x, NumberOperators):
         return getattr(x, "variable").type.weak  # type: ignore[no-any-return]  # noqa: B009
     return None

@@ -16,12 +16,13 @@ from .backends.entries import guarded
 from .origins import Origins
 from .primitives.array import Array, Tracer, unknown_behind
 from .primitives.augmented import VIEWS
-from .primitives.buffers import expose, is_changeable, to_buffer, wrap
+from .primitives.buffers import WEAK_TYPES, expose, is_changeable, to_buffer, wrap
 from .primitives.core import RAW, Trace, base_trace, run, slot, under
 from .primitives.errors import MissingRuleError, function_name
 from .primitives.primitive import Primitive
 from .primitives.registry import registry as ops
 from .primitives.types import CONSTANT_BYTES, INEXACT, ShapeDtype, is_small, shape_dtype
+from .primitives.weak import plain
 from .programs.costs import cost_of, trips_of
 from .programs.program import Equation, Program, Variable, argument_type, type_of, used
 from .staged_numbers import kind_of
@@ -365,7 +366,7 @@ def is_light(call: Any) -> bool:
 
 def wrap_constant(x: Any) -> Any:
     """Returns a constant as an array; a Python scalar stays one, so that it stays weak."""
-    return x if type(x) in (float, int, bool, complex) else wrap(x)
+    return plain(x) if type(x) in WEAK_TYPES else wrap(x)
 
 
 def closed(

@@ -16,6 +16,7 @@ from .operators import leave_to_its_class
 from .registry import registry
 from .rules import shape_of
 from .types import NUMBERS, is_number_dtype
+from .weak import BASES, plain
 
 __all__ = [
     "ARRAY_TYPES",
@@ -50,13 +51,15 @@ new = object.__new__
 LISTS = (list, tuple, range)
 
 # Python's scalars: as operands they are weak and do not decide a promotion.
-WEAK_TYPES = frozenset({float, int, bool, complex})
+WEAK_TYPES = frozenset({float, int, bool, complex, *BASES})
 
 # What may stand as a raw buffer: arrays, NumPy's scalars, and Python's (which stay weak). Backends
 # add the classes of their arrays to all three sets when they are loaded.
 DEVICE_TYPES: set[type] = set()
 ARRAY_TYPES: set[type] = {np.ndarray}
-BUFFER_TYPES = set(WEAK_TYPES | {np.ndarray} | {np.dtype(c).type for c in "?bBhHiIlLqQefdgFDG"})
+BUFFER_TYPES = {
+    float, int, bool, complex, np.ndarray, *(np.dtype(c).type for c in "?bBhHiIlLqQefdgFDG")
+}  # fmt: skip
 
 
 def wrap(buffer: Any) -> Any:
@@ -101,6 +104,8 @@ def to_buffer(x: Any) -> Any:
         return x._data
     if isinstance(x, Tracer):
         return x.owner.leave(x)
+    if type(x) in BASES:
+        return plain(x)
     if isinstance(x, list | tuple | range):
         if holds_array(x):
             if any(isinstance(item, Tracer) and not item.owner.standing for item in x):

@@ -89,7 +89,7 @@ def _pass_up(x: Any) -> Any:
             x = x.owner.leave(x)
             return x if isinstance(x, Tracer) else wrap(x)
         return x
-    return x if type(x) in BUFFER_TYPES or type(x) is Array else wrap(to_buffer(x))
+    return x if type(x) in BUFFER_TYPES or type(x) is Array else expose(to_buffer(x))
 
 
 class Trace:

@@ -20,6 +20,7 @@ from ..backends.dtypes import (
 )
 from .errors import OperandError, ShapeError, message
 from .rules import shape_of
+from .weak import Complex, Float, Int
 
 __all__ = [
     "CONSTANT_BYTES",
@@ -95,6 +96,7 @@ class ShapeDtype:
 
 
 SCALARS = {kind: ShapeDtype((), kind, kind) for kind in (float, bool, complex)}
+SCALARS |= {Float: SCALARS[float], Complex: SCALARS[complex]}
 
 
 def is_small(*types: ShapeDtype) -> bool:
@@ -128,7 +130,7 @@ def shape_dtype(x: Any) -> ShapeDtype:
     known = SCALARS.get(type(x))
     if known is not None:
         return known
-    if type(x) is int:
+    if type(x) is int or type(x) is Int:
         # Large ones have other dtypes.
         return ShapeDtype((), np.asarray(x).dtype, int)
     try:

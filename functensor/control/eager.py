@@ -14,6 +14,7 @@ from ..primitives.array import Tracer
 from ..primitives.buffers import WEAK_TYPES, wrap
 from ..primitives.numbers import cast
 from ..primitives.registry import registry as ops
+from ..primitives.weak import as_number
 from ..programs.program import argument_type
 from .bodies import known
 from .types import Carry
@@ -80,7 +81,7 @@ def scanned(
         slices = [ops.index(x, i) for x in xs]
 
         def run(values: Values, slices: Values = slices) -> Values:
-            return body([*values, *slices])
+            return body([*map(as_number, values), *slices])
 
         outs = stepped(carry, run, values, not number)
         values = outs[: len(values)]
@@ -105,18 +106,22 @@ def whiled(carry: Carry, condition: Flat, body: Flat, max_steps: int | None) -> 
     values = carry.leaves
     weak = any(x.weak for x in carry.types)
     done = 0
+
+    def step(values: Values) -> Values:
+        return body(list(map(as_number, values)))
+
     active: Any = None
     while max_steps is None or done < max_steps:
-        (holds,) = condition(values)
+        (holds,) = condition(list(map(as_number, values)))
         if active is not None or not known(holds):
             active = holds if active is None else ops.logical_and(active, holds)
             if not holds_anywhere(active):
                 break
-            values = _masked(carry, body, values, active, done == 0, weak)
+            values = _masked(carry, step, values, active, done == 0, weak)
         else:
             if not holds:
                 break
-            values = stepped(carry, body, values, done == 0)
+            values = stepped(carry, step, values, done == 0)
         done += 1
     return values
 

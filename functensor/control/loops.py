@@ -10,6 +10,7 @@ from ..primitives.buffers import device_of, wrap
 from ..primitives.errors import AxisSizeError, describe, function_name, message
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype, result_type, shape_dtype
+from ..primitives.weak import plain
 from ..programs.program import Variable, argument_type
 from ..tree import containers as tree
 from ..vectorize import vmap
@@ -368,6 +369,7 @@ def fori_loop(
 
 
 def _bound(x: Any) -> Any:
+    x = plain(x)
     return x if isinstance(x, Tracer) or type(x) is int else wrap(x)
 
 

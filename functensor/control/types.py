@@ -15,6 +15,7 @@ from ..primitives.errors import function_name, message
 from ..primitives.numbers import cast
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype, result_type
+from ..primitives.weak import plain
 from ..programs.program import argument_type
 
 __all__ = [
@@ -74,7 +75,9 @@ def as_type(x: Any, known: ShapeDtype) -> Any:
 
 def public(leaf: Any) -> Any:
     """Returns a leaf as a body sees it: an array; Python scalars stay weak."""
-    if type(leaf) in WEAK_TYPES or isinstance(leaf, Tracer | Array):
+    if type(leaf) in WEAK_TYPES:
+        return plain(leaf)
+    if isinstance(leaf, Tracer | Array):
         return leaf
     return wrap(owned(to_buffer(leaf)))
 
@@ -83,7 +86,7 @@ def returned(x: Any) -> Any:
     """Returns a result as an array, which decides promotions."""
     if isinstance(x, Tracer) and argument_type(x).weak:
         return cast(x, x.dtype)
-    return wrap(owned(x))
+    return wrap(owned(plain(x)))
 
 
 def leaves_of(what: str, values: Any) -> tuple[Values, Any, list[str]]:

@@ -17,6 +17,7 @@ from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
 from ..primitives.types import INEXACT, ShapeDtype, number_dtype, result_type, shape_dtype
+from ..primitives.weak import plain
 from .creation import asarray, is_made_later, made_later, placed
 
 __all__ = ["arange", "geomspace", "linspace", "logspace"]
@@ -128,7 +129,8 @@ def linspace(
             low, high, num, endpoint, retstep=True, dtype=dtype, axis=axis
         )
         return asarray(numbers, device=device), asarray(step, device=device)
-    kind = result_type(*(v if type(v) in WEAK_TYPES else shape_dtype(v).dtype for v in ends))
+    known = [plain(v) if type(v) in WEAK_TYPES else shape_dtype(v).dtype for v in ends]
+    kind = result_type(*known)
     if kind.kind not in INEXACT:
         kind = result_type(kind, float)
     wanted = number_dtype(dtype) if dtype is not None else kind

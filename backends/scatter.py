@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["index_add", "scatter_add"]
+__all__ = ["add_at", "index_add", "scatter_add"]
 
 # Rows of fewer elements are added element by element.
 MIN_ROW = 8
@@ -37,7 +37,7 @@ def scatter_add(*operands: Any, shape: tuple[int, ...], keys: Sequence[Any]) -> 
     start = len(keys)
     for values, key in zip(operands, keys, strict=False):
         if key.arrays:
-            _add_at(out, key, operands[start : start + key.arrays], values)
+            add_at(out, key, operands[start : start + key.arrays], values)
             start += key.arrays
         else:
             out[key.native] += values
@@ -60,7 +60,7 @@ def index_add(x: Any, v: Any, *indices: Any, key: Any) -> Any:
         for axis, index in enumerate(indices if whole is not None else (), whole or 0):
             _check_bounds(index, out.shape[axis], axis)
         # NumPy 2.4 reads past the end of values that have fewer axes than the elements.
-        _add_at(out, key, indices, np.broadcast_to(v, key.shape(out, indices)))
+        add_at(out, key, indices, np.broadcast_to(v, key.shape(out, indices)))
     else:
         out[key.native] += v
     return out
@@ -79,7 +79,7 @@ def _check_bounds(index: Any, length: int, axis: int) -> None:
         raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
 
 
-def _add_at(out: Any, key: Any, indices: Sequence[Any], values: Any) -> None:
+def add_at(out: Any, key: Any, indices: Sequence[Any], values: Any) -> None:
     """Adds values into a contiguous array in place; positions that repeat add up.
 
     Args:

@@ -100,7 +100,7 @@ def test_numbers_in_plain_loops_decide_no_promotion(dtype):
 
     def run(x):
         def step(c, row):
-            s, y = c
+            s, _ = c
             s = s + 1
             array = fnp.asarray(row)
             return (s, array * s + s * array - np.multiply(array, s)), s * array

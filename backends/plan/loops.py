@@ -6,18 +6,16 @@ Python's, and so are the numbers that are read from and written into arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .elements import Updates, is_element
-from .numbers import GROWING, HIGHEST, LOWEST, kind_of, number_text, wrapped
+from .bodies import BodyCode
+from .elements import Updates
+from .numbers import HIGHEST, kind_of, wrapped
 from .plan import Plan
-from .straight import Straight
 from .values import SCALARS, constant, is_variable
-from .writers import key_part
 
 __all__ = ["Loop", "LoopPlan", "looped"]
 
@@ -40,7 +38,7 @@ class Loop(NamedTuple):
     backwards: bool = False
 
 
-class LoopCode(Straight):
+class LoopCode(BodyCode):
     """Writes a body within a loop.
 
     Args:
@@ -51,14 +49,24 @@ class LoopCode(Straight):
 
     def __init__(self, program: Any, kernels: Any, loop: Loop) -> None:
         self.loop = loop
-        # Variables whose values are Python's numbers, or may be.
-        self.numbers = {x for x in program.inputs if kind_of(x.type)}
         self.counters = counters(program, loop)
-        # The names of kept arrays without axes that hold such a number, by its dtype there.
-        self._held: dict[tuple[Any, Any], str] = {}
-        super().__init__(program, frozenset(), kernels)
+        self.added = outputs_added(program, loop)
+        totals = {f"_total{i}": x for i, x in enumerate(self.added)}
+        super().__init__(program, kernels, totals)
 
     # -- the loop
+
+    def _equation(self, number: int, equation: Any) -> None:
+        if equation.outputs[0] in self.counters.values():
+            self._let_go(number)
+        else:
+            super()._equation(number, equation)
+
+    def _drops(self, variable: Any) -> bool:
+        # A carry that is updated in place keeps its name, which the values between have too.
+        names = self.source.names
+        carries = {names[x] for x in self.program.inputs[: self.loop.carries]}
+        return names.get(variable) not in carries and super()._drops(variable)
 
     def _begin(self) -> None:
         loop, inputs, source = self.loop, self.program.inputs, self.source
@@ -93,8 +101,8 @@ class LoopCode(Straight):
         carries = self.program.inputs[: loop.carries]
         for i, out in enumerate(self._stacked()):
             source.add(f"_stack{i}[_step] = {source.shown(out)}")
-        for i, out in enumerate(outputs[len(outputs) - loop.sums - loop.tested :][: loop.sums]):
-            source.add(f"_total{i} += {source.shown(out)}")
+        for i, out in enumerate(self.added):
+            self.add_up(f"_total{i}", out)
         pairs = [
             (source.names[x], source.shown(out))
             for i, (x, out) in enumerate(zip(carries, outputs))
@@ -114,100 +122,6 @@ class LoopCode(Straight):
         ]
         made += [f"_total{i}" for i in range(loop.sums)]
         source.add(f"return [{', '.join(made)}]")
-
-    # -- numbers
-
-    def _equation(self, number: int, equation: Any) -> None:
-        if equation.outputs[0] in self.counters.values():
-            self._let_go(number)
-            return
-        text = number_text(self, equation, self._ufuncs[number])
-        if text is None and self._element(number, equation):
-            self._let_go(number)
-            return
-        if text is None:
-            found = self._ufuncs[number]
-            whole = found is not None and equation.outputs[0].type.shape
-            with self._as_numpy(equation.operands, found[1] if found and whole else ()):
-                super()._equation(number, equation)
-            return
-        (out,) = equation.outputs
-        name = self.source.name(out)
-        self.source.add(f"{name} = {text}", equation)
-        if kind_of(out.type) is int and equation.primitive.name in GROWING:
-            wrap = self.source.bind(wrapped, "wrapped")
-            line = f"if not {LOWEST} <= {name} <= {HIGHEST}: {name} = {wrap}({name})"
-            self.source.add(line, equation)
-        self.numbers.add(out)
-        self._let_go(number)
-
-    def _drops(self, variable: Any) -> bool:
-        # A carry that is updated in place keeps its name, which the values between have too.
-        names = self.source.names
-        carries = {names[x] for x in self.program.inputs[: self.loop.carries]}
-        return names[variable] not in carries and super()._drops(variable)
-
-    def _element(self, number: int, equation: Any) -> bool:
-        """Writes what reads or updates elements at numbers; says whether it did."""
-        if not is_element(equation) or equation.outputs[0] in self.rows:
-            return False
-        x, *rest = equation.operands
-        out, source = equation.outputs[0], self.source
-        reads = equation.primitive.name == "index"
-        places = iter(rest if reads else rest[1:])
-        key = ", ".join(
-            source.shown(next(places)) if type(item) is str else key_part(item)
-            for item in equation.params["key"].native
-        )
-        if reads:
-            source.add(f"{source.name(out)} = {source.shown(x)}[{key}]", equation)
-            return True
-        if number in self.updates.in_place:
-            source.names[out] = source.names[x]
-        else:
-            source.add(f"{source.name(out)} = {source.numpy('array')}({source.shown(x)})", equation)
-        sign = "=" if equation.primitive.name == "index_set" else "+="
-        source.add(f"{source.names[out]}[{key}] {sign} {source.shown(rest[0])}", equation)
-        return True
-
-    def _together(self, number: int, group: list[Any]) -> None:
-        equations = self.program.equations[number : number + len(group)]
-        with self._as_numpy([x for e in equations for x in e.operands], ()):
-            super()._together(number, group)
-
-    @contextmanager
-    def _as_numpy(self, operands: Sequence[Any], loop: Sequence[Any]) -> Iterator[None]:
-        """Lets numbers be written as NumPy takes them, while a line is written.
-
-        Args:
-            operands: those of the line.
-            loop: the dtypes of the ufunc that it calls; empty for what else it does.
-        """
-        names = self.source.names
-        before = {x: names[x] for x in operands if is_variable(x) and x in self.numbers}
-        for x, dtype in zip(operands, loop):
-            if is_variable(x) and x in before:
-                # A ufunc takes an array without axes in half the time of a number.
-                names[x] = self._array_of(x, before[x], dtype)
-        for x, name in before.items():
-            if not loop:
-                kind = x.type.weak
-                cast = kind.__name__ if kind else self.source.numpy(x.type.dtype.type.__name__)
-                names[x] = f"{cast}({name})"
-        try:
-            yield
-        finally:
-            names.update(before)
-
-    def _array_of(self, x: Any, shown: str, dtype: Any) -> str:
-        """Returns the name of a kept array that holds a number, from here to the step's end."""
-        name = self._held.get((x, dtype))
-        if name is None:
-            name = self._held[x, dtype] = f"_number{len(self._held)}"
-            self.buffers[name] = len(self.slots), (), dtype
-            self.slots.append(dtype.itemsize)
-            self.source.add(f"{name}[()] = {shown}")
-        return name
 
 
 class LoopPlan(Plan):
@@ -306,6 +220,12 @@ def counters(program: Any, loop: Loop) -> dict[int, Any]:
         if counts and out not in taken:
             found[i] = out
     return found
+
+
+def outputs_added(program: Any, loop: Loop) -> list[Any]:
+    """Returns the outputs that are added up."""
+    end = len(program.outputs) - loop.tested
+    return list(program.outputs[end - loop.sums : end])
 
 
 def is_number(out: Any) -> bool:

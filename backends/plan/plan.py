@@ -39,9 +39,9 @@ class Plan:
         self.source = written.source.text()
         self._origins = written.source.origins
         self._scope = written.source.scope
-        self._slots = written.slots
-        self._buffers = written.buffers
-        self._views = written.views
+        self._slots = written.kept.slots
+        self._buffers = written.kept.buffers
+        self._views = written.kept.views
         self._overwritten = sorted(written.overwritten)
         self._quiet: Callable[[], AbstractContextManager[None]] = nullcontext
         if written.shares:

@@ -101,6 +101,18 @@ class Source:
         made.scope, made._bound, made._kept = self.scope, self._bound, self._kept
         return made
 
+    def within(self) -> Source:
+        """Returns the text of a part of a function: it knows the names around it."""
+        made = self.inner()
+        made.names = dict(self.names)
+        made.indent = f"{self.indent}    "
+        return made
+
+    def put(self, part: Source) -> None:
+        """Appends the lines of a part of the function."""
+        self.lines += part.lines
+        self.origins += part.origins
+
     def take(self, inner: Source) -> None:
         """Appends another text."""
         if self.lines:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..config import config
 from .calls import apart
 from .donation import Donation
+from .kept import Kept, Slot
 from .liveness import Liveness, Storage
 from .rows import placed
 from .source import Source
@@ -38,16 +37,6 @@ OPERATORS = {
 VIEWS = frozenset({"astype", "flip", "index", "reshape", "stop_gradient", "transpose"})
 
 
-class Slot:
-    """A buffer that is kept, and the forms in which generated code knows it."""
-
-    __slots__ = ("number", "size")
-
-    def __init__(self, number: int, size: int) -> None:
-        self.number = number
-        self.size = size
-
-
 class Straight:
     """Writes the lines of a program.
 
@@ -55,12 +44,11 @@ class Straight:
         program: the program.
         donated: the numbers of inputs that may be overwritten.
         kernels: the backend's functions in place of NumPy's.
+        outer: what writes the lines around them, if they are a part of a function.
 
     Attributes:
         source: what was written.
-        buffers: for every name of a kept buffer its slot, shape and dtype.
-        views: for every name of a part of one what it is a part of, a function, and its argument.
-        slots: the sizes of slots, in bytes.
+        kept: the memory that is kept from call to call.
         rows: for results that are rows of a joined array the array and which rows.
         joined: those arrays.
         regions: what runs regions, whose functions are still to be compiled.
@@ -69,22 +57,19 @@ class Straight:
         parts: results that are parts of another one, and surely lie within it.
     """
 
-    def __init__(self, program: Any, donated: Any, kernels: Any) -> None:
+    def __init__(
+        self, program: Any, donated: Any, kernels: Any, outer: Straight | None = None
+    ) -> None:
         self.program = program
         self.kernels = kernels
-        self.source = Source()
+        self.source = Source() if outer is None else outer.source.within()
+        self.kept = Kept() if outer is None else outer.kept
         self._ufuncs = [ufunc_of(equation, kernels) for equation in program.equations]
         self.rows = placed(program, self._ufuncs, KEPT_BYTES)
         self.live = self._liveness(donated)
         self.joined = {x for x, _ in self.rows.values()}
-        self.views: dict[str, tuple[str, Any, Any]] = {}
-        # The names of the kept memory that variables lie in; and arrays that lie as it does.
+        # The names of the kept memory that variables lie in.
         self._homes: dict[Any, str] = {}
-        self._samples: dict[str, Any] = {}
-        self._view_names: dict[Any, str] = {}
-        self.buffers: dict[str, tuple[int, tuple[int, ...], Any]] = {}
-        self.slots: list[int] = []
-        self._forms: dict[tuple[int, tuple[int, ...], Any], str] = {}
         self.overwritten: set[int] = set()
         self.donation = Donation(program, donated, self.live, self.overwritten)
         self.shares = False
@@ -92,7 +77,9 @@ class Straight:
         # What may have strides of zero.
         self.spread: set[Any] = set()
         self._inputs = {variable: number for number, variable in enumerate(program.inputs)}
-        self._free: dict[int, list[Slot]] = {}
+        # What is free around a part is free in it, and again behind it.
+        free = {} if outer is None else outer._free
+        self._free: dict[int, list[Slot]] = {size: [*slots] for size, slots in free.items()}
         # Where a storage's memory is a slot; and whose memory a variable took over.
         self._slot: dict[Storage, Slot] = {}
         self._due: dict[int, list[Storage]] = {}
@@ -357,29 +344,12 @@ class Straight:
 
     def row_buffer(self, joined: Any, part: Any) -> str:
         """Returns the part of a joined array's buffer in which an operand of it is."""
-        return self.view(self.buffer_for(joined), getitem, part)
-
-    def view(self, base: str, how: Any, argument: Any) -> str:
-        """Returns the name of a part of a kept buffer, made once; empty if it would be a copy."""
-        key = base, how, repr(argument)
-        name = self._view_names.get(key)
-        if name is None:
-            sample = self._samples.get(base)
-            if sample is None:
-                _, shape, dtype = self.buffers[base]
-                sample = self._samples[base] = np.empty(shape, dtype)
-            part = how(sample, argument)
-            if type(part) is not np.ndarray or not np.may_share_memory(part, sample):
-                return ""
-            name = self._view_names[key] = f"part_{len(self.views)}"
-            self.views[name] = base, how, argument
-            self._samples[name] = part
-        return name
+        return self.kept.view(self.buffer_for(joined), getitem, part)
 
     def is_view(self, equation: Any, how: Any, argument: Any) -> bool:
         """Says whether a result is a part of a kept buffer, for which nothing need be run."""
         home = self._homes.get(equation.operands[0])
-        name = "" if home is None else self.view(home, how, argument)
+        name = "" if home is None else self.kept.view(home, how, argument)
         if name:
             self.lies_in(equation.outputs[0], name)
         return bool(name)
@@ -387,12 +357,8 @@ class Straight:
     def lies_in(self, variable: Any, name: str) -> None:
         """Notes that a variable is what a name of kept memory, or of an input's, stands for."""
         self.source.names[variable] = name
-        if self.is_kept(name):
+        if name in self.kept:
             self._homes[variable] = name
-
-    def is_kept(self, name: str) -> bool:
-        """Says whether a name is that of kept memory or of a part of it, not of an input."""
-        return name in self.buffers or name in self.views
 
     def buffer_for(self, out: Any) -> str:
         """Returns a kept buffer, or a donated one, for a result; empty where there is none."""
@@ -403,15 +369,11 @@ class Straight:
         if not 0 < size <= KEPT_BYTES:
             return ""
         if own in self._slot:
-            return self._buffer(self._slot[own], out.type)
+            return self.kept.buffer(self._slot[own], out.type)
         free = self._free.get(size)
-        if free:
-            slot = free.pop()
-        else:
-            slot = Slot(len(self.slots), size)
-            self.slots.append(size)
+        slot = free.pop() if free else self.kept.slot(size)
         self._lay(own, slot)
-        name = self._homes[out] = self._buffer(slot, out.type)
+        name = self._homes[out] = self.kept.buffer(slot, out.type)
         return name
 
     def _lay(self, storage: Storage, slot: Slot) -> None:
@@ -430,14 +392,6 @@ class Straight:
         if x.type.shape != out.type.shape or x.type.dtype != out.type.dtype:
             return False
         return not (own.escapes and old in self._slot)
-
-    def _buffer(self, slot: Slot, known: Any) -> str:
-        form = slot.number, known.shape, known.dtype
-        name = self._forms.get(form)
-        if name is None:
-            name = self._forms[form] = f"buffer_{len(self.buffers)}"
-            self.buffers[name] = form
-        return name
 
     def _let_go(self, number: int) -> None:
         dead = self.live.dead.get(number, ())

@@ -216,9 +216,9 @@ def _join(writer: Straight, number: int, equation: Any) -> str | None:
         return f"np.concatenate(({', '.join(shown)},), {axis}{into and ', '}{into})"
     if not into:
         return f"np.concatenate(({', '.join(shown)},), 0).reshape({shape!r})"
-    if not writer.is_kept(into):
+    if into not in writer.kept:
         return f"np.stack(({', '.join(shown)},), 0, {into})"
-    flat = writer.view(into, np.reshape, (shape[0] * shape[1], *shape[2:]))
+    flat = writer.kept.view(into, np.reshape, (shape[0] * shape[1], *shape[2:]))
     writer.source.add(f"np.concatenate(({', '.join(shown)},), 0, {flat})", equation)
     writer.lies_in(out, into)
     return ""

@@ -8,6 +8,7 @@ from typing import Any
 from ..primitives.registry import registry as ops
 from ..primitives.types import ShapeDtype
 from ..programs.call import ProgramCall
+from ..programs.compiled import prepared
 from ..programs.derived import is_differentiable, pulled, pushed
 from ..programs.program import Program, Variable, type_of
 from ..reverse import is_inexact
@@ -43,6 +44,17 @@ class CondCall(ControlCall):
         """Computes the outputs as buffers, of buffers."""
         body = self.bodies[min(max(int(buffers[0]), 0), len(self.bodies) - 1)]
         return list(runner(body)(weakened(body.inputs, buffers[1:])))
+
+    def branches(self) -> list[Program] | None:
+        """Returns the programs as plans take them in; None where one is not run by a plan."""
+
+        def made() -> list[Program] | None:
+            ready = [prepared(body) for body in self.bodies]
+            known = [program for program in ready if program is not None]
+            # A truth value chooses between two; one program is no choice.
+            return known if len(known) == len(ready) == max(2, len(ready)) else None
+
+        return self.once("branches", made)  # type: ignore[no-any-return]
 
     def plain(self, operands: Values) -> Values:
         """Does the same by operations, one after the other."""

@@ -15,7 +15,7 @@ from ..primitives.core import under
 from ..primitives.donation import claimed, restored
 from .program import Program
 
-__all__ = ["Compiled", "compiled", "looped"]
+__all__ = ["Compiled", "compiled", "looped", "prepared"]
 
 Values = list[Any]
 
@@ -86,8 +86,14 @@ def looped(program: Program, loop: Any) -> Any:
         program: the body, as it was staged.
         loop: what its inputs and outputs are: a `Loop` of the plans.
     """
+    better = prepared(program)
+    return get_backend("numpy").loop(better, loop) if better is not None else None
+
+
+def prepared(program: Program) -> Program | None:
+    """Returns a program as plans take it; None where it runs operation by operation."""
     better = optimized(program)
-    return get_backend("numpy").loop(fusion(better), loop) if is_planned(better) else None
+    return fusion(better) if is_planned(better) else None
 
 
 def compiled(

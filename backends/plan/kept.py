@@ -1,0 +1,78 @@
+"""The memory of a plan that is kept from call to call, and the names of its parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Kept", "Slot"]
+
+
+class Slot:
+    """A buffer that is kept, and the forms in which generated code knows it."""
+
+    __slots__ = ("number", "size")
+
+    def __init__(self, number: int, size: int) -> None:
+        self.number = number
+        self.size = size
+
+
+class Kept:
+    """Slots, and the names under which generated code knows them.
+
+    Attributes:
+        slots: the sizes of slots, in bytes.
+        buffers: for every name of a kept buffer its slot, shape and dtype.
+        views: for every name of a part of one what it is a part of, a function, and its argument.
+    """
+
+    def __init__(self) -> None:
+        self.slots: list[int] = []
+        self.buffers: dict[str, tuple[int, tuple[int, ...], Any]] = {}
+        self.views: dict[str, tuple[str, Any, Any]] = {}
+        self._forms: dict[tuple[int, tuple[int, ...], Any], str] = {}
+        # Arrays that lie as the buffers do, by their names.
+        self._samples: dict[str, Any] = {}
+        self._view_names: dict[Any, str] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.buffers or name in self.views
+
+    def slot(self, size: int) -> Slot:
+        """Returns a new slot of so many bytes."""
+        self.slots.append(size)
+        return Slot(len(self.slots) - 1, size)
+
+    def buffer(self, slot: Slot, known: Any) -> str:
+        """Returns the name of a slot as an array of a type."""
+        form = slot.number, known.shape, known.dtype
+        name = self._forms.get(form)
+        if name is None:
+            name = self._forms[form] = f"buffer_{len(self.buffers)}"
+            self.buffers[name] = form
+        return name
+
+    def number(self, dtype: Any) -> str:
+        """Returns the name of a new array without axes."""
+        name = f"_number{len(self.buffers)}"
+        self.buffers[name] = self.slot(dtype.itemsize).number, (), dtype
+        return name
+
+    def view(self, base: str, how: Any, argument: Any) -> str:
+        """Returns the name of a part of a kept buffer, made once; empty if it would be a copy."""
+        key = base, how, repr(argument)
+        name = self._view_names.get(key)
+        if name is None:
+            sample = self._samples.get(base)
+            if sample is None:
+                _, shape, dtype = self.buffers[base]
+                sample = self._samples[base] = np.empty(shape, dtype)
+            part = how(sample, argument)
+            if type(part) is not np.ndarray or not np.may_share_memory(part, sample):
+                return ""
+            name = self._view_names[key] = f"part_{len(self.views)}"
+            self.views[name] = base, how, argument
+            self._samples[name] = part
+        return name

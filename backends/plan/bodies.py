@@ -10,15 +10,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from ..scatter import add_at
 from .elements import Updates, is_element
 from .numbers import GROWING, HIGHEST, LOWEST, kind_of, number_text, wrapped
 from .straight import Straight
 from .sums import is_zero, keys_of, sums_of
-from .values import SCALARS, constant, is_variable
+from .values import SCALARS, constant, is_variable, plain
 from .writers import key_part
 
 __all__ = ["BodyCode"]
+
+
+# Ufuncs in turn, each of two operands: x, y, 1 and what the ufunc before gave.
+SLOPES = {
+    "tanh_derivative": [("multiply", "y", "y"), ("subtract", "1", ""), ("multiply", "", "x")],
+    "sigmoid_derivative": [("subtract", "1", "y"), ("multiply", "", "y"), ("multiply", "", "x")],
+}
 
 
 class BodyCode(Straight):
@@ -33,6 +42,7 @@ class BodyCode(Straight):
     Attributes:
         numbers: variables whose values are Python's numbers, or may be.
         sums: for variables that are only added to a total its name.
+        unneeded: variables that are not made.
         updates: the updates of carries that are done in place.
     """
 
@@ -49,11 +59,19 @@ class BodyCode(Straight):
         # The names of kept arrays without axes that hold such a number, by its dtype there.
         self._held: dict[tuple[Any, Any], str] = {}
         self.sums = sums_of(program, totals)
+        self.unneeded: set[Any] = set()
+        self._prepare()
         super().__init__(program, frozenset(), kernels, outer)
+
+    def _prepare(self) -> None:
+        """Looks at the program before its lines are written."""
 
     # -- numbers
 
     def _equation(self, number: int, equation: Any) -> None:
+        if equation.outputs[0] in self.unneeded:
+            self._let_go(number)
+            return
         total = self.sums.get(equation.outputs[0])
         if (total is not None and self._added(total, equation)) or self._chosen(equation):
             self._let_go(number)
@@ -65,7 +83,7 @@ class BodyCode(Straight):
 
     def _written(self, number: int, equation: Any) -> None:
         text = number_text(self, equation, self._ufuncs[number])
-        if text is None and self._element(number, equation):
+        if text is None and (self._element(number, equation) or self._slope(equation)):
             self._let_go(number)
             return
         if text is None:
@@ -105,6 +123,29 @@ class BodyCode(Straight):
             source.add(f"{source.name(out)} = {source.numpy('array')}({source.shown(x)})", equation)
         sign = "=" if equation.primitive.name == "index_set" else "+="
         source.add(f"{source.names[out]}[{key}] {sign} {source.shown(rest[0])}", equation)
+        return True
+
+    def _slope(self, equation: Any) -> bool:
+        """Writes the derivative of a function by its value as ufuncs; says whether it did.
+
+        They are those that compute the primitive, in their order, in memory that is kept.
+        """
+        steps = SLOPES.get(equation.primitive.name)
+        (out,) = equation.outputs[:1]
+        if steps is None or out in self.rows or not plain(out.type):
+            return False
+        if any(not is_variable(x) or x.type != out.type for x in equation.operands):
+            return False
+        source = self.source
+        x, y = map(source.shown, equation.operands)
+        one = source.shown(np.ones((), out.type.dtype))
+        into = self.buffer_for(out)
+        name = source.name(out)
+        for i, (ufunc, first, second) in enumerate(steps):
+            given = [{"x": x, "y": y, "1": one, "": name}[word] for word in (first, second)]
+            given += [into if not i else name] if into or i else []
+            left = f"{name} = " if not i else ""
+            source.add(f"{left}{source.numpy(ufunc)}({', '.join(given)})", equation)
         return True
 
     def _together(self, number: int, group: list[Any]) -> None:
@@ -160,8 +201,7 @@ class BodyCode(Straight):
         source, name = self.source, equation.primitive.name
         if name == "add":
             for x in equation.operands:
-                if not is_variable(x) or x not in self.sums:
-                    source.add(f"{total} += {source.shown(x)}", equation)
+                self.add_up(total, x, equation)
             return True
         if name != "scatter_add":
             return False

@@ -7,7 +7,7 @@ from typing import Any
 from .numbers import kind_of
 from .values import constant, is_variable, plain
 
-__all__ = ["Updates", "is_element"]
+__all__ = ["UPDATES", "Updates", "is_element"]
 
 UPDATES = frozenset({"index_add", "index_set"})
 

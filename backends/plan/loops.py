@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .bodies import BodyCode
-from .elements import Updates
+from .elements import UPDATES, Updates
 from .numbers import HIGHEST, kind_of, wrapped
 from .plan import Plan
-from .values import SCALARS, constant, is_variable
+from .sums import outer_sums
+from .values import SCALARS, constant, is_variable, plain
 
 __all__ = ["Loop", "LoopPlan", "looped"]
 
@@ -50,6 +51,11 @@ class LoopCode(BodyCode):
     def __init__(self, program: Any, kernels: Any, loop: Loop) -> None:
         self.loop = loop
         self.counters = counters(program, loop)
+        # The names of what is to lie in a row and of all rows; and which surely does.
+        self._rows: dict[Any, tuple[str, str]] = {}
+        self._at_place: set[Any] = set()
+        self._filled: list[int] = []
+        self.program = program
         self.added = outputs_added(program, loop)
         totals = {f"_total{i}": x for i, x in enumerate(self.added)}
         super().__init__(program, kernels, totals)
@@ -83,13 +89,67 @@ class LoopCode(BodyCode):
         source.function("plan", [*given, "_steps", *(["_holds"] if loop.tested else [])])
         slices += [names[i] for i in self.counters]
         arrays += [given[i] for i in self.counters]
-        if self._stacked() or not slices:
+        self._before = len(source.lines)
+        for x, (row, rows) in self._rows.items():
+            slices.append(row)
+            arrays.append(rows)
+            if rows.startswith("_rows"):
+                dtype = source.bind(x.type.dtype, "dtype")
+                source.add(f"{rows} = {source.numpy('empty')}((len(_steps), {x.type.size}), {dtype})")
+        if len(self._stacked()) > len(self._filled) or not slices:
             slices, arrays = ["_step", *slices], ["_steps", *arrays]
         over = arrays[0] if len(arrays) == 1 else f"zip({', '.join(arrays)})"
         source.add(f"for {', '.join(slices)} in {over}:")
         source.indent = " " * 8
         if loop.tested:
             source.add("if not _holds: break")
+
+    def _prepare(self) -> None:
+        """Decides what is made in rows: of stacks, or for one product of all steps."""
+        loop, program = self.loop, self.program
+        made = {out: equation for equation in program.equations for out in equation.outputs}
+        for i, out in enumerate(self._stacked()):
+            if is_variable(out) and out in made and plain(out.type) and out not in self._rows:
+                if made[out].primitive.name not in UPDATES:
+                    rows = f"_stack{i}[::-1]" if loop.backwards else f"_stack{i}"
+                    self._rows[out] = f"_row{i}", rows
+                    self._filled.append(i)
+        first = loop.carries + loop.slices
+        self._outer, self.unneeded = outer_sums(program, self.sums, program.inputs[first:])
+        slices = program.inputs[loop.carries : first]
+        for x in [x for outer in self._outer for x in (outer.left, outer.right)]:
+            if x not in slices and x not in self._rows:
+                self._rows[x] = f"_line{len(self._rows)}", f"_rows{len(self._rows)}"
+
+    def _rows_of(self, x: Any) -> str:
+        """Returns the name of an array of what a variable was in every step, in their order."""
+        if x in self._rows:
+            return self._rows[x][1]
+        return f"_all{self.program.inputs.index(x) - self.loop.carries}"
+
+    def _liveness(self, donated: Any) -> Any:
+        live = super()._liveness(donated)
+        loop, outputs = self.loop, self.program.outputs
+        # What is added up is returned by no step.
+        returned = {s for x in outputs[: loop.carries] for s in live.of(x)}
+        for x in filter(is_variable, self.added):
+            for storage in live.storages[x] - returned:
+                storage.escapes = storage.owner is not x
+        for x in self._rows:
+            for storage in live.storages[x]:
+                storage.last = len(self.program.equations)
+        return live
+
+    def _given(self, out: Any) -> str:
+        """Returns the row that a result is to lie in."""
+        if out in self._rows and out not in self.rows and out not in self.joined:
+            self._at_place.add(out)
+            return self._rows[out][0]
+        return super()._given(out)
+
+    def buffer_for(self, out: Any) -> str:
+        """Returns a kept buffer, or a row, for a result; empty where there is none."""
+        return self._given(out) or super().buffer_for(out)
 
     def _stacked(self) -> Sequence[Any]:
         """Returns the outputs that are stacked."""
@@ -100,9 +160,15 @@ class LoopCode(BodyCode):
         loop, source, outputs = self.loop, self.source, self.program.outputs
         carries = self.program.inputs[: loop.carries]
         for i, out in enumerate(self._stacked()):
-            source.add(f"_stack{i}[_step] = {source.shown(out)}")
+            if i not in self._filled:
+                source.add(f"_stack{i}[_step] = {source.shown(out)}")
+        for x, (row, _) in self._rows.items():
+            if x not in self._at_place:
+                source.add(f"{row}[...] = {source.shown(x)}")
+        late = {f"_total{i}": x for i, x in enumerate(self.added) if x in self._rows}
         for i, out in enumerate(self.added):
-            self.add_up(f"_total{i}", out)
+            if f"_total{i}" not in late:
+                self.add_up(f"_total{i}", out)
         pairs = [
             (source.names[x], source.shown(out))
             for i, (x, out) in enumerate(zip(carries, outputs))
@@ -120,6 +186,16 @@ class LoopCode(BodyCode):
         made = [
             f"_range{i}" if i in self.counters else source.names[x] for i, x in enumerate(carries)
         ]
+        for total, x in late.items():
+            source.add(f"{total} += {source.numpy('add')}.reduce({self._rows_of(x)}, 0)")
+        for outer in self._outer:
+            left, right = self._rows_of(outer.left), self._rows_of(outer.right)
+            source.add(f"{outer.total} += {left}.T.dot({right})")
+        # A carry may lie in a stack.
+        rows = [s for out in self._at_place for s in self.live.of(out)]
+        for i, (x, out) in enumerate(zip(carries, outputs)):
+            if not self.live.of(out).isdisjoint(rows) and i not in self.counters:
+                made[i] = f"{source.numpy('array')}({made[i]})"
         made += [f"_total{i}" for i in range(loop.sums)]
         source.add(f"return [{', '.join(made)}]")
 

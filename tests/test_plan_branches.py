@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 import pytest
+from counted import lines_run, peak_of
 
 import functensor as ft
 import functensor.numpy as fnp
-from counted import lines_run, peak_of
 
 # Every program is a function of its own.
 pytestmark = [
@@ -280,6 +280,12 @@ GATHERED = {
     "whole too": lambda xs: ft.fori_loop(
         0, len(xs), lambda i, s: s * 0.5 + xs[i] + fnp.sum(xs), 0.0
     ),
+    "carried": lambda xs: ft.fori_loop(
+        0, len(xs), lambda i, c: (c[0], c[1] + fnp.sin(c[0][i]) * c[0][0]), (xs, 0.0)
+    )[1],
+    "carried and changed": lambda xs: ft.fori_loop(
+        0, len(xs), lambda i, c: (c[0] * 0.9, c[1] + c[0][i] * c[0][0:2][1]), (xs, 0.0)
+    )[1],
     "twice": lambda xs: ft.grad(
         lambda ys: ft.fori_loop(0, len(xs), lambda i, s: s + ys[i] ** 3, 0.0)
     )(xs)[1],
@@ -296,7 +302,8 @@ def test_cotangents_of_what_a_loop_reads(name, dtype):
     same(ft.jit(ft.vmap(ft.grad(f)))(both), ft.vmap(ft.grad(f))(both), 1e-5)
 
 
-@pytest.mark.parametrize("name", ["fori", "scan", "while", "branch", "rows", "parts"])
+@pytest.mark.parametrize("name", ["fori", "scan", "while", "branch", "rows", "parts", "carried"]
+)
 def test_cotangents_of_elements_are_not_arrays(name):
     f = GATHERED[name]
 

@@ -122,7 +122,7 @@ class BodyCode(Straight):
         else:
             source.add(f"{source.name(out)} = {source.numpy('array')}({source.shown(x)})", equation)
         sign = "=" if equation.primitive.name == "index_set" else "+="
-        source.add(f"{source.names[out]}[{key}] {sign} {source.shown(rest[0])}", equation)
+        source.add(f"{source.names[out]}[{key or '()'}] {sign} {source.shown(rest[0])}", equation)
         return True
 
     def _slope(self, equation: Any) -> bool:

@@ -19,7 +19,7 @@ def is_element(equation: Any) -> bool:
         return False
     x, *rest = equation.operands
     places = rest if name == "index" else rest[1:]
-    if not places or not is_variable(x) or not plain(x.type):
+    if (name == "index" and not places) or not is_variable(x) or not plain(x.type):
         return False
     if any(not is_variable(i) or kind_of(i.type) is not int for i in places):
         return False

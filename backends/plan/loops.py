@@ -95,7 +95,8 @@ class LoopCode(BodyCode):
             arrays.append(rows)
             if rows.startswith("_rows"):
                 dtype = source.bind(x.type.dtype, "dtype")
-                source.add(f"{rows} = {source.numpy('empty')}((len(_steps), {x.type.size}), {dtype})")
+                made = f"{source.numpy('empty')}((len(_steps), {x.type.size}), {dtype})"
+                source.add(f"{rows} = {made}")
         if len(self._stacked()) > len(self._filled) or not slices:
             slices, arrays = ["_step", *slices], ["_steps", *arrays]
         over = arrays[0] if len(arrays) == 1 else f"zip({', '.join(arrays)})"
@@ -109,11 +110,12 @@ class LoopCode(BodyCode):
         loop, program = self.loop, self.program
         made = {out: equation for equation in program.equations for out in equation.outputs}
         for i, out in enumerate(self._stacked()):
-            if is_variable(out) and out in made and plain(out.type) and out not in self._rows:
-                if made[out].primitive.name not in UPDATES:
-                    rows = f"_stack{i}[::-1]" if loop.backwards else f"_stack{i}"
-                    self._rows[out] = f"_row{i}", rows
-                    self._filled.append(i)
+            if not is_variable(out) or not plain(out.type) or out in self._rows:
+                continue
+            if out in made and made[out].primitive.name not in UPDATES:
+                rows = f"_stack{i}[::-1]" if loop.backwards else f"_stack{i}"
+                self._rows[out] = f"_row{i}", rows
+                self._filled.append(i)
         first = loop.carries + loop.slices
         self._outer, self.unneeded = outer_sums(program, self.sums, program.inputs[first:])
         slices = program.inputs[loop.carries : first]
@@ -193,7 +195,7 @@ class LoopCode(BodyCode):
             source.add(f"{outer.total} += {left}.T.dot({right})")
         # A carry may lie in a stack.
         rows = [s for out in self._at_place for s in self.live.of(out)]
-        for i, (x, out) in enumerate(zip(carries, outputs)):
+        for i, out in enumerate(outputs[: loop.carries]):
             if not self.live.of(out).isdisjoint(rows) and i not in self.counters:
                 made[i] = f"{source.numpy('array')}({made[i]})"
         made += [f"_total{i}" for i in range(loop.sums)]

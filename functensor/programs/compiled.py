@@ -9,6 +9,7 @@ from typing import Any
 from ..backends import get as get_backend
 from ..passes.fusion import fusion
 from ..passes.pipeline import optimized
+from ..passes.scattered import scattered
 from ..primitives.array import Array
 from ..primitives.buffers import expose, to_buffer, wrap
 from ..primitives.core import under
@@ -93,7 +94,7 @@ def looped(program: Program, loop: Any) -> Any:
 def prepared(program: Program) -> Program | None:
     """Returns a program as plans take it; None where it runs operation by operation."""
     better = optimized(program)
-    return fusion(better) if is_planned(better) else None
+    return fusion(scattered(better)) if is_planned(better) else None
 
 
 def compiled(

@@ -20,7 +20,7 @@ from ..backends.dtypes import (
 )
 from .errors import OperandError, ShapeError, message
 from .rules import shape_of
-from .weak import Complex, Float, Int
+from .weak import HIGHEST, LOWEST, Complex, Float, Int
 
 __all__ = [
     "CONSTANT_BYTES",
@@ -96,6 +96,7 @@ class ShapeDtype:
 
 
 SCALARS = {kind: ShapeDtype((), kind, kind) for kind in (float, bool, complex)}
+INTEGER = ShapeDtype((), int, int)
 SCALARS |= {Float: SCALARS[float], Complex: SCALARS[complex]}
 
 
@@ -132,6 +133,8 @@ def shape_dtype(x: Any) -> ShapeDtype:
         return known
     if type(x) is int or type(x) is Int:
         # Large ones have other dtypes.
+        if LOWEST <= x <= HIGHEST:
+            return INTEGER
         return ShapeDtype((), np.asarray(x).dtype, int)
     try:
         return ShapeDtype(shape_of(x), x.dtype)

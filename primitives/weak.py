@@ -8,6 +8,7 @@ grow beyond 64 bits. These numbers are Python's in all else: they index lists, t
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,9 @@ PLAIN = frozenset({bool, int, float, complex})
 # What takes truth values for whole numbers, as Python does. NumPy's functions do not.
 COUNTING = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder", "power"})
 primitives = registry.__dict__
+LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+
+Operator = Callable[[Any, Any], Any]
 
 
 def computed(name: str, *operands: Any) -> Any:
@@ -32,7 +36,42 @@ def computed(name: str, *operands: Any) -> Any:
     return as_number(buffer.item() if isinstance(buffer, np.generic | np.ndarray) else out)
 
 
-def binary(name: str) -> Callable[[Any, Any], Any]:
+def quick(name: str, operation: Operator) -> tuple[Operator, Operator]:
+    """Returns an operator of numbers and its reflection, of whose results most are Python's.
+
+    What is finite, and what 64 bits hold, has the same bits.
+    """
+
+    def found(x: Any, y: Any) -> Any:
+        out = operation(x, y)
+        if type(out) is float:
+            # Neither infinity nor NaN.
+            return Float(out) if out - out == 0.0 else computed(name, x, y)
+        return Int(out) if type(out) is int and LOWEST <= out <= HIGHEST else computed(name, x, y)
+
+    def applied(self: Any, other: Any) -> Any:
+        kind = type(other)
+        if kind not in PLAIN and kind not in BASES:
+            return NotImplemented
+        return found(plain(self), plain(other))
+
+    def reflected(self: Any, other: Any) -> Any:
+        kind = type(other)
+        if kind not in PLAIN and kind not in BASES:
+            return NotImplemented
+        return found(plain(other), plain(self))
+
+    return applied, reflected
+
+
+def divided(x: Any, y: Any) -> Any:
+    """Returns a quotient of two real numbers as floats; None where NumPy is to be asked."""
+    if type(x) is complex or type(y) is complex or not y:
+        return None
+    return float(x) / float(y)
+
+
+def binary(name: str) -> Operator:
     """Returns an operator of numbers, which leaves all else to the other operand's class."""
 
     def operator(self: Any, other: Any) -> Any:
@@ -43,7 +82,7 @@ def binary(name: str) -> Callable[[Any, Any], Any]:
     return operator
 
 
-def reflected(name: str) -> Callable[[Any, Any], Any]:
+def reflected(name: str) -> Operator:
     """Returns the same for a number that stands behind the operator."""
 
     def operator(self: Any, other: Any) -> Any:
@@ -68,19 +107,21 @@ class Number:
 
     __slots__ = ()
 
-    __add__, __radd__ = binary("add"), reflected("add")
-    __sub__, __rsub__ = binary("subtract"), reflected("subtract")
-    __mul__, __rmul__ = binary("multiply"), reflected("multiply")
-    __truediv__, __rtruediv__ = binary("divide"), reflected("divide")
+    __add__, __radd__ = quick("add", operator.add)
+    __sub__, __rsub__ = quick("subtract", operator.sub)
+    __mul__, __rmul__ = quick("multiply", operator.mul)
+    __truediv__, __rtruediv__ = quick("divide", divided)
     __floordiv__, __rfloordiv__ = binary("floor_divide"), reflected("floor_divide")
     __mod__, __rmod__ = binary("remainder"), reflected("remainder")
-    __rpow__ = reflected("power")
     __neg__, __abs__ = unary("negative"), unary("abs")
 
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
         if modulo is not None:
             return pow(plain(self), plain(other), plain(modulo))
         return power(self, other)
+
+    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+        return powered(self, other)
 
     def __pos__(self) -> Any:
         return self
@@ -96,7 +137,7 @@ class Number:
         return getattr(ufunc, method)(*map(plain, inputs), **options)
 
 
-power = binary("power")
+power, powered = binary("power"), reflected("power")
 
 
 class Int(Number, int):

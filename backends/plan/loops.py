@@ -89,7 +89,6 @@ class LoopCode(BodyCode):
         source.function("plan", [*given, "_steps", *(["_holds"] if loop.tested else [])])
         slices += [names[i] for i in self.counters]
         arrays += [given[i] for i in self.counters]
-        self._before = len(source.lines)
         for x, (row, rows) in self._rows.items():
             slices.append(row)
             arrays.append(rows)

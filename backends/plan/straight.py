@@ -62,8 +62,8 @@ class Straight:
     ) -> None:
         self.program = program
         self.kernels = kernels
-        self.source = Source() if outer is None else outer.source.within()
-        self.kept = Kept() if outer is None else outer.kept
+        self.source: Source = Source() if outer is None else outer.source.within()
+        self.kept: Kept = Kept() if outer is None else outer.kept
         self._ufuncs = [ufunc_of(equation, kernels) for equation in program.equations]
         self.rows = placed(program, self._ufuncs, KEPT_BYTES)
         self.live = self._liveness(donated)

@@ -220,9 +220,16 @@ class Signature:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns a call's arguments with a function applied to the leaves of traced ones."""
         static = self.static_places(len(args))
-        return tuple(
-            [x if i in static else tree.map(fun, x) for i, x in enumerate(args)]
-        ), {name: x if name in static else tree.map(fun, x) for name, x in kwargs.items()}
+
+        def over(place: int | str, x: Any) -> Any:
+            leaves, treedef = tree.flatten(x) if place not in static else ([], None)
+            found = list(map(fun, leaves))
+            # What has nothing to be changed stays the same object.
+            same = treedef is None or all(a is b for a, b in zip(found, leaves))
+            return x if same else treedef.unflatten(found)
+
+        positional = tuple([over(i, x) for i, x in enumerate(args)])
+        return positional, {name: over(name, x) for name, x in kwargs.items()}
 
     def _constant(self, place: int | str, value: Any) -> Constant:
         try:

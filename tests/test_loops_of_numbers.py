@@ -1,5 +1,6 @@
 """Python's numbers in loops that run plainly have the values that they have under jit."""
 
+import functools
 import math
 import operator
 
@@ -162,6 +163,33 @@ def test_numbers_of_plain_loops_go_where_pythons_go(name):
     plainly, jitted = run(1.5), ft.jit(run)(1.5)
     assert plainly.dtype == jitted.dtype
     np.testing.assert_allclose(plainly, jitted, rtol=1e-12)
+
+
+def test_numbers_that_branches_return():
+    """As the docs say: eagerly nothing is known of the other branch, whose dtype jit takes."""
+
+    def run(c, x):
+        return ft.cond(x > 0, lambda c: c * 2, lambda c: c * x, c)
+
+    one = np.float32(1)
+    assert (run(1.5, one).dtype, ft.jit(run)(1.5, one).dtype) == ("float64", "float32")
+    assert run(1.5, -one).dtype == ft.jit(run)(1.5, -one).dtype == "float32"
+
+
+def test_jitted_functions_under_hooks_get_numbers_that_divide_by_zero():
+    tree = {"a": [1.0, np.ones(2)], "b": None}
+    seen = []
+
+    @functools.partial(ft.jit, static_argnames="n")
+    def f(tree, x, n):
+        seen.append((tree["a"][1] is given["a"][1], type(n)))
+        return tree["a"][0] / x
+
+    given = tree
+    with ft.hooks.use(ft.hooks.FnHook(forward=lambda op, inputs, out: None)):
+        assert float(f(tree, 0.0, n=3)) == math.inf
+        assert math.isnan(float(f(tree, x=math.nan, n=3)))
+    assert seen == [(True, int), (True, int)]
 
 
 def test_classes_of_numbers():

@@ -122,6 +122,20 @@ def test_an_error_in_a_branch_names_the_line():
     assert "test_plan_branches.py" in " ".join(caught.value.__notes__)
 
 
+def test_branches_deep_within_branches():
+    def nested(depth):
+        if not depth:
+            return lambda c: c * 0.5
+        inner = nested(depth - 1)
+        return lambda c: ft.cond(c > 0.1 * depth, inner, lambda c: c + 0.25, c)
+
+    def run(x):
+        return ft.fori_loop(0, 3, lambda i, c: nested(70)(c), x)
+
+    same(ft.jit(run)(9.0), run(9.0))
+    same(ft.jit(run)(1.0), run(1.0))
+
+
 def test_the_same_branch_twice():
     @ft.jit
     def chosen(c, x):

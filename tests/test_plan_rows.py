@@ -1,5 +1,7 @@
 """Small vectors in loops lie in the rows of stacks, and sums of outer products are one product."""
 
+import os
+import random
 import re
 
 import numpy as np
@@ -132,3 +134,56 @@ def test_what_lies_in_a_stack_stays_there(name, reverse):
     jitted(h + 1, xs * 2)
     for a, b in zip(leaves, kept, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+PROGRAMS = 400 if os.environ.get("FUNCTENSOR_LONG_TESTS") else 20
+VECTORS = [
+    lambda w, a, b: fnp.tanh(w[0] @ a + b),
+    lambda w, a, b: a @ w[1] * 0.5 + b,
+    lambda w, a, b: sigmoid(a) * b,
+    lambda w, a, b: fnp.concatenate([a[1:], b[:1]]),
+    lambda w, a, b: a[::-1] + fnp.sum(b * w[0][1]),
+    lambda w, a, b: fnp.outer(a, b) @ w[2][0] * 0.1,
+    lambda w, a, b: ft.cond(a[0] > b[1], lambda: fnp.sin(a), lambda: w[1] @ b),
+    lambda w, a, b: a.at[1].set(b[0]),
+    lambda w, a, b: a.at[0].add(fnp.tanh(b[2])),
+    lambda w, a, b: fnp.where(a > b, a, w[2][2] * 0.5),
+    lambda w, a, b: fnp.sqrt(a * a + 1.0) - b * 0.1,
+]
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_random_cells(seed):
+    rng = random.Random(seed)
+    dtype = rng.choice(["float64", "float64", "float32"])
+    w = weights(dtype, 3)
+    steps = [
+        (rng.choice(VECTORS), rng.randrange(20), rng.randrange(20))
+        for _ in range(rng.randint(1, 6))
+    ]
+    kept, stacked = [rng.randrange(20) for _ in range(2)], [rng.randrange(20) for _ in range(2)]
+    xs = np.random.default_rng(seed).normal(size=(LENGTH, WIDTH)).astype(dtype)
+    reverse, start = rng.random() < 0.5, np.linspace(-0.5, 0.5, WIDTH).astype(dtype)
+
+    def run(w, xs):
+        def step(carry, x):
+            known = [*carry, x]
+            for f, a, b in steps:
+                known.append(f(w, known[a % len(known)], known[b % len(known)]))
+            rows = [known[i % len(known)] for i in stacked]
+            return tuple(known[i % len(known)] for i in kept), rows
+
+        return ft.scan(step, (start, xs[0]), xs, reverse=reverse)
+
+    def loss(w, xs):
+        return sum(fnp.sum(fnp.tanh(x)) for x in ft.tree.leaves(run(w, xs)))
+
+    rtol = 1e-9 if dtype == "float64" else 2e-4
+    jitted = ft.jit(run)
+    got = jitted(w, xs)
+    same(got, run(w, xs), rtol)
+    copies = ft.tree.map(np.array, got)
+    jitted(w, xs * 2)
+    same(got, ft.tree.map(fnp.asarray, copies))
+    grad = ft.grad(loss, (0, 1))
+    same(ft.jit(grad)(w, xs), grad(w, xs), rtol)

@@ -30,6 +30,10 @@ SLOPES = {
 }
 
 
+# Python reads a hundred levels of indentation.
+DEEPEST = 4 * 50
+
+
 class BodyCode(Straight):
     """Writes a body in which numbers are Python's.
 
@@ -227,9 +231,11 @@ class BodyCode(Straight):
         """Writes the branches of a choice, if they are lines of their own; says whether."""
         find = getattr(equation.primitive, "branches", None)
         programs = find() if find is not None else None
-        if programs is None or not all(is_written(program, equation) for program in programs):
-            return False
         source = self.source
+        if programs is None or len(source.indent) > DEEPEST:
+            return False
+        if not all(is_written(program, equation) for program in programs):
+            return False
         for out in equation.outputs:
             if out not in self.sums:
                 source.name(out)

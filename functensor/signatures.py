@@ -222,10 +222,12 @@ class Signature:
         static = self.static_places(len(args))
 
         def over(place: int | str, x: Any) -> Any:
-            leaves, treedef = tree.flatten(x) if place not in static else ([], None)
+            if place in static:
+                return x
+            leaves, treedef = tree.flatten(x)
             found = list(map(fun, leaves))
             # What has nothing to be changed stays the same object.
-            same = treedef is None or all(a is b for a, b in zip(found, leaves))
+            same = all(a is b for a, b in zip(found, leaves))
             return x if same else treedef.unflatten(found)
 
         positional = tuple([over(i, x) for i, x in enumerate(args)])

@@ -17,10 +17,10 @@ __all__ = ["eliminated", "is_eliminated", "is_substituted", "substituted"]
 
 # How long things take, in nanoseconds: a step for a stack of any length; to bring an element of a
 # matrix to its place beside those of the others; and one multiplication, in steps and in LAPACK.
-STEP, COPY = 9000.0, 6.0
-IN_STEPS, IN_CALLS = 1.0, 0.3
-# A call of SciPy's for one system, and of LAPACK's own for the factors of one matrix.
-SYSTEM, FACTORS = 9000.0, 3000.0
+STEP, COPY = 3000.0, 1.5
+IN_STEPS, IN_CALLS = 0.9, 0.4
+# A call of BLAS's for one system, and of LAPACK's for the factors of one matrix.
+SYSTEM, FACTORS = 350.0, 700.0
 # How many times as long a step of elimination takes as one of substitution.
 ELIMINATION = 4
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import lapack
 from ..backends.extras import scipy_module
 from .matrices import chunked, near, of_matrices
 from .registry import registry as ops
@@ -21,15 +22,15 @@ __all__ = ["banded_solve"]
 
 
 def _banded_solve(xp: Any, bands: Any, b: Any, *, lower: int, upper: int) -> Any:
-    solve = scipy_module(xp, "linalg").solve_banded
     dtype = result_type(bands.dtype, b.dtype)
     stack = np.broadcast_shapes(bands.shape[:-2], b.shape[:-2])
-    if 0 in stack:
+    if 0 in stack or not b.size:
         return xp.zeros((*stack, *b.shape[-2:]), dtype)
+    if xp is np and lapack.is_known(dtype):
+        return lapack.banded_solved(bands, b, dtype, lower=lower, upper=upper)
+    solve = scipy_module(xp, "linalg").solve_banded
 
     def one(rows: Any, columns: Any) -> Any:
-        if not columns.size:
-            return xp.zeros(columns.shape, dtype)
         return solve((lower, upper), rows, columns, check_finite=False)
 
     return chunked(one, xp, bands, b)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import linalg
+from ..backends import lapack, linalg
 from ..backends.extras import scipy_module
 from ..backends.substitution import eliminated, is_eliminated, is_substituted, substituted
 from .buffers import beside
@@ -29,12 +29,18 @@ Shape = tuple[int, ...]
 def _triangular_solve(
     xp: Any, a: Any, b: Any, *, lower: bool, transposed: bool, unit_diagonal: bool
 ) -> Any:
-    solve = scipy_module(xp, "linalg").solve_triangular
     dtype = result_type(a.dtype, b.dtype)
+    flags = {"lower": lower, "transposed": transposed, "unit_diagonal": unit_diagonal}
+    if xp is not np or not lapack.is_known(dtype):
+        solve = scipy_module(xp, "linalg").solve_triangular
+    else:
+        solve = None
 
     def one(matrix: Any, columns: Any) -> Any:
         if not columns.size:
             return xp.zeros(columns.shape, dtype)
+        if solve is None:
+            return lapack.triangles_solved(matrix, columns, dtype, **flags)
         return solve(
             matrix,
             columns,
@@ -49,14 +55,12 @@ def _triangular_solve(
         columns = xp.moveaxis(b, -2, 0)
         flat = columns.reshape(b.shape[-2], columns[:1].size)
         return xp.moveaxis(one(a, flat).reshape(columns.shape), 0, -2)
-    if xp is np and b.size:
-        stack = prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-        if is_substituted(stack, *b.shape[-2:]):
-            found = substituted(
-                a, b, dtype, lower=lower, transposed=transposed, unit_diagonal=unit_diagonal
-            )
+    if solve is None and prod(stack := np.broadcast_shapes(a.shape[:-2], b.shape[:-2])) and b.size:
+        if is_substituted(prod(stack), *b.shape[-2:]):
+            found = substituted(a, b, dtype, **flags)
             if found is not None:
                 return found
+        return lapack.triangles_solved(a, b, dtype, **flags)
     return chunked(one, xp, a, b)
 
 
@@ -129,11 +133,11 @@ def lu_shapes(m: int, n: int) -> list[Shape]:
 
 
 def _lu(xp: Any, a: Any) -> Any:
-    factor = scipy_module(xp, "linalg").lapack.get_lapack_funcs(("getrf",), (a[..., :1, :1],))[0]
-
-    if xp is np and a.size and is_eliminated(prod(a.shape[:-2]), *a.shape[-2:]):
-        factors, pivots = eliminated(a)
+    if xp is np and a.size and lapack.is_known(a.dtype):
+        quicker = is_eliminated(prod(a.shape[:-2]), *a.shape[-2:])
+        factors, pivots = eliminated(a) if quicker else lapack.factorised(a)
         return packed(xp, (factors, pivots.astype(a.dtype)), lu_shapes(*a.shape[-2:]))
+    factor = scipy_module(xp, "linalg").lapack.get_lapack_funcs(("getrf",), (a[..., :1, :1],))[0]
 
     def one(matrix: Any) -> Any:
         if not matrix.size:

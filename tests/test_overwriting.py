@@ -1,4 +1,4 @@
-"""Arrays do not change where SciPy's compiled functions are told to overwrite what they are given."""
+"""Arrays do not change where SciPy's compiled functions are told to overwrite them."""
 
 import inspect
 

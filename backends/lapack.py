@@ -132,22 +132,17 @@ def _unsorted(*eigenvalue: Any) -> None:
     """Stands where LAPACK would ask which eigenvalues come first; it does not ask."""
 
 
-def sylvester_solved(s: Any, t: Any, q: Any) -> Any:
-    """Solves ``s x + x t* = q`` for forms of Schur's, not empty.
-
-    Raises:
-        LinAlgError: s has an eigenvalue that is minus one of those of the adjoint of t.
-    """
+def sylvester_solved(s: Any, t: Any, q: Any, *, adjoint: bool = True) -> Any:
+    """Solves ``s x + x t* = q`` for forms of Schur's, not empty, or ``s x + x t = q``."""
     stack = np.broadcast_shapes(s.shape[:-2], t.shape[:-2], q.shape[:-2])
     found = _by_columns(q, stack, q.dtype)
     firsts, seconds = (_by_columns(x, stack, q.dtype) for x in (s, t))
     solve = _routine("lapack", "trsyl", q.dtype.char)
-    scales = []
-    for first, second, columns in zip(firsts, seconds, found, strict=True):
-        _, scale, info = solve(first, second, columns, "N", "C", 1, 1)
-        scales.append(scale)
-        if info < 0:
-            raise LinAlgError("solve_sylvester: LAPACK refused an argument")
+    kind = "C" if adjoint else "N"
+    scales = [
+        solve(first, second, columns, "N", kind, 1, 1)[1]
+        for first, second, columns in zip(firsts, seconds, found, strict=True)
+    ]
     return _by_rows(found * np.array(scales, q.real.dtype)[:, None, None], stack)
 
 

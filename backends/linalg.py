@@ -15,18 +15,15 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "ComplexResultError",
     "check_finite",
     "cholesky",
     "cofactors",
     "cofactors_by_singular_values",
     "expm",
     "inverse",
-    "logm",
     "pivots_to_permutation",
     "pseudo_inverse",
     "solve",
-    "sqrtm",
     "svd",
 ]
 
@@ -249,95 +246,6 @@ def expm(xp: Any, a: Any) -> Any:
     for i in range(int(halvings.max()) if halvings.size else 0):
         out = xp.where((halvings > i)[..., None, None], out @ out, out)
     return xp.where(finite[..., None, None], out, xp.nan)
-
-
-# -- roots and logarithms, on the triangle of Schur's decomposition
-
-
-def _root_of_triangle(lapack: Any, t: Any) -> Any:
-    """Returns the square root of an upper triangular matrix.
-
-    Å. Björck and S. Hammarling, "A Schur method for the square root of a matrix", Linear Algebra
-    and its Applications 52/53 (1983), by halves: the corner solves a triangular Sylvester equation.
-    """
-    n = len(t)
-    if n == 1:
-        return np.sqrt(t)
-    half = n // 2
-    first = _root_of_triangle(lapack, t[:half, :half])
-    second = _root_of_triangle(lapack, t[half:, half:])
-    corner, scale, _ = lapack.ztrsyl(first, second, t[:half, half:])
-    root = np.zeros_like(t)
-    root[:half, :half] = first
-    root[:half, half:] = corner * scale
-    root[half:, half:] = second
-    return root
-
-
-class ComplexResultError(LinAlgError):
-    """A function of a real matrix is complex, so that its dtype would depend on values."""
-
-
-def _as_input(name: str, out: Any, a: Any) -> Any:
-    """Returns a result in the dtype of the matrix that it is of.
-
-    Raises:
-        ComplexResultError: that is real and the result is not.
-    """
-    if a.dtype.kind != "c":
-        rounding = 1e4 * np.finfo(a.dtype).eps * np.abs(out).max(initial=0)
-        if np.abs(out.imag).max(initial=0) > rounding:
-            raise ComplexResultError(
-                f"{name}: the result for a real matrix is complex, as it has an eigenvalue on the "
-                f"negative axis; {name}(a.astype(complex)) gives it"
-            )
-        out = out.real
-    return out.astype(a.dtype)
-
-
-def _schur(linalg: Any, name: str, a: Any) -> Any:
-    check_finite(np, name, a)
-    return linalg.schur(a.astype(np.complex128), output="complex")
-
-
-def sqrtm(linalg: Any, a: Any) -> Any:
-    """Returns the principal square root of one matrix."""
-    if not a.size:
-        return a.copy()
-    t, z = _schur(linalg, "sqrtm", a)
-    root = _root_of_triangle(linalg.lapack, t)
-    if np.abs(root @ root - t).max() > 1e-6 * np.abs(t).max():
-        raise LinAlgError("sqrtm: the matrix is singular and has no square root")
-    return _as_input("sqrtm", z @ root @ z.conj().T, a)
-
-
-# Nodes and weights on [0, 1], of which the sum over w x / (1 + n x) is the Padé approximant of
-# degree 8 of log(1 + x), and the norm up to which that is exact to double precision: N. Higham,
-# "Functions of Matrices", SIAM 2008, chapter 11.
-NODES, WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(8))
-LOG_NORM = 0.25
-
-
-def logm(linalg: Any, a: Any) -> Any:
-    """Returns the principal logarithm of one matrix, by repeated square roots."""
-    if not a.size:
-        return a.copy()
-    t, z = _schur(linalg, "logm", a)
-    eigenvalues = np.diag(t)
-    if not eigenvalues.all():
-        raise LinAlgError("logm: the matrix is singular and has no logarithm")
-    eye = np.eye(len(t))
-    roots = 0
-    root = t
-    while roots < 100 and np.abs(root - eye).sum(axis=0).max() > LOG_NORM:
-        root = _root_of_triangle(linalg.lapack, root)
-        roots += 1
-    rest = root - eye
-    log: Any = 0
-    for node, weight in zip((NODES + 1) / 2, WEIGHTS / 2, strict=True):
-        log = log + weight * linalg.lapack.ztrtrs(eye + node * rest, rest)[0]
-    log = np.triu(log * 2.0**roots, 1) + np.diag(np.log(eigenvalues))
-    return _as_input("logm", z @ log @ z.conj().T, a)
 
 
 # -- LAPACK's pivots

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import linalg
+from ..backends import linalg, matrix_functions
 from ..backends.extras import scipy_module
 from .buffers import beside
 from .matrices import chunked, near, of_matrices
@@ -67,18 +67,10 @@ def _each(name: str) -> Any:
     return reference
 
 
-def _of_each(function: Any) -> Any:
-    def compute(xp: Any, a: Any) -> Any:
-        scipy_linalg = scipy_module(xp, "linalg")
-        return chunked(lambda matrix: function(scipy_linalg, matrix), xp, a)
-
-    return compute
-
-
 logm = of_matrices(
     "logm",
     lambda a: a,
-    compute=_of_each(linalg.logm),
+    compute=lambda xp, a: matrix_functions.logm(a),
     reference=_each("logm"),
     vjp=(lambda g, x: along_block(ops.logm, x.mT, g),),
     jvp=(lambda g, x: along_block(ops.logm, x, g),),
@@ -91,13 +83,8 @@ logm = of_matrices(
 
 
 def _sylvester(xp: Any, a: Any, b: Any, q: Any) -> Any:
-    linalg.check_finite(xp, "solve_sylvester", a, b, q)
-    solve = scipy_module(xp, "linalg").solve_sylvester
     dtype = result_type(a.dtype, b.dtype, q.dtype)
-    return chunked(
-        lambda *matrices: solve(*matrices) if matrices[2].size else matrices[2].astype(dtype),
-        xp, a, b, q,
-    )  # fmt: skip
+    return matrix_functions.solve_sylvester(a, b, q, dtype)
 
 
 def _sylvester_pullback(g: Any, ans: Any, x: Any, y: Any) -> Any:
@@ -141,7 +128,7 @@ solve_sylvester = of_matrices(
 sqrtm = of_matrices(
     "sqrtm",
     lambda a: a,
-    compute=_of_each(linalg.sqrtm),
+    compute=lambda xp, a: matrix_functions.sqrtm(a),
     reference=_each("sqrtm"),
     vjp=(lambda g, ans: ops.solve_sylvester(ans.mT, ans.mT, g),),
     jvp=(lambda g, ans: ops.solve_sylvester(ans, ans, g),),

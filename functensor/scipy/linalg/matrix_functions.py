@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.linalg import ComplexResultError
+from ...backends.matrix_functions import ComplexResultError
 from ...numpy.linalg.arguments import alike, matrices
 from ...numpy.linalg.decompositions import svd
 from ...numpy.linalg.products import matrix_power

@@ -2,7 +2,8 @@
 
 SciPy's functions of one matrix check, convert and copy it, which takes ten times as long as a small
 matrix's system. Here that is done once for a stack: every call works in place, in memory whose
-columns lie one behind the other.
+columns lie one behind the other. A function that wants other memory still (some ask for addresses
+that are multiples of 8) returns memory of its own, which is then copied.
 """
 
 from __future__ import annotations
@@ -88,11 +89,15 @@ def triangles_solved(
     if b.shape[-1] == 1:
         solve = _routine("blas", "trsv", dtype.char)
         for matrix, column in zip(matrices, found[..., 0], strict=True):
-            solve(matrix, column, 1, 0, lower, transposed, unit_diagonal, 1)
+            x = solve(matrix, column, 1, 0, lower, transposed, unit_diagonal, 1)
+            if x is not column:
+                column[...] = x
     else:
         solve = _routine("blas", "trsm", dtype.char)
         for matrix, columns in zip(matrices, found, strict=True):
-            solve(1.0, matrix, columns, 0, lower, transposed, unit_diagonal, 1)
+            x = solve(1.0, matrix, columns, 0, lower, transposed, unit_diagonal, 1)
+            if x is not columns:
+                columns[...] = x
     return _by_rows(found, stack)
 
 
@@ -105,7 +110,12 @@ def factorised(a: Any) -> tuple[Any, Any]:
     stack = a.shape[:-2]
     both = _by_columns(a, stack, a.dtype)
     factorise = _routine("lapack", "getrf", a.dtype.char)
-    pivots = [factorise(matrix, 1)[1] for matrix in both]
+    pivots = []
+    for matrix in both:
+        factors, own, _ = factorise(matrix, 1)
+        pivots.append(own)
+        if factors is not matrix:
+            matrix[...] = factors
     return _by_rows(both, stack), np.array(pivots).reshape(*stack, -1)
 
 
@@ -121,7 +131,9 @@ def schur(a: Any) -> tuple[Any, Any]:
     work = int(decompose(_unsorted, both[0], lwork=-1)[-2][0].real)
     vectors = []
     for matrix in both:
-        *_, own, _, info = decompose(_unsorted, matrix, 1, 0, work, (), 1)
+        form, *_, own, _, info = decompose(_unsorted, matrix, 1, 0, work, (), 1)
+        if form is not matrix:
+            matrix[...] = form
         if info:
             raise LinAlgError("Schur's form was not found: the iteration did not end")
         vectors.append(own)
@@ -139,10 +151,12 @@ def sylvester_solved(s: Any, t: Any, q: Any, *, adjoint: bool = True) -> Any:
     firsts, seconds = (_by_columns(x, stack, q.dtype) for x in (s, t))
     solve = _routine("lapack", "trsyl", q.dtype.char)
     kind = "C" if adjoint else "N"
-    scales = [
-        solve(first, second, columns, "N", kind, 1, 1)[1]
-        for first, second, columns in zip(firsts, seconds, found, strict=True)
-    ]
+    scales = []
+    for first, second, columns in zip(firsts, seconds, found, strict=True):
+        x, scale, _ = solve(first, second, columns, "N", kind, 1, 1)
+        scales.append(scale)
+        if x is not columns:
+            columns[...] = x
     return _by_rows(found * np.array(scales, q.real.dtype)[:, None, None], stack)
 
 
@@ -158,8 +172,11 @@ def banded_solved(bands: Any, b: Any, dtype: Any, *, lower: int, upper: int) -> 
     rows = _by_columns(bands, stack, dtype, lower)
     solve = _routine("lapack", "gbsv", dtype.char)
     for matrix, columns in zip(rows, found, strict=True):
-        if solve(lower, upper, matrix, columns, 1, 1)[-1] > 0:
+        _, _, x, info = solve(lower, upper, matrix, columns, 1, 1)
+        if info > 0:
             raise LinAlgError("singular matrix")
+        if x is not columns:
+            columns[...] = x
     return _by_rows(found, stack)
 
 

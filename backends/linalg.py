@@ -46,7 +46,10 @@ LEAST_SQUARES = "lstsq and pinv take singular matrices too"
 def cholesky(xp: Any, a: Any) -> Any:
     """Returns the lower factors of Hermitian parts."""
     with advised("cholesky", "a + 1e-6 * np.eye(n) is, if a has eigenvalues just below 0"):
-        return xp.linalg.cholesky(0.5 * (a + xp.conj(xp.swapaxes(a, -1, -2))))
+        other = xp.swapaxes(a, -1, -2)
+        hermitian = a + (xp.conj(other) if a.dtype.kind == "c" else other)
+        hermitian *= 0.5
+        return xp.linalg.cholesky(hermitian)
 
 
 def solve(xp: Any, a: Any, b: Any) -> Any:

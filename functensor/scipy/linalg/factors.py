@@ -136,13 +136,16 @@ def cho_solve(
     return as_given(solved_by_triangle(c, inner, 2 if lower else 0, lower, False), vector)
 
 
-def _factorised(name: str, a: Any) -> tuple[Any, Any, Any]:
-    """Returns both factors in one matrix, LAPACK's pivots, and the order of the rows."""
+def _factorised(name: str, a: Any) -> tuple[Any, Any]:
+    """Returns both factors in one matrix, and LAPACK's pivots."""
     a = matrices(name, a)
     both, pivots = unpacked(triangular.lu(a), triangular.lu_shapes(*a.shape[-2:]))
-    pivots = ops.astype(ops.real(pivots), np.int32)
-    order = triangular.pivots_to_permutation.bind((pivots,), {"rows": a.shape[-2]})
-    return both, pivots, order
+    return both, ops.astype(ops.real(pivots), np.int32)
+
+
+def _order(pivots: Any, rows: int) -> Any:
+    """Returns which row of a matrix every row of the factorised one is."""
+    return triangular.pivots_to_permutation.bind((pivots,), {"rows": rows})
 
 
 def lu(
@@ -173,13 +176,13 @@ def lu(
     >>> l.tolist(), u.tolist()
     ([[1.0, 0.0], [0.5, 1.0]], [[2.0, 2.0], [0.0, 1.0]])
     """
-    both, _, order = _factorised("lu", a)
+    both, pivots = _factorised("lu", a)
     m, n = both.shape[-2:]
     k = min(m, n)
     below = ops.tril(ops.index(both, (Ellipsis, slice(None, k))), -1)
     lower = below + beside(both, np.eye(m, k, dtype=both.dtype))
     upper = ops.triu(ops.index(both, (Ellipsis, slice(None, k), slice(None))))
-    rows = ops.argsort(order, axis=-1)
+    rows = ops.argsort(_order(pivots, m), axis=-1)
     if permute_l:
         places = ops.broadcast_to(ops.expand_dims(rows, -1), lower.shape)
         return ops.take_along_axis(lower, places, axis=-2), upper
@@ -208,8 +211,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
     >>> linalg.lu_solve(linalg.lu_factor([[0.0, 2.0], [1.0, 0.0]]), [4.0, 3.0]).tolist()
     [3.0, 2.0]
     """
-    both, pivots, _ = _factorised("lu_factor", a)
-    return both, pivots
+    return _factorised("lu_factor", a)
 
 
 def lu_solve(
@@ -242,8 +244,7 @@ def lu_solve(
     both, b, vector = system("lu_solve", both, b)
     if trans not in TRANSPOSITIONS:
         raise ValueError(f"lu_solve: trans is 0, 1 or 2, not {trans!r}")
-    rows = both.shape[-1]
-    order = triangular.pivots_to_permutation.bind((asarray(pivots),), {"rows": rows})
+    order = _order(asarray(pivots), both.shape[-1])
     stack = np.broadcast_shapes(both.shape[:-2], b.shape[:-2])
     b = ops.broadcast_to(b, (*stack, *b.shape[-2:]))
     if TRANSPOSITIONS[trans]:

@@ -175,15 +175,25 @@ def logm(a: Any) -> Any:
     if not a.size:
         return a.copy()
     spectrum = _spectrum("logm", a)
-    t, vectors = _forms(a) if spectrum is None else (None, None)
-    eigenvalues = t.diagonal(0, 1, 2) if spectrum is None else spectrum[0]
-    if not eigenvalues.all():
-        raise LinAlgError("logm: the matrix is singular and has no logarithm")
     if spectrum is not None:
+        _refuse_singular(spectrum[0])
         return _as_input("logm", _by_eigenvalues(np.log, *spectrum), a)
+    t, vectors = _forms(a)
+    eigenvalues = t.diagonal(0, 1, 2)
+    _refuse_singular(eigenvalues)
     log = _logarithms(t)
     np.einsum("nii->ni", log)[...] = np.log(eigenvalues)
     return _as_input("logm", _turned_back(vectors, log, a.shape), a)
+
+
+def _refuse_singular(eigenvalues: Any) -> None:
+    """Refuses eigenvalues of 0.
+
+    Raises:
+        LinAlgError: there is one.
+    """
+    if not eigenvalues.all():
+        raise LinAlgError("logm: the matrix is singular and has no logarithm")
 
 
 def _logarithms(t: Any) -> Any:

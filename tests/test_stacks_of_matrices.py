@@ -13,6 +13,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import testing
 from functensor.backends import lapack, matrix_functions
+from functensor.backends import linalg as linalg_kernels
 from functensor.scipy import linalg
 
 DTYPES = ["float32", "float64", "complex64", "complex128"]
@@ -224,7 +225,7 @@ def test_second_derivatives_of_stacks(name):
 # -- counts
 
 
-@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n != "solve_banded"])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_more_matrices_run_few_more_lines(name):
     """A wrapper of SciPy's runs some hundred lines a matrix; loops over LAPACK's run a dozen."""
     f = ft.vmap(FUNCTIONS[name])
@@ -279,3 +280,22 @@ def test_nan_stays_with_its_matrix(n, dtype):
         assert np.isnan(np.asarray(x)[2, :, 1]).any()
         assert np.isfinite(np.delete(np.asarray(x), 2, 0)).all()
         assert np.isfinite(np.asarray(x)[2, :, 0]).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_inverses_of_singular_matrices_of_a_stack_are_nan(dtype):
+    """Derivatives of determinants ask for them, and do not stop at matrices without one."""
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 5):
+        a = normal(rng, (40, n, n), dtype)
+        a[::3, 0] = 0
+        found = linalg_kernels.inverse(np, a, strict=False)
+        assert found.dtype == a.dtype
+        assert np.isnan(found[::3]).all()
+        rest = np.delete(found, np.s_[::3], 0)
+        np.testing.assert_array_equal(rest, np.linalg.inv(np.delete(a, np.s_[::3], 0)))
+        counts = [
+            lines_run(lambda: linalg_kernels.inverse(np, np.concatenate([a] * k), strict=False))
+            for k in (1, 5)
+        ]
+        assert counts[0] == counts[1]

@@ -1,7 +1,6 @@
 """Kernels of linear algebra for what array modules have no function for, or not a fitting one.
 
 They take the array module first, work on stacks of matrices, and leave their operands alone.
-Functions of one matrix alone take SciPy's ``linalg`` first.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def binary(name: str) -> tuple[Operator, Operator]:
         try:
             return primitives[name].applied(self, other)
         except OperandError:
-            return NotImplemented
+            return by_its_class(other, name, self)
         except Exception as error:
             primitives[name].complain(error, (self, other), {})
             raise
@@ -39,7 +39,7 @@ def binary(name: str) -> tuple[Operator, Operator]:
         try:
             return primitives[name].applied(other, self)
         except OperandError:
-            return NotImplemented
+            return by_its_class(other, name, self, turned=True)
         except Exception as error:
             primitives[name].complain(error, (other, self), {})
             raise
@@ -69,6 +69,37 @@ REFLECTED = {
     "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
     "equal": "__eq__", "not_equal": "__ne__",
 }  # fmt: skip
+COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+
+
+def by_its_class(other: Any, name: str, x: Any, turned: bool = False) -> Any:
+    """Returns what Python is told of an operand that is left to its own class.
+
+    Pandas turns down arrays of two axes that are not NumPy's, so that its operator is called here
+    with NumPy's array; every other class is asked by Python itself.
+
+    Args:
+        other: the operand.
+        name: the primitive of the operator.
+        x: the array.
+        turned: whether the array stands on the right.
+    """
+    if not (is_of_pandas(other) and is_array(x)):
+        return NotImplemented
+    method = REFLECTED[name]
+    if turned and name not in COMPARISONS:
+        method = method.replace("__r", "__", 1)
+    operator: Any = getattr(type(other), method, None)
+    if operator is not None:
+        return operator(other, np.asarray(x))
+    ufunc: Any = getattr(np, name)
+    out = ufunc(other, np.asarray(x)) if turned else ufunc(np.asarray(x), other)
+    return out if is_of_pandas(out) else ops.asarray(out)
+
+
+def is_of_pandas(x: Any) -> bool:
+    """Says whether an operand speaks the protocol of pandas' operators."""
+    return hasattr(type(x), "__pandas_priority__") and not isinstance(x, Operators)
 
 
 def is_array(x: Any) -> bool:
@@ -90,7 +121,14 @@ def leave_to_its_class(x: Any) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").startswith("functensor."):
         if frame.f_code in ASKING:
             known = frame.f_locals
-            if is_array(known["self"]) and has_own(type(x), REFLECTED[known["name"]]):
+            own = is_of_pandas(x) or has_own(type(x), REFLECTED[known["name"]])
+            if own and is_array(known["self"]):
+                raise OperandError(f"{type(x).__name__} has operators of its own")
+            return
+        if frame.f_code is TURNED.__code__:
+            # Pandas has left its operator to the array, which is to give it back.
+            known = frame.f_locals
+            if is_of_pandas(x) and is_array(known["self"]):
                 raise OperandError(f"{type(x).__name__} has operators of its own")
             return
         frame = frame.f_back
@@ -108,7 +146,7 @@ def equality(name: str, *, unequal: bool) -> Operator:
         except TypeError as error:
             own = isinstance(error, OperandError) and is_array(self)
             if own and has_own(type(other), REFLECTED[name]):
-                return NotImplemented
+                return by_its_class(other, name, self)
             known = isinstance(other, np.ndarray | np.generic)
             numbers = (known and other.dtype.kind in NUMBERS) or isinstance(other, Operators)
             if numbers or not (known or isinstance(error, OperandError)):
@@ -133,7 +171,9 @@ def equality(name: str, *, unequal: bool) -> Operator:
 
 
 # The code of operators, by which frames are known that run one.
-ASKER: Any = binary("add")[0]
+ASKER: Any
+TURNED: Any
+ASKER, TURNED = binary("add")
 COMPARER: Any = equality("equal", unequal=False)
 ASKING = {ASKER.__code__, COMPARER.__code__}
 

@@ -57,6 +57,8 @@ UPDATING = [
 
 # What array classes say that are more than their numbers, where they do not know ufuncs.
 PRIORITY = 1000
+# Above pandas' own, the highest of which is 4000, that of a data frame.
+FIRST_IN_PANDAS = 5000
 
 
 def has_own(kind: Any, method: str) -> bool:
@@ -88,6 +90,31 @@ class NumpyProtocols:
 
     __slots__ = ()
     __array_priority__ = 1000
+
+    @property
+    def __pandas_priority__(self) -> int:
+        """Where the array stands among pandas' operands.
+
+        Pandas makes a column of what has one axis. Of more axes it takes NumPy's arrays only, and
+        what is traced has no values for it: those come first, and their own operator answers.
+
+        Raises:
+            TypeError: pandas works in place, where it does not look at answers.
+        """
+        known: Any = self
+        plain = unlazy(known)
+        if not (is_tracer(plain) or getattr(plain, "requires_grad", False)) and known.ndim < 2:
+            return 0
+        frame: FrameType | None = sys._getframe(1).f_back
+        if frame is not None and frame.f_code.co_name == "_inplace_method":
+            raise TypeError(
+                message(
+                    f"pandas writes {known.describe()} into no frame of its own",
+                    fix="df = df + x in place of df += x, or df += numpy.asarray(x)",
+                    number=1,
+                )
+            )
+        return FIRST_IN_PANDAS
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if is_tracer(self):

@@ -121,6 +121,55 @@ def test_pandas_keeps_its_labels(symbol):
     np.testing.assert_array_equal(ft.grad(lambda w: fnp.sum(w @ frame * series))(A), [7.0, 10.0])
 
 
+@pytest.mark.parametrize("symbol", symbols(), ids=lambda s: s.__name__)
+def test_frames_beside_arrays_of_two_axes(symbol):
+    pandas = pytest.importorskip("pandas")
+    values = np.array([[1, 2], [3, 4]]) if symbol in BITWISE else np.array([[1.0, 2.0], [3.0, 0.5]])
+    frame = pandas.DataFrame(values + 1, index=["r", "s"], columns=["a", "b"])
+    for plain in (values, values[:, :1], values[:1]):
+        ours = fnp.asarray(plain)
+        for turned in (False, True):
+            try:
+                wanted = symbol(plain, frame) if turned else symbol(frame, plain)
+            except (ValueError, NotImplementedError) as error:
+                with pytest.raises(type(error)):
+                    symbol(ours, frame) if turned else symbol(frame, ours)
+                continue
+            got = symbol(ours, frame) if turned else symbol(frame, ours)
+            assert isinstance(wanted, pandas.DataFrame)
+            pandas.testing.assert_frame_equal(got, wanted)
+    assert type(np.add(fnp.asarray(values), frame)) is pandas.DataFrame
+
+
+def test_augmented_assignment_beside_frames():
+    pandas = pytest.importorskip("pandas")
+    x, frame = fnp.ones((2, 2)), pandas.DataFrame([[1.0, 2.0], [3.0, 4.0]])
+    x += frame
+    assert x.equals(frame + 1)
+    series = pandas.Series(V)
+    series += A
+    frame += A
+    assert series.tolist() == [2.0, 4.0]
+    assert frame.to_numpy().tolist() == [[2.0, 4.0], [4.0, 6.0]]
+    with pytest.raises(TypeError, match=r"df \+= numpy\.asarray\(x\)"):
+        frame += fnp.ones((2, 2))
+
+
+def test_frames_and_series_are_numbers_beside_what_is_traced():
+    pandas = pytest.importorskip("pandas")
+    series, frame = pandas.Series(V), pandas.DataFrame([[1.0, 2.0], [3.0, 4.0]])
+    for mode in (ft.grad, lambda f: ft.jit(ft.grad(f))):
+        np.testing.assert_array_equal(mode(lambda x: fnp.sum(series * x))(A), V)
+        np.testing.assert_array_equal(mode(lambda x: fnp.sum(frame * x))(A), [4.0, 6.0])
+        np.testing.assert_array_equal(
+            mode(lambda x: fnp.sum(frame - 2 * x * (frame > x)))(fnp.ones((2, 2))),
+            [[0.0, -2.0], [-2.0, -2.0]],
+        )
+    w = ft.Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True, dtype="float64")
+    (frame * w).sum().backward()
+    np.testing.assert_array_equal(w.grad.numpy(), frame)
+
+
 @pytest.mark.parametrize("symbol", OPERATORS, ids=lambda s: s.__name__)
 def test_xarray_keeps_its_labels(symbol):
     xarray = pytest.importorskip("xarray")

@@ -185,6 +185,32 @@ def test_what_is_rolled_and_inserted_differentiates():
     check_grads(lambda x: ft.jit(np.tril)(x, i) ** 2, (np.asarray(X),), order=2)
 
 
+BOUNDED = {
+    "insert": lambda i: np.insert(V, i, 9.0),
+    "insert several": lambda i: np.insert(V, np.stack([i, 0 * i]), 9.0),
+    "insert axis": lambda i: np.insert(X, i, 9.0, axis=0),
+    "delete": lambda i: np.delete(V, i),
+    "delete axis": lambda i: np.delete(X, i, axis=0),
+    "delete size": lambda i: np.delete(V, i, size=V.size),
+    "take": lambda i: np.take(V, i),
+    "index": lambda i: np.asarray(V)[i],
+    "set": lambda i: np.asarray(V).at[i].set(1.0),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", BOUNDED)
+def test_traced_indices_out_of_bounds_are_errors(name, form):
+    length = len(X) if "axis" in name else V.size
+    last = length if "insert" in name else length - 1
+    for i in (-length, -1, 0, last):
+        got = FORMS[form](BOUNDED[name], i)
+        numpy.testing.assert_array_equal(got, BOUNDED[name](numpy.array(i)))
+    for i in (-length - 1, last + 1, 99, -99):
+        with pytest.raises(IndexError):
+            FORMS[form](BOUNDED[name], i)
+
+
 def test_slices_are_inserted_in_numpys_order():
     for at in ([0, 0, 4], [3, -1, 2], [-4], [1]):
         values = numpy.arange(float(len(at))) + 9

@@ -84,7 +84,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         axis: along which axis; None takes the flattened array.
 
     Raises:
-        IndexError: an index is out of bounds, if it is known.
+        IndexError: an index is out of bounds, under ``jit`` and ``vmap`` too, as of ``x[i]``.
 
     >>> import functensor.numpy as np
     >>> np.insert(np.array([1.0, 2.0]), 1, 5.0)
@@ -127,7 +127,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 def _order_with(before: Any, length: int, count: int) -> Any:
     """Returns in which order slices come, those put before indices being behind the others."""
     before = ops.reshape(before, -1)
-    before = ops.where(ops.less(before, 0), ops.add(before, length), before)
+    # Looked up, so that there is an error out of bounds. Before -1 is before the last slice, which
+    # is one further from the end of what has a place behind it as well.
+    table = beside(before, np.arange(length + 1))
+    before = ops.take(table, ops.where(ops.less(before, 0), ops.subtract(before, 1), before))
     # Slices that go to one place keep their order, in front of the one that is there.
     new = ops.add(ops.multiply(before, 2), beside(before, np.zeros(count, int)))
     old = beside(before, 2 * np.arange(length) + 1)

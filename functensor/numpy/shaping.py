@@ -82,7 +82,7 @@ def delete(
 
     Raises:
         ConcretizationError: booleans or several integers are not known, and no size is given.
-        IndexError: an index is out of bounds, if it is known.
+        IndexError: an index is out of bounds, under ``jit`` and ``vmap`` too, as of ``x[i]``.
         ShapeError: there are not as many booleans as slices, where they are not known.
 
     >>> import functensor.numpy as np
@@ -108,8 +108,8 @@ def delete(
     if size is None:
         if gone.dtype.kind == "b" or gone.size != 1:
             value_of("delete", gone, "np.delete(x, i, size=n), with n the most that can be left")
-        place = ops.reshape(gone, ())
-        place = ops.where(ops.less(place, 0), ops.add(place, places.size), place)
+        # Looked up, so that there is an error out of bounds.
+        place = ops.take(beside(gone, places), ops.reshape(gone, ()))
         before, after = beside(place, places[:-1]), beside(place, places[1:])
         later = ops.greater_equal(before, place)
         return ops.take(arr, ops.where(later, after, before), axis=axis)

@@ -4,6 +4,8 @@ import copy
 import pickle
 import warnings
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.signal
@@ -83,15 +85,41 @@ def test_curves_are_trees():
 TIES = np.array([[3.0, 1, 3, 2], [1, 1, 1, 1], [4, 2, np.nan, 2]])
 
 
-@pytest.mark.parametrize("method", ["average", "min", "max", "dense", "ordinal"])
-def test_ranks_of_ties(method):
-    rows = TIES[:2] if method != "average" else TIES
-    for axis in (None, 0, 1):
-        given = TIES[:2] if axis is None or axis == 0 else rows
-        np.testing.assert_array_equal(
-            stats.rankdata(given, method, axis=axis),
-            scipy.stats.rankdata(given, method, axis=axis),
-        )
+METHODS = ["average", "min", "max", "dense", "ordinal"]
+
+
+@pytest.mark.parametrize("nan_policy", ["propagate", "omit"])
+@pytest.mark.parametrize("method", METHODS)
+def test_ranks_of_ties_and_nan(method, nan_policy):
+    known = TIES[:2]
+    for given in [TIES, known, TIES[:, 2], known[:, :0], known[:1, :1], known.astype(int), known > 1]:
+        for axis in (None, *range(given.ndim)):
+            rank = partial(stats.rankdata, method=method, axis=axis, nan_policy=nan_policy)
+            wanted = scipy.stats.rankdata(given, method, axis=axis, nan_policy=nan_policy)
+            for form in (rank, ft.jit(rank), lambda x: ft.vmap(rank)(x[None])[0]):
+                got = form(given)
+                np.testing.assert_array_equal(got, wanted)
+                # By all methods, as in SciPy 1.18.
+                assert got.dtype == np.float64
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ranks_have_the_samples_dtype(method):
+    for dtype in ("float32", "float16", "float64"):
+        got = stats.rankdata(np.array([3.0, 1.0, 3.0, np.nan], dtype), method, nan_policy="omit")
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got[1::2], [1.0, np.nan])
+    assert stats.rankdata(np.zeros(0, "float32"), method).dtype == "float32"
+    with pytest.raises(ValueError, match="contains nan"):
+        stats.rankdata([1.0, np.nan], method, nan_policy="raise")
+    with pytest.raises(ValueError, match="nan_policy='drop'"):
+        stats.rankdata([1.0], method, nan_policy="drop")
+
+
+def test_a_line_through_two_points_has_no_error():
+    line = stats.linregress([1.0, 3.0], [5.0, 4.0])
+    np.testing.assert_allclose(line, (-0.5, 5.5, -1.0, 0.0, 0.0))
+    assert line.intercept_stderr == 0.0
 
 
 def test_correlation_of_ties_and_nan():

@@ -13,7 +13,7 @@ from ...vectorize import vmap
 from .. import special
 from .hypotheses import ConfidenceInterval
 from .normality import SignificanceResult
-from .samples import ALTERNATIVES, Samples, checked_policy, chosen, student_pvalue
+from .samples import ALTERNATIVES, POLICIES, Samples, checked_policy, chosen, student_pvalue
 
 __all__ = [
     "LinregressResult", "PearsonRResult", "linregress", "pearsonr", "rankdata", "spearmanr",
@@ -187,14 +187,17 @@ def _ranks_of_row(x: Any, method: str) -> Any:
 def _ranks(x: Any, method: str) -> Any:
     """Returns the ranks along the last axis, by which there is no derivative."""
     x = ops.stop_gradient(x)
-    if method == "ordinal":
-        return ops.argsort(ops.argsort(x, axis=-1, stable=True), axis=-1) + 1
-    if len(x.shape) < 2:
-        return _ranks_of_row(x, method)
-    rows = ops.reshape(x, (-1, x.shape[-1])) if x.size else x
+    dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
     if not x.size:
-        return ops.zeros_like(x)
-    return ops.reshape(vmap(lambda row: _ranks_of_row(row, method))(rows), x.shape)
+        return ops.zeros_like(x, dtype=dtype)
+    if method == "ordinal":
+        ranks = ops.argsort(ops.argsort(x, axis=-1, stable=True), axis=-1) + 1
+    elif len(x.shape) < 2:
+        ranks = _ranks_of_row(x, method)
+    else:
+        rows = ops.reshape(x, (-1, x.shape[-1]))
+        ranks = ops.reshape(vmap(lambda row: _ranks_of_row(row, method))(rows), x.shape)
+    return ops.astype(ranks, dtype)
 
 
 def rankdata(
@@ -207,15 +210,16 @@ def rankdata(
         method: what ties get: the "average" of their ranks, the "min", the "max", "dense" for ranks
             without gaps, "ordinal" for the order in which they come.
         axis: along which axis; None for all, flat.
-        nan_policy: "propagate": a row with NaN has ranks of NaN; or "raise" to refuse NaN.
+        nan_policy: "propagate": a row with NaN has ranks of NaN alone; "omit": NaN have the rank
+            NaN, and the others are ranked without them; "raise" refuses NaN.
 
     Returns:
-        An array of a's shape, or flat; of floats by "average", else of integers. There is no
-        derivative.
+        An array of a's shape, or flat, of a's floating dtype or of float64 by every method, as in
+        SciPy from 1.18 on; before that it has integers by methods other than "average". There is
+        no derivative.
 
     Raises:
         ValueError: the method is another word, or there is a NaN, and it is refused.
-        NotImplementedError: NaN is to be left out.
 
     Source: W. H. Kruskal and W. A. Wallis, "Use of ranks in one-criterion variance analysis",
     Journal of the American Statistical Association 47 (1952).
@@ -226,15 +230,19 @@ def rankdata(
     """
     chosen("rankdata", "method", method, RANKS)
     x = ops.asarray(a)
-    checked_policy("rankdata", nan_policy, x)
+    chosen("rankdata", "nan_policy", nan_policy, POLICIES)
+    if nan_policy == "raise":
+        checked_policy("rankdata", nan_policy, x)
     if axis is None:
         x, axis = ops.ravel(x), -1
     x = ops.moveaxis(x, axis, -1)
     ranks = _ranks(x, method)
     if x.dtype.kind == "f":
-        bad = ops.any(ops.isnan(x), axis=-1, keepdims=True)
-        if method == "average":
-            ranks = ops.where(bad, np.nan, ranks)
+        # NaN stand behind all numbers, whose ranks they leave as they are.
+        bad = ops.isnan(x)
+        if nan_policy == "propagate":
+            bad = ops.any(bad, axis=-1, keepdims=True)
+        ranks = ops.where(bad, np.nan, ranks)
     return ops.moveaxis(ranks, -1, axis)
 
 

@@ -15,7 +15,10 @@ from .registry import registry as ops
 from .samples import REAL
 from .special_gamma import DLMF
 
-__all__ = ["OF_COMPLEX", "complex_erf", "complex_erfc", "faddeeva"]
+__all__ = [
+    *("OF_COMPLEX", "complex_erf", "complex_erfc", "complex_erfcx", "complex_erfi"),
+    *("complex_ndtr", "faddeeva"),
+]
 
 PEAK = 2.0 / math.sqrt(math.pi)
 # Beyond this the asymptotic series has all digits, of so many terms.
@@ -85,23 +88,44 @@ faddeeva = unary(
 )
 
 
-def _erfcx(x: Any) -> Any:
-    return ops.faddeeva(ops.multiply(x, 1j))
+# These are not made of those above: i times an infinity is not a number of the array module's.
+complex_erfcx = unary(
+    "complex_erfcx",
+    lambda g, x: g * (1j * _faddeeva_slope(1j * x)),
+    compute=_by_scipy("erfcx"),
+    reference="scipy.special.erfcx",
+    domains=REAL,
+    dtypes="D",
+    source=DLMF + "7.2.3",
+)
 
 
-def _erfi(x: Any) -> Any:
-    return ops.multiply(ops.complex_erf(ops.multiply(x, 1j)), -1j)
+complex_erfi = unary(
+    "complex_erfi",
+    lambda g, x: g * (PEAK * ops.exp(x * x)),
+    compute=_by_scipy("erfi"),
+    reference="scipy.special.erfi",
+    domains=REAL,
+    dtypes="D",
+    source=DLMF + "7.2.1",
+)
 
 
-def _ndtr(x: Any) -> Any:
-    return ops.multiply(ops.complex_erfc(ops.multiply(x, -math.sqrt(0.5))), 0.5)
-
+complex_ndtr = unary(
+    "complex_ndtr",
+    lambda g, x: g * (PEAK * math.sqrt(0.125) * ops.exp(-0.5 * x * x)),
+    compute=_by_scipy("ndtr"),
+    reference="scipy.special.ndtr",
+    domains=REAL,
+    dtypes="D",
+    source=DLMF + "7.2.2",
+)
 
 # What the functions of real numbers are of complex ones.
 OF_COMPLEX = {
-    "erf": lambda x: ops.complex_erf(x),
-    "erfc": lambda x: ops.complex_erfc(x),
-    "erfcx": _erfcx,
-    "erfi": _erfi,
-    "ndtr": _ndtr,
+    "erf": complex_erf,
+    "erfc": complex_erfc,
+    "erfcx": complex_erfcx,
+    "erfi": complex_erfi,
+    "ndtr": complex_ndtr,
 }

@@ -3,7 +3,6 @@
 import copy
 import pickle
 import warnings
-
 from functools import partial
 
 import numpy as np
@@ -92,12 +91,12 @@ METHODS = ["average", "min", "max", "dense", "ordinal"]
 @pytest.mark.parametrize("method", METHODS)
 def test_ranks_of_ties_and_nan(method, nan_policy):
     known = TIES[:2]
-    for given in [TIES, known, TIES[:, 2], known[:, :0], known[:1, :1], known.astype(int), known > 1]:
+    rows = [TIES, known, TIES[:, 2], known[:, :0], known[:1, :1], known.astype(int), known > 1]
+    for given in rows:
         for axis in (None, *range(given.ndim)):
             rank = partial(stats.rankdata, method=method, axis=axis, nan_policy=nan_policy)
             wanted = scipy.stats.rankdata(given, method, axis=axis, nan_policy=nan_policy)
-            for form in (rank, ft.jit(rank), lambda x: ft.vmap(rank)(x[None])[0]):
-                got = form(given)
+            for got in (rank(given), ft.jit(rank)(given), ft.vmap(rank)(given[None])[0]):
                 np.testing.assert_array_equal(got, wanted)
                 # By all methods, as in SciPy 1.18.
                 assert got.dtype == np.float64

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy.special
 from registry_cases import reference_of
 
 import functensor as ft
@@ -135,6 +136,83 @@ def test_elementwise_primitives_at_special_values(primitive):
 def test_every_exception_is_one():
     names = {primitive.name for primitive in elementwise()}
     assert names >= NO_REFERENCE | EITHER_ZERO
+
+
+# -- SciPy's functions of one and two numbers
+
+# What SciPy gives there is no answer: of parameters that are nearly no number at all, it casts
+# them to integers, or looks for a quantile without finding it.
+NO_ANSWER = {
+    "boxcox": lambda x, y: (np.abs(y) < 1e-19) & ((x == 0) | np.isinf(x)),
+    "boxcox1p": lambda x, y: (np.abs(y) < 1e-19) & ((x == -1) | np.isinf(x)),
+    "inv_boxcox1p": lambda x, y: (np.abs(y) < 1e-19) & (y != 0),
+    "pdtr": lambda x, y: np.isnan(x),
+    "pdtrc": lambda x, y: np.isnan(x),
+    "pdtri": lambda x, y: (x < 0) & (x > -1),
+    "stdtrit": lambda x, y: (y < 1e-9) | (x < 1e-9) | (y == 0.5),
+}
+UFUNCS = [
+    name
+    for name in functensor.scipy.special.__all__
+    if isinstance(u := getattr(scipy.special, name, None), np.ufunc) and u.nin < 3 and u.nout == 1
+    # SciPy counts up to the order, which takes long here.
+    and name != "yn"
+]
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_special_functions_are_scipys_at_special_values(name):
+    ours, theirs = getattr(functensor.scipy.special, name), getattr(scipy.special, name)
+    for char, rtol in (("d", 1e-9), ("f", 3e-4)):
+        limits = np.finfo(char)
+        tiny, huge = limits.tiny, limits.max / 4
+        rest = [0.0, -0.0, 1, -1, 0.5, 2, -2.5, 3, 700, np.inf, -np.inf, np.nan]
+        values = np.array([tiny, -tiny, huge, -huge, *rest], char)
+        operands = [values]
+        if theirs.nin == 2:
+            operands = [x.ravel() for x in np.meshgrid(values, values)]
+        wanted = theirs(*operands)
+        # Where SciPy's is NaN of numbers, a limit may be better.
+        of_nan = np.any([np.isnan(x) for x in operands], axis=0)
+        fixed = ~np.isnan(wanted) | of_nan
+        if name in NO_ANSWER:
+            fixed &= ~NO_ANSWER[name](*operands)
+        eager = np.asarray(ours(*operands))
+        np.testing.assert_allclose(eager[fixed], wanted[fixed], rtol, atol=limits.tiny)
+        np.testing.assert_allclose(ft.jit(lambda *xs: ours(*xs))(*operands), eager, rtol)
+
+
+def complex_values():
+    parts = [0.0, -0.0, 1e-3, 1, -1, 3, -3, 30, -30, np.inf, -np.inf, np.nan]
+    out = np.empty((len(parts), len(parts)), complex)
+    out.real, out.imag = np.meshgrid(parts, parts)
+    return out.ravel()
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in UFUNCS if any(t[:2] == "D-" for t in getattr(scipy.special, n).types)]
+)
+def test_complex_functions_are_scipys_at_special_values(name):
+    ours, theirs = getattr(functensor.scipy.special, name), getattr(scipy.special, name)
+    z = complex_values()
+    wanted = theirs(z)
+    fixed = ~np.isnan(wanted.real) & ~np.isnan(wanted.imag)
+    got = np.asarray(ours(z))
+    for part in ("real", "imag"):
+        found, known = getattr(got, part)[fixed], getattr(wanted, part)[fixed]
+        np.testing.assert_allclose(found, known, 1e-9, 1e-300)
+    np.testing.assert_allclose(ft.jit(lambda z: ours(z))(z), got)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 2, -1.0])
+def test_a_single_exponent_of_float_power_is_no_root(exponent):
+    x = np.array([-np.inf, -0.0, -1.0, 4.0])
+    wanted = np.float_power(x, exponent)
+    for way in ways(lambda x: fnp.float_power(x, exponent)).values():
+        assert_same(way(x), wanted)
+    for one, known in zip(x, wanted, strict=True):
+        assert_same(fnp.float_power(one, exponent), known)
+        assert_same(ft.jit(fnp.float_power)(one, exponent), known)
 
 
 # -- what orders and searches: NaN stands behind all numbers

@@ -85,7 +85,12 @@ def float_power(x: Any, y: Any, /, out: Any = None, *, where: Any = True) -> Any
     refuse_where("float_power", where)
     x, y = arrays_together((x, y), "float_power")
     kind = result_type(x.dtype, y.dtype, np.float64)
-    return ops.power(ops.astype(x, kind), ops.astype(y, kind))
+    x, y = ops.astype(x, kind), ops.astype(y, kind)
+    if not y.shape and kind.kind == "f":
+        # Of a single exponent 0.5 `power` takes the root, which is another at -0 and -infinity.
+        edge = ops.logical_or(ops.equal(x, 0), ops.equal(x, -np.inf))
+        x = ops.where(ops.logical_and(edge, ops.equal(y, 0.5)), ops.abs(x), x)
+    return ops.power(x, y)
 
 
 @registry.add_function

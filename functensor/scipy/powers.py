@@ -11,7 +11,9 @@ from .probabilities import together
 
 __all__ = ["boxcox", "boxcox1p", "exprel", "inv_boxcox", "inv_boxcox1p"]
 
-INF = float("inf")
+INF, NAN = float("inf"), float("nan")
+# The exponential of less than this is 0 in all dtypes.
+LOWEST = -1000.0
 # Closer to 0 than these, quotients and their derivatives are those of a series, which ends where
 # its terms and those of two derivatives vanish.
 NEAR_EXP, EXP_TERMS = 0.5, 18
@@ -68,9 +70,13 @@ def _transformed(level: Any, none: Any, lmbda: Any) -> Any:
     limit = -1.0 / ops.where(ops.logical_or(above, below), lmbda, 1.0)
     endless = ops.equal(level, INF)
     value = ops.where(endless, 0.0, level)
-    value = value * _exprel(lmbda * value)
+    power = lmbda * value
+    # So small a power is none, whatever its logarithm.
+    gone = ops.less(power, LOWEST)
+    value = ops.where(gone, limit, value * _exprel(ops.where(gone, 0.0, power)))
     value = ops.where(endless, ops.where(below, limit, INF), value)
-    return ops.where(none, ops.where(above, limit, -INF), value)
+    value = ops.where(none, ops.where(above, limit, -INF), value)
+    return ops.where(ops.isnan(lmbda), lmbda, value)
 
 
 def boxcox(x: Any, lmbda: Any) -> Any:
@@ -118,20 +124,33 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
         return _transformed(ops.log1p(ops.where(none, 0.0, x)), none, lmbda)
 
 
-def _level(y: Any, lmbda: Any) -> Any:
-    """Returns ``log(1 + lmbda y) / lmbda``, and 0 where it is infinite."""
-    u = lmbda * y
-    edge = ops.logical_or(ops.equal(u, -1), ops.equal(ops.abs(u), INF))
-    return ops.where(edge, 0.0, y) * _logrel(ops.where(edge, 0.0, u))
+def _powered(y: Any, lmbda: Any, exponential: Any, least: float) -> Any:
+    """Returns a function of ``log(1 + lmbda y) / lmbda``, by the limits where that has one.
 
-
-def _at_edge(y: Any, lmbda: Any, value: Any, least: float) -> Any:
-    """Returns a value, but for those powers of 0 or infinity that are infinite, or least."""
-    u = lmbda * y
+    Args:
+        y, lmbda: arrays.
+        exponential: the function: ``exp``, or ``expm1``.
+        least: its value at minus infinity.
+    """
+    none = ops.equal(lmbda, 0)
+    u = ops.where(none, 0.0, lmbda * y)
+    # What overflows is the product of two large numbers; 1 beside it is nothing.
+    huge = ops.equal(u, INF)
+    beyond = ops.logical_and(huge, ops.isfinite(lmbda))
+    size = ops.log(ops.abs(ops.where(beyond, lmbda, 1.0))) + ops.log(
+        ops.abs(ops.where(beyond, y, 1.0))
+    )
+    far = size / ops.where(beyond, lmbda, 1.0)
     edge = ops.logical_or(ops.equal(u, -1), ops.equal(ops.abs(u), INF))
-    ends = ops.equal(ops.greater(lmbda, 0), ops.greater(u, 0))
-    value = ops.where(ops.logical_and(edge, ends), INF, value)
-    return ops.where(ops.logical_and(edge, ops.logical_not(ends)), least, value)
+    level = ops.where(edge, 0.0, y) * _logrel(ops.where(edge, 0.0, u))
+    value = exponential(ops.where(beyond, far, level))
+    # Powers of 0: by a negative one they are infinite.
+    zero = ops.equal(u, -1)
+    value = ops.where(zero, ops.where(ops.greater(lmbda, 0), least, INF), value)
+    value = ops.where(ops.equal(u, -INF), NAN, value)
+    # An infinite power of what is infinite at most leaves 1.
+    endless = ops.logical_and(huge, ops.isinf(lmbda))
+    return ops.where(endless, exponential(ops.zeros_like(value)), value)
 
 
 def inv_boxcox(y: Any, lmbda: Any) -> Any:
@@ -152,7 +171,7 @@ def inv_boxcox(y: Any, lmbda: Any) -> Any:
     """
     y, lmbda = together(y, lmbda)
     with quiet():
-        return _at_edge(y, lmbda, ops.exp(_level(y, lmbda)), 0.0)
+        return _powered(y, lmbda, ops.exp, 0.0)
 
 
 def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
@@ -173,4 +192,4 @@ def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
     """
     y, lmbda = together(y, lmbda)
     with quiet():
-        return _at_edge(y, lmbda, ops.expm1(_level(y, lmbda)), -1.0)
+        return _powered(y, lmbda, ops.expm1, -1.0)

@@ -86,7 +86,7 @@ from ..primitives.special_integrals import (
     spence,
 )
 from ..primitives.special_zeta import zeta as hurwitz_zeta
-from ..primitives.types import canonical_axes
+from ..primitives.types import canonical_axes, result_type
 from ..public import publish
 from .powers import boxcox, boxcox1p, exprel, inv_boxcox, inv_boxcox1p
 from .probabilities import (
@@ -204,7 +204,8 @@ def wofz(z: Any) -> Any:
     (1+0j)
     """
     z = as_inexact(z)
-    return faddeeva(ops.multiply(z, 1 + 0j))
+    # Cast, since infinity times 1 + 0i has no imaginary part.
+    return faddeeva(ops.astype(z, result_type(z.dtype, np.complex64)))
 
 
 # -- gamma functions

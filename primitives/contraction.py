@@ -22,6 +22,7 @@ from .registry import registry as ops
 from .rules import shape_of
 from .samples import Sample
 from .types import ShapeDtype, canonical_axis, result_type
+from .ufunc_methods import on_axes
 
 __all__ = [
     "dot",
@@ -348,13 +349,24 @@ def vdot(a: Any, b: Any) -> Any:
 
 
 @ops.add_function
-def vecdot(x: Any, y: Any, /, out: None = None, *, axis: int = -1) -> Any:
+def vecdot(
+    x: Any,
+    y: Any,
+    /,
+    out: None = None,
+    *,
+    axis: int = -1,
+    axes: Any = None,
+    keepdims: bool = False,
+) -> Any:
     """Returns the products of vectors along an axis, those of x conjugated.
 
     Args:
         x, y: arrays; all axes but that of the vectors broadcast.
         out: None; arrays are immutable.
         axis: the axis of the vectors, counted in both arrays.
+        axes: the axes of both, where these are not the same: ``[0, -1]``.
+        keepdims: whether the axis stays with length 1, which the same axis can.
 
     Returns:
         An array without the axis.
@@ -367,6 +379,13 @@ def vecdot(x: Any, y: Any, /, out: None = None, *, axis: int = -1) -> Any:
     Array([3., 3.], dtype=float64, device='cpu')
     """
     refuse_out("vecdot", out)
+    if axes is not None:
+        if keepdims:
+            raise ValueError("vecdot: keepdims=True goes with axis=, not with axes=")
+        return on_axes(vecdot, "(n),(n)->()", (x, y), axes)
+    if keepdims:
+        out = vecdot(x, y, axis=axis)
+        return ops.expand_dims(out, axis)
     x, y = (
         v if axis == -1 else ops.moveaxis(v, axis, -1) for v in operands_together("vecdot", x, y)
     )

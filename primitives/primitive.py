@@ -15,9 +15,7 @@ from ..backends.entries import MISSING, complain, wrap_methods
 from .array import Array, Tracer
 from .buffers import (
     BUFFER_TYPES,
-    DEVICE_TYPES,
     TracedListError,
-    device_of,
     holds_array,
     plain_arrays,
     to_buffer,
@@ -29,19 +27,16 @@ from .errors import (
     DeviceError,
     TracerConversionError,
     missing_rule,
-    refuse_out,
-    refuse_where,
 )
 from .keepers import Keepers
+from .options import SEQUENCES, chosen, joined, joined_again, of_one, of_two
 from .registry import operand, registry
 from .rules import checked, compile_rule, compile_rules, keeper, letters
-from .types import ShapeDtype, number_dtype, shape_dtype
-from .ufuncs import BinaryMethods, Ufunc, check_casting
+from .types import number_dtype
+from .ufuncs import BinaryMethods, Ufunc
 
 __all__ = ["Binary", "Primitive", "Unary", "evaluate"]
 
-# A tuple, which is many times faster to ask for than the union of types.
-SEQUENCES = (list, tuple)
 # The kinds of dtypes that are numbers.
 NUMBERS = "fiubc"
 ndarray = np.ndarray
@@ -52,35 +47,6 @@ PASSING = frozenset({"conj", "imag", "real", "stop_gradient"})
 
 def of_any(*operands: Any) -> Any:
     """Stands for the signature of a primitive that declares none."""
-
-
-def of_one(
-    x: Any,
-    /,
-    out: Any = None,
-    where: Any = None,
-    casting: Any = None,
-    dtype: Any = None,
-    order: Any = None,
-    subok: Any = None,
-) -> Any:
-    """Returns the arguments of `chosen` for a call of a ``Unary`` with options."""
-    return (x,), out, where, casting, dtype
-
-
-def of_two(
-    x: Any,
-    y: Any,
-    /,
-    out: Any = None,
-    where: Any = None,
-    casting: Any = None,
-    dtype: Any = None,
-    order: Any = None,
-    subok: Any = None,
-) -> Any:
-    """Returns the arguments of `chosen` for a call of a ``Binary`` with options."""
-    return (x, y), out, where, casting, dtype
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -121,64 +87,6 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     if given and type(out._data) is ndarray:
         out._data = unshared(out._data, plain_arrays(given))
     return out
-
-
-def joined(args: Sequence[Any]) -> list[Any]:
-    """Returns operands with lists made into arrays, so that traced values in them are seen.
-
-    A list goes where the arrays beside it are.
-    """
-    place = None
-    if DEVICE_TYPES:
-        arrays = (a for a in args if not isinstance(a, SEQUENCES))
-        place = next((d for d in map(device_of, arrays) if d != "cpu"), None)
-    return [registry.asarray(a, device=place) if isinstance(a, SEQUENCES) else a for a in args]
-
-
-def joined_again(args: Sequence[Any], error: Exception) -> list[Any]:
-    """Does the same after an error, which is raised again if there is no list."""
-    if not any(isinstance(a, SEQUENCES) for a in args):
-        raise error
-    return joined(args)
-
-
-def chosen(
-    primitive: Primitive, args: Sequence[Any], out: Any, where: Any, casting: Any, dtype: Any
-) -> Any:
-    """Applies an elementwise primitive with the options that NumPy's ufuncs have.
-
-    Args:
-        primitive: a ``Unary`` or ``Binary``.
-        args: its operands.
-        out, where: refused, since nothing is written into an array.
-        casting: which casts ``dtype`` may make of the operands, by default ``same_kind``.
-        dtype: the result's dtype, in which it is computed; None for the usual one.
-
-    Raises:
-        ImmutableArrayError: there is an array to write into, or a condition for it.
-        TypeError: the dtype is not one that the operands may be cast to, or that comes out.
-    """
-    refuse_out(primitive.name, out, primitive.namespace)
-    refuse_where(primitive.name, where, primitive.namespace)
-    args = joined(args)
-    known = [shape_dtype(x) for x in args]
-    if casting is not None:
-        check_casting(primitive.name, known, dtype, casting)
-    if dtype is None:
-        return primitive(*args)
-    wanted = number_dtype(dtype)
-    if primitive.infer(primitive, *known).dtype != wanted:
-        for x in known:
-            if not np.can_cast(x.dtype, wanted, casting or "same_kind"):
-                raise TypeError(
-                    f"{primitive.name}: dtype={wanted} does not hold the operands' {x.dtype}; "
-                    f"np.{primitive.name}(...).astype({wanted}) casts the result"
-                )
-        cast = (ShapeDtype(x.shape, wanted) for x in known)
-        if primitive.infer(primitive, *cast).dtype != wanted:
-            raise TypeError(f"{primitive.name}: no result of operands has dtype {wanted}")
-        args = [registry.astype(x, wanted) for x in args]
-    return primitive(*args)
 
 
 def _renamed(function: Callable[..., Any] | None, name: str) -> Callable[..., Any] | None:

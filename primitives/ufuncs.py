@@ -11,7 +11,10 @@ from .registry import registry
 from .types import ShapeDtype
 from .ufunc_methods import METHODS
 
-__all__ = ["FACTS", "BinaryMethods", "Ufunc", "check_casting"]
+__all__ = [
+    *("FACTS", "BinaryMethods", "Ufunc", "check_casting", "check_order", "checked_axes"),
+    "loop_of",
+]
 
 # What NumPy's ufuncs tell of themselves.
 FACTS = ("identity", "nargs", "nin", "nout", "ntypes", "signature", "types")
@@ -36,6 +39,62 @@ def check_casting(name: str, known: list[ShapeDtype], dtype: Any, casting: Any) 
         types = [x.weak if x.weak in (int, float, complex) else x.dtype for x in known]
         more: Any = {} if dtype is None else {"signature": (*[None] * len(types), np.dtype(dtype))}
         ufunc.resolve_dtypes((*types, None), casting=casting, **more)
+
+
+def check_order(name: str, order: Any) -> None:
+    """Checks a layout in memory, which changes nothing here.
+
+    Raises:
+        ValueError: there is no such layout.
+    """
+    if order is not None and order not in ("K", "C", "F", "A"):
+        raise ValueError(f"{name}: order={order!r}: it is 'K', 'C', 'F' or 'A'; leave it out")
+
+
+def checked_axes(primitive: Any, axes: Any, axis: Any, keepdims: Any) -> tuple[str, Any]:
+    """Returns the signature of a product, and which axes its operands have for it.
+
+    Raises:
+        TypeError: it works on elements, or it has no such option.
+    """
+    signature = primitive.signature
+    name = primitive.name
+    if signature is None or axes is None or axis is not None or keepdims is not None:
+        given = "axes" if axes is not None else "axis" if axis is not None else "keepdims"
+        fix = f"np.{name}.reduce has axis= and keepdims=" if primitive.nin == 2 else "leave it out"
+        if signature is not None:
+            fix = "axes=[(-2, -1), (-2, -1), (-2, -1)] names them"
+        raise TypeError(f"{name}: {given}= is not there: {fix}")
+    return signature.replace("?", ""), axes
+
+
+def loop_of(
+    name: str, known: list[ShapeDtype], signatures: tuple[Any, Any], dtype: Any, casting: Any
+) -> tuple[list[Any], Any]:
+    """Returns the dtypes to which operands are cast, and that of the result.
+
+    Args:
+        name: the ufunc.
+        known: the operands' types.
+        signatures: what was given as ``signature`` and as ``sig``: a text such as ``"dd->d"``, or a
+            tuple of dtypes, None for what is not fixed.
+        dtype: None; it cannot be given as well.
+        casting: how far operands may be cast; None for ``same_kind``.
+
+    Raises:
+        TypeError: NumPy has no such loop, or the operands may not be cast to it.
+    """
+    given = [x for x in signatures if x is not None]
+    ufunc: Any = np.__dict__.get(name)
+    if len(given) > 1 or dtype is not None:
+        raise TypeError(f"{name}: signature=, sig= and dtype= say the same: give one of them")
+    if not isinstance(ufunc, np.ufunc) or any(x.dtype.kind not in "biufc" for x in known):
+        raise TypeError(f"{name}: signature= is for NumPy's functions and dtypes: use dtype=")
+    types = [x.weak if x.weak in (int, float, complex) else x.dtype for x in known]
+    *kinds, result = ufunc.resolve_dtypes(
+        (*types, None), signature=given[0], casting=casting or "same_kind"
+    )
+    return kinds, result
 
 
 class Ufunc:
@@ -100,6 +159,30 @@ class Ufunc:
         )
 
 
+    def reduce(self, x: Any, /, *args: Any, **options: Any) -> Any:
+        """Refuses to put elements together, as all methods but those of two operands.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(
+            f"{self.name}.reduce: only a function of two operands puts elements together; "
+            f"np.{self.name}(x) is done to each"
+        )
+
+    def accumulate(self, x: Any, /, *args: Any, **options: Any) -> Any:
+        """Refuses as `reduce`."""
+        return Ufunc.reduce(self, x)
+
+    def reduceat(self, x: Any, /, *args: Any, **options: Any) -> Any:
+        """Refuses as `reduce`."""
+        return Ufunc.reduce(self, x)
+
+    def outer(self, x: Any, /, *args: Any, **options: Any) -> Any:
+        """Refuses as `reduce`."""
+        return Ufunc.reduce(self, x)
+
+
 class BinaryMethods(Ufunc):
     """The methods of NumPy's ufuncs of two operands, as far as they have a meaning."""
 
@@ -109,8 +192,11 @@ class BinaryMethods(Ufunc):
         Args:
             x: an array.
             axis: along which axes; None stands for all.
-            options: ``dtype``, ``keepdims``, and as far as the reduction of that name has them
-                ``initial`` and ``where``.
+            options: ``dtype``, in which it is computed; ``keepdims``; ``initial``, with what it
+                begins; ``where``, which elements count.
+
+        What cares about the order, such as ``subtract``, goes from the first element to the last,
+        one operation each.
 
         >>> registry.add.reduce([[1, 2], [3, 4]]).tolist()
         [4, 6]
@@ -125,7 +211,7 @@ class BinaryMethods(Ufunc):
         """
         return self._method("accumulate", x, axis=axis, **options)
 
-    def reduceat(self, x: Any, indices: Any, /, axis: int = 0, **options: Any) -> Any:
+    def reduceat(self, x: Any, /, indices: Any, axis: int = 0, **options: Any) -> Any:
         """Returns what is left of parts along an axis, each from one index up to the next.
 
         Args:
@@ -151,7 +237,6 @@ class BinaryMethods(Ufunc):
     def _method(self, method: str, x: Any, *args: Any, **options: Any) -> Any:
         name = f"{self.name}.{method}"
         refuse_out(name, options.pop("out", None))
-        out = METHODS[method](self, self.name, registry.asarray(x), *args, **options)
-        if out is NotImplemented:
-            raise TypeError(f"{name} is not there: what it returns would depend on the order")
-        return out
+        if self.signature is not None and method != "outer":
+            raise RuntimeError(f"{name} is not there: {self.name} puts no two elements together")
+        return METHODS[method](self, self.name, registry.asarray(x), *args, **options)

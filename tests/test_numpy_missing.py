@@ -93,8 +93,7 @@ def test_reduceat(name):
         np.testing.assert_allclose(theirs.reduceat(wrap(X), indices, axis), wanted)
     with pytest.raises(IndexError, match="out of bounds"):
         ours.reduceat(X, [3])
-    with pytest.raises(TypeError, match="depend on the order"):
-        fnp.subtract.reduceat(X, [0])
+    np.testing.assert_allclose(fnp.subtract.reduceat(X, [0]), np.subtract.reduceat(X, [0]))
     check_grads(lambda x: fnp.multiply.reduceat(x, [0, 2, 1]), (wrap(X + 1),), order=2)
 
 

@@ -11,6 +11,7 @@ from ..primitives.errors import refuse_out, refuse_where
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import REAL, number_dtype, result_type, shape_dtype
+from ..primitives.ufunc_methods import METHODS
 from ..primitives.ufuncs import check_casting
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
@@ -91,6 +92,20 @@ def float_power(x: Any, y: Any, /, out: Any = None, *, where: Any = True) -> Any
         edge = ops.logical_or(ops.equal(x, 0), ops.equal(x, -np.inf))
         x = ops.where(ops.logical_and(edge, ops.equal(y, 0.5)), ops.abs(x), x)
     return ops.power(x, y)
+
+
+def _method(method: str) -> Any:
+    """Returns a method of NumPy's ufuncs for `float_power`, which is made of a primitive."""
+
+    def call(x: Any, *args: Any, **options: Any) -> Any:
+        refuse_out(f"float_power.{method}", options.pop("out", None))
+        return METHODS[method](float_power, "float_power", asarray(x), *args, **options)
+
+    return call
+
+
+for _name in METHODS:
+    setattr(float_power, _name, _method(_name))
 
 
 @registry.add_function

@@ -21,6 +21,7 @@ from ..primitives.errors import (
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import finfo, result_type
+from ..primitives.ufunc_methods import on_axes
 from .arguments import array_beside, arrays_together
 from .creation import asarray
 from .searching import nonzero
@@ -103,13 +104,15 @@ def block(arrays: Any) -> Any:
 
 
 @registry.add_function
-def matvec(x1: Any, x2: Any, /, out: None = None) -> Any:
+def matvec(x1: Any, x2: Any, /, out: None = None, *, axes: Any = None) -> Any:
     """Returns the products of matrices with vectors.
 
     Args:
         x1: an array of shape (..., m, n).
         x2: an array of shape (..., n); axes in front broadcast.
         out: None; arrays are immutable.
+        axes: which axes the matrices, the vectors and the results have in place of the last ones,
+            as ``[(-2, -1), -1, -1]``.
 
     Returns:
         An array of shape (..., m).
@@ -119,18 +122,22 @@ def matvec(x1: Any, x2: Any, /, out: None = None) -> Any:
     Array([1., 3.], dtype=float64, device='cpu')
     """
     refuse_out("matvec", out)
+    if axes is not None:
+        return on_axes(matvec, np.matvec.signature, (x1, x2), axes)
     column = ops.expand_dims(asarray(x2), -1)
     return ops.index(ops.matmul(asarray(x1), column), (Ellipsis, 0))
 
 
 @registry.add_function
-def vecmat(x1: Any, x2: Any, /, out: None = None) -> Any:
+def vecmat(x1: Any, x2: Any, /, out: None = None, *, axes: Any = None) -> Any:
     """Returns the products of vectors, complex ones conjugated, with matrices.
 
     Args:
         x1: an array of shape (..., m); axes in front broadcast.
         x2: an array of shape (..., m, n).
         out: None; arrays are immutable.
+        axes: which axes the vectors, the matrices and the results have in place of the last ones,
+            as ``[-1, (-2, -1), -1]``.
 
     Returns:
         An array of shape (..., n).
@@ -140,6 +147,8 @@ def vecmat(x1: Any, x2: Any, /, out: None = None) -> Any:
     Array([1., 2.], dtype=float64, device='cpu')
     """
     refuse_out("vecmat", out)
+    if axes is not None:
+        return on_axes(vecmat, np.vecmat.signature, (x1, x2), axes)
     row = ops.expand_dims(ops.conj(asarray(x1)), -2)
     return ops.index(ops.matmul(row, asarray(x2)), (Ellipsis, 0, slice(None)))
 

@@ -84,6 +84,54 @@ def test_curves_are_trees():
 TIES = np.array([[3.0, 1, 3, 2], [1, 1, 1, 1], [4, 2, np.nan, 2]])
 
 
+# Samples at the ends of what there is, and functions of one and of two rows of them.
+ENDS = {
+    "empty": [],
+    "one": [2.0],
+    "two": [1.0, 3.0],
+    "three": [1.0, 3.0, 2.0],
+    "constant": [2.0] * 9,
+    "symmetric": [-4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0],
+    "infinite": [1.0, 2.0, np.inf, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
+    "nan": [1.0, 2.0, np.nan, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
+    "huge": [1e300, 2e300, 3e300, 1.5e300] * 3,
+    "tiny": [1e-300, 2e-300, 3e-300, 5e-300] * 3,
+}
+OF_ONE = [
+    "gmean", "hmean", "skew", "kurtosis", "variation", "sem", "zscore", "iqr", "entropy",
+    "median_abs_deviation", "skewtest", "kurtosistest", "normaltest", "jarque_bera", "moment",
+    "kstat", "kstatvar", "gstd", "differential_entropy", "circmean", "circvar", "circstd",
+]  # fmt: skip
+OF_TWO = ["pearsonr", "spearmanr", "linregress", "ttest_ind", "ttest_rel", "f_oneway", "bartlett"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [n for n in OF_ONE + OF_TWO if hasattr(stats, n)])
+def test_statistics_of_samples_at_the_ends(name):
+    for kind, values in ENDS.items():
+        rows = (np.array(values),) * (1 if name in OF_ONE else 2)
+        rows = rows if name in OF_ONE else (rows[0], rows[0][::-1])
+        try:
+            wanted = getattr(scipy.stats, name)(*rows)
+        except ValueError:
+            continue
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        try:
+            got = getattr(stats, name)(*rows)
+        except ValueError:
+            # Too few samples are an error here, which says so; there they are NaN.
+            got, wanted = (np.full(np.shape(x), np.nan) for x in wanted), wanted
+        for mine, theirs in zip((got,) if isinstance(got, ft.Array) else got, wanted):
+            theirs = np.asarray(theirs, float)
+            fixed = np.isfinite(theirs)
+            mine = np.broadcast_to(np.asarray(mine), theirs.shape)
+            # Of angles that are all the same, the spread is the root of a rounding error.
+            atol = 2e-8 if name == "circstd" else 1e-12
+            np.testing.assert_allclose(mine[fixed], theirs[fixed], 1e-8, atol, err_msg=kind)
+            if kind in ("nan", "empty", "one"):
+                np.testing.assert_array_equal(np.isnan(mine), np.isnan(theirs))
+
+
 METHODS = ["average", "min", "max", "dense", "ordinal"]
 
 

@@ -132,8 +132,9 @@ def _powered(y: Any, lmbda: Any, exponential: Any, least: float) -> Any:
         exponential: the function: ``exp``, or ``expm1``.
         least: its value at minus infinity.
     """
-    none = ops.equal(lmbda, 0)
-    u = ops.where(none, 0.0, lmbda * y)
+    # No power of anything is a product without a limit: there is none of 0 and an infinity.
+    none = ops.logical_and(ops.equal(lmbda, 0), ops.isinf(y))
+    u = ops.where(none, 0.0, lmbda * ops.where(none, 1.0, y))
     # What overflows is the product of two large numbers; 1 beside it is nothing.
     huge = ops.equal(u, INF)
     beyond = ops.logical_and(huge, ops.isfinite(lmbda))
@@ -146,7 +147,8 @@ def _powered(y: Any, lmbda: Any, exponential: Any, least: float) -> Any:
     value = exponential(ops.where(beyond, far, level))
     # Powers of 0: by a negative one they are infinite.
     zero = ops.equal(u, -1)
-    value = ops.where(zero, ops.where(ops.greater(lmbda, 0), least, INF), value)
+    value = ops.where(zero, INF, value)
+    value = ops.where(ops.logical_and(zero, ops.greater(lmbda, 0)), least, value)
     value = ops.where(ops.equal(u, -INF), NAN, value)
     # An infinite power of what is infinite at most leaves 1.
     endless = ops.logical_and(huge, ops.isinf(lmbda))

@@ -294,6 +294,9 @@ def spearmanr(
     if rows.shape[0] < 2:
         raise ValueError(f"{name}: needs at least 2 variables to compare")
     n = rows.shape[-1]
+    if not n:
+        none = np.nan if rows.shape[0] == 2 else np.full((rows.shape[0],) * 2, np.nan)
+        return SignificanceResult(ops.asarray(none), ops.asarray(none))
     bad = ops.any(ops.isnan(rows))
     ranks = _centred(ops.astype(_ranks(rows, "average"), rows.dtype))
     if rows.shape[0] == 2:

@@ -230,6 +230,10 @@ def _error_of_difference(
     """Returns the standard error of the difference of two means, and the degrees of freedom."""
     if equal_var:
         df = n1 + n2 - 2.0
+        known = isinstance(n1, float) and isinstance(n2, float)
+        if known and (df <= 0 or not n1 or not n2):
+            # Of so few samples there is no spread.
+            return (v1 + v2) * np.nan, df
         # A single sample has no spread of its own.
         total = sum(
             (n - 1.0) * v for v, n in ((v1, n1), (v2, n2)) if not (isinstance(n, float) and n == 1)
@@ -421,6 +425,9 @@ def bartlett(
     counts = [float(x.shape[-1]) for x in rows.arrays]
     spreads = [_variance(x) for x in rows.arrays]
     k, rest = len(counts), sum(counts) - len(counts)
+    if min(counts) < 2:
+        none = rows.restored(sum(spreads) * np.nan, keepdims)
+        return BartlettResult(none, none)
     pooled = sum((n - 1.0) * v for n, v in zip(counts, spreads)) / rest
     logs = sum((n - 1.0) * ops.log(v) for n, v in zip(counts, spreads))
     scale = 1.0 + (sum(1.0 / (n - 1.0) for n in counts) - 1.0 / rest) / (3.0 * (k - 1))

@@ -76,7 +76,8 @@ def moment(
 
     def one(k: int) -> Any:
         if k == 1 and center is None:
-            return ops.zeros_like(_mean(x)) + 0 * _mean(x)
+            first = _mean(x)
+            return ops.where(ops.isnan(first), first, ops.zeros_like(first))
         return _mean((x - middle) ** k)
 
     if not orders.ndim:

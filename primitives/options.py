@@ -115,8 +115,8 @@ def chosen(
     known = [shape_dtype(x) for x in args]
     if any(x is not None for x in signatures):
         kinds, result = loop_of(primitive.name, known, signatures, dtype, casting)
-        cast = [registry.astype(x, kind) for x, kind in zip(args, kinds, strict=True)]
-        return registry.astype(primitive(*cast), result)
+        args = [registry.astype(x, kind) for x, kind in zip(args, kinds, strict=True)]
+        return registry.astype(primitive(*args), result)
     if casting is not None:
         check_casting(primitive.name, known, dtype, casting)
     if dtype is None:

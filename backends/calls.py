@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .asked import name_the_asking
 from .entries import MISSING
 from .messages import message, user_line
 from .tracebacks import tidy, wholly_ours
@@ -297,6 +298,12 @@ def describe_call(
         return
     if isinstance(error, AssertionError):
         return
+    if hasattr(error, "asked"):
+        name_the_asking(error, function, name, args, kwargs, bound)
+        return
+    if type(error) is TypeError and "Tracer' object" in str(error):
+        # NumPy's, in whose place ours is put where the function was transformed.
+        error.call = function, name, args, kwargs, bound  # type: ignore[attr-defined]
     notes = getattr(error, "__notes__", [])
     mine = [note for note in notes if note.startswith(NOTES)]
     advised = getattr(error, "advised", False)

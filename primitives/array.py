@@ -11,9 +11,11 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
+from ..backends.asked import asking, name_the_asking
 from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, to_host
 from ..backends.messages import Running, user_code, user_frame
@@ -351,10 +353,10 @@ class Refused(threading.local):
     """The last index that was refused in a thread.
 
     Attributes:
-        last: the instruction that asked for it, the tracer's class and the message.
+        last: the instruction that asked for it, the tracer's class, the message and the tracer.
     """
 
-    last: tuple[tuple[Any, int], str, str] | None = None
+    last: tuple[tuple[Any, int], str, str, ref[Array]] | None = None
 
 
 refused = Refused()
@@ -367,13 +369,16 @@ def refused_index(error: TypeError) -> ConcretizationError | None:
     """
     if refused.last is None or type(error) is not TypeError:
         return None
-    place, name, text = refused.last
+    place, name, text, traced = refused.last
     if name not in str(error):
         return None
     level = error.__traceback__
     while level is not None:
         if place == (level.tb_frame.f_code, level.tb_lasti):
-            return ConcretizationError(text)
+            out: ConcretizationError = asking(ConcretizationError(text), traced())
+            if hasattr(error, "call"):
+                name_the_asking(out, *error.call)
+            return out
         level = level.tb_next
     return None
 
@@ -473,8 +478,8 @@ def concrete(x: Any, wanted: str, fix: str = "") -> Any:
             )
             if index:
                 frame = sys._getframe(2)
-                refused.last = (frame.f_code, frame.f_lasti), type(x).__name__, text
-            raise ConcretizationError(text)
+                refused.last = (frame.f_code, frame.f_lasti), type(x).__name__, text, ref(x)
+            raise asking(ConcretizationError(text), x)
         inner = inner.value
     if isinstance(inner, Array):
         return inner._data

@@ -34,6 +34,7 @@ __all__ = [
     "finfo",
     "is_number_dtype",
     "is_small",
+    "listed",
     "number_dtype",
     "result_type",
     "shape_dtype",
@@ -172,6 +173,16 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
             )
         out.append(lengths.pop() if lengths else 1)
     return tuple(out)
+
+
+def listed(x: Any) -> list[Any]:
+    """Returns one thing, or several, as a list; an array without axes is one.
+
+    >>> listed(3), listed((1, 2))
+    ([3], [1, 2])
+    """
+    one = not hasattr(type(x), "__iter__") or getattr(x, "shape", None) == ()
+    return [x] if one else list(x)
 
 
 def canonical_axis(axis: int, ndim: int, name: str = "axis") -> int:

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from .errors import ShapeError, message
+from .errors import ConcretizationError, ShapeError, message
 
 __all__ = [
     "Padding",
@@ -83,6 +83,8 @@ def resolve_padding(
     entries = tuple(padding) if isinstance(padding, tuple | list) else (padding,) * rank
     try:
         pairs = [(operator.index(lo), operator.index(hi)) for lo, hi in map(_pair, entries)]
+    except ConcretizationError:
+        raise
     except (TypeError, ValueError):
         pairs = []
     if len(pairs) != rank or min(map(min, pairs), default=0) < 0:

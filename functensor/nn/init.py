@@ -8,6 +8,7 @@ shape: ``(in, out)`` of a matrix as `nn.linear` takes it, ``(out, in, *kernel)``
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from math import prod, sqrt
 from typing import Any
@@ -183,9 +184,12 @@ def variance_scaling(
         raise ValueError(
             f"distribution is 'normal', 'truncated_normal' or 'uniform', not {distribution!r}"
         )
+    # An error then names the line that chose the axes.
+    inner = None if in_axis is None else operator.index(in_axis)
+    outer = None if out_axis is None else operator.index(out_axis)
 
     def init(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
-        fan_in, fan_out = _fans(shape, in_axis, out_axis)
+        fan_in, fan_out = _fans(shape, inner, outer)
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[mode]
         stddev = sqrt(scale / max(fan, 1))
         if distribution == "normal":
@@ -293,13 +297,15 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1) -> Initializer:
     True
     """
 
+    columns = operator.index(column_axis)
+
     def init(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
         if len(shape) < 2:
             raise ValueError(
                 f"weights of shape {tuple(shape)} have no rows and columns: two axes are needed; "
                 "biases start with nn.init.zeros"
             )
-        axis = canonical_axis(column_axis, len(shape), "column_axis")
+        axis = canonical_axis(columns, len(shape), "column_axis")
         rest = [n for i, n in enumerate(shape) if i != axis]
         drawn = random.orthogonal(key, prod(rest), dtype=dtype, m=shape[axis])
         columns_last = ops.reshape(drawn, (*rest, shape[axis]))

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from ..primitives.array import Array
+from ..primitives.errors import ConcretizationError
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis
+from ..primitives.types import canonical_axis, listed
 from .creation import asarray
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
-def _spacing(name: str, n: Any, d: Any) -> Any:
+def _spacing(n: int, d: Any) -> Any:
     """Returns the distance between two frequencies."""
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"{name}: n should be an integer of at least 1, not {n!r}")
     if isinstance(d, Array):
-        return ops.divide(1.0, ops.multiply(d, int(n)))
-    return 1.0 / (int(n) * d)
+        return ops.divide(1.0, ops.multiply(d, n))
+    return 1.0 / (n * d)
+
+
+def _count(name: str, n: Any) -> int:
+    """Returns how many elements are transformed."""
+    try:
+        count = None if isinstance(n, bool) else operator.index(n)
+    except ConcretizationError:
+        raise
+    except TypeError:
+        count = None
+    if count is None or count < 1:
+        raise ValueError(f"{name}: n should be an integer of at least 1, not {n!r}")
+    return count
 
 
 def _frequencies(indices: Any, spacing: Any, dtype: Any, device: Any) -> Any:
@@ -49,7 +62,8 @@ def fftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:
     >>> np.fft.fftfreq(4, d=0.5)
     Array([ 0. ,  0.5, -1. , -0.5], dtype=float64, device='cpu')
     """
-    spacing = _spacing("fftfreq", n, d)
+    n = _count("fftfreq", n)
+    spacing = _spacing(n, d)
     half = (n - 1) // 2 + 1
     indices = np.concatenate([np.arange(half), np.arange(-(n // 2), 0)])
     return _frequencies(indices, spacing, dtype, device)
@@ -71,7 +85,8 @@ def rfftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any
     >>> np.fft.rfftfreq(4, d=0.5)
     Array([0. , 0.5, 1. ], dtype=float64, device='cpu')
     """
-    spacing = _spacing("rfftfreq", n, d)
+    n = _count("rfftfreq", n)
+    spacing = _spacing(n, d)
     return _frequencies(np.arange(n // 2 + 1), spacing, dtype, device)
 
 
@@ -80,7 +95,7 @@ def _shifted(x: Any, axes: Any, sign: int) -> Any:
     ndim = len(x.shape)
     if axes is None:
         axes = range(ndim)
-    axes = [canonical_axis(axis, ndim) for axis in ([axes] if isinstance(axes, int) else axes)]
+    axes = [canonical_axis(axis, ndim) for axis in listed(axes)]
     shifts = tuple(sign * (x.shape[axis] // 2) for axis in axes)
     return ops.roll(x, shifts, axis=tuple(axes)) if axes else x
 

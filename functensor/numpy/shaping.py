@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -446,4 +447,4 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     Array([[1., 0.],
            [0., 1.]], dtype=float64, device='cpu')
     """
-    return (asarray(np.arange(n)),) * ndim
+    return (asarray(np.arange(n)),) * operator.index(ndim)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.asked import asking
 from ..backends.devices import device_of, to_host
 from ..primitives.array import Tracer, concrete, unknown_behind
 from ..primitives.buffers import beside
@@ -60,15 +61,14 @@ def value_of(name: str, x: Any, fix: str, what: str = "the shape of what {} retu
     """
     inner = unknown_behind(x)
     if inner is not None:
-        raise ConcretizationError(
-            message(
-                f"{what.format(name)} depends on the value of {x.describe()}"
-                f"{inner.dependence()}, which is not known while the function is traced",
-                under=inner.under(),
-                fix=fix,
-                number=5,
-            )
+        text = message(
+            f"{what.format(name)} depends on the value of {x.describe()}"
+            f"{inner.dependence()}, which is not known while the function is traced",
+            under=inner.under(),
+            fix=fix,
+            number=5,
         )
+        raise asking(ConcretizationError(text), x)
     return np.asarray(to_host(concrete(x, name)))
 
 

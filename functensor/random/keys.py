@@ -19,7 +19,7 @@ from ..key_reuse import ledger
 from ..numpy.creation import asarray
 from ..primitives.array import Array
 from ..primitives.buffers import beside, device_of, wrap
-from ..primitives.errors import DeviceError, ShapeError, describe, message
+from ..primitives.errors import ConcretizationError, DeviceError, ShapeError, describe, message
 from ..primitives.random_bits import random_bits, random_keys
 from ..primitives.registry import registry as ops
 from ..primitives.rules import shape_of
@@ -188,6 +188,8 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     lengths = shape if isinstance(shape, Sequence) else (shape,)
     try:
         wanted = tuple(map(index, lengths))
+    except ConcretizationError:
+        raise
     except TypeError:
         raise TypeError(
             f"a shape is an integer or a tuple of integers, not {shape!r:.60}; parameters that "

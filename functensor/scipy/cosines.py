@@ -24,10 +24,11 @@ import numpy as np
 
 from ..numpy import fft
 from ..numpy.arguments import as_inexact
+from ..primitives.array import Array
 from ..primitives.buffers import beside
 from ..primitives.fourier import NORMS
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis, finfo
+from ..primitives.types import canonical_axis, finfo, listed
 
 __all__ = ["dct", "dctn", "dst", "dstn", "idct", "idctn", "idst", "idstn"]
 
@@ -167,6 +168,8 @@ def _transformed(
     """Returns a transform along axes; the name says which one, and whether it is an inverse."""
     x = as_inexact(x)
     inverse = name[0] == "i"
+    if isinstance(type, Array):
+        type = operator.index(type)
     if type not in OPPOSITE:
         raise ValueError(f"{name}: type={type!r}: it is 1, 2, 3 or 4")
     word = "backward" if norm is None else norm
@@ -229,13 +232,11 @@ def _many(name: str, undone: str, result: str) -> Any:
         orthogonalize: bool | None = None,
     ) -> Any:
         x = as_inexact(x)
-        s = [s] if isinstance(s, int) else s
+        s = s if s is None else listed(s)
         if axes is None:
             axes = range(len(x.shape)) if s is None else range(-len(s), 0)
-        elif isinstance(axes, int):
-            axes = [axes]
-        axes = [canonical_axis(axis, len(x.shape)) for axis in axes]
-        s = [None] * len(axes) if s is None else list(s)
+        axes = [canonical_axis(axis, len(x.shape)) for axis in listed(axes)]
+        s = [None] * len(axes) if s is None else s
         if len(s) != len(axes) or len(set(axes)) != len(axes):
             raise ValueError(
                 f"{name}: when given, axes and shape arguments have to be of the same length, and "

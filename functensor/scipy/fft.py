@@ -13,7 +13,7 @@ from ..numpy.arguments import as_inexact
 from ..numpy.fft import fftfreq, fftshift, ifftshift, rfftfreq
 from ..primitives.fourier import NORMS
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis
+from ..primitives.types import canonical_axis, listed
 from ..public import publish
 from .cosines import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 
@@ -115,7 +115,7 @@ def _over(name: str, plan: Any, x: Any, s: Any, axes: Any, norm: str | None) -> 
     """Returns the transform of that name over axes."""
     _without_plan(name, plan)
     x = as_inexact(x)
-    s, axes = ([z] if isinstance(z, int) else z for z in (s, axes))
+    s, axes = (None if z is None else listed(z) for z in (s, axes))
     chosen = axes if axes is not None else range(len(x.shape)) if s is None else range(-len(s), 0)
     places = [canonical_axis(axis, len(x.shape)) for axis in chosen]
     if len(set(places)) < len(places):

@@ -15,6 +15,7 @@ from ..numpy.arguments import as_inexact
 from ..numpy.values import is_at_hand, value_of
 from ..primitives.banded import banded_solve
 from ..primitives.registry import registry as ops
+from ..primitives.types import listed
 from ..public import publish
 from ..tree import register
 from .piecewise import PPoly, hermite, points, trailing
@@ -128,9 +129,8 @@ def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> 
     1.0
     """
     curve = PchipInterpolator(xi, yi, axis=axis)
-    if isinstance(der, int | np.integer):
-        return curve(x, operator.index(der))
-    return [curve(x, operator.index(nu)) for nu in der]
+    made = [curve(x, operator.index(nu)) for nu in listed(der)]
+    return made if np.ndim(der) else made[0]
 
 
 def _akima_slopes(x: Any, y: Any, makima: bool) -> Any:

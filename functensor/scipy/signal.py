@@ -18,7 +18,7 @@ from ..numpy.creation import asarray
 from ..primitives.buffers import beside, wrap
 from ..primitives.convolution import Geometry, conv
 from ..primitives.registry import registry as ops
-from ..primitives.types import INEXACT, canonical_axis, finfo, result_type
+from ..primitives.types import INEXACT, canonical_axis, finfo, listed, result_type
 from ..public import publish
 from .filters import filtfilt, lfilter, lfilter_zi, sosfilt, sosfilt_zi, sosfiltfilt
 from .smoothing import hilbert, hilbert2, resample, savgol_coeffs, savgol_filter
@@ -365,9 +365,9 @@ def _by_spectra(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     ndim = len(in1.shape)
     if not ndim:
         return ops.multiply(in1, in2)
-    if axes is not None and not isinstance(axes, int) and not len(axes):
+    named = list(range(ndim)) if axes is None else listed(axes)
+    if not named:
         raise ValueError(f"{name}: when provided, axes cannot be empty")
-    named = range(ndim) if axes is None else [axes] if isinstance(axes, int) else axes
     chosen = [canonical_axis(axis, ndim) for axis in named]
     if len(set(chosen)) < len(chosen):
         raise ValueError(f"{name}: all axes must be unique, not {axes}")

@@ -15,7 +15,7 @@ from ..numpy.creation import asarray
 from ..primitives.buffers import beside
 from ..primitives.errors import ShapeError, message
 from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis, finfo
+from ..primitives.types import canonical_axis, finfo, listed
 
 __all__ = ["hilbert", "hilbert2", "resample", "savgol_coeffs", "savgol_filter"]
 
@@ -262,8 +262,10 @@ def hilbert2(x: Any, N: Any = None, axes: Any = (-2, -1)) -> Any:
     axes = [canonical_axis(axis, len(x.shape)) for axis in axes]
     if len(set(axes)) != 2:
         raise ValueError("hilbert2: axes must contain 2 distinct axes")
-    lengths = [x.shape[axis] for axis in axes] if N is None else N
-    lengths = [lengths] * 2 if isinstance(lengths, int) else list(lengths)
+    if N is None:
+        lengths = [x.shape[axis] for axis in axes]
+    else:
+        lengths = list(map(operator.index, listed(N))) * (2 if np.ndim(N) == 0 else 1)
     if len(lengths) != 2 or min(lengths) <= 0:
         raise ValueError("hilbert2: N must be a positive integer, or two of them")
     spectrum = fft.fftn(x, lengths, axes)

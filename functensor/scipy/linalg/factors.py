@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ def as_given(x: Any, vector: bool) -> Any:
 
 def solved_by_triangle(a: Any, b: Any, trans: Any, lower: bool, unit_diagonal: bool) -> Any:
     """Returns the solution of a triangular system, with the matrices, or these transposed."""
+    trans = trans if isinstance(trans, str) else operator.index(trans)
     if trans not in TRANSPOSITIONS:
         raise ValueError(f"trans is 0 or 'N', 1 or 'T', 2 or 'C', not {trans!r}")
     kind = TRANSPOSITIONS[trans]
@@ -242,6 +244,7 @@ def lu_solve(
     """
     both, pivots = _pair("lu_solve", lu_and_piv, "lu_factor(a)")
     both, b, vector = system("lu_solve", both, b)
+    trans = trans if isinstance(trans, str) else operator.index(trans)
     if trans not in TRANSPOSITIONS:
         raise ValueError(f"lu_solve: trans is 0, 1 or 2, not {trans!r}")
     order = _order(asarray(pivots), both.shape[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,7 @@ def hilbert(n: int) -> Any:
     >>> linalg.hilbert(2).round(3).tolist()
     [[1.0, 0.5], [0.5, 0.333]]
     """
+    n = operator.index(n)
     rows, columns = np.ogrid[:n, :n]
     return asarray(1.0 / (rows + columns + 1))
 

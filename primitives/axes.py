@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .array import is_unknown
 from .buffers import beside
 from .errors import refuse_out
 from .manipulation import as_shape
@@ -215,6 +216,15 @@ def _diagonal_places(rows: int, columns: int, offset: int) -> tuple[Any, Any]:
     return first, first + offset
 
 
+def _two_axes(name: str, a: Any, axis1: int, axis2: int) -> tuple[int, int]:
+    """Returns two axes of an array, counted from the front."""
+    ndim = len(shape_of(a))
+    i, j = canonical_axis(axis1, ndim, "axis1"), canonical_axis(axis2, ndim, "axis2")
+    if i == j:
+        raise ValueError(f"{name}: axis1 and axis2 are both {i}")
+    return i, j
+
+
 @registry.add_function
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Returns the diagonals of the matrices that two axes of an array make.
@@ -232,10 +242,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     Array([0., 3.], dtype=float64, device='cpu')
     """
     a = operand(a)
-    shape = shape_of(a)
-    i, j = canonical_axis(axis1, len(shape), "axis1"), canonical_axis(axis2, len(shape), "axis2")
-    if i == j:
-        raise ValueError(f"diagonal: axis1 and axis2 are both {i}")
+    shape, (i, j) = shape_of(a), _two_axes("diagonal", a, axis1, axis2)
     places = _diagonal_places(shape[i], shape[j], operator.index(offset))
     return ops.index(moveaxis(a, (i, j), (-2, -1)), (Ellipsis, *places))
 
@@ -280,7 +287,7 @@ def trace(
 
     Args:
         a: an array of at least two axes.
-        offset: which diagonal: 0 the main one, positive ones above it.
+        offset: which diagonal: 0 the main one, positive ones above it; an integer, also traced.
         axis1, axis2: the axes of the rows and of the columns.
         dtype: of the result and of the sum; None for the sum's own choice.
         out: None; arrays are immutable.
@@ -290,4 +297,14 @@ def trace(
     Array(3., dtype=float64, device='cpu')
     """
     refuse_out("trace", out)
+    if type(offset) is not int and is_unknown(offset) and shape_dtype(offset).dtype.kind in "iu":
+        return _trace_of_any(operand(a), offset, axis1, axis2, dtype)
     return ops.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+def _trace_of_any(a: Any, offset: Any, axis1: int, axis2: int, dtype: Any) -> Any:
+    """Returns the sums of diagonals that are not known: what is not on them is left out."""
+    a = moveaxis(a, _two_axes("trace", a, axis1, axis2), (-2, -1))
+    rows, columns = shape_of(a)[-2:]
+    places = beside(a, np.arange(columns) - np.arange(rows)[:, None])
+    return ops.sum(a, axis=(-2, -1), dtype=dtype, where=ops.equal(places, offset))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.restoring import errstate
+from .array import is_unknown
 from .buffers import beside
 from .errors import refuse_out
 from .families import Reduction, batch_reduction, infer_reduction
@@ -43,17 +44,18 @@ def _var_arguments(
             raise ValueError("ddof and correction are the same thing: give one of them")
         ddof = correction
     a = operand(a)
-    known = shape_dtype(a)
-    if dtype is None and (known.dtype.kind in "biu" or known.weak is not None):
-        dtype = result_type(known.dtype, np.float64)
-    if dtype is not None and known.dtype != dtype:
+    own = shape_dtype(a)
+    if dtype is None and (own.dtype.kind in "biu" or own.weak is not None):
+        dtype = result_type(own.dtype, np.float64)
+    if dtype is not None and own.dtype != dtype:
         a = ops.astype(a, dtype)
     params = {
-        "axis": canonical_axes(axis, len(known.shape)),
+        "axis": canonical_axes(axis, len(own.shape)),
         "keepdims": bool(keepdims),
         "ddof": ddof,
     }
-    if mean is not None or (where is not None and where is not True):
+    known = type(ddof) is int or not is_unknown(ddof)
+    if mean is not None or (where is not None and where is not True) or not known:
         params["options"] = None, mean, where
     return (a,), params
 
@@ -61,6 +63,8 @@ def _var_arguments(
 def _var_of_selected(x: Any, mean: Any, where: Any, params: dict[str, Any]) -> Any:
     """Returns the variance of elements where a condition holds, or about a mean that is given."""
     axis, keepdims = params["axis"], params["keepdims"]
+    if mean is None and (where is None or where is True):
+        return _var_of_any_freedom(x, params)
     shape, where = shape_of(x), beside(x, np.bool_(True)) if where is None else where
     if mean is None:
         mean = ops.mean(x, axis, keepdims=True, where=where)
@@ -76,6 +80,14 @@ def _var_of_selected(x: Any, mean: Any, where: Any, params: dict[str, Any]) -> A
     total = ops.sum(squares, axis, keepdims=keepdims)
     share = ops.divide(total, ops.where(ops.greater(freedom, 0), freedom, 1))
     return ops.where(ops.greater(freedom, 0), share, nan)
+
+
+def _var_of_any_freedom(x: Any, params: dict[str, Any]) -> Any:
+    """Returns the variance where the degrees of freedom are traced."""
+    plain = var.bind((x,), {**params, "ddof": 0})
+    count = prod(shape_of(x)[i] for i in params["axis"])
+    share = ops.divide(np.float64(count), ops.maximum(ops.subtract(count, params["ddof"]), 0))
+    return ops.multiply(plain, ops.astype(share, shape_dtype(plain).dtype))
 
 
 def _freedom(shape: tuple[int, ...], axis: Axes, ddof: float) -> float:
@@ -173,7 +185,7 @@ var = Reduction(
         dtype: in which dtype to compute; None for a's own (integers: ``float64``).
         out: None; arrays are immutable.
         ddof: what to subtract from the number of elements, by which the sum of squares is
-            divided: 1 for the unbiased estimate from a sample.
+            divided: 1 for the unbiased estimate from a sample. It may be traced.
         keepdims: whether the reduced axes stay, with length 1.
         where: a condition that broadcasts to a: which elements to take; None for all.
         mean: the mean, where it is known, with the reduced axes kept.

@@ -134,13 +134,15 @@ CALLS = {
     "trapezoid": lambda s: np.trapezoid(X, axis=s),
     "interp": lambda s: np.interp(s, V.cumsum(), V),
     "polyfit": lambda s: np.polyfit(V.cumsum(), V, s),
-    "bits": lambda s: np.left_shift(INDEX, s),}
+    "bits": lambda s: np.left_shift(INDEX, s),
+}
 # What can be computed of an integer that is not known.
 TRACED = {
     "atleast", "bits", "byteswap", "choose", "delete", "digitize", "eye k",
     "fill_diag", "gradient", "insert", "insert arr", "insert axis", "interp", "iscomplexobj",
     "isclose", "isrealobj", "ldexp", "ravel_multi", "roll", "roll axis", "roll tuple",
-    "searchsorted", "take", "tri k", "tril k", "triu k", "unravel", "view",
+    "searchsorted", "std corr", "take", "trace", "tri k", "tril k", "triu k", "unravel", "var ddof",
+    "view",
     "view32", "view8",
 }  # fmt: skip
 FORMS = {

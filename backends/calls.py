@@ -17,6 +17,7 @@ import numpy as np
 from .asked import name_the_asking
 from .entries import MISSING
 from .messages import message, user_line
+from .remedies import remedy
 from .tracebacks import tidy, wholly_ours
 
 __all__ = ["complain", "misuse", "nearest", "not_a_function", "shown"]
@@ -307,7 +308,12 @@ def describe_call(
     notes = getattr(error, "__notes__", [])
     mine = [note for note in notes if note.startswith(NOTES)]
     advised = getattr(error, "advised", False)
-    if ("\n  at " in str(error) and not advised) or any(", at " in note for note in notes):
+    if "\n  at " in str(error) and not advised:
+        return
+    if any(", at " in note for note in notes):
+        # A statement of a plan, which knows its line.
+        if not any("fix: " in note for note in notes):
+            remedied(error, name, None, {})
         return
     if type(error) in (TypeError, ValueError, IndexError):
         better = advice(error, name, function, args, kwargs)
@@ -318,10 +324,12 @@ def describe_call(
             return
     if advised:
         return
-    pieces = [shown(x) for x in args[bound:]] + [f"{k}={shown(v)}" for k, v in kwargs.items()]
-    called = f"{name}({', '.join(pieces)})"
     for note in mine:
         notes.remove(note)
+    called = call_of(name, args[bound:], kwargs)
+    form = signature_of(function)
+    parameters = () if form is None else list(form.parameters.values())[bound:]
+    form = None if form is None else form.replace(parameters=parameters)
     if type(error) is np.exceptions.AxisError and error.axis is not None:
         own = getattr(error, "own_words", error._msg)  # type: ignore[attr-defined]
         error.own_words = own  # type: ignore[attr-defined]
@@ -329,3 +337,36 @@ def describe_call(
         error.add_note(f"  at {user_line()}")
     else:
         error.add_note(f"  in {called}\n  at {user_line()}")
+    remedied(error, name, form, arguments_of(form, args[bound:], kwargs))
+
+
+def call_of(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Returns a call as messages show it."""
+    pieces = [shown(x) for x in args] + [f"{k}={shown(v)}" for k, v in kwargs.items()]
+    return f"{name}({', '.join(pieces)})"
+
+
+def arguments_of(
+    form: inspect.Signature | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Returns a call's arguments by their names, as far as they fit a signature."""
+    try:
+        return {} if form is None else form.bind_partial(*args, **kwargs).arguments
+    except TypeError:
+        return {}
+
+
+def remedied(
+    error: Any, name: str, form: inspect.Signature | None, given: Mapping[str, Any]
+) -> None:
+    """Adds right code to the last note of an error that does not have any."""
+    plain = len(error.args) == 1 and isinstance(error.args[0], str)
+    if plain:
+        # An outer function finds what NumPy said, not what an inner one made of it.
+        error.said = getattr(error, "said", error.args[0])
+        error.args = (error.said,)
+    what, fix = remedy(error, name, form, given)
+    if what and plain:
+        error.args = (what,)
+    if fix:
+        error.__notes__[-1] += f"\n  fix: {fix}"

@@ -1,0 +1,123 @@
+"""Right code for errors that come from NumPy or Python, which say what is wrong alone."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["remedy"]
+
+# How many characters a signature has at most.
+LONGEST = 120
+DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    *("int", "float", "complex", "half", "single", "double"),
+)
+# What is told apart from the fix by a semicolon: errors of our own kernels.
+WITH_ADVICE = np.linalg.LinAlgError
+
+
+def of_axis(error: Any) -> tuple[str, str]:
+    """Returns the fix of an axis that is not there."""
+    if error.axis is None or error.ndim is None:
+        return "", "axis=-1 is the last axis, x.ndim says how many there are"
+    if not error.ndim:
+        return "", "np.atleast_1d(x) has an axis"
+    return "", f"an axis from {-error.ndim} to {error.ndim - 1}; -1 is the last one"
+
+
+def of_index(error: IndexError, name: str) -> tuple[str, str]:
+    """Returns the fix of an index that is not there."""
+    found = re.search(r"is out of bounds for axis \d+ with size (\d+)", str(error))
+    if found is None:
+        found = re.search(r"too many indices for array: array is (\d+)-dimensional", str(error))
+        return "", f"one index for each axis, at most {found[1]}" if found else ""
+    count = int(found[1])
+    fix = f"an index from {-count} to {count - 1}" if count else "none: there are no elements"
+    if name.startswith("x.at[i]"):
+        fix += ', or mode="drop", which leaves such updates out'
+    return "", fix
+
+
+def of_operand(text: str) -> tuple[str, str]:
+    """Returns the fix of what is neither an array nor a number."""
+    found = re.search(r"expected an array or a number, got (\w+)", text)
+    fixes = {
+        "str": "float(text) reads a number, np.asarray([float(t) for t in texts]) several",
+        "NoneType": "give an array; a function without a return statement returns None",
+        "dict": "np.stack(list(d.values())) for an array, ft.tree.map(f, d) for each value",
+        "set": "np.asarray(sorted(s))",
+        "function": "call the function: f(x), not f",
+        "builtin_function_or_method": "call the method: x.sum(), not x.sum",
+        "method": "call the method: x.sum(), not x.sum",
+        "generator": "np.asarray(list(g))",
+    }
+    if found is None:
+        return "", "np.asarray(x, float), if what x holds are numbers" if "hold numbers" in text else ""
+    return "", fixes.get(found[1], "np.asarray(x) of numbers, or of lists of them")
+
+
+def of_dtype(text: str) -> tuple[str, str]:
+    """Returns the fix of what is no dtype."""
+    found = re.search(r"data type '(.*)' not understood|Cannot interpret '(.*)' as a data", text)
+    if found is None:
+        return "", ""
+    from .calls import nearest
+
+    word = (found[1] or found[2]).rpartition(".")[2]
+    near = word if word in DTYPES else nearest(word, DTYPES)
+    if not near:
+        return "", 'dtype="float32", or another one of bool, integers, floats and complex numbers'
+    return f"{text}: did you mean {near!r}?", f'dtype="{near}"'
+
+
+def of_integer(text: str, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns which argument should be an integer, and the fix."""
+    found = re.search(r"'(\w+)' object cannot be interpreted as an integer", text)
+    if found is None:
+        return "", ""
+    from .calls import shown
+
+    for key, value in given.items():
+        several = value if isinstance(value, list | tuple) else (value,)
+        for item in several:
+            if type(item).__name__ == found[1]:
+                whole = isinstance(item, float) and item == item // 1
+                fix = f"{key}={int(item)}" if whole and item is value else f"int(...) in {key}="
+                return f"{key}={shown(value)} should be an integer: {text}", fix
+    return "", "int(n), or n // 2 in place of n / 2"
+
+
+def remedy(
+    error: Exception, name: str, form: inspect.Signature | None, given: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Returns what an error should say, empty where it is to stay, and right code, if it is known.
+
+    Args:
+        error: the error.
+        name: the public name of what was called.
+        form: its signature, if it is known.
+        given: the call's arguments by their names.
+    """
+    text = str(error)
+    if "fix: " in text:
+        return "", ""
+    if isinstance(error, WITH_ADVICE):
+        what, _, fix = text.partition("; ")
+        return (what if fix else ""), fix or "np.isfinite(x).all() and np.linalg.cond(x) tell why"
+    if isinstance(error, np.exceptions.AxisError):
+        return of_axis(error)
+    if isinstance(error, IndexError):
+        return of_index(error, name)
+    if not isinstance(error, TypeError):
+        return "", ""
+    for known in (of_operand(text), of_dtype(text), of_integer(text, given)):
+        if known[1]:
+            return known
+    call = "" if form is None else f"{name}{form}"
+    return "", f"as in {call}" if call and len(call) <= LONGEST else ""

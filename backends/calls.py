@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .asked import name_the_asking
-from .entries import MISSING
+from .entries import INDEXED, MISSING
 from .messages import message, user_line
 from .remedies import remedy
 from .tracebacks import tidy, wholly_ours
@@ -160,9 +160,9 @@ def not_a_function(name: str, parameter: str, given: Any) -> str:
     word = name.rpartition(".")[2]
     article = "an" if type(given).__name__[:1] in "AEIOUaeiou" else "a"
     fix = "pass the function itself, not what it returns"
-    if word in TRANSFORMATIONS:
+    if word in TRANSFORMATIONS and parameter in TRANSFORMED:
         fix = f"pass the function itself and call what comes back: {word}(f)(x), not {word}(f(x))"
-    elif word in IMMEDIATE:
+    elif word in IMMEDIATE and parameter in TRANSFORMED:
         fix = f"pass the function itself and its arguments: {word}(f, x), not {word}(f(x), x)"
     return message(
         f"{name} takes a function as {parameter!r}, but got {article} {type(given).__name__}, "
@@ -172,6 +172,8 @@ def not_a_function(name: str, parameter: str, given: Any) -> str:
     )
 
 
+# How transformations call the function.
+TRANSFORMED = ("f", "fun", "fn")
 # What returns a function.
 TRANSFORMATIONS = frozenset(
     (
@@ -184,6 +186,8 @@ TRANSFORMATIONS = frozenset(
 IMMEDIATE = frozenset(("vjp", "linearize", "eval_shape", "linear_transpose"))
 
 
+# How the annotations of functions begin.
+FUNCTIONS = ("Callable", "_Function")
 # How Python's messages end for what is called and is no function.
 NOT_CALLABLE = ("object is not callable", "is not a callable object")
 
@@ -203,7 +207,7 @@ def advice(
     given = bound.arguments
     called = hasattr(error, "advised") or str(error).endswith(NOT_CALLABLE)
     for parameter in bound.signature.parameters.values() if called else ():
-        if str(parameter.annotation).startswith("Callable") and parameter.name in given:
+        if str(parameter.annotation).startswith(FUNCTIONS) and parameter.name in given:
             value = given[parameter.name]
             if not callable(value) and value is not None:
                 return not_a_function(name, parameter.name, value)
@@ -259,6 +263,9 @@ def complain(
         args, kwargs: the call's arguments.
         bound: how many of the first arguments the user does not pass: what a method belongs to.
     """
+    if bound and hasattr(args[0], "public"):
+        # A method of one of many functions, which has that function's name.
+        name = f"{args[0].public or args[0].name}.{name.rpartition('.')[2]}"
     level = error.__traceback__
     given = tuple([x for x in args if x is not MISSING])
     bare = type(error) is TypeError and level is not None and is_bare(level.tb_next)
@@ -291,7 +298,7 @@ def describe_call(
         text = str(error)
         if inner != name and any(f"{inner}() has no argument {key!r}" in text for key in kwargs):
             text = text.replace(f"{inner}(", f"{name}(")
-            if bound:
+            if bound and not hasattr(args[0], "public"):
                 opening = rf"(, as in |fix: ){re.escape(name)}\(\w+, (/, )?"
                 text = re.sub(opening, rf"\1{name}(", text)
             error.args = (text,)
@@ -337,13 +344,34 @@ def describe_call(
         error.add_note(f"  at {user_line()}")
     else:
         error.add_note(f"  in {called}\n  at {user_line()}")
-    remedied(error, name, form, arguments_of(form, args[bound:], kwargs))
+    given = arguments_of(form, args[bound:], kwargs)
+    # What a method belongs to, and what is called, may hold functions of the user's.
+    remedied(error, name, form, {**given, "self": args[:bound], "function": function})
 
 
 def call_of(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Returns a call as messages show it."""
-    pieces = [shown(x) for x in args] + [f"{k}={shown(v)}" for k, v in kwargs.items()]
+    if name == INDEXED:
+        keys = args[0] if isinstance(args[0], tuple) else (args[0],)
+        return f"x[{', '.join(key_of(key) for key in keys)}]"
+    pieces = [placed(x) for x in args] + [f"{k}={placed(v)}" for k, v in kwargs.items()]
     return f"{name}({', '.join(pieces)})"
+
+
+def key_of(key: Any) -> str:
+    """Returns an index as messages show it."""
+    if isinstance(key, slice):
+        parts = [key.start, key.stop, *([] if key.step is None else [key.step])]
+        return ":".join("" if part is None else shown(part) for part in parts)
+    return "..." if key is Ellipsis else shown(key)
+
+
+def placed(x: Any) -> str:
+    """Returns an argument as messages show it, a function of the user's with its line."""
+    code = getattr(x, "__code__", None)
+    if code is None or x.__module__.partition(".")[0] == "functensor":
+        return shown(x)
+    return f"{shown(x)} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def arguments_of(

@@ -12,8 +12,8 @@ from types import CodeType, FunctionType
 from typing import Any
 
 __all__ = [
-    *("CODE", "MISSING", "begins", "complain", "entry", "guarded", "is_entry"),
-    *("registering", "wrap_methods"),
+    *("CODE", "INDEXED", "MISSING", "begins", "check_function", "complain", "entry", "guarded"),
+    *("is_entry", "registering", "wrap_methods"),
 ]
 
 
@@ -25,6 +25,8 @@ class Missing:
 
 
 MISSING: Any = Missing()
+# The name of what messages show as ``x[key]``.
+INDEXED = "x[]"
 
 
 def complain(error: Exception, *call: Any) -> None:
@@ -32,6 +34,23 @@ def complain(error: Exception, *call: Any) -> None:
     from .calls import complain
 
     complain(error, *call)
+
+
+def check_function(name: str, fun: Any, parameter: str = "fun") -> None:
+    """Checks that a function is given, and not what one has returned.
+
+    Args:
+        name: what is called.
+        fun: what should be a function.
+        parameter: the parameter's name.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not callable(fun):
+        from .calls import not_a_function
+
+        raise TypeError(not_a_function(name, parameter, fun))
 
 
 def guarded(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ DTYPES = (
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
     *("int", "float", "complex", "half", "single", "double"),
 )
+# How arguments are called whose names are not known.
+LETTERS = "abcdefgh"
 # What is told apart from the fix by a semicolon: errors of our own kernels.
 WITH_ADVICE = np.linalg.LinAlgError
 
@@ -57,8 +60,10 @@ def of_operand(text: str) -> tuple[str, str]:
         "method": "call the method: x.sum(), not x.sum",
         "generator": "np.asarray(list(g))",
     }
+    if "arrays hold numbers" in text:
+        return "", "np.asarray(x, float), if what x holds are numbers"
     if found is None:
-        return "", "np.asarray(x, float), if what x holds are numbers" if "hold numbers" in text else ""
+        return "", ""
     return "", fixes.get(found[1], "np.asarray(x) of numbers, or of lists of them")
 
 
@@ -84,6 +89,8 @@ def of_integer(text: str, given: Mapping[str, Any]) -> tuple[str, str]:
     from .calls import shown
 
     for key, value in given.items():
+        if key in ("self", "function"):
+            continue
         several = value if isinstance(value, list | tuple) else (value,)
         for item in several:
             if type(item).__name__ == found[1]:
@@ -91,6 +98,48 @@ def of_integer(text: str, given: Mapping[str, Any]) -> tuple[str, str]:
                 fix = f"{key}={int(item)}" if whole and item is value else f"int(...) in {key}="
                 return f"{key}={shown(value)} should be an integer: {text}", fix
     return "", "int(n), or n // 2 in place of n / 2"
+
+
+def of_callback(error: BaseException, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns which function of the user's cannot be called as it is, and the fix."""
+    text = str(error)
+    found = re.match(r"(\S+)\(\) (takes|missing|got an unexpected keyword) ", text)
+    if found is None:
+        return "", ""
+    for value in (*functions_in(tuple(given.values())), *functions_beneath(error)):
+        if value.__qualname__ == found[1]:
+            code = value.__code__
+            where = f"{code.co_filename}:{code.co_firstlineno}"
+            count = re.search(r"but (\d+) (was|were) given", text)
+            few = count is not None and int(count[1]) <= len(LETTERS)
+            names = ", ".join(LETTERS[: int(count[1])]) if few else "*args, **kwargs"
+            call = f"lambda {names}: ..." if value.__name__ == "<lambda>" else (
+                f"def {value.__name__}({names}): ..."
+            )
+            return "", f"{call} at {where} takes what it is called with"
+    return "", ""
+
+
+def functions_beneath(error: BaseException) -> Iterator[Any]:
+    """Yields the functions that the place which raised an error knows."""
+    level = error.__traceback__
+    while level is not None and level.tb_next is not None:
+        level = level.tb_next
+    known = list(level.tb_frame.f_locals.values()) if level is not None else []
+    yield from functions_in(known)
+    for value in known:
+        if hasattr(value, "__dict__") and not isinstance(value, type):
+            yield from functions_in(list(vars(value).values()))
+
+
+def functions_in(values: Any, depth: int = 2) -> Iterator[Any]:
+    """Yields the functions with code of Python's among values, and in lists of them."""
+    for value in values:
+        if depth and isinstance(value, list | tuple):
+            yield from functions_in(value, depth - 1)
+        value = inspect.unwrap(value) if callable(value) else value
+        if isinstance(value, FunctionType):
+            yield value
 
 
 def remedy(
@@ -116,8 +165,13 @@ def remedy(
         return of_index(error, name)
     if not isinstance(error, TypeError):
         return "", ""
-    for known in (of_operand(text), of_dtype(text), of_integer(text, given)):
+    for known in (
+        of_callback(error, given), of_operand(text), of_dtype(text), of_integer(text, given)
+    ):
         if known[1]:
             return known
+    what, _, fix = text.rpartition("; ")
+    if what:
+        return what, fix
     call = "" if form is None else f"{name}{form}"
     return "", f"as in {call}" if call and len(call) <= LONGEST else ""

@@ -70,14 +70,15 @@ def checkpoint(
     Array([[1., 1.],
            [1., 1.]], dtype=float64, device='cpu')
     """
+    if policy is not None and not callable(policy):
+        of = "" if fun is None else f" of {function_name(fun)}"
+        raise TypeError(
+            f"checkpoint{of}: the policy is a function, as those of ft.checkpoint_policies are, "
+            f"not {type(policy).__name__}"
+        )
     if fun is None:
         return partial(
             checkpoint, policy=policy, prevent_cse=prevent_cse, static_argnums=static_argnums
-        )
-    if policy is not None and not callable(policy):
-        raise TypeError(
-            f"checkpoint of {function_name(fun)}: the policy is a function, as those of "
-            f"ft.checkpoint_policies are, not {type(policy).__name__}"
         )
     kept = None if policy is nothing_saveable else policy
     chosen = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)

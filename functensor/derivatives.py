@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import Selection, check_argnums, check_inexact
-from .backends.entries import guarded
+from .backends.entries import check_function, guarded
 from .backends.restoring import quiet
 from .entrance import entrance
 from .forward import ForwardTrace, ForwardTracer, zeros_like
@@ -113,11 +113,11 @@ def pushed(
 
 
 def _check_sequences(name: str, fun: Callable[..., Any], primals: Any, tangents: Any) -> None:
+    check_function(name, fun)
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise TypeError(
-            f"{name} of {function_name(fun)} takes a tuple or list of arguments and one of "
-            f"tangents, not {type(primals).__name__} and {type(tangents).__name__}: "
-            f"ft.{name}(f, (x,), (t,))"
+            f"{name} takes a tuple or list of arguments and one of tangents, not "
+            f"{type(primals).__name__} and {type(tangents).__name__}: ft.{name}(f, (x,), (t,))"
         )
 
 

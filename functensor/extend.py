@@ -37,6 +37,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from .backends.entries import check_function
 from .foreign import BATCHING, NumpyFunction, Rule
 from .primitives.families import (
     along,
@@ -120,6 +121,10 @@ def numpy_function(
     >>> ft.vmap(ft.grad(arcsinh))(numpy.array([0.0, 0.75]))
     Array([1. , 0.8], dtype=float64, device='cpu')
     """
+    rules = {"vjp": vjp, "jvp": jvp, "numpy_vjp": numpy_vjp, "numpy_jvp": numpy_jvp}
+    for rule, given in rules.items():
+        if given is not None:
+            check_function("numpy_function", given, rule)
     if fun is None:
         return partial(
             numpy_function,
@@ -131,6 +136,7 @@ def numpy_function(
             vmap=vmap,
             writable=writable,
         )
+    check_function("numpy_function", fun)
     if vmap not in BATCHING:
         raise ValueError(f"vmap={vmap!r}; it is 'vectorized', 'sequential' or None")
     for ours, plain, name in ((vjp, numpy_vjp, "vjp"), (jvp, numpy_jvp, "jvp")):

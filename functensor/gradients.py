@@ -12,7 +12,7 @@ from weakref import ref
 from numpy import ndarray
 
 from .arguments import Selection, check_argnums, check_inexact, is_array_like
-from .backends.entries import guarded
+from .backends.entries import check_function, guarded
 from .entrance import entrance
 from .forward import zeros_like
 from .primitives.array import Array
@@ -37,7 +37,7 @@ from .primitives.errors import (
 from .primitives.registry import registry as ops
 from .primitives.types import REAL, shape_dtype
 from .reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
-from .transformed import check_function, transformed
+from .transformed import transformed
 from .tree import containers as tree
 
 __all__ = ["grad", "value_and_grad", "vjp"]

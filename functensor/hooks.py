@@ -16,7 +16,7 @@ from operator import attrgetter, is_
 from typing import Any
 from weakref import ref
 
-from .backends.entries import begins
+from .backends.entries import begins, check_function
 from .backends.restoring import InC, in_turn, leaving
 from .primitives.array import Tracer
 from .primitives.core import RAW, Trace, settled, slot, under
@@ -111,6 +111,9 @@ class FnHook(Hook):
         forward: Callable[..., Any] | None = None,
         backward: Callable[..., Any] | None = None,
     ) -> None:
+        for given, name in ((forward, "forward"), (backward, "backward")):
+            if given is not None:
+                check_function("FnHook", given, name)
         if forward is not None:
             self.forward = forward  # type: ignore[method-assign]
         if backward is not None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import tree
+from .backends.entries import check_function
 from .closures import close
 from .custom_base import replaced
 from .custom_call import CustomCall
@@ -271,6 +272,10 @@ def custom_root(
     >>> ft.grad(root)(4.0)
     Array(0.25, dtype=float64, device='cpu')
     """
+    check_function("custom_root", f, "f")
+    check_function("custom_root", solve, "solve")
+    if tangent_solve is not None:
+        check_function("custom_root", tangent_solve, "tangent_solve")
     leaves, treedef = tree.flatten(initial_guess)
     leaves = [leaf if is_inexact(leaf) else ops.astype(leaf, np.float64) for leaf in leaves]
     types = [shape_dtype(leaf).strong() for leaf in leaves]

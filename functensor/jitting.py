@@ -15,7 +15,7 @@ from weakref import WeakSet
 from .arguments import in_arrays, is_array_like
 from .backends.config import config
 from .backends.devices import placement
-from .backends.entries import complain, wrap_methods
+from .backends.entries import check_function, complain, wrap_methods
 from .backends.restoring import setting
 from .gradients import taken
 from .guards import LARGEST, UNLIKE, Guard, guard
@@ -36,7 +36,7 @@ from .retracing import History
 from .scopes import scoped
 from .signatures import Signature
 from .staging import StagingTrace, hoisted, inputs_of, staged_run
-from .transformed import check_function, pickled
+from .transformed import pickled
 from .tree import containers as tree
 
 __all__ = ["Jitted", "disable_jit", "jit"]

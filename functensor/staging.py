@@ -12,7 +12,7 @@ from numpy import array_equal, ndarray
 
 from .arguments import is_array_like
 from .backends.devices import placement
-from .backends.entries import guarded
+from .backends.entries import check_function, guarded
 from .origins import Origins
 from .primitives.array import Array, Tracer, unknown_behind
 from .primitives.augmented import VIEWS
@@ -33,7 +33,6 @@ from .staged_values import (
     is_at_once,
     known_tracer,
 )
-from .transformed import check_function
 from .tree import containers as tree
 
 __all__ = ["StagedTracer", "StagingTrace", "closed", "eval_shape", "hoisted", "make_program"]

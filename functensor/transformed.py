@@ -10,10 +10,10 @@ from operator import attrgetter
 from types import MethodType
 from typing import Any
 
-from .backends.entries import guarded
+from .backends.entries import check_function, guarded
 from .primitives.errors import function_name
 
-__all__ = ["Transformed", "check_function", "pickled", "transformed"]
+__all__ = ["Transformed", "pickled", "transformed"]
 
 
 class Transformed(partial[Any]):
@@ -56,18 +56,6 @@ def pickled(function: Any, made_by: Any) -> Any:
 
 def _made(make: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     return make(*args, **options)
-
-
-def check_function(name: str, fun: Any) -> None:
-    """Checks that a transformation is given a function, and not what one has returned.
-
-    Raises:
-        TypeError: it is not.
-    """
-    if not callable(fun):
-        from .backends.calls import not_a_function  # which only messages need
-
-        raise TypeError(not_a_function(name, "fun", fun))
 
 
 def transformed(

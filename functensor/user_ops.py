@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .backends.devices import BACKENDS, device_of, on_device
+from .backends.entries import check_function
 from .backends.protocol import DeviceError
 from .backends.user_kernels import KINDS, called, kind_of
 from .foreign import Call, NumpyFunction, Outputs, Values, examples
@@ -332,6 +333,8 @@ def custom_op(
             f"custom_op: a kernel for each of {', '.join(map(repr, kernels)) or 'no device'}; the "
             f"kinds of devices are {', '.join(map(repr, BACKENDS))}"
         )
+    if launch is not None:
+        check_function("custom_op", launch, "launch")
     if batch is not None and batch is not True and not callable(batch):
         raise ValueError(f"custom_op: batch={batch!r}; it is True, a rule or None")
     return CustomOp(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import operator
 import sys
-import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -15,17 +14,26 @@ from weakref import ref
 
 import numpy as np
 
-from ..backends.asked import asking, name_the_asking
+from ..backends.asked import asking
 from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, to_host
+from ..backends.entries import INDEXED, complain
 from ..backends.messages import Running, user_code, user_frame
 from ..backends.tracebacks import tidy
 from .at import At
-from .errors import ConcretizationError, ImmutableArrayError, TracerConversionError, message
+from .errors import (
+    ConcretizationError,
+    ImmutableArrayError,
+    TracerConversionError,
+    describe,
+    message,
+    misfit,
+)
 from .foreign_names import ForeignNames
 from .methods import Methods
 from .operators import Operators
 from .protocols import NumpyProtocols, buffer_error, is_ours, stores_item, unlazy
+from .refusals import refused
 from .registry import registry as ops
 from .types import INEXACT
 
@@ -34,6 +42,10 @@ __all__ = ["Array", "Tracer", "concrete", "is_unknown", "unknown_behind"]
 NUMBERS = ("complex()", "float()", "int()")
 # Conversions of which a derivative is expected; that of int() is zero.
 DIFFERENTIABLE = ("complex()", "float()", ".item()", ".tolist()", "pickle")
+
+
+def of_index(x: Any, key: Any, /) -> Any:
+    """Stands for the signature of ``x[key]``."""
 
 
 class Array(Operators, Methods, NumpyProtocols, ForeignNames):
@@ -110,7 +122,14 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
     @property
     def mT(self) -> Any:
         """The array with its last two axes swapped."""
-        return ops.swapaxes(self, -1, -2)
+        try:
+            if self.ndim < 2:
+                fix = "x[:, None] is a vector as a column, x[None] as a row"
+                raise misfit(f".mT swaps two axes, but {describe(self)} has fewer", fix)
+            return ops.swapaxes(self, -1, -2)
+        except Exception as error:
+            tidy(error)
+            raise
 
     @property
     def real(self) -> Any:
@@ -133,7 +152,7 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
         try:
             return ops.index(self, key)
         except Exception as error:
-            tidy(error)
+            complain(error, of_index, INDEXED, (self, key), {}, 1)
             raise
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -347,40 +366,6 @@ def is_unknown(x: Any) -> bool:
 LOGIC = ("bool()", "float()", "int()")
 # What asks for a number, unless the user's code tells.
 AN_INDEX = "an index"
-
-
-class Refused(threading.local):
-    """The last index that was refused in a thread.
-
-    Attributes:
-        last: the instruction that asked for it, the tracer's class, the message and the tracer.
-    """
-
-    last: tuple[tuple[Any, int], str, str, ref[Array]] | None = None
-
-
-refused = Refused()
-
-
-def refused_index(error: TypeError) -> ConcretizationError | None:
-    """Returns the error for a traced index in whose place NumPy has put a ``TypeError`` of its own.
-
-    What takes a shape, ``np.zeros(n)``, says of whatever is no index that it is none.
-    """
-    if refused.last is None or type(error) is not TypeError:
-        return None
-    place, name, text, traced = refused.last
-    if name not in str(error):
-        return None
-    level = error.__traceback__
-    while level is not None:
-        if place == (level.tb_frame.f_code, level.tb_lasti):
-            out: ConcretizationError = asking(ConcretizationError(text), traced())
-            if hasattr(error, "call"):
-                name_the_asking(out, *error.call)
-            return out
-        level = level.tb_next
-    return None
 
 
 def is_numpys(frame: FrameType) -> bool:

@@ -18,7 +18,7 @@ from numpy import ndarray
 from ..backends.messages import Running
 from ..backends.restoring import Restoring
 from ..backends.tracebacks import Within
-from .array import Array, Tracer, refused_index
+from .array import Array, Tracer
 from .buffers import (
     BUFFER_TYPES,
     WEAK_TYPES,
@@ -40,6 +40,7 @@ from .errors import (
     message,
 )
 from .protocols import Bottom
+from .refusals import refused_index
 from .types import number_dtype, shape_dtype
 
 if TYPE_CHECKING:

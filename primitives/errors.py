@@ -8,6 +8,7 @@ NumPy, JAX or PyTorch users already catch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import CellType, FunctionType
 from typing import Any
 
 from ..backends import BackendUnavailable, DeviceError
@@ -128,10 +129,31 @@ def function_name(fun: Any) -> str:
     return getattr(fun, "__name__", None) or type(fun).__name__
 
 
+def is_ours(fun: Any) -> bool:
+    """Says whether a function is one of functensor's modules, and not the user's."""
+    return isinstance(fun, FunctionType) and str(fun.__module__).startswith("functensor.")
+
+
+def is_filled(cell: CellType) -> bool:
+    """Says whether a variable of a closure has a value yet."""
+    try:
+        cell.cell_contents  # noqa: B018 - it raises where there is none
+    except ValueError:
+        return False
+    return True
+
+
 def function_line(fun: Any) -> str:
     """Returns ``name (file:line)`` of a function's definition, as far as it is known."""
     while hasattr(fun, "__wrapped__"):
         fun = fun.__wrapped__
+    while is_ours(fun) and fun.__closure__:
+        # A function of ours that calls the user's, which is the one to name.
+        held = [c.cell_contents for c in fun.__closure__ if is_filled(c)]
+        theirs = [f for f in held if isinstance(f, FunctionType)]
+        if not theirs:
+            break
+        fun = next((f for f in theirs if not is_ours(f)), theirs[0])
     code = getattr(fun, "__code__", None)
     if code is None:
         return function_name(fun)

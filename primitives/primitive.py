@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.entries import MISSING, complain, wrap_methods
+from ..backends.entries import MISSING, complain
 from .array import Array, Tracer
 from .buffers import (
     BUFFER_TYPES,
@@ -394,6 +394,3 @@ class Binary(BinaryMethods, Primitive):
         return out
 
     form = staticmethod(of_two)
-
-
-wrap_methods(Binary, "ufunc", ("reduce", "accumulate", "outer", "at"))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.entries import wrap_methods
 from .errors import ImmutableArrayError, message, refuse_out
 from .registry import registry
 from .types import ShapeDtype
@@ -240,3 +241,8 @@ class BinaryMethods(Ufunc):
         if self.signature is not None and method != "outer":
             raise RuntimeError(f"{name} is not there: {self.name} puts no two elements together")
         return METHODS[method](self, self.name, registry.asarray(x), *args, **options)
+
+
+# Messages put the function's own name in the place of this one.
+wrap_methods(Ufunc, "ufunc", ("at",))
+wrap_methods(BinaryMethods, "ufunc")

@@ -249,7 +249,9 @@ def test_an_axis_that_is_not_there_names_the_operation_and_the_line(name):
     else:
         assert str(info.value).startswith(f"{name}(")
     assert info.value.axis in (5, 7)
-    assert info.value.__notes__ == [f"  at {line_of(info.tb, __file__)}"]
+    ndim = info.value.ndim
+    fix = f"an axis from {-ndim} to {ndim - 1}; -1 is the last one"
+    assert info.value.__notes__ == [f"  at {line_of(info.tb, __file__)}\n  fix: {fix}"]
 
 
 def test_an_axis_under_a_transformation_names_the_line_within():
@@ -259,7 +261,9 @@ def test_an_axis_under_a_transformation_names_the_line_within():
     with pytest.raises(IndexError, match=r"functensor\.numpy\.cumsum\(.*axis 4") as info:
         ft.jit(ft.grad(wrong))(X)
     (note,) = info.value.__notes__
-    assert note == f"  at {__file__}:{wrong.__code__.co_firstlineno + 1}"
+    line, fix = note.splitlines()
+    assert line == f"  at {__file__}:{wrong.__code__.co_firstlineno + 1}"
+    assert fix == "  fix: an axis from -1 to 0; -1 is the last one"
 
 
 def test_other_errors_name_the_call_and_the_line_in_a_note():

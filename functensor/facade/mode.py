@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, overload
 
+from ..backends.entries import check_function
 from ..backends.restoring import InC, leaving, taken_off
 
 __all__ = ["GradMode", "enable_grad", "is_grad_enabled", "mode", "no_grad"]
@@ -93,7 +94,7 @@ def no_grad(fun: Callable[..., Any] | None = None) -> Any:
     >>> w
     Tensor([0.5], dtype=float32, requires_grad=True)
     """
-    return GradMode(False) if fun is None else GradMode(False)(fun)
+    return _with_mode("no_grad", False, fun)
 
 
 @overload
@@ -114,7 +115,15 @@ def enable_grad(fun: Callable[..., Any] | None = None) -> Any:
     ...     print(ft.is_grad_enabled())
     True
     """
-    return GradMode(True) if fun is None else GradMode(True)(fun)
+    return _with_mode("enable_grad", True, fun)
+
+
+def _with_mode(name: str, records: bool, fun: Callable[..., Any] | None) -> Any:
+    """Returns a context manager, or a function that is decorated with one."""
+    if fun is None:
+        return GradMode(records)
+    check_function(name, fun)
+    return GradMode(records)(fun)
 
 
 def is_grad_enabled() -> bool:

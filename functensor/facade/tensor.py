@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import on_device, to_host
-from ..backends.entries import begins, wrap_methods
+from ..backends.entries import begins, check_function, wrap_methods
 from ..entrance import entrance
 from ..primitives.array import Array
 from ..primitives.buffers import beside, brought, to_buffer, wrap
@@ -257,6 +257,7 @@ class Tensor(InPlace):
         >>> x.grad
         Tensor([1. , 0.2], dtype=float32)
         """
+        check_function("Tensor.register_hook", hook, "hook")
 
         def on_buffer(g: Any) -> Any:
             with under(None):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.entries import wrap_methods
+from ..backends.entries import check_function, wrap_methods
 from ..primitives.errors import misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
@@ -48,6 +48,7 @@ def apply_along_axis(
     >>> np.apply_along_axis(lambda x: x[0] - x[-1], 1, np.array([[1.0, 2.0], [5.0, 3.0]]))
     Array([-1.,  2.], dtype=float64, device='cpu')
     """
+    check_function("apply_along_axis", func1d, "func1d")
     arr = asarray(arr)
     axis = canonical_axis(axis, len(arr.shape))
     moved = ops.moveaxis(arr, axis, -1)
@@ -76,6 +77,7 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
     >>> np.apply_over_axes(np.sum, np.ones((2, 3, 4)), (0, 2)).shape
     (1, 3, 1)
     """
+    check_function("apply_over_axes", func, "func")
     out = asarray(a)
     rank = len(out.shape)
     for axis in axes if isinstance(axes, tuple | list) else (axes,):
@@ -108,6 +110,7 @@ def fromfunction(
     Array([[0, 1],
            [1, 2]], dtype=int64, device='cpu')
     """
+    check_function("fromfunction", function, "function")
     return function(*indices(shape, dtype), **kwargs)
 
 
@@ -326,6 +329,7 @@ def vectorize(
         return partial(
             vectorize, otypes=otypes, doc=doc, excluded=excluded, cache=cache, signature=signature
         )
+    check_function("vectorize", pyfunc, "pyfunc")
     return _Vectorized(pyfunc, otypes, doc, excluded, signature)
 
 

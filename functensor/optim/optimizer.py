@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import is_array_like
-from ..backends.entries import entry, guarded
+from ..backends.entries import check_function, entry, guarded
 from ..backends.protocol import loaded
 from ..gradients import differentiated
 from ..primitives.array import Array, Tracer
@@ -63,6 +63,8 @@ class Optimizer:
         init: Callable[[Any], Any],
         update: Callable[[Any, Any, Any], tuple[Any, Any]],
     ) -> None:
+        check_function("Optimizer", init, "init")
+        check_function("Optimizer", update, "update")
         self.name = name
         self.init = entry(init, "Optimizer.init")
         self.update = entry(update, "Optimizer.update")

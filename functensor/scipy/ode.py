@@ -16,6 +16,7 @@ import numpy as np
 from .. import tree
 from ..arguments import is_array_like
 from ..backends.devices import backend_of, to_host
+from ..backends.entries import check_function
 from ..closures import close
 from ..custom_base import replaced
 from ..custom_call import CustomCall, at_face_pair
@@ -440,6 +441,7 @@ def odeint(
     >>> print(np.round(decay(2.0), 6), np.round(ft.grad(decay)(2.0), 6))
     0.135335 -0.135335
     """
+    check_function("odeint", func, "func")
     leaves, treedef = tree.flatten(y0)
     state = [as_inexact(leaf) for leaf in leaves]
     if not state:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import tree
 from ..backends.devices import default_device
-from ..backends.entries import guarded
+from ..backends.entries import check_function, guarded
 from ..derivatives import jvp
 from ..entrance import entrance
 from ..gradients import grad, vjp
@@ -19,7 +19,6 @@ from ..primitives.errors import ShapeError, function_name, message
 from ..primitives.registry import registry as ops
 from ..primitives.types import INEXACT, ShapeDtype, shape_dtype
 from ..staging import make_program
-from ..transformed import check_function
 from ..vectorize import vmap
 from .colouring import coloured
 from .dependence import Dependence, dependence_of
@@ -51,6 +50,7 @@ def jacobian_pattern(fun: Callable[..., Any], argnums: int = 0) -> Callable[...,
            [0, 1, 1, 0],
            [0, 0, 1, 1]])
     """
+    check_function("jacobian_pattern", fun)
 
     def found(*args: Any, **kwargs: Any) -> Any:
         if entrance.classes and entrance.is_met((args, kwargs)):
@@ -79,6 +79,7 @@ def hessian_pattern(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., 
     >>> ft.sparse.hessian_pattern(lambda x: np.sum(x[1:] * x[:-1]))(np.ones(3)).rows
     array([0, 1, 1, 2])
     """
+    check_function("hessian_pattern", fun)
 
     def found(*args: Any, **kwargs: Any) -> Pattern:
         half = jacobian_pattern(grad(fun, argnums), argnums)(*args, **kwargs)

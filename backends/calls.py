@@ -16,7 +16,7 @@ import numpy as np
 
 from .asked import name_the_asking
 from .entries import INDEXED, MISSING
-from .messages import message, user_line
+from .messages import message, place
 from .remedies import remedy
 from .tracebacks import tidy, wholly_ours
 
@@ -341,9 +341,9 @@ def describe_call(
         own = getattr(error, "own_words", error._msg)  # type: ignore[attr-defined]
         error.own_words = own  # type: ignore[attr-defined]
         error._msg = f"{called}: {own}" if own else called  # type: ignore[attr-defined]
-        error.add_note(f"  at {user_line()}")
+        error.add_note(f"  at {place()}")
     else:
-        error.add_note(f"  in {called}\n  at {user_line()}")
+        error.add_note(f"  in {called}\n  at {place()}")
     given = arguments_of(form, args[bound:], kwargs)
     # What a method belongs to, and what is called, may hold functions of the user's.
     remedied(error, name, form, {**given, "self": args[:bound], "function": function})

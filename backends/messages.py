@@ -7,12 +7,22 @@ from collections.abc import Callable
 from itertools import islice
 from types import FrameType
 
-__all__ = ["Running", "message", "user_code", "user_line"]
+__all__ = ["Running", "library", "message", "place", "user_code", "user_line"]
 
 # Prints a section of the documentation, wherever functensor is installed.
 EXPLAINED = "python -m functensor.errors"
-# Whose frames are not the user's: imports and `with` blocks have some between a call and ours.
-NOT_THE_USERS = frozenset({"functensor", "numpy", "importlib", "contextlib"})
+# What stands between a call and ours without being anyone's choice.
+OURS = "functensor"
+PLUMBING = frozenset({"numpy", "importlib", "contextlib", "functools"})
+# Whose frames are not the user's: imports and `with` blocks have some between a call and ours, and
+# libraries that compute with whatever arrays they are given.
+NOT_THE_USERS = frozenset(
+    (
+        *(OURS, *PLUMBING),
+        *("scipy", "sklearn", "array_api_compat", "array_api_extra", "pandas", "xarray"),
+        *("einops", "opt_einsum", "autoray", "skimage", "statsmodels"),
+    )
+)
 # How many characters of the user's code a message shows.
 LONGEST = 60
 # Whether modules are the user's, by their names.
@@ -20,23 +30,45 @@ _users: dict[str, bool] = {}
 
 
 def user_line() -> str:
-    """Returns ``file:line`` of the innermost frame outside of functensor and NumPy."""
+    """Returns ``file:line`` of the innermost frame of the user's."""
     frame = user_frame()
     return "<unknown>" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def user_frame() -> FrameType | None:
-    """Returns the innermost frame outside of functensor and NumPy."""
+    """Returns the innermost frame of neither functensor nor of what calls it for the user."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         mine = _users.get(module)
         if mine is None:
-            mine = _users[module] = module.partition(".")[0] not in NOT_THE_USERS
+            # Tests of such libraries are users of them.
+            theirs = module.partition(".")[0] in NOT_THE_USERS and ".tests." not in module
+            mine = _users[module] = not theirs
         if mine:
             return frame
         frame = frame.f_back
     return None
+
+
+def library() -> str:
+    """Returns the library through which the user's line called functensor; empty if there is none.
+
+    NumPy, which hands on what it is given, and what every call may pass through are none.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    users, outermost = user_frame(), OURS
+    while frame is not None and frame is not users:
+        name = frame.f_globals.get("__name__", "").partition(".")[0]
+        outermost = outermost if name in PLUMBING else name
+        frame = frame.f_back
+    return "" if outermost == OURS else outermost
+
+
+def place() -> str:
+    """Returns the user's line, and the library through which it called."""
+    through = library()
+    return f"{user_line()}, through {through}" if through else user_line()
 
 
 def user_code() -> str:
@@ -72,7 +104,7 @@ def message(what: str, *, under: str = "", fix: str, number: int | None) -> str:
         fix: right code, one line.
         number: the error's section in docs/errors.md; None where the fix says all there is.
     """
-    lines = [what, f"  at {user_line()}"]
+    lines = [what, f"  at {place()}"]
     under = under or Running.stack()
     if under:
         lines.append(f"  under {under}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -19,6 +19,8 @@ DTYPES = (
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
     *("int", "float", "complex", "half", "single", "double"),
 )
+# Among how many objects a function is looked for.
+MOST_SEARCHED = 200
 # How arguments are called whose names are not known.
 LETTERS = "abcdefgh"
 # What is told apart from the fix by a semicolon: errors of our own kernels.
@@ -106,7 +108,7 @@ def of_callback(error: BaseException, given: Mapping[str, Any]) -> tuple[str, st
     found = re.match(r"(\S+)\(\) (takes|missing|got an unexpected keyword) ", text)
     if found is None:
         return "", ""
-    for value in (*functions_in(tuple(given.values())), *functions_beneath(error)):
+    for value in (*functions_in(given.values()), *functions_beneath(error)):
         if value.__qualname__ == found[1]:
             code = value.__code__
             where = f"{code.co_filename}:{code.co_firstlineno}"
@@ -125,21 +127,24 @@ def functions_beneath(error: BaseException) -> Iterator[Any]:
     level = error.__traceback__
     while level is not None and level.tb_next is not None:
         level = level.tb_next
-    known = list(level.tb_frame.f_locals.values()) if level is not None else []
-    yield from functions_in(known)
-    for value in known:
-        if hasattr(value, "__dict__") and not isinstance(value, type):
-            yield from functions_in(list(vars(value).values()))
+    return functions_in([] if level is None else level.tb_frame.f_locals.values())
 
 
-def functions_in(values: Any, depth: int = 2) -> Iterator[Any]:
-    """Yields the functions with code of Python's among values, and in lists of them."""
-    for value in values:
-        if depth and isinstance(value, list | tuple):
-            yield from functions_in(value, depth - 1)
-        value = inspect.unwrap(value) if callable(value) else value
-        if isinstance(value, FunctionType):
-            yield value
+def functions_in(values: Iterable[Any]) -> Iterator[Any]:
+    """Yields the functions with code of Python's among values, and in what those hold."""
+    pending = list(values)
+    for value in pending:
+        plain = inspect.unwrap(value) if callable(value) else value
+        if isinstance(plain, FunctionType):
+            yield plain
+        elif len(pending) < MOST_SEARCHED:
+            if isinstance(value, list | tuple):
+                pending += value
+            elif isinstance(getattr(value, "__dict__", None), dict):
+                pending += vars(value).values()
+            slots = getattr(type(value), "__slots__", ())
+            if type(value).__module__.startswith("functensor.") and isinstance(slots, tuple):
+                pending += [getattr(value, slot, None) for slot in slots]
 
 
 def remedy(

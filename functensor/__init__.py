@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import numpy, tree
 from .backends.tracebacks import tidy
+from .backends.warned import relocate_warnings
 from .gradients import grad, value_and_grad, vjp
 from .placement import config, default_device, devices, set_default_device, to_device
 from .primitives.array import Array
@@ -222,3 +223,4 @@ def __getattr__(name: str) -> Any:
 # Trees import nothing but the standard library.
 publish(vars(tree), plain=("TreeDef",))
 publish(globals(), plain=("Program", "ShapeDtype"))
+relocate_warnings()

@@ -18,7 +18,7 @@ from ..backends.asked import asking
 from ..backends.devices import device_of as buffer_device
 from ..backends.devices import on_device, to_host
 from ..backends.entries import INDEXED, complain
-from ..backends.messages import Running, user_code, user_frame
+from ..backends.messages import Running, library, user_code, user_frame
 from ..backends.tracebacks import tidy
 from .at import At
 from .errors import (
@@ -406,6 +406,10 @@ def is_at_while() -> bool:
 
 def _fix(wanted: str) -> str:
     """Returns right code for where a value that is not known is asked for."""
+    through = library()
+    if through:
+        own = ", or functensor.scipy's function, where there is one" if through == "scipy" else ""
+        return f"call {through} outside of the transformed function{own}"
     if wanted == "bool()":
         if is_at_while():
             return "ft.while_loop(condition, body, init) instead of while"

@@ -159,7 +159,7 @@ def test_what_is_no_tree_and_no_array_is_refused_with_advice():
         ("name", "str, not an array"),
         (range(3), "range, not an array"),
     ]:
-        with pytest.raises(TypeError, match=f"argument 0 is of type {words}"):
+        with pytest.raises(TypeError, match=f"(?s)argument 0 is of type {words}"):
             f(value)
     for array in (np.array([None]), np.array(["a"]), np.zeros(2, [("a", "f4")])):
         with pytest.raises(OperandError, match="arrays hold numbers, not dtype"):

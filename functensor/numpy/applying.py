@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.entries import check_function, wrap_methods
-from ..primitives.errors import misfit
+from ..primitives.errors import describe, function_line, misfit
 from ..primitives.registry import registry
 from ..primitives.registry import registry as ops
 from ..primitives.types import broadcast_shapes, canonical_axis
@@ -153,11 +153,23 @@ def piecewise(
         if callable(function):
             if is_at_hand(condition) and not np.any(value_of("piecewise", condition, "")):
                 continue
-            made = function(_only(x, condition), *args, **kw)
+            made = asarray(function(_only(x, condition), *args, **kw))
+            if not fits(made.shape, x.shape):
+                raise misfit(
+                    f"piecewise: {function_line(function)} returned {describe(made)} for "
+                    f"{describe(x)}",
+                    "return an array of the argument's shape, or a number",
+                )
         else:
             made = function
         out = ops.where(condition, ops.astype(asarray(made), x.dtype), out)
     return out
+
+
+def fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Says whether a shape broadcasts to another one."""
+    pairs = zip(reversed(shape), reversed(wanted))
+    return len(shape) <= len(wanted) and all(m in (1, n) for m, n in pairs)
 
 
 def _only(x: Any, condition: Any) -> Any:

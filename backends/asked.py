@@ -32,7 +32,7 @@ def holds(given: Any, value: Any, depth: int = DEPTH) -> bool:
 def is_traced_integer(given: Any, kind: type, depth: int = DEPTH) -> bool:
     """Says whether an argument is traced like a value and holds integers, or a list of such."""
     if isinstance(given, kind):
-        return given.dtype.kind in "iub"  # type: ignore[attr-defined, no-any-return]
+        return given.dtype.kind in "iub"  # type: ignore[attr-defined]
     if depth and isinstance(given, list | tuple):
         return any(is_traced_integer(item, kind, depth - 1) for item in given)
     return False

@@ -113,8 +113,9 @@ def of_callback(error: BaseException, given: Mapping[str, Any]) -> tuple[str, st
             code = value.__code__
             where = f"{code.co_filename}:{code.co_firstlineno}"
             count = re.search(r"but (\d+) (was|were) given", text)
-            few = count is not None and int(count[1]) <= len(LETTERS)
-            names = ", ".join(LETTERS[: int(count[1])]) if few else "*args, **kwargs"
+            given_to = int(count[1]) if count else 0
+            few = 0 < given_to <= len(LETTERS)
+            names = ", ".join(LETTERS[:given_to]) if few else "*args, **kwargs"
             call = f"lambda {names}: ..." if value.__name__ == "<lambda>" else (
                 f"def {value.__name__}({names}): ..."
             )
@@ -168,6 +169,9 @@ def remedy(
         return of_axis(error)
     if isinstance(error, IndexError):
         return of_index(error, name)
+    if isinstance(error, ValueError):
+        read = re.match(r"(invalid literal for int\(\)|could not convert string to float)", text)
+        return "", "a number in place of the text: int(text), float(text)" if read else ""
     if not isinstance(error, TypeError):
         return "", ""
     for known in (
@@ -179,4 +183,5 @@ def remedy(
     if what:
         return what, fix
     call = "" if form is None else f"{name}{form}"
-    return "", f"as in {call}" if call and len(call) <= LONGEST else ""
+    call = call if len(call) <= LONGEST else f"{call[:LONGEST].rpartition(',')[0]}, ...)"
+    return "", f"as in {call}" if call else ""

@@ -70,11 +70,12 @@ def checkpoint(
     Array([[1., 1.],
            [1., 1.]], dtype=float64, device='cpu')
     """
-    if policy is not None and not callable(policy):
+    given: Any = policy
+    if given is not None and not callable(given):
         of = "" if fun is None else f" of {function_name(fun)}"
         raise TypeError(
             f"checkpoint{of}: the policy is a function, as those of ft.checkpoint_policies are, "
-            f"not {type(policy).__name__}"
+            f"not {type(given).__name__}"
         )
     if fun is None:
         return partial(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.entries import CODE, wrap_methods
+from ..backends.entries import CODE, check_function, wrap_methods
 from .errors import (
     ConcretizationError,
     ImmutableArrayError,
@@ -125,6 +125,7 @@ class Update:
             ConcretizationError: there are many indices whose values are not known, and
                 ``unique_indices=True`` does not say that none repeats.
         """
+        check_function("x.at[i].apply", ufunc, "ufunc")
         return self._updated("apply", ufunc, options)
 
     def _updated(self, kind: str, values: Any, options: dict[str, Any]) -> Any:

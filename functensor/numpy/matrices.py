@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.entries import check_function
 from ..backends.restoring import errstate
 from ..primitives.at import result_is_dropped
 from ..primitives.errors import (
@@ -297,6 +298,7 @@ def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any
     >>> [i.tolist() for i in np.mask_indices(2, np.triu)]
     [[0, 0, 1], [0, 1, 1]]
     """
+    check_function("mask_indices", mask_func, "mask_func")
     return nonzero(mask_func(asarray(np.ones((n, n), int)), k))
 
 

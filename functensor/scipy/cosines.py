@@ -156,10 +156,18 @@ def _resized(name: str, x: Any, n: Any, axis: int) -> Any:
     return ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(0, n - x.shape[-1])])
 
 
+def _type(name: str, type: Any) -> int:
+    """Returns the number of a transform's type."""
+    number: Any = operator.index(type) if isinstance(type, Array) else type
+    if number not in OPPOSITE:
+        raise ValueError(f"{name}: type={type!r}: it is 1, 2, 3 or 4")
+    return int(number)
+
+
 def _transformed(
     name: str,
     x: Any,
-    type: int,
+    type: Any,
     lengths: Sequence[Any],
     axes: Sequence[int],
     norm: str | None,
@@ -168,10 +176,7 @@ def _transformed(
     """Returns a transform along axes; the name says which one, and whether it is an inverse."""
     x = as_inexact(x)
     inverse = name[0] == "i"
-    if isinstance(type, Array):
-        type = operator.index(type)
-    if type not in OPPOSITE:
-        raise ValueError(f"{name}: type={type!r}: it is 1, 2, 3 or 4")
+    type = _type(name, type)
     word = "backward" if norm is None else norm
     if word not in NORMS:
         raise ValueError(f"{name}: norm={norm!r}: it is 'backward', 'ortho' or 'forward'")

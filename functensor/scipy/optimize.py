@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import tree
 from ..arguments import is_array_like
+from ..backends.entries import check_function
 from ..backends.extras import extra
 from ..gradients import grad, value_and_grad
 from ..implicit import from_vector, to_vector
@@ -225,6 +226,7 @@ def _callback(unknown: Unknown, callback: Callable[..., Any]) -> Callable[..., A
     """Returns the user's callback as SciPy calls it."""
     import inspect  # costs milliseconds
 
+    check_function("scipy.optimize", callback, "callback")
     if set(inspect.signature(callback).parameters) == {"intermediate_result"}:
 
         def with_result(intermediate_result: Any) -> Any:

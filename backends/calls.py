@@ -214,6 +214,12 @@ def advice(
     first = next(iter(given), "")
     word = name.rpartition(".")[2]
     axis, dtype = given.get("axis"), given.get("dtype")
+    if first == "key" and isinstance(dtype, int) and isinstance(given.get("shape"), int):
+        return message(
+            f"{name}: dtype={dtype} is no dtype: a shape is one argument, a tuple",
+            fix=f"{word}(key, shape=({given['shape']}, {dtype}))",
+            number=None,
+        )
     if first == "shape" and isinstance(dtype, int) and not isinstance(dtype, bool):
         lengths = [given[first], dtype, *(v for k, v in given.items() if isinstance(v, int)
                                           and k not in (first, "dtype"))]

@@ -19,6 +19,23 @@ DTYPES = (
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
     *("int", "float", "complex", "half", "single", "double"),
 )
+# What NumPy and Python say of the values of arguments, and what helps.
+OF_NUMPY = {
+    r"^invalid literal for int\(\)|^could not convert string to float": (
+        "a number in place of the text: int(text), float(text)"
+    ),
+    "^negative dimensions are not allowed": "lengths from 0 up; -1 stands for a length in reshape",
+    "^Integers to negative integer powers": "x.astype(float) ** n, or np.float_power(x, n)",
+    r"^The truth value of an(?: empty)? array": "x.any() or x.all(); x.size > 0 for any elements",
+    "^only (0-dimensional|length-1|size-1|integer scalar) arrays": (
+        "x.item() of an array with one element; x.tolist() for all; np.sin(x), not math.sin(x)"
+    ),
+    "^can only convert an array of size 1": "x.item() of an array with one element; x.tolist()",
+    "^ufunc '(bitwise_|left_shift|right_shift|invert)": (
+        "x.astype(int) for bits; np.logical_and(x, y), np.logical_not(x) for truth values"
+    ),
+    "names an axis twice": "every axis once",
+}
 # Among how many objects a function is looked for.
 MOST_SEARCHED = 200
 # How arguments are called whose names are not known.
@@ -41,7 +58,11 @@ def of_index(error: IndexError, name: str) -> tuple[str, str]:
     found = re.search(r"is out of bounds for axis \d+ with size (\d+)", str(error))
     if found is None:
         found = re.search(r"too many indices for array: array is (\d+)-dimensional", str(error))
-        return "", f"one index for each axis, at most {found[1]}" if found else ""
+        if found is not None:
+            return "", f"one index for each axis, at most {found[1]}"
+        typed = re.search(r"must be of integer|indices are integers", str(error)) is not None
+        whole = "x[int(i)], x[n // 2] rather than x[n / 2]; a dict goes by names"
+        return "", whole if typed else ""
     count = int(found[1])
     fix = f"an index from {-count} to {count - 1}" if count else "none: there are no elements"
     if name.startswith("x.at[i]"):
@@ -169,9 +190,9 @@ def remedy(
         return of_axis(error)
     if isinstance(error, IndexError):
         return of_index(error, name)
-    if isinstance(error, ValueError):
-        read = re.match(r"(invalid literal for int\(\)|could not convert string to float)", text)
-        return "", "a number in place of the text: int(text), float(text)" if read else ""
+    for pattern, fix in OF_NUMPY.items():
+        if re.search(pattern, text):
+            return "", fix
     if not isinstance(error, TypeError):
         return "", ""
     for known in (

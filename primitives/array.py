@@ -203,28 +203,28 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
         try:
             return bool(concrete(self, "bool()"))
         except Exception as error:
-            tidy(error)
+            complain(error, bool, "bool", (self,), {})
             raise
 
     def __int__(self) -> int:
         try:
             return int(concrete(self, "int()"))
         except Exception as error:
-            tidy(error)
+            complain(error, int, "int", (self,), {})
             raise
 
     def __float__(self) -> float:
         try:
             return float(concrete(self, "float()"))
         except Exception as error:
-            tidy(error)
+            complain(error, float, "float", (self,), {})
             raise
 
     def __complex__(self) -> complex:
         try:
             return complex(concrete(self, "complex()"))
         except Exception as error:
-            tidy(error)
+            complain(error, complex, "complex", (self,), {})
             raise
 
     def __index__(self) -> int:

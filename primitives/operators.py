@@ -210,13 +210,25 @@ class Operators:
         # Squares are the most frequent powers, and multiplying is far cheaper than pow.
         if type(other) in (int, float) and other == 2:
             return ops.square(self)
-        return self._power(other)
+        try:
+            return self._power(other)
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
-        return self // other, self % other
+        try:
+            return self // other, self % other
+        except Exception as error:
+            tidy(error)
+            raise
 
     def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
-        return other // self, other % self
+        try:
+            return other // self, other % self
+        except Exception as error:
+            tidy(error)
+            raise
 
     __neg__ = unary("negative")
     __pos__ = unary("positive")

@@ -5,10 +5,12 @@ The functions and their parameters are found by walking the namespaces.
 
 import inspect
 import re
+import traceback
 from importlib import import_module
 
 import numpy
 import pytest
+from error_cases import line_of
 from test_misused_calls import CALLABLES, NAMESPACES
 from test_traced_parameters import NAMED, PARAMETERS, SAMPLES, called
 from test_whose_line import told
@@ -178,3 +180,59 @@ def test_what_takes_a_function_refuses_what_is_none_at_once():
 
 
 SQUARES = {"A": numpy.eye(3), "args": (V,), "params": [ft.tensor([1.0], requires_grad=True)]}
+
+
+MISTAKES = {
+    "float of several": (lambda: float(V), "float(float64[3])", "x.item() of an array with one"),
+    "truth of several": (lambda: bool(V), "bool(float64[3])", "x.any() or x.all()"),
+    "an item of several": (lambda: V.item(), "Array.item()", "x.item() of an array with one"),
+    "a fraction as an index": (lambda: V[1.5], "x[1.5]", "x[int(i)]"),
+    "text as an index": (lambda: V["a"], "x['a']", "x[int(i)]"),
+    "an index that is not there": (lambda: X[0, 5], "x[0, 5]", "an index from -4 to 3"),
+    "too many indices": (lambda: X[:, 1:, 0], "x[:, 1:, 0]", "one index for each axis, at most 2"),
+    "an update that is not there": (
+        lambda: V.at[5].set(1.0), "x.at[i].set(1.0)", 'an index from -3 to 2, or mode="drop"'
+    ),
+    "a negative length": (lambda: np.zeros((-1, 2)), "zeros((-1, 2))", "lengths from 0 up"),
+    "a negative power": (
+        lambda: np.asarray([2]) ** -1, "power(int64[1], -1)", "x.astype(float) ** n"
+    ),
+    "bits of floats": (lambda: ~V, "invert(float64[3])", "x.astype(int) for bits"),
+    "a fraction as a count": (lambda: np.linspace(0, 1, 2.0), "linspace(0, 1, 2.0)", "num=2"),
+    "a method": (lambda: np.sin(V.sum), "sin(sum)", "call the method: x.sum()"),
+    "nothing": (lambda: np.sin(None), "sin(None)", "give an array; a function without a return"),
+    "PyTorch's dtype": (lambda: V.astype("torch.float64"), "astype('torch", 'dtype="float64"'),
+    "reduce": (lambda: np.add.reduce(X, axis=7), "add.reduce(float64[3, 4], axis=7)", "an axis"),
+    "accumulate": (
+        lambda: np.maximum.accumulate(X, axis=7), "maximum.accumulate(float64[3, 4]", "an axis"
+    ),
+    "a singular matrix": (
+        lambda: np.linalg.inv(np.zeros((2, 2))), "inv(float64[2, 2])", "lstsq and pinv take"
+    ),
+    "text under jit": (lambda: ft.jit(np.sin)("s"), "jit(sin)('s')", "make it static"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_names_the_call_the_line_and_right_code(name):
+    call, called, fix = MISTAKES[name]
+    with pytest.raises(Exception) as info:  # noqa: PT011
+        call()
+    text = told(info.value)
+    assert called in text
+    assert f"\n  at {line_of(info.tb, __file__)}\n  fix: " in text
+    assert fix in text.rpartition("fix: ")[2]
+    assert {f.filename for f in traceback.extract_tb(info.tb)} == {__file__}
+
+
+def test_an_index_out_of_bounds_says_the_same_under_transformations():
+    def wrong(x):
+        return np.sum(x.at[5].set(1.0))
+
+    def text(call):
+        with pytest.raises(IndexError) as info:
+            call(V)
+        return told(info.value)
+
+    for form in (ft.jit, ft.grad, lambda f: ft.vmap(f, in_axes=None, axis_size=2)):
+        assert text(form(wrong)) == text(wrong)

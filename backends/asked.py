@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -66,6 +65,8 @@ def name_the_asking(
 
     An outer function puts its own name in the place of an inner one's.
     """
+    import inspect  # costs milliseconds
+
     try:
         known = inspect.signature(function).bind_partial(*args, **kwargs)
     except (TypeError, ValueError):

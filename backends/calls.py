@@ -313,6 +313,8 @@ def describe_call(
     if isinstance(error, AssertionError):
         return
     if hasattr(error, "asked"):
+        if isinstance(function, type):  # a conversion, which has one argument
+            return
         name_the_asking(error, function, name, args, kwargs, bound)
         return
     if type(error) is TypeError and "Tracer' object" in str(error):

@@ -36,6 +36,8 @@ OF_NUMPY = {
     ),
     "names an axis twice": "every axis once",
 }
+# Messages of ours whose right code comes after a semicolon, and is told as others are.
+FREQUENT = r"^expected a key, |is of type \w+, not an array$"
 # Among how many objects a function is looked for.
 MOST_SEARCHED = 200
 # How arguments are called whose names are not known.
@@ -202,7 +204,8 @@ def remedy(
             return known
     what, _, fix = text.rpartition("; ")
     if what:
-        return what, fix
+        # Right code is there already; in the messages seen most it gets a line of its own.
+        return (what, fix) if re.search(FREQUENT, what) else ("", "")
     call = "" if form is None else f"{name}{form}"
     call = call if len(call) <= LONGEST else f"{call[:LONGEST].rpartition(',')[0]}, ...)"
     return "", f"as in {call}" if call else ""

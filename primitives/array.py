@@ -24,6 +24,7 @@ from .at import At
 from .errors import (
     ConcretizationError,
     ImmutableArrayError,
+    ShapeError,
     TracerConversionError,
     describe,
     message,
@@ -123,11 +124,15 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
     def mT(self) -> Any:
         """The array with its last two axes swapped."""
         try:
-            if self.ndim < 2:
-                fix = "x[:, None] is a vector as a column, x[None] as a row"
-                raise misfit(f".mT swaps two axes, but {describe(self)} has fewer", fix)
             return ops.swapaxes(self, -1, -2)
         except Exception as error:
+            if self.ndim > 1:
+                tidy(error)
+                raise
+        try:
+            fix = "x[:, None] is a vector as a column, x[None] as a row"
+            raise misfit(f".mT swaps two axes, but {describe(self)} has fewer", fix)
+        except ShapeError as error:
             tidy(error)
             raise
 

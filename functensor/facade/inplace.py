@@ -21,6 +21,7 @@ from ..primitives.registry import registry as ops
 from .mode import mode
 from .names import TorchNames
 from .tape import Leaf, receiver_of
+from .views import changed, is_basic, is_there, refresh, taken, viewing
 
 __all__ = ["InPlace"]
 
@@ -65,9 +66,11 @@ def _function(name: str) -> Callable[[Any], Any]:
 class InPlace(TorchNames):
     """The methods of `Tensor` that change it, and how they are counted."""
 
-    __slots__ = ("_changes", "_id", "node")
+    __slots__ = ("_changes", "_id", "_source", "_views", "node")
 
     _changes: int
+    _source: Any
+    _views: Any
     _id: int
     node: Any
 
@@ -90,8 +93,7 @@ class InPlace(TorchNames):
 
     def _change(self, compute: Callable[[], Any], what: str) -> Any:
         """Gives the tensor the value, and the node, of what ``compute`` returns."""
-        node = self.node
-        if isinstance(node, Leaf) and mode.enabled:
+        if isinstance(self.node, Leaf) and mode.enabled:
             raise BackwardError(
                 message(
                     f"{what}: {self.name()}, at version {self._version}, is a leaf that requires "
@@ -118,20 +120,66 @@ class InPlace(TorchNames):
                     "x = x + y makes a new tensor"
                 )
             result = ops.astype(result, self.dtype)
+        if getattr(self, "_source", None) is None:
+            self._settle(result)
+            if getattr(self, "_views", None):
+                refresh(self)
+            return self
+        changes = changed(self, result, what)
+        for tensor, value, grad_mode in changes:
+            with grad_mode:
+                tensor._settle(value)
+        refresh(changes[-1][0])
+        return self
+
+    def _settle(self, result: Any) -> None:
+        """Takes a value, and its node where tensors record; a leaf stays a leaf."""
+        node = self.node
         if isinstance(result, InPlace):
             self._data, made = result._data, result.node
         else:
             self._data, made = to_buffer(result), None
-        if mode.enabled:
+        if mode.enabled and not isinstance(node, Leaf):
             kept = None if node is None else receiver_of(node)
             self.node = made
             if made is not None and kept is not None and kept.keeps:
                 receiver_of(made, make=True).keeps = True
         self._changes = self._version + 1
-        return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._change(lambda: ops.index_set(self, key, value), "x[...] = value")
+        # After x[key] += y the view has written its elements already.
+        if not is_there(self, key, value):
+            self._change(lambda: ops.index_set(self, key, value), "x[...] = value")
+
+    # -- views
+
+    def __getitem__(self, key: Any) -> Any:
+        out = super().__getitem__(key)
+        return taken(self, out, None, key) if is_basic(key) else out
+
+    def __iter__(self) -> Any:
+        if not self.shape:
+            return super().__iter__()
+        return map(self.__getitem__, range(self.shape[0]))
+
+    def t(self) -> Any:
+        """Returns the transpose of a matrix; a vector as it is."""
+        return taken(self, super().t(), TorchNames.t)
+
+    T = property(viewing(lambda self: ops.transpose(self)), doc=TorchNames.T.__doc__)
+    mT = property(viewing(lambda self: ops.swapaxes(self, -1, -2)), doc=TorchNames.mT.__doc__)
+    flat = property(viewing(lambda self: ops.reshape(self, -1)), doc=TorchNames.flat.__doc__)
+    view = viewing(TorchNames.view)
+    reshape = viewing(TorchNames.reshape, copies=True)
+    ravel = viewing(TorchNames.ravel, copies=True)
+    flatten = viewing(TorchNames.flatten, copies=True)
+    expand = viewing(TorchNames.expand)
+    permute = viewing(TorchNames.permute)
+    transpose = viewing(TorchNames.transpose)
+    swapaxes = viewing(TorchNames.swapaxes)
+    diagonal = viewing(TorchNames.diagonal)
+    unsqueeze = viewing(TorchNames.unsqueeze)
+    squeeze = viewing(TorchNames.squeeze)
 
     # -- operators and methods
 

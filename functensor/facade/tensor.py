@@ -38,6 +38,7 @@ from .inplace import InPlace
 from .level import LEVEL
 from .mode import enable_grad, is_grad_enabled, no_grad
 from .tape import TAPE, HookHandle, Leaf, TapeTrace, receiver_of, run_backward
+from .views import viewing
 
 __all__ = [
     "CpuTensor",
@@ -56,8 +57,9 @@ class Tensor(InPlace):
 
     Every operation on tensors gives a new tensor. Changing one in place, with ``x[i] = v``,
     ``x += v`` or a method whose name ends in an underscore, gives this one a new value: tensors
-    that were computed from it before keep theirs, and so do slices, which are no views. Write
-    ``x[0, 1] = v`` and not ``x[0][1] = v``.
+    that were computed from it before keep theirs. Slices, transposes and tensors of another shape
+    that methods return are views, as in PyTorch: what is written to one of them is seen through
+    all of them.
 
     Given to a transformation, ``ft.vmap(f)(x)``, tensors give tensors with a graph.
 
@@ -318,7 +320,7 @@ class Tensor(InPlace):
 
     def detach(self) -> Tensor:
         """Returns a tensor of the same value that does not require grad."""
-        return TAPE.wrap(self._data, None)  # type: ignore[no-any-return]
+        return detached(self)  # type: ignore[no-any-return]
 
     def clone(self) -> Tensor:
         """Returns a copy, through which gradients flow back."""
@@ -404,6 +406,9 @@ wrap_methods(Tensor, "Tensor", ["register_hook"])
 TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
+
+
+detached = viewing(lambda x: TAPE.wrap(x._data, None), recorded=False)
 
 
 def check_is_bool(data: Any, requires_grad: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .asked import name_the_asking
-from .entries import INDEXED, MISSING
+from .entries import INDEXED, MISSING, PASSING
 from .messages import message, place
 from .remedies import remedy
 from .tracebacks import tidy, wholly_ours
@@ -245,11 +245,13 @@ def advice(
 def is_bare(level: TracebackType | None) -> bool:
     """Says whether an exception was raised by what gives a function its arguments.
 
-    That is Python itself, or what makes a context of a function, or binds a signature.
+    That is Python itself, a wrapper, or what makes a context of a function or binds a signature.
     """
     while level is not None and level.tb_next is not None:
         level = level.tb_next
-    return level is None or level.tb_frame.f_globals.get("__name__") in ("contextlib", "inspect")
+    if level is None or level.tb_frame.f_code in PASSING:
+        return True
+    return level.tb_frame.f_globals.get("__name__") in ("contextlib", "inspect")
 
 
 def complain(

@@ -12,8 +12,8 @@ from types import CodeType, FunctionType
 from typing import Any
 
 __all__ = [
-    *("CODE", "INDEXED", "MISSING", "begins", "check_function", "complain", "entry", "guarded"),
-    *("is_entry", "registering", "wrap_methods"),
+    *("CODE", "INDEXED", "MISSING", "PASSING", "begins", "check_function", "complain", "entry"),
+    *("guarded", "is_entry", "registering", "wrap_methods"),
 ]
 
 
@@ -106,6 +106,8 @@ def begins(function: Any) -> Any:
 
 # All wrappers have one of these: frames that run it stand between a function and its caller.
 CODE: CodeType = guarded(len, "").__code__
+# What other modules' wrappers run, that hand over all arguments as they are.
+PASSING: set[CodeType] = set()
 REGISTERING: CodeType = registering(len, "").__code__
 
 

@@ -162,10 +162,6 @@ class InPlace(TorchNames):
             return super().__iter__()
         return map(self.__getitem__, range(self.shape[0]))
 
-    def t(self) -> Any:
-        """Returns the transpose of a matrix; a vector as it is."""
-        return taken(self, super().t(), TorchNames.t)
-
     T = property(viewing(lambda self: ops.transpose(self)), doc=TorchNames.T.__doc__)
     mT = property(viewing(lambda self: ops.swapaxes(self, -1, -2)), doc=TorchNames.mT.__doc__)
     flat = property(viewing(lambda self: ops.reshape(self, -1)), doc=TorchNames.flat.__doc__)
@@ -178,6 +174,7 @@ class InPlace(TorchNames):
     transpose = viewing(TorchNames.transpose)
     swapaxes = viewing(TorchNames.swapaxes)
     diagonal = viewing(TorchNames.diagonal)
+    t = viewing(TorchNames.t)
     unsqueeze = viewing(TorchNames.unsqueeze)
     squeeze = viewing(TorchNames.squeeze)
 

@@ -15,6 +15,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..backends.entries import PASSING
 from ..primitives.buffers import beside
 from ..primitives.errors import BackwardError, message
 from ..primitives.keys import STATIC
@@ -105,6 +106,7 @@ def viewing(
             return out
         return taken(self, out, lambda x: method(x, *args, **options), recorded=recorded)
 
+    PASSING.add(view.__code__)
     return view
 
 

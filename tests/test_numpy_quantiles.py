@@ -158,3 +158,13 @@ def test_where_needs_a_value_to_begin_with():
         fnp.nanvar(x, ddof=1, correction=1)
     assert np.isnan(fnp.nanvar(x[:1], ddof=1))
     assert fnp.nanstd(x, mean=np.array([3.0])).item() == np.sqrt((4 + 16) / 2)
+
+
+@pytest.mark.parametrize(("name", "holes"), [("median", 0), ("nanmedian", 0), ("nanmedian", 2)])
+def test_the_one_large_number_in_the_middle_does_not_overflow(name, holes):
+    x = np.array([3e38] * 3 + [NAN] * holes, "float32")
+    function = getattr(fnp, name)
+    with np.errstate(all="raise"):
+        found = [function(x), ft.jit(function)(x), ft.vmap(function)(x[None])[0]]
+    assert found == [x[0]] * 3
+    assert ft.grad(function)(x).sum() == 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import wraps
+from functools import update_wrapper
 from typing import Any
 from weakref import ref
 
@@ -99,7 +99,6 @@ def viewing(
         copies: whether the method copies what does not lie one after the other; a copy is no view.
     """
 
-    @wraps(method)
     def view(self: Any, *args: Any, **options: Any) -> Any:
         out = method(self, *args, **options)
         if copies and not _shares(out, self):
@@ -107,7 +106,7 @@ def viewing(
         return taken(self, out, lambda x: method(x, *args, **options), recorded=recorded)
 
     PASSING.add(view.__code__)
-    return view
+    return update_wrapper(view, method)
 
 
 def _shares(view: Any, base: Any) -> bool:

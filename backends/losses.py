@@ -45,6 +45,8 @@ def cross_entropy(x: Any, labels: Any) -> Any:
         for block in _blocks(rows):
             out[block] = logsumexp(rows[block], axis=(1,), keepdims=False)
     out -= rows[places]
+    # Rounding may leave a little less than the logarithm of 1.
+    np.maximum(out, 0, out=out)
     return out.reshape(x.shape[:-1]).astype(x.dtype if x.dtype.kind == "f" else out.dtype)[()]
 
 

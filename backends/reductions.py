@@ -229,6 +229,9 @@ def log_softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
         into = powers if type(powers) is np.ndarray else None
         if shift is None:
             out = np.subtract(values, np.log(sums), out=into)
+            # Rounding may leave a little more than the logarithm of 1. It seldom does.
+            if not out.max() <= 0:
+                np.minimum(out, 0, out=out)
         else:
             out = np.subtract(values, np.where(np.isfinite(shift), shift, 0), out=into)
             out = np.subtract(out, np.log(sums), out=into)

@@ -249,3 +249,17 @@ def test_beside_whole_numbers_derivatives_are_those_beside_floats(name, by, dtyp
         return gradient((lambda x: f(x, other)) if by == 0 else (lambda x: f(other, x)), x)
 
     np.testing.assert_array_equal(beside(whole.astype(dtype)), beside(whole.astype(float)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("transform", [lambda f: f, ft.jit, ft.vmap])
+def test_no_probability_is_above_one_in_large_arrays(transform, dtype):
+    # The sum's logarithm is that of its largest element, but for rounding.
+    largest = np.random.default_rng(0).uniform(-15, 15, 500)
+    x = np.stack([largest] + [largest - 45] * 3, 1).astype(dtype)
+    log_probabilities = transform(ft.nn.log_softmax)(x)
+    losses = transform(ft.nn.softmax_cross_entropy)(x, np.zeros(500, int))
+    assert np.max(log_probabilities) <= 0
+    assert np.min(losses) >= 0
+    exact = x - np.logaddexp.reduce(x.astype(float), 1, keepdims=True)
+    np.testing.assert_allclose(log_probabilities, exact, atol=30 * np.finfo(dtype).eps)

@@ -177,3 +177,12 @@ def test_views_that_are_gone_are_forgotten():
         x = x[...]
     x += 1
     numpy.testing.assert_array_equal(x.numpy(), X + 1)
+
+
+def test_repeated_elements_in_another_shape_are_a_copy():
+    x = ft.Tensor([1.0, 2.0])
+    repeated = x.expand(2, 2)
+    copy = repeated.flatten()
+    x += 1
+    assert copy.tolist() == [1.0, 2.0, 1.0, 2.0]
+    assert repeated.tolist() == [[2.0, 3.0]] * 2

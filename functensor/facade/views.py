@@ -113,6 +113,12 @@ def _shares(view: Any, base: Any) -> bool:
     """Says whether a result lies in a tensor's memory: what had to be copied is no view."""
     if not isinstance(view, TAPE.tracer):
         return False
+    tensor = base
+    while (source := getattr(tensor, "_source", None)) is not None:
+        # What repeats elements is copied, wherever its own buffer lies.
+        if tensor.numel() > source[0].numel():
+            return False
+        tensor = source[0]
     if type(view._data) is np.ndarray:
         return np.may_share_memory(view._data, base._data)
     return getattr(view._data, "base", None) is not None

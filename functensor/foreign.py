@@ -27,9 +27,9 @@ from .primitives.errors import (
     message,
 )
 from .primitives.families import batch_filled
+from .primitives.handing_out import sealed
 from .primitives.numbers import cast
 from .primitives.primitive import Primitive
-from .primitives.protocols import sealed
 from .primitives.registry import registry as ops
 from .primitives.rules import shape_of
 from .primitives.samples import Sample

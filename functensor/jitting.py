@@ -21,7 +21,7 @@ from .gradients import taken
 from .guards import LARGEST, UNLIKE, Guard, guard
 from .primitives.array import Array, Tracer
 from .primitives.buffers import device_of, owned, wrap
-from .primitives.core import RAW, base_trace, slot, under
+from .primitives.core import base_trace, slot, under
 from .primitives.errors import function_name
 from .primitives.registry import registry as ops
 from .primitives.types import ShapeDtype, number_dtype
@@ -34,7 +34,7 @@ from .programs.program import Program, Variable, argument_type
 from .purity import Look, check_leaks, check_same
 from .retracing import History
 from .scopes import scoped
-from .signatures import Signature
+from .signatures import Signature, axes_of, context_of
 from .staging import StagingTrace, hoisted, inputs_of, staged_run
 from .transformed import pickled
 from .tree import containers as tree
@@ -483,20 +483,3 @@ def kind_of(leaf: Any) -> Any:
         )
     number_dtype(known.dtype)
     return known.shape, known.dtype, known.weak, device_of(leaf)
-
-
-def context_of() -> tuple[Any, ...]:
-    """Returns the choices that staging depends on."""
-    return placement.device, config.numerics
-
-
-def axes_of() -> tuple[Any, ...]:
-    """Returns the names and sizes of the batch axes that collectives can speak of."""
-    found = []
-    trace = slot.trace
-    while trace is not None and trace is not RAW:
-        name = getattr(trace, "axis_name", None)
-        if name is not None:
-            found.append((name, trace.size))  # type: ignore[attr-defined]
-        trace = trace.parent
-    return tuple(found)

@@ -7,10 +7,13 @@ from functools import update_wrapper
 from typing import Any
 
 from .arguments import is_array_like
+from .backends.config import config
+from .backends.devices import placement
+from .primitives.core import RAW, slot
 from .primitives.errors import function_name, message
 from .tree import containers as tree
 
-__all__ = ["Signature", "StaticArgumentError"]
+__all__ = ["Signature", "StaticArgumentError", "axes_of", "context_of"]
 
 Places = tuple[int | str, ...]
 
@@ -294,3 +297,20 @@ class Signature:
                     f"{type(leaf).__name__}, not an array; return arrays and numbers, and close "
                     "over the rest"
                 )
+
+
+def context_of() -> tuple[Any, ...]:
+    """Returns the choices that staging depends on."""
+    return placement.device, config.numerics
+
+
+def axes_of() -> tuple[Any, ...]:
+    """Returns the names and sizes of the batch axes that collectives can speak of."""
+    found = []
+    trace = slot.trace
+    while trace is not None and trace is not RAW:
+        name = getattr(trace, "axis_name", None)
+        if name is not None:
+            found.append((name, trace.size))  # type: ignore[attr-defined]
+        trace = trace.parent
+    return tuple(found)

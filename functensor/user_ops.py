@@ -18,9 +18,9 @@ from .numpy.creation import asarray
 from .primitives.core import at_face
 from .primitives.errors import describe, function_name, message
 from .primitives.families import filled
+from .primitives.handing_out import sealed
 from .primitives.numbers import cast
 from .primitives.primitive import Primitive
-from .primitives.protocols import sealed
 from .primitives.registry import registry as ops
 from .primitives.rules import compile_rules, shape_of
 from .primitives.samples import Sample

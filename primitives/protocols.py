@@ -18,10 +18,11 @@ from .errors import (
     TracerConversionError,
     message,
 )
+from .handing_out import is_overwriting, sealed
 from .registry import registry as ops
 from .ufunc_methods import METHODS
 
-__all__ = ["NumpyProtocols", "has_own", "sealed"]
+__all__ = ["NumpyProtocols", "has_own"]
 
 # What depends on shapes and dtypes alone, so that a tracer can answer as an array does.
 SHAPE_FUNCTIONS = {"can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
@@ -45,9 +46,6 @@ EDITIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 PLAIN = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")
 # Libraries that compute with whatever speaks the array API, in code that was NumPy's before.
 LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.", "array_api_compat.")
-# Those that ask on behalf of compiled code, and how far the function is that was called.
-COMPILED = ("functensor.", "numpy.", "scipy.")
-FRAMES = 5
 # NumPy's functions that were asked for once, with ours.
 KNOWN: dict[Any, Callable[..., Any]] = {}
 # Where SciPy and scikit-learn keep array_api_extra's updates by index.
@@ -245,43 +243,6 @@ class NumpyProtocols:
         if is_tracer(self):
             raise AttributeError("a traced value has no memory")
         return known._data.__cuda_array_interface__
-
-
-def is_overwriting(frame: FrameType | None) -> bool:
-    """Says whether SciPy asks for memory that its compiled code writes to: ``overwrite_a=True``.
-
-    That code does not look whether an array is read-only.
-
-    Args:
-        frame: what asks for an array: a function of SciPy's, or of NumPy's that it calls.
-    """
-    for _ in range(FRAMES):
-        if frame is None or not frame.f_globals.get("__name__", "").startswith(COMPILED):
-            return False
-        known = frame.f_locals
-        named = [known, *(x for x in known.values() if type(x) is dict)]
-        if "f" in known and "args" in known:
-            # A decorator, which is given some by position.
-            names = getattr(getattr(known["f"], "__code__", None), "co_varnames", ())
-            named.append(dict(zip(names, known["args"], strict=False)))
-        for names in named:
-            if any(x is True and str(k).startswith("overwrite_") for k, x in names.items()):
-                return True
-        frame = frame.f_back
-    return False
-
-
-def sealed(x: Any) -> Any:
-    """Returns a view of a NumPy array that nobody can make writable.
-
-    NumPy lets a view be written to if the array below it may be. Below this one is a buffer that
-    is exported for reading alone.
-    """
-    try:
-        return np.asarray(memoryview(x).toreadonly())
-    except ValueError:  # bfloat16 and swapped long doubles have no format of buffers
-        memory = memoryview(x.view(f"V{x.dtype.itemsize}")).toreadonly()
-        return np.asarray(memory).view(x.dtype)
 
 
 def host_error(x: Any) -> DeviceError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -232,7 +233,7 @@ def on_axes(function: Any, signature: str, operands: Any, axes: Any) -> Any:
         for part in signature.replace("->", ";").replace("),(", ");(").split(";")
     ]
     wanted = [*inner, result]
-    places = [(a,) if isinstance(a, int) else tuple(a) for a in axes]
+    places = [tuple(map(index, a)) if isinstance(a, tuple | list) else (index(a),) for a in axes]
     if len(places) == len(inner) and not result:
         places.append(())
     if [len(place) for place in places] != wanted:

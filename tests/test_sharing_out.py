@@ -10,7 +10,7 @@ import scipy.linalg
 import functensor as ft
 import functensor.numpy as np
 from functensor import extend
-from functensor.primitives.protocols import sealed
+from functensor.primitives.handing_out import sealed
 
 
 def signature_of(name):

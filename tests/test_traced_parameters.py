@@ -16,6 +16,7 @@ from test_misused_calls import NAMESPACES, PLAIN
 
 import functensor as ft
 import functensor.numpy as np
+from functensor.primitives.ufuncs import Ufunc
 
 P = inspect.Parameter
 BY_PLACE = (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD)
@@ -108,6 +109,8 @@ SAMPLES = {
     "tensorsolve": {"a": SQUARE, "b": V[:3]},
     "eigh": {"a": SQUARE, "b": SQUARE},
     "eigvalsh": {"a": SQUARE, "b": SQUARE},
+    "matvec": {"x1": SQUARE, "x2": SQUARE},
+    "vecmat": {"x1": SQUARE, "x2": SQUARE},
     "lu_solve": {"lu_and_piv": ft.scipy.linalg.lu_factor(SQUARE), "b": V[:3]},
     "solve_banded": {"ab": numpy.ones((3, 4)) + numpy.eye(3, 4), "b": V},
     "solve_triangular": {"a": SQUARE, "b": V[:3]},
@@ -126,7 +129,7 @@ SAMPLES = {
 }
 # What is written where several integers are wanted.
 WRITTEN = (lambda n: n, lambda n: (n,), lambda n: (n, 0), lambda n: (n, 2), lambda n: (n, 4))
-WRITTEN += (lambda n: ([n], [n]),)
+WRITTEN += (lambda n: ([n], [n]), lambda n: [(n, 1), 0, 0], lambda n: [0, (n, 1), 0])
 FORMS = {
     "jit": lambda f, n: ft.jit(f)(n),
     "vmap": lambda f, n: ft.tree.map(lambda x: x[0], ft.vmap(f)(numpy.array([n]))),
@@ -149,6 +152,9 @@ def parameters():
             if not plain or name in APART:
                 continue
             for p in inspect.signature(value).parameters.values():
+                # What ufuncs other than those of matrices refuse, whatever is given.
+                if isinstance(value, Ufunc) and p.name in ("axis", "axes"):
+                    continue
                 if is_for_integers(p) and (f"{module}.{name}", p.name) not in OTHERS:
                     yield f"{module}.{name}", value, p
 

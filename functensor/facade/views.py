@@ -171,7 +171,8 @@ def _placed(source: Any, view: Any, value: Any, what: str) -> Any:
     size = base.numel()
     with GradMode(False):
         numbers = beside(base, np.arange(size).reshape(base.shape))
-        places = take(type(base)(numbers)).ravel()
+        # A subclass may have a constructor of its own, and what it computes is of the class.
+        places = take(type(base.detach())(numbers)).ravel()
     if view.numel() > size:
         raise BackwardError(
             message(

@@ -30,6 +30,8 @@ ODD = {"arctan2", "atan2", "pow", "power", "ldexp", "lcm"}
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
     pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning"),
+    # A method is staged anew for each ufunc.
+    pytest.mark.filterwarnings("ignore::functensor.errors.RetraceWarning"),
 ]
 
 

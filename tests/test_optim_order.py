@@ -12,6 +12,9 @@ import functensor as ft
 import functensor.numpy as np
 from functensor import optim
 
+# An optimizer's functions are staged anew for each optimizer.
+pytestmark = pytest.mark.filterwarnings("ignore::functensor.errors.RetraceWarning")
+
 
 def params_of(make):
     return {"w": make([1.0, 2.0]), "b": [make([0.5])]}

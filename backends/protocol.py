@@ -173,7 +173,7 @@ class Backend(Protocol):
         """Returns versions and the libraries below."""
 
 
-_MODULES = {"numpy": "functensor.backends.numpy", "cupy": "functensor.backends.cuda.backend"}
+_MODULES = {"numpy": "functensor.backends.cpu.backend", "cupy": "functensor.backends.cuda.backend"}
 _loaded: dict[str, Backend] = {}
 # The backends beside NumPy's, by the class of their buffers.
 _beside: dict[type, Backend] = {}

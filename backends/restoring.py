@@ -4,7 +4,7 @@ CPython looks for Ctrl-C where a function of Python begins, after a call of one 
 loop goes back. So an ``__exit__`` of Python may be interrupted before its first line, and what it
 should have set back stays: for good, if it is the state of a thread. Here C code runs at the end
 of a block: ``__exit__`` of ``io.IOBase`` calls ``close``, which is a function of C with its
-arguments. ``tests/test_interrupts.py`` interrupts at every such place.
+arguments. ``tests/core/test_interrupts.py`` interrupts at every such place.
 
 An ``__enter__`` of Python is as good as one of C if it stores what it sets by an assignment, after
 which nothing is called any more. So is a ``finally`` that assigns before it calls anything.

@@ -18,8 +18,9 @@ import numpy as np
 
 from benchmarks.gpu_timing import milliseconds
 from functensor.backends.config import config
-from functensor.backends.cuda import attention, convolution, cudnn
-from functensor.primitives.convolution import Geometry
+from functensor.backends.cuda.kernels import attention, convolution
+from functensor.backends.cuda import cudnn
+from functensor.primitives.contract.conv import Geometry
 
 try:
     import torch

@@ -14,9 +14,9 @@ import numpy as np
 
 from benchmarks.gpu_timing import milliseconds
 from functensor.backends.config import config
-from functensor.backends.cuda import gather, pooling, scatter, sorting
-from functensor.primitives.keys import ARRAY, Key
-from functensor.primitives.pooling import Windows
+from functensor.backends.cuda.kernels import gather, pooling, scatter, sorting
+from functensor.primitives.core.index_key import ARRAY, Key
+from functensor.primitives.nn.pooling import Windows
 
 try:
     import torch

@@ -19,8 +19,8 @@ import numpy as np
 import functensor as ft
 from benchmarks.gpu_timing import milliseconds
 from functensor import nn, random
-from functensor.primitives.buffers import wrap
-from functensor.primitives.registry import registry
+from functensor.primitives.core.buffers import wrap
+from functensor.primitives.core.registry import registry
 
 try:
     import torch

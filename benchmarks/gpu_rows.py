@@ -18,8 +18,8 @@ import functensor as ft
 import functensor.numpy as np
 from benchmarks.gpu_timing import milliseconds
 from functensor import nn
-from functensor.backends.cuda import cross_entropy as kernels
-from functensor.primitives.registry import registry as ops
+from functensor.backends.cuda.kernels import cross_entropy as kernels
+from functensor.primitives.core.registry import registry as ops
 
 try:
     import torch

@@ -11,15 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import numpy, tree
-from .backends.tracebacks import tidy
-from .backends.warned import relocate_warnings
-from .gradients import grad, value_and_grad, vjp
-from .placement import config, default_device, devices, set_default_device, to_device
-from .primitives.array import Array
-from .primitives.types import ShapeDtype
+from .backends.errors.tracebacks import tidy
+from .backends.errors.warnings import relocate_warnings
+from .transforms.grad import grad, value_and_grad, vjp
+from .transforms.device import config, default_device, devices, set_default_device, to_device
+from .primitives.core.array import Array
+from .primitives.core.shape_dtype import ShapeDtype
 from .programs import Program
-from .public import expose, no_such_name, publish
-from .vectorize import vmap
+from .faces.publish import expose, no_such_name, publish
+from .transforms.vmap import vmap
 
 if TYPE_CHECKING:
     from . import (
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
         sparse,
         testing,
     )
-    from .checkpointing import checkpoint, remat
-    from .collectives import (
+    from .checkpointing.checkpointed import checkpoint, remat
+    from .transforms.collectives import (
         all_gather,
         axis_index,
         axis_size,
@@ -48,18 +48,18 @@ if TYPE_CHECKING:
         psum_scatter,
     )
     from .control import associative_scan, cond, fori_loop, scan, switch, while_loop
-    from .custom import custom_gradient, custom_jvp, custom_vjp, stop_gradient, value
-    from .derivatives import elementwise_grad, hvp, jvp, linear_transpose, linearize
-    from .facade.mode import enable_grad, is_grad_enabled, no_grad
-    from .facade.tensor import CpuTensor, CudaTensor, Tensor, tensor
-    from .implicit import custom_root
-    from .jacobians import hessian, jacfwd, jacobian, jacrev
-    from .jitting import disable_jit, jit
-    from .marks import checkpoint_name, optimization_barrier
-    from .residuals import print_saved_residuals, saved_residuals
-    from .scopes import named_scope
-    from .staging import eval_shape, make_program
-    from .user_ops import custom_op
+    from .custom.rules import custom_gradient, custom_jvp, custom_vjp, stop_gradient, value
+    from .transforms.jvp import elementwise_grad, hvp, jvp, linear_transpose, linearize
+    from .tensors.grad_mode import enable_grad, is_grad_enabled, no_grad
+    from .tensors.tensor import CpuTensor, CudaTensor, Tensor, tensor
+    from .custom.root import custom_root
+    from .transforms.jacobian import hessian, jacfwd, jacobian, jacrev
+    from .jitting.jitted import disable_jit, jit
+    from .checkpointing.names import checkpoint_name, optimization_barrier
+    from .checkpointing.saved_residuals import print_saved_residuals, saved_residuals
+    from .programs.named_scope import named_scope
+    from .programs.staging import eval_shape, make_program
+    from .custom.kernel_op import custom_op
 
 __version__ = "0.1.0"
 
@@ -90,7 +90,7 @@ MODULES = {
     "cond": "control",
     "custom_gradient": "custom",
     "custom_jvp": "custom",
-    "custom_op": "user_ops",
+    "custom_op": "custom.kernel_op",
     "custom_root": "implicit",
     "custom_vjp": "custom",
     "disable_jit": "jitting",

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from .primitives.placement import to_device
-from .public import publish
-from .reverse import is_inexact
+from .primitives.device import to_device
+from .faces.publish import publish
+from .traces.reverse import is_inexact
 
 __all__ = [
     "RECOMPUTE",

@@ -16,12 +16,12 @@ import re
 import sys
 from pathlib import Path
 
-from .backends.extras import MissingExtraError
-from .control.types import BodyTypeError
-from .key_reuse import KeyReuseWarning
+from .backends.optional_modules import MissingExtraError
+from .control.carry_types import BodyTypeError
+from .random.key_reuse import KeyReuseWarning
 from .numpy.linalg.arguments import MatrixShapeError
-from .primitives.donation import DonatedArrayError
-from .primitives.errors import (
+from .primitives.core.donation import DonatedArrayError
+from .primitives.core.errors import (
     AxisSizeError,
     BackendUnavailable,
     BackwardError,
@@ -43,11 +43,11 @@ from .primitives.errors import (
     UnusedUpdateWarning,
 )
 from .programs import ProgramError
-from .public import publish
-from .retracing import RetraceError, RetraceWarning
-from .signatures import StaticArgumentError
-from .staging_warnings import StagingWarning
-from .user_ops import NoKernel
+from .faces.publish import publish
+from .jitting.history import RetraceError, RetraceWarning
+from .jitting.signature import StaticArgumentError
+from .programs.staging_warnings import StagingWarning
+from .custom.kernel_op import NoKernel
 
 __all__ = [
     "AxisSizeError",

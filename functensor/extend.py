@@ -37,9 +37,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from .backends.entries import check_function
-from .foreign import BATCHING, NumpyFunction, Rule
-from .primitives.families import (
+from .backends.errors.public_functions import check_function
+from .custom.numpy_function import BATCHING, NumpyFunction, Rule
+from .primitives.core.families import (
     along,
     binary,
     elementwise,
@@ -48,11 +48,11 @@ from .primitives.families import (
     structural,
     unary,
 )
-from .primitives.primitive import Primitive
-from .primitives.registry import registry
-from .primitives.samples import Domain, Operand, Sample
-from .primitives.types import ShapeDtype
-from .public import publish
+from .primitives.core.primitive import Primitive
+from .primitives.core.registry import registry
+from .primitives.core.test_samples import Domain, Operand, Sample
+from .primitives.core.shape_dtype import ShapeDtype
+from .faces.publish import publish
 
 __all__ = [
     "Domain",

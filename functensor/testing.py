@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .arguments import is_array_like
+from .functions.arguments import is_array_like
 from .backends.restoring import errstate
-from .derivatives import jvp
-from .gradients import vjp
-from .primitives.buffers import beside, wrap
-from .primitives.errors import function_line
-from .primitives.registry import registry as ops
-from .primitives.types import INEXACT, finfo, result_type, shape_dtype
-from .public import publish
-from .reverse import is_inexact
+from .transforms.jvp import jvp
+from .transforms.grad import vjp
+from .primitives.core.buffers import beside, wrap
+from .primitives.core.errors import function_line
+from .primitives.core.registry import registry as ops
+from .primitives.core.shape_dtype import INEXACT, finfo, result_type, shape_dtype
+from .faces.publish import publish
+from .traces.reverse import is_inexact
 
 __all__ = ["assert_allclose", "check_grads"]
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from .buffers import beside, device_of
-from .core import slot
-from .families import batch_along
-from .primitive import Primitive
-from .registry import registry as ops
-from .rules import shape_of
-from .samples import DISTINCT, INTEGER, REAL, Domain, Operand, Sample
-from .types import ShapeDtype, shape_dtype
+from .core.buffers import beside, device_of
+from .core.trace import slot
+from .core.families import batch_along
+from .core.primitive import Primitive
+from .core.registry import registry as ops
+from .core.derivative_rules import shape_of
+from .core.test_samples import DISTINCT, INTEGER, REAL, Domain, Operand, Sample
+from .core.shape_dtype import ShapeDtype, shape_dtype
 
 __all__ = [
     "Collective",

@@ -10,7 +10,7 @@ os.environ.setdefault("FUNCTENSOR_CHECK_PROGRAMS", "1")
 
 import pytest
 from hypothesis import HealthCheck, settings
-from long_forms import sized
+from support.long_forms import sized
 
 from functensor.backends import BackendUnavailable
 from functensor.backends import get as get_backend

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, protocol
-from ..fresh import FRESH
+from ..fresh_results import FRESH
 from ..protocol import DeviceError
 from . import driver
 
@@ -66,7 +66,7 @@ class CupyBackend:
         # These import CuPy, of which the driver's module says first whether it is there.
         import_module("..launch", __name__).Kernel.alone = self.count == 1
         self.kernels: dict[str, Callable[..., Any]] = {}
-        elementwise = import_module("..elementwise", __name__)
+        elementwise = import_module("..kernels.elementwise", __name__)
         self.slopes: Mapping[str, Any] = {
             name: tuple(rule and self.where_it_is(rule) for rule in rules)
             for name, rules in elementwise.SLOPES.items()
@@ -77,7 +77,7 @@ class CupyBackend:
         self.takes_bfloat16: frozenset[str] = TAKES_BFLOAT16
         self.mixes_bfloat16 = frozenset({"cross_entropy_slope"})
         self.numbers: dict[Any, Any] = {}
-        self.updates = import_module("..optimizers", __name__).UPDATES
+        self.updates = import_module("..kernels.optimizers", __name__).UPDATES
         for family in FAMILIES:
             module = import_module(f"..{family}", __name__)
             self.kernels.update(module.TABLE)

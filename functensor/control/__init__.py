@@ -6,11 +6,11 @@ Where no program is being staged these are Python's own loops and branches, also
 
 from __future__ import annotations
 
-from ..public import publish
+from ..faces.publish import publish
 from .associative import associative_scan
-from .branches import cond, switch
+from .cond_switch import cond, switch
 from .loops import fori_loop, map, scan, while_loop
-from .types import BodyTypeError
+from .carry_types import BodyTypeError
 
 __all__ = [
     "BodyTypeError",

@@ -6,11 +6,17 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..primitives.errors import AxisSizeError, RuleResultError, describe, function_name, message
-from ..primitives.registry import registry as ops
-from ..primitives.types import shape_dtype
+from ..primitives.core.errors import (
+    AxisSizeError,
+    RuleResultError,
+    describe,
+    function_name,
+    message,
+)
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import shape_dtype
 from .checks import check_function
-from .types import leaves_of, same_structure
+from .carry_types import leaves_of, same_structure
 
 __all__ = ["associative_scan"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ..arguments import is_array_like
-from ..primitives.array import Tracer
-from ..primitives.errors import describe, message
-from ..primitives.types import shape_dtype
+from ..functions.arguments import is_array_like
+from ..primitives.core.array import Tracer
+from ..primitives.core.errors import describe, message
+from ..primitives.core.shape_dtype import shape_dtype
 
 __all__ = ["as_count", "check_function", "check_scalar", "refused", "shown"]
 

@@ -9,15 +9,15 @@ import numpy as np
 
 from ..backends.devices import to_host
 from ..backends.restoring import quiet
-from ..key_reuse import ledger
-from ..primitives.array import Tracer
-from ..primitives.buffers import WEAK_TYPES, wrap
-from ..primitives.numbers import cast
-from ..primitives.registry import registry as ops
-from ..primitives.weak import as_number
+from ..random.key_reuse import ledger
+from ..primitives.core.array import Tracer
+from ..primitives.core.buffers import WEAK_TYPES, wrap
+from ..primitives.elementwise.cast_and_complex import cast
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.python_numbers import as_number
 from ..programs.program import argument_type
-from .bodies import known
-from .types import Carry
+from .body import known
+from .carry_types import Carry
 
 __all__ = ["holds_anywhere", "scanned", "stacked", "stepped", "whiled"]
 

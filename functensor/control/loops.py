@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..primitives.array import Tracer, unknown_behind
-from ..primitives.buffers import device_of, wrap
-from ..primitives.errors import AxisSizeError, describe, function_name, message
-from ..primitives.registry import registry as ops
-from ..primitives.types import ShapeDtype, result_type, shape_dtype
-from ..primitives.weak import plain
+from ..primitives.core.array import Tracer, unknown_behind
+from ..primitives.core.buffers import device_of, wrap
+from ..primitives.core.errors import AxisSizeError, describe, function_name, message
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import ShapeDtype, result_type, shape_dtype
+from ..primitives.core.python_numbers import plain
 from ..programs.program import Variable, argument_type
 from ..tree import containers as tree
-from ..vectorize import vmap
-from .bodies import Body, is_staged
+from ..transforms.vmap import vmap
+from .body import Body, is_staged
 from .checks import as_count, check_function, check_scalar
 from .eager import scanned, stacked, whiled
-from .looping import WhileCall
-from .rewiring import zeros
-from .scanning import ScanCall
-from .types import BodyTypeError, Carry, leaves_of, returned, same_structure
+from .while_rules import WhileCall
+from .program_edits import zeros
+from .scan_rules import ScanCall
+from .carry_types import BodyTypeError, Carry, leaves_of, returned, same_structure
 
 __all__ = ["fori_loop", "map", "scan", "while_loop"]
 

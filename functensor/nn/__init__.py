@@ -5,7 +5,7 @@ Nothing here holds state: weights are arguments, and random functions take a key
 
 from __future__ import annotations
 
-from ..primitives.activation import (
+from ..primitives.nn.activations import (
     elu,
     gelu,
     log_softmax,
@@ -15,11 +15,11 @@ from ..primitives.activation import (
     softmax,
     softplus,
 )
-from ..primitives.convolution import conv_transpose
-from ..primitives.pooling import avg_pool, max_pool
-from ..primitives.reductions import logsumexp
-from ..primitives.trigonometric import tanh
-from ..public import publish
+from ..primitives.contract.conv import conv_transpose
+from ..primitives.nn.pooling import avg_pool, max_pool
+from ..primitives.reduce.reductions import logsumexp
+from ..primitives.elementwise.trigonometric import tanh
+from ..faces.publish import publish
 from . import init
 from .activations import (
     celu,
@@ -35,7 +35,7 @@ from .activations import (
     selu,
     soft_sign,
 )
-from .attend import attention, scaled_dot_product_attention
+from .attention import attention, scaled_dot_product_attention
 from .layers import (
     batch_norm,
     conv,

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..numpy.creation import asarray
-from ..primitives.buffers import beside
-from ..primitives.errors import describe
-from ..primitives.registry import registry as ops
-from ..primitives.rules import shape_of
-from ..primitives.types import canonical_axis
+from ..primitives.core.buffers import beside
+from ..primitives.core.errors import describe
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import canonical_axis
 
 __all__ = [
     "celu",

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from .. import random
-from ..numpy import filled
-from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis
-from ..public import publish
+from ..numpy import zeros_ones
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import canonical_axis
+from ..faces.publish import publish
 
 __all__ = [
     "Initializer",
@@ -60,7 +60,7 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
     >>> nn.init.zeros(None, (2,)).tolist()
     [0.0, 0.0]
     """
-    return filled.zeros(shape, dtype)
+    return zeros_ones.zeros(shape, dtype)
 
 
 def ones(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
@@ -74,7 +74,7 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
     >>> nn.init.ones(None, (2,)).tolist()
     [1.0, 1.0]
     """
-    return filled.ones(shape, dtype)
+    return zeros_ones.ones(shape, dtype)
 
 
 def constant(value: float) -> Initializer:
@@ -86,7 +86,7 @@ def constant(value: float) -> Initializer:
     """
 
     def init(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
-        return filled.full(shape, value, dtype)
+        return zeros_ones.full(shape, value, dtype)
 
     return init
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from .. import random
 from ..numpy.creation import asarray
-from ..primitives.array import Array
-from ..primitives.buffers import beside
-from ..primitives.errors import ShapeError, describe, message
-from ..primitives.normalization import affine_normalize, normalize
-from ..primitives.random_dropout import dropout as drop
-from ..primitives.registry import registry as ops
-from ..primitives.rules import shape_of
-from ..primitives.types import canonical_axes, canonical_axis
+from ..primitives.core.array import Array
+from ..primitives.core.buffers import beside
+from ..primitives.core.errors import ShapeError, describe, message
+from ..primitives.nn.layer_norm import affine_normalize, normalize
+from ..primitives.random.dropout import dropout as drop
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import canonical_axes, canonical_axis
 from ..random.keys import checked
 
 __all__ = [

@@ -11,95 +11,95 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as _numpy
 
-from ..backends.tracebacks import tidy
-from ..primitives.ufuncs import FACTS as _FACTS
-from ..public import no_such_name, publish
+from ..backends.errors.tracebacks import tidy
+from ..primitives.core.ufunc_facts import FACTS as _FACTS
+from ..faces.publish import no_such_name, publish
 from . import (
-    aliases,
-    applying,
+    primitive_names,
+    apply,
     creation,
     dtypes,
     elementary,
-    environment,
+    printing,
     files,
-    filled,
-    forms,
+    zeros_ones,
+    conversion,
     histograms,
     indexing,
-    inspection,
-    logic,
+    array_api_info,
+    comparison,
     matrices,
     nans,
-    operations,
-    ordering,
+    primitive_names,
+    sorting,
     polynomials,
     quantiles,
     ranges,
     searching,
-    sequences,
+    differences,
     sets,
-    shaping,
-    signals,
+    reshaping,
+    correlation,
     statistics,
-    windows,
+    window_functions,
 )
-from .aliases import *
-from .applying import *
+from .primitive_names import *
+from .apply import *
 from .creation import *
 from .dtypes import *
 from .elementary import *
-from .environment import *
+from .printing import *
 from .files import *
-from .filled import *
-from .forms import *
+from .zeros_ones import *
+from .conversion import *
 from .histograms import *
 from .indexing import *
-from .inspection import *
-from .logic import *
+from .array_api_info import *
+from .comparison import *
 from .matrices import *
 from .nans import *
-from .operations import *
-from .ordering import *
+from .primitive_names import *
+from .sorting import *
 from .polynomials import *
 from .quantiles import *
 from .ranges import *
 from .searching import *
-from .sequences import *
+from .differences import *
 from .sets import *
-from .shaping import *
-from .signals import *
+from .reshaping import *
+from .correlation import *
 from .statistics import *
-from .windows import *
+from .window_functions import *
 
 # Each module says which of its names are public. Add a line here, one above, and one further up.
 __all__: list[str] = []
-__all__ += aliases.__all__
-__all__ += applying.__all__
+__all__ += primitive_names.__all__
+__all__ += apply.__all__
 __all__ += creation.__all__
 __all__ += dtypes.__all__
 __all__ += elementary.__all__
-__all__ += environment.__all__
+__all__ += printing.__all__
 __all__ += files.__all__
-__all__ += filled.__all__
-__all__ += forms.__all__
+__all__ += zeros_ones.__all__
+__all__ += conversion.__all__
 __all__ += histograms.__all__
 __all__ += indexing.__all__
-__all__ += inspection.__all__
-__all__ += logic.__all__
+__all__ += array_api_info.__all__
+__all__ += comparison.__all__
 __all__ += matrices.__all__
 __all__ += nans.__all__
-__all__ += operations.__all__
-__all__ += ordering.__all__
+__all__ += primitive_names.__all__
+__all__ += sorting.__all__
 __all__ += polynomials.__all__
 __all__ += quantiles.__all__
 __all__ += ranges.__all__
 __all__ += searching.__all__
-__all__ += sequences.__all__
+__all__ += differences.__all__
 __all__ += sets.__all__
-__all__ += shaping.__all__
-__all__ += signals.__all__
+__all__ += reshaping.__all__
+__all__ += correlation.__all__
 __all__ += statistics.__all__
-__all__ += windows.__all__
+__all__ += window_functions.__all__
 
 # Functions that are ufuncs in NumPy, and no primitives here, tell of themselves as those do.
 for _name in ("divmod", "fabs", "float_power", "frexp", "matvec", "modf", "vecdot", "vecmat"):
@@ -118,7 +118,7 @@ def __getattr__(name: str) -> Any:
     if name in NAMESPACES:
         return import_module(f".{name}", __name__)
     if name == "bfloat16":
-        return import_module("..primitives.types", __name__).number_dtype(name).type
+        return import_module("..primitives.core.shape_dtype", __name__).number_dtype(name).type
     if name == "special":
         # Where SciPy looks for a namespace's own special functions.
         return import_module("..scipy.special", __name__)

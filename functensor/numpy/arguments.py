@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.buffers import DEVICE_TYPES, device_of, operands_together
-from ..primitives.registry import registry as ops
-from ..primitives.types import INEXACT
+from ..primitives.core.buffers import DEVICE_TYPES, device_of, operands_together
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import INEXACT
 from .creation import asarray
 
 __all__ = ["array_beside", "arrays_together", "as_inexact", "device_of_first"]

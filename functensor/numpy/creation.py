@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import on_device, placement, resolved
-from ..primitives.array import Array, Tracer
-from ..primitives.buffers import (
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.buffers import (
     BUFFER_TYPES,
     beside,
     device_of,
@@ -22,12 +22,12 @@ from ..primitives.buffers import (
     to_buffer,
     wrap,
 )
-from ..primitives.core import is_staged, slot
-from ..primitives.errors import ShapeError, message
-from ..primitives.registry import registry
-from ..primitives.registry import registry as ops
-from ..primitives.rules import shape_of
-from ..primitives.types import ShapeDtype, is_number_dtype, is_small, number_dtype
+from ..primitives.core.trace import is_staged, slot
+from ..primitives.core.errors import ShapeError, message
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import ShapeDtype, is_number_dtype, is_small, number_dtype
 
 __all__ = ["array", "asarray", "copy", "from_dlpack"]
 
@@ -176,7 +176,7 @@ def made_later(name: str, make: Callable[[], Any], known: ShapeDtype, device: An
         device: where it is; None for the default device.
     """
     # It stands on what stands on this module.
-    return import_module("functensor.created").created(name, make, known, device)
+    return import_module("functensor.custom.creation").created(name, make, known, device)
 
 
 def placed(function: str, *args: Any, device: Any = None, known: ShapeDtype | None = None) -> Any:

@@ -47,13 +47,13 @@ from numpy import (
     issubdtype as _issubdtype,
 )
 
-from ..primitives.array import Array
-from ..primitives.buffers import holds_array
-from ..primitives.registry import registry
-from ..primitives.rules import shape_of
-from ..primitives.types import canonical_axes, shape_dtype
-from ..primitives.types import finfo as _finfo
-from ..primitives.types import result_type as _result_type
+from ..primitives.core.array import Array
+from ..primitives.core.buffers import holds_array
+from ..primitives.core.registry import registry
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import canonical_axes, shape_dtype
+from ..primitives.core.shape_dtype import finfo as _finfo
+from ..primitives.core.shape_dtype import result_type as _result_type
 
 __all__ = [
     "bool",

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.errors import refuse_out, refuse_where
-from ..primitives.registry import registry
-from ..primitives.registry import registry as ops
-from ..primitives.types import REAL, number_dtype, result_type, shape_dtype
-from ..primitives.ufunc_methods import METHODS
-from ..primitives.ufuncs import check_casting
+from ..primitives.core.errors import refuse_out, refuse_where
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import REAL, number_dtype, result_type, shape_dtype
+from ..primitives.core.ufunc_methods import METHODS
+from ..primitives.core.ufunc_facts import check_casting
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
-from .filled import zeros_like
+from .zeros_ones import zeros_like
 
 __all__ = ["fabs", "float_power", "polyval", "sinc"]
 

@@ -10,14 +10,14 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ..primitives import fourier
-from ..primitives.errors import refuse_out
-from ..primitives.fourier import NORMS
-from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis
-from ..public import publish
+from ..primitives.contract import fourier
+from ..primitives.core.errors import refuse_out
+from ..primitives.contract.fourier import NORMS
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import canonical_axis
+from ..faces.publish import publish
 from .arguments import as_inexact
-from .frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from .fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 
 __all__ = [
     "fft",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .creation import asarray
-from .values import value_of
+from .known_values import value_of
 
 __all__ = ["load", "save", "savetxt", "savez", "savez_compressed"]
 

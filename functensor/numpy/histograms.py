@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.array import Array
-from ..primitives.buffers import beside, operands_together
-from ..primitives.errors import misfit
-from ..primitives.registry import registry
-from ..primitives.registry import registry as ops
-from ..primitives.types import INEXACT, result_type
+from ..primitives.core.array import Array
+from ..primitives.core.buffers import beside, operands_together
+from ..primitives.core.errors import misfit
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import INEXACT, result_type
 from .arguments import array_beside
 from .creation import asarray
 from .ranges import linspace
 from .searching import searchsorted
-from .sequences import diff
-from .shaping import unstack
-from .values import is_computed, value_of
+from .differences import diff
+from .reshaping import unstack
+from .known_values import is_computed, value_of
 
 __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy import index_exp, ndindex, s_
 
-from ..backends.entries import wrap_methods
-from ..primitives.array import Array, is_unknown
-from ..primitives.errors import refuse_out
-from ..primitives.registry import registry
-from ..primitives.registry import registry as ops
-from ..primitives.rules import shape_of
-from ..primitives.types import broadcast_shapes, result_type
+from ..backends.errors.public_functions import wrap_methods
+from ..primitives.core.array import Array, is_unknown
+from ..primitives.core.errors import refuse_out
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import broadcast_shapes, result_type
 from .arguments import arrays_together, device_of_first
 from .creation import asarray
 from .ranges import arange, linspace
-from .shaping import meshgrid
-from .values import is_at_hand, value_of
+from .reshaping import meshgrid
+from .known_values import is_at_hand, value_of
 
 __all__ = [
     "c_",

@@ -9,24 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.entries import check_function
+from ..backends.errors.public_functions import check_function
 from ..backends.restoring import errstate
-from ..primitives.at import result_is_dropped
-from ..primitives.errors import (
-    UnusedUpdateWarning,
-    message,
-    misfit,
-    refuse_out,
-    would_change,
-)
-from ..primitives.registry import registry
-from ..primitives.registry import registry as ops
-from ..primitives.types import finfo, result_type
-from ..primitives.ufunc_methods import on_axes
+from ..primitives.core.at import result_is_dropped
+from ..primitives.core.errors import UnusedUpdateWarning, message, misfit, refuse_out, would_change
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import finfo, result_type
+from ..primitives.core.ufunc_methods import on_axes
 from .arguments import array_beside, arrays_together
 from .creation import asarray
 from .searching import nonzero
-from .shaping import diag_indices, tril_indices, triu_indices
+from .reshaping import diag_indices, tril_indices, triu_indices
 
 __all__ = [
     "block",

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.errors import refuse_out
-from ..primitives.registry import registry
-from ..primitives.registry import registry as ops
-from ..primitives.types import INEXACT
+from ..primitives.core.errors import refuse_out
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import INEXACT
 from .creation import asarray
-from .values import is_at_hand
+from .known_values import is_at_hand
 
 __all__ = [
     "nanargmax",

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.buffers import beside
-from ..primitives.errors import misfit
-from ..primitives.registry import registry
-from ..primitives.registry import registry as ops
-from ..primitives.types import INEXACT, REAL, finfo, result_type
+from ..primitives.core.buffers import beside
+from ..primitives.core.errors import misfit
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type
 from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
-from .filled import eye, ones_like, zeros_like
-from .values import is_computed, is_known, value_of
+from .zeros_ones import eye, ones_like, zeros_like
+from .known_values import is_computed, is_known, value_of
 
 __all__ = [
     "poly",

@@ -10,14 +10,20 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import resolved, to_host
-from ..primitives.array import Array, Tracer, concrete
-from ..primitives.buffers import WEAK_TYPES, beside, device_of, operands_together, to_buffer
-from ..primitives.core import is_staged
-from ..primitives.registry import registry
-from ..primitives.registry import registry as ops
-from ..primitives.rules import shape_of
-from ..primitives.types import INEXACT, ShapeDtype, number_dtype, result_type, shape_dtype
-from ..primitives.weak import plain
+from ..primitives.core.array import Array, Tracer, concrete
+from ..primitives.core.buffers import WEAK_TYPES, beside, device_of, operands_together, to_buffer
+from ..primitives.core.trace import is_staged
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import (
+    INEXACT,
+    ShapeDtype,
+    number_dtype,
+    result_type,
+    shape_dtype,
+)
+from ..primitives.core.python_numbers import plain
 from .creation import asarray, is_made_later, made_later, placed
 
 __all__ = ["arange", "geomspace", "linspace", "logspace"]

@@ -13,15 +13,15 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends.devices import backend_of
-from ..primitives.array import concrete
-from ..primitives.buffers import beside, device_of, wrap
-from ..primitives.errors import misfit
-from ..primitives.registry import registry
-from ..primitives.registry import registry as ops
-from ..primitives.types import REAL, result_type
+from ..primitives.core.array import concrete
+from ..primitives.core.buffers import beside, device_of, wrap
+from ..primitives.core.errors import misfit
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import REAL, result_type
 from .arguments import arrays_together
 from .creation import asarray
-from .values import first_true, is_computed, value_of
+from .known_values import first_true, is_computed, value_of
 
 __all__ = [
     "argwhere",

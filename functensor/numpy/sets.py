@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..primitives.array import concrete
-from ..primitives.buffers import beside, wrap
-from ..primitives.registry import registry
-from ..primitives.registry import registry as ops
-from ..primitives.types import INEXACT, canonical_axis, result_type
+from ..primitives.core.array import concrete
+from ..primitives.core.buffers import beside, wrap
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
 from .arguments import arrays_together
 from .creation import asarray
-from .filled import full_like, zeros_like
-from .ordering import lexsort
+from .zeros_ones import full_like, zeros_like
+from .sorting import lexsort
 from .searching import searchsorted
-from .values import first_true, is_at_hand, value_of
+from .known_values import first_true, is_at_hand, value_of
 
 __all__ = [
     "UniqueAllResult",

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from ..public import publish
+from ..faces.publish import publish
 from .algorithms import (
     AdagradState,
     AdamState,

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..numpy.filled import full_like
-from ..primitives.types import finfo, shape_dtype
+from ..numpy.zeros_ones import full_like
+from ..primitives.core.shape_dtype import finfo, shape_dtype
 from .optimizer import Optimizer, Rate, elementwise, rate_at
 
 __all__ = [

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import is_array_like
-from ..backends.entries import check_function, entry, guarded
+from ..functions.arguments import is_array_like
+from ..backends.errors.public_functions import check_function, entry, guarded
 from ..backends.protocol import loaded
-from ..gradients import differentiated
-from ..primitives.array import Array, Tracer
-from ..primitives.buffers import wrap
-from ..primitives.core import slot
-from ..primitives.errors import GradientInputError, ShapeError, describe, message
-from ..primitives.registry import registry as ops
-from ..primitives.rules import shape_of
-from ..primitives.types import INEXACT, REAL, finfo, result_type, shape_dtype
+from ..transforms.grad import differentiated
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.buffers import wrap
+from ..primitives.core.trace import slot
+from ..primitives.core.errors import GradientInputError, ShapeError, describe, message
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type, shape_dtype
 from ..tree import containers as tree
-from .order import Order
+from .argument_order import Order
 
 __all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.keys import Key
-from ..primitives.primitive import Primitive
+from ..primitives.core.index_key import Key
+from ..primitives.core.primitive import Primitive
 from ..programs.program import Equation, Program, Variable, substituted
 from .constants import constant_key
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..backends.restoring import errstate
-from ..primitives.buffers import WEAK_TYPES, wrap
-from ..primitives.primitive import Primitive
-from ..primitives.types import ShapeDtype, shape_dtype
+from ..primitives.core.buffers import WEAK_TYPES, wrap
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..programs.program import Equation, Program, Variable, substituted, type_of
-from ..staged_values import is_at_once
+from ..programs.staged_tracers import is_at_once
 from .constants import buffer_of
 
 __all__ = ["constant_folding"]
@@ -29,7 +29,7 @@ def constant_folding(program: Program) -> Program:
         program: any program; the one itself is returned where nothing is constant.
 
     >>> from functensor.primitives import registry
-    >>> from functensor.primitives.types import ShapeDtype
+    >>> from functensor.primitives.core.shape_dtype import ShapeDtype
     >>> out = Variable(ShapeDtype((), "float64", float))
     >>> sum_of_two = Equation(registry["add"], [1.5, 2.0], {}, [out])
     >>> print(constant_folding(Program("f", [], [sum_of_two], [out])))

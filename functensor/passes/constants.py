@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.array import Array
-from ..primitives.buffers import WEAK_TYPES
+from ..primitives.core.array import Array
+from ..primitives.core.buffers import WEAK_TYPES
 from ..programs.program import Variable
 
 __all__ = ["buffer_of", "constant_key", "uniform_value"]

@@ -9,9 +9,9 @@ from math import prod
 from typing import Any
 
 from ..programs.program import Equation, Program, Variable, type_of, used
-from ..scopes import common_scope
-from .neighbours import neighbours
-from .regions import (
+from ..programs.named_scope import common_scope
+from .schedule_parallel import neighbours
+from .fused_region import (
     Kinds,
     Place,
     Region,

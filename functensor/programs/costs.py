@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from ..primitives.types import ShapeDtype
+from ..primitives.core.shape_dtype import ShapeDtype
 from .program import Equation, Program, type_of, used
 
 __all__ = ["Cost", "EquationCost", "cost_of"]

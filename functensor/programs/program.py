@@ -1,22 +1,35 @@
 """A staged function: typed equations in order, which can be printed, checked and run."""
 
 from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
-
 import numpy as np
-
 from .. import tree
 from ..backends.config import config
-from ..primitives.array import Array, Tracer
-from ..primitives.buffers import WEAK_TYPES, own_array, to_buffer
-from ..primitives.primitive import Primitive
-from ..primitives.types import ShapeDtype, shape_dtype
-from ..staged_numbers import as_numbers
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.buffers import WEAK_TYPES, own_array, to_buffer
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from .python_numbers import as_numbers
+from collections.abc import Sequence
+from ..primitives.core.array import Array
+from ..primitives.core.shape_dtype import ShapeDtype
+from ..primitives.core.array import Tracer
+from ..primitives.core.errors import describe
+from ..primitives.core.shape_dtype import shape_dtype
 
-__all__ = ["Equation", "Program", "Variable", "argument_type", "substituted", "type_of", "used"]
-
+__all__ = [
+    "Equation",
+    "Program",
+    "ProgramError",
+    "Variable",
+    "argument_type",
+    "check",
+    "printed",
+    "substituted",
+    "type_of",
+    "used",
+]
 
 class Variable:
     """A value of a program, known by its shape and dtype and by where it is.
@@ -136,7 +149,6 @@ class Program:
         self._primitives: frozenset[Any] | None = None
         self._uses: dict[Variable, int] | None = None
         if config.check_programs:
-            from .checking import check  # which knows programs
 
             check(self)
 
@@ -215,7 +227,6 @@ class Program:
         >>> "  # " in program.show(lines=True), program.show() == str(program)
         (True, True)
         """
-        from .printing import printed  # which knows programs
 
         return printed(self, lines)
 
@@ -294,3 +305,154 @@ def argument_type(x: Any) -> ShapeDtype:
             return variable.type if variable.type.weak else shape_dtype(x)
         inner = inner.value
     return shape_dtype(inner if type(inner) in WEAK_TYPES else x)
+
+
+class ProgramError(ValueError):
+    """A program is not well formed: a pass that made it has a fault."""
+
+
+def check(program: Program) -> None:
+    """Checks that every variable is defined once and before it is used, with its type and device.
+
+    The programs that calls run are checked too, and what a call proves of itself.
+
+    Raises:
+        ProgramError: an equation breaks that; the message names it.
+    """
+    defined = set(program.inputs)
+    if len(defined) < len(program.inputs):
+        raise ProgramError(f"{program.name}: two inputs are one variable")
+    for number, equation in enumerate(program.equations):
+        where = f"{program.name}: equation {number}, {equation.primitive.name},"
+        if not defined.issuperset(used(equation.operands)):
+            raise ProgramError(f"{where} uses an undefined variable")
+        _check_types(equation, where)
+        _check_devices(equation, where)
+        for inner in bodies(equation.primitive):
+            _check_within(inner, where)
+        if hasattr(equation.primitive, "prove"):
+            _prove(equation, where)
+        if not defined.isdisjoint(equation.outputs):
+            raise ProgramError(f"{where} defines a variable again")
+        defined.update(equation.outputs)
+    if not defined.issuperset(used(program.outputs)):
+        raise ProgramError(f"{program.name}: an output is undefined")
+
+
+def bodies(primitive: Any) -> Sequence[Program]:
+    """Returns the programs that a call runs."""
+    found: Sequence[Program] = getattr(primitive, "bodies", ())
+    program = getattr(primitive, "program", None)
+    if isinstance(program, Program) and program not in found:
+        return [*found, program]
+    return found
+
+
+def _check_within(program: Program, where: str) -> None:
+    try:
+        check(program)
+    except ProgramError as error:
+        raise ProgramError(f"{where} runs what is not well formed: {error}") from None
+
+
+def _prove(equation: Equation, where: str) -> None:
+    try:
+        equation.primitive.prove()
+    except ProgramError as error:
+        raise ProgramError(f"{where} {error}") from None
+
+
+def _check_types(equation: Equation, where: str) -> None:
+    types = [type_of(x) for x in equation.operands]
+    primitive = equation.primitive
+    if isinstance(primitive, Primitive):
+        wanted = [primitive.infer(primitive, *types, **equation.params)]
+    elif getattr(primitive, "infer", None) is not None:
+        wanted = list(primitive.infer(*types))
+    else:
+        return
+    got = [variable.type for variable in equation.outputs]
+    if got != wanted:
+        raise ProgramError(f"{where} gives {_listed(wanted)}, but is said to give {_listed(got)}")
+
+
+def _check_devices(equation: Equation, where: str) -> None:
+    """Checks that results lie where an array among the operands does, or where they are put."""
+    primitive = equation.primitive
+    if not isinstance(primitive, Primitive) or primitive.creates:
+        return
+    put = equation.params.get("device")
+    arrays = [x for x in equation.operands if isinstance(x, (Variable, Array))]
+    # Numbers of Python's go where arrays are.
+    places = {put} if put else {x.device for x in arrays if type_of(x).weak is None}
+    for variable in equation.outputs:
+        if places and variable.device not in places:
+            found = " and ".join(sorted(places))
+            raise ProgramError(
+                f"{where} gives what is on {found}, but is said to be on {variable.device}"
+            )
+
+
+def _listed(types: Sequence[ShapeDtype]) -> str:
+    return ", ".join(map(str, types))
+
+
+INDENT = "    "
+
+
+def printed(program: Program, lines: bool = False) -> str:
+    """Returns the text of a program: what it takes, an equation a line, what it returns.
+
+    Args:
+        program: the program.
+        lines: whether the user's lines and scopes are shown behind the equations.
+    """
+    names: dict[Any, str] = {}
+    for variable in program.inputs:
+        names[variable] = _letters(len(names))
+    signature = ", ".join(f"{names[v]}: {v.type}{_place(v)}" for v in program.inputs)
+    text = [f"{program.name}({signature}):"]
+    for equation in program.equations:
+        text += _equation(equation, names, lines)
+    text.append(f"{INDENT}return " + ", ".join(_shown(x, names) for x in program.outputs))
+    return "\n".join(text)
+
+
+def _equation(equation: Equation, names: dict[Any, str], lines: bool) -> list[str]:
+    for variable in equation.outputs:
+        names[variable] = _letters(len(names))
+    defined = ", ".join(f"{names[v]}: {v.type}{_place(v)}" for v in equation.outputs)
+    used = ", ".join(_shown(x, names) for x in equation.operands)
+    given = {key: value for key, value in equation.params.items() if value is not None}
+    static = "".join(f", {key}={value}" for key, value in given.items())
+    line = f"{INDENT}{defined} = {equation.primitive.name}({used}{static})"
+    scope = f"scope {equation.scope}" if equation.scope else ""
+    if lines and (equation.line or scope):
+        line += "  # " + ", ".join(filter(None, [equation.line, scope]))
+    inner = [
+        INDENT + INDENT + text
+        for body in getattr(equation.primitive, "bodies", ())
+        for text in printed(body, lines).splitlines()
+    ]
+    return [line, *inner]
+
+
+def _place(variable: Variable) -> str:
+    return "" if variable.device == "cpu" else f"@{variable.device}"
+
+
+def _shown(x: Any, names: dict[Any, str]) -> str:
+    """Returns how an operand is printed: a name, a number, or a constant's type."""
+    if type(x) is Variable:
+        return names[x]
+    known = shape_dtype(x)
+    return str(x) if known.shape == () and not isinstance(x, Tracer) else f"<{describe(x)}>"
+
+
+def _letters(number: int) -> str:
+    """Returns a, b, ..., z, ba, bb, ...: numbers of base 26 in letters."""
+    name = chr(ord("a") + number % 26)
+    while number >= 26:
+        number //= 26
+        name = chr(ord("a") + number % 26) + name
+    return name

@@ -19,8 +19,8 @@ what the loop over keys gives, element by element.
 
 from __future__ import annotations
 
-from ..key_reuse import KeyReuseWarning, check_reuse, warn_on_reuse
-from ..public import publish
+from .key_reuse import KeyReuseWarning, check_reuse, warn_on_reuse
+from ..faces.publish import publish
 from .continuous import (
     cauchy,
     exponential,
@@ -50,8 +50,8 @@ from .discrete import (
 from .gamma_family import beta, chisquare, dirichlet, f, gamma, loggamma, student_t, t
 from .keys import PRNGKey, bits, fold_in, key, split
 from .multivariate import multivariate_normal, orthogonal
-from .samples import choice, permutation
-from .stream import KeyStream
+from .sampling import choice, permutation
+from .key_stream import KeyStream
 
 __all__ = [
     "KeyReuseWarning",

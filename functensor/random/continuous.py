@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..numpy.values import is_at_hand
-from ..primitives.registry import registry as ops
-from ..primitives.types import finfo, number_dtype
+from ..numpy.known_values import is_at_hand
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import finfo, number_dtype
 from .keys import as_shape, fraction, inner_fraction, real_dtype, real_parameters
-from .quantile import TAIL_BEGINS, normal_probability, normal_quantile, tail_quantile
+from .normal_quantile import TAIL_BEGINS, normal_probability, normal_quantile, tail_quantile
 
 __all__ = [
     "cauchy",

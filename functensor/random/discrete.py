@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..numpy.creation import asarray
-from ..primitives.array import Array
-from ..primitives.random_laws import random_binomial, random_poisson
-from ..primitives.registry import registry as ops
-from ..primitives.types import REAL, canonical_axis, shape_dtype
+from ..primitives.core.array import Array
+from ..primitives.random.rejection import random_binomial, random_poisson
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import REAL, canonical_axis, shape_dtype
 from .continuous import gumbel
 from .keys import (
     DRAWN,

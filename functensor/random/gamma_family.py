@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..custom import custom_jvp
+from ..custom.rules import custom_jvp
 from ..numpy.creation import asarray
-from ..primitives.buffers import beside
-from ..primitives.random_laws import gamma_moment, random_loggamma
-from ..primitives.registry import registry as ops
+from ..primitives.core.buffers import beside
+from ..primitives.random.rejection import gamma_moment, random_loggamma
+from ..primitives.core.registry import registry as ops
 from .continuous import normal
 from .keys import beside_draws, checked, real_dtype, real_parameters, split
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..numpy.creation import asarray
-from ..primitives.errors import ShapeError, message
-from ..primitives.registry import registry as ops
+from ..primitives.core.errors import ShapeError, message
+from ..primitives.core.registry import registry as ops
 from .continuous import normal
 from .keys import as_shape, beside_draws, check_fit, real_dtype, shape_for
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..backends.tracebacks import tidy
-from ..public import no_such_name, publish
+from ..backends.errors.tracebacks import tidy
+from ..faces.publish import no_such_name, publish
 
 if TYPE_CHECKING:
     from . import (

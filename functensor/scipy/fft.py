@@ -11,11 +11,11 @@ from typing import Any
 from ..numpy import fft as numpy_fft
 from ..numpy.arguments import as_inexact
 from ..numpy.fft import fftfreq, fftshift, ifftshift, rfftfreq
-from ..primitives.fourier import NORMS
-from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis, listed
-from ..public import publish
-from .cosines import dct, dctn, dst, dstn, idct, idctn, idst, idstn
+from ..primitives.contract.fourier import NORMS
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import canonical_axis, listed
+from ..faces.publish import publish
+from .fft_cosine_sine import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 
 __all__ = [
     "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2",

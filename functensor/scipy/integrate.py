@@ -8,13 +8,13 @@ import numpy as np
 
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
-from ..numpy.sequences import diff
-from ..numpy.sequences import trapezoid as numpy_trapezoid
-from ..numpy.values import is_at_hand, value_of
-from ..primitives.buffers import beside
-from ..primitives.registry import registry as ops
-from ..primitives.types import canonical_axis, finfo
-from ..public import publish
+from ..numpy.differences import diff
+from ..numpy.differences import trapezoid as numpy_trapezoid
+from ..numpy.known_values import is_at_hand, value_of
+from ..primitives.core.buffers import beside
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import canonical_axis, finfo
+from ..faces.publish import publish
 from .ode import odeint
 
 __all__ = ["cumulative_simpson", "cumulative_trapezoid", "odeint", "simpson", "trapezoid"]

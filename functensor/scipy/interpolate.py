@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..numpy.arguments import as_inexact
-from ..numpy.values import is_at_hand, value_of
-from ..primitives.banded import banded_solve
-from ..primitives.registry import registry as ops
-from ..primitives.types import listed
-from ..public import publish
+from ..numpy.known_values import is_at_hand, value_of
+from ..primitives.linalg.banded import banded_solve
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import listed
+from ..faces.publish import publish
 from ..tree import register
-from .piecewise import PPoly, hermite, points, trailing
+from .piecewise_polynomials import PPoly, hermite, points, trailing
 
 __all__ = [
     "Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator",

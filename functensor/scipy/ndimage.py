@@ -8,10 +8,10 @@ import numpy as np
 
 from ..numpy import fft
 from ..numpy.creation import asarray
-from ..primitives.buffers import beside
-from ..primitives.registry import registry as ops
-from ..primitives.types import INEXACT, REAL, finfo, result_type
-from ..public import publish
+from ..primitives.core.buffers import beside
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type
+from ..faces.publish import publish
 
 __all__ = ["map_coordinates"]
 

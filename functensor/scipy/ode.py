@@ -14,27 +14,27 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..arguments import is_array_like
+from ..functions.arguments import is_array_like
 from ..backends.devices import backend_of, to_host
-from ..backends.entries import check_function
-from ..closures import close
-from ..custom_base import replaced
-from ..custom_call import CustomCall, at_face_pair
-from ..derivatives import jvp
-from ..forward import zeros_like
-from ..gradients import vjp
-from ..inlining import InlinedCall
+from ..backends.errors.public_functions import check_function
+from ..functions.closure import close
+from ..custom.arguments import replaced
+from ..custom.call import CustomCall, at_face_pair
+from ..transforms.jvp import jvp
+from ..traces.forward import zeros_like
+from ..transforms.grad import vjp
+from ..custom.inline_call import InlinedCall
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
-from ..primitives.buffers import beside, device_of, expose, to_buffer, wrap
-from ..primitives.core import RAW, Trace, slot, under
-from ..primitives.errors import ConcretizationError, TracerConversionError
-from ..primitives.registry import registry as ops
-from ..primitives.types import REAL, ShapeDtype, result_type, shape_dtype
+from ..primitives.core.buffers import beside, device_of, expose, to_buffer, wrap
+from ..primitives.core.trace import RAW, Trace, slot, under
+from ..primitives.core.errors import ConcretizationError, TracerConversionError
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import REAL, ShapeDtype, result_type, shape_dtype
 from ..programs import Program, Variable
-from ..reverse import is_inexact
-from ..staging import make_program
-from ..vectorize import vmap
+from ..traces.reverse import is_inexact
+from ..programs.staging import make_program
+from ..transforms.vmap import vmap
 from .runge_kutta import Norm, Options, integrate
 
 __all__ = ["odeint"]

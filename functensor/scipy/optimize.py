@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..arguments import is_array_like
-from ..backends.entries import check_function
-from ..backends.extras import extra
-from ..gradients import grad, value_and_grad
-from ..implicit import from_vector, to_vector
+from ..functions.arguments import is_array_like
+from ..backends.errors.public_functions import check_function
+from ..backends.optional_modules import extra
+from ..transforms.grad import grad, value_and_grad
+from ..custom.root import from_vector, to_vector
 from ..numpy.arguments import as_inexact
-from ..primitives.errors import MissingRuleError, ShapeError, function_name, message
-from ..primitives.registry import registry as ops
-from ..primitives.types import shape_dtype
-from ..public import publish
-from .limits import Bounds, constraints_of, free_gradient, limits_of, scipy_constraint
-from .solutions import (
+from ..primitives.core.errors import MissingRuleError, ShapeError, function_name, message
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import shape_dtype
+from ..faces.publish import publish
+from .bounds import Bounds, constraints_of, free_gradient, limits_of, scipy_constraint
+from .optimize_results import (
     Arguments,
     OptimizeResult,
     Unknown,

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backends.devices import backend_of, device_of, on_device, to_host
 from ..backends.restoring import quiet
-from ..primitives.types import finfo
+from ..primitives.core.shape_dtype import finfo
 
 __all__ = ["Norm", "Options", "integrate"]
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from ..numpy.arguments import as_inexact
 from ..numpy.elementary import sinc
-from ..numpy.windows import i0
-from ..primitives.buffers import beside
-from ..primitives.exponential import cbrt, erf, erfc, exp2, expm1, log1p
-from ..primitives.registry import registry
-from ..primitives.registry import registry as ops
-from ..primitives.special_bessel import (
+from ..numpy.window_functions import i0
+from ..primitives.core.buffers import beside
+from ..primitives.elementwise.exponential import cbrt, erf, erfc, exp2, expm1, log1p
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.special.bessel import (
     i0e,
     i1,
     i1e,
@@ -40,9 +40,9 @@ from ..primitives.special_bessel import (
     yn,
     yv,
 )
-from ..primitives.special_complex import faddeeva
-from ..primitives.special_entropy import entr, kl_div, rel_entr, xlog1py, xlogy
-from ..primitives.special_error import (
+from ..primitives.special.complex_error import faddeeva
+from ..primitives.special.entropy import entr, kl_div, rel_entr, xlog1py, xlogy
+from ..primitives.special.error import (
     erfcinv,
     erfcx,
     erfi,
@@ -54,7 +54,7 @@ from ..primitives.special_error import (
     ndtri,
     ndtri_exp,
 )
-from ..primitives.special_gamma import (
+from ..primitives.special.gamma import (
     beta,
     betaln,
     binom,
@@ -67,7 +67,7 @@ from ..primitives.special_gamma import (
     polygamma,
     rgamma,
 )
-from ..primitives.special_incomplete import (
+from ..primitives.special.incomplete import (
     betainc,
     betaincc,
     betainccinv,
@@ -77,19 +77,12 @@ from ..primitives.special_incomplete import (
     gammainccinv,
     gammaincinv,
 )
-from ..primitives.special_integrals import (
-    cosine_integral,
-    exp1,
-    expi,
-    expn,
-    sine_integral,
-    spence,
-)
-from ..primitives.special_zeta import zeta as hurwitz_zeta
-from ..primitives.types import canonical_axes, result_type
-from ..public import publish
-from .powers import boxcox, boxcox1p, exprel, inv_boxcox, inv_boxcox1p
-from .probabilities import (
+from ..primitives.special.integrals import cosine_integral, exp1, expi, expn, sine_integral, spence
+from ..primitives.special.zeta import zeta as hurwitz_zeta
+from ..primitives.core.shape_dtype import canonical_axes, result_type
+from ..faces.publish import publish
+from .special_box_cox import boxcox, boxcox1p, exprel, inv_boxcox, inv_boxcox1p
+from .special_probabilities import (
     bdtr,
     bdtrc,
     bdtri,

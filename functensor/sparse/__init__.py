@@ -7,7 +7,7 @@ all columns of a colour at once: a banded Jacobian of any size costs a handful o
 
 from __future__ import annotations
 
-from ..public import publish
+from ..faces.publish import publish
 from .derivatives import hessian, hessian_pattern, jacobian, jacobian_pattern
 from .triplets import Pattern, Triplets
 

@@ -10,18 +10,18 @@ import numpy as np
 
 from .. import tree
 from ..backends.devices import default_device
-from ..backends.entries import check_function, guarded
-from ..derivatives import jvp
-from ..entrance import entrance
-from ..gradients import grad, vjp
-from ..primitives.buffers import beside, device_of
-from ..primitives.errors import ShapeError, function_name, message
-from ..primitives.registry import registry as ops
-from ..primitives.types import INEXACT, ShapeDtype, shape_dtype
-from ..staging import make_program
-from ..vectorize import vmap
+from ..backends.errors.public_functions import check_function, guarded
+from ..transforms.jvp import jvp
+from ..transforms.tensor_entrance import entrance
+from ..transforms.grad import grad, vjp
+from ..primitives.core.buffers import beside, device_of
+from ..primitives.core.errors import ShapeError, function_name, message
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
+from ..programs.staging import make_program
+from ..transforms.vmap import vmap
 from .colouring import coloured
-from .dependence import Dependence, dependence_of
+from .pattern import Dependence, dependence_of
 from .triplets import Pattern, Triplets
 
 __all__ = ["hessian", "hessian_pattern", "jacobian", "jacobian_pattern"]

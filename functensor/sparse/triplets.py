@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..backends.extras import extra
+from ..backends.optional_modules import extra
 from ..numpy.creation import asarray
-from ..primitives.buffers import beside
-from ..primitives.errors import ShapeError, message
-from ..primitives.registry import registry as ops
-from ..primitives.rules import shape_of
+from ..primitives.core.buffers import beside
+from ..primitives.core.errors import ShapeError, message
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
 
 __all__ = ["Pattern", "Triplets"]
 

@@ -39,10 +39,10 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     # Containers alone need nothing but the standard library.
     import numpy
 
-    from ..arguments import is_array_like
-    from ..primitives.numbers import cast
-    from ..primitives.registry import registry as ops
-    from ..primitives.types import result_type, shape_dtype
+    from ..functions.arguments import is_array_like
+    from ..primitives.elementwise.cast_and_complex import cast
+    from ..primitives.core.registry import registry as ops
+    from ..primitives.core.shape_dtype import result_type, shape_dtype
 
     found, treedef = flatten_with_path(tree)
     for path, leaf in found:

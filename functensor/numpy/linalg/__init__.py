@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from numpy.linalg import LinAlgError
 
-from ...public import publish
+from ...faces.publish import publish
 from .decompositions import (
     EighResult,
     EigResult,

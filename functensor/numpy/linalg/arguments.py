@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...primitives.buffers import beside, operands_together
-from ...primitives.errors import ShapeError, message
-from ...primitives.matrices import adjoint
-from ...primitives.registry import registry as ops
-from ...primitives.types import result_type
+from ...primitives.core.buffers import beside, operands_together
+from ...primitives.core.errors import ShapeError, message
+from ...primitives.linalg.stacks import adjoint
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import result_type
 from ..arguments import as_inexact
 from ..creation import asarray
 

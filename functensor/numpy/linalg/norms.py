@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...primitives.registry import registry as ops
-from ...primitives.types import canonical_axes, canonical_axis, finfo
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import canonical_axes, canonical_axis, finfo
 from ..arguments import array_beside, as_inexact
 from ..creation import asarray
-from ..filled import zeros_like
+from ..zeros_ones import zeros_like
 from .arguments import MatrixShapeError, matrices
 
 __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]

@@ -6,13 +6,13 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ...primitives.errors import ShapeError, message, misfit, refuse_out
-from ...primitives.registry import registry as ops
-from ...primitives.types import canonical_axis
+from ...primitives.core.errors import ShapeError, message, misfit, refuse_out
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import canonical_axis
 from ..arguments import arrays_together
 from ..creation import asarray
-from ..filled import eye
-from ..sequences import cross as cross_of_axes
+from ..zeros_ones import eye
+from ..differences import cross as cross_of_axes
 from .arguments import matrices, with_matrices
 
 __all__ = [

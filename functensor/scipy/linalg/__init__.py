@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.linalg import LinAlgError
 
-from ...public import publish
+from ...faces.publish import publish
 from .decompositions import eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from .factors import cho_factor, cho_solve, cholesky, lu, lu_factor, lu_solve
 from .matrix_functions import (
@@ -17,7 +17,7 @@ from .matrix_functions import (
     sinm,
     sqrtm,
 )
-from .reductions import funm, hessenberg, qr_multiply
+from .hessenberg import funm, hessenberg, qr_multiply
 from .special_matrices import (
     block_diag,
     circulant,

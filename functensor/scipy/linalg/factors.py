@@ -10,11 +10,11 @@ import numpy as np
 from ...numpy.creation import asarray
 from ...numpy.linalg import solving as numpy_solving
 from ...numpy.linalg.arguments import matrices, right_hand_side
-from ...primitives import triangular
-from ...primitives.buffers import beside
-from ...primitives.matrices import conjugate, unpacked
-from ...primitives.registry import registry as ops
-from ...primitives.types import finfo
+from ...primitives.linalg import triangular
+from ...primitives.core.buffers import beside
+from ...primitives.linalg.stacks import conjugate, unpacked
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import finfo
 
 __all__ = [
     "as_given",

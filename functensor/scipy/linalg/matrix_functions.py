@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.matrix_functions import ComplexResultError
+from ...backends.arrays.matrix_functions import ComplexResultError
 from ...numpy.linalg.arguments import alike, matrices
 from ...numpy.linalg.decompositions import svd
 from ...numpy.linalg.products import matrix_power
 from ...numpy.linalg.solving import expm
-from ...primitives import matrix_functions
-from ...primitives.errors import ShapeError, message
-from ...primitives.matrices import adjoint
-from ...primitives.registry import registry as ops
-from ...primitives.types import result_type
+from ...primitives.linalg import matrix_functions
+from ...primitives.core.errors import ShapeError, message
+from ...primitives.linalg.stacks import adjoint
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import result_type
 
 __all__ = [
     "cosm",

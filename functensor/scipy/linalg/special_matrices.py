@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...numpy.creation import asarray
-from ...numpy.filled import zeros
-from ...primitives.buffers import beside
-from ...primitives.errors import ShapeError, message
-from ...primitives.registry import registry as ops
-from ...primitives.types import broadcast_shapes, result_type
+from ...numpy.zeros_ones import zeros
+from ...primitives.core.buffers import beside
+from ...primitives.core.errors import ShapeError, message
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import broadcast_shapes, result_type
 
 __all__ = ["block_diag", "circulant", "companion", "hankel", "hilbert", "khatri_rao", "toeplitz"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...public import publish
+from ...faces.publish import publish
 from . import distance
 
 __all__ = ["distance"]

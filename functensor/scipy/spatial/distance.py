@@ -14,13 +14,13 @@ import numpy as np
 from ...numpy.arguments import as_inexact
 from ...numpy.creation import asarray
 from ...numpy.linalg.solving import inv
-from ...numpy.values import is_at_hand, value_of
-from ...primitives.buffers import beside
-from ...primitives.errors import ShapeError, message
-from ...primitives.registry import registry as ops
-from ...primitives.types import result_type
-from ...public import publish
-from ...vectorize import vmap
+from ...numpy.known_values import is_at_hand, value_of
+from ...primitives.core.buffers import beside
+from ...primitives.core.errors import ShapeError, message
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import result_type
+from ...faces.publish import publish
+from ...transforms.vmap import vmap
 
 __all__ = ["cdist", "pdist", "squareform"]
 

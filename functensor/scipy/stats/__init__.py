@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from ...public import publish
+from ...faces.publish import publish
 from .association import linregress, pearsonr, rankdata, spearmanr
 from .circular import circmean, circstd, circvar, false_discovery_control, wasserstein_distance
 from .continuous import (

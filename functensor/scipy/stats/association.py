@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ...backends.restoring import quiet
-from ...primitives.registry import registry as ops
+from ...primitives.core.registry import registry as ops
 from ...tree import register
-from ...vectorize import vmap
+from ...transforms.vmap import vmap
 from .. import special
 from .hypotheses import ConfidenceInterval
 from .normality import SignificanceResult
-from .samples import ALTERNATIVES, POLICIES, Samples, checked_policy, chosen, student_pvalue
+from .sample_axes import ALTERNATIVES, POLICIES, Samples, checked_policy, chosen, student_pvalue
 
 __all__ = [
     "LinregressResult", "PearsonRResult", "linregress", "pearsonr", "rankdata", "spearmanr",

@@ -9,10 +9,10 @@ import numpy as np
 
 from ...control import associative_scan
 from ...numpy.arguments import as_inexact
-from ...primitives.buffers import beside
-from ...primitives.registry import registry as ops
-from ...primitives.types import canonical_axis
-from .samples import Samples, as_if_known, chosen
+from ...primitives.core.buffers import beside
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import canonical_axis
+from .sample_axes import Samples, as_if_known, chosen
 
 __all__ = ["circmean", "circstd", "circvar", "false_discovery_control", "wasserstein_distance"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...primitives.buffers import beside
-from ...primitives.registry import registry as ops
+from ...primitives.core.buffers import beside
+from ...primitives.core.registry import registry as ops
 from .. import special
-from .law import INF, Continuous, log1mexp
+from .distribution import INF, Continuous, log1mexp
 
 __all__ = [
     "cauchy",

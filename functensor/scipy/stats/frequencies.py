@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends.restoring import quiet
-from ...primitives.buffers import beside
-from ...primitives.registry import registry as ops
-from ...primitives.types import finfo
+from ...primitives.core.buffers import beside
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import finfo
 from .. import special
-from .samples import Samples, as_if_known, chosen
+from .sample_axes import Samples, as_if_known, chosen
 
 __all__ = [
     "Power_divergenceResult", "boxcox_llf", "chisquare", "differential_entropy", "entropy",

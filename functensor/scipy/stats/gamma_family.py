@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import log
 from typing import Any
 
-from ...primitives.registry import registry as ops
+from ...primitives.core.registry import registry as ops
 from .. import special
-from ..student import t_cdf, t_logpdf, t_ppf
-from .law import INF, Continuous
+from ..student_t import t_cdf, t_logpdf, t_ppf
+from .distribution import INF, Continuous
 
 __all__ = ["beta", "chi2", "gamma", "invgamma", "t"]
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from ...backends.restoring import quiet
 from ...numpy.quantiles import median
-from ...primitives.registry import registry as ops
+from ...primitives.core.registry import registry as ops
 from ...tree import register
 from .. import special
-from ..probabilities import together
+from ..special_probabilities import together
 from .means import trim_mean
-from .samples import Samples, chosen, student_pvalue
+from .sample_axes import Samples, chosen, student_pvalue
 
 __all__ = [
     "BartlettResult", "ConfidenceInterval", "F_onewayResult", "LeveneResult", "TtestResult",

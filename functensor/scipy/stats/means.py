@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.restoring import quiet
-from ...primitives.registry import registry as ops
-from .samples import Samples
+from ...primitives.core.registry import registry as ops
+from .sample_axes import Samples
 
 __all__ = ["gmean", "hmean", "pmean", "trim_mean"]
 

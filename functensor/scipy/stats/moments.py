@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends.restoring import quiet
-from ...primitives.registry import registry as ops
-from ...primitives.types import finfo
-from .samples import Samples
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import finfo
+from .sample_axes import Samples
 
 __all__ = [
     "DescribeResult", "central", "describe", "kstat", "kstatvar", "kurtosis", "moment", "skew",

@@ -10,12 +10,12 @@ import numpy as np
 from ...backends.restoring import quiet
 from ...numpy import linalg
 from ...numpy.creation import asarray
-from ...primitives.errors import ShapeError, message
-from ...primitives.registry import registry as ops
-from ...primitives.types import finfo
+from ...primitives.core.errors import ShapeError, message
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import finfo
 from .. import special
 from ..linalg import solve_triangular
-from .law import INF, NAN, floating, named
+from .distribution import INF, NAN, floating, named
 
 __all__ = ["dirichlet", "multinomial", "multivariate_normal"]
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...primitives.registry import registry as ops
+from ...primitives.core.registry import registry as ops
 from .. import special
 from .moments import kurtosis, skew
-from .samples import Samples, normal_pvalue
+from .sample_axes import Samples, normal_pvalue
 
 __all__ = ["SignificanceResult", "jarque_bera", "kurtosistest", "normaltest", "skewtest"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...numpy.quantiles import median, percentile
-from ...primitives.registry import registry as ops
-from .samples import Samples
+from ...primitives.core.registry import registry as ops
+from .sample_axes import Samples
 
 __all__ = [
     "gzscore", "iqr", "median_abs_deviation", "sem", "variation", "zmap", "zscore",

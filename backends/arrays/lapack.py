@@ -1,0 +1,189 @@
+"""Loops over stacks of matrices that call LAPACK and BLAS themselves.
+
+SciPy's functions of one matrix check, convert and copy it, which takes ten times as long as a small
+matrix's system. Here that is done once for a stack: every call works in place, in memory whose
+columns lie one behind the other. A function that wants other memory still (some ask for addresses
+that are multiples of 8) returns memory of its own, which is then copied.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..optional_modules import scipy_module
+
+__all__ = [
+    "banded_solved",
+    "column_orders",
+    "factorised",
+    "is_known",
+    "schur",
+    "sylvester_solved",
+    "triangles_solved",
+]
+
+LinAlgError = np.linalg.LinAlgError
+
+LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
+
+
+def is_known(dtype: Any) -> bool:
+    """Says whether LAPACK has functions for a dtype."""
+    return dtype.char in LETTERS
+
+
+@cache
+def _routine(module: str, name: str, kind: str) -> Any:
+    """Returns a function of BLAS or LAPACK for a dtype's character."""
+    return getattr(getattr(scipy_module(np, "linalg"), module), LETTERS[kind] + name)
+
+
+def _flat(x: Any, stack: tuple[int, ...], dtype: Any) -> Any:
+    """Returns matrices of a broadcast stack behind one axis, maybe in the operand's memory."""
+    whole = np.broadcast_to(x, (*stack, *x.shape[-2:]))
+    return whole.reshape(prod(stack), *x.shape[-2:]).astype(dtype, copy=False)
+
+
+def _by_columns(x: Any, stack: tuple[int, ...], dtype: Any, rows_above: int = 0) -> Any:
+    """Returns a copy of matrices, columns one behind the other, with zero rows above them."""
+    m, n = x.shape[-2:]
+    memory = np.empty((*stack, n, rows_above + m), dtype)
+    memory[..., :rows_above] = 0
+    memory[..., rows_above:] = x.mT
+    return memory.reshape(prod(stack), n, rows_above + m).mT
+
+
+def _by_rows(x: Any, stack: tuple[int, ...]) -> Any:
+    """Returns matrices behind the stack's axes, rows one behind the other."""
+    return np.ascontiguousarray(x).reshape(*stack, *x.shape[-2:])
+
+
+def triangles_solved(
+    a: Any, b: Any, dtype: Any, *, lower: bool, transposed: bool, unit_diagonal: bool
+) -> Any:
+    """Solves triangular systems.
+
+    Args:
+        a: the matrices, of which one triangle is read.
+        b: the right-hand sides, not empty; both stacks broadcast.
+        dtype: the result's.
+        lower, transposed, unit_diagonal: which triangle, what of it, and whether its diagonal is 1.
+
+    Raises:
+        LinAlgError: an element of a diagonal is 0.
+    """
+    if not unit_diagonal:
+        diagonal = a.diagonal(0, -2, -1)
+        if not diagonal.all():
+            place = int((diagonal == 0).nonzero()[-1][0])
+            raise LinAlgError(f"singular matrix: resolution failed at diagonal {place}")
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    matrices = _flat(a, stack, dtype)
+    found = _by_columns(b, stack, dtype)
+    if matrices.strides[-1] <= matrices.strides[-2]:
+        matrices, lower, transposed = matrices.mT, not lower, not transposed
+    if b.shape[-1] == 1:
+        solve = _routine("blas", "trsv", dtype.char)
+        for matrix, column in zip(matrices, found[..., 0], strict=True):
+            x = solve(matrix, column, 1, 0, lower, transposed, unit_diagonal, 1)
+            if x is not column:
+                column[...] = x
+    else:
+        solve = _routine("blas", "trsm", dtype.char)
+        for matrix, columns in zip(matrices, found, strict=True):
+            x = solve(1.0, matrix, columns, 0, lower, transposed, unit_diagonal, 1)
+            if x is not columns:
+                columns[...] = x
+    return _by_rows(found, stack)
+
+
+def factorised(a: Any) -> tuple[Any, Any]:
+    """Factorises matrices, not empty, by elimination with the largest pivot of each column.
+
+    Returns:
+        Both factors in one matrix each, and the pivots: row i was swapped with row ``pivots[i]``.
+    """
+    stack = a.shape[:-2]
+    both = _by_columns(a, stack, a.dtype)
+    factorise = _routine("lapack", "getrf", a.dtype.char)
+    pivots = []
+    for matrix in both:
+        factors, own, _ = factorise(matrix, 1)
+        pivots.append(own)
+        if factors is not matrix:
+            matrix[...] = factors
+    return _by_rows(both, stack), np.array(pivots).reshape(*stack, -1)
+
+
+def schur(a: Any) -> tuple[Any, Any]:
+    """Returns Schur's form of matrices, not empty, complex ones' triangular, and the vectors.
+
+    Raises:
+        LinAlgError: an iteration did not end.
+    """
+    stack = a.shape[:-2]
+    both = _by_columns(a, stack, a.dtype)
+    decompose = _routine("lapack", "gees", a.dtype.char)
+    work = int(decompose(_unsorted, both[0], lwork=-1)[-2][0].real)
+    vectors = []
+    for matrix in both:
+        form, *_, own, _, info = decompose(_unsorted, matrix, 1, 0, work, (), 1)
+        if form is not matrix:
+            matrix[...] = form
+        if info:
+            raise LinAlgError("Schur's form was not found: the iteration did not end")
+        vectors.append(own)
+    return both.reshape(*stack, *a.shape[-2:]), np.array(vectors).reshape(a.shape)
+
+
+def _unsorted(*eigenvalue: Any) -> None:
+    """Stands where LAPACK would ask which eigenvalues come first; it does not ask."""
+
+
+def sylvester_solved(s: Any, t: Any, q: Any, *, adjoint: bool = True) -> Any:
+    """Solves ``s x + x t* = q`` for forms of Schur's, not empty, or ``s x + x t = q``."""
+    stack = np.broadcast_shapes(s.shape[:-2], t.shape[:-2], q.shape[:-2])
+    found = _by_columns(q, stack, q.dtype)
+    firsts, seconds = (_by_columns(x, stack, q.dtype) for x in (s, t))
+    solve = _routine("lapack", "trsyl", q.dtype.char)
+    kind = "C" if adjoint else "N"
+    scales = []
+    for first, second, columns in zip(firsts, seconds, found, strict=True):
+        x, scale, _ = solve(first, second, columns, "N", kind, 1, 1)
+        scales.append(scale)
+        if x is not columns:
+            columns[...] = x
+    return _by_rows(found * np.array(scales, q.real.dtype)[:, None, None], stack)
+
+
+def banded_solved(bands: Any, b: Any, dtype: Any, *, lower: int, upper: int) -> Any:
+    """Solves systems of band matrices, given by their diagonals; right-hand sides are not empty.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+    """
+    stack = np.broadcast_shapes(bands.shape[:-2], b.shape[:-2])
+    found = _by_columns(b, stack, dtype)
+    # The rows above are for what swaps of rows fill.
+    rows = _by_columns(bands, stack, dtype, lower)
+    solve = _routine("lapack", "gbsv", dtype.char)
+    for matrix, columns in zip(rows, found, strict=True):
+        _, _, x, info = solve(lower, upper, matrix, columns, 1, 1)
+        if info > 0:
+            raise LinAlgError("singular matrix")
+        if x is not columns:
+            columns[...] = x
+    return _by_rows(found, stack)
+
+
+def column_orders(a: Any) -> Any:
+    """Returns the order in which QR with pivoting takes columns, of matrices that are not empty."""
+    both = _by_columns(a, a.shape[:-2], a.dtype)
+    decompose = _routine("lapack", "geqp3", a.dtype.char)
+    work = int(decompose(both[0], -1)[-2][0].real)
+    orders = [decompose(matrix, work, 1)[1] for matrix in both]
+    return np.array(orders, np.int32).reshape(*a.shape[:-2], a.shape[-1]) - np.int32(1)

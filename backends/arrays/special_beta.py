@@ -1,0 +1,267 @@
+"""The density of the beta distribution, and derivatives of its integral by its parameters.
+
+I_x(a, b) is the integral from 0 to x of p(t) = t^(a - 1) (1 - t)^(b - 1) / B(a, b). As for the
+incomplete gamma function (``special_gamma.py``), derivatives by a and b are integrals of p times a
+polynomial in the logarithms of t and 1 - t, over that tail in which the integrand of the first
+derivative has one sign. In s = log(t / (1 - t)) the integrand is smooth.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .special_gamma import polygamma
+from .special_remainders import (
+    DROP,
+    digamma_gap,
+    elements,
+    exp_remainder,
+    integrate,
+    log_remainder,
+    put_where,
+    special,
+    stirling_error,
+)
+
+__all__ = ["beta_density", "betainc_slope", "betaincc", "betainccinv", "betaincinv"]
+
+NEWTON_STEPS = 20
+
+
+def _log_mass(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
+    """Returns the logarithm of ``x^a y^b / B(a, b)`` for positive a and b, and x + y = 1."""
+    excess = x * b - a * y
+    parts = 0.0
+    for c, t, u in ((a, x, excess / a), (b, y, -excess / b)):
+        # Far below the mean, what is left of 1 + u has lost its digits.
+        far = xp.log(t) - xp.log(c / (a + b)) - u
+        parts = parts + c * xp.where(u > -0.5, log_remainder(xp, u), far)
+    parts = parts + stirling_error(xp, a + b) - stirling_error(xp, a) - stirling_error(xp, b)
+    return parts + 0.5 * (xp.log(a) + xp.log(b) - xp.log(a + b) - math.log(2.0 * math.pi))
+
+
+@elements
+def beta_density(xp: Any, a: Any, b: Any, x: Any, *, low: int, high: int) -> Any:
+    """Returns ``x^(a - 1 - low) (1 - x)^(b - 1 - high) / B(a, b)`` for x from 0 to 1."""
+    inside = (x > 0) & (x < 1) & (a > 0) & (b > 0)
+    c, d, t = (xp.where(inside, value, 0.5) for value in (a, b, x))
+    y = 1.0 - t
+    out = xp.exp(_log_mass(xp, c, d, t, y) - (1 + low) * xp.log(t) - (1 + high) * xp.log1p(-t))
+    # At the ends a power of 0, over B, remains.
+    power = xp.where(x == 0, a - 1 - low, b - 1 - high)
+    ends = xp.where(power > 0, 0.0, xp.where(power == 0, 1 / special(xp).beta(a, b), xp.inf))
+    ends = xp.where(((x == 0) | (x == 1)) & (a > 0) & (b > 0), ends, xp.nan)
+    return xp.where(inside, out, ends)
+
+
+def _polynomial(orders: tuple[int, int], levels: Any, cumulants: dict[tuple[int, int], Any]) -> Any:
+    """Returns the polynomial by which the density's mixed derivative differs from it.
+
+    Args:
+        orders: how many times to differentiate by a and by b.
+        levels: the derivatives of the density's logarithm by a and by b.
+        cumulants: those of higher order, by their orders.
+    """
+    derivatives = {(1, 0): levels[0], (0, 1): levels[1], **cumulants}
+    made: dict[tuple[int, int], Any] = {(0, 0): 1.0}
+    for n in range(orders[0] + 1):
+        for m in range(orders[1] + 1):
+            if n + m == 0:
+                continue
+            # The last derivative of the product of the density and its logarithm's derivative.
+            p, q, step = (n - 1, m, (1, 0)) if n else (n, m - 1, (0, 1))
+            made[n, m] = sum(
+                math.comb(p, j) * math.comb(q, k)
+                * derivatives[j + step[0], k + step[1]] * made[p - j, q - k]
+                for j in range(p + 1)
+                for k in range(q + 1)
+            )
+    return made[orders]
+
+
+def _cumulants(xp: Any, a: Any, b: Any, orders: tuple[int, int]) -> dict[tuple[int, int], Any]:
+    """Returns the second and higher derivatives of the density's logarithm by a and b."""
+    found = {}
+    for n in range(orders[0] + 1):
+        for m in range(orders[1] + 1):
+            if n + m < 2:
+                continue
+            k = float(n + m - 1)
+            value = polygamma(xp, k, a + b)
+            if not m:
+                value = value - polygamma(xp, k, a)
+            if not n:
+                value = value - polygamma(xp, k, b)
+            found[n, m] = value
+    return found
+
+
+def _mean_level(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
+    """Returns ``log(x) - digamma(a) + digamma(a + b)`` without cancellation near the mean."""
+    u = (x * b - a * y) / a
+    near = xp.abs(u) < 0.5
+    level = xp.where(near, xp.log1p(xp.where(near, u, 0.0)), xp.log(x) - xp.log(a / (a + b)))
+    return level + digamma_gap(xp, a) - digamma_gap(xp, a + b)
+
+
+def _panel(
+    xp: Any,
+    a: Any,
+    b: Any,
+    x: Any,
+    y: Any,
+    orders: tuple[int, int],
+    downwards: bool,
+    length: Any,
+) -> Any:
+    """Integrates the derivative's density over distances in s from x, up to a length."""
+    mass = xp.exp(_log_mass(xp, a, b, x, y))
+    first = _mean_level(xp, a, b, x, y)[:, None]
+    second = _mean_level(xp, b, a, y, x)[:, None]
+    cumulants = {key: c[:, None] for key, c in _cumulants(xp, a, b, orders).items()}
+    # Upwards is downwards for 1 - x.
+    rate, part, slope = (a, x, a * y - b * x) if downwards else (b, y, b * x - a * y)
+    rate, part, slope, total = (v[:, None] for v in (rate, part, slope, a + b))
+
+    def integrand(d: Any) -> Any:
+        change = part * xp.expm1(-d)
+        spread = xp.log1p(change)
+        # The two are the same; the first does not cancel where d is small.
+        near = total * (log_remainder(xp, change) + part * exp_remainder(xp, -d)) + slope * d
+        drop = xp.where(d < 1.0, near, rate * d + total * spread)
+        own, other = -d - spread, -spread
+        levels = (first + own, second + other) if downwards else (first + other, second + own)
+        return _polynomial(orders, levels, cumulants) * xp.exp(-drop)
+
+    return mass * integrate(xp, integrand, length, logarithmic=True)
+
+
+def _length(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
+    """Returns how far below x, in s, the density has all but vanished."""
+    # The drop is convex and increasing: from beyond, Newton's steps come down to where it is done.
+    d = (DROP - (a + b) * xp.log(y)) / a
+    for _ in range(NEWTON_STEPS):
+        change = x * xp.expm1(-d)
+        rate = a - (a + b) * (x + change) / (1.0 + change)
+        d = d - (a * d + (a + b) * xp.log1p(change) - DROP) / rate
+    return d
+
+
+def _lower_tail(xp: Any, a: Any, b: Any, x: Any, y: Any, orders: tuple[int, int]) -> Any:
+    """Integrates the derivative's density from 0 to x."""
+    # Beyond the knee the integrand rises, or is flat, before it falls.
+    up, down = xp.maximum(a, 1.0), xp.maximum(b, 1.0)
+    beyond = x * down > y * up
+    knee, rest = xp.where(beyond, up / (up + down), x), xp.where(beyond, down / (up + down), y)
+    total = _panel(xp, a, b, knee, rest, orders, True, _length(xp, a, b, knee, rest))
+
+    def rising(a: Any, b: Any, knee: Any, rest: Any, x: Any, y: Any, total: Any) -> Any:
+        length = xp.log(x / y) - xp.log(xp.maximum(a, 1.0) / xp.maximum(b, 1.0))
+        return total + _panel(xp, a, b, knee, rest, orders, False, length)
+
+    return put_where(xp, total, beyond, rising, [a, b, knee, rest, x, y, total], 0.5)
+
+
+@elements
+def betainc_slope(xp: Any, a: Any, b: Any, x: Any, *, by_a: int, by_b: int) -> Any:
+    """Returns a derivative of I_x(a, b) by a and b, of orders of which one is not 0."""
+    y = 1.0 - x
+    out = xp.where((x == 0) | (x == 1), 0.0, xp.nan)
+    proper = (a > 0) & (b > 0) & xp.isfinite(a) & xp.isfinite(b)
+    out = xp.where(proper, out, xp.nan)
+    proper = proper & (x > 0) & (x < 1)
+    psi = special(xp).psi
+    if by_a:
+        below = xp.log(x) < psi(a) - psi(a + b)
+    else:
+        below = xp.log1p(-x) > psi(b) - psi(a + b)
+
+    def lower(a: Any, b: Any, x: Any, y: Any) -> Any:
+        return _lower_tail(xp, a, b, x, y, (by_a, by_b))
+
+    def upper(a: Any, b: Any, x: Any, y: Any) -> Any:
+        return -_lower_tail(xp, b, a, y, x, (by_b, by_a))
+
+    out = put_where(xp, out, proper & below, lower, [a, b, x, y], 0.5)
+    return put_where(xp, out, proper & ~below, upper, [a, b, x, y], 0.5)
+
+
+def _climb(xp: Any, a: Any, b: Any, y: Any) -> Any:
+    """Returns that x for which I_x(a, b) is a very small y, by Newton's steps in logarithms.
+
+    The logarithm of I is concave in that of x, so that the steps come up to the solution.
+    """
+    log_beta = special(xp).betaln(a, b)
+    x = xp.exp(xp.minimum((xp.log(y) + xp.log(a) + log_beta) / a, -1e-3))
+    for _ in range(NEWTON_STEPS):
+        value = special(xp).betainc(a, b, x)
+        # The slope need not be known to all digits.
+        rate = xp.exp(a * xp.log(x) + (b - 1.0) * xp.log1p(-x) - log_beta) / value
+        x = x * xp.exp((xp.log(y) - xp.log(value)) / rate)
+    return x
+
+
+def _completed(xp: Any, x: Any, a: Any, b: Any, y: Any) -> Any:
+    """Returns SciPy's solutions, and those for very small y that it does not find."""
+    missing = xp.isnan(x) & (a > 0) & (b > 0) & (y > 0) & (y < 1e-3)
+    return put_where(xp, x, missing, lambda *v: _climb(xp, *v), [a, b, y], 1e-4)
+
+
+def _inverse(xp: Any, a: Any, b: Any, y: Any) -> Any:
+    """Returns that x for which I_x(a, b) is y, as the module for an array module finds it.
+
+    Others than SciPy's may end their search some digits before it is done. Then a step of Newton's
+    method follows, on logarithms: not where it would not be small, and not where the value hardly
+    depends on x, so that its rounding would count more than what it corrects.
+    """
+    x = special(xp).betaincinv(a, b, y)
+    if xp.__name__ == "numpy":
+        return x
+    inside = (x > 0) & (x < 1) & (y > 0) & (y < 1)
+    p, q, t, wanted = (xp.where(inside, v, 0.5) for v in (a, b, x, y))
+    value = special(xp).betainc(p, q, t)
+    rate = xp.exp(_log_mass(xp, p, q, t, 1.0 - t)) / ((1.0 - t) * value)
+    change = xp.log1p((wanted - value) / value) / rate
+    after = t * xp.exp(change)
+    small = (xp.abs(change) < 1e-3) & (xp.abs(after - t) < 1e-3 * (1.0 - t))
+    return xp.where(inside & (rate > 1e-4) & small, after, x)
+
+
+def _complement(xp: Any, a: Any, b: Any, y: Any) -> Any:
+    """Returns that x for which 1 - I_x(a, b) is y, without a function for it."""
+    far = 1.0 - _inverse(xp, b, a, y)
+    # What rounding 1 - y changes matters where y is small, and rounding far where that is.
+    return xp.where((y >= 0.5) | ((y > 1e-3) & (far < 0.5)), _inverse(xp, a, b, 1.0 - y), far)
+
+
+@elements
+def betaincc(xp: Any, a: Any, b: Any, x: Any) -> Any:
+    """Returns 1 - I_x(a, b) where SciPy's module has no function for it."""
+    lower = special(xp).betainc(a, b, x)
+    upper = special(xp).betainc(b, a, 1.0 - x)
+    # What rounding 1 - x changes is that times the density.
+    inside = (x > 0) & (x < 1) & (a > 0) & (b > 0)
+    c, d, t = (xp.where(inside, value, 0.5) for value in (a, b, x))
+    density = xp.exp(_log_mass(xp, c, d, t, 1.0 - t) - xp.log(t) - xp.log1p(-t))
+    return xp.where(inside & ((lower < 0.5) | (density > 1.0)), 1.0 - lower, upper)
+
+
+@elements
+def betaincinv(xp: Any, a: Any, b: Any, y: Any) -> Any:
+    """Returns that x for which I_x(a, b) is y."""
+    return _completed(xp, _inverse(xp, a, b, y), a, b, y)
+
+
+@elements
+def betainccinv(xp: Any, a: Any, b: Any, y: Any) -> Any:
+    """Returns that x for which 1 - I_x(a, b) is y."""
+    if xp.__name__ != "numpy":
+        x = _complement(xp, a, b, y)
+    else:
+        x = special(xp).betainccinv(a, b, y)
+
+    def completed(x: Any, a: Any, b: Any, y: Any) -> Any:
+        return 1.0 - _completed(xp, x, b, a, y)
+
+    return put_where(xp, x, xp.isnan(x), completed, [x, a, b, y], xp.nan)

@@ -1,0 +1,68 @@
+"""Repeated integrals of the error function, and what the normal distribution's tail is made of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .special_remainders import DROP, elements, integrate, log_remainder, put_where, special
+
+__all__ = ["erfcx_integral", "kl_div", "log_ndtr_gap", "log_ndtr_slope"]
+
+HUGE = 1e150
+
+
+def _scaled_integral(xp: Any, x: Any, order: int) -> Any:
+    """Returns ``exp(x^2)`` times the integral, of an order from 0 up, of erfc from x on."""
+    out = special(xp).erfcx(x)
+    if not order:
+        return out
+    # Left of 0 by DLMF 7.18.7, where all terms are positive.
+    before = xp.full_like(out, 2.0 / math.sqrt(math.pi))
+    left = xp.minimum(x, 0.0)
+    for n in range(1, order + 1):
+        before, out = out, (before - 2.0 * left * out) / (2.0 * n)
+    # Right of 0 by DLMF 7.18.2, whose integrand is positive.
+    factor = 2.0 / math.sqrt(math.pi) / math.factorial(order)
+
+    def right_of_zero(x: Any) -> Any:
+        # Beyond, squares overflow and the value is next to 0.
+        z = xp.minimum(x, HUGE)
+        length = DROP / (z + xp.sqrt(z * z + DROP))
+
+        def integrand(t: Any) -> Any:
+            return factor * t**order * xp.exp(-t * (t + 2.0 * z[:, None]))
+
+        return integrate(xp, integrand, length, logarithmic=False)
+
+    return put_where(xp, out, x > 0, right_of_zero, [x], 1.0)
+
+
+@elements
+def erfcx_integral(xp: Any, x: Any, *, order: int) -> Any:
+    """Returns ``exp(x^2)`` times the repeated integral of erfc from x on."""
+    return _scaled_integral(xp, x, order)
+
+
+@elements
+def log_ndtr_slope(xp: Any, x: Any) -> Any:
+    """Returns the derivative of the logarithm of the normal distribution: density over integral."""
+    return math.sqrt(2.0 / math.pi) / special(xp).erfcx(-math.sqrt(0.5) * x)
+
+
+@elements
+def log_ndtr_gap(xp: Any, x: Any) -> Any:
+    """Returns ``x + log_ndtr_slope(x)`` without cancellation where x is negative."""
+    z = -math.sqrt(0.5) * xp.minimum(x, 0.0)
+    left = math.sqrt(2.0) * _scaled_integral(xp, z, 1) / _scaled_integral(xp, z, 0)
+    right = x + math.sqrt(2.0 / math.pi) / special(xp).erfcx(-math.sqrt(0.5) * xp.maximum(x, 0.0))
+    return xp.where(xp.isneginf(x), 0.0, xp.where(x < 0, left, right))
+
+
+@elements
+def kl_div(xp: Any, x: Any, y: Any) -> Any:
+    """Returns ``x log(x / y) - x + y`` without cancellation where x is close to y."""
+    u = (x - y) / y
+    near = (xp.abs(u) < 0.5) & (y > 0)
+    v = xp.where(near, u, 0.0)
+    return xp.where(near, y * ((1.0 + v) * log_remainder(xp, v) + v * v), special(xp).kl_div(x, y))

@@ -1,0 +1,256 @@
+"""The density of the gamma distribution, and derivatives of its integral by its parameter.
+
+P(a, x) is the integral from 0 to x of p(a, t) = t^(a - 1) exp(-t) / gamma(a). Its n-th derivative
+by a is the integral of p(a, t) B(log t), where B is the polynomial by which p's n-th derivative
+differs from p. Over all t that integral is zero, so that either tail gives it. The tail is taken
+in which, for n = 1, the integrand has one sign; nothing cancels, and all digits are right. With
+s = log t the integrand is exp(a s - exp(s)) times a polynomial: smooth, and falling fast enough
+that Gauss's rule, in few panels, is exact to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import result_type
+from ..restoring import quiet
+from .special_remainders import (
+    DROP,
+    as_arrays,
+    digamma_gap,
+    elements,
+    exp_remainder,
+    integrate,
+    log_remainder,
+    put_where,
+    special,
+    stirling_error,
+)
+
+__all__ = [
+    "bell",
+    "beta",
+    "betaln",
+    "binom",
+    "gamma_density",
+    "gammainc_slope",
+    "poch",
+    "polygamma",
+]
+
+NEWTON_STEPS = 20
+# From here on Stirling's series is more accurate than differences of logarithms.
+LARGE = 12.0
+# Nearer to 0 or infinity, intermediate results overflow.
+TINY = 1e-150
+# From this real part on the series of zeta in these terms, Bernoulli numbers over (2k)!, is exact.
+COMPLEX_LARGE = 16.0
+ZETA = (
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
+    1 / 74724249600, -3617 / 10670622842880000,
+)
+
+
+def polygamma(xp: Any, n: Any, x: Any) -> Any:
+    """Returns the n-th derivative of digamma: (-1)^(n+1) n! zeta(n + 1, x), DLMF 5.15.1."""
+    dtype = result_type(n, x)
+    if dtype.kind == "c":
+        with quiet():
+            return _complex_polygamma(n, x).astype(dtype)[()]
+    dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    n, x = as_arrays(xp, dtype, n, x)
+    functions = special(xp)
+    sign = xp.where(n % 2 == 0, -1.0, 1.0).astype(dtype)
+    with quiet():
+        higher = sign * functions.gamma(n + 1) * functions.zeta(n + 1, x)
+    out = xp.where(n == 0, functions.psi(x), xp.where((n < 0) | (n % 1 != 0), xp.nan, higher))
+    return out.astype(dtype)[()]
+
+
+def _complex_polygamma(n: Any, z: Any) -> Any:
+    """The same for complex z, by NumPy: what zeta begins with is summed, the rest is its series."""
+    n, z = np.broadcast_arrays(np.asarray(n, np.float64), np.asarray(z, np.complex128))
+    s = n + 1.0
+    count = np.maximum(np.ceil(COMPLEX_LARGE - z.real), 0.0)
+    total = np.zeros(z.shape, np.complex128)
+    for k in range(int(count.max(initial=0.0))):
+        total = total + np.where(k < count, (z + k) ** -s, 0.0)
+    # DLMF 25.11.43
+    w = z + count
+    term = w**-s
+    total = total + w * term / n + 0.5 * term
+    factor = s * term / w
+    for k, weight in enumerate(ZETA):
+        total = total + weight * factor
+        factor = factor * (s + 2 * k + 1) * (s + 2 * k + 2) / (w * w)
+    total = total * np.where(n % 2 == 0, -1.0, 1.0) * special(np).gamma(s)
+    return np.where(n == 0, special(np).psi(z), total)
+
+
+def _log_mass(xp: Any, a: Any, x: Any) -> Any:
+    """Returns the logarithm of ``x^a exp(-x) / gamma(a)`` for positive a and x."""
+    near = xp.abs(x - a) < 0.5 * a
+    u = xp.where(near, (x - a) / a, 0.0)
+    exponent = xp.where(near, a * log_remainder(xp, u), a * (xp.log(x) - xp.log(a)) - (x - a))
+    return exponent - stirling_error(xp, a) + 0.5 * xp.log(a) - 0.5 * math.log(2.0 * math.pi)
+
+
+@elements
+def gamma_density(xp: Any, a: Any, x: Any) -> Any:
+    """Returns ``x^(a - 1) exp(-x) / gamma(a)`` for x >= 0, also where a is not positive."""
+    inside = x > 0
+    t = xp.where(inside, x, 1.0)
+    b = xp.where(a > 0, a, 1.0)
+    usual = xp.exp(_log_mass(xp, b, t) - xp.log(t))
+    reciprocal = special(xp).rgamma(xp.where(a > 0, 1.0, a))
+    continued = xp.where(reciprocal == 0, 0.0, reciprocal * xp.exp((a - 1) * xp.log(t) - t))
+    out = xp.where(a > 0, usual, continued)
+    at_zero = xp.where(a > 1, 0.0, xp.where(a == 1, 1.0, xp.sign(reciprocal) * xp.inf))
+    at_zero = xp.where((a <= 0) & (reciprocal == 0), 0.0, at_zero)
+    out = xp.where(x == 0, at_zero, out)
+    out = xp.where(xp.isposinf(x), 0.0, out)
+    return xp.where((x < 0) | xp.isnan(x) | xp.isnan(a), xp.nan, out)
+
+
+def bell(order: int, level: Any, cumulants: list[Any]) -> Any:
+    """Returns the polynomial by which a density's derivative by a parameter differs from it.
+
+    Args:
+        order: how many times to differentiate.
+        level: the derivative of the density's logarithm.
+        cumulants: the second and further derivatives of its logarithm.
+    """
+    made: list[Any] = [1.0]
+    for m in range(order):
+        term = level * made[m]
+        for k in range(1, m + 1):
+            term = term + math.comb(m, k) * cumulants[k - 1] * made[m - k]
+        made.append(term)
+    return made[order]
+
+
+def _falls(xp: Any, slope: Any, scale: Any, sign: float, start: Any) -> Any:
+    """Returns at which distance d the drop ``slope d + scale (exp(sign d) - 1 - sign d)`` is done.
+
+    The drop is convex and increasing, so that Newton's steps from beyond come down to it.
+    """
+    d = start
+    for _ in range(NEWTON_STEPS):
+        growth = xp.expm1(sign * d)
+        drop = slope * d + scale * (growth - sign * d)
+        d = d - (drop - DROP) / (slope + scale * sign * growth)
+    return d
+
+
+def _tail(xp: Any, a: Any, x: Any, order: int, cumulants: list[Any], upwards: bool) -> Any:
+    """Integrates the derivative's density from log x, where it falls, in one direction."""
+    sign = 1.0 if upwards else -1.0
+    slope = sign * (x - a)
+    start = xp.sqrt(2.0 * DROP / x) if upwards else (DROP + x) / a
+    length = _falls(xp, slope, x, sign, start)
+    return _panel(xp, a, x, order, cumulants, sign, length)
+
+
+def _panel(
+    xp: Any, a: Any, x: Any, order: int, cumulants: list[Any], sign: float, length: Any
+) -> Any:
+    """Integrates the derivative's density over distances from log x up to a length."""
+    near = xp.abs(x - a) < 0.5 * a
+    ratio = xp.log1p(xp.where(near, (x - a) / a, 0.0))
+    level = xp.where(near, ratio, xp.log(x) - xp.log(a)) + digamma_gap(xp, a)
+    mass = xp.exp(_log_mass(xp, a, x))
+    columns = [c[:, None] for c in cumulants]
+
+    def integrand(d: Any) -> Any:
+        drop = (sign * (x - a))[:, None] * d + x[:, None] * exp_remainder(xp, sign * d)
+        return bell(order, level[:, None] + sign * d, columns) * xp.exp(-drop)
+
+    return mass * integrate(xp, integrand, length, logarithmic=sign < 0)
+
+
+@elements
+def gammainc_slope(xp: Any, a: Any, x: Any, *, order: int) -> Any:
+    """Returns the derivative of P(a, x) by a, of an order from 1 up."""
+    out = xp.where((x == 0) | xp.isposinf(x), 0.0, xp.nan)
+    out = xp.where(~(a >= 0) | xp.isinf(a), xp.nan, out)
+    if order == 1:
+        # P(a, x) is 1 - a E1(x) for small a: DLMF 8.2.3 and 8.4.4.
+        vanishing = (a >= 0) & (a <= TINY) & (x > 0)
+        out = put_where(xp, out, vanishing, lambda x: -special(xp).exp1(x), [x], 1.0)
+    inside = (a > TINY) & (x > 0) & xp.isfinite(a) & xp.isfinite(x)
+    lower = inside & (xp.log(x) < special(xp).psi(a))
+
+    def cumulants(a: Any) -> list[Any]:
+        return [-polygamma(xp, float(k), a) for k in range(1, order)]
+
+    def below(a: Any, x: Any) -> Any:
+        return _tail(xp, a, x, order, cumulants(a), False)
+
+    def above(a: Any, x: Any) -> Any:
+        # From x up to where the integrand falls, if it does not do so from x on, and from there.
+        more = cumulants(a)
+        knee = xp.maximum(xp.maximum(a, 1.0), x)
+        total = _tail(xp, a, knee, order, more, True)
+        return -total - _panel(xp, a, knee, order, more, -1.0, xp.log(knee) - xp.log(x))
+
+    out = put_where(xp, out, lower, below, [a, x], 1.0)
+    return put_where(xp, out, inside & ~lower, above, [a, x], 1.0)
+
+
+def _log_beta(xp: Any, a: Any, b: Any) -> Any:
+    """Returns the logarithm of B(a, b) for positive a and b, by Stirling's series.
+
+    Arranged as in A. R. DiDonato and A. H. Morris, "Algorithm 708: significant digit computation
+    of the incomplete beta function ratios", ACM Transactions on Mathematical Software 18 (1992).
+    """
+    small, large = xp.minimum(a, b), xp.maximum(a, b)
+    total = 0.5 * math.log(2.0 * math.pi) - 0.5 * xp.log(large)
+    total += (small - 0.5) * (xp.log(small / (small + large)))
+    total -= large * xp.log1p(small / large)
+    return total + stirling_error(xp, a) + stirling_error(xp, b) - stirling_error(xp, a + b)
+
+
+@elements
+def betaln(xp: Any, a: Any, b: Any) -> Any:
+    """Returns the logarithm of the absolute value of B(a, b)."""
+    far = _far(xp, a, b)
+    c, d = xp.where(far, a, 1.0), xp.where(far, b, 1.0)
+    return xp.where(far, _log_beta(xp, c, d), special(xp).betaln(a, b))
+
+
+@elements
+def beta(xp: Any, a: Any, b: Any) -> Any:
+    """Returns gamma(a) gamma(b) / gamma(a + b)."""
+    far = _far(xp, a, b)
+    c, d = xp.where(far, a, 1.0), xp.where(far, b, 1.0)
+    return xp.where(far, xp.exp(_log_beta(xp, c, d)), special(xp).beta(a, b))
+
+
+def _far(xp: Any, a: Any, b: Any) -> Any:
+    """Says where gamma functions of the arguments are too large for their quotient's digits."""
+    small, large = xp.minimum(a, b), xp.maximum(a, b)
+    return (small > TINY) & (large > LARGE) & (large < 1.0 / TINY)
+
+
+@elements
+def poch(xp: Any, z: Any, m: Any) -> Any:
+    """Returns gamma(z + m) / gamma(z)."""
+    far = (xp.minimum(z, z + m) > LARGE) & (xp.maximum(z, z + m) < 1.0 / TINY)
+    w, k = xp.where(far, z, LARGE), xp.where(far, m, 0.0)
+    logarithm = k * xp.log(w + k) + ((w - 0.5) * xp.log1p(k / w) - k)
+    logarithm += stirling_error(xp, w + k) - stirling_error(xp, w)
+    return xp.where(far, xp.exp(logarithm), special(xp).poch(z, m))
+
+
+@elements
+def binom(xp: Any, n: Any, k: Any) -> Any:
+    """Returns gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1)."""
+    rest = xp.minimum(k, n - k)
+    # Of few things, the product of integers is exact.
+    far = (n > LARGE) & (rest > -1) & (n < 1.0 / TINY) & ((k % 1 != 0) | (rest >= 20))
+    m, j = xp.where(far, n, LARGE), xp.where(far, k, 0.0)
+    quotient = xp.exp(-_log_beta(xp, m - j + 1.0, j + 1.0)) / (m + 1.0)
+    return xp.where(far, quotient, special(xp).binom(n, k))

@@ -1,0 +1,231 @@
+"""What the kernels of incomplete gamma and beta functions share: remainders without cancellation.
+
+Sums are arranged so that the leading terms, which cancel, are never formed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache, wraps
+from typing import Any
+
+import numpy as np
+
+from ..devices import device_of, on_device
+from ..dtypes import result_type
+from ..optional_modules import scipy_module
+from ..restoring import quiet
+
+__all__ = [
+    "DROP",
+    "as_arrays",
+    "digamma_gap",
+    "elements",
+    "exp_remainder",
+    "integrate",
+    "log_remainder",
+    "loop_dtype",
+    "nodes",
+    "put_where",
+    "special",
+    "stirling_error",
+]
+
+# An integrand is followed until it has fallen by this factor's logarithm: 3e-20.
+DROP = 45.0
+# Nodes of a panel, and elements that are done at a time: so that a block stays in the cache, and so
+# that on a GPU it keeps all cores busy without taking much memory.
+NODES = 64
+BLOCK = 1024
+GPU_BLOCK = 65536
+# Bernoulli numbers over 2k (2k - 1), k from 1, of the series of log gamma: DLMF 5.11.1.
+STIRLING = (
+    1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400,
+)
+# Bernoulli numbers over 2k, k from 1, of the series of digamma: DLMF 5.11.2.
+DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
+LARGE = 12.0
+
+
+def special(xp: Any) -> Any:
+    """Returns SciPy's module of special functions for an array module."""
+    return scipy_module(xp, "special")
+
+
+def as_arrays(xp: Any, dtype: Any, *operands: Any) -> list[Any]:
+    """Returns arrays and numbers as arrays of a dtype that lie on one device."""
+    if xp is np:
+        return [np.asarray(x, dtype) for x in operands]
+    device = next(device_of(x) for x in operands if isinstance(x, xp.ndarray))
+    return [
+        x.astype(dtype, copy=False)
+        if isinstance(x, xp.ndarray)
+        else on_device(np.asarray(x, dtype)[()], device)
+        for x in operands
+    ]
+
+
+def loop_dtype(name: str, *operands: Any) -> Any:
+    """Returns the dtype in which one of SciPy's functions computes: single precision at least.
+
+    >>> loop_dtype("spence", np.ones(2, "f2")), loop_dtype("erfi", np.ones(2, "f2"))
+    (dtype('float32'), dtype('float64'))
+    """
+    dtype = result_type(*operands)
+    wide = np.result_type(dtype, np.float32)
+    return wide if wide == dtype or wide.itemsize > 4 else _widened(name, dtype, len(operands))
+
+
+@cache
+def _widened(name: str, dtype: Any, count: int) -> Any:
+    """Returns the dtype that a function makes of half precision, or of small integers."""
+    with quiet():
+        return getattr(special(np), name)(*[np.ones(1, dtype)] * count).dtype
+
+
+def elements(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a function of operands that broadcast from one of flat double-precision arrays.
+
+    The kernel gets the array module first, then a block of elements at a time, and keywords as
+    they are. The result has the dtype to which the operands promote; integers become double
+    precision.
+    """
+
+    @wraps(kernel)
+    def run(xp: Any, *operands: Any, **params: Any) -> Any:
+        dtype = result_type(*operands)
+        if dtype.kind == "c":
+            raise TypeError(f"{kernel.__name__} is defined for real numbers only, got {dtype}")
+        if dtype.kind != "f":
+            dtype = np.dtype(np.float64)
+        spread = xp.broadcast_arrays(*as_arrays(xp, np.float64, *operands))
+        flat = [x.reshape(-1) for x in spread]
+        out = xp.empty(spread[0].shape, np.float64)
+        target = out.reshape(-1)
+        block = BLOCK if xp is np else GPU_BLOCK
+        with quiet():
+            for start in range(0, target.size, block):
+                part = slice(start, start + block)
+                target[part] = kernel(xp, *(x[part] for x in flat), **params)
+            return out.astype(dtype)[()]
+
+    return run
+
+
+def put_where(
+    xp: Any,
+    out: Any,
+    condition: Any,
+    function: Callable[..., Any],
+    operands: Sequence[Any],
+    harmless: float,
+) -> Any:
+    """Returns values with a function's put where a condition holds.
+
+    NumPy computes it there alone. On a GPU, where that would have to wait for the condition, it is
+    computed everywhere, of a harmless number where the condition does not hold.
+    """
+    if xp is not np:
+        safe = [xp.where(condition, x, harmless) for x in operands]
+        return xp.where(condition, function(*safe), out)
+    if condition.any():
+        out[condition] = function(*(x[condition] for x in operands))
+    return out
+
+
+@cache
+def nodes(device: str) -> tuple[Any, Any]:
+    """Returns Gauss's and Legendre's nodes and weights from 0 to 1, on a device."""
+    places, weights = np.polynomial.legendre.leggauss(NODES)
+    return on_device(0.5 * (places + 1.0), device), on_device(0.5 * weights, device)
+
+
+def integrate(
+    xp: Any, integrand: Callable[[Any], Any], length: Any, *, logarithmic: bool
+) -> Any:
+    """Integrates from 0 to a length, for every element at once.
+
+    Args:
+        xp: the array module.
+        integrand: takes distances, an axis of nodes behind that of the elements.
+        length: of every element's interval.
+        logarithmic: whether to integrate over ``log(1 + distance)``: for what changes both within
+            a distance of 1 and over the whole of a long interval.
+    """
+    places, weights = nodes(device_of(length))
+    if logarithmic:
+        span = xp.log1p(length)
+        steps = span[:, None] * places
+        values = integrand(xp.expm1(steps)) * xp.exp(steps)
+    else:
+        span = length
+        values = integrand(span[:, None] * places)
+    return span * (values @ weights)
+
+
+def launched_at_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a function of elements one kernel on a GPU, where each of its steps would be one."""
+
+    @wraps(function)
+    def run(xp: Any, x: Any) -> Any:
+        if xp is np:
+            return function(xp, x)
+        from ..cuda.kernels.remainders import remainder  # which imports CuPy
+
+        return remainder(function.__name__, x)
+
+    return run
+
+
+@launched_at_once
+def log_remainder(xp: Any, u: Any) -> Any:
+    """Returns ``log(1 + u) - u`` without cancellation."""
+    # With r = u / (2 + u), log(1 + u) is 2 artanh(r), and u is 2 r / (1 - r).
+    near = xp.abs(u) < 0.5
+    v = xp.where(near, u, 0.0)
+    r = v / (2.0 + v)
+    square = r * r
+    total = xp.zeros_like(r)
+    for k in range(37, 1, -2):
+        total = total * square + 1.0 / k
+    return xp.where(near, r * (2.0 * square * total - v), xp.log1p(xp.where(near, 0.0, u)) - u)
+
+
+@launched_at_once
+def exp_remainder(xp: Any, u: Any) -> Any:
+    """Returns ``exp(u) - 1 - u`` without cancellation."""
+    near = xp.abs(u) < 0.5
+    v = xp.where(near, u, 0.0)
+    total = xp.ones_like(v)
+    for k in range(15, 2, -1):
+        total = 1.0 + total * v / k
+    return xp.where(near, 0.5 * v * v * total, xp.expm1(xp.where(near, 0.0, u)) - u)
+
+
+def _descending(xp: Any, z: Any, coefficients: tuple[float, ...]) -> Any:
+    """Returns ``c[0] + c[1] / z^2 + c[2] / z^4 + ...``."""
+    w = 1.0 / (z * z)
+    total = xp.zeros_like(w)
+    for c in reversed(coefficients):
+        total = total * w + c
+    return total
+
+
+@launched_at_once
+def stirling_error(xp: Any, z: Any) -> Any:
+    """Returns ``log gamma(z) - ((z - 1/2) log(z) - z + log(2 pi) / 2)`` for z > 0."""
+    far = xp.maximum(z, LARGE)
+    near = xp.minimum(z, LARGE)
+    direct = special(xp).gammaln(near) - (near - 0.5) * xp.log(near) + near
+    direct -= 0.5 * math.log(2.0 * math.pi)
+    return xp.where(z < LARGE, direct, _descending(xp, far, STIRLING) / far)
+
+
+@launched_at_once
+def digamma_gap(xp: Any, z: Any) -> Any:
+    """Returns ``log(z) - digamma(z)`` for z > 0."""
+    far = xp.maximum(z, LARGE)
+    near = xp.minimum(z, LARGE)
+    direct = xp.log(near) - special(xp).psi(near)
+    return xp.where(z < LARGE, direct, 0.5 / far + _descending(xp, far, DIGAMMA) / (far * far))

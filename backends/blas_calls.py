@@ -1,0 +1,117 @@
+"""Products and factorisations that BLAS is to compute on the calling thread alone.
+
+BLAS shares what takes a few dozen microseconds among threads of its own, and waits for them without
+letting go of its core. Where other processes want the cores too, it waits for milliseconds: on two
+busy cores a product of (32, 256) and (256, 128) took 13 ms in place of 24 us, and the eigenvectors
+of one matrix of 200 rows 600 ms in place of 1.3. On idle cores two threads save a third of the
+time of such products, and of such factorisations nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .blas_threads import alone, controlled
+
+__all__ = [
+    "BY_ONE",
+    "LOOKED_AT",
+    "READING",
+    "SHARED",
+    "VECTOR",
+    "calmly",
+    "kept_calm",
+    "product",
+    "work_of",
+]
+
+# No product is looked at for which the first operand's elements times the second's columns, or
+# elements, are no more: whatever its operands are, it is done by BLAS on the calling thread.
+LOOKED_AT = 1 << 18
+# So are products of matrices of fewer multiplications.
+BY_ONE = 1 << 19
+# Those of more are worth the threads of a plan, which do not wait for one that has not begun.
+SHARED = 1 << 23
+# An element of a matrix that meets one of a vector takes as long to be read as so many of these.
+READING = 4
+# Sums of products of two vectors are shared by BLAS from so many elements on.
+VECTOR = 8192
+# Matrices with fewer rows and columns are factorised on the calling thread in any case; of those
+# with more, several threads are worth their trouble.
+FEW, MANY = 32, 256
+# What has fewer elements takes less time than a thread may be kept waiting.
+ELEMENTS = 1 << 18
+BLAS_DTYPES = "fdFD"
+
+
+def work_of(x: tuple[int, ...], y: tuple[int, ...]) -> int:
+    """Returns how many multiplications the largest single product of two (stacks of) arrays takes,
+    as long as they take in products of matrices.
+    """
+    if len(x) == 1 or len(y) == 1:
+        return READING * max(prod(x[-2:]), prod(y[-2:]))
+    return prod(x[-2:]) * y[-1]
+
+
+def product(x: Any, y: Any) -> Any:
+    """Returns ``x @ y`` of NumPy's arrays that have axes, by as many threads as it is worth."""
+    if x.dtype != y.dtype or x.dtype.char not in BLAS_DTYPES:
+        return np.matmul(x, y)
+    work = work_of(x.shape, y.shape)
+    vectors = x.ndim == y.ndim == 1
+    control = controlled()
+    if work < (READING * VECTOR if vectors else BY_ONE) or control is None or not control.several():
+        return np.matmul(x, y)
+    if work >= SHARED and not vectors and y.ndim <= 2 and x.ndim <= 2:
+        from .cpu.plan.threads.matmul import multiplied  # which loads what runs threads
+
+        with alone():
+            return multiplied(x, y)
+    if work >= SHARED:
+        return np.matmul(x, y)
+    with alone():
+        return np.matmul(x, y)
+
+
+def calmly(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function of an array module and (stacks of) matrices that does the same.
+
+    Of matrices of a size at which several threads are only in each other's way, BLAS computes it
+    with one.
+    """
+
+    @wraps(compute)
+    def calm(xp: Any, *matrices: Any, **params: Any) -> Any:
+        if xp is np and FEW <= max(matrices[0].shape[-2:]) <= MANY:
+            control = controlled()
+            if control is not None and control.several():
+                with alone():
+                    return compute(xp, *matrices, **params)
+        return compute(xp, *matrices, **params)
+
+    return calm
+
+
+def kept_calm(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a kernel that does the same by many products of a kind, each on one thread of BLAS.
+
+    What it does side by side, a plan's own threads do where the first operand is large.
+    """
+
+    @wraps(kernel)
+    def calm(x: Any, *operands: Any, **params: Any) -> Any:
+        control = controlled()
+        if control is None or not control.several():
+            return kernel(x, *operands, **params)
+        if x.size >= ELEMENTS:
+            import_module(".cpu.plan.threads.pool", __package__)  # which loads what runs threads
+        with alone():
+            return kernel(x, *operands, **params)
+
+    return calm

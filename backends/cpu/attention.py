@@ -1,0 +1,146 @@
+"""Attention on the CPU: a block of the score matrix at a time, which stays in the cache.
+
+A block has whole rows of it, those of some queries against all keys: softmax needs one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..restoring import errstate
+
+__all__ = ["attention", "attention_grad", "stacked_shape"]
+
+Shape = tuple[int, ...]
+
+# Scores of a block.
+BLOCK = 1 << 17
+
+
+def stacked_shape(q: Shape, k: Shape, v: Shape) -> Shape:
+    """Returns the shape of three gradients, padded to a common one, on a new leading axis."""
+    return 3, *q[:-2], max(q[-2], k[-2]), max(q[-1], v[-1])
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    *,
+    causal: bool,
+    scale: float,
+    learned: bool = False,
+) -> Any:
+    """Returns ``softmax(scale * q @ k^T + mask) @ v``; a query that sees no key gets zeros."""
+    out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    outs, values = matrices(out), matrices(v)
+    for many, rows, powers, shares in blocks_of_powers(q, k, mask, causal, scale):
+        seen = slice(powers.shape[-1])
+        part = np.matmul(powers, working(values[many, seen]))
+        part *= shares
+        outs[many, rows] = part
+    return out
+
+
+def attention_grad(
+    g: Any, out: Any, q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool, scale: float
+) -> Any:
+    """Returns the gradients of q, k and v, stacked, for that of ``attention``'s output."""
+    stacked = np.zeros(stacked_shape(q.shape, k.shape, v.shape), q.dtype)
+    by_q, by_k, by_v = matrices(stacked[0]), *(working(matrices(part)) for part in stacked[1:])
+    queries, keys, values, cotangents, outs = map(matrices, (q, k, v, g, out))
+    width, outputs = q.shape[-1], v.shape[-1]
+    for many, rows, powers, shares in blocks_of_powers(q, k, mask, causal, scale):
+        seen = slice(powers.shape[-1])
+        # Weights are powers times shares, which are multiplied with what has fewer elements.
+        own_g = working(cotangents[many, rows])
+        own_q = working(queries[many, rows]) * (shares * shares.dtype.type(scale))
+        by_v[many, seen, :outputs] += np.matmul(powers.swapaxes(1, 2), own_g * shares)
+        powers *= slopes_of(own_g, working(outs[many, rows]), working(values[many, seen]))
+        part = np.matmul(powers, working(keys[many, seen]))
+        part *= shares * shares.dtype.type(scale)
+        by_q[many, rows, :width] = part
+        by_k[many, seen, :width] += np.matmul(powers.swapaxes(1, 2), own_q)
+    if q.itemsize == 2:
+        matrices(stacked[1])[...], matrices(stacked[2])[...] = by_k, by_v
+    return stacked
+
+
+def slopes_of(g: Any, out: Any, values: Any) -> Any:
+    """Returns how the loss moves with every weight, less what it moves with all of a query's."""
+    slopes = np.matmul(g, values.swapaxes(1, 2))
+    slopes -= np.vecdot(g, out)[..., np.newaxis]
+    return slopes
+
+
+def blocks_of_powers(
+    q: Any, k: Any, mask: Any, causal: bool, scale: float
+) -> Iterator[tuple[slice, slice, Any, Any]]:
+    """Yields slices of the matrices and of their queries, and the powers that make softmax.
+
+    The powers of the scores come with what they have to be multiplied by so that every query's add
+    up to 1. With a causal mask, keys that no query of a block sees are left out.
+    """
+    queries, keys = matrices(q), matrices(k)
+    images, count, length = len(queries), q.shape[-2], k.shape[-2]
+    fit = max(1, BLOCK // max(1, length))
+    many = max(1, fit // max(1, count))
+    for first in range(0, images, many):
+        whole = slice(first, min(first + many, images))
+        masks = None if mask is None else masks_of(mask, (*q.shape[:-2], count, length), whole)
+        for row in range(0, count, fit):
+            rows = slice(row, min(row + fit, count))
+            seen = slice(min(length, rows.stop) if causal else length)
+            own = working(queries[whole, rows])
+            own = own * own.dtype.type(scale)
+            scores = np.matmul(own, working(keys[whole, seen]).swapaxes(1, 2))
+            if masks is not None:
+                part = masks[:, rows, seen]
+                if part.dtype.kind == "b":
+                    np.copyto(scores, -np.inf, where=~part)
+                else:
+                    scores += part
+            if causal:
+                unseen = ~np.tri(rows.stop - row, scores.shape[-1], row, np.bool_)
+                np.copyto(scores, -np.inf, where=unseen)
+            yield whole, rows, *powers_of(scores)
+
+
+def powers_of(scores: Any) -> tuple[Any, Any]:
+    """Turns scores into their powers, and returns them with the inverse of every row's sum.
+
+    A row that is minus infinity throughout becomes zeros.
+    """
+    if not scores.shape[-1]:
+        return scores, np.ones((*scores.shape[:-1], 1), scores.dtype)
+    top = scores.max(-1, keepdims=True)
+    np.copyto(top, 0, where=np.isneginf(top))
+    with errstate(invalid="ignore"):
+        scores -= top
+        np.exp(scores, out=scores)
+        total = scores.sum(-1, keepdims=True)
+    np.copyto(total, 1, where=total == 0)
+    return scores, 1 / total
+
+
+def masks_of(mask: Any, shape: Shape, whole: slice) -> Any:
+    """Returns a mask for some of the matrices, of which others may have the same."""
+    every = np.broadcast_to(mask, shape)
+    if len(shape) == 2:
+        return every[np.newaxis]
+    return every[np.unravel_index(np.arange(whole.start, whole.stop), shape[:-2])]
+
+
+def matrices(x: Any) -> Any:
+    """Returns an array with all axes but the last two as one."""
+    return x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
+
+
+def working(x: Any) -> Any:
+    """Returns an array of 16-bit numbers as one of 32 bits, in which they are added up."""
+    return x.astype(np.float32) if x.itemsize == 2 else x

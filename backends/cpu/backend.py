@@ -1,0 +1,180 @@
+"""The CPU backend: NumPy's buffers, NumPy's ufuncs and OpenBLAS through NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from . import (
+    activations,
+    malloc,
+    attention,
+    convolution,
+    cross_entropy,
+    normalization,
+    pooling,
+    reductions,
+    scatter,
+    where_and_extrema,
+    error_function,
+)
+from .. import blas_calls, devices, dtypes, protocol
+from ..arrays import philox
+from ..fresh_results import FRESH
+
+__all__ = ["NumpyBackend", "backend"]
+
+
+class NumpyBackend:
+    """Implements ``Backend`` over ``numpy``; its only device is ``cpu``."""
+
+    name = "numpy"
+    xp: Any = np
+    buffer_type: type = np.ndarray
+    fresh = FRESH
+    accumulating = frozenset(
+        {
+            "cumprod", "cumsum", "index_add", "index_multiply", "linear_recurrence", "prod",
+            "scatter_add",
+        }
+    )  # fmt: skip
+    takes_bfloat16 = dtypes.MOVING | {"nextafter", "spacing"}
+    mixes_bfloat16: frozenset[str] = frozenset()
+
+    def __init__(self) -> None:
+        malloc.keep_freed_memory()
+        self.ahead: dict[str, Callable[..., tuple[Any, Any]]] = {}
+        self.slopes: Mapping[str, Any] = {}
+        self.add_into: Callable[[Any, Any], Any] | None = None
+        self.updates: dict[str, Callable[..., list[Any]]] = {}
+        self.kernels: dict[str, Callable[..., Any]] = {
+            "affine_normalize": normalization.affine_normalize,
+            "affine_normalize_slope": normalization.affine_normalize_slope,
+            "attention": blas_calls.kept_calm(attention.attention),
+            "attention_grad": blas_calls.kept_calm(attention.attention_grad),
+            "avg_pool": pooling.avg_pool,
+            "avg_pool_grad": pooling.avg_pool_grad,
+            "conv": blas_calls.kept_calm(convolution.conv),
+            "conv_input_grad": blas_calls.kept_calm(convolution.conv_input_grad),
+            "conv_kernel_grad": blas_calls.kept_calm(convolution.conv_kernel_grad),
+            "cross_entropy": cross_entropy.cross_entropy,
+            "cross_entropy_slope": cross_entropy.cross_entropy_slope,
+            "dropout": philox.numpy_dropout,
+            "erf": error_function.erf,
+            "erfc": error_function.erfc,
+            "logistic": activations.sigmoid,
+            "gelu": activations.gelu,
+            "gelu_slope": activations.gelu_slope,
+            "index_add": scatter.index_add,
+            "log_ratio": where_and_extrema.log_ratio,
+            "log_softmax": reductions.log_softmax,
+            "logaddexp": where_and_extrema.logaddexp,
+            "logsumexp": reductions.logsumexp,
+            "max": reductions.max,
+            "max_pool": pooling.max_pool,
+            "max_pool_argmax": pooling.max_pool_argmax,
+            "maximum": where_and_extrema.maximum,
+            "mean": reductions.mean,
+            "min": reductions.min,
+            "minimum": where_and_extrema.minimum,
+            "normalize": normalization.normalize,
+            "normalize_slope": normalization.normalize_slope,
+            "pool_scatter": pooling.pool_scatter,
+            "pool_take": pooling.pool_take,
+            "power": where_and_extrema.power,
+            "random_bits": philox.numpy_random_bits,
+            "random_keys": philox.numpy_random_bits,
+            "relu": where_and_extrema.relu,
+            "relu_derivative": where_and_extrema.relu_derivative,
+            "scatter_add": scatter.scatter_add,
+            "sigmoid": activations.sigmoid,
+            "silu": activations.silu,
+            "softmax": reductions.softmax,
+            "softmax_derivative": reductions.softmax_derivative,
+            "softplus": activations.softplus,
+            "sum": reductions.sum,
+            "where": where_and_extrema.where,
+        }
+
+    def asarray(self, values: Any, dtype: Any = None) -> Any:
+        """Returns a ``numpy.ndarray`` with the values."""
+        return np.asarray(values, dtype=dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Returns an array of zeros."""
+        return np.zeros(shape, dtype)
+
+    def ones(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Returns an array of ones."""
+        return np.ones(shape, dtype)
+
+    def to_host(self, buffer: Any) -> Any:
+        """Returns the buffer itself: it lives on the host."""
+        return np.asarray(buffer)
+
+    def synchronize(self) -> None:
+        """Returns at once: NumPy's calls are done when they return."""
+
+    def devices(self) -> list[str]:
+        """Returns ``["cpu"]``."""
+        return ["cpu"]
+
+    def device(self, name: str) -> str:
+        """Returns ``"cpu"``, the only one's name."""
+        if name != "cpu":
+            raise protocol.no_device(name, self.devices())
+        return name
+
+    def device_of(self, buffer: Any) -> str:
+        """Returns ``"cpu"``."""
+        return "cpu"
+
+    def current(self, device: str) -> AbstractContextManager[Any]:
+        """Returns a context without an effect: there is one device."""
+        return nullcontext()
+
+    def put(self, buffer: Any, device: str) -> Any:
+        """Returns another backend's buffer on the host."""
+        return devices.to_host(buffer)
+
+    def adopted(self, array: Any) -> Any:
+        """Returns another library's array on the CPU as NumPy's, with the same memory."""
+        return np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(array)
+
+    def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the function itself: what is no other backend's buffer is NumPy's."""
+        return function
+
+    def plan(self, program: Any, donated: Sequence[int] = ()) -> Any:
+        """Returns what runs a program on raw buffers, as generated Python."""
+        from .plan import planned  # which nothing but compiled functions needs
+
+        return planned(program, donated, self.kernels)
+
+    def loop(self, program: Any, loop: Any) -> Any:
+        """Returns what runs a program again and again, as one generated function."""
+        from .plan import looped
+
+        return looped(program, loop, self.kernels)
+
+    def memory(self) -> dict[str, int]:
+        """Returns the process's peak resident memory in bytes."""
+        import resource  # not on every platform
+
+        return {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+
+    def info(self) -> dict[str, Any]:
+        """Returns NumPy's version and which BLAS it was built with."""
+        build: Any = np.show_config(mode="dicts")
+        blas = build.get("Build Dependencies", {}).get("blas", {})
+        return {
+            "version": np.__version__,
+            "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
+            "devices": self.devices(),
+        }
+
+
+backend = protocol.register(NumpyBackend())

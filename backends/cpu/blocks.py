@@ -1,0 +1,71 @@
+"""Functions of one array that take many passes over it, done block by block.
+
+A block is small enough to stay in the cache, so that its passes cost no traffic with the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..restoring import quiet
+
+__all__ = ["blockwise", "inexact"]
+
+# Elements of a block. Smaller ones lose their gain to the calls, larger ones leave the cache.
+BLOCK = 65536
+
+
+def inexact(x: Any) -> Any:
+    """Returns an array, or a Python or NumPy scalar, as a ``float32`` or ``float64`` array.
+
+    Half precision becomes single, integers become double. An array that is one already comes back
+    as it is.
+
+    Raises:
+        TypeError: it is complex.
+    """
+    x = np.asarray(x)
+    if x.dtype.char in "fd":
+        return x
+    if x.dtype.kind == "c":
+        raise TypeError(f"defined for real numbers only, got dtype {x.dtype}")
+    return x.astype(np.float32 if x.dtype.char == "e" else np.float64)
+
+
+def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]:
+    """Makes a function of an array from one that works on a block of it.
+
+    Args:
+        kernel: ``kernel(x, out, *spares, **params)`` fills ``out`` and may use the spare buffers;
+            all have one shape and one dtype, single or double.
+        spare: how many spare buffers it takes.
+
+    Returns:
+        The function. Its result has the dtype of its argument, ``float64`` for integers. Overflow
+        inside is no cause for a warning: what these functions tend to is what they return.
+    """
+
+    def run(x: Any, **params: Any) -> Any:
+        values = inexact(x)
+        out = np.empty(values.shape, values.dtype)
+        with quiet():
+            if out.size <= BLOCK:
+                kernel(values, out, *[np.empty_like(out) for _ in range(spare)], **params)
+            else:
+                pieces(values.reshape(-1), out.reshape(-1), params)
+        if getattr(x, "dtype", None) == np.float16:
+            out = out.astype(np.float16)
+        return out if out.ndim else out[()]
+
+    def pieces(source: Any, target: Any, params: dict[str, Any]) -> None:
+        spares = [np.empty(BLOCK, target.dtype) for _ in range(spare)]
+        for start in range(0, target.size, BLOCK):
+            out = target[start : start + BLOCK]
+            kept = spares if out.size == BLOCK else [s[: out.size] for s in spares]
+            kernel(source[start : start + BLOCK], out, *kept, **params)
+
+    run.__doc__ = kernel.__doc__
+    return run

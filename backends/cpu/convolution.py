@@ -1,0 +1,369 @@
+"""Convolution on the CPU: windows gathered into matrices, multiplied by BLAS.
+
+Channels lie last in the memory of what is computed, whatever the layout of the operands: windows
+are then copied in long runs and all matrix products are large. Results are views of such memory
+with the axes (batch, channels, *spatial); elementwise functions and pooling keep its order.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from .parallel import each
+
+__all__ = ["conv", "conv_input_grad", "conv_kernel_grad"]
+
+Shape = tuple[int, ...]
+
+# Windows overlap, so their copies take many times the memory of the image: they are made in blocks
+# of about this many bytes, which also stay in the cache until they are multiplied.
+BLOCK_BYTES = 1 << 21
+# How many partial sums there are at most.
+SUMS = 8
+
+# How many times as many multiplications may be done for fewer additions.
+MORE = 1.25
+# With fewer channels than this, runs along the last spatial axis are longer than along channels.
+FEW_CHANNELS = 8
+
+
+def conv(x: Any, w: Any, *, geometry: Any) -> Any:
+    """Correlates x (N, C, *spatial) with w (O, C / groups, *kernel)."""
+    dtype = np.result_type(x, w)
+    windows = sliding(x, w.shape[2:], geometry)
+    weights = kernel_matrices(w, geometry.groups)
+    out = np.empty((*windows.shape[: w.ndim - 1], *weights.shape[::2]), dtype)
+
+    def multiplied(block: Any) -> None:
+        multiply(gathered(windows, block, dtype), weights, matrices(out[block]))
+
+    each(multiplied, gatherings(windows, dtype))
+    return channels_second(out)
+
+
+def conv_kernel_grad(x: Any, g: Any, *, kernel: Shape, geometry: Any) -> Any:
+    """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
+    dtype = np.result_type(x, g)
+    windows = sliding(x, kernel, geometry)
+    g = grouped(channels_last(g), geometry.groups)
+    channels, outputs = windows.shape[-1], g.shape[-1]
+    parts = list(gatherings(windows, dtype))
+    # As many sums as may be added up side by side, whatever the number of threads: the result does
+    # not depend on it. They take no more memory than what they are computed of.
+    shape = geometry.groups, prod(kernel) * channels, outputs
+    count = max(1, min(SUMS, len(parts), (x.size + g.size) // max(1, prod(shape))))
+    totals = np.zeros((count, *shape), dtype)
+
+    def add_up(number: int) -> None:
+        total = totals[number]
+        part = np.empty_like(total)
+        for block in parts[number::count]:
+            columns = gathered(windows, block, dtype).swapaxes(1, 2)
+            multiply(columns, matrices(g[block]), part)
+            np.add(total, part, out=total)
+
+    each(add_up, range(count))
+    total = totals.sum(axis=0) if count > 1 else totals[0]
+    w = total.reshape(geometry.groups, *kernel, channels, outputs)
+    w = w.transpose(0, w.ndim - 1, w.ndim - 2, *range(1, w.ndim - 2))
+    return w.reshape(geometry.groups * outputs, channels, *kernel)
+
+
+def conv_input_grad(g: Any, w: Any, *, spatial: Shape, geometry: Any) -> Any:
+    """Transposes ``conv`` in x: g (N, O, *out), w (O, C / groups, *kernel) to (N, C, *spatial)."""
+    groups, padding = geometry.groups, geometry.padding
+    g = grouped(channels_last(g), groups)
+    full = tuple(n + lo + hi for n, (lo, hi) in zip(spatial, padding))
+    spread = spread_rows
+    if w.shape[1] < FEW_CHANNELS and g.shape[-1] > 1:
+        spread = spread_planes
+    elif is_gathered(g.shape, w.shape, full, geometry):
+        spread = spread_gathered
+    out = spread(g, kernel_matrices(w, groups), w.shape[2:], full, geometry)
+    inner = (slice(lo, lo + n) for n, (lo, _) in zip(spatial, padding))
+    return channels_second(out[(slice(None), *inner)])
+
+
+def spread_rows(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
+    """Adds up what each place in the kernel makes of g (N, *out, groups, outputs).
+
+    Args:
+        g: values for all windows, channels last.
+        weights: the kernel as a matrix (taps and channels, outputs) for each group.
+        kernel, full: the spatial shapes of the kernel and of the padded result.
+        geometry: the convolution's.
+
+    Returns:
+        An array (N, *full, groups, channels).
+    """
+    images, *count, groups, outputs = g.shape
+    channels = weights.shape[1] // prod(kernel)
+    dtype = np.result_type(g, weights)
+    taps = weights.reshape(groups, *kernel, channels, outputs).swapaxes(-1, -2)
+    out = np.zeros((images, *full, groups, channels), dtype)
+    row_bytes = prod(count[1:]) * groups * channels * dtype.itemsize
+
+    def spread(parts: Any) -> None:
+        for many, rows in parts:
+            values = g[many, rows]
+            part = scratch((*values.shape[:-1], channels), dtype)
+            for tap in np.ndindex(*kernel):
+                own = taps[(slice(None), *tap)]
+                if outputs == 1:
+                    np.multiply(values, own[:, 0], out=part)
+                else:
+                    multiply(matrices(values), own, matrices(part))
+                there = out[(many, *reached(tap, rows.start, values.shape[1:-2], geometry))]
+                np.add(there, part, out=there)
+
+    each(spread, by_image(blocks(images, count[0], row_bytes)))
+    return out
+
+
+def is_gathered(g: Shape, w: Shape, full: Shape, geometry: Any) -> bool:
+    """Says whether windows along the last axis are worth a copy."""
+    few = g[-1] < FEW_CHANNELS or w[1] < FEW_CHANNELS
+    if len(full) < 2 or few or w[-1] < 2 or geometry.stride[-1] > 1:
+        return False
+    return full[-1] <= MORE * g[-3]
+
+
+def spread_gathered(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
+    """Does the same with what meets along the last axis added up by BLAS.
+
+    What the result there is made of is a window of g, with zeros around: the additions that are
+    left are those of the other axes.
+    """
+    images, *count, groups, outputs = g.shape
+    *others, taps = kernel
+    dtype = np.result_type(g, weights)
+    channels = weights.shape[1] // prod(kernel)
+    matrix = weights.reshape(groups, prod(others), taps, channels, outputs)[:, :, ::-1]
+    matrix = matrix.transpose(0, 2, 4, 1, 3).reshape(groups, taps * outputs, -1)
+    reach = geometry.dilation[-1] * (taps - 1)
+    out = np.zeros((images, *full, groups, channels), dtype)
+    row_bytes = prod(count[1:-1]) * full[-1] * groups * taps * outputs * dtype.itemsize
+
+    def spread(parts: Any) -> None:
+        for many, rows in parts:
+            values = g[many, rows]
+            before = values.shape[:-3]
+            places = prod(before) * full[-1]
+            shapes = (
+                (*before, count[-1] + 2 * reach, groups, outputs),
+                (groups, *before, full[-1], taps, outputs),
+                (groups, places, matrix.shape[-1]),
+            )
+            around, columns, products = several(shapes, dtype)
+            around[..., :reach, :, :] = 0
+            around[..., -reach:, :, :] = 0
+            around[..., reach:-reach, :, :] = values
+            *steps, step, group, element = around.strides
+            step_of_tap = step * geometry.dilation[-1]
+            strides = group, *steps, step, step_of_tap, element
+            np.copyto(columns, as_strided(around, columns.shape, strides, writeable=False))
+            multiply(columns.reshape(groups, places, taps * outputs), matrix, products)
+            parted = products.reshape(groups, *before, full[-1], prod(others), channels)
+            parted = np.moveaxis(parted, 0, -2)
+            for number, tap in enumerate(np.ndindex(*others)):
+                where = reached((*tap, 0), rows.start, (*before[1:], full[-1]), geometry)
+                there = out[(many, *where)]
+                np.add(there, parted[..., number, :, :], out=there)
+
+    each(spread, by_image(blocks(images, count[0], row_bytes)))
+    return out
+
+
+def spread_planes(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
+    """Does the same for few channels: adds rows of a channel, not the channels of an element."""
+    images, *count, groups, _ = g.shape
+    channels = weights.shape[1] // prod(kernel)
+    dtype = np.result_type(g, weights)
+    out = np.zeros((groups, channels, images, *full), dtype)
+    row_bytes = prod(count[1:]) * groups * weights.shape[1] * dtype.itemsize
+
+    def spread(parts: Any) -> None:
+        for many, rows in parts:
+            values = matrices(g[many, rows]).swapaxes(1, 2)
+            where = g[many, rows].shape[:-2]
+            planes = scratch((*weights.shape[:2], prod(where)), dtype)
+            multiply(weights, values, planes)
+            planes = planes.reshape(groups, *kernel, channels, *where)
+            for tap in np.ndindex(*kernel):
+                place = reached(tap, rows.start, where[1:], geometry)
+                there = out[(slice(None), slice(None), many, *place)]
+                np.add(there, planes[(slice(None), *tap)], out=there)
+
+    each(spread, by_image(blocks(images, count[0], row_bytes)))
+    return out.transpose(*range(2, out.ndim), 0, 1)
+
+
+def reached(tap: Shape, row: int, count: Shape, geometry: Any) -> list[slice]:
+    """Returns the key of what a place in the kernel meets, in windows from a row on."""
+    starts = [i * d for i, d in zip(tap, geometry.dilation)]
+    starts[0] += row * geometry.stride[0]
+    return [slice(i, i + s * n, s) for i, s, n in zip(starts, geometry.stride, count)]
+
+
+# -- windows
+
+
+def sliding(x: Any, kernel: Shape, geometry: Any) -> Any:
+    """Returns a view (N, *out, groups, *kernel, channels) of x (N, C, *spatial), padded."""
+    stride, padding, dilation, groups = geometry
+    x = grouped(padded(x, padding, groups), groups)
+    spatial = zip(x.shape[1:], kernel, stride, dilation)
+    count = ((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in spatial)
+    steps = x.strides[1:-2]
+    return as_strided(
+        x,
+        (x.shape[0], *count, groups, *kernel, x.shape[-1]),
+        (
+            x.strides[0],
+            *(step * s for step, s in zip(steps, stride)),
+            x.strides[-2],
+            *(step * d for step, d in zip(steps, dilation)),
+            x.strides[-1],
+        ),
+        writeable=False,
+    )
+
+
+def gatherings(windows: Any, dtype: Any) -> Iterator[Any]:
+    """Yields the keys of the blocks of windows that are gathered together."""
+    rank = windows.ndim // 2 - 1
+    count, window = windows.shape[: rank + 1], windows.shape[rank + 2 :]
+    if prod(window[:-1]) == 1:
+        yield (slice(None),)
+        return
+    row_bytes = prod(count[2:]) * windows.shape[rank + 1] * prod(window) * dtype.itemsize
+    yield from blocks(count[0], count[1], row_bytes)
+
+
+def gathered(windows: Any, block: Any, dtype: Any) -> Any:
+    """Returns for each group the matrix (windows, taps and channels) of a block of windows."""
+    rank = windows.ndim // 2 - 1
+    groups, window = windows.shape[rank + 1], windows.shape[rank + 2 :]
+    if prod(window[:-1]) == 1:
+        return matrices(windows.reshape(*windows.shape[: rank + 2], window[-1]))
+    whose, where, what = (rank + 1,), range(rank + 1), range(rank + 2, windows.ndim)
+    few = window[-1] < FEW_CHANNELS
+    moved = windows[block].transpose(
+        (*whose, *what, *where) if few else (*whose, *where, *what)
+    )
+    columns = scratch(moved.shape, dtype)
+    np.copyto(columns, moved)
+    if few:
+        columns = columns.reshape(groups, prod(window), prod(moved.shape[-rank - 1 :]))
+        return columns.swapaxes(1, 2)
+    return columns.reshape(groups, prod(moved.shape[1 : rank + 2]), prod(window))
+
+
+def by_image(parts: Iterable[tuple[slice, slice]]) -> list[list[tuple[slice, slice]]]:
+    """Returns blocks put together that have images in common, and so may meet."""
+    found: dict[int, list[tuple[slice, slice]]] = {}
+    for many, rows in parts:
+        found.setdefault(many.start, []).append((many, rows))
+    return list(found.values())
+
+
+def blocks(images: int, rows: int, row_bytes: int) -> Iterator[tuple[slice, slice]]:
+    """Yields slices of images and of rows; a block has whole images, or rows of one image."""
+    fit = max(1, BLOCK_BYTES // max(1, row_bytes))
+    many = max(1, fit // rows)
+    for image in range(0, images, many):
+        for row in range(0, rows, fit):
+            yield slice(image, image + many), slice(row, row + fit)
+
+
+class Scratch(threading.local):
+    """Memory of a thread for one block, kept from call to call.
+
+    Freeing several megabytes makes the C library return memory to the system, so that whatever is
+    computed next pays for page faults: a training step took a third longer.
+    """
+
+    memory = np.empty(0, np.uint8)
+
+
+kept = Scratch()
+
+
+def scratch(shape: Shape, dtype: Any) -> Any:
+    """Returns an array without values; the next call of the thread takes its memory."""
+    size = prod(shape) * dtype.itemsize
+    if size > kept.memory.size:
+        kept.memory = np.empty(size, np.uint8)
+    return kept.memory[:size].view(dtype).reshape(shape)
+
+
+def several(shapes: Sequence[Shape], dtype: Any) -> list[Any]:
+    """Returns several arrays without values, of which the same holds."""
+    edges = [0, *accumulate(map(prod, shapes))]
+    memory = scratch((edges[-1],), dtype)
+    return [memory[i:j].reshape(shape) for i, j, shape in zip(edges, edges[1:], shapes)]
+
+
+# -- layouts
+
+
+def channels_last(x: Any) -> Any:
+    """Returns x with its channels as the last axis, in memory too."""
+    moved = x.transpose(0, *range(2, x.ndim), 1)
+    return moved if moved.strides[-1] == moved.itemsize else np.ascontiguousarray(moved)
+
+
+def padded(x: Any, padding: Any, groups: int) -> Any:
+    """Returns x (N, C, *spatial) with zeros around, as (N, *spatial, C)."""
+    few = x.shape[1] // groups < FEW_CHANNELS
+    last = (0, *range(2, x.ndim), 1)
+    if not any(map(any, padding)):
+        return x.transpose(last) if few else channels_last(x)
+    spatial = [n + lo + hi for n, (lo, hi) in zip(x.shape[2:], padding)]
+    if few:
+        out = np.zeros((*x.shape[:2], *spatial), x.dtype).transpose(last)
+    else:
+        out = np.zeros((x.shape[0], *spatial, x.shape[1]), x.dtype)
+    inner = (slice(lo, lo + n) for n, (lo, _) in zip(x.shape[2:], padding))
+    out[(slice(None), *inner)] = x.transpose(last)
+    return out
+
+
+def channels_second(out: Any) -> Any:
+    """Returns an array (N, *spatial, groups, channels) as (N, channels, *spatial)."""
+    flat = out.reshape(*out.shape[:-2], out.shape[-2] * out.shape[-1])
+    return flat.transpose(0, flat.ndim - 1, *range(1, flat.ndim - 1))
+
+
+def grouped(x: Any, groups: int) -> Any:
+    """Splits the last axis into groups of channels."""
+    return x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
+
+
+def multiply(x: Any, y: Any, out: Any) -> None:
+    """Fills a stack of matrices with the products of two; other threads run meanwhile."""
+    for a, b, c in zip(x, y, out, strict=True):
+        # ``matmul`` holds the interpreter's lock while it computes.
+        if c.flags.c_contiguous:
+            np.dot(a, b, out=c)
+        else:
+            np.matmul(a, b, out=c)
+
+
+def matrices(x: Any) -> Any:
+    """Returns an array (N, *spatial, groups, channels) as a matrix for each group."""
+    return x.reshape(prod(x.shape[:-2]), *x.shape[-2:]).swapaxes(0, 1)
+
+
+def kernel_matrices(w: Any, groups: int) -> Any:
+    """Returns a kernel as a matrix (taps and channels, outputs) for each group."""
+    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    moved = w.transpose(0, *range(3, w.ndim), 2, 1)
+    return moved.reshape(groups, prod(w.shape[2:]), w.shape[1])

@@ -1,0 +1,50 @@
+"""Work on parts of arrays that lie apart, shared among threads while BLAS keeps to one.
+
+Elsewhere BLAS has its own threads, which look for more work for a while after each product: others
+would wait for the cores on which they do so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any
+
+from ..blas_threads import held
+
+__all__ = ["each", "is_shared", "spans"]
+
+# Arrays of fewer elements are done before a second thread has begun.
+LEAST = 65536
+# What runs plans is loaded with the first of them.
+POOL = f"{__package__}.plan.pool"
+
+
+def is_shared() -> bool:
+    """Says whether parts of what is computed now may be computed side by side."""
+    return POOL in sys.modules and held() and sys.modules[POOL].threads.number > 1
+
+
+def spans(length: int, size: int) -> list[slice]:
+    """Returns slices of an axis, one for each thread if so many elements are worth that."""
+    number = min(sys.modules[POOL].threads.number, length) if is_shared() and size >= LEAST else 1
+    edges = [length * i // max(number, 1) for i in range(number + 1)]
+    return [slice(low, high) for low, high in pairwise(edges)]
+
+
+def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
+    """Calls a function with each of some parts, which may be at once and in any order."""
+    if not is_shared():
+        for part in parts:
+            work(part)
+        return
+    pool = sys.modules[POOL]
+    listed = list(parts)
+    waiting = iter(listed)
+
+    def some() -> None:
+        for part in waiting:
+            work(part)
+
+    pool.share(some, min(pool.threads.number, len(listed)))

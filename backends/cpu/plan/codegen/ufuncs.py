@@ -1,0 +1,75 @@
+"""Which equations are one call of a NumPy ufunc, and with which operands."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ....restoring import quiet
+from .operands import NATIVE, SCALARS, constant, is_variable
+
+__all__ = ["as_operand", "is_ufunc", "operand_type", "ufunc_of"]
+
+
+@functools.lru_cache(maxsize=4096)
+def is_ufunc(compute: Any) -> bool:
+    """Says whether what computes a primitive is a ufunc of NumPy's, by its name."""
+    return type(compute) is str and isinstance(getattr(np, compute, None), np.ufunc)
+
+
+def operand_type(x: Any) -> Any:
+    """Returns an operand's dtype, or its Python type if it is weak."""
+    if is_variable(x):
+        return x.type.weak or x.type.dtype
+    value = constant(x)
+    return type(value) if type(value) in SCALARS else value.dtype
+
+
+@functools.lru_cache(maxsize=4096)
+def resolved(name: str, types: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
+    """Returns the ufunc of a name and the dtypes of the loop that it takes for operands; None if
+    there is none.
+    """
+    ufunc = getattr(np, name, None)
+    if not isinstance(ufunc, np.ufunc) or ufunc.nout != 1 or ufunc.signature is not None:
+        return None
+    if any(type(t) is not type and t.kind not in NATIVE for t in types):
+        return None
+    try:
+        return ufunc, tuple(ufunc.resolve_dtypes((*types, None)))
+    except TypeError:
+        return None
+
+
+def ufunc_of(equation: Any, kernels: Any) -> tuple[Any, tuple[Any, ...]] | None:
+    """Returns the ufunc that computes an equation and the dtypes of its loop.
+
+    Args:
+        equation: of the program.
+        kernels: the functions that the backend has in place of NumPy's, by the primitive's name.
+
+    Returns:
+        None where it is none, or where its result would have to be cast.
+    """
+    primitive = equation.primitive
+    compute = getattr(primitive, "compute", None)
+    if type(compute) is not str or equation.params or primitive.name in kernels:
+        return None
+    found = resolved(compute, tuple(map(operand_type, equation.operands)))
+    if found is None or found[1][-1] != equation.outputs[0].type.dtype:
+        return None
+    return found
+
+
+def as_operand(x: Any, dtype: Any) -> Any:
+    """Returns a Python scalar as what a ufunc's loop makes of it, which it then need not do."""
+    value = constant(x)
+    if type(value) not in SCALARS:
+        return x
+    try:
+        with quiet():
+            return np.asarray(value, dtype)
+    except OverflowError:
+        return x  # which raises when it is run

@@ -1,0 +1,55 @@
+"""Donated inputs that nothing needs any more, in whose memory results lie in the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .liveness import Liveness
+from .codegen.operands import is_variable, plain
+
+__all__ = ["Donation"]
+
+
+class Donation:
+    """Which result may lie where which donated input lies.
+
+    The i-th result lies where the i-th input is donated, if both have one shape and dtype: what a
+    step updates stays where it is. Other results take what is left.
+
+    Args:
+        program: the program.
+        donated: the numbers of inputs that may be overwritten.
+        live: until when they are needed.
+        overwritten: the numbers of the inputs that are written into, to which more are added.
+
+    Attributes:
+        numbers: those of the donated inputs.
+    """
+
+    def __init__(self, program: Any, donated: Any, live: Liveness, overwritten: set[int]) -> None:
+        self._live = live
+        self._overwritten = overwritten
+        self.numbers = {program.inputs[i]: i for i in sorted(donated)}
+        left = {x for x in self.numbers if not any(s.escapes for s in live.storages[x])}
+        self._kept: dict[Any, Any] = {}
+        for x, out in zip(program.inputs, program.outputs):
+            if x in left and is_variable(out) and out not in self._kept and is_alike(x, out):
+                self._kept[out] = x
+                left.remove(x)
+        self._left = [x for x in self.numbers if x in left]
+
+    def take_memory(self, out: Any, number: int) -> Any:
+        """Gives a result of an equation the memory of an input; returns that, or None."""
+        kept = self._kept.get(out)
+        for x in self._left if kept is None else [kept]:
+            (own,) = self._live.storages[x]
+            given_away = self.numbers[x] in self._overwritten
+            if own.last < number and not given_away and is_alike(x, out):
+                self._overwritten.add(self.numbers[x])
+                return x
+        return None
+
+
+def is_alike(x: Any, out: Any) -> bool:
+    """Says whether a result may lie where an input lies."""
+    return plain(out.type) and bool(x.type == out.type)

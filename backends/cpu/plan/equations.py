@@ -1,0 +1,237 @@
+"""Equations that are written in other words than a call of the primitive's function.
+
+A writer returns the right side of a line, None where it has no other words, and nothing where there
+is no more to be run: the result is known by the name of kept memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from operator import getitem
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...blas_calls import BY_ONE, READING, SHARED, VECTOR, work_of
+from ...arrays.column_times_row import is_widened
+from .liveness import is_copied
+from .joined_results import JOINED, rows_of
+from .codegen.operands import is_variable, plain
+
+if TYPE_CHECKING:
+    from .writer import Straight
+
+__all__ = ["WRITERS", "key_part", "product_beside"]
+
+# Below this, the backend's sum is NumPy's own.
+SMALL_SUM = 512
+# An element that is the product of two takes as long to be written.
+WRITING = 2
+
+
+def _reshape(writer: Straight, number: int, equation: Any) -> str | None:
+    (x,) = equation.operands
+    if not is_variable(x) or not x.type.shape:
+        return None
+    if writer.is_view(equation, np.reshape, equation.params["shape"]):
+        return ""
+    return f"{writer.source.shown(x)}.reshape({equation.params['shape']!r})"
+
+
+def _transpose(writer: Straight, number: int, equation: Any) -> str | None:
+    (x,) = equation.operands
+    if not is_variable(x) or not x.type.shape:
+        return None
+    if writer.is_view(equation, np.transpose, equation.params["axes"]):
+        return ""
+    return f"{writer.source.shown(x)}.transpose({equation.params['axes']!r})"
+
+
+def _index(writer: Straight, number: int, equation: Any) -> str | None:
+    x, *indices = equation.operands
+    if indices or not is_variable(x) or not x.type.shape:
+        return None
+    native = equation.params["key"].native
+    if equation.outputs[0].type.shape:
+        writer.parts.add(equation.outputs[0])
+    if writer.is_view(equation, getitem, native):
+        return ""
+    shown = ", ".join(map(key_part, native)) or "()"
+    return f"{writer.source.shown(x)}[{shown}]"
+
+
+def key_part(item: Any) -> str:
+    """Returns a part of a key as it is written."""
+    if item is Ellipsis:
+        return "..."
+    if type(item) is not slice:
+        return repr(item)
+    parts = ["" if part is None else repr(part) for part in (item.start, item.stop, item.step)]
+    return ":".join(parts if parts[2] else parts[:2])
+
+
+def _sum(writer: Straight, number: int, equation: Any) -> str | None:
+    (x,) = equation.operands
+    params = equation.params
+    if (
+        not is_variable(x)
+        or not plain(x.type)
+        or x.type.dtype.char not in "fdFD"
+        or x.type.size >= SMALL_SUM
+        or params.get("dtype") is not None
+    ):
+        return None
+    axis = None if len(params["axis"]) == x.type.ndim else params["axis"]
+    rest = ", None, None, True" if params["keepdims"] else ""
+    return f"np.add.reduce({writer.source.shown(x)}, {axis!r}{rest})"
+
+
+def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
+    if not is_product(writer, equation):
+        return None
+    x, y = equation.operands
+    shared = is_shared(equation)
+    if shared:
+        from .threads.matmul import multiplied  # which loads what runs threads
+    operands = [writer.source.shown(x), writer.source.shown(y)]
+    if shared and x.type.ndim > 2 and y.type.ndim == 2:
+        shape = equation.outputs[0].type.shape
+        product = writer.source.bind(multiplied, "multiplied")
+        rows = f"{operands[0]}.reshape(-1, {x.type.shape[-1]})"
+        writer.shares = True
+        return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
+    if not shared and min(x.type.ndim, y.type.ndim) == 1 and is_small_by_vector(equation):
+        # It says the same to BLAS as ``matmul``, in a third of the time.
+        into = writer.buffer_for(equation.outputs[0]) if x.type.ndim + y.type.ndim > 2 else ""
+        return f"{operands[0]}.dot({operands[1]}{into and ', '}{into})"
+    if not is_alike(equation):
+        return None
+    # Columns and rows are widened first, which the primitive's function does.
+    if not shared and (x.type.ndim != 2 or y.type.ndim != 2 or x.type.shape[-1] == 1):
+        return None
+    into = writer.buffer_for(equation.outputs[0])
+    given = ", ".join([*operands, into] if into else operands)
+    if shared:
+        writer.shares = True
+        return f"{writer.source.bind(multiplied, 'multiplied')}({given})"
+    # Of this size BLAS would have threads, and wait for them.
+    writer.shares |= work_of(x.type.shape, y.type.shape) >= BY_ONE
+    return f"np.matmul({given})"
+
+
+def is_product(writer: Straight, equation: Any) -> bool:
+    """Says whether an equation is a product that BLAS computes."""
+    x, y = equation.operands
+    if not (is_variable(x) and is_variable(y) and x.type.shape and y.type.shape):
+        return False
+    dtype = x.type.dtype
+    if dtype.char not in "fdFD" or not dtype == y.type.dtype == equation.outputs[0].type.dtype:
+        return False
+    # BLAS takes no strides of zero, for which the primitive's function sees to
+    if x in writer.spread or y in writer.spread:
+        return False
+    if x.type.shape[-1] > 1:
+        return True
+    return bool(min(x.type.ndim, y.type.ndim) > 1) and is_widened(x.type.shape, y.type.shape, dtype)
+
+
+def is_shared(equation: Any) -> bool:
+    """Says whether a product is large enough to be shared among threads."""
+    x, y = [v.type.shape for v in equation.operands]
+    if len(x) == 1 or len(y) == 1:
+        work = READING * max(prod(x), prod(y))
+    else:
+        work = prod(x) * y[-1] * (WRITING if x[-1] == 1 else 1)
+    return bool(work >= SHARED)
+
+
+def is_small_by_vector(equation: Any) -> bool:
+    """Says whether a product with a vector is too small for BLAS to share it."""
+    x, y = [v.type.shape for v in equation.operands]
+    return len(x) + len(y) <= 3 and max(prod(x), prod(y)) < VECTOR
+
+
+def is_alike(equation: Any) -> bool:
+    """Says whether a product is one of matrices, or of two stacks of as many."""
+    x, y = equation.operands
+    return bool(x.type.shape[:-2] == y.type.shape[:-2] if y.type.ndim > 2 else x.type.ndim <= 2)
+
+
+def product_beside(writer: Straight, equation: Any) -> Any:
+    """Returns what computes a product beside other large work; None for all that is not one."""
+    if equation.primitive.name != "matmul" or not is_product(writer, equation):
+        return None
+    x, y = equation.operands
+    rows = x.type.ndim > 2 and y.type.ndim == 2
+    if min(x.type.ndim, y.type.ndim) < 2 or not is_shared(equation):
+        return None
+    if not rows and not is_alike(equation):
+        return None
+    from .threads.matmul import Product
+
+    return Product(rows, equation.outputs[0].type.shape)
+
+
+def _broadcast(writer: Straight, number: int, equation: Any) -> str | None:
+    (x,), (out,) = equation.operands, equation.outputs
+    if not is_copied(equation):
+        return None
+    into = writer.buffer_for(out)
+    if not into:
+        return f"np.broadcast_to({writer.source.shown(x)}, {out.type.shape!r}).copy()"
+    writer.source.add(f"np.copyto({into}, {writer.source.shown(x)})", equation)
+    writer.lies_in(out, into)
+    return ""
+
+
+def _astype(writer: Straight, number: int, equation: Any) -> str | None:
+    (x,) = equation.operands
+    dtype = equation.params["dtype"]
+    if not is_variable(x) or not plain(x.type) or x.type.dtype == dtype:
+        return None
+    return f"{writer.source.shown(x)}.astype({writer.source.bind(dtype, 'dtype')})"
+
+
+def _join(writer: Straight, number: int, equation: Any) -> str | None:
+    (out,) = equation.outputs
+    axis = equation.params["axis"]
+    stack = equation.primitive.name == "stack"
+    if (axis and stack) or not plain(out.type) or not out.type.size:
+        return None
+    if not all(is_variable(x) and x.type.dtype == out.type.dtype for x in equation.operands):
+        return None
+    shown = list(map(writer.source.shown, equation.operands))
+    if out in writer.joined:
+        for x, part in zip(equation.operands, rows_of(equation), strict=True):
+            if writer.rows.get(x) != (out, part) and x.type.size:
+                line = f"np.copyto({writer.row_buffer(out, part)}, {writer.source.shown(x)})"
+                writer.source.add(line, equation)
+        writer.lies_in(out, writer.buffer_for(out))
+        return ""
+    if not all(plain(x.type) for x in equation.operands):
+        return None
+    shape = out.type.shape
+    into = writer.buffer_for(out)
+    if not stack:
+        return f"np.concatenate(({', '.join(shown)},), {axis}{into and ', '}{into})"
+    if not into:
+        return f"np.concatenate(({', '.join(shown)},), 0).reshape({shape!r})"
+    if into not in writer.kept:
+        return f"np.stack(({', '.join(shown)},), 0, {into})"
+    flat = writer.kept.view(into, np.reshape, (shape[0] * shape[1], *shape[2:]))
+    writer.source.add(f"np.concatenate(({', '.join(shown)},), 0, {flat})", equation)
+    writer.lies_in(out, into)
+    return ""
+
+
+WRITERS: dict[str, Callable[[Straight, int, Any], str | None]] = {
+    **dict.fromkeys(JOINED, _join),
+    "astype": _astype,
+    "broadcast_to": _broadcast,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "index": _index,
+    "sum": _sum,
+    "matmul": _matmul,
+}

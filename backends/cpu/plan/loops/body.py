@@ -1,0 +1,330 @@
+"""The lines of what runs many times within one generated function: bodies, and branches in them.
+
+What chooses between branches becomes ``if``, ``elif`` and ``else``. What is added up over all
+steps is added where it is made: elements of a large array one by one, not the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ...scatter import add_at
+from .elements import Updates, is_element
+from .scalars import GROWING, HIGHEST, LOWEST, kind_of, number_text, wrapped
+from ..writer import Straight
+from .sums import is_zero, keys_of, sums_of
+from ..codegen.operands import SCALARS, constant, is_variable, plain
+from ..equations import key_part
+
+__all__ = ["BodyCode"]
+
+
+# Ufuncs in turn, each of two operands: x, y, 1 and what the ufunc before gave.
+SLOPES = {
+    "tanh_derivative": [("multiply", "y", "y"), ("subtract", "1", ""), ("multiply", "", "x")],
+    "sigmoid_derivative": [("subtract", "1", "y"), ("multiply", "", "y"), ("multiply", "", "x")],
+}
+
+
+# Python reads a hundred levels of indentation.
+DEEPEST = 4 * 50
+
+
+class BodyCode(Straight):
+    """Writes a body in which numbers are Python's.
+
+    Args:
+        program: the body.
+        kernels: the backend's functions in place of NumPy's.
+        totals: for names of what is added up the outputs that are added to it.
+        outer: what writes the lines around it, if it is a branch.
+
+    Attributes:
+        numbers: variables whose values are Python's numbers, or may be.
+        sums: for variables that are only added to a total its name.
+        unneeded: variables that are not made.
+        updates: the updates of carries that are done in place.
+    """
+
+    updates: Updates
+
+    def __init__(
+        self,
+        program: Any,
+        kernels: Any,
+        totals: Mapping[str, Any],
+        outer: BodyCode | None = None,
+    ) -> None:
+        self.numbers = {x for x in program.inputs if kind_of(x.type)}
+        # The names of kept arrays without axes that hold such a number, by its dtype there.
+        self._held: dict[tuple[Any, Any], str] = {}
+        self.sums = sums_of(program, totals)
+        self.unneeded: set[Any] = set()
+        self._prepare()
+        super().__init__(program, frozenset(), kernels, outer)
+
+    def _prepare(self) -> None:
+        """Looks at the program before its lines are written."""
+
+    # -- numbers
+
+    def _equation(self, number: int, equation: Any) -> None:
+        if equation.outputs[0] in self.unneeded:
+            self._let_go(number)
+            return
+        total = self.sums.get(equation.outputs[0])
+        if (total is not None and self._added(total, equation)) or self._chosen(equation):
+            self._let_go(number)
+            return
+        self._written(number, equation)
+        for out in equation.outputs:
+            if out in self.sums:
+                self.source.add(f"{self.sums[out]} += {self.source.names[out]}", equation)
+
+    def _written(self, number: int, equation: Any) -> None:
+        text = number_text(self, equation, self._ufuncs[number])
+        if text is None and (self._element(number, equation) or self._slope(equation)):
+            self._let_go(number)
+            return
+        if text is None:
+            found = self._ufuncs[number]
+            whole = found is not None and equation.outputs[0].type.shape
+            with self._as_numpy(equation.operands, found[1] if found and whole else ()):
+                super()._equation(number, equation)
+            return
+        (out,) = equation.outputs
+        name = self.source.name(out)
+        self.source.add(f"{name} = {text}", equation)
+        if kind_of(out.type) is int and equation.primitive.name in GROWING:
+            wrap = self.source.bind(wrapped, "wrapped")
+            line = f"if not {LOWEST} <= {name} <= {HIGHEST}: {name} = {wrap}({name})"
+            self.source.add(line, equation)
+        self.numbers.add(out)
+        self._let_go(number)
+
+    def _element(self, number: int, equation: Any) -> bool:
+        """Writes what reads or updates elements at numbers; says whether it did."""
+        if not is_element(equation) or equation.outputs[0] in self.rows:
+            return False
+        x, *rest = equation.operands
+        out, source = equation.outputs[0], self.source
+        reads = equation.primitive.name == "index"
+        places = iter(rest if reads else rest[1:])
+        key = ", ".join(
+            source.shown(next(places)) if type(item) is str else key_part(item)
+            for item in equation.params["key"].native
+        )
+        if reads:
+            source.add(f"{source.name(out)} = {source.shown(x)}[{key}]", equation)
+            return True
+        if number in self.updates.in_place:
+            source.names[out] = source.names[x]
+        else:
+            source.add(f"{source.name(out)} = {source.numpy('array')}({source.shown(x)})", equation)
+        sign = "=" if equation.primitive.name == "index_set" else "+="
+        source.add(f"{source.names[out]}[{key or '()'}] {sign} {source.shown(rest[0])}", equation)
+        return True
+
+    def _slope(self, equation: Any) -> bool:
+        """Writes the derivative of a function by its value as ufuncs; says whether it did.
+
+        They are those that compute the primitive, in their order, in memory that is kept.
+        """
+        steps = SLOPES.get(equation.primitive.name)
+        (out,) = equation.outputs[:1]
+        if steps is None or out in self.rows or not plain(out.type):
+            return False
+        if any(not is_variable(x) or x.type != out.type for x in equation.operands):
+            return False
+        source = self.source
+        x, y = map(source.shown, equation.operands)
+        one = source.shown(np.ones((), out.type.dtype))
+        into = self.buffer_for(out)
+        name = source.name(out)
+        for i, (ufunc, first, second) in enumerate(steps):
+            given = [{"x": x, "y": y, "1": one, "": name}[word] for word in (first, second)]
+            given += [into if not i else name] if into or i else []
+            left = f"{name} = " if not i else ""
+            source.add(f"{left}{source.numpy(ufunc)}({', '.join(given)})", equation)
+        return True
+
+    def _together(self, number: int, group: list[Any]) -> None:
+        equations = self.program.equations[number : number + len(group)]
+        with self._as_numpy([x for e in equations for x in e.operands], ()):
+            super()._together(number, group)
+
+    @contextmanager
+    def _as_numpy(self, operands: Sequence[Any], loop: Sequence[Any]) -> Iterator[None]:
+        """Lets numbers be written as NumPy takes them, while a line is written.
+
+        Args:
+            operands: those of the line.
+            loop: the dtypes of the ufunc that it calls; empty for what else it does.
+        """
+        names = self.source.names
+        before = {x: names[x] for x in operands if is_variable(x) and x in self.numbers}
+        for x, dtype in zip(operands, loop):
+            if is_variable(x) and x in before:
+                # A ufunc takes an array without axes in half the time of a number.
+                names[x] = self._array_of(x, before[x], dtype)
+        for x, name in before.items():
+            if not loop:
+                kind = x.type.weak
+                cast = kind.__name__ if kind else self.source.numpy(x.type.dtype.type.__name__)
+                names[x] = f"{cast}({name})"
+        try:
+            yield
+        finally:
+            names.update(before)
+
+    def _array_of(self, x: Any, shown: str, dtype: Any) -> str:
+        """Returns the name of a kept array that holds a number, from here to the step's end."""
+        name = self._held.get((x, dtype))
+        if name is None:
+            name = self._held[x, dtype] = self.kept.number(dtype)
+            self.source.add(f"{name}[()] = {shown}")
+        return name
+
+    # -- sums
+
+    def _drops(self, variable: Any) -> bool:
+        # What is added where it is made has no name.
+        return variable in self.source.names and super()._drops(variable)
+
+    def add_up(self, total: str, out: Any, equation: Any = None) -> None:
+        """Writes that a value is added to a total, unless that is done where it is made."""
+        if not (out in self.sums if is_variable(out) else is_zero(out)):
+            self.source.add(f"{total} += {self.source.shown(out)}", equation)
+
+    def _added(self, total: str, equation: Any) -> bool:
+        """Writes what an equation adds to a total, if nothing else is made of it; says whether."""
+        source, name = self.source, equation.primitive.name
+        if name == "add":
+            for x in equation.operands:
+                self.add_up(total, x, equation)
+            return True
+        if name != "scatter_add":
+            return False
+        for key, values, places in keys_of(equation):
+            v = source.shown(values)
+            if all(is_variable(i) and kind_of(i.type) is int for i in places):
+                rest = iter(places)
+                at = ", ".join(
+                    source.shown(next(rest)) if type(item) is str else key_part(item)
+                    for item in key.native
+                )
+                source.add(f"{total}[{at or '()'}] += {v}", equation)
+                continue
+            with self._as_numpy([values, *places], ()):
+                given = ", ".join(map(source.shown, places))
+                line = f"{source.bind(add_at, 'add_at')}({total}, {source.bind(key, 'key')}, "
+                source.add(f"{line}({given},), {source.shown(values)})", equation)
+        return True
+
+    # -- branches
+
+    def _chosen(self, equation: Any) -> bool:
+        """Writes the branches of a choice, if they are lines of their own; says whether."""
+        find = getattr(equation.primitive, "branches", None)
+        programs = find() if find is not None else None
+        source = self.source
+        if programs is None or len(source.indent) > DEEPEST:
+            return False
+        if not all(is_written(program, equation) for program in programs):
+            return False
+        for out in equation.outputs:
+            if out not in self.sums:
+                source.name(out)
+                if kind_of(out.type):
+                    self.numbers.add(out)
+        parts = [BranchCode(program, equation, self) for program in programs]
+        index = equation.operands[0]
+        words = conditions(source.shown(index), index.type.dtype.kind == "b", len(parts))
+        for condition, part in zip(words, parts, strict=True):
+            self.shares |= part.shares
+            source.add(f"{condition}:", equation)
+            if not part.source.lines:
+                part.source.add("...")
+            source.put(part.source)
+        return True
+
+
+class BranchCode(BodyCode):
+    """Writes a branch.
+
+    Args:
+        program: what it computes.
+        choice: the equation that chooses between it and others.
+        outer: what writes the lines around it.
+    """
+
+    def __init__(self, program: Any, choice: Any, outer: BodyCode) -> None:
+        self._choice = choice
+        self._outer = outer
+        self._totals = {
+            i: outer.sums[out] for i, out in enumerate(choice.outputs) if out in outer.sums
+        }
+        totals = {name: program.outputs[i] for i, name in self._totals.items()}
+        super().__init__(program, outer.kernels, totals, outer)
+
+    def _begin(self) -> None:
+        self.updates = Updates(self.program, 0, self.live)
+        names = self.source.names
+        for x, given in zip(self.program.inputs, self._choice.operands[1:], strict=True):
+            if not is_variable(given):
+                given = as_given(x, constant(given))
+            elif given in self._outer.spread:
+                self.spread.add(x)
+            names[x] = self.source.shown(given)
+
+    def _results(self) -> None:
+        left, right = [], []
+        for i, (out, inner) in enumerate(
+            zip(self._choice.outputs, self.program.outputs, strict=True)
+        ):
+            if i in self._totals:
+                self.add_up(self._totals[i], inner, self._choice)
+                continue
+            left.append(self._outer.source.names[out])
+            right.append(self.source.shown(inner))
+            if not is_variable(inner) or inner in self.spread:
+                self._outer.spread.add(out)
+        if left:
+            self.source.add(f"{', '.join(left)} = {', '.join(right)}")
+
+
+def is_written(program: Any, choice: Any) -> bool:
+    """Says whether a branch can be written as lines: its arrays are small, its operands fit."""
+    index, *operands = choice.operands
+    fused = any(getattr(e.primitive, "fused", False) for e in program.equations)
+    if fused or not is_variable(index):
+        return False
+    return all(fits(x, given) for x, given in zip(program.inputs, operands, strict=True))
+
+
+def fits(x: Any, given: Any) -> bool:
+    """Says whether an operand is what a branch takes, or a number of which that can be made."""
+    if not is_variable(given):
+        return not x.type.shape or getattr(constant(given), "dtype", None) == x.type.dtype
+    same = x.type.dtype == given.type.dtype and x.type.shape == given.type.shape
+    return same and (x.type.weak == given.type.weak or kind_of(x.type) is not None)
+
+
+def as_given(x: Any, value: Any) -> Any:
+    """Returns a constant as a branch takes it."""
+    if x.type.shape:
+        return value
+    kind = x.type.weak or kind_of(x.type) or x.type.dtype.type
+    return kind(value if type(value) in SCALARS else value[()])
+
+
+def conditions(index: str, is_bool: bool, count: int) -> list[str]:
+    """Returns what stands before the lines of each of some branches."""
+    if is_bool:
+        return [f"if not {index}", "else"]
+    between = [f"elif {index} == {i}" for i in range(1, count - 1)]
+    return [f"if {index} <= 0", *between, "else"]

@@ -1,0 +1,85 @@
+"""Elements of arrays at numbers that a loop computes: read and updated by Python's own indexing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .scalars import kind_of
+from ..codegen.operands import constant, is_variable, plain
+
+__all__ = ["UPDATES", "Updates", "is_element"]
+
+UPDATES = frozenset({"index_add", "index_set"})
+
+
+def is_element(equation: Any) -> bool:
+    """Says whether an equation reads or updates what single numbers, and slices, stand for."""
+    name = equation.primitive.name
+    if name != "index" and name not in UPDATES:
+        return False
+    x, *rest = equation.operands
+    places = rest if name == "index" else rest[1:]
+    if (name == "index" and not places) or not is_variable(x) or not plain(x.type):
+        return False
+    if any(not is_variable(i) or kind_of(i.type) is not int for i in places):
+        return False
+    return name == "index" or is_cast_by_assignment(x.type, rest[0])
+
+
+def is_cast_by_assignment(known: Any, v: Any) -> bool:
+    """Says whether an assignment makes of a value what a cast to an array's dtype does."""
+    if not is_variable(v):
+        value = constant(v)
+        if type(value) is float or type(value) is int:
+            return known.dtype.char in "fd"
+        return bool(getattr(value, "dtype", None) == known.dtype)
+    if v.type.weak:
+        return v.type.weak is float and known.dtype.char in "fd"
+    return bool(v.type.dtype == known.dtype)
+
+
+class Updates:
+    """The updates of carries that are done in place.
+
+    A carry whose old value nobody needs any more, and whose new one is no other carry's too, is an
+    array of the loop's own: it is copied before the first step and never again.
+
+    Args:
+        program: the body.
+        carries: how many there are.
+        live: until when its variables are needed.
+
+    Attributes:
+        in_place: for the numbers of equations the carry that they update.
+    """
+
+    def __init__(self, program: Any, carries: int, live: Any) -> None:
+        self.in_place: dict[int, int] = {}
+        made = {e.outputs[0]: number for number, e in enumerate(program.equations)}
+        ends = program.outputs[:carries]
+        for i, (x, end) in enumerate(zip(program.inputs, ends)):
+            numbers: list[int] = []
+            last = end
+            while is_variable(last) and last is not x and last in made:
+                equation = program.equations[made[last]]
+                first = equation.operands[0] if equation.operands else None
+                if equation.primitive.name not in UPDATES or not is_element(equation):
+                    break
+                numbers.append(made[last])
+                last = first
+                if not is_needed_no_more(last, numbers[-1], live):
+                    break
+            else:
+                shared = any(
+                    not live.of(end).isdisjoint(live.of(other))
+                    for j, other in enumerate(ends)
+                    if j != i
+                )
+                if last is x and numbers and not shared:
+                    self.in_place.update(dict.fromkeys(numbers, i))
+
+
+def is_needed_no_more(x: Any, number: int, live: Any) -> bool:
+    """Says whether the memory of a variable is free once an equation has read it."""
+    storages = live.storages[x]
+    return len(storages) == 1 and all(s.last == number and s.owner is x for s in storages)

@@ -1,0 +1,322 @@
+"""Plans of loops: the lines of a body within a loop of one generated function.
+
+No step calls a plan of its own. Carries are local variables; those that are single numbers are
+Python's, and so are the numbers that are read from and written into arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .body import BodyCode
+from .elements import UPDATES, Updates
+from .scalars import HIGHEST, kind_of, wrapped
+from ..plan import Plan
+from .sums import outer_sums
+from ..codegen.operands import SCALARS, constant, is_variable, plain
+
+__all__ = ["Loop", "LoopPlan", "looped"]
+
+
+class Loop(NamedTuple):
+    """The inputs and outputs of a body.
+
+    Attributes:
+        carries: how many inputs are the outputs of the step before: the first of both.
+        slices: how many of the next inputs are slices along the first axis of arrays.
+        sums: how many outputs, the last ones, are added up.
+        tested: whether the last output says whether there is another step.
+        backwards: whether the last slice comes first.
+    """
+
+    carries: int
+    slices: int = 0
+    sums: int = 0
+    tested: bool = False
+    backwards: bool = False
+
+
+class LoopCode(BodyCode):
+    """Writes a body within a loop.
+
+    Args:
+        program: the body.
+        kernels: the backend's functions in place of NumPy's.
+        loop: what its inputs and outputs are.
+    """
+
+    def __init__(self, program: Any, kernels: Any, loop: Loop) -> None:
+        self.loop = loop
+        self.counters = counters(program, loop)
+        # The names of what is to lie in a row and of all rows; and which surely does.
+        self._rows: dict[Any, tuple[str, str]] = {}
+        self._at_place: set[Any] = set()
+        self._filled: list[int] = []
+        self.program = program
+        self.added = outputs_added(program, loop)
+        totals = {f"_total{i}": x for i, x in enumerate(self.added)}
+        super().__init__(program, kernels, totals)
+
+    # -- the loop
+
+    def _equation(self, number: int, equation: Any) -> None:
+        if equation.outputs[0] in self.counters.values():
+            self._let_go(number)
+        else:
+            super()._equation(number, equation)
+
+    def _drops(self, variable: Any) -> bool:
+        # A carry that is updated in place keeps its name, which the values between have too.
+        names = self.source.names
+        carries = {names[x] for x in self.program.inputs[: self.loop.carries]}
+        return names.get(variable) not in carries and super()._drops(variable)
+
+    def _begin(self) -> None:
+        loop, inputs, source = self.loop, self.program.inputs, self.source
+        self.updates = Updates(self.program, loop.carries, self.live)
+        first = loop.carries + loop.slices
+        names = list(map(source.name, inputs))
+        slices = names[loop.carries : first]
+        arrays = [f"_all{i}" for i in range(loop.slices)]
+        given = [*names[: loop.carries], *arrays, *names[first:]]
+        for i in self.counters:
+            given[i] = f"_range{i}"
+        given += [f"_stack{i}" for i in range(len(self._stacked()))]
+        given += [f"_total{i}" for i in range(loop.sums)]
+        source.function("plan", [*given, "_steps", *(["_holds"] if loop.tested else [])])
+        slices += [names[i] for i in self.counters]
+        arrays += [given[i] for i in self.counters]
+        for x, (row, rows) in self._rows.items():
+            slices.append(row)
+            arrays.append(rows)
+            if rows.startswith("_rows"):
+                dtype = source.bind(x.type.dtype, "dtype")
+                made = f"{source.numpy('empty')}((len(_steps), {x.type.size}), {dtype})"
+                source.add(f"{rows} = {made}")
+        if len(self._stacked()) > len(self._filled) or not slices:
+            slices, arrays = ["_step", *slices], ["_steps", *arrays]
+        over = arrays[0] if len(arrays) == 1 else f"zip({', '.join(arrays)})"
+        source.add(f"for {', '.join(slices)} in {over}:")
+        source.indent = " " * 8
+        if loop.tested:
+            source.add("if not _holds: break")
+
+    def _prepare(self) -> None:
+        """Decides what is made in rows: of stacks, or for one product of all steps."""
+        loop, program = self.loop, self.program
+        made = {out: equation for equation in program.equations for out in equation.outputs}
+        for i, out in enumerate(self._stacked()):
+            if not is_variable(out) or not plain(out.type) or out in self._rows:
+                continue
+            if out in made and made[out].primitive.name not in UPDATES:
+                rows = f"_stack{i}[::-1]" if loop.backwards else f"_stack{i}"
+                self._rows[out] = f"_row{i}", rows
+                self._filled.append(i)
+        first = loop.carries + loop.slices
+        self._outer, self.unneeded = outer_sums(program, self.sums, program.inputs[first:])
+        slices = program.inputs[loop.carries : first]
+        for x in [x for outer in self._outer for x in (outer.left, outer.right)]:
+            if x not in slices and x not in self._rows:
+                self._rows[x] = f"_line{len(self._rows)}", f"_rows{len(self._rows)}"
+
+    def _rows_of(self, x: Any) -> str:
+        """Returns the name of an array of what a variable was in every step, in their order."""
+        if x in self._rows:
+            return self._rows[x][1]
+        return f"_all{self.program.inputs.index(x) - self.loop.carries}"
+
+    def _liveness(self, donated: Any) -> Any:
+        live = super()._liveness(donated)
+        loop, outputs = self.loop, self.program.outputs
+        # What is added up is returned by no step.
+        returned = {s for x in outputs[: loop.carries] for s in live.of(x)}
+        for x in filter(is_variable, self.added):
+            for storage in live.storages[x] - returned:
+                storage.escapes = storage.owner is not x
+        for x in self._rows:
+            for storage in live.storages[x]:
+                storage.last = len(self.program.equations)
+        return live
+
+    def _given(self, out: Any) -> str:
+        """Returns the row that a result is to lie in."""
+        if out in self._rows and out not in self.rows and out not in self.joined:
+            self._at_place.add(out)
+            return self._rows[out][0]
+        return super()._given(out)
+
+    def buffer_for(self, out: Any) -> str:
+        """Returns a kept buffer, or a row, for a result; empty where there is none."""
+        return self._given(out) or super().buffer_for(out)
+
+    def _stacked(self) -> Sequence[Any]:
+        """Returns the outputs that are stacked."""
+        outputs, loop = self.program.outputs, self.loop
+        return outputs[loop.carries : len(outputs) - loop.sums - loop.tested]  # type: ignore[no-any-return]
+
+    def _results(self) -> None:
+        loop, source, outputs = self.loop, self.source, self.program.outputs
+        carries = self.program.inputs[: loop.carries]
+        for i, out in enumerate(self._stacked()):
+            if i not in self._filled:
+                source.add(f"_stack{i}[_step] = {source.shown(out)}")
+        for x, (row, _) in self._rows.items():
+            if x not in self._at_place:
+                source.add(f"{row}[...] = {source.shown(x)}")
+        late = {f"_total{i}": x for i, x in enumerate(self.added) if x in self._rows}
+        for i, out in enumerate(self.added):
+            if f"_total{i}" not in late:
+                self.add_up(f"_total{i}", out)
+        pairs = [
+            (source.names[x], source.shown(out))
+            for i, (x, out) in enumerate(zip(carries, outputs))
+            if i not in self.counters
+        ]
+        if loop.tested:
+            pairs.append(("_holds", source.shown(outputs[-1])))
+        pairs = [pair for pair in pairs if pair[0] != pair[1]]
+        if pairs:
+            left, right = (", ".join(part) for part in zip(*pairs))
+            source.add(f"{left} = {right}")
+        else:
+            source.add("continue")
+        source.indent = " " * 4
+        made = [
+            f"_range{i}" if i in self.counters else source.names[x] for i, x in enumerate(carries)
+        ]
+        for total, x in late.items():
+            source.add(f"{total} += {source.numpy('add')}.reduce({self._rows_of(x)}, 0)")
+        for outer in self._outer:
+            left, right = self._rows_of(outer.left), self._rows_of(outer.right)
+            source.add(f"{outer.total} += {left}.T.dot({right})")
+        # A carry may lie in a stack.
+        rows = [s for out in self._at_place for s in self.live.of(out)]
+        for i, out in enumerate(outputs[: loop.carries]):
+            if not self.live.of(out).isdisjoint(rows) and i not in self.counters:
+                made[i] = f"{source.numpy('array')}({made[i]})"
+        made += [f"_total{i}" for i in range(loop.sums)]
+        source.add(f"return [{', '.join(made)}]")
+
+
+class LoopPlan(Plan):
+    """Runs a loop.
+
+    Args:
+        written: its lines.
+    """
+
+    def __init__(self, written: LoopCode) -> None:
+        super().__init__(written)
+        loop, inputs, outputs = written.loop, written.program.inputs, written.program.outputs
+        first = loop.carries + loop.slices
+        self._loop = loop
+        self._counters = list(written.counters)
+        self._given = [
+            (i, x.type.weak)
+            for i, x in enumerate(inputs)
+            if kind_of(x.type) and not loop.carries <= i < first
+        ]
+        self._owned = sorted(set(written.updates.in_place.values()))
+        self._weak = [
+            (i, x.type.weak)
+            for i, x in enumerate(inputs)
+            if x.type.weak and not kind_of(x.type)
+        ]
+        self._sliced = [(i, bool(kind_of(inputs[i].type))) for i in range(loop.carries, first)]
+        stacked = len(outputs) - loop.sums - loop.tested
+        self._shown = [
+            is_number(out) for out in outputs[loop.carries : stacked]
+        ]
+        self._dtypes = [x.type.dtype for x in inputs[: loop.carries]]
+        self._dtypes += [out.type.dtype for out in outputs[stacked:][: loop.sums]]
+
+    def run(
+        self,
+        buffers: Sequence[Any],
+        steps: Any,
+        stacks: Sequence[Any] = (),
+        totals: Sequence[Any] = (),
+        *holds: Any,
+    ) -> list[Any]:
+        """Computes the last carries, and the sums.
+
+        Args:
+            buffers: an input's value each; of slices the arrays.
+            steps: the numbers of the steps: a range, unless there is a test.
+            stacks: where to put the outputs that are stacked.
+            totals: where the sums begin.
+            holds: where that is tested, whether there is a first step.
+        """
+        values = list(buffers)
+        for i in self._owned:
+            values[i] = np.array(values[i])
+        for i, kind in self._weak:
+            values[i] = kind(values[i])
+        for i, kind in self._given:
+            x = values[i]
+            x = x if type(x) in SCALARS else x.item()
+            values[i] = x if kind is None else kind(x)
+        for i, is_numbers in self._sliced:
+            x = values[i]
+            if self._loop.backwards:
+                x = x[::-1]
+            values[i] = memoryview(x) if is_numbers and x.dtype.isnative else x
+        stops = [(i, values[i] + len(steps)) for i in self._counters]
+        for i, stop in stops:
+            numbers = range(values[i], stop)
+            values[i] = numbers if stop <= HIGHEST else [wrapped(x) for x in numbers]
+        shown = [memoryview(x) if flag else x for x, flag in zip(stacks, self._shown)]
+        begins = [x if x.shape else x.item() if x.dtype == float else x[()] for x in totals]
+        ends = self([*values, *shown, *begins, steps, *holds])
+        for i, stop in stops:
+            ends[i] = wrapped(stop)
+        for i, dtype in enumerate(self._dtypes):
+            if type(ends[i]) in SCALARS:
+                ends[i] = dtype.type(ends[i])
+        return ends
+
+
+def counters(program: Any, loop: Loop) -> dict[int, Any]:
+    """Returns the carries that only count steps: their numbers, and what they become."""
+    found: dict[int, Any] = {}
+    if loop.tested:
+        return found
+    taken = [x for equation in program.equations for x in equation.operands if is_variable(x)]
+    taken += program.outputs[loop.carries :]
+    made = {equation.outputs[0]: equation for equation in program.equations}
+    for i, (x, out) in enumerate(zip(program.inputs[: loop.carries], program.outputs)):
+        equation = made.get(out) if is_variable(out) else None
+        if equation is None or equation.primitive.name != "add" or kind_of(x.type) is not int:
+            continue
+        first, second = equation.operands
+        other = constant(second if first is x else first)
+        counts = (first is x or second is x) and type(other) is int and other == 1
+        if counts and out not in taken:
+            found[i] = out
+    return found
+
+
+def outputs_added(program: Any, loop: Loop) -> list[Any]:
+    """Returns the outputs that are added up."""
+    end = len(program.outputs) - loop.tested
+    return list(program.outputs[end - loop.sums : end])
+
+
+def is_number(out: Any) -> bool:
+    """Says whether an output is a number as Python's arithmetic has it."""
+    known = getattr(out, "type", None)
+    return known is not None and kind_of(known) is not None
+
+
+def looped(program: Any, loop: Loop, kernels: Any) -> LoopPlan:
+    """Returns the plan of a loop.
+
+    Args:
+        program: the body.
+        loop: what its inputs and outputs are.
+        kernels: the backend's functions in place of NumPy's, by the primitive's name.
+    """
+    return LoopPlan(LoopCode(program, kernels, loop))

@@ -1,0 +1,222 @@
+"""Equations of numbers, in Python's own arithmetic.
+
+Python computes with floats, integers and truth values in a tenth of the time that NumPy takes for
+its scalars. The results are the same bits: both round as IEEE 754 says, and where Python raises or
+goes beyond 64 bits, generated code asks NumPy or wraps around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..codegen.operands import SCALARS, constant, is_variable
+
+if TYPE_CHECKING:
+    from ..writer import Straight
+
+__all__ = ["GROWING", "HIGHEST", "LOWEST", "kind_of", "number_text", "wrapped"]
+
+KINDS: dict[Any, type] = {
+    np.dtype(np.float64): float,
+    np.dtype(np.int64): int,
+    np.dtype(np.bool_): bool,
+}
+LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+
+SIGNS = {"add": "+", "subtract": "-", "multiply": "*"}
+COMPARISONS = {
+    "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
+    "equal": "==", "not_equal": "!=",
+}  # fmt: skip
+CONNECTIVES = {"logical_and": "and", "logical_or": "or"}
+EXTREMA = {"maximum": ">", "minimum": "<"}
+# Whose results of integers 64 bits may not hold.
+GROWING = frozenset({*SIGNS, "abs", "negative", "square"})
+
+
+def kind_of(known: Any) -> type | None:
+    """Returns Python's type for a number of a type; None for arrays and other dtypes."""
+    return KINDS.get(known.dtype) if known.shape == () else None
+
+
+def wrapped(x: int) -> int:
+    """Returns an integer as 64 bits hold it."""
+    return ((x - LOWEST) & 0xFFFFFFFFFFFFFFFF) + LOWEST
+
+
+class Operand:
+    """An operand of numbers' arithmetic.
+
+    Attributes:
+        kind: its type; None where it is no number.
+        text: how it is written.
+        as_float: how it is written as a float.
+        nonzero: whether it is surely not 0.
+    """
+
+    __slots__ = ("as_float", "kind", "nonzero", "text")
+
+    def __init__(self, writer: Straight, x: Any) -> None:
+        self.nonzero = False
+        self.kind: type | None
+        if is_variable(x):
+            self.kind = kind_of(x.type)
+            self.text = writer.source.names[x] if self.kind else ""
+            self.as_float = self.text if self.kind is float else f"float({self.text})"
+            return
+        value = constant(x)
+        if type(value) not in SCALARS:
+            value = value.item() if value.shape == () and value.dtype in KINDS else None
+        self.kind = type(value) if type(value) in (float, int, bool) else None
+        self.nonzero = bool(value)
+        self.text = writer.source.shown(value) if self.kind else ""
+        self.as_float = writer.source.shown(float(value)) if self.kind else ""
+
+    def as_kind(self, kind: type) -> str:
+        """Returns the text of the same as another type."""
+        return self.text if self.kind is kind else f"{kind.__name__}({self.text})"
+
+
+def number_text(writer: Straight, equation: Any, ufunc: Any) -> str | None:
+    """Returns an equation of numbers as it is written; None where it is no such one.
+
+    Args:
+        writer: what writes the lines.
+        equation: the equation.
+        ufunc: NumPy's function for it and the dtypes of its loop, if there are such.
+    """
+    (out, *others) = equation.outputs
+    kind = kind_of(out.type)
+    if kind is None or others:
+        return None
+    operands = [Operand(writer, x) for x in equation.operands]
+    if any(x.kind is None for x in operands):
+        return None
+    name = equation.primitive.name
+    if name == "stop_gradient":
+        return operands[0].text
+    if name == "astype":
+        (x,) = operands
+        # Of floats Python keeps what 64 bits do not hold.
+        return x.as_kind(kind) if x.kind is kind or kind is float else None
+    if equation.params:
+        return None
+    write = WRITERS.get(name)
+    text = write(writer, name, operands, kind) if write is not None else None
+    if text is None and ufunc is not None and kind is float:
+        function, loop = ufunc
+        if all(dtype.char == "d" for dtype in loop):
+            given = ", ".join(x.as_float for x in operands)
+            text = f"{writer.source.numpy(function.__name__)}({given})"
+    return text
+
+
+def _arithmetic(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    x, y = operands
+    text = f"{x.text} {SIGNS[name]} {y.text}"
+    if kind is float:
+        return text
+    return text if kind is int and not x.kind is y.kind is bool else None
+
+
+def _divide(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    x, y = operands
+    if kind is not float:
+        return None
+    quotient = f"{x.as_float} / {y.as_float}"
+    if y.nonzero:
+        return quotient
+    by_numpy = f"{writer.source.numpy('divide')}({x.as_float}, {y.as_float})"
+    return f"{quotient} if {y.text} else {by_numpy}"
+
+
+def _whole(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    x, y = operands
+    if not (kind is x.kind is y.kind is int and y.nonzero and y.text.isdecimal()):
+        return None
+    return f"{x.text} {'//' if name == 'floor_divide' else '%'} {y.text}"
+
+
+def _comparison(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    x, y = operands
+    if x.kind is y.kind:
+        return f"{x.text} {COMPARISONS[name]} {y.text}"
+    return f"{x.as_float} {COMPARISONS[name]} {y.as_float}"
+
+
+def _connective(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    if any(x.kind is not bool for x in operands):
+        return None
+    return f" {CONNECTIVES[name]} ".join(x.text for x in operands)
+
+
+def _not(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    return f"not {operands[0].text}"
+
+
+def _negative(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    return f"-{operands[0].text}" if kind is not bool else None
+
+
+def _absolute(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    return f"abs({operands[0].text})" if kind is not bool else None
+
+
+def _square(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    return f"{operands[0].text} * {operands[0].text}" if kind is not bool else None
+
+
+def _root(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    (x,) = operands
+    if not kind is x.kind is float:
+        return None
+    by_numpy = f"{writer.source.numpy('sqrt')}({x.text})"
+    return f"{writer.source.bind(sqrt, 'sqrt')}({x.text}) if {x.text} >= 0.0 else {by_numpy}"
+
+
+def _extremum(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    x, y = operands
+    if not kind is x.kind is y.kind:
+        return None
+    # NumPy decides between zeros, and about NaN.
+    by_numpy = f"{writer.source.numpy(name)}({x.text}, {y.text})"
+    sign = EXTREMA[name]
+    first = f"{x.text} if {x.text} {sign} {y.text}"
+    if kind is not float:
+        return f"{first} else {y.text}"
+    return f"{first} else {y.text} if {y.text} {sign} {x.text} else {by_numpy}"
+
+
+def _slope(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    x, y = operands
+    if not kind is x.kind is y.kind is float:
+        return None
+    factor = f"(1.0 - {y.text} * {y.text})" if name[0] == "t" else f"(1.0 - {y.text}) * {y.text}"
+    return f"{factor} * {x.text}"
+
+
+def _where(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+    condition, x, y = operands
+    return f"{x.as_kind(kind)} if {condition.text} else {y.as_kind(kind)}"
+
+
+WRITERS: dict[str, Callable[[Any, str, list[Operand], type], str | None]] = {
+    **dict.fromkeys(SIGNS, _arithmetic),
+    **dict.fromkeys(COMPARISONS, _comparison),
+    **dict.fromkeys(CONNECTIVES, _connective),
+    **dict.fromkeys(EXTREMA, _extremum),
+    **dict.fromkeys(("floor_divide", "remainder"), _whole),
+    "abs": _absolute,
+    "divide": _divide,
+    "logical_not": _not,
+    "negative": _negative,
+    "sigmoid_derivative": _slope,
+    "sqrt": _root,
+    "square": _square,
+    "tanh_derivative": _slope,
+    "where": _where,
+}

@@ -1,0 +1,122 @@
+"""What is added up over the steps of a loop, added where it is made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..codegen.operands import constant, is_variable
+
+__all__ = ["Outer", "is_zero", "keys_of", "outer_sums", "sums_of"]
+
+
+def sums_of(program: Any, totals: Mapping[str, Any]) -> dict[Any, str]:
+    """Returns the variables that are used for nothing but a sum, by the name of its total.
+
+    A sum of two such values is none itself: both are added to the total.
+
+    Args:
+        program: the body.
+        totals: for every total the output that is added to it.
+    """
+    uses = Counter(x for e in program.equations for x in e.operands if is_variable(x))
+    uses.update(x for x in program.outputs if is_variable(x))
+    made = {out: equation for equation in program.equations for out in equation.outputs}
+    found: dict[Any, str] = {}
+    left = list(totals.items())
+    while left:
+        name, x = left.pop()
+        if not is_variable(x) or uses[x] != 1 or x not in made or not x.type.shape:
+            continue
+        found[x] = name
+        if made[x].primitive.name == "add":
+            left += [(name, y) for y in made[x].operands if is_alike(x, y)]
+    return found
+
+
+def is_alike(x: Any, y: Any) -> bool:
+    """Says whether an operand is a variable of a result's shape and dtype."""
+    if not is_variable(y):
+        return False
+    return bool(x.type.shape == y.type.shape and x.type.dtype == y.type.dtype)
+
+
+def is_zero(x: Any) -> bool:
+    """Says whether an output is a constant that adds nothing."""
+    if is_variable(x):
+        return False
+    # Zeros that broadcast take no memory, and are looked at in no time.
+    value = np.asarray(constant(x))
+    return not (value if any(value.strides) else value[(0,) * value.ndim]).any()
+
+
+def keys_of(equation: Any) -> Iterator[tuple[Any, Any, list[Any]]]:
+    """Returns for every key of a scatter itself, its values and its index arrays."""
+    keys = equation.params["keys"]
+    start = len(keys)
+    for key, values in zip(keys, equation.operands, strict=False):
+        yield key, values, list(equation.operands[start : start + key.arrays])
+        start += key.arrays
+
+
+class Outer(NamedTuple):
+    """A sum over all steps of columns times rows: one product of the columns and rows of all.
+
+    Attributes:
+        total: the name of the sum.
+        left, right: the vectors that the column and the row of a step are made of.
+    """
+
+    total: str
+    left: Any
+    right: Any
+
+
+def outer_sums(program: Any, sums: Mapping[Any, str], fixed: Any) -> tuple[list[Outer], set[Any]]:
+    """Returns the sums of columns times rows, and the variables that nothing else needs then.
+
+    Args:
+        program: the body.
+        sums: the variables that are only added to a total, by its name.
+        fixed: the inputs that are the same in every step.
+    """
+    made = {out: equation for equation in program.equations for out in equation.outputs}
+    uses = Counter(x for e in program.equations for x in e.operands if is_variable(x))
+    uses.update(x for x in program.outputs if is_variable(x))
+    found: list[Outer] = []
+    unneeded: set[Any] = set()
+    for x, total in sums.items():
+        if made[x].primitive.name != "multiply" or x.type.dtype.char not in "fd":
+            continue
+        pair = {is_column(y): y for y in made[x].operands if is_variable(y)}
+        if len(pair) != 2 or not all(is_line_of(y, x) for y in pair.values()):
+            continue
+        lines = {side: source_of(y, made) for side, y in pair.items()}
+        if any(y.type.ndim != 1 or y in fixed for y in lines.values()):
+            continue
+        found.append(Outer(total, lines[True], lines[False]))
+        unneeded.add(x)
+        uses.subtract(pair.values())
+        unneeded.update(y for side, y in pair.items() if not uses[y] and y is not lines[side])
+    return found, unneeded
+
+
+def is_column(x: Any) -> bool:
+    """Says whether an operand is a matrix of one column."""
+    return bool(x.type.ndim == 2 and x.type.shape[1] == 1)
+
+
+def is_line_of(y: Any, x: Any) -> bool:
+    """Says whether an operand is a column or a row of as many elements as a matrix has there."""
+    (n, m), dtype = x.type.shape if x.type.ndim == 2 else (0, 0), x.type.dtype
+    return min(n, m) > 1 and y.type.dtype == dtype and y.type.shape in ((n, 1), (1, m))
+
+
+def source_of(x: Any, made: Mapping[Any, Any]) -> Any:
+    """Returns what a variable has another shape of."""
+    while x in made and made[x].primitive.name == "reshape" and is_variable(made[x].operands[0]):
+        (x,) = made[x].operands
+    return x

@@ -1,0 +1,132 @@
+"""A plan: what runs a program on raw buffers, with memory of its own for what is between."""
+
+from __future__ import annotations
+
+import linecache
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import count
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from ...restoring import silently
+from .writer import Straight
+
+__all__ = ["Plan", "planned"]
+
+numbers = count()
+
+
+class Plan:
+    """Runs a program: ``plan(buffers)`` returns the buffers of its results.
+
+    It may run in several threads at once: each run takes an instance of the function, which has
+    kept buffers of its own, and puts it back. Results are fresh memory or donated inputs.
+
+    Args:
+        written: the lines of the program.
+
+    Attributes:
+        source: the generated text.
+    """
+
+    def __init__(self, written: Straight) -> None:
+        self.name = written.program.name
+        self.source = written.source.text()
+        self._origins = written.source.origins
+        self._scope = written.source.scope
+        self._slots = written.kept.slots
+        self._buffers = written.kept.buffers
+        self._views = written.kept.views
+        self._overwritten = sorted(written.overwritten)
+        self._quiet: Callable[[], AbstractContextManager[None]] = nullcontext
+        if written.shares:
+            from ...blas_threads import alone  # which programs that share nothing do not wait for
+
+            self._quiet = alone
+        self._file = f"<plan {next(numbers)} of {self.name}>"
+        linecache.cache[self._file] = (
+            len(self.source),
+            None,
+            self.source.splitlines(keepends=True),
+            self._file,
+        )
+        weakref.finalize(self, linecache.cache.pop, self._file, None)
+        module = compile(written.source.code(), self._file, "exec")
+        codes = {c.co_name: c for c in module.co_consts if isinstance(c, CodeType)}
+        self._code = codes.pop("plan")
+        for run in written.regions:
+            run.function = FunctionType(codes[run.name], self._scope, run.name)
+        self._idle: list[Callable[..., list[Any]]] = []
+
+    def __call__(self, buffers: Sequence[Any]) -> list[Any]:
+        """Computes the results.
+
+        Args:
+            buffers: an input's value each: arrays, NumPy's scalars, or Python's for weak ones.
+        """
+        try:
+            run = self._idle.pop()
+        except IndexError:
+            run = self._instance()
+        if self._overwritten:
+            buffers = self._own(buffers)
+        try:
+            with self._quiet():
+                return silently(run, buffers)
+        except Exception as error:
+            self._explain(error)
+            raise
+        finally:
+            self._idle.append(run)
+
+    def _instance(self) -> Callable[..., list[Any]]:
+        """Returns the function with buffers of its own."""
+        memory = [np.empty(size, np.uint8) for size in self._slots]
+        kept = {
+            name: memory[slot].view(dtype).reshape(shape)
+            for name, (slot, shape, dtype) in self._buffers.items()
+        }
+        for name, (base, how, argument) in self._views.items():
+            kept[name] = how(kept[base], argument)
+        return FunctionType(self._code, {**self._scope, **kept}, "plan")
+
+    def _own(self, buffers: Sequence[Any]) -> list[Any]:
+        """Returns inputs of which those that are overwritten belong to the plan alone."""
+        mine = list(buffers)
+        seen = list(map(id, buffers))
+        counts = Counter(seen) if len(set(seen)) < len(seen) else {}
+        for i in self._overwritten:
+            x = mine[i]
+            if x.base is not None or not x.flags.writeable or counts.get(id(x), 1) > 1:
+                mine[i] = x.copy("K")
+        return mine
+
+    def _explain(self, error: Exception) -> None:
+        """Notes on an error at which of the user's lines it happened."""
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self._file:
+                origin = self._origins[trace.tb_lineno - 1]
+                if origin is not None and origin.line and origin.primitive.name != "fused":
+                    name = origin.primitive.name
+                    error.add_note(f"in {name} of {self.name}, at {origin.line}")
+            trace = trace.tb_next
+
+    def __repr__(self) -> str:
+        return f"<plan of {self.name}, {len(self._code.co_code)} bytes of code>"
+
+
+def planned(program: Any, donated: Sequence[int], kernels: Any) -> Plan:
+    """Returns the plan of a program.
+
+    Args:
+        program: what has inputs, equations and outputs.
+        donated: the numbers of inputs whose memory results may take.
+        kernels: the backend's functions in place of NumPy's, by the primitive's name.
+    """
+    return Plan(Straight(program, frozenset(donated), kernels))

@@ -1,0 +1,79 @@
+"""In which order the axes of arrays lie in memory, as far as a program tells.
+
+Convolutions leave channels last in memory, whatever their place among the axes; what goes over all
+elements keeps that order, so that neither it nor the next convolution has to move them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .block_steps import ALONG_LAST
+from ..codegen.operands import is_variable
+
+__all__ = ["memory_orders", "region_order"]
+
+# Which return views of memory with the channels last, and which keep the order of their operand.
+CHANNELS_LAST = frozenset({"conv", "conv_input_grad"})
+KEEPING = frozenset({"avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter"})
+
+Order = tuple[int, ...]
+
+
+def memory_orders(program: Any) -> dict[Any, Order]:
+    """Returns the order of axes, outermost first, of all arrays for which it is not the usual."""
+    orders: dict[Any, Order] = {}
+    for equation in program.equations:
+        primitive = equation.primitive
+        if getattr(primitive, "fused", False):
+            _of_region(equation, orders)
+            continue
+        name = primitive.name
+        out = equation.outputs[0]
+        rank = len(out.type.shape)
+        found: Order | None = None
+        if name in CHANNELS_LAST:
+            found = (0, *range(2, rank), 1)
+        elif name in KEEPING or getattr(primitive, "family", "") == "elementwise":
+            alike = (
+                orders[x] for x in equation.operands
+                if is_variable(x) and x in orders and len(x.type.shape) == rank
+            )
+            found = next(alike, None)
+        if found is not None and found != tuple(range(rank)):
+            orders[out] = found
+    return orders
+
+
+def _of_region(equation: Any, orders: dict[Any, Order]) -> None:
+    region = equation.primitive
+    order = region_order(region, equation.operands, orders)
+    if order is None:
+        return
+    for out, inner in zip(equation.outputs, region.program.outputs):
+        place = region.places[inner]
+        if None not in place and len(place) == len(order):
+            orders[out] = tuple(place.index(axis) for axis in order)
+
+
+def region_order(
+    region: Any, given: Sequence[Any], orders: dict[Any, Order]
+) -> Order | None:
+    """Returns in which order a region goes over the axes of its grid; None for the usual one.
+
+    Args:
+        region: what has a program, a grid and places.
+        given: its operands.
+        orders: what is known of them.
+    """
+    if any(e.primitive.name in ALONG_LAST for e in region.program.equations):
+        return None
+    for variable, x in zip(region.program.inputs, given):
+        place = region.places[variable]
+        if is_variable(x) and x in orders and len(place) == len(region.grid):
+            order = tuple(place[a] for a in orders[x])
+            # Blocks are cut along the first axis, which reductions within a region keep.
+            if None not in order and order[0] == 0:
+                return order
+    return None

@@ -1,0 +1,210 @@
+"""The text of a region's loop: which buffers its values lie in, and how it is cut into blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from .block_steps import Blockwise
+from .cost import effort
+from ..codegen.source import Source
+from .steps import Step, Value
+from ..codegen.operands import constant, is_variable
+
+__all__ = ["BlockCode"]
+
+# What all values of a block together may take of the cache, in bytes, and bounds of a block: of the
+# largest there are still some for every thread. Blocks that fit the cache nearest to the core would
+# be quicker in one thread; several wait for the interpreter's lock at every call, and for each
+# other's waking up, the less the fewer calls there are.
+CACHE_BYTES = 1 << 23
+SMALLEST, LARGEST = 131072, 262144
+BLOCKS = 8
+
+
+class BlockCode:
+    """Writes the loop of a region.
+
+    Args:
+        name: the name of the function.
+        region: what has a program, a grid and places.
+        given: its operands, some of them constants.
+        kernels: the backend's functions in place of NumPy's.
+        source: where it is written.
+        order: the grid's axes as they lie in memory; None where they are in order.
+
+    Attributes:
+        grid: the grid with its joined axes.
+        blocks: numbers, beginnings and ends of blocks.
+        shapes: for every input how it is brought to the grid; None for numbers.
+        outputs: what is returned.
+        memory: the bytes of memory that a thread needs.
+        effort: how much work all blocks are.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        region: Any,
+        given: Sequence[Any],
+        kernels: Any,
+        source: Source,
+        order: Sequence[int] | None = None,
+    ) -> None:
+        self.source = source
+        made = Blockwise(region, given, kernels, source, order)
+        self.grid, self.steps = made.grid, made.steps
+        self.inputs, self.shapes, self.outputs = made.inputs, made.shapes, made.outputs
+        # For every value that is returned, the numbers of the outputs.
+        self._targets: dict[int, list[int]] = {}
+        for number, output in enumerate(self.outputs):
+            if output.value is not None:
+                self._targets.setdefault(id(output.value), []).append(number)
+        for number, step in enumerate(self.steps):
+            for x in step.operands:
+                if type(x) is Value:
+                    x.last = number
+        for x in self.inputs:
+            if id(x) in self._targets:
+                x.last = len(self.steps)  # it is copied in the end
+        # The dtype and the groups of every slot.
+        self._slots: list[tuple[Any, frozenset[int]]] = []
+        self._assign()
+        self.blocks = self.grid.blocks(self._elements())
+        self.effort = effort(self.steps, self.grid)
+        self.memory = 0
+        self._write(name)
+
+    def can_take(self, number: int, out: int) -> bool:
+        """Says whether an output may be written where an input lies, block by block."""
+        given, output = self.inputs[number], self.outputs[out]
+        made = output.value
+        if made is None or made.step is None or given.groups != output.groups:
+            return False
+        if len(self._targets[id(made)]) > 1:
+            return False
+        step = self.steps.index(made.step)
+        return given.last < step or (given.last == step and made.step.kind != "apart")
+
+    def _whole(self, value: Value) -> bool:
+        return len(value.groups) == len(self.grid.shape)
+
+    # -- memory
+
+    def _assign(self) -> None:
+        """Gives every value as large as the block, if it is not returned, a slot."""
+        free: dict[Any, list[Any]] = {}
+        for number, step in enumerate(self.steps):
+            ending = {id(x): x for x in step.operands if type(x) is Value and x.last == number}
+            ended = [x for x in ending.values() if x.slot is not None]
+            made = step.made
+            if step.kind == "apart" and made is not None:
+                self._place(step, made, free)
+            for x in ended:
+                free.setdefault((x.dtype, x.groups), []).append(x.slot)
+            if step.kind != "apart" and made is not None:
+                self._place(step, made, free)
+
+    def _place(self, step: Step, made: Value, free: dict[Any, list[Any]]) -> None:
+        """Gives the result of a step a slot, if it needs one: a free one or a new one."""
+        if not step.placeable or not self._whole(made) or self._direct(made) is not None:
+            return
+        key = made.dtype, made.groups
+        if free.get(key):
+            made.slot = free[key].pop()
+        else:
+            made.slot = len(self._slots)
+            self._slots.append(key)
+
+    def _direct(self, made: Value) -> int | None:
+        """Returns the output that a value can be computed into."""
+        for number in self._targets.get(id(made), ()):
+            output = self.outputs[number]
+            if output.groups == made.groups and output.type.dtype == made.dtype:
+                return number
+        return None
+
+    def _elements(self) -> int:
+        """Returns how many elements a block has, so that it stays in the cache."""
+        width: int = sum(dtype.itemsize for dtype, _ in self._slots)
+        width += sum(x.dtype.itemsize for x in self.inputs if x.groups and self._whole(x))
+        width += sum(
+            o.type.dtype.itemsize for o in self.outputs if len(o.groups) == len(self.grid.shape)
+        )
+        most = min(CACHE_BYTES // max(width, 1), self.grid.rows * self.grid.inner // BLOCKS)
+        return min(max(most, SMALLEST), LARGEST)
+
+    # -- text
+
+    def _write(self, name: str) -> None:
+        source = self.source
+        arrays = [f"whole_{x.text}" for x in self.inputs]
+        arrays += [f"{'part' if o.reduction else 'out'}_{i}" for i, o in enumerate(self.outputs)]
+        source.function(name, ["blocks", "memory", *arrays])
+        self._cut_memory()
+        source.add("for number, low, high in blocks:")
+        for x in self.inputs:
+            cut = "[low:high]" if 0 in x.groups else ""
+            source.add(f"    {x.text} = whole_{x.text}{cut}")
+        for i in range(len(self._slots)):
+            source.add(f"    scratch_{i} = memory_{i}[:high - low]")
+        for i, output in enumerate(self.outputs):
+            if output.value is not None:
+                source.add(f"    into_{i} = out_{i}[low:high]")
+        for number, step in enumerate(self.steps):
+            self._line(number, step)
+        for x in self.inputs:
+            for i in self._targets.get(id(x), ()):
+                source.add(f"    np.copyto(into_{i}, {x.text})")
+
+    def _cut_memory(self) -> None:
+        """Writes how a thread's memory is cut into slots."""
+        for i, (dtype, groups) in enumerate(self._slots):
+            shape = self.blocks.longest, *self.grid.joined(groups)[1:]
+            end = self.memory + prod(shape) * dtype.itemsize
+            kind = self.source.bind(dtype, "dtype")
+            text = f"memory[{self.memory}:{end}].view({kind}).reshape({shape!r})"
+            self.source.add(f"memory_{i} = {text}")
+            # Every slot begins at a cache line.
+            self.memory = -(-end // 64) * 64
+
+    def _line(self, number: int, step: Step) -> None:
+        shown = [self._shown(x) for x in step.operands]
+        made = step.made
+        if made is None:
+            self.source.add(f"    {step.form.format(*shown)}", step.equation)
+            return
+        direct = self._direct(made) if step.placeable and self._whole(made) else None
+        into = ""
+        if direct is not None:
+            into = f"into_{direct}"
+        elif made.slot is not None:
+            into = f"scratch_{made.slot}"
+        elif "{into}" in step.form:
+            rows = "".join(f", {n}" for n in self.grid.joined(made.groups)[1:])
+            first = "high - low" if 0 in made.groups else "1"
+            kind = self.source.bind(made.dtype, "dtype")
+            into = f"room_{number}"
+            self.source.add(f"    {into} = np.empty(({first}{rows},), {kind})", step.equation)
+        text = step.form.format(
+            *shown,
+            out=f", {into}" if into else "",
+            named=f", out={into}" if into else "",
+            into=into,
+        )
+        if "{into}" in step.form:
+            self.source.add(f"    {text}", step.equation)
+            made.text = into
+        else:
+            made.text = f"v{number}"
+            self.source.add(f"    {made.text} = {text}", step.equation)
+        for i in self._targets.get(id(made), ()):
+            if i != direct:
+                self.source.add(f"    np.copyto(into_{i}, {made.text})")
+
+    def _shown(self, x: Any) -> str:
+        if type(x) is Value:
+            return x.text
+        text = self.source.shown(x)
+        return f"({text})" if not is_variable(x) and type(constant(x)) in (int, float) else text

@@ -1,0 +1,359 @@
+"""What a region computes in a block: its equations as steps over the joined axes of its grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import copysign, isfinite, prod
+from typing import Any
+
+import numpy as np
+
+from .expansions import BY_ELEMENT, BY_ROW
+from .grid import Grid
+from .row_sums import column_product, row_product
+from ..codegen.source import Source
+from .steps import Steps, Value
+from ..codegen.ufuncs import as_operand, ufunc_of
+from ..codegen.operands import constant, is_variable
+
+__all__ = ["ALONG_LAST", "Blockwise", "Output"]
+
+Axes = tuple[int, ...]
+
+PRECISE = "fd"
+REDUCTIONS = {"sum": "add", "mean": "add", "max": "maximum", "min": "minimum"}
+ALONG = frozenset({"log_softmax", "softmax", "softmax_derivative", "var"})
+ALONG_LAST = frozenset(
+    {"affine_normalize", "cross_entropy", "cross_entropy_slope", "normalize", "normalize_slope"}
+)
+
+
+class Output:
+    """What a region returns.
+
+    Attributes:
+        type: its shape and dtype.
+        groups: the joined axes that it has.
+        value: what a block writes into it; None for a reduction.
+        reduction: the ufunc that puts the parts of all blocks together; empty where there are none.
+        count: by what the sum is divided.
+        rest: the shape of a part.
+        axes: how its axes are transposed to lie in the grid's order; None where they do.
+    """
+
+    __slots__ = ("axes", "count", "groups", "reduction", "rest", "type", "value")
+
+    def __init__(self, known: Any, groups: frozenset[int]) -> None:
+        self.type = known
+        self.groups = groups
+        self.value: Value | None = None
+        self.reduction = ""
+        self.count = 1
+        self.rest: tuple[int, ...] = ()
+        self.axes: Axes | None = None
+
+
+class Blockwise:
+    """The steps of a region.
+
+    Args:
+        region: what has a program, a grid and places.
+        given: its operands, some of them constants.
+        kernels: the backend's functions in place of NumPy's.
+        source: where what the steps call is bound.
+        order: the grid's axes as they lie in memory; None where they are in order.
+
+    Attributes:
+        grid: the grid with its joined axes.
+        steps: the steps.
+        inputs: the value of every input.
+        shapes: for every input how its axes are transposed, or None, and the shape to which it is
+            brought then; None for numbers.
+        outputs: what is returned.
+    """
+
+    def __init__(
+        self,
+        region: Any,
+        given: Sequence[Any],
+        kernels: Any,
+        source: Source,
+        order: Sequence[int] | None,
+    ) -> None:
+        self.program = region.program
+        self.source = source
+        self._kernels = kernels
+        lengths, self._raw = in_order(region, order)
+        present = [_axes(place) for place in self._raw.values()]
+        for equation in self.program.equations:
+            present += self._apart(equation, len(lengths))
+        self.grid = Grid(lengths, present)
+        self._places = {v: self.grid.groups(place) for v, place in self._raw.items()}
+        self._emit = Steps(self.grid, source)
+        self._values: dict[Any, Value] = {}
+        self._late: dict[Any, Output] = {}
+        self.shapes: list[tuple[Axes | None, tuple[int, ...]] | None] = []
+        self.inputs = [
+            self._input(variable, same_everywhere(x))
+            for variable, x in zip(self.program.inputs, given)
+        ]
+        for equation in self.program.equations:
+            self._emit.equation = equation
+            self._equation(equation)
+        self.outputs = [self._output(out) for out in self.program.outputs]
+        self._emit.drop_unused([o.value for o in self.outputs if o.value is not None])
+        self.steps = self._emit.steps
+
+    def _apart(self, equation: Any, axes: int) -> list[frozenset[int]]:
+        """Returns which axes are to stay apart, since functions are told of them."""
+        name = equation.primitive.name
+        first = equation.operands[0]
+        if name in REDUCTIONS or name in ALONG:
+            taken = {self._raw[first][a] for a in equation.params["axis"]}
+        elif name in ALONG_LAST:
+            taken = {self._raw[first][-1]}
+        elif name == "matmul":
+            taken = {1}
+        else:
+            return []
+        return [frozenset(range(axes)) - taken]
+
+    def _input(self, variable: Any, same: bool) -> Value:
+        groups = frozenset() if same else self._places[variable]
+        value = Value(self.source.name(variable), groups, variable.type.weak or variable.type.dtype)
+        self._values[variable] = value
+        # A number has no axes; neither need an array have any that is the same everywhere.
+        if groups:
+            self.shapes.append((transposition(self._raw[variable]), self.grid.joined(groups)))
+        else:
+            self.shapes.append((None, ()) if variable.type.shape else None)
+        return value
+
+    def _output(self, out: Any) -> Output:
+        if out in self._late:
+            return self._late[out]
+        output = Output(out.type, self._places[out])
+        output.axes = transposition(self._raw[out])
+        output.value = self._values[out]
+        return output
+
+    # -- equations
+
+    def _equation(self, equation: Any) -> None:
+        name = equation.primitive.name
+        (out,) = equation.outputs
+        operands = [self._values[x] if is_variable(x) else x for x in equation.operands]
+        if name in ("broadcast_to", "reshape"):
+            self._values[out] = operands[0]
+        elif name in REDUCTIONS:
+            self._reduction(equation, operands[0], out)
+        elif name == "matmul":
+            self._product(equation, operands, out)
+        elif name in ALONG or name in ALONG_LAST:
+            self._values[out] = self._along(equation, operands, out)
+        else:
+            self._values[out] = self._elementwise(equation, operands, out)
+
+    def _elementwise(self, equation: Any, operands: list[Any], out: Any) -> Value:
+        name, dtype = equation.primitive.name, out.type.dtype
+        plain = all(type(x) is Value for x in operands)
+        if plain and dtype.char in PRECISE and {x.dtype for x in operands} == {dtype}:
+            written = BY_ELEMENT.get(name)
+            made = None if written is None else written(self._emit, *operands, **equation.params)
+            if made is not None:
+                return made
+        if name == "astype" and plain and not operands[0].weak:
+            return self._emit.cast(operands[0], dtype)
+        if name == "where" and dtype.char in PRECISE and self._selects(operands, dtype):
+            condition, x, y = operands
+            return self._emit.chosen(condition, x, y, dtype)
+        if name in ("maximum", "minimum") and dtype.char in PRECISE:
+            limited = self._limited(name, operands, dtype)
+            if limited is not None:
+                return limited
+        if name == "logaddexp" and dtype.char in PRECISE:
+            added = self._log_sum(operands, dtype)
+            if added is not None:
+                return added
+        found = ufunc_of(equation, self._kernels)
+        if found is not None:
+            ufunc, loop = found
+            xs = [x if type(x) is Value else as_operand(x, d) for x, d in zip(operands, loop)]
+            return self._emit.ufunc(ufunc.__name__, *xs, dtype=dtype)
+        static = [f"{k}={self.source.static(v)}" for k, v in equation.params.items()]
+        impl = equation.primitive.impl
+        return self._emit.call(impl, name, operands, static, dtype=dtype)
+
+    def _limited(self, name: str, operands: list[Any], dtype: Any) -> Value | None:
+        """Returns an extremum of two arrays, or of one and a number, as the backend computes it."""
+        values = [x for x in operands if type(x) is Value]
+        if any(x.weak or x.dtype != dtype for x in values):
+            return None
+        if len(values) == 2:
+            return self._emit.ufunc(name, *operands)
+        numbers = [constant(x) for x in operands if type(x) is not Value]
+        if len(values) != 1 or type(numbers[0]) not in (int, float):
+            return None
+        number = numbers[0]
+        if number == 0 and copysign(1.0, number) < 0:
+            return None
+        limits = (number, np.inf) if name == "maximum" else (-np.inf, number)
+        limited = self._emit.ufunc("clip", *values, *limits)
+        if number == 0 and type(operands[0]) is Value:
+            # Of two zeros NumPy's functions give the second, and this one gives the array's.
+            return self._emit.ufunc("add", limited, 0.0)
+        return limited
+
+    def _log_sum(self, operands: list[Any], dtype: Any) -> Value | None:
+        """Returns the logarithm of a sum of exponentials, one of them a finite number's."""
+        values = [x for x in operands if type(x) is Value]
+        numbers = [constant(x) for x in operands if type(x) is not Value]
+        if len(values) != 1 or values[0].weak or values[0].dtype != dtype:
+            return None
+        if type(numbers[0]) not in (int, float) or not isfinite(numbers[0]):
+            return None
+        distance = self._emit.ufunc("absolute", self._emit.ufunc("subtract", *operands))
+        share = self._emit.ufunc("exp", self._emit.ufunc("negative", distance))
+        rest = self._emit.ufunc("log1p", share)
+        return self._emit.ufunc("add", rest, self._emit.ufunc("clip", *values, *numbers, np.inf))
+
+    def _selects(self, operands: list[Any], dtype: Any) -> bool:
+        """Says whether a choice is one of floats, numbers among them, by booleans."""
+        condition, *rest = operands
+        return (
+            type(condition) is Value
+            and not condition.weak
+            and condition.dtype == bool
+            and all(
+                not x.weak and x.dtype == dtype
+                if type(x) is Value
+                else type(constant(x)) in (int, float)
+                for x in rest
+            )
+        )
+
+    def _reduction(self, equation: Any, value: Value, out: Any) -> None:
+        source = equation.operands[0]
+        name = equation.primitive.name
+        value = self._emit.whole(value, self._places[source])
+        gone = self._places[source] - self._places[out]
+        axes = tuple(sorted(gone))
+        count = prod(source.type.shape[a] for a in equation.params["axis"])
+        ufunc = REDUCTIONS[name]
+        if 0 in gone:
+            part = self._late[out] = Output(out.type, frozenset())
+            part.reduction = ufunc
+            shape = self.grid.joined(self._places[source])
+            if gone < self._places[source]:
+                part.rest = tuple(n for g, n in enumerate(shape) if g not in gone)
+            part.count = count if name == "mean" else 1
+            part.axes = transposition(self._raw[out])
+            for number, returned in enumerate(self.program.outputs):
+                if returned is out:
+                    self._emit.part(f"part_{number}", value, axes, ufunc)
+        elif ufunc != "add":
+            self._values[out] = self._emit.row_extremum(value, axes, ufunc)
+        else:
+            total = self._emit.row_sum(value, axes)
+            if name == "mean":
+                total = self._emit.ufunc("divide", total, count)
+            self._values[out] = total
+
+    def _product(self, equation: Any, operands: list[Value], out: Any) -> None:
+        """Writes the product of a matrix's rows with a vector, or that of a vector with them."""
+        x, y = (
+            self._emit.whole(value, self._places[v])
+            for value, v in zip(operands, equation.operands)
+        )
+        if len(equation.operands[0].type.shape) == 2:
+            groups = self._places[out]
+            self._values[out] = self._emit.call(
+                row_product, "row_product", [x, y], dtype=x.dtype, groups=groups
+            )
+            return
+        part = self._late[out] = Output(out.type, frozenset())
+        part.reduction, part.rest = "add", out.type.shape
+        for number, returned in enumerate(self.program.outputs):
+            if returned is out:
+                self._emit.put(f"part_{number}", column_product, [x, y])
+
+    def _along(self, equation: Any, operands: list[Any], out: Any) -> Value:
+        """Returns what sees rows whole, in steps or by the primitive's own function."""
+        name, params = equation.primitive.name, equation.params
+        first = equation.operands[0]
+        taken = [len(first.type.shape) - 1] if name in ALONG_LAST else params["axis"]
+        axes = tuple(sorted(self.grid.groups([self._raw[first][a] for a in taken])))
+        count = prod(first.type.shape[a] for a in taken)
+        affine = name == "affine_normalize"
+        whole = [
+            x if affine and i else self._emit.whole(x, self._places[v])
+            for i, (x, v) in enumerate(zip(operands, equation.operands))
+        ]
+        dtype = out.type.dtype
+        if name in BY_ROW and {x.dtype for x in whole} == {dtype} and dtype.char in PRECISE:
+            made = BY_ROW[name](self._emit, axes, count, *whole, **params)
+            if made is not None:
+                return made
+        return self._by_itself(equation, whole, axes, out)
+
+    def _by_itself(
+        self, equation: Any, operands: list[Value], axes: tuple[int, ...], out: Any
+    ) -> Value:
+        name, params = equation.primitive.name, dict(equation.params)
+        if "axis" in params:
+            params["axis"] = axes
+        if "keepdims" in params:
+            params["keepdims"] = True
+        # The axes of the grid that come after those of the rows are not the function's.
+        behind = len(self.grid.shape) - 1 - max(self._places[equation.operands[0]])
+        texts = []
+        for i, x in enumerate(equation.operands):
+            narrow = self._places[x] != self._places[equation.operands[0]]
+            if name == "affine_normalize" and i:
+                texts.append(f"{{{i}}}.reshape(-1)")
+            else:
+                texts.append(f"{{{i}}}{_last(behind + narrow, 0)}")
+        static = [f"{k}={self.source.static(v)}" for k, v in params.items()]
+        function = self.source.bind(equation.primitive.impl, name)
+        form = f"{function}({', '.join([*texts, *static])})"
+        form += _last(behind + (name == "cross_entropy"), None)
+        return self._emit.made(form, operands, out.type.dtype, self._places[out])
+
+
+def _last(count: int, item: int | None) -> str:
+    """Returns the text that takes the first of the last axes, or adds as many: of length 1."""
+    return f"[..., {', '.join([str(item)] * count)}]" if count else ""
+
+
+def in_order(
+    region: Any, order: Sequence[int] | None
+) -> tuple[tuple[int, ...], dict[Any, tuple[int | None, ...]]]:
+    """Returns a region's grid and places with its axes in another order."""
+    if order is None:
+        return region.grid, region.places
+    rank = {axis: number for number, axis in enumerate(order)}
+    places = {
+        v: tuple(None if axis is None else rank[axis] for axis in place)
+        for v, place in region.places.items()
+    }
+    return tuple(region.grid[axis] for axis in order), places
+
+
+def transposition(place: Sequence[int | None]) -> Axes | None:
+    """Returns how a value's axes are transposed to be in the grid's order; None if they are."""
+    axes = [axis for axis in place if axis is not None]
+    if axes == sorted(axes):
+        return None
+    ranks = [-1 if axis is None else axis for axis in place]
+    return tuple(sorted(range(len(place)), key=ranks.__getitem__))
+
+
+def same_everywhere(x: Any) -> bool:
+    """Says whether an operand is a constant with one element, repeated without a copy."""
+    if is_variable(x):
+        return False
+    return not any(getattr(constant(x), "strides", (1,)))
+
+
+def _axes(place: Any) -> frozenset[int]:
+    return frozenset(a for a in place if a is not None)

@@ -1,0 +1,124 @@
+"""Proofs that the blocks of a region take the elements that its places say.
+
+A place says which axes of the grid a value has, one after the other. Blocks see it with its axes
+transposed, and with neighbours joined that nothing tells apart. That is proved here of everything
+that a region is given and returns, and of every step that its operands broadcast to its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+from .block_source import BlockCode
+from .block_steps import in_order
+from .grid import Grid
+from .steps import Step, Value
+
+__all__ = ["PlanError", "proved"]
+
+# How lines begin of which operands broadcast to the result.
+BROADCASTING = "np.", "{0}.clip", "outer_", "rowwise_"
+SPREAD = "np.broadcast_to"
+
+
+class PlanError(ValueError):
+    """Generated code takes other elements than the program says: a plan has a fault."""
+
+
+def proved(code: BlockCode, region: Any, order: Sequence[int] | None) -> None:
+    """Checks what was written for a region.
+
+    Args:
+        code: that.
+        region: what has a program, a grid and places.
+        order: the grid's axes as they lie in memory; None where they are in order.
+
+    Raises:
+        PlanError: a value lies elsewhere than its place says, or is overwritten too early.
+    """
+    lengths, places = in_order(region, order)
+    grid = code.grid
+    if grid.lengths != lengths or grid.group[0] or any(
+        b - a not in (0, 1) for a, b in zip(grid.group, grid.group[1:])
+    ):
+        raise PlanError(f"the axes {grid.group} are not those of a grid {lengths}, joined")
+    for variable, value, how in zip(region.program.inputs, code.inputs, code.shapes):
+        axes, shape = how or (None, ())
+        if value.groups:
+            _lies(grid, variable, places[variable], axes, shape, value.groups)
+        elif shape:
+            raise PlanError(f"{variable.type} is brought to {shape}, and has no axes")
+    for out, output in zip(region.program.outputs, code.outputs):
+        if output.reduction:
+            _is_left(grid, out, places[out], output.axes, output.rest)
+            continue
+        shape = grid.joined(output.groups)
+        _lies(grid, out, places[out], output.axes, shape, output.groups)
+        made = frozenset[int]() if output.value is None else output.value.groups
+        if 0 not in output.groups or not made <= output.groups:
+            raise PlanError(f"{out.type} is made of {sorted(made)}")
+    _steps_fit(code.inputs, code.steps)
+
+
+def _lies(
+    grid: Grid,
+    variable: Any,
+    place: Sequence[int | None],
+    axes: Sequence[int] | None,
+    shape: Sequence[int],
+    groups: frozenset[int],
+) -> None:
+    """Checks that transposing and reshaping a value bring it to where its place says."""
+    joined: list[int | None] = []
+    for group, length in enumerate(grid.shape):
+        members = [axis for axis, g in enumerate(grid.group) if g == group]
+        joined += members if group in groups else []
+        if len(shape) != len(grid.shape) or shape[group] != (length if group in groups else 1):
+            raise PlanError(f"{variable.type} is brought to {shape} for the axes {sorted(groups)}")
+    moved = [place[a] for a in (range(len(place)) if axes is None else axes)]
+    if len(moved) != len(place) or [axis for axis in moved if axis is not None] != joined:
+        raise PlanError(f"{variable.type} at {place} is brought to the axes {joined} of the grid")
+
+
+def _is_left(
+    grid: Grid,
+    variable: Any,
+    place: Sequence[int | None],
+    axes: Sequence[int] | None,
+    rest: Sequence[int],
+) -> None:
+    """Checks that what is left of a sum over blocks is in the order in which it is returned."""
+    moved = [place[a] for a in (range(len(place)) if axes is None else axes)]
+    left = [axis for axis in moved if axis is not None]
+    if left != sorted(left) or 0 in map(grid.group.__getitem__, left):
+        raise PlanError(f"{variable.type} at {place} is put together over the axes {left}")
+    if prod(rest) != variable.type.size or len(moved) != len(place):
+        raise PlanError(f"{variable.type} is put together from parts {tuple(rest)}")
+
+
+def _steps_fit(inputs: Iterable[Value], steps: Sequence[Step]) -> None:
+    """Checks that operands are there when they are needed, and have the axes of the result."""
+    there = set(map(id, inputs))
+    holds: dict[int, Value] = {}
+    for step in steps:
+        values = [x for x in step.operands if type(x) is Value]
+        if not there.issuperset(map(id, values)):
+            raise PlanError(f"{step.form} needs what is not there yet")
+        taken = step.made.slot if step.made is not None and step.kind == "apart" else None
+        if any(x.slot is not None and (holds[x.slot] is not x or x.slot == taken) for x in values):
+            raise PlanError(f"{step.form} needs what is overwritten")
+        made = step.made
+        if made is None:
+            continue
+        groups = frozenset[int]().union(*(x.groups for x in values))
+        if step.form.startswith(BROADCASTING) and not step.form.startswith(SPREAD):
+            fits = made.groups == groups
+        else:
+            fits = made.groups <= groups or (step.form.startswith(SPREAD) and made.groups >= groups)
+        if not fits:
+            raise PlanError(f"{step.form} of {sorted(groups)} gives {sorted(made.groups)}")
+        there.add(id(made))
+        if made.slot is not None:
+            holds[made.slot] = made

@@ -1,0 +1,121 @@
+"""What runs a region: arrays brought to its grid, blocks shared among threads, parts put together.
+
+The sum over all elements, and any reduction of the first axis, is that of the blocks' sums, each
+of which NumPy has added up pairwise: the rounding error grows with the logarithm of a block's size
+and with the number of blocks at most. The blocks do not depend on the number of threads, so that
+neither does the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ....blas_threads import alone
+from .block_source import BlockCode
+from .cost import SHARED
+from ..threads.pool import arena, share, threads
+from .broadcast_rows import row_by_row
+
+__all__ = ["RegionRun"]
+
+
+class RegionRun:
+    """Computes the outputs of a region: ``run(*operands)``.
+
+    Attributes:
+        code: what was written for it.
+        function: the loop over blocks, once it is compiled.
+    """
+
+    def __init__(self, name: str, code: BlockCode) -> None:
+        self.can_take = code.can_take
+        self.name = name
+        self.inputs = code.shapes
+        self.outputs = code.outputs
+        self.blocks = code.blocks
+        self.memory = code.memory
+        self.shapes = [code.grid.joined(o.groups) for o in code.outputs]
+        self.effort = code.effort
+        self.most = len(code.blocks) if code.effort >= SHARED else 1
+        # The length of rows; of none where that is of no account.
+        self.row = code.grid.shape[-1] if self.most > 1 and len(code.grid.shape) > 1 else 0
+        self.function: Callable[..., None]
+
+    def __call__(self, *operands: Any, into: tuple[Any, ...] = ()) -> list[Any]:
+        """Returns the outputs.
+
+        Args:
+            operands: arrays and numbers.
+            into: for every output the memory that it takes, or None.
+        """
+        outs, work = self.begun(operands, into)
+        with alone():
+            share(work, min(threads.number, self.most))
+        return self.finished(outs)
+
+    def begun(
+        self, operands: Sequence[Any], into: Sequence[Any]
+    ) -> tuple[list[Any], Callable[[], None]]:
+        """Returns the memory of the outputs, and what each thread calls to fill it."""
+        arrays = [
+            x if how is None else brought(x, *how) for x, how in zip(operands, self.inputs)
+        ]
+        outs: list[Any] = []
+        count = len(self.blocks)
+        for i, (output, shape) in enumerate(zip(self.outputs, self.shapes)):
+            if output.reduction:
+                out = part = np.empty((count, *output.rest), output.type.dtype)
+            else:
+                out, part = self._room(output, shape, into[i] if into else None)
+            outs.append(out)
+            arrays.append(part)
+        # Taken from by all threads: what comes next is theirs alone.
+        return outs, partial(self._work, iter(self.blocks), arrays)
+
+    def finished(self, outs: list[Any]) -> list[Any]:
+        """Returns the outputs, once all blocks are computed."""
+        for i, output in enumerate(self.outputs):
+            if output.reduction:
+                outs[i] = put_together(output, outs[i])
+        return outs
+
+    def _room(self, output: Any, shape: tuple[int, ...], into: Any) -> tuple[Any, Any]:
+        """Returns the memory for an output, and the same as it lies in the grid."""
+        axes = output.axes
+        if into is not None:
+            lying = into if axes is None else into.transpose(axes)
+            if lying.flags.c_contiguous:
+                return into, lying.reshape(shape)
+        if axes is None:
+            out = np.empty(output.type.shape, output.type.dtype)
+            return out, out.reshape(shape)
+        lying = np.empty([output.type.shape[a] for a in axes], output.type.dtype)
+        return lying.transpose(np.argsort(axes)), lying.reshape(shape)
+
+    def _work(self, blocks: Any, arrays: list[Any]) -> None:
+        with row_by_row(self.row):
+            self.function(blocks, arena(self.memory), *arrays)
+
+
+def brought(x: Any, axes: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
+    """Returns an array in the shape that it has in a grid, without a copy if it lies so."""
+    if not shape:
+        return x.reshape(-1)[0]
+    return x.reshape(shape) if axes is None else x.transpose(axes).reshape(shape)
+
+
+def put_together(output: Any, parts: Any) -> Any:
+    """Returns a reduction of all blocks from that of each."""
+    total = getattr(np, output.reduction).reduce(parts, 0)
+    if output.count != 1:
+        total = total / output.count
+    shape, axes = output.type.shape, output.axes
+    if not shape:
+        return total
+    if axes is None:
+        return total.reshape(shape)
+    return total.reshape([shape[a] for a in axes]).transpose(np.argsort(axes))

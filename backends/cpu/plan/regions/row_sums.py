@@ -1,0 +1,132 @@
+"""Sums of a block, along its rows, its columns or both.
+
+BLAS adds up many times as fast as NumPy's reductions do. It is called by ``numpy.dot``, which lets
+other threads run meanwhile, as ``numpy.matmul`` does not; and only where it can be kept to the
+thread that calls it, as regions see to. Of what it adds up one after the other there are no more
+than ``RUN`` terms in each of the lanes of its registers, which bounds the rounding error.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ....blas_threads import controlled
+from ...reductions import RUN, ones, softmax
+
+__all__ = [
+    "column_product",
+    "column_sum",
+    "row_dot",
+    "row_extremum",
+    "row_product",
+    "row_softmax",
+    "row_sum",
+    "total_dot",
+    "total_sum",
+]
+
+# Elements of the pieces of a vector that BLAS multiplies, which it does in many lanes.
+PIECE = 16384
+
+add: Any = np.add.reduce
+
+
+def row_sum(x: Any, axes: tuple[int, ...]) -> Any:
+    """Returns the sums over axes, which stay with length 1."""
+    length = x.shape[-1]
+    if (
+        axes == (x.ndim - 1,)
+        and length <= RUN
+        and x.dtype.char in "fd"
+        and x.flags.c_contiguous
+        and controlled() is not None
+    ):
+        sums = np.dot(x.reshape(-1, length), ones(length, x.dtype))
+        return sums.reshape(*x.shape[:-1], 1)
+    return add(x, axes, None, None, True)
+
+
+def row_dot(x: Any, y: Any) -> Any:
+    """Returns the sums of products over the last axis, which stays with length 1."""
+    if x.shape[-1] > PIECE or controlled() is None:
+        return add(np.multiply(x, y), (x.ndim - 1,), None, None, True)
+    return np.vecdot(x, y)[..., None]
+
+
+def row_product(x: Any, y: Any) -> Any:
+    """Returns the products of rows with a vector.
+
+    Args:
+        x: an array (rows, k), and maybe more axes of length 1.
+        y: an array (1, k) with as many axes, of which one has length k.
+    """
+    return np.dot(x.reshape(len(x), -1), y.reshape(-1)).reshape(-1, *(1,) * (x.ndim - 1))
+
+
+def column_sum(x: Any, axes: tuple[int, ...]) -> Any:
+    """Returns the sums over axes, the first of them the blocks' own."""
+    if axes == (0,) and x.ndim == 2 and x.flags.c_contiguous and controlled() is not None:
+        return _rows_by(ones(len(x), x.dtype), x)
+    return add(x, axes)
+
+
+def column_product(x: Any, y: Any) -> Any:
+    """Returns the sum of rows of y, each times a number of x.
+
+    Args:
+        x: an array (rows, 1), and maybe more axes of length 1.
+        y: an array (rows, k) with as many axes.
+    """
+    return _rows_by(np.ascontiguousarray(x.reshape(-1)), y.reshape(len(y), -1))
+
+
+def _rows_by(weights: Any, x: Any) -> Any:
+    """Returns the weighted sum of rows, in runs."""
+    if len(x) <= RUN:
+        return np.dot(weights, x)
+    parts = [
+        np.dot(weights[start : start + RUN], x[start : start + RUN])
+        for start in range(0, len(x), RUN)
+    ]
+    return add(np.stack(parts), 0)
+
+
+def total_sum(x: Any) -> Any:
+    """Returns the sum of all elements."""
+    return add(x, None)
+
+
+def total_dot(x: Any, y: Any) -> Any:
+    """Returns the sum of all products."""
+    x, y = x.reshape(-1), y.reshape(-1)
+    if controlled() is None:
+        return add(np.multiply(x, y))
+    whole = x.size - x.size % PIECE
+    rest = np.dot(x[whole:], y[whole:])
+    if not whole:
+        return rest
+    return add(np.vecdot(x[:whole].reshape(-1, PIECE), y[:whole].reshape(-1, PIECE))) + rest
+
+
+def row_softmax(x: Any, out: Any) -> None:
+    """Puts the softmax of rows into another array."""
+    limit = np.finfo(x.dtype)
+    if x.max() <= 0.5 * np.log(limit.max):
+        # Neither overflows exp, nor do all of a row vanish: no maximum is to be found for it.
+        np.exp(x, out)
+        sums = row_sum(out, (out.ndim - 1,))
+        if sums.min() >= np.sqrt(limit.tiny):
+            np.divide(out, sums, out)
+            return
+    np.copyto(out, softmax(x, axis=(x.ndim - 1,)))
+
+
+def row_extremum(x: Any, axes: tuple[int, ...], ufunc: Any) -> Any:
+    """Returns maxima or minima over axes, which stay with length 1."""
+    if axes == (x.ndim - 1,) and x.shape[-1] <= 32 and x.size > 512:
+        columns = x.reshape(prod(x.shape[:-1]), x.shape[-1]).T.copy()
+        return ufunc.reduce(columns, 0).reshape(*x.shape[:-1], 1)
+    return ufunc.reduce(x, axes, None, None, True)

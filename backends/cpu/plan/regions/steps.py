@@ -1,0 +1,345 @@
+"""The steps of a block: lines that are still to be told where they put their results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .grid import Grid
+from .outer_rows import is_outer, outer
+from .row_sums import (
+    column_sum,
+    row_dot,
+    row_extremum,
+    row_product,
+    row_softmax,
+    row_sum,
+    total_dot,
+    total_sum,
+)
+from .broadcast_rows import is_rowwise, rowwise
+from ..codegen.source import Source
+from ..codegen.ufuncs import as_operand
+from ..codegen.operands import SCALARS, constant
+
+__all__ = ["Step", "Steps", "Value"]
+
+# Whose third argument NumPy no longer takes by its place.
+NAMED_OUT = frozenset({"maximum", "minimum"})
+BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+
+
+class Value:
+    """What a name of a block holds.
+
+    Attributes:
+        text: how it is written.
+        groups: the joined axes of the grid that it has.
+        dtype: its dtype; of a weak number its Python type.
+        step: what makes it; None for inputs.
+        slot: the number of the buffer that it lies in; None where it has memory of its own.
+        last: the number of the last step that needs it.
+    """
+
+    __slots__ = ("dtype", "groups", "last", "slot", "step", "text")
+
+    def __init__(self, text: str, groups: frozenset[int], dtype: Any) -> None:
+        self.text = text
+        self.groups = groups
+        self.dtype = dtype
+        self.step: Step | None = None
+        self.slot: int | None = None
+        self.last = -1
+
+
+    @property
+    def weak(self) -> bool:
+        """Whether it is a Python number, which decides no dtype."""
+        return isinstance(self.dtype, type)
+
+
+class Step:
+    """One line.
+
+    Attributes:
+        form: how it is written: ``{0}``, ``{1}``, ... are its operands, ``{out}`` or
+            ``{named}`` is where the place of its result is told, if there is one, and ``{into}`` a
+            place that there has to be.
+        operands: values and constants.
+        made: the result; None where the line puts it away itself.
+        equation: what it is for.
+        kind: what it is for peepholes: the name of a ufunc; ``apart`` of what needs its operands
+            until its result is complete.
+    """
+
+    __slots__ = ("equation", "form", "kind", "made", "operands")
+
+    def __init__(
+        self, form: str, operands: Sequence[Any], made: Value | None, equation: Any, kind: str = ""
+    ) -> None:
+        self.form = form
+        self.operands = list(operands)
+        self.made = made
+        self.equation = equation
+        self.kind = kind
+        if made is not None:
+            made.step = self
+
+    @property
+    def placeable(self) -> bool:
+        """Whether the line can be told where to put its result."""
+        return any(place in self.form for place in ("{out}", "{named}", "{into}"))
+
+
+class Steps:
+    """Collects the steps of a region; the same step twice is one.
+
+    Args:
+        grid: the region's grid.
+        source: which binds what the steps call.
+
+    Attributes:
+        equation: what the next steps are for.
+        steps: all so far.
+    """
+
+    def __init__(self, grid: Grid, source: Source) -> None:
+        self.grid = grid
+        self.source = source
+        self.equation: Any = None
+        self.steps: list[Step] = []
+        self._known: dict[Any, Value] = {}
+
+    def made(
+        self,
+        form: str,
+        operands: Sequence[Any],
+        dtype: Any,
+        groups: frozenset[int] | None = None,
+        kind: str = "",
+    ) -> Value:
+        """Adds a step and returns its result, which has the axes of all operands by default."""
+        if groups is None:
+            groups = frozenset().union(*(x.groups for x in operands if type(x) is Value))
+        key = form, tuple(map(_key, operands)), dtype, groups
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Value("", groups, dtype)
+            self.steps.append(Step(form, operands, found, self.equation, kind))
+        return found
+
+    def ufunc(self, name: str, *operands: Any, dtype: Any = None) -> Value:
+        """Adds a ufunc of values and numbers; of the first value's dtype if none is told."""
+        if dtype is None:
+            dtype = next(x.dtype for x in operands if type(x) is Value)
+        operands = tuple(x if type(x) is Value else as_operand(x, dtype) for x in operands)
+        beside = self._beside(operands, dtype) if len(operands) == 2 else None
+        if beside is not None:
+            function, first = beside
+            bound = self.source.bind(function, function.__name__)
+            shown = f"{{{first}}}, {{{1 - first}}}"
+            form = f"{bound}(np.{name}, {shown}, {{into}}, {first == 0})"
+        elif name == "clip":
+            form = "{0}.clip({1}, {2}{out})"
+        else:
+            given = ", ".join(f"{{{i}}}" for i in range(len(operands)))
+            form = f"np.{name}({given}{'{named}' if name in NAMED_OUT else '{out}'})"
+        return self.made(form, operands, dtype, kind=name)
+
+    def _beside(self, operands: Sequence[Any], dtype: Any) -> tuple[Any, int] | None:
+        """Returns what computes a ufunc of two operands of which one has rows that the other lacks,
+        and which of them that takes first; None where the ufunc does it best.
+        """
+        if any(type(x) is not Value or x.weak or x.dtype != dtype for x in operands):
+            return None
+        for first in (0, 1):
+            x, y = operands[first].groups, operands[1 - first].groups
+            if is_outer(self.grid.shape, x, y):
+                return outer, first
+            if is_rowwise(self.grid, x, y, dtype.itemsize):
+                return rowwise, first
+        return None
+
+    def call(
+        self,
+        function: Any,
+        name: str,
+        operands: Sequence[Any],
+        static: Sequence[str] = (),
+        *,
+        dtype: Any,
+        groups: frozenset[int] | None = None,
+    ) -> Value:
+        """Adds a call of a function, which makes its own result."""
+        bound = self.source.bind(function, name)
+        given = ", ".join([*(f"{{{i}}}" for i in range(len(operands))), *static])
+        return self.made(f"{bound}({given})", operands, dtype, groups)
+
+    def whole(self, value: Value, groups: frozenset[int]) -> Value:
+        """Returns a value with all axes that it stands for, which a broadcast one lacks."""
+        if value.groups == groups:
+            return value
+        first = "high - low" if 0 in groups else "1"
+        rest = "".join(f", {n}" for n in self.grid.joined(groups)[1:])
+        form = f"np.broadcast_to({{0}}, ({first}{rest},))"
+        return self.made(form, [value], value.dtype, groups)
+
+    def number(self, x: float, beside: Value) -> Any:
+        """Returns a number in the dtype of a value."""
+        return as_operand(x, beside.dtype)
+
+    def masked(self, condition: Value, x: Value) -> Value:
+        """Returns x where a condition holds and 0 elsewhere, by the bits."""
+        mask = self._mask(condition, x.dtype)
+        bits = BITS[x.dtype.itemsize].name
+        form = f"np.bitwise_and({{0}}.view('{bits}'), {{1}}, {{into}}.view('{bits}'))"
+        return self.made(form, [x, mask], x.dtype)
+
+    def chosen(self, condition: Value, x: Any, y: Any, dtype: Any) -> Value:
+        """Returns x where a condition holds and y elsewhere, by the bits."""
+        x, y = (v if type(v) is Value else as_operand(v, dtype) for v in (x, y))
+        mask, kind = self._mask(condition, dtype), BITS[dtype.itemsize]
+        differing = f"np.bitwise_xor({{0}}.view('{kind.name}'), {{1}}.view('{kind.name}'){{out}})"
+        bits = self.made(differing, [x, y], kind)
+        bits = self.made("np.bitwise_and({0}, {1}{out})", [bits, mask], kind)
+        last = f"np.bitwise_xor({{0}}, {{1}}.view('{kind.name}'), {{into}}.view('{kind.name}'))"
+        return self.made(last, [bits, y], dtype)
+
+    def cast(self, x: Value, dtype: Any) -> Value:
+        """Returns a value in another dtype."""
+        if x.dtype == dtype:
+            return x
+        return self.made("np.copyto({into}, {0}, casting='unsafe')", [x], dtype)
+
+    def _mask(self, condition: Value, dtype: Any) -> Value:
+        """Returns integers of a dtype's size with all bits set where a condition holds."""
+        return self.made(
+            "np.negative({0}.view('int8'){out})", [condition], BITS[dtype.itemsize], kind="mask"
+        )
+
+    # -- sums: over axes of rows, which stay with length 1, and over all of a block
+
+    def row_sum(self, x: Value, axes: tuple[int, ...]) -> Value:
+        """Returns the sums of rows; of products without the products."""
+        left = x.groups - set(axes)
+        step = x.step
+        if step is not None and step.kind in ("negative", "multiply", "divide"):
+            outside = self._sum_inside(step, x, axes)
+            if outside is not None:
+                return outside
+        if step is not None and axes == (len(self.grid.shape) - 1,):
+            pair = _factors(step, x)
+            if pair is not None:
+                return self.row_dot(*pair, axes)
+        function = self.source.bind(row_sum, "row_sum")
+        return self.made(f"{function}({{0}}, {axes!r})", [x], x.dtype, left)
+
+    def _sum_inside(self, step: Step, x: Value, axes: tuple[int, ...]) -> Value | None:
+        """Returns the sums of rows where all elements of a row are negated, or multiplied or
+        divided by the same: that is done with the sum instead, which rounds it differently.
+
+        So is a row times a vector that all rows are multiplied by: BLAS has that.
+        """
+        first, *rest = step.operands
+        if step.kind == "negative":
+            inside = type(first) is Value and first.groups == x.groups
+            return self.ufunc("negative", self.row_sum(first, axes)) if inside else None
+        (second,) = rest
+        if any(type(v) is not Value or v.dtype != x.dtype for v in (first, second)):
+            return None
+        if x.dtype.char not in "fd":
+            return None
+        if first.groups == x.groups and second.groups.isdisjoint(axes):
+            return self.ufunc(step.kind, self.row_sum(first, axes), second)
+        if step.kind == "divide":
+            return None
+        if second.groups == x.groups and first.groups.isdisjoint(axes):
+            return self.ufunc("multiply", first, self.row_sum(second, axes))
+        for matrix, vector in ((first, second), (second, first)):
+            if matrix.groups == x.groups == {0, 1} and vector.groups == {1} and axes == (1,):
+                return self.call(
+                    row_product, "row_product", [matrix, vector],
+                    dtype=x.dtype, groups=frozenset({0}),
+                )  # fmt: skip
+        return None
+
+    def row_dot(self, x: Value, y: Value, axes: tuple[int, ...]) -> Value:
+        """Returns the sums of the products of rows."""
+        groups = x.groups | y.groups
+        if axes != (len(self.grid.shape) - 1,) or x.groups != groups or y.groups != groups:
+            return self.row_sum(self.ufunc("multiply", x, y), axes)
+        function = self.source.bind(row_dot, "row_dot")
+        return self.made(f"{function}({{0}}, {{1}})", [x, y], x.dtype, groups - set(axes))
+
+    def softmax(self, x: Value, axes: tuple[int, ...]) -> Value | None:
+        """Returns the softmax of rows; None where they are not the last axis."""
+        if axes != (len(self.grid.shape) - 1,) or len(x.groups) != len(self.grid.shape):
+            return None
+        form = f"{self.source.bind(row_softmax, 'row_softmax')}({{0}}, {{into}})"
+        return self.made(form, [x], x.dtype, kind="apart")
+
+    def row_extremum(self, x: Value, axes: tuple[int, ...], ufunc: str) -> Value:
+        """Returns the largest or smallest elements of rows."""
+        function = self.source.bind(row_extremum, "row_extremum")
+        form = f"{function}({{0}}, {axes!r}, np.{ufunc})"
+        return self.made(form, [x], x.dtype, x.groups - set(axes))
+
+    def part(self, target: str, x: Value, axes: tuple[int, ...], ufunc: str) -> None:
+        """Adds what puts a reduction of the block away, which is a part of the whole one."""
+        everything = set(axes) == x.groups
+        operands: list[Any] = [x]
+        if ufunc != "add" or x.dtype.char not in "fd":
+            text = f"np.{ufunc}.reduce({{0}}, {None if everything else axes!r})"
+        elif everything:
+            pair = _factors(x.step, x) if x.step is not None else None
+            operands = list(pair) if pair is not None else operands
+            self.put(target, total_dot if pair is not None else total_sum, operands)
+            return
+        else:
+            text = f"{self.source.bind(column_sum, 'column_sum')}({{0}}, {axes!r})"
+        self.steps.append(Step(f"{target}[number] = {text}", operands, None, self.equation))
+
+    def put(self, target: str, function: Any, operands: Sequence[Any]) -> None:
+        """Adds what puts a function's result away as the part of a block."""
+        given = ", ".join(f"{{{i}}}" for i in range(len(operands)))
+        text = f"{self.source.bind(function, function.__name__)}({given})"
+        self.steps.append(Step(f"{target}[number] = {text}", operands, None, self.equation))
+
+    def drop_unused(self, needed: Sequence[Value]) -> None:
+        """Drops the steps whose results nothing uses."""
+        used = {id(value) for value in needed}
+        kept: list[Step] = []
+        for step in reversed(self.steps):
+            if step.made is None or id(step.made) in used:
+                kept.append(step)
+                used.update(id(x) for x in step.operands if type(x) is Value)
+        self.steps = kept[::-1]
+
+
+def _factors(step: Step, x: Value) -> tuple[Value, Value] | None:
+    """Returns what is multiplied where a step is a product of whole values of one dtype."""
+    if step.kind == "square":
+        pair = step.operands[0], step.operands[0]
+    elif step.kind == "multiply":
+        pair = step.operands[0], step.operands[1]
+    else:
+        return None
+    if x.dtype.char not in "fd" or any(
+        type(v) is not Value or v.groups != x.groups or v.dtype != x.dtype for v in pair
+    ):
+        return None
+    return pair
+
+
+def _key(x: Any) -> Any:
+    if type(x) is Value:
+        return id(x)
+    value = constant(x)
+    if type(value) in SCALARS:
+        return type(value), repr(value)
+    if not np.ndim(value):
+        return str(value.dtype), repr(value.item())
+    return id(value)
+

@@ -1,0 +1,454 @@
+"""Straight-line code: a line for every equation, into buffers that are reused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import getitem
+from typing import TYPE_CHECKING, Any
+
+from ...config import config
+from .codegen.called import apart
+from .donation import Donation
+from .memory import Kept, Slot
+from .liveness import Liveness, Storage
+from .joined_results import placed
+from .codegen.source import Source
+from .codegen.ufuncs import as_operand, ufunc_of
+from .codegen.operands import is_variable, nbytes, plain
+from .equations import WRITERS, product_beside
+
+if TYPE_CHECKING:
+    from .regions.region_run import RegionRun
+
+__all__ = ["Straight"]
+
+# Arrays up to this many bytes are kept from call to call; of larger ones memory is got anew, which
+# costs little beside filling it, and is given back.
+KEPT_BYTES = 32768
+# What is smaller is not worth a line that lets go of it.
+DROPPED_BYTES = 4096
+# Scalars of these dtypes are computed with by Python's operators, many times as fast as ufuncs.
+QUICK = "fd"
+OPERATORS = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/",
+    "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
+    "equal": "==", "not_equal": "!=",
+}  # fmt: skip
+VIEWS = frozenset({"astype", "flip", "index", "reshape", "stop_gradient", "transpose"})
+
+
+class Straight:
+    """Writes the lines of a program.
+
+    Args:
+        program: the program.
+        donated: the numbers of inputs that may be overwritten.
+        kernels: the backend's functions in place of NumPy's.
+        outer: what writes the lines around them, if they are a part of a function.
+
+    Attributes:
+        source: what was written.
+        kept: the memory that is kept from call to call.
+        rows: for results that are rows of a joined array the array and which rows.
+        joined: those arrays.
+        regions: what runs regions, whose functions are still to be compiled.
+        overwritten: the numbers of the inputs that are written into.
+        shares: whether anything is done by several threads.
+        parts: results that are parts of another one, and surely lie within it.
+    """
+
+    def __init__(
+        self, program: Any, donated: Any, kernels: Any, outer: Straight | None = None
+    ) -> None:
+        self.program = program
+        self.kernels = kernels
+        self.source: Source = Source() if outer is None else outer.source.within()
+        self.kept: Kept = Kept() if outer is None else outer.kept
+        self._ufuncs = [ufunc_of(equation, kernels) for equation in program.equations]
+        self.rows = placed(program, self._ufuncs, KEPT_BYTES)
+        self.live = self._liveness(donated)
+        self.joined = {x for x, _ in self.rows.values()}
+        # The names of the kept memory that variables lie in.
+        self._homes: dict[Any, str] = {}
+        self.overwritten: set[int] = set()
+        self.donation = Donation(program, donated, self.live, self.overwritten)
+        self.shares = False
+        self.parts: set[Any] = set()
+        # What may have strides of zero.
+        self.spread: set[Any] = set()
+        self._inputs = {variable: number for number, variable in enumerate(program.inputs)}
+        # What is free around a part is free in it, and again behind it.
+        free = {} if outer is None else outer._free
+        self._free: dict[int, list[Slot]] = {size: [*slots] for size, slots in free.items()}
+        # Where a storage's memory is a slot; and whose memory a variable took over.
+        self._slot: dict[Storage, Slot] = {}
+        self._due: dict[int, list[Storage]] = {}
+        self.regions: list[RegionRun] = []
+        self._runs: dict[int, RegionRun] = {}
+        regions = [
+            number
+            for number, equation in enumerate(program.equations)
+            if getattr(equation.primitive, "fused", False)
+        ]
+        if regions:
+            self._blocks(regions)
+        self._begin()
+        # That of the equation, or of the first of those together, that is being written.
+        self._number = number = 0
+        while number < len(program.equations):
+            self._number = number
+            group = self._beside(number) if regions else []
+            if group:
+                self._together(number, group)
+            else:
+                self._equation(number, program.equations[number])
+            number += max(len(group), 1)
+        self._number = number
+        self._results()
+
+    def _begin(self) -> None:
+        """Writes the function's first line."""
+        self.source.function("plan", list(map(self.source.name, self.program.inputs)))
+
+    def _liveness(self, donated: Any) -> Liveness:
+        """Returns storages, and sees to it that none is returned of which results are rows."""
+        while True:
+            live = Liveness(self.program, donated, self.rows)
+            kept = {
+                x: row
+                for x, row in self.rows.items()
+                if not any(s.escapes for s in live.storages[row[0]])
+            }
+            if len(kept) == len(self.rows):
+                return live
+            self.rows = kept
+
+    def _blocks(self, numbers: Sequence[int]) -> None:
+        """Writes the loops of regions, and enters what runs them."""
+        # Programs without regions, which are small, do not wait for these.
+        from .regions.block_source import BlockCode
+        from .regions.axis_order import memory_orders, region_order
+        from .regions.proofs import proved
+        from .regions.region_run import RegionRun
+
+        orders = memory_orders(self.program)
+        for i, number in enumerate(numbers):
+            equation = self.program.equations[number]
+            source = self.source.inner()
+            name = f"blocks_{i}"
+            region, given = equation.primitive, equation.operands
+            order = region_order(region, given, orders)
+            code = BlockCode(name, region, given, self.kernels, source, order)
+            if config.check_programs:
+                proved(code, region, order)
+            run = self._runs[number] = RegionRun(name, code)
+            self.source.take(source)
+            self.regions.append(run)
+            self.shares |= run.most > 1
+
+    # -- equations that threads share all at once
+
+    def _beside(self, number: int) -> list[Any]:
+        """Returns what runs regions and products from an equation on that need not each other."""
+        made: set[Any] = set()
+        group: list[Any] = []
+        for i, equation in enumerate(self.program.equations[number:], number):
+            run = self._runs.get(i) or product_beside(self, equation)
+            if run is None or any(is_variable(x) and x in made for x in equation.operands):
+                break
+            group.append(run)
+            made.update(equation.outputs)
+        if len(group) < 2:
+            return []
+        from .regions.cost import SHARED
+
+        regions = [self._runs[i] for i in range(number, number + len(group)) if i in self._runs]
+        # A product is in a group only if it is worth sharing by itself.
+        worth = len(regions) < len(group) or sum(run.effort for run in regions) >= SHARED
+        return group if worth else []
+
+    def _together(self, number: int, group: list[Any]) -> None:
+        """Writes one line for several equations, which need not each other."""
+        from .threads.side_by_side import together
+
+        equations = self.program.equations[number : number + len(group)]
+        left, calls = [], []
+        for i, (equation, run) in enumerate(zip(equations, group, strict=True)):
+            operands = [self.source.shown(x) for x in equation.operands]
+            if number + i in self._runs:
+                others = [x for e in equations if e is not equation for x in e.operands]
+                into = self._taken(number + i, equation, run, operands, others)
+                left.append(f"[{', '.join(map(self.source.name, equation.outputs))}]")
+            else:
+                into = self.buffer_for(equation.outputs[0])
+                left.append(self.source.name(equation.outputs[0]))
+            name = self.source.bind(run, "region" if number + i in self._runs else "product")
+            calls.append(f"({name}, ({', '.join(operands)},), {into or 'None'})")
+        self.shares = True
+        right = f"{self.source.bind(together, 'together')}({', '.join(calls)})"
+        # Of an error in a block the block's own line tells more.
+        fused = [e for i, e in enumerate(equations, number) if i in self._runs]
+        self.source.add(f"{', '.join(left)} = {right}", (fused or equations)[0])
+        for i in range(number, number + len(group)):
+            self._let_go(i)
+
+    # -- an equation
+
+    def _equation(self, number: int, equation: Any) -> None:
+        primitive, outputs = equation.primitive, equation.outputs
+        name = primitive.name
+        write = WRITERS.get(name)
+        right = write(self, number, equation) if write is not None else None
+        run = self._runs.get(number)
+        if run is not None:
+            right = self._fused(number, equation, run)
+        if right is None:
+            right = self._ufunc(number, equation) or self._called(equation)
+        if not right:
+            self._let_go(number)
+            return
+        left = ", ".join([self.source.name(out) for out in outputs])
+        # What is called returns a list, of one output too.
+        called = not hasattr(primitive, "impl") or hasattr(primitive, "evaluate")
+        if len(outputs) > 1 or called:
+            left = f"[{left}]"
+        if outputs[0].type.weak and hasattr(primitive, "impl"):
+            right = f"({right}).item()"
+        self.source.add(f"{left} = {right}", equation)
+        if name == "broadcast_to" or (
+            name in VIEWS and not self.spread.isdisjoint(filter(is_variable, equation.operands))
+        ):
+            self.spread.add(outputs[0])
+        self._let_go(number)
+
+    def _called(self, equation: Any) -> str:
+        primitive = equation.primitive
+        operands = list(map(self.source.shown, equation.operands))
+        impl = getattr(primitive, "impl", None)
+        if impl is None:
+            name = self.source.bind(primitive.on_buffers, primitive.name)
+            return f"{name}([{', '.join(operands)}])"
+        named = [f"{key}={self.source.static(value)}" for key, value in equation.params.items()]
+        name = self.source.bind(impl, primitive.name)
+        return f"{name}({', '.join([*operands, *named])})"
+
+    def _fused(self, number: int, equation: Any, run: RegionRun) -> str:
+        """Returns the call of a region, into memory of operands that are needed no more."""
+        operands = [self.source.shown(x) for x in equation.operands]
+        into = self._taken(number, equation, run, operands)
+        if into:
+            operands.append(f"into={into}")
+        return f"{self.source.bind(run, 'region')}({', '.join(operands)})"
+
+    def _taken(
+        self,
+        number: int,
+        equation: Any,
+        run: RegionRun,
+        shown: Sequence[str],
+        beside: Sequence[Any] = (),
+    ) -> str:
+        """Returns for every output of a region the operand whose memory it takes, if there is one.
+
+        Args:
+            number: the equation's.
+            equation: the region's.
+            run: what runs it.
+            shown: the operands as they are written.
+            beside: what is read at the same time.
+        """
+        taken: dict[int, str] = {}
+        variables = [(i, x) for i, x in enumerate(equation.operands) if is_variable(x)]
+        # What is donated comes first: a parameter is to become the parameter, not a gradient.
+        for i, x in sorted(variables, key=lambda pair: pair[1] not in self.donation.numbers):
+            others = [
+                s
+                for y in (*equation.operands[:i], *equation.operands[i + 1 :], *beside)
+                for s in self.live.of(y)
+            ]
+            if not self.live.storages[x].isdisjoint(others):
+                continue
+            for k, out in enumerate(equation.outputs):
+                (own,) = self.live.storages[out]
+                if k not in taken and run.can_take(i, k) and self._can_take(number, x, out, own):
+                    taken[k] = shown[i]
+                    self._take(x, own)
+                    break
+        for k, out in enumerate(equation.outputs):
+            if k not in taken and not run.outputs[k].reduction:
+                into = self._given(out)
+                if into:
+                    taken[k] = into
+        if not taken:
+            return ""
+        return f"({''.join(f'{taken.get(k)}, ' for k in range(len(equation.outputs)))})"
+
+    def _take(self, x: Any, own: Storage) -> None:
+        """Notes that a result takes the memory of an operand."""
+        (old,) = self.live.storages[x]
+        if old in self._slot:
+            self._lay(own, self._slot.pop(old))
+        if x in self._inputs:
+            self.overwritten.add(self._inputs[x])
+
+    def _ufunc(self, number: int, equation: Any) -> str | None:
+        found = self._ufuncs[number]
+        if found is None:
+            return None
+        (ufunc, loop), (out,) = found, equation.outputs
+        if not out.type.shape:
+            return self._operator(equation)
+        names, shown = self.source.names, self.source.shown
+        operands = [
+            names[x] if is_variable(x) else shown(as_operand(x, dtype))
+            for x, dtype in zip(equation.operands, loop)
+        ]
+        operands += filter(None, [self._into(number, equation, out)])
+        return f"{self.source.numpy(ufunc.__name__)}({', '.join(operands)})"
+
+    def _operator(self, equation: Any) -> str | None:
+        """Returns arithmetic of NumPy's scalars, which gives the same bits as their ufuncs."""
+        sign = OPERATORS.get(equation.primitive.name)
+        strong = [x for x in equation.operands if is_variable(x) and not x.type.weak]
+        if sign is None or not strong or any(x.type.dtype.char not in QUICK for x in strong):
+            return None
+        x, y = map(self.source.shown, equation.operands)
+        return f"{x} {sign} {y}"
+
+    # -- memory
+
+    def _into(self, number: int, equation: Any, out: Any) -> str:
+        """Returns the buffer that a result goes into; empty where NumPy is to make one."""
+        if not plain(out.type) or 0 in out.type.shape:
+            return ""
+        if (row := self.rows.get(out)) is not None:
+            return self.row_buffer(*row)
+        (own,) = self.live.storages[out]
+        into = self._given(out)
+        if into:
+            return into
+        for x in equation.operands:
+            if is_variable(x) and self._can_take(number, x, out, own):
+                self._take(x, own)
+                if x in self._homes:
+                    self._homes[out] = self._homes[x]
+                return self.source.name(x)
+        return self.buffer_for(out)
+
+    def _given(self, out: Any) -> str:
+        """Returns the donated input that a result is to lie in, if it is returned; else nothing."""
+        if not any(s.escapes for s in self.live.storages[out]):
+            return ""
+        x = self.donation.take_memory(out, self._number)
+        return "" if x is None else str(self.source.names[x])
+
+    def row_buffer(self, joined: Any, part: Any) -> str:
+        """Returns the part of a joined array's buffer in which an operand of it is."""
+        return self.kept.view(self.buffer_for(joined), getitem, part)
+
+    def is_view(self, equation: Any, how: Any, argument: Any) -> bool:
+        """Says whether a result is a part of a kept buffer, for which nothing need be run."""
+        home = self._homes.get(equation.operands[0])
+        name = "" if home is None else self.kept.view(home, how, argument)
+        if name:
+            self.lies_in(equation.outputs[0], name)
+        return bool(name)
+
+    def lies_in(self, variable: Any, name: str) -> None:
+        """Notes that a variable is what a name of kept memory, or of an input's, stands for."""
+        self.source.names[variable] = name
+        if name in self.kept:
+            self._homes[variable] = name
+
+    def buffer_for(self, out: Any) -> str:
+        """Returns a kept buffer, or a donated one, for a result; empty where there is none."""
+        (own,) = self.live.storages[out]
+        size = nbytes(out.type)
+        if own.escapes:
+            return self._given(out)
+        if not 0 < size <= KEPT_BYTES:
+            return ""
+        if own in self._slot:
+            return self.kept.buffer(self._slot[own], out.type)
+        free = self._free.get(size)
+        slot = free.pop() if free else self.kept.slot(size)
+        self._lay(own, slot)
+        name = self._homes[out] = self.kept.buffer(slot, out.type)
+        return name
+
+    def _lay(self, storage: Storage, slot: Slot) -> None:
+        """Notes that a storage's memory is a slot, until it is needed no more."""
+        self._slot[storage] = slot
+        self._due.setdefault(storage.last, []).append(storage)
+
+    def _can_take(self, number: int, x: Any, out: Any, own: Storage) -> bool:
+        """Says whether an operand's memory is free for a result, as it is needed no more."""
+        storages = self.live.storages[x]
+        if len(storages) != 1:
+            return False
+        (old,) = storages
+        if old.last != number or old.owner is not x or old.outside:
+            return False
+        if x.type.shape != out.type.shape or x.type.dtype != out.type.dtype:
+            return False
+        return not (own.escapes and old in self._slot)
+
+    def _let_go(self, number: int) -> None:
+        dead = self.live.dead.get(number, ())
+        dropped = ", ".join([self.source.names[x] for x in dead if self._drops(x)])
+        if dropped:
+            self.source.add(f"del {dropped}")
+        for storage in self._due.pop(number, ()):
+            slot = self._slot.pop(storage, None)
+            if slot is not None:
+                self._free.setdefault(slot.size, []).append(slot)
+
+    def _drops(self, variable: Any) -> bool:
+        """Says whether memory is got back where a variable that is needed no more is let go of."""
+        if variable in self._homes or variable in self._inputs:
+            return False
+        if not variable.type.shape or nbytes(variable.type) < DROPPED_BYTES:
+            return False
+        for storage in self.live.storages[variable]:
+            # What may be returned stays as it is, and is looked at again in the end.
+            if storage.escapes or storage in self._slot:
+                return False
+        return True
+
+    # -- results
+
+    def _results(self) -> None:
+        shown = []
+        given: set[Storage] = set()
+        for out in self.program.outputs:
+            storages = self.live.of(out)
+            text = self.source.shown(out)
+            shared = [s for s in storages if s.outside or s in given]
+            into = self._kept_memory(out, storages, bool(shared))
+            if into:
+                self.source.add(f"np.copyto({into}, {text})")
+                text = into
+            elif shared:
+                text = self._apart(out, text, shared)
+            else:
+                given |= storages
+            shown.append(text)
+        self.source.add(f"return [{', '.join(shown)}]")
+
+    def _apart(self, out: Any, text: str, shared: Sequence[Storage]) -> str:
+        """Returns what makes a result share no memory with others."""
+        others = sorted({self.source.shown(s.owner) for s in shared if s.owner is not None})
+        if not is_variable(out) or any(s.owner is None for s in shared):
+            others = [text]
+        elif out in self.parts:
+            return f"{text}.copy()"
+        return f"{self.source.bind(apart, 'apart')}({', '.join([text, *others])})"
+
+    def _kept_memory(self, out: Any, storages: frozenset[Storage], shared: bool) -> str:
+        """Returns the donated input that a part of a larger array, or a copy, is moved to."""
+        owners = [s.owner for s in storages if s.owner is not out]
+        if not is_variable(out) or not owners or None in owners:
+            return ""
+        if not shared and max(nbytes(x.type) for x in owners) <= nbytes(out.type):
+            return ""
+        return self._given(out)

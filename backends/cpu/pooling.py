@@ -1,0 +1,220 @@
+"""Pooling on the CPU: a few whole-array operations for each place in the window.
+
+Results keep the order in memory of what they are computed from, so that channels-last arrays, which
+convolution makes, stay fast. Winners are chosen by arithmetic on masks: NumPy's masked copies take
+ten times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .parallel import each, spans
+
+__all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter", "pool_take"]
+
+Shape = tuple[int, ...]
+
+
+def max_pool(x: Any, *, windows: Any) -> Any:
+    """Returns the maximum of every window of x (N, C, *spatial)."""
+    given, x = x, padded(x, windows, lowest(x.dtype))
+    parts = spans(len(x), x.size)
+    if len(parts) == 1:
+        out = along_axes(np.maximum, x, windows)
+        # Of windows of one element it may be what was given, or a part of that.
+        return out.copy("K") if np.may_share_memory(out, given) else out
+    sizes = zip(x.shape[2:], windows.window, windows.stride)
+    out = np.empty_like(x, shape=(*x.shape[:2], *((n - k) // s + 1 for n, k, s in sizes)))
+
+    def fill(many: slice) -> None:
+        np.copyto(out[many], along_axes(np.maximum, x[many], windows))
+
+    each(fill, parts)
+    return out
+
+
+def max_pool_argmax(x: Any, *, windows: Any) -> Any:
+    """Returns the number of the first place in every window that has the maximum."""
+    x = padded(x, windows, lowest(x.dtype))
+    dtype = np.min_scalar_type(-prod(windows.window))
+    first, *others = every_place(windows, x.shape)
+    winner = np.zeros_like(x[first], dtype)
+
+    def fill(many: slice) -> None:
+        values, won = x[many], winner[many]
+        best = values[first]
+        for number, place in enumerate(others, 1):
+            # Numbers grow, so that of all places that were better than those before the largest
+            # wins.
+            better = (values[place] > best).view(np.int8)
+            np.maximum(won, np.multiply(better, number, dtype=dtype), out=won)
+            if number < len(others):
+                best = np.maximum(best, values[place])
+
+    each(fill, spans(len(x), x.size))
+    return winner
+
+
+def pool_take(x: Any, winner: Any, *, windows: Any) -> Any:
+    """Returns of every window of x the element at the place that has won."""
+    x = padded(x, windows, 0)
+    out = None
+    for number, place in enumerate(every_place(windows, x.shape)):
+        part = masked(x[place], winner == number)
+        out = part if out is None else np.add(out, part, out=out)
+    return out
+
+
+def pool_scatter(g: Any, winner: Any, *, spatial: Shape, windows: Any) -> Any:
+    """Adds a value for every window to the element at the place that has won."""
+    full = padded_lengths(spatial, windows)
+    g = ordered_like(g, winner)
+    overlap = any(s < k for k, s in zip(windows.window, windows.stride))
+    tiled = not overlap and all(
+        n == k * count for n, k, count in zip(full, windows.window, g.shape[2:])
+    )
+    make = np.empty_like if tiled else np.zeros_like
+    out = make(g, shape=(*g.shape[:2], *full))
+
+    def fill(many: slice) -> None:
+        values, won, into = g[many], winner[many], out[many]
+        part = np.empty_like(values) if overlap else None
+        for number, place in enumerate(every_place(windows, out.shape)):
+            if overlap:
+                into[place] += masked(values, won == number, part)
+            else:
+                masked(values, won == number, into[place])
+
+    each(fill, spans(len(g), out.size))
+    return cropped(out, spatial, windows)
+
+
+def avg_pool(x: Any, *, windows: Any, count_include_pad: bool) -> Any:
+    """Returns the mean of every window of x (N, C, *spatial)."""
+    spatial = x.shape[2:]
+    if x.dtype.kind in "?biu":
+        x = x.astype(np.float64)
+    x = along_axes(np.add, padded(x, windows, 0), windows)
+    return shared(x, spatial, windows, count_include_pad)
+
+
+def avg_pool_grad(g: Any, *, spatial: Shape, windows: Any, count_include_pad: bool) -> Any:
+    """Transposes ``avg_pool``: every window spreads its value over its elements."""
+    g = shared(g, spatial, windows, count_include_pad)
+    for axis, (n, k, s) in enumerate(
+        zip(padded_lengths(spatial, windows), windows.window, windows.stride), 2
+    ):
+        out = np.zeros_like(g, shape=(*g.shape[:axis], n, *g.shape[axis + 1 :]))
+        for place in places_along(axis, n, k, s):
+            if s < k:
+                out[place] += g
+            else:
+                out[place] = g
+        g = out
+    return cropped(g, spatial, windows)
+
+
+# -- places
+
+
+def places_along(axis: int, length: int, window: int, stride: int) -> list[Any]:
+    """Returns for every place in a window the key of the elements that are there in any window."""
+    last = (length - window) // stride * stride + 1
+    return [(slice(None),) * axis + (slice(i, i + last, stride),) for i in range(window)]
+
+
+def every_place(windows: Any, shape: Shape) -> Iterator[Any]:
+    """Yields the key of every place in a window over all spatial axes, in C order."""
+    sizes = zip(shape[2:], windows.window, windows.stride)
+    keys = [[key[-1] for key in places_along(0, *size)] for size in sizes]
+    return ((slice(None), slice(None), *key) for key in product(*keys))
+
+
+def along_axes(ufunc: Any, x: Any, windows: Any) -> Any:
+    """Reduces windows by a ufunc, one axis after the other."""
+    for axis, (k, s) in enumerate(zip(windows.window, windows.stride), 2):
+        first, *others = places_along(axis, x.shape[axis], k, s)
+        out = x[first]
+        for number, place in enumerate(others):
+            out = ufunc(out, x[place], out=out if number else None)
+        x = out
+    return x
+
+
+# -- padding
+
+
+def padded_lengths(spatial: Shape, windows: Any) -> list[int]:
+    """Returns the lengths of the spatial axes with their padding."""
+    return [n + lo + hi for n, (lo, hi) in zip(spatial, windows.padding)]
+
+
+def inner(spatial: Shape, windows: Any) -> Any:
+    """Returns the key of what lies inside of the padding."""
+    spans = (slice(lo, lo + n) for n, (lo, _) in zip(spatial, windows.padding))
+    return slice(None), slice(None), *spans
+
+
+def padded(x: Any, windows: Any, value: Any) -> Any:
+    """Returns x with a value around."""
+    if not any(map(any, windows.padding)):
+        return x
+    out = np.full_like(x, value, shape=(*x.shape[:2], *padded_lengths(x.shape[2:], windows)))
+    out[inner(x.shape[2:], windows)] = x
+    return out
+
+
+def cropped(out: Any, spatial: Shape, windows: Any) -> Any:
+    """Undoes ``padded``."""
+    return out[inner(spatial, windows)] if any(map(any, windows.padding)) else out
+
+
+def lowest(dtype: Any) -> Any:
+    """Returns what is less than or equal to everything."""
+    if dtype.kind == "f":
+        return -np.inf
+    return False if dtype.kind == "b" else np.iinfo(dtype).min
+
+
+def shared(x: Any, spatial: Shape, windows: Any, count_include_pad: bool) -> Any:
+    """Divides by the number of elements in each window, with or without those of the padding."""
+    if count_include_pad or not any(map(any, windows.padding)):
+        return x / prod(windows.window)
+    for axis, (n, k, s, (lo, _)) in enumerate(
+        zip(spatial, windows.window, windows.stride, windows.padding), 2
+    ):
+        start = np.arange(x.shape[axis]) * s
+        inside = np.minimum(start + k, lo + n) - np.maximum(start, lo)
+        x = x / inside.astype(x.real.dtype).reshape(-1, *(1,) * (x.ndim - 1 - axis))
+    return x
+
+
+# -- masks
+
+
+def masked(values: Any, mask: Any, out: Any = None) -> Any:
+    """Returns the values where a mask holds and zero elsewhere, also for infinite values."""
+    if out is None:
+        out = np.empty_like(values)
+    if values.dtype.itemsize > 8:
+        out[...] = 0
+        np.copyto(out, values, where=mask)
+    else:
+        bits = f"i{values.dtype.itemsize}"
+        np.bitwise_and(values.view(bits), np.negative(mask.view(np.int8)), out=out.view(bits))
+    return out
+
+
+def ordered_like(g: Any, like: Any) -> Any:
+    """Returns g with its axes in memory in the order of another array's."""
+    out = np.empty_like(like, g.dtype)
+    if out.strides == g.strides:
+        return g
+    np.copyto(out, g)
+    return out

@@ -1,0 +1,238 @@
+"""Sums, extrema and softmax over axes, for NumPy's buffers.
+
+NumPy's reductions pay for every row of short axes, and for every row of narrow arrays. Sums are
+done by BLAS instead, as products with ones, in runs that are short enough to lose no digits, and
+extrema are laid out so that the inner loop is long.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .blocks import inexact
+from ..restoring import quiet
+
+__all__ = [
+    "log_softmax",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "softmax",
+    "softmax_derivative",
+    "sum",
+]
+
+# Arrays of fewer elements are done before the longer way has started; sums over all axes, where
+# NumPy has no rows to pay for, gain later.
+LARGE = 512
+LARGE_IN_ALL = 65536
+# Terms that BLAS adds up one after the other: rounding errors grow with them.
+RUN = 1024
+# The length that inner loops are brought to, and the length up to which rows count as short.
+WIDE = 1024
+SHORT = 32
+
+add_up: Any = np.add.reduce
+
+
+@lru_cache(maxsize=256)
+def ones(length: int, dtype: Any) -> Any:
+    """Returns a vector of ones, to add up by a product with it."""
+    ones = np.ones(length, dtype)
+    ones.flags.writeable = False
+    return ones
+
+
+def _last_run(axis: tuple[int, ...]) -> int:
+    """Returns where the last run of neighbouring axes starts in a sorted tuple."""
+    start = len(axis) - 1
+    while start and axis[start - 1] == axis[start] - 1:
+        start -= 1
+    return start
+
+
+def sum(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
+    """Returns the sum over axes, which are sorted and counted from the front."""
+    if (
+        dtype is not None
+        or type(x) is not np.ndarray
+        or x.size < LARGE
+        or x.dtype.char not in "fd"
+        or not axis
+        or not x.flags.c_contiguous
+        or (len(axis) == x.ndim and x.size < LARGE_IN_ALL)
+    ):
+        if dtype is None and type(x) is np.ndarray and x.dtype.char == "e":
+            return add_up(x, axis=axis, dtype=np.float32, keepdims=keepdims).astype(x.dtype)
+        return add_up(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    start = _last_run(axis)
+    first, last = axis[start], axis[-1]
+    shape = x.shape
+    out = _sum_middle(
+        x.reshape(prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :]))
+    ).reshape(shape[:first] + shape[last + 1 :])
+    if start:
+        out = sum(out, axis=axis[:start], keepdims=False)
+    if keepdims:
+        out = out.reshape(tuple(1 if i in axis else n for i, n in enumerate(shape)))
+    return out if out.ndim else out[()]
+
+
+def _sum_middle(x: Any) -> Any:
+    """Returns the sum over the middle one of three axes, without that axis."""
+    before, length, after = x.shape
+    if length > RUN:
+        whole = length - length % RUN
+        runs = x[:, :whole].reshape(before, whole // RUN, RUN, after)
+        out = _sum_middle(_sum_middle(runs.reshape(-1, RUN, after)).reshape(before, -1, after))
+        if whole < length:
+            out += _sum_middle(x[:, whole:])
+        return out
+    if after == 1:
+        return x.reshape(before, length) @ ones(length, x.dtype)
+    if before == 1 or length * after >= LARGE:
+        return ones(length, x.dtype) @ x
+    return add_up(x, axis=1)
+
+
+def mean(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
+    """Returns the mean over axes; of integers as ``float64``, of half precision by single."""
+    x = np.asarray(x)
+    wanted = dtype or (x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64))
+    between = np.dtype(np.float32) if wanted.char == "e" else wanted
+    total = sum(x, axis=axis, keepdims=keepdims, dtype=None if between == x.dtype else between)
+    # Of no elements the mean is NaN, which 0 / 0 would be with a warning (complex 0 / nan too).
+    count = prod(x.shape[a] for a in axis)
+    out = total / count if count else total * math.nan
+    return out if out.dtype == wanted else out.astype(wanted)
+
+
+def max(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """Returns the maximum over axes."""
+    return _extremum(np.maximum, x, axis, keepdims)
+
+
+def min(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """Returns the minimum over axes."""
+    return _extremum(np.minimum, x, axis, keepdims)
+
+
+def _extremum(ufunc: Any, x: Any, axis: tuple[int, ...], keepdims: bool, **initial: Any) -> Any:
+    if type(x) is np.ndarray and x.size >= LARGE and len(axis) == 1 and x.flags.c_contiguous:
+        (a,) = axis
+        length = x.shape[a]
+        out = None
+        if a == x.ndim - 1 and 1 < length <= SHORT:
+            out = _down(ufunc, x.reshape(-1, length).T.copy())
+        elif a == 0 and x.ndim > 1 and x.size // length < WIDE // 2:
+            out = _down(ufunc, x.reshape(length, -1))
+        if out is not None:
+            shape = x.shape[:a] + (1,) * keepdims + x.shape[a + 1 :]
+            return out.reshape(shape)
+    return ufunc.reduce(x, axis=axis, keepdims=keepdims, **initial)
+
+
+def _down(ufunc: Any, x: Any) -> Any:
+    """Reduces the first axis of a contiguous matrix, several rows at a time if they are short."""
+    rows, width = x.shape
+    together = WIDE // width
+    if together < 2 or rows < 2 * together:
+        return ufunc.reduce(x, axis=0)
+    whole = rows - rows % together
+    out = ufunc.reduce(x[:whole].reshape(-1, together * width), axis=0)
+    out = ufunc.reduce(out.reshape(together, width), axis=0)
+    return ufunc(out, ufunc.reduce(x[whole:], axis=0)) if whole < rows else out
+
+
+def _exponentials(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
+    """Returns ``exp(x - shift)``, its sums over axes, the shift, and x, all with kept axes.
+
+    The shift is None where exp neither overflows nor vanishes without one, which saves finding the
+    maximum of every row. Otherwise it is the maximum; where that is infinite, x comes back with 0
+    for it and -inf for all else, which has the limit as its softmax.
+    """
+    if x.size >= LARGE:
+        limit = np.finfo(x.dtype)
+        if x.max() <= 0.5 * np.log(limit.max):
+            powers = np.exp(x)
+            sums = sum(powers, axis=axis, keepdims=True)
+            if sums.min() >= np.sqrt(limit.tiny):
+                return powers, sums, None, x
+    shift = _extremum(np.maximum, x, axis, True, initial=-np.inf)
+    finite = np.isfinite(shift)
+    if finite.all():
+        powers = np.subtract(x, shift)
+    else:
+        x = np.where(shift == np.inf, np.where(x == np.inf, 0, -np.inf).astype(x.dtype), x)
+        powers = np.subtract(x, np.where(finite, shift, 0))
+    powers = np.exp(powers, out=powers) if powers.ndim else np.exp(powers)
+    return powers, sum(powers, axis=axis, keepdims=True), shift, x
+
+
+def _back(out: Any, x: Any) -> Any:
+    """Returns a result as a scalar if it has no axes, in half precision if the argument was."""
+    out = np.asarray(out)
+    if getattr(x, "dtype", None) == np.float16:
+        out = out.astype(np.float16)
+    return out if out.ndim else out[()]
+
+
+def softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
+    """Returns ``exp(x)`` over its sum along axes."""
+    with quiet():
+        powers, sums, _, _ = _exponentials(inexact(x), axis)
+        if powers.ndim:
+            powers /= sums
+        else:
+            powers = powers / sums
+    return _back(powers, x)
+
+
+def softmax_derivative(g: Any, ans: Any, *, axis: tuple[int, ...]) -> Any:
+    """Returns ``ans * (g - sum(g * ans))``."""
+    out = np.multiply(g, ans)
+    sums = sum(out, axis=axis, keepdims=True)
+    if not out.ndim:
+        return (g - sums) * ans
+    np.subtract(g, sums, out=out)
+    out *= ans
+    return out
+
+
+def logsumexp(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """Returns the logarithm of the sum of ``exp(x)``."""
+    with quiet():
+        values = inexact(x)
+        _, sums, shift, _ = _exponentials(values, axis)
+        out = np.log(sums)
+        if shift is not None:
+            out = out + shift
+    if not keepdims:
+        out = np.asarray(out).reshape(
+            tuple(n for i, n in enumerate(values.shape) if i not in axis)
+        )
+    return _back(out, x)
+
+
+def log_softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
+    """Returns ``x - logsumexp(x)``."""
+    with quiet():
+        values = inexact(x)
+        powers, sums, shift, values = _exponentials(values, axis)
+        # The exponentials are of no more use: their memory takes the result.
+        into = powers if type(powers) is np.ndarray else None
+        if shift is None:
+            out = np.subtract(values, np.log(sums), out=into)
+            # Rounding may leave a little more than the logarithm of 1. It seldom does.
+            if not out.max() <= 0:
+                np.minimum(out, 0, out=out)
+        else:
+            out = np.subtract(values, np.where(np.isfinite(shift), shift, 0), out=into)
+            out = np.subtract(out, np.log(sums), out=into)
+    return _back(out, x)

@@ -1,0 +1,164 @@
+"""Choosing between elements, for NumPy's buffers.
+
+``np.where`` branches at every element, which costs fifteen times an addition where the condition is
+irregular. Large arrays choose by their bits instead, and limit by ``ndarray.clip``, whose loop is
+vectorised for scalar bounds where those of ``np.maximum`` and ``np.minimum`` are not.
+"""
+
+from __future__ import annotations
+
+from math import copysign
+from typing import Any
+
+import numpy as np
+
+from ..restoring import errstate
+
+__all__ = [
+    "log_ratio",
+    "logaddexp",
+    "maximum",
+    "minimum",
+    "power",
+    "relu",
+    "relu_derivative",
+    "where",
+]
+
+# Arrays of fewer elements are done before the longer way has started.
+LARGE = 1024
+# Powers up to this are products: NumPy's loop takes sixty times as long where bases are negative.
+MAX_PRODUCT = 32
+BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+SCALARS = frozenset({int, float})
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """Returns x's elements where the condition holds, y's elsewhere."""
+    if type(condition) is not np.ndarray or condition.size < LARGE or condition.dtype != np.bool_:
+        return np.where(condition, x, y)
+    dtype = np.result_type(x, y)
+    bits = BITS.get(dtype.itemsize)
+    if bits is None:
+        return np.where(condition, x, y)
+    mask = condition.astype(bits)
+    if _is_zero(x):
+        # 0 becomes -1, all bits set, and 1 becomes 0.
+        mask -= 1
+        return _combine(np.bitwise_and, _bits(y, dtype, bits), mask).view(dtype)
+    np.negative(mask, out=mask)
+    a = _bits(x, dtype, bits)
+    if _is_zero(y):
+        return _combine(np.bitwise_and, a, mask).view(dtype)
+    b = _bits(y, dtype, bits)
+    out = _combine(np.bitwise_and, a ^ b, mask)
+    out ^= b
+    return out.view(dtype)
+
+
+def _is_zero(x: Any) -> bool:
+    """Says whether an operand is a number all of whose bits are 0, which those of -0.0 are not."""
+    return type(x) in SCALARS and x == 0 and copysign(1, x) > 0
+
+
+def _bits(x: Any, dtype: Any, bits: Any) -> Any:
+    return np.asarray(x, dtype).view(bits)
+
+
+def _combine(ufunc: Any, x: Any, mask: Any) -> Any:
+    """Applies a ufunc, into the mask where the result has its shape."""
+    return ufunc(x, mask, out=mask) if x.ndim == 0 or x.shape == mask.shape else ufunc(x, mask)
+
+
+def _limited(x: Any, bound: Any) -> bool:
+    """Says whether ``x.clip`` serves: a large array of reals against a number, but -0.0."""
+    return (
+        type(bound) in SCALARS
+        and type(x) is np.ndarray
+        and x.size >= LARGE
+        and x.dtype.char in "fd"
+        and (bound != 0 or _is_zero(bound))
+    )
+
+
+def _second(out: Any, bound: Any) -> Any:
+    """Returns what was limited by the second of two operands: of zeros, it is that one's."""
+    return out if bound else np.add(out, 0.0, out=out)
+
+
+def maximum(x: Any, y: Any) -> Any:
+    """Returns the larger of two elements; NaN where one is."""
+    if _limited(x, y):
+        return _second(x.clip(y, np.inf), y)
+    return y.clip(x, np.inf) if _limited(y, x) else np.maximum(x, y)
+
+
+def minimum(x: Any, y: Any) -> Any:
+    """Returns the smaller of two elements; NaN where one is."""
+    if _limited(x, y):
+        return _second(x.clip(-np.inf, y), y)
+    return y.clip(-np.inf, x) if _limited(y, x) else np.minimum(x, y)
+
+
+def relu(x: Any) -> Any:
+    """Returns ``max(x, 0)``."""
+    return x.clip(0, np.inf) if _limited(x, 0) else np.maximum(x, 0)
+
+
+def relu_derivative(x: Any, y: Any) -> Any:
+    """Returns x where y is positive, 0 elsewhere."""
+    if type(x) is float and getattr(y, "dtype", None) is not None and y.dtype.kind == "f":
+        x = y.dtype.type(x)
+    return where(np.greater(y, 0), x, 0)
+
+
+def power(x: Any, y: Any) -> Any:
+    """Returns ``x`` to the power ``y``; small integer powers of reals are products."""
+    if type(x) is not np.ndarray or not x.ndim or x.dtype.kind == "b":
+        return np.power(x, y)
+    if type(y) not in SCALARS:
+        if not isinstance(y, np.floating) or np.result_type(x, y) != x.dtype:
+            return np.power(x, y)
+        y = float(y)
+    if x.dtype.kind not in "fc" or not 2 < abs(y) <= MAX_PRODUCT or y != int(y):
+        # The operator knows -1, 0, 0.5, 1 and 2.
+        return x**y
+    exponent = abs(int(y))
+    base: Any = x
+    out: Any = None
+    while True:
+        if exponent & 1:
+            out = base if out is None else np.multiply(out, base, out=None if out is x else out)
+        exponent >>= 1
+        if not exponent:
+            break
+        # The result may still be the buffer that the base is in.
+        base = np.multiply(base, base, out=None if base is x or base is out else base)
+    return np.reciprocal(out, out=out) if y < 0 else out
+
+
+def log_ratio(x: Any, y: Any) -> Any:
+    """Returns ``log(exp(x) / exp(y))``: ``x - y``, -inf where x is, 0 where both are inf."""
+    # One of many equal elements is enough to look at, if y was broadcast.
+    strides = getattr(y, "strides", ())
+    seen = y[tuple(slice(None) if s else slice(1) for s in strides)] if strides else y
+    if not np.isinf(seen).any():
+        return np.subtract(x, y)
+    with errstate(invalid="ignore"):
+        difference = np.subtract(x, y)
+    # Of a Python number it would be a double, which decides the dtype.
+    lower = np.minimum(x, 0).astype(difference.dtype)
+    return np.where(np.equal(x, y) & np.isinf(y), lower, difference)
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    """Returns ``log(exp(x) + exp(y))``, in vectorised passes where NumPy's loop has none."""
+    if max(np.size(x), np.size(y)) < LARGE or np.result_type(x, y).char not in "fd":
+        return np.logaddexp(x, y)
+    out = log_ratio(x, y)
+    np.absolute(out, out=out)
+    np.negative(out, out=out)
+    np.exp(out, out=out)
+    np.log1p(out, out=out)
+    out += maximum(x, y)
+    return out

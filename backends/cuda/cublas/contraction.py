@@ -1,0 +1,229 @@
+"""Contractions by cuBLAS: every product of two arrays is as few calls as its strides allow.
+
+Transposed operands are passed as such, stacks of matrices as strides, what is broadcast as stride
+0; plans are remembered by shapes and strides. Half precision is added up in float32, and float32
+in float32 unless the user lets the matrix units round it to TF32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import cupy
+import numpy as np
+from cupy._core._routines_linalg import set_compute_type
+from cupy.cuda.device import get_cublas_handle
+
+from ...config import config
+from ...dtypes import result_type
+from ...arrays.einsum import Contract, compute
+from .matmul_calls import Axis, Product, planned
+
+__all__ = ["TABLE", "contract", "einsum", "matmul"]
+
+ndarray = cupy.ndarray
+
+# cuBLAS's numbers for the dtypes of elements and of sums.
+R_16F, R_16BF, R_32F, R_64F, C_32F, C_64F = 2, 14, 0, 1, 4, 5
+BY_32F, BY_TF32, BY_64F = 68, 77, 70
+# Sums of 16-bit floats that are split among blocks are not rounded to 16 bits in between.
+FULL_PRECISION_REDUCTION = 16
+ANY_ALGORITHM = -1
+
+# CuPy's own products, in its linear algebra, keep to the same rule whatever CUPY_TF32 says.
+set_compute_type(np.float32, 1)
+
+
+class Kind:
+    """How matrices of a dtype are multiplied: cuBLAS's numbers, and 1 and 0 to point to."""
+
+    __slots__ = ("dtype", "exact", "fast", "held", "itemsize", "one", "zero")
+
+    def __init__(self, itemsize: int, dtype: int, scalar: Any, exact: int, fast: int) -> None:
+        self.itemsize, self.dtype, self.exact, self.fast = itemsize, dtype, exact, fast
+        self.held = np.array([1, 0], scalar)
+        self.one = self.held.ctypes.data
+        self.zero = self.one + self.held.itemsize
+
+
+KINDS = {
+    np.dtype("float16"): Kind(2, R_16F, np.float32, BY_32F, BY_32F),
+    np.dtype("float32"): Kind(4, R_32F, np.float32, BY_32F, BY_TF32),
+    np.dtype("float64"): Kind(8, R_64F, np.float64, BY_64F, BY_64F),
+    np.dtype("complex64"): Kind(8, C_32F, np.complex64, BY_32F, BY_TF32),
+    np.dtype("complex128"): Kind(16, C_64F, np.complex128, BY_64F, BY_64F),
+}
+BFLOAT16 = Kind(2, R_16BF, np.float32, BY_32F, BY_32F)
+
+# The handles that are set up, and cuBLAS itself, which is loaded when it is first needed.
+prepared: set[int] = set()
+library: list[Any] = []
+
+
+def kind_of(dtype: Any) -> Kind | None:
+    """Returns how a dtype's matrices are multiplied; None for what cuBLAS does not know."""
+    found = KINDS.get(dtype)
+    if found is None and dtype.name == "bfloat16":
+        found = KINDS[dtype] = BFLOAT16
+    return found
+
+
+def prepare(handle: int) -> Any:
+    """Sets up a handle and returns cuBLAS."""
+    from cupy_backends.cuda.libs import cublas
+
+    cublas.setMathMode(handle, FULL_PRECISION_REDUCTION)
+    library[:] = [cublas]
+    prepared.add(handle)
+    return cublas
+
+
+def run(plan: Product, x: Any, y: Any, kind: Kind) -> Any:
+    """Returns the product of two arrays of one dtype, by its plan."""
+    x_order, y_order, calls, shape, axes = plan
+    _, x_first, (t_first, t_second), (m, n, k), lead, strides, each = calls
+    if x_order is not None:
+        x = x.transpose(x_order).copy(order="C")
+    if y_order is not None:
+        y = y.transpose(y_order).copy(order="C")
+    out = ndarray(shape, x.dtype)
+    handle = get_cublas_handle()
+    cublas = library[0] if handle in prepared else prepare(handle)
+    by = kind.exact if config.matmul_precision == "highest" else kind.fast
+    first, second, made = (x, y, out) if x_first else (y, x, out)
+    a, b, c, dtype = first.data.ptr, second.data.ptr, made.data.ptr, kind.dtype
+    if len(each) == 1 and each[0][0] == 1:
+        cublas.gemmEx(
+            handle, t_first, t_second, m, n, k, kind.one, a, dtype, lead[0], b, dtype, lead[1],
+            kind.zero, c, dtype, lead[2], by, ANY_ALGORITHM,
+        )  # fmt: skip
+        return out if axes is None else out.transpose(axes)
+    size = kind.itemsize
+    for count, x_at, y_at, at in each:
+        first_at, second_at = (x_at, y_at) if x_first else (y_at, x_at)
+        cublas.gemmStridedBatchedEx(
+            handle, t_first, t_second, m, n, k, kind.one,
+            a + first_at * size, dtype, lead[0], strides[0],
+            b + second_at * size, dtype, lead[1], strides[1],
+            kind.zero, c + at * size, dtype, lead[2], strides[2], count, by, ANY_ALGORITHM,
+        )  # fmt: skip
+    return out if axes is None else out.transpose(axes)
+
+
+def steps(strides: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
+    """Returns strides in elements; None where they are no whole numbers of them."""
+    return None if any(s % itemsize for s in strides) else tuple(s // itemsize for s in strides)
+
+
+@lru_cache(maxsize=8192)
+def plan_of_matrices(
+    x_shape: tuple[int, ...],
+    x_strides: tuple[int, ...],
+    y_shape: tuple[int, ...],
+    y_strides: tuple[int, ...],
+    itemsize: int,
+) -> Product | None:
+    """Returns the plan of ``matmul``; None where there is nothing to plan by strides."""
+    m, n = len(x_shape), len(y_shape)
+    by_x, by_y = steps(x_strides, itemsize), steps(y_strides, itemsize)
+    if 0 in x_shape or 0 in y_shape or by_x is None or by_y is None:
+        return None
+    if not m or not n or x_shape[-1] != y_shape[max(n - 2, 0)]:
+        return None
+    rank = max(m, n, 2) - 2
+    axes = []
+    for i in range(rank):
+        a, b = i - rank + m - 2, i - rank + n - 2
+        x_length, y_length = x_shape[a] if a >= 0 else 1, y_shape[b] if b >= 0 else 1
+        if x_length != y_length and 1 not in (x_length, y_length):
+            return None
+        shared = x_length if y_length == 1 else y_length
+        axes.append(Axis(shared, a if x_length > 1 else None, b if y_length > 1 else None, i))
+    out = rank
+    if m > 1:
+        axes.append(Axis(x_shape[-2], m - 2, None, out))
+        out += 1
+    if n > 1:
+        axes.append(Axis(y_shape[-1], None, n - 1, out))
+    axes.append(Axis(x_shape[-1], m - 1, max(n - 2, 0), None))
+    return planned(axes, by_x, by_y, itemsize)
+
+
+@lru_cache(maxsize=8192)
+def plan_of_terms(
+    terms: tuple[str, str, str],
+    x_shape: tuple[int, ...],
+    x_strides: tuple[int, ...],
+    y_shape: tuple[int, ...],
+    y_strides: tuple[int, ...],
+    itemsize: int,
+) -> Product | None:
+    """Returns the plan of a contraction of named axes; None where there is nothing to plan."""
+    by_x, by_y = steps(x_strides, itemsize), steps(y_strides, itemsize)
+    if 0 in x_shape or 0 in y_shape or by_x is None or by_y is None:
+        return None
+    x_term, y_term, out = terms
+    lengths = dict(zip(x_term + y_term, x_shape + y_shape))
+
+    def place(letter: str, term: str) -> int | None:
+        found = term.find(letter)
+        return None if found < 0 else found
+
+    axes = [
+        Axis(length, *(place(letter, term) for term in terms))
+        for letter, length in lengths.items()
+        if letter in out or (letter in x_term and letter in y_term)
+    ]
+    return planned(axes, by_x, by_y, itemsize)
+
+
+def alike(x: Any, y: Any) -> tuple[Any, Any]:
+    """Returns two arrays of the dtype to which theirs promote."""
+    dtype = result_type(x.dtype, y.dtype)
+    return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """Returns ``x @ y``."""
+    if type(x) is not ndarray or type(y) is not ndarray:
+        return cupy.matmul(x, y)
+    if x.dtype is not y.dtype:
+        x, y = alike(x, y)
+    kind = KINDS.get(x.dtype) or kind_of(x.dtype)
+    if kind is None:
+        return cupy.matmul(x, y)
+    if x.ndim > 1 < y.ndim and x.shape[-1] == 1 == y.shape[-2]:
+        return cupy.multiply(x, y)  # sums of one term are exact
+    size = kind.itemsize
+    plan = plan_of_matrices(x.shape, x.strides, y.shape, y.strides, size)
+    return run(plan, x, y, kind) if plan is not None else unplanned(x, y)
+
+
+def unplanned(x: Any, y: Any) -> Any:
+    """Returns the product of matrices without elements, or whose elements lie askew."""
+    if x.size and y.size and None not in (steps(v.strides, v.itemsize) for v in (x, y)):
+        return cupy.matmul(x, y)
+    return cupy.matmul(cupy.ascontiguousarray(x), cupy.ascontiguousarray(y))
+
+
+def contract(x: Any, y: Any, way: Contract) -> Any:
+    """Returns two arrays' product, summed over the named axes that the result has not."""
+    if x.dtype is not y.dtype:
+        x, y = alike(x, y)
+    kind = KINDS.get(x.dtype) or kind_of(x.dtype)
+    if kind is None:
+        return way(cupy, x, y)
+    size = kind.itemsize
+    plan = plan_of_terms(way.terms, x.shape, x.strides, y.shape, y.strides, size)
+    return way(cupy, x, y) if plan is None else run(plan, x, y, kind)
+
+
+def einsum(*operands: Any, subscripts: str) -> Any:
+    """Returns a sum of products over named axes, two operands at a time."""
+    arrays = [x if type(x) is ndarray else cupy.asarray(x) for x in operands]
+    return compute(cupy, *arrays, subscripts=subscripts, contract=contract)
+
+
+TABLE: dict[str, Callable[..., Any]] = {"matmul": matmul, "einsum": einsum}

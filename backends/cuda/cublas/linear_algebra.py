@@ -1,0 +1,261 @@
+"""Linear algebra through cuSOLVER and cuBLAS: what CuPy's functions do not do as NumPy's do.
+
+Nothing waits for the GPU to say that a matrix is singular or not positive definite: results are
+then NaN, where NumPy raises an error. Eigenvectors and singular vectors come from one algorithm for
+a matrix and from another for a stack of them; so that both give the same ones, each has the sign
+with which its largest component is positive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ...arrays import linalg
+from ...optional_modules import scipy_module
+from ..unsupported import absent
+from ..launch import Kernel
+
+__all__ = ["TABLE"]
+
+Array = Any
+THREADS = 128
+
+
+def stack_of(*operands: Array) -> tuple[int, ...]:
+    """Returns the shape of the stack to which operands' stacks broadcast."""
+    return np.broadcast_shapes(*(x.shape[:-2] for x in operands))
+
+
+def spread(x: Array, stack: tuple[int, ...], dtype: Any) -> Array:
+    """Returns matrices of a dtype, as many as a stack has."""
+    x = x.astype(dtype, copy=False)
+    return x if x.shape[:-2] == stack else cupy.broadcast_to(x, (*stack, *x.shape[-2:]))
+
+
+def joined(*parts: Array) -> Array:
+    """Returns results of one decomposition, flattened, one behind the other along the last axis.
+
+    Args:
+        parts: arrays behind one stack, the first one with two axes behind it.
+    """
+    stack = parts[0].shape[:-2]
+    return cupy.concatenate(
+        [x.reshape(*stack, prod(x.shape[len(stack) :])) for x in parts], axis=-1
+    )
+
+
+# -- systems
+
+
+def solve(a: Array, b: Array) -> Array:
+    """Returns x with ``a @ x = b``."""
+    dtype = np.result_type(a.dtype, b.dtype)
+    stack = stack_of(a, b)
+    if not prod(stack) * b.shape[-1] * b.shape[-2]:
+        return cupy.zeros((*stack, *b.shape[-2:]), dtype)
+    if prod(a.shape[:-2]) == 1 and prod(stack) > 1:
+        # One matrix: all right-hand sides are columns of one system, factorised once.
+        columns = cupy.moveaxis(spread(b, stack, dtype), -2, 0)
+        flat = columns.reshape(columns.shape[0], prod(columns.shape[1:]))
+        found = cupy.linalg.solve(a.reshape(a.shape[-2:]).astype(dtype, copy=False), flat)
+        return cupy.moveaxis(found.reshape(columns.shape), 0, -2)
+    return cupy.linalg.solve(spread(a, stack, dtype), spread(b, stack, dtype))
+
+
+def inv(a: Array, *, strict: bool) -> Array:
+    """Returns inverses; NaN for singular matrices."""
+    if not a.size:
+        return a.copy()
+    # Systems leave infinities where there is no solution; inverses of stacks may leave anything.
+    eye = cupy.eye(a.shape[-1], dtype=a.dtype)
+    found = cupy.linalg.solve(a, spread(eye, a.shape[:-2], a.dtype))
+    proper = cupy.isfinite(found).all(axis=(-2, -1), keepdims=True)
+    return cupy.where(proper, found, cupy.nan)
+
+
+def pinv(a: Array, limit: Array) -> Array:
+    """Returns pseudo-inverses, with a limit to the singular values for every matrix."""
+    stack = stack_of(a, limit)
+    least = cupy.broadcast_to(limit[..., 0, 0].real, stack)
+    if not prod(stack) * a.shape[-1] * a.shape[-2]:
+        return cupy.zeros((*stack, a.shape[-1], a.shape[-2]), a.dtype)
+    return cupy.linalg.pinv(spread(a, stack, a.dtype), least)
+
+
+def cholesky(a: Array) -> Array:
+    """Returns the lower factors of Hermitian parts; NaN where these are not positive definite."""
+    if not a.size:
+        return a.copy()
+    found = cupy.linalg.cholesky(0.5 * (a + cupy.conj(cupy.swapaxes(a, -1, -2))))
+    # Where the algorithm stops, it leaves what it could not take the root of.
+    positive = (cupy.diagonal(found, 0, found.ndim - 2, found.ndim - 1).real > 0).all(axis=-1)
+    return cupy.where(positive[..., None, None], found, cupy.nan)
+
+
+def triangular_solve(
+    a: Array, b: Array, *, lower: bool, transposed: bool, unit_diagonal: bool
+) -> Array:
+    """Returns x with ``a @ x = b`` of triangular a."""
+    dtype = np.result_type(a.dtype, b.dtype)
+    stack = stack_of(a, b)
+    shape = (*stack, *b.shape[-2:])
+    if not prod(shape):
+        return cupy.zeros(shape, dtype)
+    function = scipy_module(cupy, "linalg").solve_triangular
+    params = {"trans": int(transposed), "lower": lower, "unit_diagonal": unit_diagonal}
+    if prod(a.shape[:-2]) == 1:
+        columns = cupy.moveaxis(spread(b, stack, dtype), -2, 0)
+        flat = columns.reshape(columns.shape[0], prod(columns.shape[1:]))
+        found = function(a.reshape(a.shape[-2:]).astype(dtype, copy=False), flat, **params)
+        return cupy.moveaxis(found.reshape(columns.shape), 0, -2)
+    rows = spread(a, stack, dtype), spread(b, stack, dtype)
+    return function(*(x.reshape(-1, *x.shape[-2:]) for x in rows), **params).reshape(shape)
+
+
+def banded_solve(bands: Array, b: Array, *, lower: int, upper: int) -> Array:
+    """Returns x with ``a @ x = b`` of matrices that are given by their diagonals.
+
+    The matrices are filled up with zeros: cuSOLVER has nothing for band matrices.
+    """
+    n = bands.shape[-1]
+    dtype = np.result_type(bands.dtype, b.dtype)
+    if not bands.size or not b.size:
+        return cupy.zeros((*stack_of(bands, b), *b.shape[-2:]), dtype)
+    dense = cupy.zeros((*bands.shape[:-2], n * n), dtype)
+    for k in range(lower + upper + 1):
+        # Column j of this diagonal stands in row j - step.
+        step = upper - k
+        first, last = max(step, 0), min(n, n + step)
+        if first < last:
+            start = (first - step) * n + first
+            places = slice(start, start + (last - first - 1) * (n + 1) + 1, n + 1)
+            dense[..., places] = bands[..., k, first:last]
+    dense = dense.reshape(*bands.shape[:-2], n, n)
+    return solve(dense, b)
+
+
+# -- factors and decompositions
+
+
+def signed(vectors: Array) -> Array:
+    """Returns signs that make the largest component of every column positive, as rows."""
+    places = cupy.argmax(cupy.abs(vectors), axis=-2)[..., None, :]
+    largest = cupy.take_along_axis(vectors, places, axis=-2).real
+    return cupy.where(largest < 0, -1, 1).astype(vectors.dtype)
+
+
+def eigh(a: Array) -> Array:
+    """Returns the eigenvalues and eigenvectors of Hermitian parts, packed."""
+    n = a.shape[-1]
+    if not a.size:
+        return cupy.zeros((*a.shape[:-2], n + n * n), a.dtype)
+    w, v = cupy.linalg.eigh(0.5 * (a + cupy.conj(cupy.swapaxes(a, -1, -2))))
+    return joined(w.astype(v.dtype)[..., None, :], v * signed(v))
+
+
+def eig(a: Array) -> Array:
+    """Returns eigenvalues and eigenvectors, packed; always complex."""
+    n = a.shape[-1]
+    dtype = np.result_type(a.dtype, np.complex64)
+    if not a.size:
+        return cupy.zeros((*a.shape[:-2], n + n * n), dtype)
+    w, v = cupy.linalg.eig(a)
+    v = v.astype(dtype, copy=False)
+    return joined(w.astype(dtype, copy=False)[..., None, :], v * signed(v))
+
+
+def svd(a: Array, *, full_matrices: bool) -> Array:
+    """Returns singular vectors and values, packed."""
+    u, s, vh = cupy.linalg.svd(a, full_matrices=full_matrices)
+    k = s.shape[-1]
+    if k:
+        signs = signed(u[..., :k])
+        u, vh = u.copy(), vh.copy()
+        u[..., :k] *= signs
+        vh[..., :k, :] *= cupy.swapaxes(signs, -1, -2)
+    return joined(u, s.astype(u.dtype)[..., None, :], vh)
+
+
+def qr(a: Array, *, mode: str) -> Array:
+    """Returns an orthogonal and a triangular factor, packed."""
+    m, n = a.shape[-2:]
+    if a.size:
+        return joined(*cupy.linalg.qr(a, mode))
+    k = m if mode == "complete" else min(m, n)
+    q = cupy.broadcast_to(cupy.eye(m, k, dtype=a.dtype), (*a.shape[:-2], m, k))
+    return joined(q, cupy.zeros((*a.shape[:-2], k, n), a.dtype))
+
+
+def lu(a: Array) -> Array:
+    """Returns the factors of matrices with their rows permuted, and the pivots, packed.
+
+    A stack is done one matrix after the other.
+    """
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    out = cupy.zeros((*a.shape[:-2], m * n + k), a.dtype)
+    if a.size:
+        factorise = scipy_module(cupy, "linalg").lu_factor
+        rows = out.reshape(-1, m * n + k)
+        for matrix, row in zip(a.reshape(-1, m, n), rows, strict=True):
+            factors, pivots = factorise(matrix, check_finite=False)
+            row[: m * n] = factors.ravel()
+            row[m * n :] = pivots
+    return out
+
+
+swap_rows = Kernel("permutation", "swap_rows", "pplll")
+
+
+def pivots_to_permutation(pivots: Array, *, rows: int) -> Array:
+    """Returns which row each one was, after swaps of row i with row ``pivots[i]`` in turn."""
+    stack, steps = pivots.shape[:-1], pivots.shape[-1]
+    out = cupy.empty((*stack, rows), np.intp)
+    count = prod(stack)
+    if out.size:
+        pivots = cupy.ascontiguousarray(pivots, dtype=np.intp)
+        swap_rows("", -(-count // THREADS), THREADS, pivots, out, count, steps, rows)
+    return out
+
+
+# -- functions of matrices
+
+
+def expm(a: Array) -> Array:
+    """Returns exponentials; how often matrices are to be squared is waited for."""
+    return linalg.expm(cupy, a) if a.size else a.copy()
+
+
+def cofactors(a: Array, *directions: Array) -> Array:
+    """Returns the gradient of the derivative of the determinant along directions."""
+    if not a.size:
+        return cupy.zeros((*stack_of(a, *directions), *a.shape[-2:]), a.dtype)
+    return linalg.cofactors_by_singular_values(cupy, a, *directions)
+
+
+SCHUR = "cuSOLVER has no Schur decomposition"
+
+TABLE: dict[str, Callable[..., Any]] = {
+    "banded_solve": banded_solve,
+    "cholesky": cholesky,
+    "cofactors": cofactors,
+    "eig": eig,
+    "eigh": eigh,
+    "expm": expm,
+    "inv": inv,
+    "logm": absent("logm", SCHUR),
+    "lu": lu,
+    "pinv": pinv,
+    "pivots_to_permutation": pivots_to_permutation,
+    "qr": qr,
+    "solve": solve,
+    "solve_sylvester": absent("solve_sylvester", SCHUR),
+    "sqrtm": absent("sqrtm", SCHUR),
+    "svd": svd,
+    "triangular_solve": triangular_solve,
+}

@@ -1,0 +1,422 @@
+"""Attention on a GPU: by cuDNN where it is there, by own kernels, or by blocks of cuBLAS products.
+
+No way holds more than a block of the scores. The own kernels take heads of up to 128 numbers in
+float32 and in 16 bits, on GPUs with matrix units for them; blocks take everything else.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import cupy
+import numpy as np
+
+from ...cpu.attention import stacked_shape
+from ...config import config
+from .. import cudnn
+from ..launch import Kernel
+from .attention_by_products import backward_by_blocks, forward_by_blocks, kind_of
+from ..index_tables import table
+
+__all__ = ["TABLE", "attention", "attention_grad"]
+
+Shape = tuple[int, ...]
+
+THREADS = 128
+# The rows that a block of threads of the kernels owns, and those of the tiles that it goes over.
+OWN = 64
+TILE = 32
+WIDTHS = (64, 128)
+# By how many words of 32 bits a row of a tile is longer than its numbers.
+PADDING = 4
+# Rows of queries of at most so many bytes, padding included, are held in registers.
+HELD = 256 + 4 * PADDING
+# The type that a kernel multiplies with, by dtype and config.matmul_precision.
+PRODUCTS = {
+    ("float32", "highest"): "full_t",
+    ("float32", "tf32"): "tf32_t",
+    ("float16", "highest"): "pair_t<half_t>",
+    ("bfloat16", "highest"): "pair_t<bfloat16_t>",
+}
+KERNEL_DTYPES = {name for name, _ in PRODUCTS}
+INSTANCES = tuple(f"{product}, {width}" for product in PRODUCTS.values() for width in WIDTHS)
+
+FORWARD = Kernel(
+    "attention",
+    "attention_forward",
+    "pppppppd",
+    tuple(f"{types}, {64 if types.endswith('64') else 32}" for types in INSTANCES),
+)
+BY_QUERY = Kernel("attention", "attention_by_query", "ppppppppppd", INSTANCES)
+BY_KEY = Kernel("attention", "attention_by_key", "pppppppppd", INSTANCES)
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    *,
+    causal: bool,
+    scale: float,
+    learned: bool = False,
+) -> Any:
+    """Returns ``softmax(scale * q @ k^T + mask) @ v``; a query that sees no key gets zeros."""
+    operands = four_axes(q), four_axes(k), four_axes(v), four_mask(mask, q, k)
+    plan = planned(*operands, causal)
+    out, sums = plan.forward(*operands, causal, scale)
+    if q.ndim != 4:
+        out = out.reshape(*q.shape[:-1], v.shape[-1])
+    remember(out, q, k, sums)
+    return out
+
+
+def attention_grad(
+    g: Any, out: Any, q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool, scale: float
+) -> Any:
+    """Returns the gradients of q, k and v, stacked, for that of ``attention``'s output."""
+    operands = four_axes(q), four_axes(k), four_axes(v), four_mask(mask, q, k)
+    plan = planned(*operands, causal)
+    sums = recalled(out, q, k)
+    if sums is None:
+        # The output comes from elsewhere, so that nobody has kept the sums of its rows.
+        sums = plan.forward(*operands, causal, scale)[1]
+    stacked = plan.backward(four_axes(g), four_axes(out), *operands, causal, scale, sums)
+    return stacked if q.ndim == 4 else stacked.reshape(3, *q.shape[:-2], *stacked.shape[3:])
+
+
+# -- what the forward pass knows and the backward pass needs: the logarithms of the rows' sums
+
+SUMS: dict[int, tuple[Any, Any, Any, Any]] = {}
+
+
+def remember(out: Any, q: Any, k: Any, sums: Any) -> None:
+    """Keeps what belongs to an output for as long as that lives."""
+    key = id(out)
+    gone = weakref.ref(out, lambda _: SUMS.pop(key, None))
+    SUMS[key] = gone, weakref.ref(q), weakref.ref(k), sums
+
+
+def recalled(out: Any, q: Any, k: Any) -> Any:
+    """Returns what was kept with the output of given operands; None if nothing was."""
+    found = SUMS.get(id(out))
+    if found is None or found[0]() is not out or found[1]() is not q or found[2]() is not k:
+        return None
+    return found[3]
+
+
+class Sums(NamedTuple):
+    """What belongs to an output: in which way it was made, and the logarithms of its rows' sums.
+
+    Attributes:
+        way: ``cudnn``, ``kernels``, ``blocks``, or ``nothing``.
+        values: an array; None for what needs none.
+    """
+
+    way: str
+    values: Any = None
+
+
+# -- plans: all that follows from shapes and strides
+
+PLANS: dict[Any, Plan] = {}
+# When there are so many, all are forgotten.
+MOST = 1024
+
+
+def planned(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Plan:
+    """Returns the plan for operands of four axes."""
+    pointers = q.data.ptr | k.data.ptr | v.data.ptr
+    key = (
+        q.dtype,
+        *(q.shape, q.strides, k.shape, k.strides, v.shape, v.strides),
+        *(pointers % 16, q.data.device_id, causal, cudnn.available(), config.matmul_precision),
+        None if mask is None else (mask.dtype, mask.strides),
+    )
+    plan = PLANS.get(key)
+    if plan is None:
+        if len(PLANS) >= MOST:
+            PLANS.clear()
+        plan = PLANS[key] = Plan(q, k, v, mask, causal)
+    return plan
+
+
+class Plan:
+    """How attention is computed for operands of given shapes and strides.
+
+    Attributes:
+        way: ``kernels``, ``blocks``, or ``nothing``.
+        fused: whether cuDNN is asked first.
+        shape, stacked: those of the output and of the gradients.
+        turned: whether heads lie between rows and columns in memory, as they do in the queries.
+        whole: whether the gradients fill the array that they are stacked in.
+        width, types, images: the kernels' width, types, and how many images they go over.
+        tables: what kernels read of shapes and strides, by those that come later.
+    """
+
+    def __init__(self, q: Any, k: Any, v: Any, mask: Any, causal: bool) -> None:
+        self.shape = (*q.shape[:3], v.shape[3])
+        self.stacked = stacked_shape(q.shape, k.shape, v.shape)
+        self.turned = q.strides[1] < q.strides[2]
+        self.whole = q.size + k.size + v.size == prod(self.stacked)
+        self.fused = False
+        self.images = q.shape[0] * q.shape[1]
+        self.width = width_of(q, v)
+        self.types = ""
+        self.tables: dict[Any, Any] = {}
+        if not (prod(q.shape[:3]) and v.size):
+            self.way = "nothing"
+            return
+        self.fused = cudnn.takes_attention(q, k, v, mask)
+        self.way = "blocks"
+        name = q.dtype.name
+        if self.width and q.shape[3] and name in KERNEL_DTYPES:
+            needed = self.memory(q, 2 * OWN + 4 * TILE) + 4 * 4 * TILE
+            if needed <= shared_limit(q.data.device_id):
+                self.way = "kernels"
+                precision = config.matmul_precision if name == "float32" else "highest"
+                self.types = f"{PRODUCTS[name, precision]}, {self.width}"
+
+    def forward(
+        self, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float
+    ) -> tuple[Any, Sums]:
+        """Returns the output and what belongs to it."""
+        operands = q, k, v, mask, causal, scale
+        if self.way == "nothing":
+            return cupy.zeros(self.shape, q.dtype), Sums("nothing")
+        out = self.empty(self.shape, q.dtype)
+        if self.fused:
+            values = cudnn.attention(*operands, out)
+            if values is not None:
+                return out, Sums("cudnn", values)
+        if self.way == "kernels":
+            return out, Sums("kernels", self.forward_by_kernels(*operands, out))
+        forward_by_blocks(*operands, out)
+        return out, Sums("blocks")
+
+    def backward(
+        self,
+        g: Any,
+        out: Any,
+        q: Any,
+        k: Any,
+        v: Any,
+        mask: Any,
+        causal: bool,
+        scale: float,
+        sums: Sums,
+    ) -> Any:
+        """Returns the gradients, stacked."""
+        operands = q, k, v, mask, causal, scale
+        stacked = self.empty(self.stacked, q.dtype)
+        if sums.way == "nothing" or not self.whole:
+            stacked.fill(0)
+        if sums.way == "nothing":
+            return stacked
+        if self.whole:
+            parts = [stacked[i] for i in range(3)]
+        else:
+            shapes = (x.shape for x in operands[:3])
+            parts = [stacked[i, :, :, : s[2], : s[3]] for i, s in enumerate(shapes)]
+        if sums.way == "cudnn":
+            if cudnn.attention_grad(g, out, *operands, sums.values, parts):
+                return stacked
+            # What cuDNN computes forward only is computed again in another way.
+            sums = Sums(self.way)
+            if self.way == "kernels":
+                spare = self.empty(self.shape, q.dtype)
+                sums = Sums("kernels", self.forward_by_kernels(*operands, spare))
+        if sums.way == "kernels":
+            self.backward_by_kernels(g, out, *operands, sums.values, parts)
+        else:
+            backward_by_blocks(g, out, *operands, parts)
+        return stacked
+
+    def empty(self, shape: Shape, dtype: Any) -> Any:
+        """Returns an array without values whose heads lie in memory as those of the queries do.
+
+        Heads are often split off from the columns, (images, rows, heads, columns), and are to be
+        joined to them again, which then takes no copy.
+        """
+        if not self.turned:
+            return cupy.empty(shape, dtype)
+        return cupy.empty((*shape[:-3], shape[-2], shape[-3], shape[-1]), dtype).swapaxes(-3, -2)
+
+    def memory(self, q: Any, rows: int) -> int:
+        """Returns the bytes of so many rows of tiles."""
+        width = self.width or 0
+        return rows * (width * int(q.itemsize) + 4 * PADDING)
+
+    def forward_by_kernels(
+        self, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float, out: Any
+    ) -> Any:
+        """Writes the output and returns the logarithms of the rows' sums, to base 2."""
+        key = out.strides
+        shape = self.tables.get(key)
+        if shape is None:
+            shape = self.tables[key] = shape_of_call(q, k, v, mask, causal, out=out)
+        queries = q.shape[2]
+        sums = cupy.empty((self.images, queries), np.float32)
+        tile = OWN if self.width == WIDTHS[0] else TILE
+        held = self.memory(q, 1) <= HELD
+        FORWARD(
+            f"{self.types}, {tile}",
+            -(-queries // OWN) * self.images,
+            THREADS,
+            *(q, k, v, q if mask is None else mask, out, sums, shape),
+            scale,
+            shared=self.memory(q, 4 * tile + (0 if held else OWN)),
+        )
+        return sums
+
+    def backward_by_kernels(
+        self,
+        g: Any,
+        out: Any,
+        q: Any,
+        k: Any,
+        v: Any,
+        mask: Any,
+        causal: bool,
+        scale: float,
+        sums: Any,
+        parts: Sequence[Any],
+    ) -> None:
+        """Writes the gradients of q, k and v."""
+        key = g.strides, out.strides, (g.data.ptr | out.data.ptr) % 16
+        shape = self.tables.get(key)
+        if shape is None:
+            shape = shape_of_call(q, k, v, mask, causal, out=out, g=g, grads=parts)
+            self.tables[key] = shape
+        queries, keys = q.shape[2], k.shape[2]
+        shares = cupy.empty((self.images, queries), np.float32)
+        shared = self.memory(q, 2 * OWN + 4 * TILE)
+        masked, grads = q if mask is None else mask, parts[0]
+        BY_QUERY(
+            self.types,
+            -(-queries // OWN) * self.images,
+            THREADS,
+            *(g, out, q, k, v, masked, sums, shares, grads, shape),
+            scale,
+            shared=shared,
+        )
+        BY_KEY(
+            self.types,
+            -(-keys // OWN) * self.images,
+            THREADS,
+            *(g, q, k, v, masked, sums, shares, grads, shape),
+            scale,
+            shared=shared,
+        )
+
+
+# -- layouts
+
+
+def four_axes(x: Any) -> Any:
+    """Returns an array (..., rows, columns) as (images, heads, rows, columns), rows contiguous."""
+    if x.ndim != 4:
+        lead = x.shape[:-2]
+        x = x.reshape(prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
+    if x.strides[3] != x.itemsize and x.shape[3] > 1:
+        x = cupy.ascontiguousarray(x)
+    return x
+
+
+def four_mask(mask: Any, q: Any, k: Any) -> Any:
+    """Returns a mask that broadcasts to the scores as (images, heads, queries, keys)."""
+    if mask is None:
+        return None
+    if mask.dtype.kind != "b" and mask.dtype != q.dtype:
+        mask = mask.astype(q.dtype)
+    lead = q.shape[:-2]
+    whole = (prod(lead[:-1]), lead[-1] if lead else 1, q.shape[-2], k.shape[-2])
+    own = (1,) * (len(lead) + 2 - mask.ndim) + mask.shape
+    images = own[: max(len(lead) - 1, 0)]
+    if prod(images) not in (1, whole[0]):
+        mask = cupy.broadcast_to(mask.reshape(own), (*lead[:-1], *own[-3:]))
+        images = lead[:-1]
+    heads = own[-3] if lead else 1
+    return cupy.broadcast_to(mask.reshape(prod(images), heads, *own[-2:]), whole)
+
+
+# -- own kernels
+
+
+def width_of(q: Any, v: Any) -> int | None:
+    """Returns the smallest width of tiles that holds queries and values, if there is one."""
+    needed = max(q.shape[-1], v.shape[-1])
+    return next((width for width in WIDTHS if width >= needed), None)
+
+
+@lru_cache
+def shared_limit(device: int) -> int:
+    """Returns how much shared memory a block of threads may have; 0 without matrix units."""
+    if int(cupy.cuda.Device(device).compute_capability) < 80:
+        return 0
+    properties = cupy.cuda.runtime.getDeviceProperties(device)
+    limit: int = properties["sharedMemPerBlockOptin"]
+    return limit
+
+
+def shape_of_call(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    causal: bool,
+    *,
+    out: Any,
+    g: Any = None,
+    grads: Sequence[Any] = (),
+) -> Any:
+    """Returns what kernels have to know of their operands, as ``shape_t`` in attention.cu."""
+    loads = [q, k, v] if g is None else [q, k, v, g]
+    wide = all(map(is_wide, loads)) | is_wide(out) << 1 | all(map(is_wide, grads)) << 2
+    kind = kind_of(mask)
+    by_grad = (0, 0, 0, 0)
+    if grads:
+        first, second = (x.data.ptr for x in grads[:2])
+        by_grad = ((second - first) // q.itemsize, *steps(grads[0]))
+    return table(
+        (
+            q.shape[1],
+            q.shape[0] * q.shape[1],
+            q.shape[2],
+            k.shape[2],
+            q.shape[3],
+            v.shape[3],
+            int(causal),
+            kind,
+            wide,
+            *steps(q),
+            *steps(k),
+            *steps(v),
+            *steps(out),
+            *(steps(g) if g is not None else (0, 0, 0)),
+            *((step // mask.itemsize for step in mask.strides) if kind else (0, 0, 0, 0)),
+            *by_grad,
+        ),
+        q.data.device_id,
+    )
+
+
+def steps(x: Any) -> tuple[int, ...]:
+    """Returns the strides of images, heads and rows in elements."""
+    return tuple(step // x.itemsize for step in x.strides[:3])
+
+
+def is_wide(x: Any) -> bool:
+    """Says whether the rows of an array can be read and written 16 bytes at a time."""
+    aligned = (x.data.ptr, *x.strides[:3], x.shape[3] * x.itemsize)
+    return not any(number % 16 for number in aligned)
+
+
+TABLE: dict[str, Callable[..., Any]] = {
+    "attention": attention,
+    "attention_grad": attention_grad,
+}

@@ -1,0 +1,134 @@
+"""Attention by cuBLAS, a block of scores at a time: for what the kernels in attention.cu are not.
+
+A block has whole rows of scores, so that softmax needs no second thought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ..cublas.gemm import multiply
+from ..launch import Kernel, c_type
+
+__all__ = ["backward_by_blocks", "forward_by_blocks", "kind_of"]
+
+THREADS = 128
+# The memory that scores take at most, unless one row of them takes more.
+BLOCK_BYTES = 128 << 20
+# What scores are added up in where they come from 16 bits.
+WORKING = {"float16": "float32", "bfloat16": "float32"}
+NO_MASK, BOOLEAN, ADDED = range(3)
+
+TYPES = ("float, float", "double, double", "float, half_t", "float, bfloat16_t")
+WEIGHTS = Kernel("scores", "attention_weights", "pppllllllllllld", TYPES)
+SLOPES = Kernel("scores", "attention_slopes", "ppppplld", TYPES)
+
+
+def kind_of(mask: Any) -> int:
+    """Returns what kernels do with a mask."""
+    if mask is None:
+        return NO_MASK
+    return BOOLEAN if mask.dtype.kind == "b" else ADDED
+
+
+def forward_by_blocks(
+    q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float, out: Any
+) -> None:
+    """Writes the output."""
+    values = matrices(v)
+    found = cupy.empty((len(values), q.shape[2], v.shape[3]), q.dtype)
+    for images, rows, weights in blocks_of_weights(q, k, mask, causal, scale):
+        multiply(weights, values[images, : weights.shape[2]], found[images, rows])
+    out[...] = found.reshape(out.shape)
+
+
+def backward_by_blocks(
+    g: Any,
+    out: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    causal: bool,
+    scale: float,
+    parts: Sequence[Any],
+) -> None:
+    """Writes the gradients of q, k and v."""
+    working = working_dtype(q)
+    cotangents, outs, queries, keys, values = map(matrices, (g, out, q, k, v))
+    by_q = cupy.empty(queries.shape, q.dtype)
+    by_k, by_v = (cupy.zeros(x.shape, working) for x in (keys, values))
+    for images, rows, weights in blocks_of_weights(q, k, mask, causal, scale):
+        seen = slice(weights.shape[2])
+        own = cupy.ascontiguousarray(cotangents[images, rows])
+        own_out = cupy.ascontiguousarray(outs[images, rows])
+        products = cupy.empty(weights.shape, working)
+        multiply(own, values[images, seen].swapaxes(1, 2), products)
+        slopes = cupy.empty(weights.shape, q.dtype)
+        SLOPES(
+            block_types(q),
+            weights.shape[0] * weights.shape[1],
+            THREADS,
+            *(products, weights, own, own_out, slopes),
+            weights.shape[2],
+            v.shape[3],
+            scale,
+        )
+        multiply(slopes, keys[images, seen], by_q[images, rows])
+        multiply(slopes.swapaxes(1, 2), queries[images, rows], by_k[images, seen], accumulate=True)
+        multiply(weights.swapaxes(1, 2), own, by_v[images, seen], accumulate=True)
+    for part, found in zip(parts, (by_q, by_k, by_v)):
+        part[...] = found.reshape(part.shape)
+
+
+def blocks_of_weights(
+    q: Any, k: Any, mask: Any, causal: bool, scale: float
+) -> Iterator[tuple[slice, slice, Any]]:
+    """Yields slices of the matrices and of their queries, and what weights these give the keys.
+
+    With a causal mask, keys that no query of a block sees are left out.
+    """
+    working = working_dtype(q)
+    queries, keys = matrices(q), matrices(k)
+    total, count, length = len(queries), q.shape[2], k.shape[2]
+    fit = max(1, BLOCK_BYTES // (length * working.itemsize))
+    many = max(1, fit // count)
+    kind = kind_of(mask)
+    by_mask = tuple(step // mask.itemsize for step in mask.strides) if kind else (0, 0, 0, 0)
+    for first in range(0, total, many):
+        images = slice(first, min(first + many, total))
+        for row in range(0, count, fit):
+            rows = slice(row, min(row + fit, count))
+            seen = min(length, rows.stop) if causal else length
+            shape = (images.stop - first, rows.stop - row, seen)
+            scores = cupy.empty(shape, working)
+            multiply(queries[images, rows], keys[images, :seen].swapaxes(1, 2), scores)
+            weights = scores if working == q.dtype else cupy.empty(shape, q.dtype)
+            WEIGHTS(
+                block_types(q),
+                shape[0] * shape[1],
+                THREADS,
+                *(scores, weights, q if mask is None else mask),
+                *(first, row, shape[1], seen, q.shape[1], int(causal), kind, *by_mask),
+                scale,
+            )
+            yield images, rows, weights
+
+
+def working_dtype(q: Any) -> Any:
+    """Returns the dtype in which scores are added up."""
+    return np.dtype(WORKING.get(q.dtype.name, q.dtype.name))
+
+
+def block_types(q: Any) -> str:
+    """Returns the template arguments of the kernels that work on blocks."""
+    return f"{c_type(working_dtype(q))}, {c_type(q.dtype)}"
+
+
+def matrices(x: Any) -> Any:
+    """Returns an array with its first two axes as one."""
+    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])

@@ -1,0 +1,272 @@
+"""Sums and means over axes that neighbour each other, or that all others lie between.
+
+Those are the gradients of biases, of rows and of channels, and losses. Elements are added up in an
+order that their places alone decide, so that the result is the same in every run and on every GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import groupby
+from math import prod
+from typing import Any, NamedTuple
+
+import cupy
+import numpy as np
+
+from .elementwise import contiguous
+from ..launch import C_TYPES, Kernel
+
+__all__ = ["TABLE", "mean", "sum"]
+
+# For every dtype: what kernels call it, what it is added up in, and that as a dtype.
+KINDS: dict[str, tuple[str, str, Any]] = {
+    "e": ("half_t", "float", np.dtype(np.float32)),
+    "E": ("bfloat16_t", "float", np.dtype(np.float32)),
+    "f": ("float", "float", np.dtype(np.float32)),
+    "d": ("double", "double", np.dtype(np.float64)),
+}
+BYTES = {name: np.dtype(dtype).itemsize for name, dtype in (("float", "f"), ("double", "d"))}
+BYTES |= {C_TYPES["float16"]: 2, C_TYPES["bfloat16"]: 2}
+WIDE = 16
+THREADS = 256
+# How many threads abreast read a line's packs.
+NARROW, BROAD = 4, 32
+# Lines that a thread may have, one after the other, before others take their share in a pass of
+# their own; blocks that there should then be, which fill the largest GPUs.
+TURNS = 8
+BLOCKS = 512
+# The same for packs of rows, how many a thread is then left with at least, and how many it may have
+# before there are more threads in a block.
+ROW_TURNS, ROW_BLOCKS, LEAST, FEW = 32, 1024, 8, 8
+MOST_THREADS = 1024
+MOST = 65535
+
+PAIRS = ("half_t, float", "half_t, half_t", "bfloat16_t, float", "bfloat16_t, bfloat16_t",
+         "float, float", "float, half_t", "float, bfloat16_t", "double, double")
+PACKED = tuple(f"{pair}, {WIDE // BYTES[pair.partition(',')[0]]}" for pair in PAIRS)
+COLUMN_SUMS = Kernel("columns", "column_sums", "ppdlllll", PACKED)
+ROW_SUMS = Kernel(
+    "columns",
+    "row_sums",
+    "ppdllllll",
+    tuple(
+        f"{kind}, {apart}"
+        for kind in (*PACKED, "float, float, 1", "bfloat16_t, float, 4")
+        for apart in ("true", "false")
+    ),
+)
+SUMS = {"columns": COLUMN_SUMS, "rows": ROW_SUMS}
+ndarray = cupy.ndarray
+
+
+class Pass(NamedTuple):
+    """A launch: of which kernel, its template's arguments, blocks, threads, and what follows."""
+
+    sums: str
+    types: str
+    grid: tuple[int, int, int]
+    block: int
+    lengths: tuple[int, ...]
+
+
+class Plan(NamedTuple):
+    """How a contiguous array is reduced.
+
+    Attributes:
+        shape: the result's.
+        elements: how many each of its elements is made of.
+        passes: the launches, one or two.
+        between: the shape and dtype of what the first of two leaves.
+    """
+
+    shape: tuple[int, ...]
+    elements: float
+    passes: tuple[Pass, ...]
+    between: tuple[tuple[int, ...], Any] | None
+
+
+@lru_cache(maxsize=4096)
+def planned(
+    shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool, letter: str, skew: int
+) -> Plan | None:
+    """Returns a plan; None where the axes lie otherwise, or there are none or no elements.
+
+    Args:
+        shape: the array's.
+        axis: the axes, sorted and counted from the front.
+        keepdims: whether the result keeps them.
+        letter: the dtype's.
+        skew: how far the array begins behind a boundary of packs, in bytes.
+    """
+    # Neighbours of one kind are one axis, those of length 1 none.
+    axes = [i for i, n in enumerate(shape) if n != 1]
+    runs = [
+        (reduced, prod([shape[i] for i in run]))
+        for reduced, run in groupby(axes, key=axis.__contains__)
+    ]
+    kinds = [reduced for reduced, _ in runs]
+    if not axis or 0 in shape or len(runs) > 3:
+        return None
+    lengths = [length for _, length in runs]
+    kind = KINDS[letter]
+    if True not in kinds:
+        count = 1
+        passes, between = by_columns(kind, 1, 1, prod(shape), skew)
+    elif kinds[-1]:
+        before, middle, after = [1] * (3 - len(runs)) + lengths
+        count = before * after
+        passes, between = by_rows(kind, before, middle, after, skew)
+    else:
+        before, count, after = [1] * (3 - len(runs)) + lengths
+        if before > MOST:
+            return None
+        passes, between = by_columns(kind, before, count, after, skew)
+    out = tuple([
+        1 if i in axis else n for i, n in enumerate(shape) if keepdims or i not in axis
+    ])
+    return Plan(out, float(count), passes, between)
+
+
+def by_rows(kind: Any, before: int, middle: int, after: int, skew: int) -> Any:
+    """Returns the passes over the outer two of three axes, and what is between them."""
+    name, between, wider = kind
+    grid, block, lengths, n = striped(before, middle, after, BYTES[name], skew, ROW_TURNS)
+    parts = grid[1] * grid[2]
+    kept = "true" if before == 1 else "false"
+    if parts == 1:
+        return (Pass("rows", f"{name}, {name}, {n}, {kept}", grid, block, lengths),), None
+    first = Pass("rows", f"{name}, {between}, {n}, {kept}", grid, block, lengths)
+    grid, block, lengths, n = striped(1, middle, parts, wider.itemsize, 0, parts)
+    second = Pass("rows", f"{between}, {name}, {n}, true", grid, block, lengths)
+    return (first, second), ((middle, parts), wider)
+
+
+def striped(
+    before: int, middle: int, after: int, itemsize: int, skew: int, turns: int
+) -> tuple[tuple[int, int, int], int, tuple[int, ...], int]:
+    """Returns the grid, the block, the lengths that `row_sums` is told, and a pack's elements.
+
+    Args:
+        before, middle, after: the lengths of the axes.
+        itemsize: the bytes of an element.
+        skew: how far the array begins behind a boundary of packs.
+        turns: how many packs a thread may have before others take their share.
+    """
+    n = WIDE // itemsize
+    # Every row is to begin where a pack may.
+    while n > 1 and (skew % (n * itemsize) or (before * middle > 1 and after % n)):
+        n //= 2
+    packs = -(-after // n)
+    apart = before == 1
+
+    def taken(threads: int) -> tuple[int, int, int, int]:
+        """Returns the threads abreast, the lines, and in how many turns these take all there is."""
+        width = min(threads if apart else BROAD, 1 << (packs - 1).bit_length())
+        lines = threads // width
+        return width, lines, -(-packs // width), 1 if apart else -(-before // lines)
+
+    block = THREADS
+    width, lines, across, down = taken(block)
+    if across * down > FEW:
+        block = MOST_THREADS
+        width, lines, across, down = taken(block)
+    blocks = -(-middle // lines) if apart else middle
+    run, strip = down, across
+    if across * down > turns and blocks < BLOCKS:
+        parts = min(-(-ROW_BLOCKS // blocks), -(-across * down // LEAST))
+        run = -(-down // min(parts, down))
+        strip = -(-across // max(parts // down, 1))
+    grid = blocks, -(-down // run), -(-across // strip)
+    run *= 1 if apart else lines
+    return grid, block, (before, middle, after, run, strip * width, width), n
+
+
+def by_columns(kind: Any, before: int, length: int, after: int, skew: int) -> Any:
+    """Returns the passes over the middle one of three axes, and what is between them."""
+    name, between, wider = kind
+    n = WIDE // BYTES[name]
+    grid, run, width, tile = tiled(before, length, after, n, not (skew or after % n))
+    if grid[1] == 1:
+        lengths = length, after, run, width, tile
+        return (Pass("columns", f"{name}, {name}, {n}", grid, THREADS, lengths),), None
+    lengths = length, after, run, width, tile
+    first = Pass("columns", f"{name}, {between}, {n}", grid, THREADS, lengths)
+    length, n = grid[1], WIDE // wider.itemsize
+    grid, run, width, tile = tiled(before, length, after, n, not after % n)
+    lengths = length, after, run, width, tile
+    second = Pass("columns", f"{between}, {name}, {n}", grid, THREADS, lengths)
+    return (first, second), ((before, length, after), wider)
+
+
+def tiled(
+    before: int, length: int, after: int, n: int, aligned: bool
+) -> tuple[tuple[int, int, int], int, int, int]:
+    """Returns the grid, the lines of a run, the threads abreast, and the columns of a tile.
+
+    Args:
+        before, length, after: the lengths of the axes.
+        n: the elements of a pack.
+        aligned: whether every line begins on a boundary of packs.
+    """
+    packs = -(-after // n) + (not aligned)
+    width = min(BROAD, 1 << (packs - 1).bit_length())
+    run = length
+    if before * -(-packs // width) < BLOCKS // 2 and length > TURNS * (THREADS // width):
+        narrow = width
+        while narrow > NARROW and length > TURNS * (THREADS // narrow):
+            narrow //= 2
+        if length <= TURNS * (THREADS // narrow):
+            width = narrow
+        else:
+            lines = THREADS // width
+            runs = min(BLOCKS // (before * -(-packs // width)), -(-length // (4 * lines)))
+            run = -(-length // runs)
+    tile = (width if aligned else width - 1) * n
+    return (-(-after // tile), -(-length // run), before), run, width, tile
+
+
+def plan_for(x: Any, axis: tuple[int, ...], keepdims: bool, dtype: Any) -> Plan | None:
+    """Returns the plan for an operand; None for what is left to CuPy."""
+    if type(x) is not ndarray or not (dtype is None or dtype == x.dtype) or not contiguous(x):
+        return None
+    letter = x.dtype.char
+    return planned(x.shape, axis, keepdims, letter, x.data.ptr % WIDE) if letter in KINDS else None
+
+
+def run(plan: Plan, x: Any, divisor: float) -> Any:
+    """Returns the sums of a contiguous array, divided by a number."""
+    out = ndarray(plan.shape, x.dtype)
+    name, types, grid, block, lengths = plan.passes[-1]
+    if plan.between is not None:
+        first = plan.passes[0]
+        some = ndarray(*plan.between)
+        kernel = SUMS[first.sums]
+        kernel(first.types, first.grid, first.block, x, some, 1.0, *first.lengths)
+        x = some
+    kernel = SUMS[name]
+    kernel(types, grid, block, x, out, divisor, *lengths)
+    return out
+
+
+def sum(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
+    """Returns the sum over axes, which are sorted and counted from the front."""
+    plan = plan_for(x, axis, keepdims, dtype)
+    if plan is None:
+        return cupy.sum(x, axis=axis, keepdims=keepdims, dtype=dtype)
+    return run(plan, x, 1.0)
+
+
+def mean(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
+    """Returns the mean over axes; of integers as ``float64``, of half precision by single."""
+    plan = plan_for(x, axis, keepdims, dtype)
+    if plan is not None:
+        return run(plan, x, plan.elements)
+    if type(x) is ndarray and x.dtype.char == "E" and dtype is None:
+        wide = cupy.mean(x.astype(np.float32), axis=axis, keepdims=keepdims)
+        return wide.astype(x.dtype)
+    return cupy.mean(x, axis=axis, keepdims=keepdims, dtype=dtype)
+
+
+TABLE: dict[str, Callable[..., Any]] = {"mean": mean, "sum": sum}

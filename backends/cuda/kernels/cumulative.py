@@ -1,0 +1,235 @@
+"""Running sums, products and linear recurrences along an axis, in one or two launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ...arrays.cumulative import cumprod as plain_cumprod
+from ...arrays.cumulative import cumsum as plain_cumsum
+from ..launch import Kernel, c_type
+
+__all__ = ["TABLE", "cumprod", "cumsum", "linear_recurrence", "shift"]
+
+WIDE = 16
+THREADS = 256
+# Two of these make a thread for each line the best: lines that lie beside each other, many of them,
+# and short ones.
+BESIDE = 32
+MANY_LINES = 8192
+SHORT = 32
+# Fewer lines than these leave most of a GPU idle if they are not cut into chunks.
+FEW_LINES = 256
+CHUNKS = 256
+# The dtypes that kernels compute with as they are.
+DIRECT = frozenset(
+    {
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+        "int32",
+        "int64",
+        "uint32",
+        "uint64",
+    }
+)
+
+
+def _instances(*, totals: bool | None = None) -> tuple[str, ...]:
+    rows = [
+        ("running_sum", "float", 4),
+        ("running_sum", "half_t", 8),
+        ("running_sum", "bfloat16_t", 8),
+        ("running_sum", "double", 2),
+        ("running_sum", "long long", 2),
+        ("running_product", "float", 4),
+        ("running_product", "complex_t<double>", 1),
+        ("recurrence", "float", 4),
+        ("recurrence", "complex_t<float>", 2),
+    ]
+    if totals is None:
+        return tuple(f"{op}, {element}" for op, element, _ in rows)
+    flag = "true" if totals else "false"
+    return tuple(f"{op}, {element}, {items}, {flag}" for op, element, items in rows)
+
+
+SCAN = Kernel(
+    "cumulative", "scan", "pppplllllllll", _instances(totals=False) + _instances(totals=True)
+)
+LINES = Kernel("cumulative", "scan_lines", "pppllllllll", _instances())
+SHIFTED = Kernel(
+    "cumulative",
+    "shifted",
+    "pplllllll",
+    (
+        "unsigned char",
+        "unsigned short",
+        "unsigned int",
+        "unsigned long long",
+        "complex_t<double>",
+    ),
+)
+BY_BYTES = dict(zip((1, 2, 4, 8, 16), SHIFTED.instances, strict=True))
+
+
+def _joined(lengths: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
+    """Returns the stride of several axes as one, None where they do not make one."""
+    stride, reach = 0, None
+    for length, step in zip(reversed(lengths), reversed(strides), strict=True):
+        if length == 1:
+            continue
+        if reach is None:
+            stride = step
+        elif step != reach:
+            return None
+        reach = length * step
+    return stride
+
+
+def _lines(x: Any, axis: int) -> tuple[Any, tuple[int, int, int]]:
+    """Returns an array and its strides, in elements, before, along and after an axis.
+
+    The array is a contiguous copy where the axes before or after do not lie as one.
+    """
+    before = _joined(x.shape[:axis], x.strides[:axis])
+    after = _joined(x.shape[axis + 1 :], x.strides[axis + 1 :])
+    if before is None or after is None:
+        return _lines(cupy.ascontiguousarray(x), axis)
+    width = x.dtype.itemsize
+    return x, (before // width, x.strides[axis] // width, after // width)
+
+
+def _scanned(op: str, x: Any, y: Any, axis: int, reverse: bool, exclusive: bool = False) -> Any:
+    """Returns what the elements up to each combine to.
+
+    Args:
+        op: the operation's name in the source.
+        x: an array.
+        y: 0, or for a recurrence a contiguous array of the same shape and dtype.
+        axis: along which axis.
+        reverse: whether to start at the end.
+        exclusive: whether to leave out each element itself.
+    """
+    out = cupy.ndarray(x.shape, x.dtype)
+    if not out.size:
+        return out
+    x, strides = _lines(x, axis)
+    n, inner = x.shape[axis], prod(x.shape[axis + 1 :])
+    lines = out.size // n
+    element, width = c_type(x.dtype), x.dtype.itemsize
+    flags = int(reverse), int(exclusive)
+    beside, many, short = inner >= BESIDE, lines >= MANY_LINES, n <= SHORT
+    if (beside and many) or (beside and short) or (many and short):
+        types = f"{op}, {element}"
+        LINES(types, -(-lines // THREADS), THREADS, x, y, out, lines, n, inner, *strides, *flags)
+        return out
+    items = max(WIDE // width, 1)
+    wide = (
+        inner == 1
+        and strides[1] == 1
+        and n % items == 0
+        and strides[0] % items == 0
+        and x.data.ptr % WIDE == 0
+        and (not isinstance(y, cupy.ndarray) or y.data.ptr % WIDE == 0)
+    )
+    threads = min(THREADS, -(-n // (32 * items)) * 32)
+    tile = threads * items
+    chunks = 1
+    if lines < FEW_LINES and n > 4 * tile:
+        chunks = min(CHUNKS, -(-n // (2 * tile)), -(-4 * FEW_LINES // lines))
+    chunk = -(-n // (chunks * tile)) * tile
+    chunks = -(-n // chunk)
+    totals: Any = 0
+    passes = ["false"]
+    if chunks > 1:
+        totals = cupy.ndarray((lines * chunks * 2,), np.dtype("complex128"))
+        passes = ["true", "false"]
+    for flag in passes:
+        SCAN(
+            f"{op}, {element}, {items}, {flag}",
+            (lines, chunks),
+            threads,
+            x,
+            y,
+            out,
+            totals,
+            n,
+            inner,
+            *strides,
+            *flags,
+            chunk,
+            int(wide),
+        )
+    return out
+
+
+def _result_dtype(x: Any, dtype: Any) -> Any:
+    """Returns the dtype in which sums and products are, as NumPy has it."""
+    if dtype is not None:
+        return np.dtype(dtype)
+    if x.dtype.kind in "bi":
+        return np.dtype(np.int64)
+    return np.dtype(np.uint64) if x.dtype.kind == "u" else x.dtype
+
+
+def cumsum(x: Any, *, axis: int, dtype: Any, reverse: bool) -> Any:
+    """Returns the sums of all elements up to each."""
+    dtype = _result_dtype(x, dtype)
+    if dtype.name not in DIRECT:
+        return plain_cumsum(cupy, x, axis=axis, dtype=dtype, reverse=reverse)
+    return _scanned("running_sum", x.astype(dtype, copy=False), 0, axis, reverse)
+
+
+def cumprod(x: Any, *, axis: int, dtype: Any, reverse: bool, exclusive: bool) -> Any:
+    """Returns the products of all elements up to each, or of those before it."""
+    dtype = _result_dtype(x, dtype)
+    if dtype.name not in DIRECT:
+        return plain_cumprod(
+            cupy, x, axis=axis, dtype=dtype, reverse=reverse, exclusive=exclusive
+        )
+    return _scanned("running_product", x.astype(dtype, copy=False), 0, axis, reverse, exclusive)
+
+
+def linear_recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    """Returns the solution of ``h[i] = b[i] + a[i] h[i - 1]``."""
+    dtype = cupy.result_type(a, b)
+    if dtype.kind not in "fcV":
+        dtype = np.dtype(np.float64)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    a, b = [cupy.broadcast_to(z, shape).astype(dtype, order="C", copy=False) for z in (a, b)]
+    return _scanned("recurrence", a, cupy.ascontiguousarray(b), axis, reverse)
+
+
+def shift(x: Any, *, by: int, axis: int) -> Any:
+    """Returns the elements moved along an axis; those that leave it are lost, zeros enter."""
+    out = cupy.ndarray(x.shape, x.dtype)
+    if out.size:
+        x, strides = _lines(x, axis)
+        SHIFTED(
+            BY_BYTES[x.dtype.itemsize],
+            -(-out.size // THREADS),
+            THREADS,
+            x,
+            out,
+            out.size,
+            x.shape[axis],
+            prod(x.shape[axis + 1 :]),
+            *strides,
+            by,
+        )
+    return out
+
+
+TABLE: dict[str, Callable[..., Any]] = {
+    "cumprod": cumprod,
+    "cumsum": cumsum,
+    "linear_recurrence": linear_recurrence,
+    "shift": shift,
+}

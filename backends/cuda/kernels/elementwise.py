@@ -1,0 +1,432 @@
+"""Arithmetic and elementary functions of real arrays, launched with as little ado as possible.
+
+CuPy's own ufuncs cost more to launch than a GPU takes for a hundred thousand elements. What is
+contiguous and of one dtype, possibly with a number, a row or a column beside it, is done here; the
+rest is left to CuPy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from math import prod
+from operator import attrgetter
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ..launch import C_TYPES, Kernel
+
+__all__ = ["SLOPES", "TABLE", "add_into"]
+
+UNARY = (
+    "absolute", "arcsinh", "arctan", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor",
+    "log", "log10", "log1p", "log2", "negative", "reciprocal", "rint", "sin", "sinh", "sqrt",
+    "square", "tan", "tanh", "trunc",
+)  # fmt: skip
+BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+# The primitive that is called otherwise than its function here.
+NAMES = {"absolute": "abs"}
+# Derivatives that are one function of the cotangent and the operand (1) or the result (0).
+BY_OPERAND = {
+    "absolute": 1, "arctan": 1, "cos": 1, "cosh": 1, "expm1": 0, "log1p": 1, "reciprocal": 0,
+    "sin": 1, "sinh": 1, "sqrt": 0, "square": 1, "tan": 0,
+}  # fmt: skip
+
+BLOCK = 256
+WIDE = 16
+ONE, EACH, EVERY_ROW, ALONG_ROW = range(4)
+LAYOUTS = [(EACH, ONE), (ONE, EACH)]
+ROW_LAYOUTS = [
+    (EACH, EVERY_ROW), (EVERY_ROW, EACH), (EACH, ALONG_ROW), (ALONG_ROW, EACH),
+]  # fmt: skip
+# Below so many elements a launch costs more than what it does; and what is made ahead takes little.
+SMALL = 1 << 16
+# What a mean's count is divided by before it may overflow.
+MANY = 1 << 15
+
+# By an array's dtype, what kernels call it and how many elements are 16 bytes.
+FLOATS = {
+    np.dtype(name): (C_TYPES[name], WIDE // np.dtype(name).itemsize)
+    for name in ("float16", "float32", "float64")
+}
+WIDTHS = [*FLOATS.values(), (C_TYPES["bfloat16"], 8)]
+if "ml_dtypes" in sys.modules:
+    # CuPy has imported it, where it is installed.
+    FLOATS[np.dtype("bfloat16")] = WIDTHS[-1]
+
+
+def chosen(*groups: Any) -> tuple[str, ...]:
+    """Returns the instances for CI: of every function one, of one function all."""
+    return tuple(dict.fromkeys(instance for group in groups for instance in group))
+
+
+unary = Kernel(
+    "elementwise",
+    "unary",
+    "ppl",
+    chosen(
+        (f"float, {f}_op, 4" for f in UNARY),
+        (f"{t}, sin_op, {n}" for t, wide in WIDTHS for n in (1, wide)),
+    ),
+)
+pairs = Kernel(
+    "elementwise",
+    "pairs",
+    "pppl",
+    chosen(
+        (f"float, {f}_op, 4, 1, 1" for f in BINARY),
+        (f"float, {f}_slope, 4, 1, 1" for f in BY_OPERAND),
+        (f"{t}, divide_op, {wide}, 1, 1" for t, wide in WIDTHS),
+        (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in [(EACH, EACH), *LAYOUTS]),
+    ),
+)
+binary = Kernel(
+    "elementwise",
+    "binary",
+    "pppll",
+    chosen(
+        (f"{t}, add_op, {wide}, 1, 2" for t, wide in WIDTHS),
+        (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in ROW_LAYOUTS),
+    ),
+)
+products = Kernel(
+    "elementwise", "products", "pppppl", tuple(f"{t}, {n}" for t, wide in WIDTHS for n in (1, wide))
+)
+channels = Kernel(
+    "elementwise",
+    "channels",
+    "ppplll",
+    chosen(
+        (f"{t}, add_op, {n}, false" for t, wide in WIDTHS for n in (1, wide)),
+        ("float, subtract_op, 4, true",),
+    ),
+)
+with_number = Kernel(
+    "elementwise",
+    "with_number",
+    "pdpl",
+    chosen(f"{t}, subtract_op, {n}, {s}" for t, n in WIDTHS for s in ("false", "true")),
+)
+
+ndarray = cupy.ndarray
+# Says whether an array's elements are in order and without gaps; asking its flags costs more.
+contiguous = attrgetter(
+    "_c_contiguous" if hasattr(ndarray, "_c_contiguous") else "flags.c_contiguous"
+)
+
+
+def one_operand(name: str) -> Callable[..., Any]:
+    """Returns a function of one array."""
+    ufunc = getattr(cupy, name)
+    types = {
+        dtype: (wide * BLOCK, f"{t}, {name}_op, 1", f"{t}, {name}_op, {wide}")
+        for dtype, (t, wide) in FLOATS.items()
+    }
+
+    def compute(x: Any) -> Any:
+        dtype = x.dtype
+        found = types.get(dtype)
+        if found is None or not contiguous(x):
+            return ufunc(x)
+        share, narrow, wide = found
+        out = ndarray(x.shape, dtype)
+        size = x.size
+        if x.data.ptr % WIDE:
+            share, wide = BLOCK, narrow
+        if size:
+            unary(wide, -(-size // share), BLOCK, x, out, size)
+        return out
+
+    return compute
+
+
+@lru_cache(maxsize=4096)
+def layout_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int] | None:
+    """Returns how a contiguous operand belongs to a result of another shape, and the rows' width.
+
+    None where it is neither one number, nor rows, nor a column.
+    """
+    size = prod(shape)
+    if size == 1 and len(shape) <= len(whole):
+        return ONE, 1
+    kept = tuple(n for n in shape if n != 1) if 1 in shape else shape
+    if len(shape) <= len(whole) and kept == whole[len(whole) - len(kept) :]:
+        first = shape.index(kept[0])
+        if shape[first:] == kept:
+            return EVERY_ROW, size
+    if len(shape) == len(whole):
+        same = 0
+        while shape[same] == whole[same]:
+            same += 1
+        if all(n == 1 for n in shape[same:]):
+            return ALONG_ROW, prod(whole[same:])
+    return None
+
+
+@lru_cache(maxsize=4096)
+def channels_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int] | None:
+    """Returns how many neighbours of a result have the same element of an operand, and of how many.
+
+    None where the operand's axes, but for those of length 1, are no run of the result's, or there
+    are no elements.
+    """
+    before = len(whole) - len(shape)
+    axes = [i for i, n in enumerate(shape, before) if n != 1]
+    if before < 0 or not axes or 0 in whole:
+        return None
+    first, last = axes[0], axes[-1] + 1
+    if shape[first - before : last - before] != whole[first:last]:
+        return None
+    return prod(whole[last:]), prod(whole[first:last])
+
+
+def alike(name: str) -> dict[Any, tuple[int, str, str]]:
+    """Returns how operands of one shape are launched, by their dtype.
+
+    That is the elements of a block, and the template's arguments without and with wide loads.
+    """
+    return {
+        dtype: (wide * BLOCK, f"{t}, {name}, 1, 1, 1", f"{t}, {name}, {wide}, 1, 1")
+        for dtype, (t, wide) in FLOATS.items()
+    }
+
+
+def joint(name: str) -> Callable[[Any, Any], Any]:
+    """Returns a function of two arrays, which gives None where they are left to others."""
+    types = alike(name)
+    kinds = {
+        (dtype, n, i, j): f"{t}, {name}, {n}, {i}, {j}"
+        for dtype, (t, wide) in FLOATS.items()
+        for n in (1, wide)
+        for i, j in LAYOUTS + ROW_LAYOUTS
+    }
+
+    def compute(x: Any, y: Any) -> Any:
+        dtype = x.dtype
+        found = types.get(dtype)
+        if found is None or y.dtype is not dtype:
+            return None
+        shape = x.shape
+        if shape != y.shape or not (contiguous(x) and contiguous(y)):
+            return spread(x, y)
+        share, narrow, wide = found
+        out = ndarray(shape, dtype)
+        size = x.size
+        if x.data.ptr % WIDE or y.data.ptr % WIDE:
+            share, wide = BLOCK, narrow
+        if size:
+            pairs(wide, -(-size // share), BLOCK, x, y, out, size)
+        return out
+
+    def spread(x: Any, y: Any) -> Any:
+        left = right = EACH
+        width = 0
+        shape, other = x.shape, y.shape
+        if not (contiguous(x) and contiguous(y)):
+            # What was spread from one number, as the cotangent of a sum is, has one element.
+            if shape != other or not x.size:
+                return None
+            if contiguous(y) and not any(x.strides):
+                left = ONE
+            elif contiguous(x) and not any(y.strides):
+                right = ONE
+            else:
+                return None
+        elif x.size > y.size or (x.size == y.size and len(shape) > len(other)):
+            layout = layout_of(other, shape)
+            if layout is None:
+                return by_channel(x, y, "false")
+            right, width = layout
+        else:
+            layout = layout_of(shape, other)
+            if layout is None:
+                return by_channel(y, x, "true")
+            left, width = layout
+            shape = other
+        dtype = x.dtype
+        out = ndarray(shape, dtype)
+        size = out.size
+        wide = FLOATS[dtype][1]
+        if (left == EACH and x.data.ptr % WIDE) or (right == EACH and y.data.ptr % WIDE):
+            wide = 1
+        if not size:
+            return out
+        kind = kinds[dtype, wide, left, right]
+        if ONE in (left, right):
+            pairs(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size)
+        else:
+            binary(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size, width)
+        return out
+
+    def by_channel(x: Any, y: Any, swapped: str) -> Any:
+        shape, dtype = x.shape, x.dtype
+        found = channels_of(y.shape, shape)
+        if found is None:
+            return None
+        out = ndarray(shape, dtype)
+        t, wide = FLOATS[dtype]
+        if found[0] % wide or x.data.ptr % WIDE:
+            wide = 1
+        kind, size = f"{t}, {name}, {wide}, {swapped}", x.size
+        channels(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size, *found)
+        return out
+
+    return compute
+
+
+SUMS = alike("add_op")
+
+
+def add_into(x: Any, y: Any) -> None:
+    """Adds an array to another one of its shape and dtype, in the other one's place."""
+    found = SUMS.get(x.dtype)
+    if found is None or not (contiguous(x) and contiguous(y)):
+        x += y
+        return
+    share, narrow, wide = found
+    size = x.size
+    if x.data.ptr % WIDE or y.data.ptr % WIDE:
+        share, wide = BLOCK, narrow
+    if size:
+        pairs(wide, -(-size // share), BLOCK, x, y, x, size)
+
+
+# Numbers that are no array's and decide no dtype.
+NUMBERS = frozenset({int, float})
+
+
+def two_operands(name: str) -> Callable[[Any, Any], Any]:
+    """Returns a function of two operands, one of which may be a number."""
+    ufunc = getattr(cupy, name)
+    arrays = joint(f"{name}_op")
+
+    def compute(x: Any, y: Any) -> Any:
+        if type(x) is ndarray:
+            if type(y) is ndarray:
+                out = arrays(x, y)
+            else:
+                out = beside_number(x, y, "false") if type(y) in NUMBERS else None
+        else:
+            out = beside_number(y, x, "true") if type(x) in NUMBERS else None
+        return ufunc(x, y) if out is None else out
+
+    def beside_number(x: Any, number: Any, swapped: str) -> Any:
+        dtype = x.dtype
+        found = FLOATS.get(dtype)
+        if found is None or not contiguous(x):
+            return None
+        out = ndarray(x.shape, dtype)
+        size = x.size
+        t, wide = found
+        if x.data.ptr % WIDE:
+            wide = 1
+        if size:
+            kind = f"{t}, {name}_op, {wide}, {swapped}"
+            with_number(kind, -(-size // (wide * BLOCK)), BLOCK, x, float(number), out, size)
+        return out
+
+    return compute
+
+
+TABLE = {
+    **{NAMES.get(name, name): one_operand(name) for name in UNARY},
+    **{name: two_operands(name) for name in BINARY},
+}
+
+
+def by(function: Callable[[Any, Any], Any], place: int) -> Callable[[Any, Any, Any], Any]:
+    """Returns a rule: the function of the cotangent and of one of the saved values."""
+
+    def rule(g: Any, saved: Any, params: Any) -> Any:
+        value = saved[place]
+        return function(g, value) if type(value) is ndarray else None
+
+    return rule
+
+
+MULTIPLIED, DIVIDED = joint("multiply_op"), joint("divide_op")
+TWICE = {
+    dtype: (wide * BLOCK, f"{t}, 1", f"{t}, {wide}") for dtype, (t, wide) in FLOATS.items()
+}
+
+
+class BothFactors:
+    """The rules of a product: where both factors want a cotangent, one launch makes both.
+
+    Attributes:
+        ahead: the cotangent, what was saved, and the second factor's cotangent, which its own rule
+            asks for next; small, since it is kept until then.
+    """
+
+    def __init__(self) -> None:
+        self.ahead: tuple[Any, Any, Any] | None = None
+
+    def first(self, g: Any, saved: Any, params: Any) -> Any:
+        """Returns the cotangent of the first factor."""
+        x, y = saved[1], saved[2]
+        if type(y) is not ndarray:
+            return None
+        dtype = g.dtype
+        found = TWICE.get(dtype)
+        if (
+            type(x) is not ndarray
+            or found is None
+            or x.dtype is not dtype
+            or y.dtype is not dtype
+            or not (shape := g.shape) == x.shape == y.shape
+            or not 0 < (size := g.size) <= SMALL
+            or not (contiguous(g) and contiguous(x) and contiguous(y))
+        ):
+            return MULTIPLIED(g, y)
+        share, narrow, wide = found
+        if g.data.ptr % WIDE or x.data.ptr % WIDE or y.data.ptr % WIDE:
+            share, wide = BLOCK, narrow
+        by_x, by_y = ndarray(shape, dtype), ndarray(shape, dtype)
+        products(wide, -(-size // share), BLOCK, g, x, y, by_x, by_y, size)
+        self.ahead = g, saved, by_y
+        return by_x
+
+    def second(self, g: Any, saved: Any, params: Any) -> Any:
+        """Returns the cotangent of the second factor."""
+        ahead, self.ahead = self.ahead, None
+        if ahead is not None and ahead[0] is g and ahead[1] is saved:
+            return ahead[2]
+        x = saved[1]
+        return MULTIPLIED(g, x) if type(x) is ndarray else None
+
+
+both_factors = BothFactors()
+quotient = two_operands("divide")
+
+
+def mean_slope(g: Any, saved: Any, params: Any) -> Any:
+    """Returns the cotangent of what a mean was taken of: scaled first, while it is small."""
+    x, axis = saved[1], params["axis"]
+    shape = x if type(x) is tuple else x.shape
+    count = prod([shape[i] for i in axis])
+    if len(axis) < len(shape):
+        g = g.reshape([1 if i in axis else n for i, n in enumerate(shape)])
+    # What more than float16 can hold is divided by twice; a power of two does not round.
+    if count > MANY:
+        g, count = quotient(g, MANY), count / MANY
+    return cupy.broadcast_to(quotient(g, count or 1), shape)
+
+
+
+# Rules of reverse mode in one launch, by the primitive's name and operand: functions of the
+# cotangent, of what was saved and of parameters, which give None where the primitive's own rule has
+# to do.
+SLOPES: dict[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]] = {
+    **{
+        NAMES.get(name, name): (by(joint(f"{name}_slope"), place),)
+        for name, place in BY_OPERAND.items()
+    },
+    "divide": (by(DIVIDED, 2), None),
+    "exp": (by(MULTIPLIED, 0),),
+    "log": (by(DIVIDED, 1),),
+    "mean": (mean_slope,),
+    "multiply": (both_factors.first, both_factors.second),
+}

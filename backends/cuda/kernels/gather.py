@@ -1,0 +1,70 @@
+"""``x[key]`` on a GPU: a view where it can be one, otherwise one launch for one index array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+from typing import Any
+
+import cupy
+
+from ..launch import Kernel
+from .index_places import THREADS, broadcast, grid_of, located, on_device, pointed, strides_of
+
+__all__ = ["TABLE", "WIDEST", "index"]
+
+# The bytes of the widest load.
+WIDEST = 16
+
+GATHER = Kernel(
+    "gather", "gather", "pp" + "lllllll" + "pllll", tuple(map(str, (1, 2, 4, 8, WIDEST)))
+)
+
+
+def index(x: Any, *indices: Any, key: Any) -> Any:
+    """Returns ``x[key]``.
+
+    What index arrays on the device name out of bounds wraps around: to raise, the host would have
+    to wait.
+
+    Args:
+        x: the array.
+        indices: the index arrays.
+        key: ``native``, the key, ``arrays``, how many index arrays it takes, and
+            ``fill(indices)``, the key with those in their places.
+    """
+    if type(x) is not cupy.ndarray:
+        x = cupy.asarray(x)
+    if indices:
+        key, arrays = on_device(key, indices, x.shape)
+        if arrays:
+            return picked(x, key, arrays)
+    return x[key.native]
+
+
+def picked(x: Any, key: Any, arrays: list[Any]) -> Any:
+    """Returns the elements that index arrays name."""
+    places = located(key, x.shape, strides_of(x), broadcast(arrays))
+    if places is None:
+        return x[key.fill(arrays)]
+    out = cupy.empty(places.shape, x.dtype)
+    if not out.size:
+        return out
+    pointer = pointed(places, arrays)
+    outer, outer_stride, _ = places.outer
+    columns, column_stride, _ = places.inner
+    size = word = x.dtype.itemsize
+    if columns == 1 or column_stride == 1:
+        starts = x.data.ptr, places.offset * size, outer_stride * size, pointer.stride * size
+        word = gcd(WIDEST, columns * size, *starts)
+        columns, column_stride = columns * size // word, 1
+    grid, log = grid_of(outer * places.total, columns)
+    GATHER(
+        str(word), grid, THREADS, out, x, places.offset * size // word, outer,
+        outer_stride * size // word, places.total, columns, column_stride, log, *pointer[:4],
+        pointer.stride * size // word,
+    )
+    return out
+
+
+TABLE: dict[str, Callable[..., Any]] = {"index": index}

@@ -1,0 +1,66 @@
+"""Derivatives of incomplete gamma and beta functions by their parameters, each in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ...arrays import special_beta, special_gamma
+from ...dtypes import result_type
+from ...arrays.special_remainders import as_arrays, nodes
+from ..launch import Kernel
+
+__all__ = ["TABLE"]
+
+Array = Any
+BLOCK = 64
+# Up to this order kernels are made; beyond, derivatives are put together of CuPy's operations.
+HIGHEST = 6
+
+gamma_slopes = Kernel("incomplete", "gamma_slopes", "pppppl", ("1", "2", "6"))
+beta_slopes = Kernel("incomplete", "beta_slopes", "ppppppl", ("1, 0", "0, 1", "2, 1", "3, 3"))
+
+
+def prepared(name: str, *operands: Any) -> tuple[list[Array], Array, Any]:
+    """Returns operands as contiguous doubles of one shape, room for the values, and their dtype."""
+    dtype = result_type(*operands)
+    if dtype.kind == "c":
+        raise TypeError(f"{name} is defined for real numbers only, got {dtype}")
+    if dtype.kind != "f":
+        dtype = np.dtype(np.float64)
+    spread = cupy.broadcast_arrays(*as_arrays(cupy, np.float64, *operands))
+    out = cupy.empty(spread[0].shape, np.float64)
+    return [cupy.ascontiguousarray(x) for x in spread], out, dtype
+
+
+def gammainc_slope(a: Any, x: Any, *, order: int) -> Array:
+    """Returns the derivative of P(a, x) by a, of an order from 1 up."""
+    if order > HIGHEST:
+        return special_gamma.gammainc_slope(cupy, a, x, order=order)
+    (a, x), out, dtype = prepared("gammainc_slope", a, x)
+    if out.size:
+        blocks = -(-out.size // BLOCK)
+        places, weights = nodes(f"cuda:{out.data.device_id}")
+        gamma_slopes(f"{order}", blocks, BLOCK, a, x, out, places, weights, out.size)
+    return out.astype(dtype, copy=False)
+
+
+def betainc_slope(a: Any, b: Any, x: Any, *, by_a: int, by_b: int) -> Array:
+    """Returns a derivative of I_x(a, b) by a and b, of orders of which one is not 0."""
+    if by_a + by_b > HIGHEST:
+        return special_beta.betainc_slope(cupy, a, b, x, by_a=by_a, by_b=by_b)
+    (a, b, x), out, dtype = prepared("betainc_slope", a, b, x)
+    if out.size:
+        kind, blocks = f"{by_a}, {by_b}", -(-out.size // BLOCK)
+        places, weights = nodes(f"cuda:{out.data.device_id}")
+        beta_slopes(kind, blocks, BLOCK, a, b, x, out, places, weights, out.size)
+    return out.astype(dtype, copy=False)
+
+
+TABLE: dict[str, Callable[..., Array]] = {
+    "betainc_slope": betainc_slope,
+    "gammainc_slope": gammainc_slope,
+}

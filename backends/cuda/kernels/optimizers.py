@@ -1,0 +1,186 @@
+"""Updates of a whole tree of parameters, by one launch for each dtype in it.
+
+Where arrays are and how long they are goes to the kernel by value, so that nothing is copied
+before it and nothing waits. Half precision is computed with as float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from itertools import accumulate, chain
+from operator import attrgetter
+from struct import pack_into
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ..launch import Kernel
+
+__all__ = ["UPDATES"]
+
+# As the kernel has them.
+PIECE = 8192
+THREADS = 256
+NUMBERS = 7
+# Bytes of a table: what every device takes, and what those of CUDA 12.1 or later do.
+SMALL, LARGE = 4000, 32000
+LARGE_SINCE = 12010
+# How much is remembered of a parameter by each rule.
+SLOTS = {"sgd": 0, "momentum": 1, "nesterov": 1, "adagrad": 1, "lion": 1, "adam": 2, "adamw": 2}
+# What kernels call float16, bfloat16, float32 and float64, by their letters.
+REAL = {"e": "half_t", "E": "bfloat16_t", "f": "float", "d": "double"}
+# For each parameter an array, or None.
+Columns = Sequence[list[Any]]
+
+ndarray = cupy.ndarray
+# Says whether an array's elements are in order and without gaps; asking its flags costs a lot more.
+contiguous = attrgetter(
+    "_c_contiguous" if hasattr(ndarray, "_c_contiguous") else "flags.c_contiguous"
+)
+
+
+def row_bytes(rule: str) -> int:
+    """Returns the size of what the kernel is told of a parameter."""
+    return 8 * (5 + 2 * SLOTS[rule])
+
+
+def _instance(rule: str, element: str, table: int) -> str:
+    return f"{rule}, {element}, {table // row_bytes(rule)}"
+
+
+UPDATE = Kernel(
+    "optimizers",
+    "update",
+    "tlddddddd",
+    (
+        *(_instance(rule, "float", SMALL) for rule in SLOTS),
+        *(_instance("adam", element, SMALL) for element in ("double", "half_t", "bfloat16_t")),
+        _instance("adam", "float", LARGE),
+    ),
+)
+
+
+@cache
+def largest_table() -> int:
+    """Returns how many bytes may be passed by value on this machine."""
+    runtime = cupy.cuda.runtime
+    oldest = min(runtime.driverGetVersion(), runtime.runtimeGetVersion())
+    return LARGE if oldest >= LARGE_SINCE else SMALL
+
+
+def updated(rule: str, columns: Columns, numbers: Sequence[float]) -> Columns:
+    """Returns parameters after an update, and what is remembered of them.
+
+    Args:
+        rule: the name of the algorithm.
+        columns: the parameters, their gradients, and a column for each thing remembered of them,
+            all of the parameter's shape.
+        numbers: what the rule needs in this step.
+
+    Returns:
+        A column of the new values and one for each thing remembered, in arrays of their own; in
+        all of them None for a parameter whose dtype is complex or none of a float, or whose memory
+        has another, or is on another device.
+    """
+    fresh: Columns = [[None] * len(columns[0]) for _ in columns[1:]]
+    for (device, dtype), members in _groups(columns).items():
+        whole = len(members) == len(columns[0])
+        part = columns if whole else [[column[i] for i in members] for column in columns]
+        if Kernel.alone:
+            made = _launched(rule, part, dtype, numbers)
+        else:
+            with cupy.cuda.Device(device):
+                made = _launched(rule, part, dtype, numbers)
+        if whole:
+            return made
+        for column, own in zip(fresh, made, strict=True):
+            for i, buffer in zip(members, own, strict=True):
+                column[i] = buffer
+    return fresh
+
+
+def _groups(columns: Columns) -> dict[Any, Sequence[int]]:
+    """Returns the places of parameters that one launch can update, by their device and dtype."""
+    dtypes = [[x.dtype for x in column] for column in columns]
+    count = len(dtypes[0])
+    if Kernel.alone:
+        devices = [[0] * count] * len(columns)
+    else:
+        devices = [[x.data.device_id for x in column] for column in columns]
+    first, device = dtypes[0][0], devices[0][0]
+    if (
+        first.char in REAL
+        and all(column.count(first) == count for column in dtypes)
+        and all(column.count(device) == count for column in devices)
+    ):
+        # Nearly always: all that follows is for other cases.
+        return {(device, first): range(count)}
+    groups: dict[Any, list[int]] = {}
+    for i, ((own, g, *slots), places) in enumerate(
+        zip(zip(*dtypes, strict=True), zip(*devices, strict=True), strict=True)
+    ):
+        # A gradient of another dtype is cast; memory of another one was made by someone else.
+        if (
+            own.char in REAL
+            and g.kind != "c"
+            and places.count(places[0]) == len(places)
+            and slots.count(own) == len(slots)
+        ):
+            groups.setdefault((places[0], own), []).append(i)
+    return dict(groups)
+
+
+def _dense(x: Any, dtype: Any) -> Any:
+    """Returns an array as the kernel reads it."""
+    # CuPy's way to make an array contiguous gives one without axes an axis.
+    return x if x.dtype == dtype and contiguous(x) else x.astype(dtype, order="C")
+
+
+def _launched(rule: str, columns: Columns, dtype: Any, numbers: Sequence[float]) -> Columns:
+    """Returns the new values and memory of parameters of one dtype, on the current device."""
+    count = len(columns[0])
+    # Only a gradient may have another dtype. What is made here lives until the launch.
+    cast = [g.dtype for g in columns[1]].count(dtype) < count
+    if cast or not all(all(map(contiguous, column)) for column in columns):
+        columns = [[_dense(x, dtype) for x in column] for column in columns]
+    # CuPy finds a dtype faster by its letter; that of bfloat16 is not NumPy's.
+    letter = dtype.char
+    made_of = dtype if letter == "E" else letter
+    shapes = [x.shape for x in columns[0]]
+    fresh: Columns = [[ndarray(shape, made_of) for shape in shapes] for _ in columns[1:]]
+
+    width = row_bytes(rule)
+    limit = SMALL if count <= SMALL // width else largest_table()
+    most = limit // width
+    instance, passed = _form(rule, letter, limit)
+    pointers = [[x.data.ptr for x in column] for column in (*columns, *fresh)]
+    sizes = [x.size for x in columns[0]]
+    length = PIECE // dtype.itemsize
+    constants = [*map(float, numbers), *[0.0] * (NUMBERS - len(numbers))]
+    for start in range(0, count, most):
+        part = slice(start, start + most)
+        # An array without elements has no block: it begins where the next one does.
+        firsts = list(accumulate([-(-size // length) for size in sizes[part]], initial=0))
+        blocks = firsts.pop()
+        if blocks:
+            rows = zip(*[column[part] for column in pointers], sizes[part], firsts)
+            words = bytearray(passed.itemsize)
+            pack_into(f"{len(firsts) * width // 8}Q", words, 0, *chain.from_iterable(rows))
+            table = np.frombuffer(words, passed)
+            UPDATE(instance, blocks, THREADS, table, len(firsts), *constants)
+    return fresh
+
+
+@cache
+def _form(rule: str, letter: str, table: int) -> tuple[str, Any]:
+    """Returns the instance for a rule, a dtype and a size of tables, and what it is passed."""
+    rows = table // row_bytes(rule)
+    return _instance(rule, REAL[letter], table), np.dtype(f"V{rows * row_bytes(rule)}")
+
+
+# By the rule's name; ``update(columns, numbers)``.
+UPDATES: dict[str, Callable[[Columns, Sequence[float]], Columns]] = {
+    rule: partial(updated, rule) for rule in SLOTS
+}

@@ -1,0 +1,129 @@
+"""Gamma, Poisson and binomial numbers, the same as NumPy's backend draws: one launch each.
+
+A thread proposes for one element until it accepts, so that nothing asks how many are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import prod
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ...arrays.gamma_moments import nodes
+from ..launch import Kernel
+from .philox import key_words
+
+__all__ = ["TABLE", "gamma_moment", "random_binomial", "random_loggamma", "random_poisson"]
+
+THREADS = 128
+DOUBLE = np.dtype(np.float64)
+
+SAMPLED = Kernel("rejection", "sampled", "ppllplplll", ("loggamma", "poisson", "binomial"))
+MOMENT = Kernel("rejection", "moment", "pplplllt")
+
+
+def random_loggamma(key: Any, a: Any) -> Any:
+    """Returns logarithms of gamma numbers: see ``backends/arrays/rejection.py``."""
+    a = cupy.asarray(a)
+    return _drawn("loggamma", np.float64, key, a).astype(a.dtype, copy=False)
+
+
+def random_poisson(key: Any, rate: Any) -> Any:
+    """Returns Poisson numbers: see ``backends/arrays/rejection.py``."""
+    return _drawn("poisson", np.int64, key, cupy.asarray(rate))
+
+
+def random_binomial(key: Any, n: Any, p: Any) -> Any:
+    """Returns binomial numbers: see ``backends/arrays/rejection.py``."""
+    return _drawn("binomial", np.int64, key, cupy.asarray(n), cupy.asarray(p))
+
+
+def _drawn(law: str, dtype: Any, key: Any, *parameters: Any) -> Any:
+    """Returns the first accepted proposal of a law for every element."""
+    shape = parameters[0].shape
+    out = cupy.ndarray(shape, dtype)
+    if out.size:
+        rows = prod(key.shape[:-1])
+        keys, low, high = key_words(key, 2)
+        x, x_step = _read(parameters[0], shape)
+        y, y_step = _read(parameters[1], shape) if len(parameters) > 1 else (0, 0)
+        SAMPLED(
+            law,
+            -(-out.size // THREADS),
+            THREADS,
+            out,
+            keys,
+            low,
+            high,
+            x,
+            x_step,
+            y,
+            y_step,
+            rows,
+            out.size // rows,
+        )
+    return out
+
+
+def gamma_moment(a: Any, y: Any, *, n: int) -> Any:
+    """Returns a moment of a part of the gamma distribution: see ``backends/arrays/gamma_moments.py``."""
+    dtype = cupy.result_type(a, y)
+    a, y = cupy.asarray(a), cupy.asarray(y)
+    shape = np.broadcast_shapes(a.shape, y.shape)
+    out = cupy.ndarray(shape, DOUBLE)
+    if out.size:
+        shapes, shape_step = _read(a, shape)
+        points, point_step = _read(y, shape)
+        MOMENT(
+            "",
+            -(-out.size // THREADS),
+            THREADS,
+            out,
+            shapes,
+            shape_step,
+            points,
+            point_step,
+            out.size,
+            n,
+            _rule(),
+        )
+    return out.astype(dtype, copy=False)
+
+
+@cache
+def _rule() -> Any:
+    """Returns the nodes and weights of the quadrature as the kernel takes them."""
+    numbers = np.array(nodes()).reshape(-1)
+    return numbers.view(f"V{numbers.nbytes}")
+
+
+def _read(x: Any, shape: tuple[int, ...]) -> tuple[Any, int]:
+    """Returns an array as a kernel reads it: contiguous doubles, or the only one of them.
+
+    Args:
+        x: an array that broadcasts to a shape.
+        shape: that shape, without an axis of length 0.
+
+    Returns:
+        The array to point at, and how far apart its elements are: 1 or 0.
+    """
+    if not any(step for step, length in zip(x.strides, x.shape, strict=True) if length > 1):
+        # One number, repeated or not.
+        return (x if x.dtype == DOUBLE else x[(0,) * x.ndim].astype(DOUBLE)), 0
+    if x.shape != shape:
+        x = cupy.broadcast_to(x, shape)
+    if x.dtype != DOUBLE:
+        return x.astype(DOUBLE, order="C"), 1
+    return x if x.flags.c_contiguous else cupy.ascontiguousarray(x), 1
+
+
+TABLE: dict[str, Callable[..., Any]] = {
+    "gamma_moment": gamma_moment,
+    "random_binomial": random_binomial,
+    "random_loggamma": random_loggamma,
+    "random_poisson": random_poisson,
+}

@@ -1,0 +1,347 @@
+"""Values that go to places which may repeat: sums, and updates of copies.
+
+Index arrays on the device wrap around where they are out of bounds: to raise, the host would have
+to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import gcd, prod
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ...config import config
+from ...protocol import DeviceError
+from .gather import WIDEST
+from ..launch import Kernel, c_type
+from .index_places import (
+    THREADS,
+    Places,
+    Pointer,
+    broadcast,
+    grid_of,
+    located,
+    on_device,
+    pointed,
+    strides_of,
+    uploaded,
+)
+from .sorting_places import FEW
+from .scatter_ordered import combined
+
+__all__ = [
+    "TABLE",
+    "index_add",
+    "index_max",
+    "index_min",
+    "index_multiply",
+    "index_set",
+    "scatter_add",
+]
+
+# What the hardware adds atomically, for those of two parts in parts.
+ATOMIC = frozenset(
+    ["float32", "float64", "int32", "int64", "uint32", "uint64", "complex64", "complex128"]
+)
+# Of which the sum is the same in any order.
+EXACT = frozenset(["int32", "int64", "uint32", "uint64"])
+HALVES = frozenset(["float16", "bfloat16"])
+# Rows of halves as long as this are sorted: that costs less than sums in float32 beside them.
+LONG = 32
+
+FORM = "llllllllll"
+INDEX = "pllll"
+ADD = Kernel(
+    "scatter", "add", "pp" + FORM + INDEX,
+    ("float, float, 4", "float, float, 1", "half_t, float, 4", "bfloat16_t, float, 1",
+     "double, double, 1", "int, int, 1", "long long, long long, 1",
+     "unsigned int, unsigned int, 1", "unsigned long long, unsigned long long, 1"),
+)
+CLAIM = Kernel("scatter", "claim", "pl" + INDEX, ("true", "false"))
+PUT = Kernel(
+    "scatter", "put", "pp" + FORM + INDEX + "p", tuple(map(str, (1, 2, 4, 8, WIDEST)))
+)
+
+
+# -- sums
+
+
+def scatter_add(*operands: Any, shape: tuple[int, ...], keys: Sequence[Any]) -> Any:
+    """Adds values into one array of zeros, each at its own key.
+
+    Args:
+        operands: the values for each key, then the index arrays of all keys in order.
+        shape: the result's shape.
+        keys: for each of the values ``native``, the key, ``arrays``, how many index arrays it
+            takes, and ``fill(indices)``, the key with those in their places.
+
+    Returns:
+        An array of that shape, of the first values' dtype.
+    """
+    start = len(keys)
+    parts = []
+    for values, key in zip(operands, keys, strict=False):
+        end = start + key.arrays
+        parts.append((array_of(values), *on_device(key, operands[start:end], shape)))
+        start = end
+    dtype = parts[0][0].dtype
+    kept = dtype
+    if dtype.name in HALVES and (
+        len(parts) > 1 or any(arrays and not are_sorted(v, arrays) for v, _, arrays in parts)
+    ):
+        kept = np.dtype(np.float32)
+    out = None
+    for values, key, arrays in parts:
+        if arrays:
+            out = cupy.zeros(shape, kept) if out is None else out
+            added(out, values, key, arrays)
+        elif out is None:
+            out = placed(values, key.native, shape, kept)
+        else:
+            view = out[key.native]
+            cupy.add(view, values, out=view)
+    return out if kept == dtype else out.astype(dtype)  # type: ignore[union-attr]
+
+
+def placed(values: Any, native: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Returns an array of zeros but for values at a key without index arrays."""
+    out = cupy.empty(shape, dtype)
+    view = out[native]
+    if view.size < out.size:
+        out.data.memset_async(0, out.nbytes)
+    view[...] = values
+    return out
+
+
+def index_add(x: Any, v: Any, *indices: Any, key: Any) -> Any:
+    """Returns a copy of an array with values added at a key.
+
+    Args:
+        x: the array.
+        v: what to add, of a shape that broadcasts to that of ``x[key]``.
+        indices: the index arrays.
+        key: as for ``scatter_add``.
+    """
+    x = array_of(x)
+    key, arrays = on_device(key, indices, x.shape)
+    if not arrays:
+        return updated(x, v, key.native, cupy.add)
+    v = values_of(v, x.dtype)
+    if x.dtype.name in HALVES and not are_sorted(v, arrays):
+        out = x.astype(np.float32, order="C")
+        added(out, v, key, arrays)
+        return out.astype(x.dtype)
+    out = copied(x)
+    added(out, v, key, arrays)
+    return out
+
+
+def are_sorted(values: Any, arrays: Sequence[Any]) -> bool:
+    """Says whether values of 16 bits are brought in order, and so need no array of float32."""
+    count = prod(broadcast(arrays))
+    return config.deterministic or (count <= FEW and values.size >= LONG * count)
+
+
+def added(out: Any, values: Any, key: Any, arrays: Sequence[Any]) -> None:
+    """Adds values in place; what lies in 16 bits may go into float32."""
+    if values.dtype != out.dtype and values.dtype.name not in HALVES:
+        values = values.astype(out.dtype)
+    form = arranged(out, values, key, arrays, out.dtype.kind == "c")
+    if form is None:
+        return
+    out, values, places, pointer = form
+    name = out.dtype.name
+    if name in ATOMIC and (name in EXACT or not config.deterministic):
+        add_anyhow(out, values, places, pointer)
+    else:
+        combined("plus", out, values, places, pointer)
+
+
+def add_anyhow(out: Any, values: Any, places: Places, pointer: Pointer) -> None:
+    """Adds values in place, in whatever order the device comes to them."""
+    columns, column_stride, column_step = places.inner
+    wide = 1
+    if column_stride == column_step == 1 and out.dtype.name == "float32":
+        fits = gcd(4, columns, places.offset, *places.outer[1:], places.step, pointer.stride)
+        if fits == 4 and not (values.data.ptr % 16 or out.data.ptr % 16):
+            wide = 4
+    grid, log = grid_of(places.outer[0] * places.total, columns // wide)
+    ADD(
+        f"{c_type(values.dtype)}, {c_type(out.dtype)}, {wide}", grid, THREADS, out, values,
+        places.offset, *places.outer, places.total, places.step, *places.inner, log, *pointer[:5],
+    )
+
+
+# -- other updates
+
+
+def index_set(x: Any, v: Any, *indices: Any, key: Any) -> Any:
+    """Returns a copy of an array with values at a key; of those for one place the last."""
+    x = array_of(x)
+    key, arrays = on_device(key, indices, x.shape)
+    out = copied(x)
+    if not arrays:
+        out[key.native] = v
+        return out
+    form = arranged(out, values_of(v, out.dtype), key, arrays)
+    if form is None:
+        return out
+    out, values, places, pointer = form
+    owner: Any = 0
+    if places.total > 1:
+        owner = cupy.empty(pointer.limit, np.int64)
+        for claims in ("false", "true"):
+            CLAIM(
+                claims, -(-places.total // THREADS), THREADS, owner, places.total, *pointer[:5]
+            )
+    columns, column_stride, column_step = places.inner
+    size = word = out.dtype.itemsize
+    if columns == 1 or column_stride == column_step == 1:
+        strides = places.offset, *places.outer[1:], places.step, pointer.stride
+        word = gcd(
+            WIDEST, columns * size, out.data.ptr, values.data.ptr, *[s * size for s in strides]
+        )
+        columns, column_stride, column_step = columns * size // word, 1, 1
+
+    def words(*strides: int) -> list[int]:
+        return [stride * size // word for stride in strides]
+
+    outer, *strides_beside = places.outer
+    grid, log = grid_of(outer * places.total, columns)
+    PUT(
+        str(word), grid, THREADS, out, values, *words(places.offset), outer,
+        *words(*strides_beside), places.total, *words(places.step), columns, column_stride,
+        column_step, log, *pointer[:4], *words(pointer.stride), owner,
+    )
+    return out
+
+
+def combining(functor: str, ufunc: str) -> Callable[..., Any]:
+    """Returns the update that combines elements and values."""
+
+    def update(x: Any, v: Any, *indices: Any, key: Any) -> Any:
+        x = array_of(x)
+        key, arrays = on_device(key, indices, x.shape)
+        if not arrays:
+            return updated(x, v, key.native, getattr(cupy, ufunc))
+        out = copied(x)
+        form = arranged(out, values_of(v, out.dtype), key, arrays)
+        if form is not None:
+            combined(functor, *form)
+        return out
+
+    update.__doc__ = f"Returns a copy with the {ufunc} of elements at a key and all their values."
+    return update
+
+
+index_max = combining("larger", "maximum")
+index_min = combining("smaller", "minimum")
+index_multiply = combining("times", "multiply")
+
+
+def updated(x: Any, v: Any, native: Any, ufunc: Any) -> Any:
+    """Returns a copy with elements at a key without index arrays combined with values."""
+    out = copied(x)
+    view = out[native]
+    ufunc(view, values_of(v, out.dtype), out=view)
+    return out
+
+
+# -- operands
+
+
+def array_of(x: Any) -> Any:
+    """Returns an array, also of a number."""
+    if type(x) is cupy.ndarray:
+        return x
+    if np.ndim(x):
+        raise DeviceError(f"values {x.dtype}{list(x.shape)} on cpu, for an array on a GPU")
+    return uploaded(np.asarray(x))
+
+
+def copied(x: Any) -> Any:
+    """Returns a copy in C order; one of memory without gaps goes as fast as memory does."""
+    if not x.flags.c_contiguous:
+        return x.copy(order="C")
+    out = cupy.empty(x.shape, x.dtype)
+    if x.size:
+        out.data.copy_from_device_async(x.data, x.nbytes)
+    return out
+
+
+def values_of(v: Any, dtype: Any) -> Any:
+    """Returns values as an array of a dtype."""
+    if type(v) is cupy.ndarray:
+        return v.astype(dtype, copy=False)
+    return array_of(np.asarray(v).astype(dtype))
+
+
+def arranged(
+    out: Any, values: Any, key: Any, arrays: Sequence[Any], in_parts: bool = False
+) -> tuple[Any, Any, Places, Pointer] | None:
+    """Returns an array and values with where they lie, in a form that kernels know.
+
+    Args:
+        out: the array, C-contiguous.
+        values: broadcast to the elements.
+        key, arrays: which elements.
+        in_parts: whether complex numbers become two real ones.
+
+    Returns:
+        None where there are no elements.
+    """
+    advanced = broadcast(arrays)
+    strides = strides_of(out)
+    places = located(key, out.shape, strides, advanced, values.shape, strides_of(values))
+    if places is None or not apart(places, in_parts):
+        places = located(key, out.shape, strides, advanced)
+        if places is not None and apart(places, in_parts):
+            values = cupy.ascontiguousarray(cupy.broadcast_to(values, places.shape))
+    if places is None or not apart(places, in_parts):
+        # Every element by its own place.
+        whole = cupy.arange(out.size).reshape(out.shape)[key.fill(arrays)]
+        values = cupy.ascontiguousarray(cupy.broadcast_to(values, whole.shape)).reshape(-1)
+        alone, size = (1, 0, 0), whole.size
+        axis = out.size, 1
+        places = Places(0, alone, size, 1, alone, (axis,), (size,), (size,))
+        pointer = Pointer(whole.reshape(-1), 0, 1, *axis, out.size)
+        if not size:
+            return None
+    elif not prod(places.shape):
+        return None
+    else:
+        pointer = pointed(places, arrays)
+    if not in_parts:
+        return out, values, places, pointer
+    part = np.dtype(f"f{out.dtype.itemsize // 2}")
+    outer, *beside = places.outer
+    places = places._replace(
+        offset=2 * places.offset,
+        outer=(outer, 2 * beside[0], 2 * beside[1]),
+        step=2 * places.step,
+        inner=(2 * places.inner[0], 1, 1),
+    )
+    return out.view(part), viewed(values, part), places, pointer._replace(stride=2 * pointer.stride)
+
+
+def apart(places: Places, in_parts: bool) -> bool:
+    """Says whether the two parts of complex numbers can be columns of their own."""
+    return not in_parts or places.inner[0] == 1 or places.inner[1:] == (1, 1)
+
+
+def viewed(values: Any, dtype: Any) -> Any:
+    """Returns memory, of which only the beginning matters, as that of another dtype."""
+    return cupy.ndarray((1,), dtype, memptr=values.data)
+
+
+TABLE: dict[str, Callable[..., Any]] = {
+    "index_add": index_add,
+    "index_max": index_max,
+    "index_min": index_min,
+    "index_multiply": index_multiply,
+    "index_set": index_set,
+    "scatter_add": scatter_add,
+}

@@ -1,0 +1,76 @@
+"""Values for the same place combined in their order, so that every run gives the same bits."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ..launch import Kernel, c_type
+from .index_places import THREADS, Places, Pointer
+from .sorting_places import in_order
+
+__all__ = ["combined"]
+
+# Longer segments are cut where their numbers are multiples of this.
+SPAN = 512
+WARPS = THREADS // 32
+
+FORM = "llllllll"
+TYPES = (
+    "float, float, plus, 4",
+    "half_t, half_t, plus, 8",
+    "bfloat16_t, float, plus, 1",
+    "double, double, times, 1",
+    "complex_t<float>, complex_t<float>, times, 1",
+    "long long, long long, smaller, 1",
+    "half_t, half_t, larger, 1",
+)
+SEGMENTS = Kernel("segments", "segments", "pppplllll" + FORM, TYPES)
+JOINED = Kernel("segments", "joined", "pppplllll" + FORM, TYPES)
+
+
+def combined(operation: str, out: Any, values: Any, places: Places, pointer: Pointer) -> None:
+    """Combines elements of an array, in place, with all values for them.
+
+    Args:
+        operation: the name of the functor: ``plus``, ``times``, ``smaller`` or ``larger``.
+        out: the array, C-contiguous.
+        values: of its dtype; of float16 or bfloat16 also for an array of float32.
+        places: where the elements and their values lie.
+        pointer: which ones.
+    """
+    outer, outer_stride, outer_step = places.outer
+    columns, column_stride, column_step = places.inner
+    if columns == 1:
+        # Lanes go along the columns.
+        columns, column_stride, column_step = places.outer
+        outer, outer_stride, outer_step = 1, 0, 0
+    count = places.total
+    shift = (count - 1).bit_length()
+    wide = 1
+    if column_stride == column_step == 1:
+        most = 16 // values.dtype.itemsize
+        # What is written has to lie on boundaries too, and rows have a whole number of packs.
+        fits = gcd(
+            most, columns, places.offset, outer_stride, outer_step, places.step, pointer.stride
+        )
+        if fits == most and not (values.data.ptr % 16 or out.data.ptr % 32):
+            wide = max(most, 1)
+    tiles, groups, spans = -(-columns // (32 * wide)), -(-count // WARPS), -(-count // SPAN)
+    half = values.dtype.itemsize == 2 and values.dtype.kind in "fV"
+    partial: Any = 0
+    if spans > 1:
+        partial = cupy.empty(outer * spans * 2 * columns, np.float32 if half else out.dtype)
+    types = f"{c_type(values.dtype)}, {c_type(out.dtype)}, {operation}, {wide}"
+    arguments = out, values, partial, in_order(pointer, count, shift), count, shift, SPAN
+    form = (
+        places.offset, outer_stride, outer_step, places.step, columns, column_stride, column_step,
+        pointer.stride,
+    )
+    SEGMENTS(types, groups * tiles * outer, THREADS, *arguments, groups, tiles, *form)
+    if spans > 1:
+        blocks = -(-spans * tiles * outer // WARPS)
+        JOINED(types, blocks, THREADS, *arguments, outer, tiles, *form)

@@ -1,0 +1,91 @@
+"""Elements in order, without waiting for the device: stable, NaN last, as NumPy has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ..launch import Kernel, c_type
+
+__all__ = ["TABLE", "argpartition", "argsort", "sort"]
+
+# The longest row that is sorted by one block, and how many elements a block should have at least.
+TILE, LEAST = 1024, 512
+THREADS = 256
+
+TYPES = tuple(
+    f"{name}, {down}"
+    for name in ("float", "half_t", "long long", "complex_t<double>")
+    for down in ("false", "true")
+)
+TILES = Kernel("sorting", "sort_tiles", "ppp" + "llllll", TYPES)
+MERGE = Kernel("sorting", "merge_runs", "pppp" + "lllll", TYPES)
+
+
+def sort(x: Any, *, axis: int, stable: bool, descending: bool) -> Any:
+    """Returns an array sorted along an axis; NaN last, or first where the largest come first."""
+    out = cupy.empty(x.shape, x.dtype)
+    ordered(x, axis, descending, out, None)
+    return out
+
+
+def argsort(x: Any, *, axis: int, stable: bool, descending: bool) -> Any:
+    """Returns the indices that sort an array along an axis; equal elements keep their order."""
+    out = cupy.empty(x.shape, np.intp)
+    ordered(x, axis, descending, None, out)
+    return out
+
+
+def argpartition(x: Any, *, kth: tuple[int, ...], axis: int) -> Any:
+    """Returns indices that put elements where sorting would: all of them."""
+    return argsort(x, axis=axis, stable=True, descending=False)
+
+
+def ordered(x: Any, axis: int, descending: bool, values: Any, places: Any) -> None:
+    """Writes sorted elements, or their indices.
+
+    Args:
+        x: the array.
+        axis: along which axis.
+        descending: whether the largest come first.
+        values, places: arrays for the one and the other; one of them is None.
+    """
+    if not x.size:
+        return
+    x = cupy.ascontiguousarray(x)
+    length = x.shape[axis]
+    rows, inner = x.size // length, prod(x.shape[axis + 1 :])
+    types = f"{c_type(x.dtype)}, {'true' if descending else 'false'}"
+    run = tile = min(TILE, 1 << max((length - 1).bit_length(), 1))
+    abreast = max(LEAST // tile, 1)
+    blocks = -(-rows * -(-length // tile) // abreast)
+    shared = tile * abreast * (x.dtype.itemsize + 4)
+    if length <= tile:
+        TILES(types, blocks, THREADS, values if places is None else 0,
+              0 if places is None else places, x, rows, length, inner, tile, abreast, 1,
+              shared=shared)
+        return
+    # Merges need the elements too; both are written to and fro between two arrays.
+    pair = [cupy.empty(x.size, x.dtype) for _ in range(2)]
+    names = [0 if places is None else cupy.empty(x.size, np.int64) for _ in range(2)]
+    TILES(types, blocks, THREADS, pair[0], names[0], x, rows, length, inner, tile, abreast, 0,
+          shared=shared)
+    while run < length:
+        last = 2 * run >= length
+        to = (values if places is None else 0, 0 if places is None else places)
+        MERGE(types, -(-x.size // THREADS), THREADS, *(to if last else (pair[1], names[1])),
+              pair[0], names[0], rows, length, inner, run, last)
+        pair.reverse()
+        names.reverse()
+        run *= 2
+
+
+TABLE: dict[str, Callable[..., Any]] = {
+    "argpartition": argpartition,
+    "argsort": argsort,
+    "sort": sort,
+}

@@ -1,0 +1,55 @@
+"""Places in order, equal ones as they came: sorted without waiting for the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ..launch import Kernel
+from .index_places import THREADS, Pointer
+
+__all__ = ["FEW", "in_order"]
+
+# So many are sorted by counting, in one launch, whose time grows with the square.
+FEW = 16384
+# Places are sorted by so many bits at a time, in blocks of at least so many and not more blocks.
+DIGIT, LEAST_SPAN, MOST_SPANS = 8, 4096, 1024
+# How many numbers a block counts for.
+OWN = THREADS // 8
+
+SORTS = "pll" + "pllll"
+RANK = Kernel("ranking", "rank_places", SORTS, ("unsigned int", "unsigned long long"))
+TAG = Kernel("ranking", "tag_places", SORTS)
+COUNT = Kernel("ranking", "count_digits", "pplll")
+SUM = Kernel("ranking", "sums_before", "pl")
+MOVE = Kernel("ranking", "move_digits", "ppplll")
+
+
+def in_order(pointer: Pointer, count: int, shift: int) -> Any:
+    """Returns places with the number of each in the lower bits, sorted.
+
+    Args:
+        pointer: the places.
+        count: how many there are.
+        shift: how many bits their numbers take.
+    """
+    out = cupy.empty(count, np.uint64)
+    bits = (pointer.limit - 1).bit_length()
+    if count <= FEW:
+        kind = "unsigned int" if bits + shift <= 32 else "unsigned long long"
+        RANK(kind, -(-count // OWN), THREADS, out, count, shift, *pointer[:5])
+        return out
+    TAG("", -(-count // THREADS), THREADS, out, count, shift, *pointer[:5])
+    spans = min(-(-count // LEAST_SPAN), MOST_SPANS)
+    span = -(-count // spans)
+    spans = -(-count // span)
+    counts = cupy.empty((1 << DIGIT) * spans, np.int64)
+    other = cupy.empty_like(out)
+    for low in range(shift, shift + bits, DIGIT):
+        COUNT("", spans, THREADS, counts, out, count, span, low)
+        SUM("", 1, 1024, counts, counts.size)
+        MOVE("", spans, THREADS, other, out, counts, count, span, low)
+        out, other = other, out
+    return out

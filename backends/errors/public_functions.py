@@ -1,0 +1,155 @@
+"""Public functions and methods as users get them: what is raised in them is made theirs.
+
+A wrapper costs the call of one function. It stands around what users call by a public name;
+functensor's own modules call what is inside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import update_wrapper
+from types import CodeType, FunctionType
+from typing import Any
+
+__all__ = [
+    *("CODE", "INDEXED", "MISSING", "PASSING", "begins", "check_function", "complain", "entry"),
+    *("guarded", "is_entry", "registering", "wrap_methods"),
+]
+
+
+class Missing:
+    """Stands for an argument that was not given, where Python is not to say so."""
+
+    def __repr__(self) -> str:
+        return "<missing>"
+
+
+MISSING: Any = Missing()
+# The name of what messages show as ``x[key]``.
+INDEXED = "x[]"
+
+
+def complain(error: Exception, *call: Any) -> None:
+    """Does what ``calls.complain`` does, which only errors import."""
+    from .wrong_calls import complain
+
+    complain(error, *call)
+
+
+def check_function(name: str, fun: Any, parameter: str = "fun") -> None:
+    """Checks that a function is given, and not what one has returned.
+
+    Args:
+        name: what is called.
+        fun: what should be a function.
+        parameter: the parameter's name.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not callable(fun):
+        from .wrong_calls import not_a_function
+
+        raise TypeError(not_a_function(name, parameter, fun))
+
+
+def guarded(
+    function: Callable[..., Any],
+    name: str,
+    bound: int = 0,
+) -> Callable[..., Any]:
+    """Returns a function that does the same, and whose exceptions are made for users.
+
+    Args:
+        function: a function.
+        name: its public name.
+        bound: how many of its first arguments are not the user's: 1 for a method.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            complain(error, function, name, args, kwargs, bound)
+            raise
+
+    return call
+
+
+def registering(
+    function: Callable[..., Any],
+    name: str,
+    bound: int = 0,
+) -> Callable[..., Any]:
+    """Returns what `guarded` does, for a function whose registration begins when it returns.
+
+    An interrupt may come after the call of the function. Nothing is called in C after the
+    registration has begun, so that it is in a ``with`` statement's hands before one can come.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            registration = function(*args, **kwargs)
+        except Exception as error:
+            complain(error, function, name, args, kwargs, bound)
+            raise
+        return registration._begin()
+
+    return call
+
+
+def begins(function: Any) -> Any:
+    """Marks a function that returns a registration, which its public form begins."""
+    function.begins = True
+    return function
+
+
+# All wrappers have one of these: frames that run it stand between a function and its caller.
+CODE: CodeType = guarded(len, "").__code__
+# What other modules' wrappers run, that hand over all arguments as they are.
+PASSING: set[CodeType] = set()
+REGISTERING: CodeType = registering(len, "").__code__
+
+
+def is_entry(function: Any) -> bool:
+    """Says whether a function is such a wrapper."""
+    return getattr(function, "__code__", None) in (CODE, REGISTERING)
+
+
+def entry(function: Any, name: str, bound: int = 0) -> Any:
+    """Returns what `guarded` does, with the name, signature and documentation of the function."""
+    make = registering if hasattr(function, "begins") else guarded
+    out: Any = make(function, name, bound)
+    if type(function) is not FunctionType:
+        return update_wrapper(out, function)
+    # What update_wrapper does takes longer, most of it for annotations, which are looked up there.
+    out.__name__, out.__qualname__ = function.__name__, function.__qualname__
+    out.__doc__, out.__module__ = function.__doc__, function.__module__
+    if function.__dict__:
+        out.__dict__.update(function.__dict__)
+    out.__wrapped__ = function
+    return out
+
+
+def wrap_methods(
+    cls: type, name: str, methods: Iterable[str] | None = None, constructor: str = ""
+) -> None:
+    """Replaces methods that a class defines by such functions.
+
+    Args:
+        cls: the class.
+        name: its public name, to which that of a method is added.
+        methods: which methods; all public ones by default.
+        constructor: by what name the class is called.
+    """
+    for key, value in list(vars(cls).items()):
+        chosen = key in methods if methods is not None else not key.startswith("_")
+        if not chosen or is_entry(value):
+            continue
+        if type(value) is FunctionType:
+            shown = {"__init__": constructor or name, "__call__": name}.get(key, f"{name}.{key}")
+            setattr(cls, key, entry(value, shown, 1))
+        elif isinstance(value, classmethod | staticmethod):
+            bound = int(isinstance(value, classmethod))
+            kind: Any = type(value)
+            setattr(cls, key, kind(entry(value.__func__, f"{name}.{key}", bound)))

@@ -1,0 +1,211 @@
+"""Right code for errors that come from NumPy or Python, which say what is wrong alone."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["remedy"]
+
+# How many characters a signature has at most.
+LONGEST = 120
+DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    *("int", "float", "complex", "half", "single", "double"),
+)
+# What NumPy and Python say of the values of arguments, and what helps.
+OF_NUMPY = {
+    r"^invalid literal for int\(\)|^could not convert string to float": (
+        "a number in place of the text: int(text), float(text)"
+    ),
+    "^negative dimensions are not allowed": "lengths from 0 up; -1 stands for a length in reshape",
+    "^Integers to negative integer powers": "x.astype(float) ** n, or np.float_power(x, n)",
+    r"^The truth value of an(?: empty)? array": "x.any() or x.all(); x.size > 0 for any elements",
+    "^only (0-dimensional|length-1|size-1|integer scalar) arrays": (
+        "x.item() of an array with one element; x.tolist() for all; np.sin(x), not math.sin(x)"
+    ),
+    "^can only convert an array of size 1": "x.item() of an array with one element; x.tolist()",
+    "^ufunc '(bitwise_|left_shift|right_shift|invert)": (
+        "x.astype(int) for bits; np.logical_and(x, y), np.logical_not(x) for truth values"
+    ),
+    "names an axis twice": "every axis once",
+}
+# Messages of ours whose right code comes after a semicolon, and is told as others are.
+FREQUENT = r"^expected a key, |is of type \w+, not an array$"
+# Among how many objects a function is looked for.
+MOST_SEARCHED = 200
+# How arguments are called whose names are not known.
+LETTERS = "abcdefgh"
+# What is told apart from the fix by a semicolon: errors of our own kernels.
+WITH_ADVICE = np.linalg.LinAlgError
+
+
+def of_axis(error: Any) -> tuple[str, str]:
+    """Returns the fix of an axis that is not there."""
+    if error.axis is None or error.ndim is None:
+        return "", "axis=-1 is the last axis, x.ndim says how many there are"
+    if not error.ndim:
+        return "", "np.atleast_1d(x) has an axis"
+    return "", f"an axis from {-error.ndim} to {error.ndim - 1}; -1 is the last one"
+
+
+def of_index(error: IndexError, name: str) -> tuple[str, str]:
+    """Returns the fix of an index that is not there."""
+    found = re.search(r"is out of bounds for axis \d+ with size (\d+)", str(error))
+    if found is None:
+        found = re.search(r"too many indices for array: array is (\d+)-dimensional", str(error))
+        if found is not None:
+            return "", f"one index for each axis, at most {found[1]}"
+        typed = re.search(r"must be of integer|indices are integers", str(error)) is not None
+        whole = "x[int(i)], x[n // 2] rather than x[n / 2]; a dict goes by names"
+        return "", whole if typed else ""
+    count = int(found[1])
+    fix = f"an index from {-count} to {count - 1}" if count else "none: there are no elements"
+    if name.startswith("x.at[i]"):
+        fix += ', or mode="drop", which leaves such updates out'
+    return "", fix
+
+
+def of_operand(text: str) -> tuple[str, str]:
+    """Returns the fix of what is neither an array nor a number."""
+    found = re.search(r"expected an array or a number, got (\w+)", text)
+    fixes = {
+        "str": "float(text) reads a number, np.asarray([float(t) for t in texts]) several",
+        "NoneType": "give an array; a function without a return statement returns None",
+        "dict": "np.stack(list(d.values())) for an array, ft.tree.map(f, d) for each value",
+        "set": "np.asarray(sorted(s))",
+        "function": "call the function: f(x), not f",
+        "builtin_function_or_method": "call the method: x.sum(), not x.sum",
+        "method": "call the method: x.sum(), not x.sum",
+        "generator": "np.asarray(list(g))",
+    }
+    if "arrays hold numbers" in text:
+        return "", "np.asarray(x, float), if what x holds are numbers"
+    if found is None:
+        return "", ""
+    return "", fixes.get(found[1], "np.asarray(x) of numbers, or of lists of them")
+
+
+def of_dtype(text: str) -> tuple[str, str]:
+    """Returns the fix of what is no dtype."""
+    found = re.search(r"data type '(.*)' not understood|Cannot interpret '(.*)' as a data", text)
+    if found is None:
+        return "", ""
+    from .wrong_calls import nearest
+
+    word = (found[1] or found[2]).rpartition(".")[2]
+    near = word if word in DTYPES else nearest(word, DTYPES)
+    if not near:
+        return "", 'dtype="float32", or another one of bool, integers, floats and complex numbers'
+    return f"{text}: did you mean {near!r}?", f'dtype="{near}"'
+
+
+def of_integer(text: str, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns which argument should be an integer, and the fix."""
+    found = re.search(r"'(\w+)' object cannot be interpreted as an integer", text)
+    if found is None:
+        return "", ""
+    from .wrong_calls import shown
+
+    for key, value in given.items():
+        if key in ("self", "function"):
+            continue
+        several = value if isinstance(value, list | tuple) else (value,)
+        for item in several:
+            if type(item).__name__ == found[1]:
+                whole = isinstance(item, float) and item == item // 1
+                fix = f"{key}={int(item)}" if whole and item is value else f"int(...) in {key}="
+                return f"{key}={shown(value)} should be an integer: {text}", fix
+    return "", "int(n), or n // 2 in place of n / 2"
+
+
+def of_callback(error: BaseException, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns which function of the user's cannot be called as it is, and the fix."""
+    text = str(error)
+    found = re.match(r"(\S+)\(\) (takes|missing|got an unexpected keyword) ", text)
+    if found is None:
+        return "", ""
+    for value in (*functions_in(given.values()), *functions_beneath(error)):
+        if value.__qualname__ == found[1]:
+            code = value.__code__
+            where = f"{code.co_filename}:{code.co_firstlineno}"
+            count = re.search(r"but (\d+) (was|were) given", text)
+            given_to = int(count[1]) if count else 0
+            few = 0 < given_to <= len(LETTERS)
+            names = ", ".join(LETTERS[:given_to]) if few else "*args, **kwargs"
+            call = f"lambda {names}: ..." if value.__name__ == "<lambda>" else (
+                f"def {value.__name__}({names}): ..."
+            )
+            return "", f"{call} at {where} takes what it is called with"
+    return "", ""
+
+
+def functions_beneath(error: BaseException) -> Iterator[Any]:
+    """Yields the functions that the place which raised an error knows."""
+    level = error.__traceback__
+    while level is not None and level.tb_next is not None:
+        level = level.tb_next
+    return functions_in([] if level is None else level.tb_frame.f_locals.values())
+
+
+def functions_in(values: Iterable[Any]) -> Iterator[Any]:
+    """Yields the functions with code of Python's among values, and in what those hold."""
+    pending = list(values)
+    for value in pending:
+        plain = inspect.unwrap(value) if callable(value) else value
+        if isinstance(plain, FunctionType):
+            yield plain
+        elif len(pending) < MOST_SEARCHED:
+            if isinstance(value, list | tuple):
+                pending += value
+            elif isinstance(getattr(value, "__dict__", None), dict):
+                pending += vars(value).values()
+            slots = getattr(type(value), "__slots__", ())
+            if type(value).__module__.startswith("functensor.") and isinstance(slots, tuple):
+                pending += [getattr(value, slot, None) for slot in slots]
+
+
+def remedy(
+    error: Exception, name: str, form: inspect.Signature | None, given: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Returns what an error should say, empty where it is to stay, and right code, if it is known.
+
+    Args:
+        error: the error.
+        name: the public name of what was called.
+        form: its signature, if it is known.
+        given: the call's arguments by their names.
+    """
+    text = str(error)
+    if "fix: " in text:
+        return "", ""
+    if isinstance(error, WITH_ADVICE):
+        what, _, fix = text.partition("; ")
+        return (what if fix else ""), fix or "np.isfinite(x).all() and np.linalg.cond(x) tell why"
+    if isinstance(error, np.exceptions.AxisError):
+        return of_axis(error)
+    if isinstance(error, IndexError):
+        return of_index(error, name)
+    for pattern, fix in OF_NUMPY.items():
+        if re.search(pattern, text):
+            return "", fix
+    if not isinstance(error, TypeError):
+        return "", ""
+    for known in (
+        of_callback(error, given), of_operand(text), of_dtype(text), of_integer(text, given)
+    ):
+        if known[1]:
+            return known
+    what, _, fix = text.rpartition("; ")
+    if what:
+        # Right code is there already; in the messages seen most it gets a line of its own.
+        return (what, fix) if re.search(FREQUENT, what) else ("", "")
+    call = "" if form is None else f"{name}{form}"
+    call = call if len(call) <= LONGEST else f"{call[:LONGEST].rpartition(',')[0]}, ...)"
+    return "", f"as in {call}" if call else ""

@@ -1,0 +1,74 @@
+"""NumPy's warnings of floating point, at the user's line.
+
+NumPy warns of a division by zero, an overflow or an invalid value where one of its functions is
+called: within functensor. Python then asks the filters of warnings. One of them is ours: it drops
+what comes from our modules and warns again, at the user's line, in whose module's registry Python
+notes that it was told. Nothing is asked where nothing is warned of, so that no operation pays.
+
+Filters that are set later go before it, as Python has it: after ``simplefilter("always")``, and
+where ``catch_warnings`` around the import took it away, such warnings name functensor's line.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+from ..messages import user_frame
+
+__all__ = ["relocate_warnings"]
+
+OURS = "functensor."
+# What NumPy says; our own warnings name the user's line themselves.
+OF_NUMPY = ("divide by zero enc", "overflow enc", "underflow enc", "invalid value enc")
+# Where threads begin: helpers have no frame of the user's.
+THREADS = ("threading", "concurrent.futures.thread")
+
+
+class Relocation(threading.local):
+    """Stands for two patterns of a filter: that of the message, and that of the module.
+
+    Python asks for the message first.
+
+    Attributes:
+        pattern: a pattern that matches nothing, for those who read filters.
+        text: the warning that is being asked about, where it is one of NumPy's.
+    """
+
+    pattern = r"(?!)"
+    text: str | None = None
+
+    def match(self, asked: str) -> bool:
+        """Says whether a message, or a module, is one that is warned of elsewhere, and does so."""
+        if asked.startswith(OF_NUMPY):
+            self.text = asked
+            return True
+        text, self.text = self.text, None
+        if text is None or not asked.startswith(OURS):
+            return False
+        frame = user_frame()
+        if frame is None or frame.f_globals.get("__name__") in THREADS:
+            return False
+        warnings.warn_explicit(
+            text,
+            RuntimeWarning,
+            frame.f_code.co_filename,
+            frame.f_lineno,
+            frame.f_globals.get("__name__") or "<unknown>",
+            frame.f_globals.setdefault("__warningregistry__", {}),
+        )
+        return True
+
+    def __reduce__(self) -> str:
+        return "RELOCATION"
+
+
+RELOCATION = Relocation()
+
+
+def relocate_warnings() -> None:
+    """Puts the filter in front of those that there are."""
+    warnings.simplefilter("ignore", RuntimeWarning)
+    # Python makes patterns of strings alone. The filter that it has put in front becomes ours.
+    filters: list[object] = warnings.filters  # type: ignore[assignment]
+    filters[0] = ("ignore", RELOCATION, RuntimeWarning, RELOCATION, 0)

@@ -1,0 +1,410 @@
+"""Messages for wrong calls of public functions: by their public names, at the user's line.
+
+Python's own errors about arguments name inner functions, and NumPy's know neither the function that
+was called nor the line. `complain` puts both into an exception that leaves a public function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from .asked_values import name_the_asking
+from .public_functions import INDEXED, MISSING, PASSING
+from ..messages import message, place
+from .right_code import remedy
+from .tracebacks import tidy, wholly_ours
+
+__all__ = ["complain", "misuse", "nearest", "not_a_function", "shown"]
+
+P = inspect.Parameter
+# Names of arguments elsewhere, and what stands for them here: the first that a function has.
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    "dim": ("axis", "axes", "argnum"),
+    "dims": ("axis", "axes", "shape"),
+    "keepdim": ("keepdims",),
+    "axis": ("dim", "axes", "in_axes"),
+    "axes": ("axis", "dims"),
+    "keepdims": ("keepdim",),
+    "input": ("x", "a", "arrays"),
+    "other": ("y", "x2", "b"),
+    "unbiased": ("correction", "ddof"),
+    "correction": ("ddof",),
+    "ddof": ("correction",),
+    "size": ("shape",),
+    "learning_rate": ("lr",),
+    "momentum": ("beta", "decay"),
+    "betas": ("b1", "beta1"),
+    "rng": ("key",),
+    "seed": ("key",),
+}
+# What has an argument of a name under another name, by the end of the function's.
+ELSEWHERE = {
+    ("optim.SGD", "momentum"): "ft.optim.MomentumSGD(params, lr, momentum=0.9)",
+    ("optim.SGD", "nesterov"): "ft.optim.MomentumSGD(params, lr, momentum=0.9, nesterov=True)",
+    ("optim.sgd", "momentum"): "ft.optim.momentum(lr, 0.9)",
+    ("optim.sgd", "nesterov"): "ft.optim.momentum(lr, 0.9, nesterov=True)",
+    ("optim.Adam", "weight_decay"): "ft.optim.AdamW(params, lr, weight_decay=0.01)",
+    ("optim.adam", "weight_decay"): "ft.optim.adamw(lr, weight_decay=0.01)",
+}
+# What to write for an argument that few functions have.
+NOWHERE = {"device": "ft.to_device(x, device)"}
+# What takes arrays in one sequence calls it so.
+JOINED = ("arrays", "tup", "seq", "operands")
+# How the notes begin that say where an exception comes from.
+NOTES = ("  in ", "  at ")
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Returns the known name that is most like another one, or an empty string."""
+    from difflib import get_close_matches  # costs milliseconds
+
+    for other in SYNONYMS.get(name, ()):
+        if other in known:
+            return other
+    lower = {other.lower() for other in known}
+    found = get_close_matches(name.lower(), sorted(lower), 1, 0.65)
+    alike = [other for other in known if other.lower() in found]
+    # Names that differ in case alone: classes, and functions.
+    same_case = [other for other in alike if other[0].isupper() == name[0].isupper()]
+    return (same_case or alike or [""])[0]
+
+
+def shown(x: Any, depth: int = 2) -> str:
+    """Returns an argument as messages show it: a number itself, an array's dtype and shape."""
+    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        return f"{dtype}[{', '.join(map(str, shape))}]"
+    if x is None or isinstance(x, bool | int | float | complex | str):
+        text = repr(x)
+        return text if len(text) <= 40 else f"{text[:36]}...{text[-1]}"
+    if type(x) in (list, tuple) and depth:
+        left, right = "[]" if isinstance(x, list) else "()"
+        inner = [shown(item, depth - 1) for item in x[:3]] + ["..."] * (len(x) > 3)
+        return f"{left}{', '.join(inner)}{',' * (isinstance(x, tuple) and len(x) == 1)}{right}"
+    return getattr(x, "__name__", None) or type(x).__name__
+
+
+def signature_of(function: Any) -> inspect.Signature | None:
+    """Returns a function's signature without annotations; None where Python knows none."""
+    try:
+        known = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions that are written in C
+        return None
+    plain = [p.replace(annotation=P.empty) for p in known.parameters.values()]
+    return known.replace(parameters=plain, return_annotation=P.empty)
+
+
+def misuse(
+    name: str, form: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str | None:
+    """Returns what is wrong with a call's arguments, by name and number; None if nothing is.
+
+    Args:
+        name: the public name of what is called.
+        form: its signature, without what a method is called on.
+        args, kwargs: the call's arguments.
+    """
+    parameters = form.parameters.values()
+    positional = [p for p in parameters if p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD)]
+    keywords = [p.name for p in parameters if p.kind in (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY)]
+    kinds = {p.kind for p in parameters}
+    call = f"{name}{form}"
+    given = [p.name for p in positional[: len(args)]]
+    for keyword in kwargs:
+        if keyword not in keywords and P.VAR_KEYWORD not in kinds:
+            what = f"{name}() has no argument {keyword!r}"
+            if keyword in (p.name for p in positional):
+                return message(
+                    f"{what} by name: it goes by position", fix=call, number=None
+                )
+            other = ELSEWHERE.get((".".join(name.split(".")[-2:]), keyword))
+            near = nearest(keyword, keywords)
+            if other:
+                return message(what, fix=other, number=None)
+            if near:
+                return message(f"{what}: did you mean {near!r}?", fix=f"{near}=, as in {call}",
+                               number=None)
+            return message(what, fix=NOWHERE.get(keyword, call), number=None)
+        if keyword in given and keyword in keywords:
+            what = f"{name}() was given its argument {keyword!r} twice, by position and by name"
+            return message(what, fix=call, number=None)
+    if len(args) > len(positional) and P.VAR_POSITIONAL not in kinds:
+        most, extra = len(positional), args[len(positional)]
+        takes = f"{most} positional argument{'s' * (most != 1)}" if most else "none by position"
+        what = f"{name}() was given {len(args)} positional arguments, but takes {takes}: "
+        what += f"argument {most}, {shown(extra)}, is one too many"
+        return message(what, fix=call, number=None)
+    lacking = [
+        p.name
+        for i, p in enumerate(parameters)
+        if p.default is P.empty
+        and p.kind not in (P.VAR_POSITIONAL, P.VAR_KEYWORD)
+        and p.name not in kwargs
+        and (p.kind is P.KEYWORD_ONLY or i >= len(args))
+    ]
+    if lacking:
+        names = " and ".join(map(repr, lacking))
+        what = f"{name}() lacks its argument{'s' * (len(lacking) > 1)} {names}"
+        return message(what, fix=call, number=None)
+    return None
+
+
+def not_a_function(name: str, parameter: str, given: Any) -> str:
+    """Returns the message for what should be a function, and is the result of calling one."""
+    word = name.rpartition(".")[2]
+    article = "an" if type(given).__name__[:1] in "AEIOUaeiou" else "a"
+    fix = "pass the function itself, not what it returns"
+    if word in TRANSFORMATIONS and parameter in TRANSFORMED:
+        fix = f"pass the function itself and call what comes back: {word}(f)(x), not {word}(f(x))"
+    elif word in IMMEDIATE and parameter in TRANSFORMED:
+        fix = f"pass the function itself and its arguments: {word}(f, x), not {word}(f(x), x)"
+    return message(
+        f"{name} takes a function as {parameter!r}, but got {article} {type(given).__name__}, "
+        f"{shown(given)}",
+        fix=fix,
+        number=None,
+    )
+
+
+# How transformations call the function.
+TRANSFORMED = ("f", "fun", "fn")
+# What returns a function.
+TRANSFORMATIONS = frozenset(
+    (
+        *("grad", "value_and_grad", "elementwise_grad", "jacobian", "jacrev", "jacfwd", "hessian"),
+        *("vmap", "jit", "checkpoint", "remat", "make_program"),
+        *("custom_vjp", "custom_jvp", "custom_gradient"),
+    )
+)
+# What calls the function that it is given at once.
+IMMEDIATE = frozenset(("vjp", "linearize", "eval_shape", "linear_transpose"))
+
+
+# How the annotations of functions begin.
+FUNCTIONS = ("Callable", "_Function")
+# How Python's messages end for what is called and is no function.
+NOT_CALLABLE = ("object is not callable", "is not a callable object")
+
+
+def advice(
+    error: Exception,
+    name: str,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> str | None:
+    """Returns a message for arguments of a kind that such a parameter never has, or None."""
+    try:
+        bound = inspect.signature(function).bind_partial(*args, **kwargs)
+    except (TypeError, ValueError):
+        return None
+    given = bound.arguments
+    called = hasattr(error, "advised") or str(error).endswith(NOT_CALLABLE)
+    for parameter in bound.signature.parameters.values() if called else ():
+        if str(parameter.annotation).startswith(FUNCTIONS) and parameter.name in given:
+            value = given[parameter.name]
+            if not callable(value) and value is not None:
+                return not_a_function(name, parameter.name, value)
+    first = next(iter(given), "")
+    word = name.rpartition(".")[2]
+    axis, dtype = given.get("axis"), given.get("dtype")
+    if first == "key" and isinstance(dtype, int) and isinstance(given.get("shape"), int):
+        return message(
+            f"{name}: dtype={dtype} is no dtype: a shape is one argument, a tuple",
+            fix=f"{word}(key, shape=({given['shape']}, {dtype}))",
+            number=None,
+        )
+    if first == "shape" and isinstance(dtype, int) and not isinstance(dtype, bool):
+        lengths = [given[first], dtype, *(v for k, v in given.items() if isinstance(v, int)
+                                          and k not in (first, "dtype"))]
+        return message(
+            f"{name}: dtype={dtype} is no dtype: a shape is one argument, a tuple",
+            fix=f"{word}(({', '.join(map(shown, lengths))}))",
+            number=None,
+        )
+    if isinstance(axis, list) or getattr(axis, "shape", None):
+        what = f"{name}: axis={shown(axis)} is an array, and an axis is an integer"
+        if first in JOINED:
+            return message(f"{what}: arrays go in one sequence", fix=f"{word}((x, y))", number=None)
+        if word in ("max", "min", "amax", "amin"):
+            return message(
+                f"{what}: this is the {word} of one array",
+                fix=f"np.{word[-3:]}imum(x, y) compares two, element by element",
+                number=None,
+            )
+        return message(what, fix=f"{word}(x, axis=0)", number=None)
+    return None
+
+
+def is_bare(level: TracebackType | None) -> bool:
+    """Says whether an exception was raised by what gives a function its arguments.
+
+    That is Python itself, a wrapper, or what makes a context of a function or binds a signature.
+    """
+    while level is not None and level.tb_next is not None:
+        level = level.tb_next
+    if level is None or level.tb_frame.f_code in PASSING:
+        return True
+    return level.tb_frame.f_globals.get("__name__") in ("contextlib", "inspect")
+
+
+def complain(
+    error: Exception,
+    function: Callable[..., Any],
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    bound: int = 0,
+) -> None:
+    """Makes an exception that leaves a public function ready for the user.
+
+    Args:
+        error: the exception, whose traceback begins with the function's own frames.
+        function: the function that was called.
+        name: its public name.
+        args, kwargs: the call's arguments.
+        bound: how many of the first arguments the user does not pass: what a method belongs to.
+    """
+    if bound and hasattr(args[0], "public"):
+        # A method of one of many functions, which has that function's name.
+        name = f"{args[0].public or args[0].name}.{name.rpartition('.')[2]}"
+    level = error.__traceback__
+    given = tuple([x for x in args if x is not MISSING])
+    bare = type(error) is TypeError and level is not None and is_bare(level.tb_next)
+    if bare or len(given) < len(args):
+        args = given
+        form = signature_of(function)
+        if form is not None and bound:
+            form = form.replace(parameters=list(form.parameters.values())[bound:])
+        text = misuse(name, form, args[bound:], kwargs) if form is not None else None
+        if text is not None:
+            error.args = (text,)
+            error.misused = name  # type: ignore[attr-defined]
+    if wholly_ours(level):
+        describe_call(error, function, name, args, kwargs, bound)
+    tidy(error)
+
+
+def describe_call(
+    error: Exception,
+    function: Callable[..., Any],
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    bound: int = 0,
+) -> None:
+    """Says in an exception which public function was called, with what, and where."""
+    inner = getattr(error, "misused", None)
+    if inner is not None:
+        # An option that was passed on: it is the outer function's, for the user.
+        text = str(error)
+        if inner != name and any(f"{inner}() has no argument {key!r}" in text for key in kwargs):
+            text = text.replace(f"{inner}(", f"{name}(")
+            if bound and not hasattr(args[0], "public"):
+                opening = rf"(, as in |fix: ){re.escape(name)}\(\w+, (/, )?"
+                text = re.sub(opening, rf"\1{name}(", text)
+            error.args = (text,)
+            error.misused = name  # type: ignore[attr-defined]
+        return
+    if isinstance(error, AssertionError):
+        return
+    if hasattr(error, "asked"):
+        if isinstance(function, type):  # a conversion, which has one argument
+            return
+        name_the_asking(error, function, name, args, kwargs, bound)
+        return
+    if type(error) is TypeError and "Tracer' object" in str(error):
+        # NumPy's, in whose place ours is put where the function was transformed.
+        error.call = function, name, args, kwargs, bound  # type: ignore[attr-defined]
+    notes = getattr(error, "__notes__", [])
+    mine = [note for note in notes if note.startswith(NOTES)]
+    advised = getattr(error, "advised", False)
+    if "\n  at " in str(error) and not advised:
+        return
+    if any(", at " in note for note in notes):
+        # A statement of a plan, which knows its line.
+        if not any("fix: " in note for note in notes):
+            remedied(error, name, None, {})
+        return
+    if type(error) in (TypeError, ValueError, IndexError):
+        better = advice(error, name, function, args, kwargs)
+        if better is not None:
+            error.args = (better,)
+            error.advised = True  # type: ignore[attr-defined]
+            error.__notes__ = [note for note in notes if note not in mine]
+            return
+    if advised:
+        return
+    for note in mine:
+        notes.remove(note)
+    called = call_of(name, args[bound:], kwargs)
+    form = signature_of(function)
+    parameters = () if form is None else list(form.parameters.values())[bound:]
+    form = None if form is None else form.replace(parameters=parameters)
+    if type(error) is np.exceptions.AxisError and error.axis is not None:
+        own = getattr(error, "own_words", error._msg)  # type: ignore[attr-defined]
+        error.own_words = own  # type: ignore[attr-defined]
+        error._msg = f"{called}: {own}" if own else called  # type: ignore[attr-defined]
+        error.add_note(f"  at {place()}")
+    else:
+        error.add_note(f"  in {called}\n  at {place()}")
+    given = arguments_of(form, args[bound:], kwargs)
+    # What a method belongs to, and what is called, may hold functions of the user's.
+    remedied(error, name, form, {**given, "self": args[:bound], "function": function})
+
+
+def call_of(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Returns a call as messages show it."""
+    if name == INDEXED:
+        keys = args[0] if isinstance(args[0], tuple) else (args[0],)
+        return f"x[{', '.join(key_of(key) for key in keys)}]"
+    pieces = [placed(x) for x in args] + [f"{k}={placed(v)}" for k, v in kwargs.items()]
+    return f"{name}({', '.join(pieces)})"
+
+
+def key_of(key: Any) -> str:
+    """Returns an index as messages show it."""
+    if isinstance(key, slice):
+        parts = [key.start, key.stop, *([] if key.step is None else [key.step])]
+        return ":".join("" if part is None else shown(part) for part in parts)
+    return "..." if key is Ellipsis else shown(key)
+
+
+def placed(x: Any) -> str:
+    """Returns an argument as messages show it, a function of the user's with its line."""
+    code = getattr(x, "__code__", None)
+    if code is None or x.__module__.partition(".")[0] == "functensor":
+        return shown(x)
+    return f"{shown(x)} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def arguments_of(
+    form: inspect.Signature | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Returns a call's arguments by their names, as far as they fit a signature."""
+    try:
+        return {} if form is None else form.bind_partial(*args, **kwargs).arguments
+    except TypeError:
+        return {}
+
+
+def remedied(
+    error: Any, name: str, form: inspect.Signature | None, given: Mapping[str, Any]
+) -> None:
+    """Adds right code to the last note of an error that does not have any."""
+    plain = len(error.args) == 1 and isinstance(error.args[0], str)
+    if plain:
+        # An outer function finds what NumPy said, not what an inner one made of it.
+        error.said = getattr(error, "said", error.args[0])
+        error.args = (error.said,)
+    what, fix = remedy(error, name, form, given)
+    if what and plain:
+        error.args = (what,)
+    if fix:
+        error.__notes__[-1] += f"\n  fix: {fix}"

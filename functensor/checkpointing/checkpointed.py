@@ -1,0 +1,145 @@
+"""``checkpoint``: reverse mode keeps a function's inputs only, and runs it again going back.
+
+A call is one operation for every transformation, on flat lists of arrays. Each handles it by
+another such call at the level below, whose function does the transformation's work inside: so the
+levels below save memory too, and at the bottom the function simply runs. A policy says which
+values of the first run are kept for the second, which then computes no more than it needs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from . import transforms, reverse
+from .. import tree
+from ..functions.arguments import in_arrays, is_array_like
+from .call import CheckpointCall
+from .closure_snapshot import Frozen
+from ..checkpoint_policies import everything_saveable, nothing_saveable
+from ..primitives.core.buffers import owned
+from ..primitives.core.trace import slot
+from ..primitives.core.errors import function_name
+from ..functions.wrapping import transformed
+
+__all__ = ["checkpoint", "remat"]
+
+Values = list[Any]
+# Modules that say what transformations do with a call.
+LEVELS = (transforms, reverse)
+
+
+def checkpoint(
+    fun: Callable[..., Any] | None = None,
+    *,
+    policy: Callable[..., Any] | None = None,
+    prevent_cse: bool = True,
+    static_argnums: int | Sequence[int] = (),
+) -> Callable[..., Any]:
+    """Returns a function that does the same, but is run again in the backward pass.
+
+    Reverse mode then keeps its inputs, and of what it computes inside only what the policy says:
+    less memory for the time of a second forward pass. The function must do the same each time:
+    what it closes over is remembered, but not what it reads of globals and random state that
+    change. Random keys give the same numbers again, and so do the streams of keys that it closes
+    over or is given. Outside of all transformations the function merely runs; what it records for
+    a `Tensor` is made again in the backward pass, whatever the policy.
+
+    Args:
+        fun: takes and returns trees of arrays; other leaves, and Python's integers, are passed as
+            they are. It may close over traced values. Without it, a decorator is returned.
+        policy: says which operations' outputs are saved in the first run, so that they are not
+            computed again, nor what only they need; see ``ft.checkpoint_policies``. By default
+            none is.
+        prevent_cse: whether a program that holds both runs is kept from putting the second
+            together with the first, which would keep everything alive.
+        static_argnums: positions of arguments that are passed as they are, arrays included.
+
+    Returns:
+        A function of the same arguments, for every transformation.
+
+    Raises:
+        ReplayError: in the backward pass, the function did something else than before.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> @ft.checkpoint
+    ... def layer(w, x):
+    ...     return np.tanh(w @ x)
+    >>> ft.grad(lambda w: np.sum(layer(w, np.ones(2))))(np.zeros((2, 2)))
+    Array([[1., 1.],
+           [1., 1.]], dtype=float64, device='cpu')
+    """
+    given: Any = policy
+    if given is not None and not callable(given):
+        of = "" if fun is None else f" of {function_name(fun)}"
+        raise TypeError(
+            f"checkpoint{of}: the policy is a function, as those of ft.checkpoint_policies are, "
+            f"not {type(given).__name__}"
+        )
+    if fun is None:
+        return partial(
+            checkpoint, policy=policy, prevent_cse=prevent_cse, static_argnums=static_argnums
+        )
+    kept = None if policy is nothing_saveable else policy
+    chosen = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)
+
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        if kept is everything_saveable:
+            return in_arrays(fun(*args, **kwargs))
+        if slot.trace is None:
+            if "functensor.tensors.tape" not in sys.modules:
+                return in_arrays(fun(*args, **kwargs))
+            from .tensors import checkpointed_tensors  # where there are tensors
+
+            return in_arrays(checkpointed_tensors(fun, args, kwargs))
+        if not all(-len(args) <= i < len(args) for i in chosen):
+            raise TypeError(
+                f"checkpoint of {function_name(fun)}: static_argnums={static_argnums}, but it was "
+                f"called with {len(args)} positional arguments"
+            )
+        static = {i % len(args): args[i] for i in chosen}
+        dynamic = [None if i in static else a for i, a in enumerate(args)]
+        leaves, treedef = tree.flatten((dynamic, kwargs))
+        places = [
+            i
+            for i, leaf in enumerate(leaves)
+            if is_array_like(leaf) and type(leaf) not in (int, bool)
+        ]
+        before = Frozen(fun, [*leaves, *static.values()])
+        runs: list[Any] = []
+
+        def evaluate(values: Values) -> Values:
+            called, filled = before.again() if runs else (fun, [*leaves, *static.values()])
+            for i, value in zip(places, values, strict=True):
+                filled[i] = value
+            given, named = treedef.unflatten(filled[: len(leaves)])
+            for i, argument in zip(static, filled[len(leaves) :], strict=True):
+                given[i] = argument
+            out, out_tree = tree.flatten(called(*given, **named))
+            arrays = [is_array_like(leaf) for leaf in out]
+            runs.append((out_tree, [None if a else leaf for leaf, a in zip(out, arrays)], arrays))
+            # A plain array that the function closes over is its owner's, who may write to it.
+            return [owned(leaf) for leaf, a in zip(out, arrays) if a]
+
+        call = CheckpointCall(fun, evaluate, kept, prevent_cse)
+        # What runs again must not have changed.
+        outs = iter(call.bind([owned(leaves[i]) for i in places]))
+        out_tree, others, arrays = runs[0]
+        return out_tree.unflatten(
+            [next(outs) if a else leaf for leaf, a in zip(others, arrays, strict=True)]
+        )
+
+    return transformed(
+        checkpointed,
+        fun,
+        checkpoint,
+        fun,
+        policy=policy,
+        prevent_cse=prevent_cse,
+        static_argnums=static_argnums,
+    )
+
+
+remat = checkpoint

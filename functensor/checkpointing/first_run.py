@@ -1,0 +1,364 @@
+"""The first run of a checkpointed function with a policy: what it saves for the second.
+
+Every value that depends on the function's inputs is noted, with what computes it and with what its
+derivative keeps. So it is known at the end which of the values that the policy would save are
+needed going back, and only those are saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..backends.restoring import Restoring, in_turn
+from ..checkpoint_policies import RECOMPUTE, Offload
+from ..custom.call import CustomCall
+from ..primitives.core.array import Tracer
+from ..primitives.core.buffers import (
+    all_apart_from,
+    apart_from,
+    beside,
+    device_of,
+    plain_arrays,
+    wrap,
+)
+from ..primitives.core.trace import RAW, Trace, under
+from ..primitives.core.errors import user_line
+from ..primitives.identities import checkpoint_name
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..programs.program import argument_type
+from .capture import signature
+from ..traces.reverse import is_inexact
+from ..tree import containers as tree
+from ..hooks.watched_calls import PrimitiveCall, Watched
+
+__all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched"]
+
+new = object.__new__
+Values = list[Any]
+Policy = Callable[..., Any]
+
+
+class Saved:
+    """What is saved of one value.
+
+    Attributes:
+        stored: arrays of the level at which the function runs; let go when they are handed over.
+        treedef: the structure that the policy's ``restore`` takes.
+        how: the policy's answer, if the value is offloaded.
+        known: the value's shape and dtype.
+        device: where it was.
+        linked: whether the last of the arrays stands for the value in derivatives.
+        place: the numbers of its arrays among all that is saved.
+        source: what made it, and the user's line.
+    """
+
+    __slots__ = ("device", "how", "known", "linked", "place", "source", "stored", "treedef")
+
+    def __init__(self, value: Any, answer: Any, level: Trace, source: str) -> None:
+        self.source = source, user_line()
+        self.known = shape_dtype(value)
+        self.device = device_of(value)
+        self.how = how = answer if isinstance(answer, Offload) and answer.takes(value) else None
+        self.linked = False
+        self.place: slice | None = None
+        self.treedef: Any = None
+        self.stored: Values | None = [value]
+        if how is None:
+            return
+        with unasked(level), under(None if level is RAW else level):
+            self.stored, self.treedef = tree.flatten(how.put(wrap(value)))
+            if level is not RAW and is_inexact(value):
+                self.linked = True
+                self.stored += _shadow.bind([wrap(value)])
+
+    def restored(self, arrays: Sequence[Any], trace: Trace) -> Any:
+        """Returns the value at the level on which a trace stands."""
+        if self.how is None:
+            return trace.argument(arrays[0])
+        given = arrays[: len(arrays) - self.linked]
+        level = trace.parent
+        with unasked(level), under(None if level is RAW else level):
+            out = self.how.get(self.treedef.unflatten(list(map(wrap, given))), self.device)
+            if shape_dtype(out).strong() != self.known:
+                raise ValueError(
+                    f"restore gave {shape_dtype(out)} for {self.known}, which was offloaded\n"
+                    "  fix: return an array of the shape and dtype that offload was given"
+                )
+            if self.linked:
+                (out,) = _taken.bind([out, wrap(arrays[-1])])
+        return trace.argument(out)
+
+
+class unasked(Restoring):
+    """Has outer first runs save nothing of what is done to save something within a block."""
+
+    __slots__ = ("_asking",)
+
+    def __init__(self, level: Trace) -> None:
+        self._asking = []
+        while level is not RAW:
+            if isinstance(level, RecordingTrace) and level.asking:
+                self._asking.append(level)
+            level = level.parent
+        self.close = in_turn([partial(setattr, trace, "asking", True) for trace in self._asking])
+
+    def __enter__(self) -> Any:
+        try:
+            for trace in self._asking:
+                trace.asking = False
+        except BaseException:
+            self.close()
+            raise
+
+
+# What is restored is the value itself to derivatives, whatever was done to it. A value without
+# memory of its own goes along with what is stored and has the value's derivative.
+
+
+def _as_shadow(values: Values) -> Values:
+    (x,) = values
+    return [ops.broadcast_to(beside(x, np.zeros((), x.dtype)), x.shape)]
+
+
+_shadow: CustomCall = CustomCall(
+    "offload",
+    _as_shadow,
+    fwd=lambda values: (_shadow.bind(values), []),
+    bwd=lambda residuals, gs: gs,
+    jvp=lambda values, tangents: (_shadow.bind(values), tangents),
+)
+_taken: CustomCall = CustomCall(
+    "restore",
+    lambda values: values[:1],
+    fwd=lambda values: (_taken.bind(values), []),
+    bwd=lambda residuals, gs: [None, *gs],
+    jvp=lambda values, tangents: (_taken.bind(values), tangents[1:]),
+)
+
+
+class Made:
+    """One value of the first run.
+
+    Attributes:
+        operands: the values that it is computed of, as far as they depend on inputs.
+        parents: those of them that have derivatives.
+        needs: the values that its derivative keeps.
+        linked: whether it has a derivative.
+        given: whether it is an input.
+        saved: what is saved of it, or None.
+    """
+
+    __slots__ = ("given", "linked", "needs", "operands", "parents", "saved")
+
+    linked: bool
+
+    def __init__(self, operands: Sequence[Made], linked: bool, given: bool = False) -> None:
+        self.operands = operands
+        self.parents = [made for made in operands if made.linked] if linked else []
+        self.needs: Sequence[Made] = ()
+        self.linked = linked
+        self.given = given
+        self.saved: Saved | None = None
+
+
+class RecordingTracer(Tracer):
+    """A value of the first run."""
+
+    __slots__ = ("made", "owner", "value")
+
+    made: Made
+
+    def origin(self) -> str:
+        return "made within a checkpointed function"
+
+
+class RecordingTrace(Trace):
+    """Runs a function for the first time, and saves what a policy says.
+
+    Attributes:
+        policy: the policy.
+        log: name, shapes and dtypes of every operation that depends on an input.
+        values: what each of them made.
+        asking: whether the policy is asked.
+    """
+
+    __slots__ = ("asking", "log", "policy", "values")
+
+    def __init__(
+        self, parent: Trace, name: str, fun: Any, within: Trace, policy: Policy
+    ) -> None:
+        super().__init__(parent, name, fun, within)
+        self.policy = policy
+        self.asking = True
+        self.log: list[Any] = []
+        self.values: list[list[Made]] = []
+
+    def input(self, value: Any, linked: bool) -> Any:
+        """Returns the tracer of an input."""
+        return self.wrap(value, Made((), linked, given=True))
+
+    def wrap(self, value: Any, made: Made) -> Any:
+        """Returns the tracer of a value."""
+        out = new(RecordingTracer)
+        out.owner = self
+        out.value = value
+        out.made = made
+        return out
+
+    def unwrap(self, args: Sequence[Any]) -> tuple[Values, list[Made | None]]:
+        """Returns the operands' values, and what is known of those that depend on inputs."""
+        mine = [type(a) is RecordingTracer and a.owner is self for a in args]
+        values = [a.value if m else self.lift(a) for a, m in zip(args, mine, strict=True)]
+        return values, [a.made if m else None for a, m in zip(args, mine, strict=True)]
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        values, mine = self.unwrap(args)
+        ans = self.below(primitive, values, params)
+        operands = [made for made in mine if made is not None]
+        if not operands:
+            return apart_from(ans, plain_arrays(args))
+        mask = sum(1 << i for i, made in enumerate(mine) if made is not None and made.linked)
+        keep = primitive.keepers[mask] if mask else None
+        out = Made(operands, keep is not None and is_inexact(ans))
+        if keep is not None and out.linked:
+            kept = keep(ans, tuple(values))
+            out.needs = [
+                made
+                for value, made in zip((ans, *values), (out, *mine), strict=True)
+                if made is not None and any(x is value for x in kept)
+            ]
+        self.log.append(signature(primitive.name, ans))
+        self.values.append([out])
+        if primitive is checkpoint_name:
+            self.mark(operands[0], out, ans, params)
+        else:
+            self.decide(out, ans, primitive, values, params)
+        return self.wrap(ans, out)
+
+    def custom(self, call: Any, args: Sequence[Any]) -> Values:
+        if call.dissolves:
+            with under(self):
+                return call.program.run(args)  # type: ignore[no-any-return]
+        values, mine = self.unwrap(args)
+        operands = [made for made in mine if made is not None]
+        if not operands:
+            return list(map(wrap, all_apart_from(self.parent.custom(call, values), args)))
+        wanted = [made is not None and made.linked for made in mine]
+        if any(wanted):
+            outs, _ = call.reverse(self.parent, values, wanted)
+        else:
+            outs = self.parent.custom(call, values)
+        outs = list(all_apart_from(outs, args))
+        tracers, (made, *_) = self.called(call, outs, operands)
+        if is_watched(call):
+            if call.name == checkpoint_name.name:
+                self.mark(operands[0], made, outs[0], call.op.params)
+            else:
+                self.decide(made, outs[0], call, values, call.op.params)
+        return tracers
+
+    def called(
+        self, call: Any, outs: Values, operands: Sequence[Made]
+    ) -> tuple[Values, list[Made]]:
+        """Notes a call as one operation; returns the tracers of its outputs."""
+        linked = any(made.linked for made in operands)
+        made = [Made(operands, linked and is_inexact(out)) for out in outs]
+        for each in made:
+            # What its rule keeps is made when it runs again.
+            each.needs = operands if each.linked else ()
+        self.log.append(signature(call.name, *outs))
+        self.values.append(made)
+        return [self.wrap(out, each) for out, each in zip(outs, made, strict=True)], made
+
+    def decide(
+        self, made: Made, ans: Any, primitive: Any, values: Values, params: dict[str, Any]
+    ) -> None:
+        """Saves a value, if the policy says so."""
+        if not self.asking:
+            return
+        answer = self.policy(primitive, *map(argument_type, values), **params)
+        # Numbers of Python's decide no promotion, and as arrays they would.
+        if answer and argument_type(ans).weak is None:
+            made.saved = Saved(ans, answer, self.parent, f"output of {primitive.name}")
+
+    def mark(self, source: Made, made: Made, ans: Any, params: dict[str, Any]) -> None:
+        """Does what the policy says of a name; the value is that of the operand."""
+        known: ShapeDtype = argument_type(ans)
+        answer = self.asking and self.policy(checkpoint_name, known, **params)
+        if answer is RECOMPUTE:
+            source.saved = None
+        elif answer and not source.given and source.saved is None and known.weak is None:
+            source.saved = Saved(ans, answer, self.parent, f"named {params['name']!r}")
+        made.saved = source.saved
+
+    def saved(self, outs: Sequence[Any]) -> Values:
+        """Returns the arrays of what going back from outputs needs, of all that could be saved."""
+        roots = [x.made for x in outs if type(x) is RecordingTracer and x.owner is self]
+        wanted = needed([made for made in roots if made.linked])
+        arrays: Values = []
+        for made in (made for step in self.values for made in step):
+            each = made.saved
+            if each not in wanted:
+                made.saved = None
+            elif each is not None and each.stored is not None:
+                each.place = slice(len(arrays), len(arrays) + len(each.stored))
+                arrays += each.stored
+                each.stored = None
+        return arrays
+
+    def collapse(
+        self, call: Any, before: int, operands: Sequence[Any], outs: Sequence[Any]
+    ) -> Values:
+        """Makes one operation of all since a time, which was a checkpointed function's run."""
+        mine = [type(x) is RecordingTracer and x.owner is self for x in (*operands, *outs)]
+        if len(self.log) == before and True not in mine:
+            return [wrap(out) for out in outs]
+        results, made = self.unwrap(outs)
+        inside = {each for step in self.values[before:] for each in step}
+        edge: dict[Made, None] = {}
+        reached = {each for each in (*made, *self.unwrap(operands)[1]) if each is not None}
+        waiting = list(reached)
+        while waiting:
+            each = waiting.pop()
+            if each not in inside:
+                edge[each] = None
+                continue
+            found = {*each.operands, *each.needs} - reached
+            reached |= found
+            waiting += found
+        del self.log[before:], self.values[before:]
+        return self.called(call, results, list(edge))[0]
+
+
+def is_watched(call: Any) -> bool:
+    """Says whether a call is a primitive's, and a call because hooks watch it."""
+    return isinstance(call, Watched) and isinstance(call.call, PrimitiveCall)
+
+
+def needed(roots: Sequence[Made]) -> set[Saved | None]:
+    """Returns what is saved of values that derivatives need, or that are computed of for those."""
+    reached, waiting = set(roots), list(roots)
+    kept: dict[Made, None] = {}
+    while waiting:
+        made = waiting.pop()
+        kept.update(dict.fromkeys(made.needs))
+        found = [parent for parent in made.parents if parent not in reached]
+        reached.update(found)
+        waiting += found
+    out: set[Saved | None] = set()
+    seen, waiting = set(kept), list(kept)
+    while waiting:
+        made = waiting.pop()
+        if made.saved is not None:
+            out.add(made.saved)
+            continue
+        found = [operand for operand in made.operands if operand not in seen]
+        seen.update(found)
+        waiting += found
+    return out

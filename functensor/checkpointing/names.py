@@ -1,0 +1,75 @@
+"""What a function says of its values: a name for policies, an order for what is staged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import tree
+from ..functions.arguments import is_array_like
+from ..primitives.identities import checkpoint_name as named
+from ..primitives.identities import optimization_barrier as barrier
+from ..programs.program import argument_type
+
+__all__ = ["checkpoint_name", "optimization_barrier"]
+
+
+def checkpoint_name(x: Any, name: str) -> Any:
+    """Returns a value that the policies of `checkpoint` know by a name.
+
+    Everything else treats it as the value itself. What an operation gives is one value under both:
+    if the name is saved, the operation is not computed again.
+
+    Args:
+        x: a tree of arrays; Python's numbers and other leaves are passed as they are.
+        name: the name, which several values may have.
+
+    Returns:
+        The same tree.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> policy = ft.checkpoint_policies.save_only_these_names("hidden")
+    >>> @ft.checkpoint(policy=policy)
+    ... def layer(w, x):
+    ...     return np.sin(ft.checkpoint_name(np.tanh(w @ x), "hidden"))
+    >>> ft.grad(lambda w: np.sum(layer(w, np.ones(2))))(np.zeros((2, 2)))
+    Array([[1., 1.],
+           [1., 1.]], dtype=float64, device='cpu')
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"checkpoint_name: the name is a string, not {type(name).__name__}")
+    return tree.map(lambda leaf: named(leaf, name=name) if _is_marked(leaf) else leaf, x)
+
+
+def optimization_barrier(x: Any) -> Any:
+    """Returns the same values, but passes over a program take them for other ones.
+
+    What is computed of them is not put together with the same that was computed before, and not
+    before all of them are there. Where nothing is staged it does nothing.
+
+    Args:
+        x: a tree of arrays; Python's numbers and other leaves are passed as they are.
+
+    Returns:
+        The same tree.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.make_program(lambda x: np.sin(x) - np.sin(ft.optimization_barrier(x)))(np.ones(2))
+    <lambda>(a: float64[2]):
+        b: float64[2] = sin(a)
+        c: float64[2] = optimization_barrier(a)
+        d: float64[2] = sin(c)
+        e: float64[2] = subtract(b, d)
+        return e
+    """
+    marked = [leaf for leaf in tree.leaves(x) if _is_marked(leaf)]
+
+    def behind(leaf: Any) -> Any:
+        if not _is_marked(leaf):
+            return leaf
+        return barrier(leaf, *(other for other in marked if other is not leaf))
+
+    return tree.map(behind, x)
+
+
+def _is_marked(leaf: Any) -> bool:
+    return is_array_like(leaf) and argument_type(leaf).weak is None

@@ -1,0 +1,263 @@
+"""Checkpointed functions in reverse mode: a first run that leaves little, and a second one.
+
+Both are calls at the level below, so that the transformations there save memory too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from .call import CheckpointCall, handles
+from ..traces.forward import zeros_like
+from ..random.key_reuse import ledger
+from ..primitives.core.buffers import wrap
+from ..primitives.core.trace import Trace, base_trace, run, under
+from ..primitives.core.shape_dtype import shape_dtype
+from .first_run import RecordingTrace, Saved
+from .capture import RehearsalTrace, ReplayTrace, captured, signature
+from ..traces.reverse import (
+    NO_PARAMS,
+    PROJECTION,
+    CustomPullback,
+    ReverseTrace,
+    ReverseTracer,
+    backward,
+    is_inexact,
+    make_node,
+)
+from .second_run import SelectiveTrace
+
+__all__ = ["Pull"]
+
+Values = list[Any]
+
+
+class Record:
+    """What the first run of a function left behind.
+
+    Attributes:
+        log: the operations that depend on its inputs.
+        met: the tracers that it closes over, by their ids.
+        saved: for every output of the operations what is saved of it, where there is a policy.
+        count: the number of its outputs.
+    """
+
+    def __init__(self) -> None:
+        self.log: Any = None
+        self.met: dict[int, Any] = {}
+        self.saved: list[list[Saved | None]] = []
+        self.count = 0
+
+    def linked(self) -> list[int]:
+        """Returns which of the tracers that it closes over have derivatives."""
+        return [i for i, tracer in enumerate(self.met.values()) if is_linked(tracer)]
+
+
+class Pull:
+    """Pulls cotangents back through a call, by a second run.
+
+    Attributes:
+        call, record: the call and its first run.
+        level: the trace whose tracers it closes over.
+        wanted: the operands whose cotangents are asked for.
+        values: the operands.
+        saved: what the first run saved.
+        kinds: the outputs' shapes and dtypes.
+    """
+
+    def __init__(
+        self,
+        call: CheckpointCall,
+        level: Trace,
+        record: Record,
+        wanted: Sequence[int],
+        values: Values,
+        saved: Values,
+        kinds: Sequence[Any],
+    ) -> None:
+        self.call = call
+        self.level = level
+        self.record = record
+        self.wanted = wanted
+        self.values = values
+        self.saved = saved
+        self.kinds = kinds
+
+    @property
+    def residuals(self) -> Values:
+        """What is kept: operands, what is closed over, and what the policy saves."""
+        closed = [tracer.value for tracer in self.record.met.values()]
+        return [*self.values, *closed, *self.saved]
+
+    def sources(self) -> list[tuple[str, str]]:
+        """Returns for every array that was saved what made it, and the user's line."""
+        found = {each for step in self.record.saved for each in step if each is not None}
+        out: list[Any] = [None] * len(self.saved)
+        for each in found:
+            assert each.place is not None
+            out[each.place] = [each.source] * (each.place.stop - each.place.start)
+        return out
+
+    def __call__(self, gs: Values) -> Values:
+        """Returns the cotangents of the operands that are wanted, and of what is closed over."""
+        given = [i for i, g in enumerate(gs) if g is not None]
+        residuals = self.residuals
+        # What is closed over and saved comes behind the operands, whose places are known.
+        after = range(len(residuals), len(residuals) + len(given))
+        call = self.call.of(partial(self.evaluate, given), after)
+        return call.bind([*residuals, *(gs[i] for i in given)])
+
+    def evaluate(self, given: Sequence[int], values: Values) -> Values:
+        """Runs the function again and goes back over what it leaves behind.
+
+        Args:
+            given: the outputs that have a cotangent.
+            values: the residuals and the cotangents.
+        """
+        call, record, level = self.call, self.record, self.level
+        parts = iter(values)
+        operands = [next(parts) for _ in self.values]
+        closed = [next(parts) for _ in record.met]
+        trace = self.trace([next(parts) for _ in self.saved])
+        gs = list(parts)
+        inputs = []
+        for group, linked in ((operands, self.wanted), (closed, record.linked())):
+            for i, value in enumerate(group):
+                if i in linked:
+                    group[i] = trace.input(trace.argument(value))
+                    inputs.append(group[i])
+                elif isinstance(trace, SelectiveTrace) and not is_inexact(value):
+                    group[i] = trace.constant(trace.argument(value))
+
+        def make(tracer: Any) -> Any:
+            raise trace.different("without a value", f"closing over {tracer.describe()}")
+
+        known = dict(zip(record.met, closed, strict=True))
+
+        def replayed() -> Values:
+            outs = captured(level, record.met, known, make, call.evaluate, operands)
+            trace.finish()
+            found = [shape_dtype(out).strong() for out in outs]
+            if found != list(self.kinds):
+                raise trace.different(f"the result {list(self.kinds)}", str(found))
+            return outs
+
+        with ledger.replaying():
+            outs = run(trace, replayed, ())
+        roots = [
+            (outs[i].node, trace.argument(g))
+            for i, g in zip(given, gs, strict=True)
+            if isinstance(outs[i], ReverseTracer)
+            and outs[i].owner is trace
+            and outs[i].node is not None
+        ]
+        del outs
+        with under(trace.parent):
+            grads = backward(roots, consume=True)
+            return [
+                wrap(grads[x.node]) if x.node in grads else wrap(zeros_like(x.value))
+                for x in inputs
+            ]
+
+    def trace(self, saved: Values) -> Any:
+        """Returns the trace of the second run."""
+        given = base_trace(), "checkpoint", self.call.fun, self.record.log, self.level
+        if self.call.policy is None:
+            return ReplayTrace(*given)
+        return SelectiveTrace(*given, self.record.saved, saved)
+
+
+@handles(ReverseTrace)
+def _reverse(call: CheckpointCall, trace: ReverseTrace, operands: Sequence[Any]) -> Values:
+    values, parents, _ = trace.unwrap(operands)
+    wanted = [i for i, parent in enumerate(parents) if parent is not None]
+    record = Record()
+    with under(trace.parent):
+        found = call.of(partial(_first, call, trace, record, wanted)).bind(values)
+    outs, saved = found[: record.count], found[record.count :]
+    kinds = [shape_dtype(out).strong() for out in outs]
+    met = list(record.met.values())
+    linked = [met[i].node for i in record.linked()]
+    selective = trace if isinstance(trace, SelectiveTrace) else None
+    followed = selective is not None and (bool(met) or any(map(selective.owns, operands)))
+    if not wanted and not linked and not followed:
+        return [wrap(out) for out in outs]
+    if isinstance(trace, ReplayTrace):
+        trace.expect(signature(call.name, *outs))
+    constant = wrap if selective is None else selective.constant
+    if not wanted and not linked:
+        return list(map(constant, outs))
+    nodes = (*(parents[i] for i in wanted), *linked)
+    pull = Pull(call, trace, record, wanted, values, saved, kinds)
+    joint = make_node(CustomPullback(call.name), nodes, pull, NO_PARAMS, 0.0)
+    joint.shape = tuple(kinds)
+    return [
+        trace.wrap(out, make_node(PROJECTION, (joint,), i, NO_PARAMS, out))
+        if is_inexact(out)
+        else constant(out)
+        for i, out in enumerate(outs)
+    ]
+
+
+def _first(
+    call: CheckpointCall, level: Trace, record: Record, wanted: Sequence[int], values: Values
+) -> Values:
+    """Runs a function for the first time; returns its outputs and what is saved."""
+    trace: RehearsalTrace | RecordingTrace
+    place = base_trace(), "checkpoint", call.fun, level
+    if call.policy is None:
+        trace = RehearsalTrace(*place)
+    else:
+        trace = RecordingTrace(*place, call.policy)
+
+    def given(value: Any, linked: bool) -> Any:
+        if isinstance(trace, RecordingTrace):
+            # What keys and masks give may be saved too.
+            if linked or not is_inexact(value):
+                return trace.input(trace.argument(value), linked)
+            return wrap(value)
+        return trace.wrap(trace.argument(value)) if linked else wrap(value)
+
+    def stand_in(tracer: Any) -> Any:
+        return given(tracer.value, is_linked(tracer))
+
+    operands = [given(value, i in wanted) for i, value in enumerate(values)]
+    outs = run(trace, captured, (level, record.met, {}, stand_in, call.evaluate, operands))
+    results = trace.unwrap(outs)[0]
+    saved: Values = []
+    if isinstance(trace, RecordingTrace):
+        saved = trace.saved(outs)
+    if record.log is None:
+        record.log, record.count = trace.log, len(results)
+        if isinstance(trace, RecordingTrace):
+            record.saved = [[made.saved for made in step] for step in trace.values]
+    return [wrap(out) for out in (*results, *saved)]
+
+
+def is_linked(tracer: Any) -> bool:
+    """Says whether derivatives go back from a tracer of reverse mode."""
+    return tracer.node is not None and is_inexact(tracer)
+
+
+# -- checkpointed functions within one that runs for the first time: single operations
+
+
+@handles(RehearsalTrace)
+def _rehearsal(call: CheckpointCall, trace: RehearsalTrace, operands: Sequence[Any]) -> Values:
+    before = len(trace.log)
+    outs = call.evaluate(list(operands))
+    values, mine = trace.unwrap(outs)
+    if len(trace.log) == before and not mine and not trace.unwrap(operands)[1]:
+        return [wrap(out) for out in outs]
+    del trace.log[before:]
+    trace.log.append(signature(call.name, *outs))
+    return [trace.wrap(value) if is_inexact(value) else wrap(value) for value in values]
+
+
+@handles(RecordingTrace)
+def _recorded(call: CheckpointCall, trace: RecordingTrace, operands: Sequence[Any]) -> Values:
+    before = len(trace.log)
+    outs = call.evaluate(list(operands))
+    return trace.collapse(call, before, operands, outs)

@@ -1,0 +1,327 @@
+"""The second run of a checkpointed function with a policy: nothing is computed that is not needed.
+
+The function runs on values of which the shape and dtype are known. What was saved is there; all
+else is computed when a rule of a derivative, or Python, asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..traces.device_scalars import watch
+from ..random.key_reuse import ledger
+from ..primitives.core.buffers import device_of, wrap
+from ..primitives.core.trace import Trace, under
+from ..primitives.core.errors import MissingRuleError
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.shape_dtype import ShapeDtype
+from ..programs.program import argument_type
+from .first_run import Saved, is_watched
+from .capture import ReplayTrace, signature
+from ..traces.reverse import (
+    NO_PARAMS,
+    PROJECTION,
+    CustomPullback,
+    Node,
+    ReverseTracer,
+    is_inexact,
+    make_node,
+    next_number,
+)
+
+__all__ = ["SelectiveTrace", "SelectiveTracer"]
+
+new = object.__new__
+Values = list[Any]
+
+
+class Deferred:
+    """A value that is computed when it is asked for.
+
+    Args:
+        work: computes it of the operands' values.
+        operands: values, deferred or not.
+        known: its shape and dtype; None for what is no array.
+        device: where it will be.
+
+    Attributes:
+        done: whether it was computed.
+    """
+
+    __slots__ = ("device", "done", "known", "operands", "result", "work")
+
+    def __init__(
+        self,
+        work: Callable[[Values], Any] | None,
+        operands: Sequence[Any],
+        known: Any,
+        device: str,
+    ) -> None:
+        self.work = work
+        self.operands = operands
+        self.known: ShapeDtype = known
+        self.device = device
+        self.done = False
+        self.result: Any = None
+
+    @classmethod
+    def of(cls, value: Any) -> Deferred:
+        """Returns what is there already."""
+        out = cls(None, (), argument_type(value), device_of(value))
+        out.done, out.result = True, value
+        return out
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.known.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.known.dtype
+
+    def value(self) -> Any:
+        """Returns the value, computed if it was not."""
+        if not self.done:
+            # Keys are used again, to give what they gave.
+            with ledger.replaying():
+                self.compute()
+        return self.result
+
+    def compute(self) -> None:
+        """Computes it and what it is made of; chains may be longer than Python recurses."""
+        waiting = [self]
+        while waiting:
+            last = waiting[-1]
+            missing = [x for x in last.operands if type(x) is Deferred and not x.done]
+            if missing and not last.done:
+                waiting += missing
+                continue
+            waiting.pop()
+            if not last.done:
+                assert last.work is not None
+                last.result = last.work(list(map(plain, last.operands)))
+                last.done, last.work, last.operands = True, None, ()
+
+
+def plain(x: Any) -> Any:
+    """Returns a value as such, computed if need be."""
+    return x.value() if type(x) is Deferred else x
+
+
+def place_of(operands: Sequence[Any], params: dict[str, Any]) -> str:
+    """Returns where an operation of operands will put its output."""
+    given = params.get("device")
+    places = (x.device if type(x) is Deferred else device_of(x) for x in operands)
+    return given or next((place for place in places if place != "cpu"), "cpu")
+
+
+def known_of(x: Any) -> ShapeDtype:
+    """Returns the shape and dtype of a value, which is not computed for that."""
+    return x.known if type(x) is Deferred else argument_type(x)
+
+
+def _output(i: int) -> Callable[[Values], Any]:
+    """Returns the function that takes one of the outputs of a call."""
+    return lambda found: found[0][0][i]
+
+
+class SelectiveNode(Node):
+    """A node whose residuals are computed when the walk comes by."""
+
+    __slots__ = ("kept",)
+
+    @property
+    def saved(self) -> Any:
+        kept = self.kept
+        return tuple(map(plain, kept)) if type(kept) is tuple else kept
+
+    @saved.setter
+    def saved(self, kept: Any) -> None:
+        self.kept = kept
+
+
+class SelectiveTracer(ReverseTracer):
+    """A value of the second run, which may not be computed yet; without a node, a constant."""
+
+    __slots__ = ("deferred",)
+
+    deferred: Deferred
+    node: Any
+
+    @property
+    def value(self) -> Any:
+        return self.deferred.value()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.deferred.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.deferred.dtype
+
+    @property
+    def device(self) -> str:
+        return self.deferred.device
+
+    def origin(self) -> str:
+        return super().origin() if self.node is not None else "made within a checkpointed function"
+
+    def dependence(self) -> str:
+        return super().dependence() if self.node is not None else ""
+
+
+class SelectiveTrace(ReplayTrace):
+    """Reverse mode of a function that ran before, with some of what it computed.
+
+    Args:
+        parent, name, fun, log: as for `ReplayTrace`.
+        places: for every output of the first run's operations what was saved of it.
+        saved: the arrays that were saved.
+    """
+
+    __slots__ = ("places", "saved")
+
+    tracer = SelectiveTracer
+
+    def __init__(
+        self,
+        parent: Trace,
+        name: str,
+        fun: Any,
+        log: list[Any],
+        within: Trace,
+        places: Sequence[Sequence[Saved | None]],
+        saved: Sequence[Any],
+    ) -> None:
+        super().__init__(parent, name, fun, log, within)
+        self.places = places
+        self.saved = saved
+
+    def wrap(self, value: Any, node: Any) -> Any:
+        """Returns the tracer of a value and its node, which is None for constants."""
+        out = new(SelectiveTracer)
+        out.owner = self
+        out.deferred = value if type(value) is Deferred else Deferred.of(value)
+        out.node = node
+        return out
+
+    def constant(self, value: Any) -> Any:
+        """Returns the tracer of a value that depends on an input, but has no derivative."""
+        return self.wrap(value, None)
+
+    def process1(self, primitive: Primitive, x: Any) -> Any:
+        return self.process(primitive, (x,), NO_PARAMS)
+
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        return self.process(primitive, (x, y), NO_PARAMS)
+
+    def taken(self, args: Sequence[Any]) -> tuple[Values, tuple[Any, ...], int]:
+        """Returns the operands, their nodes, and a bit for each that depends on an input."""
+        mine = [self.owns(a) for a in args]
+        operands = [a.deferred if m else self.lift(a) for a, m in zip(args, mine, strict=True)]
+        nodes = tuple(a.node if m else None for a, m in zip(args, mine, strict=True))
+        return operands, nodes, sum(1 << i for i, m in enumerate(mine) if m)
+
+    def owns(self, x: Any) -> bool:
+        """Says whether a value is one of this run's that depend on an input."""
+        return type(x) is SelectiveTracer and x.owner is self
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        operands, nodes, found = self.taken(args)
+        if not found:
+            return wrap(self.below(primitive, operands, params))
+        out = self.deferred(primitive, operands, params)
+        (kept,) = self.again(signature(primitive.name, out))
+        if kept is not None:
+            out = self.taken_from(kept)
+        mask = sum(1 << i for i, node in enumerate(nodes) if node is not None)
+        keep = primitive.keepers[mask] if mask else None
+        if keep is None or not is_inexact(out):
+            return self.constant(out)
+        node = new(SelectiveNode)
+        node.primitive = primitive
+        node.parents = nodes
+        node.saved = keep(out, tuple(operands))
+        node.params = params
+        node.number = next_number()
+        node.shape, node.dtype = out.shape, out.dtype
+        return self.wrap(out, node)
+
+    def deferred(self, primitive: Primitive, operands: Values, params: dict[str, Any]) -> Deferred:
+        """Returns an operation's output, which is computed later, or now if that is not sure."""
+
+        def work(values: Values) -> Any:
+            return self.below(primitive, values, params)
+
+        wanted = self.log[self.position] if self.position < len(self.log) else None
+        try:
+            known = primitive.infer(primitive, *map(known_of, operands), **params)
+        except MissingRuleError:
+            return Deferred.of(work(list(map(plain, operands))))
+        out = Deferred(work, operands, known, place_of(operands, params))
+        return out if signature(primitive.name, out) == wanted else Deferred.of(out.value())
+
+    def again(self, got: Any) -> Sequence[Saved | None]:
+        """Checks the next operation, and returns what is saved of its outputs."""
+        self.expect(got)
+        return self.places[self.position - 1]
+
+    def taken_from(self, saved: Saved) -> Deferred:
+        """Returns a value of which something was saved."""
+        assert saved.place is not None
+        arrays = self.saved[saved.place]
+        if saved.how is None:
+            return Deferred.of(self.argument(arrays[0]))
+        return Deferred(lambda _: saved.restored(arrays, self), (), saved.known, saved.device)
+
+    def custom(self, call: Any, args: Sequence[Any]) -> Values:
+        if call.dissolves:
+            with under(self):
+                return call.program.run(args)  # type: ignore[no-any-return]
+        operands, nodes, found = self.taken(args)
+        if not found:
+            return [wrap(out) for out in self.parent.custom(call, operands)]
+        wanted = [node is not None for node in nodes]
+        place = self.position
+        expected = self.log[place] if place < len(self.log) else None
+
+        def work(values: Values) -> tuple[Values, Any]:
+            if True not in wanted:
+                outs, pull = self.parent.custom(call, values), None
+            else:
+                outs, pull = call.reverse(self.parent, values, wanted)
+            got = signature(call.name, *outs)
+            if got != expected:
+                self.position = place
+                self.expect(got)
+            return outs, pull
+
+        both = Deferred(work, operands, None, place_of(operands, {}))
+        # Who calls a function with a rule of its own wants to know the structure of its results.
+        if expected is None or expected[0] != call.name or not is_watched(call):
+            both.value()
+        assert expected is not None
+        places = self.again(expected)
+        outs = [
+            self.taken_from(each)
+            if each is not None
+            else Deferred(_output(i), (both,), ShapeDtype(*known), both.device)
+            for i, (each, known) in enumerate(zip(places, expected[1:], strict=True))
+        ]
+        if True not in wanted:
+            return [self.constant(out) for out in outs]
+        joint = make_node(
+            CustomPullback(call.name), nodes, lambda gs: both.value()[1](gs), NO_PARAMS, 0.0
+        )
+        joint.shape = tuple(out.known for out in outs)
+        return [
+            self.wrap(out, make_node(PROJECTION, (joint,), i, NO_PARAMS, out))
+            if is_inexact(out)
+            else self.constant(out)
+            for i, out in enumerate(outs)
+        ]
+
+
+watch(SelectiveTrace, "process")

@@ -1,0 +1,156 @@
+"""Checkpointed functions of tensors: what they leave behind is cut off, and made again.
+
+Tensors record outside of all transformations, also those that a function closes over. So the
+function records as always; what it recorded is then replaced by one node, whose parents are the
+nodes from before that were met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import tree
+from .closure_snapshot import Frozen
+from ..tensors.grad_mode import enable_grad, mode
+from ..tensors.tape import TAPE
+from ..random.key_reuse import ledger
+from ..primitives.core.buffers import owned
+from ..primitives.core.trace import under
+from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from .capture import ReplayTrace
+from ..traces.reverse import (
+    NO_PARAMS,
+    PROJECTION,
+    CustomPullback,
+    Node,
+    backward,
+    make_node,
+    next_number,
+)
+
+__all__ = ["checkpointed_tensors"]
+
+Values = list[Any]
+
+
+class Graph:
+    """The nodes that a run recorded, as far as its outputs depend on them.
+
+    Args:
+        roots: the outputs' nodes.
+        start: a number between those of nodes from before and those of the run.
+
+    Attributes:
+        nodes: the run's nodes in order.
+        outside: the nodes from before that they depend on.
+    """
+
+    def __init__(self, roots: Sequence[Node], start: int) -> None:
+        reached = dict.fromkeys(roots)
+        waiting = list(reached)
+        outside: dict[Node, None] = {}
+        while waiting:
+            for parent in waiting.pop().parents:
+                if parent is None or parent in reached:
+                    continue
+                if parent.number < start:
+                    outside[parent] = None
+                else:
+                    reached[parent] = None
+                    waiting.append(parent)
+        self.nodes = sorted(reached, key=lambda node: node.number)
+        self.outside = sorted(outside, key=lambda node: node.number)
+
+    def log(self) -> list[Any]:
+        """Returns what the run is compared by."""
+        log = []
+        for node in self.nodes:
+            if node.primitive is None or node.primitive is PROJECTION:
+                continue
+            # A call's node has the kinds of all its outputs.
+            several = any(isinstance(kind, ShapeDtype) for kind in node.shape)
+            kinds = node.shape if several else [node]
+            log.append((node.primitive.name, *((kind.shape, kind.dtype) for kind in kinds)))
+        return log
+
+    def cut(self) -> dict[Node, Node]:
+        """Ends the graph at inputs of its own, which are returned by the nodes they stand for."""
+        ends = {}
+        for node in self.outside:
+            end = ends[node] = Node()
+            end.primitive, end.parents, end.saved, end.params = None, (), None, NO_PARAMS
+            end.number, end.shape, end.dtype = node.number, node.shape, node.dtype
+        for node in self.nodes:
+            if not ends.keys().isdisjoint(node.parents):
+                node.parents = tuple(ends.get(parent, parent) for parent in node.parents)
+        return ends
+
+
+def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Calls a function and keeps none of the nodes that it records.
+
+    Args:
+        fun: the function.
+        args, kwargs: its arguments.
+    """
+    if not mode.enabled:
+        return fun(*args, **kwargs)
+    leaves, treedef = tree.flatten((args, kwargs))
+    # Later changes in place are of other buffers.
+    given = [(x._data, x.node) if isinstance(x, TAPE.tracer) else None for x in leaves]
+    before = Frozen(fun, [owned(x) for x in leaves])
+    start = next_number()
+    out = fun(*args, **kwargs)
+    out_leaves, out_tree = tree.flatten(out)
+    places = _recorded(out_leaves, start)
+    if not places:
+        return out
+    graph = Graph([out_leaves[i].node for i in places], start)
+    log, outside = graph.log(), graph.outside
+
+    def run_again() -> tuple[list[Node], int]:
+        called, filled = before.again()
+        for i, kept in enumerate(given):
+            if kept is not None:
+                filled[i] = TAPE.wrap(*kept)
+        args, kwargs = treedef.unflatten(filled)
+        start = next_number()
+        with under(None), enable_grad(), ledger.replaying():
+            outs, tree_again = tree.flatten(called(*args, **kwargs))
+        trace = ReplayTrace(TAPE, "checkpoint", fun, log, TAPE)
+        found = _recorded(outs, start)
+        for step in Graph([outs[i].node for i in found], start).log():
+            trace.expect(step)
+        trace.finish()
+        if tree_again != out_tree or found != places:
+            raise trace.different(f"the result {out_tree}", str(tree_again))
+        return [outs[i].node for i in found], start
+
+    def pull(gs: Values) -> Values:
+        nodes, start = run_again()
+        ends = Graph(nodes, start).cut()
+        roots = [(node, g) for node, g in zip(nodes, gs, strict=True) if g is not None]
+        grads = backward(roots, consume=True)
+        return [grads.get(ends[node]) if node in ends else None for node in outside]
+
+    joint = make_node(
+        CustomPullback(getattr(fun, "__name__", "checkpoint")), tuple(outside), pull, NO_PARAMS, 0.0
+    )
+    joint.shape = tuple(shape_dtype(out_leaves[i]._data) for i in places)
+    for number, i in enumerate(places):
+        x = out_leaves[i]
+        x.node = make_node(PROJECTION, (joint,), number, NO_PARAMS, x._data)
+    return out
+
+
+def _recorded(leaves: Sequence[Any], start: int) -> list[int]:
+    """Returns the numbers of the tensors with nodes of the run, each tensor once."""
+    seen: set[int] = set()
+    found = []
+    for i, x in enumerate(leaves):
+        if isinstance(x, TAPE.tracer) and x.node is not None and x.node.number > start:
+            if id(x) not in seen:
+                found.append(i)
+            seen.add(id(x))
+    return found

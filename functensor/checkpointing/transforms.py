@@ -1,0 +1,197 @@
+"""Checkpointed functions in all modes but reverse mode.
+
+Each is a call at the level below, with the transformation's work inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
+from .call import CheckpointCall, handles
+from ..traces.forward import ForwardTrace, ForwardTracer
+from ..hooks import Handle, HookTrace, Kept
+from ..primitives.core.buffers import wrap
+from ..primitives.core.trace import RAW, base_trace, run, slot, under
+from ..primitives.identities import optimization_barrier as barrier
+from ..programs import Program, Variable
+from ..programs.program import type_of
+from .capture import CaptureTrace, captured
+from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer, replayed
+from ..programs.staging import StagingTrace, hoisted
+
+__all__ = ["StagedCheckpoint"]
+
+Values = list[Any]
+
+
+class StagedCheckpoint(CheckpointCall):
+    """A checkpointed function within a program: what it does is a program too.
+
+    Args:
+        call: the call.
+        program: what it computes.
+    """
+
+    def __init__(self, call: CheckpointCall, program: Program) -> None:
+        super().__init__(call.fun, program.run, call.policy, call.barred)
+        self.program = program
+
+    def infer(self, *types: Any) -> list[Any]:
+        """Returns the outputs' types."""
+        return [type_of(out).strong() for out in self.program.outputs]
+
+
+@handles(ForwardTrace)
+def _forward(call: CheckpointCall, trace: ForwardTrace, operands: Sequence[Any]) -> Values:
+    values, tangents, _ = trace.unwrap(operands)
+    moved = [i for i, t in enumerate(tangents) if t is not None]
+    met: dict[int, Any] = {}
+    places: list[int] = []
+
+    def evaluate(both: Values) -> Values:
+        inner = ForwardTrace(base_trace(), "checkpoint", call.fun)
+        inner.within = trace
+        given = list(both[: len(values)])
+        for i, t in zip(moved, both[len(values) :], strict=True):
+            given[i] = inner.wrap(inner.argument(given[i]), inner.argument(t))
+
+        def make(tracer: Any) -> Any:
+            return inner.wrap(tracer.value, tracer.tangent)
+
+        outs = run(inner, captured, (trace, met, {}, make, call.evaluate, given))
+        mine = [isinstance(out, ForwardTracer) and out.owner is inner for out in outs]
+        places[:] = [i for i, m in enumerate(mine) if m]
+        primal = [out.value if m else inner.lift(out) for out, m in zip(outs, mine, strict=True)]
+        return [wrap(x) for x in (*primal, *(outs[i].tangent for i in places))]
+
+    with under(trace.parent):
+        results = call.of(evaluate).bind([*values, *(tangents[i] for i in moved)])
+    outs = results[: len(results) - len(places)]
+    found = dict(zip(places, results[len(outs) :], strict=True))
+    return [trace.wrap(out, found.get(i)) for i, out in enumerate(outs)]
+
+
+@handles(BatchTrace)
+def _batched(call: CheckpointCall, trace: BatchTrace, operands: Sequence[Any]) -> Values:
+    values, flags = trace.unwrap(operands)
+    met: dict[int, Any] = {}
+    out_flags: list[bool] = []
+
+    def evaluate(values: Values) -> Values:
+        inner = batch_trace(base_trace(), "checkpoint", call.fun, trace.size, trace.axis_name)
+        inner.within = trace
+        given = [
+            inner.wrap(inner.argument(v)) if flag else v
+            for v, flag in zip(values, flags, strict=True)
+        ]
+        if isinstance(inner, NamedBatchTrace):
+            inner.inputs = given
+
+        def make(tracer: Any) -> Any:
+            return inner.wrap(tracer.value)
+
+        outs = run(inner, captured, (trace, met, {}, make, call.evaluate, given))
+        out_flags[:] = [isinstance(out, BatchTracer) and out.owner is inner for out in outs]
+        return [
+            wrap(out.value if flag else inner.lift(out))
+            for out, flag in zip(outs, out_flags, strict=True)
+        ]
+
+    with under(trace.parent):
+        outs = call.of(evaluate).bind(values)
+    return [
+        trace.wrap(out) if flag else wrap(out) for out, flag in zip(outs, out_flags, strict=True)
+    ]
+
+
+@handles(StagingTrace)
+def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) -> Values:
+    known = [trace.operand(a) for a in operands]
+    inner = StagingTrace(trace.parent, "checkpoint", call.fun)
+    inner.within = trace
+    inner.device = trace.device
+    met: dict[int, Any] = {}
+    inputs: Values = []
+    sources: Values = []
+    after: Values = []
+
+    def made(x: Any) -> Any:
+        """Returns what stands for a variable inside."""
+        out = inner.input(x.type, x.device)
+        inputs.append(out)
+        return out
+
+    def standing(tracer: Any) -> Any:
+        """Returns what stands for a value that the function closes over."""
+        out = made(tracer.variable)
+        if type(tracer) is not KnownTracer:
+            return behind(out)
+        sources.append(known_tracer(inner, out.variable, tracer))
+        return sources[-1]
+
+    def behind(x: Any) -> Any:
+        """Returns an input as it is once the cotangents are there: a value of its own."""
+        if not barred or x.variable.type.weak or any(x is a for a in after):
+            return x
+        return barrier.under(inner, (x, *after), {})
+
+    given = [made(x) if isinstance(x, Variable) else x for x in known]
+    barred = call.barred and bool(call.after)
+    if barred:
+        after += [given[i] for i in call.after if isinstance(known[i], Variable)]
+
+    def inside() -> Values:
+        operands = [
+            behind(x) if isinstance(v, Variable) else x for x, v in zip(given, known, strict=True)
+        ]
+        return captured(
+            trace, met, {}, standing, call.evaluate, operands
+        )
+
+    outs = run(inner, inside, ())
+    live = [i for i, out in enumerate(outs) if type(out) is StagedTracer and out.owner is inner]
+    program, closed = hoisted(inner.program(inputs, [outs[i] for i in live]))
+    variables = [x for x in known if isinstance(x, Variable)]
+    variables += [tracer.variable for tracer in met.values()]
+    staged_call = StagedCheckpoint(call, program)
+    types = staged_call.infer()
+    results = trace.record(staged_call, [*variables, *closed], {}, types)
+    found = dict(zip(live, results, strict=True))
+
+    def result(i: int, out: Any) -> Any:
+        if i in found:
+            return found[i]
+        # What depends on nothing of this level is no business of the call's.
+        return wrap(replayed(out, trace) if type(out) is KnownTracer else inner.lift(out))
+
+    return [result(i, out) for i, out in enumerate(outs)]
+
+
+# -- those that let everything pass
+
+
+@handles(HookTrace)
+def _hooked(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any]) -> Values:
+    replaced: list[bool] = []
+    runs: list[Handle] = []
+
+    def evaluate(values: Values) -> Values:
+        runs.append(Kept(trace.handle, replaced, first=not runs))
+        with under(HookTrace(slot.trace or RAW, runs[-1])):
+            return call.evaluate(values)
+
+    with under(None if trace.parent is RAW else trace.parent):
+        return call.of(evaluate).bind(operands)
+
+
+@handles(CaptureTrace)
+def _captured(call: CheckpointCall, trace: CaptureTrace, operands: Sequence[Any]) -> Values:
+    met: dict[int, Any] = {}
+
+    def evaluate(values: Values) -> Values:
+        return captured(trace.level, met, {}, trace.resolve, call.evaluate, values)
+
+    with trace.passing():
+        return call.of(evaluate).bind([trace.resolve(x) for x in operands])

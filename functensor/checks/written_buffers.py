@@ -1,0 +1,94 @@
+"""``ft.config.check_buffers``: NumPy arrays that change between an operation and its derivative.
+
+What outlives a call is copied. Within a call of ``grad`` an operation keeps the array that it read,
+and a function that writes to that array changes what its derivative reads. A hook notes a checksum
+of each such array that is kept, and puts something in the place of the node's primitive that asks
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from ..backends.config import config
+from .finite import Standing, levels_of, nodes_of, values_of
+from ..hooks import Handle, Hook, Operation
+from ..primitives.core.buffers import is_changeable, plain_arrays
+from ..primitives.core.errors import BackwardError, describe, message
+
+__all__ = ["checking"]
+
+
+def checking() -> Handle:
+    """Returns a handle by which this thread begins to note what operations read."""
+    return Handle(Noting(), None)
+
+
+def checksum(x: Any) -> int:
+    """Returns a number that is another one if an array has changed."""
+    return crc32(np.ascontiguousarray(x).view(np.uint8).data) if x.size else 0
+
+
+class Noting(Hook):
+    """Notes the arrays that operations read, where these have a derivative."""
+
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> None:
+        if not config.check_buffers:
+            return
+        before = {id(level) for x in inputs for level in levels_of(x)}
+        read = [(x, checksum(x)) for x in plain_arrays(inputs) if is_changeable(x)]
+        if read:
+            for level, node in recorded(output):
+                kept = [(x, known) for x, known in read if is_kept(x, node.saved)]
+                if kept and id(level) not in before:
+                    node.primitive = Unwritten(node.primitive, op, kept)
+
+
+def recorded(output: Any) -> Iterator[tuple[Any, Any]]:
+    """Returns the levels of reverse mode that recorded an operation, and those of its tangents."""
+    yield from nodes_of(output)
+    for level in levels_of(output):
+        tangent = getattr(level, "tangent", None)
+        if tangent is not None:
+            yield from recorded(tangent)
+
+
+def is_kept(x: Any, saved: Any) -> bool:
+    """Says whether an array is among the residuals of a node: itself, and no copy of it."""
+    if callable(saved):
+        return True  # what a rule of the user's closes over is not known
+    if isinstance(saved, tuple | list):
+        return any(is_kept(x, part) for part in saved)
+    return any(np.may_share_memory(x, buffer) for buffer in values_of(saved))
+
+
+class Unwritten(Standing):
+    """Stands as the primitive of a node whose operation has read arrays that may change.
+
+    Args:
+        primitive: the node's primitive, or what stands as it.
+        op: what made the node.
+        read: the arrays and their checksums.
+    """
+
+    def __init__(self, primitive: Any, op: Operation, read: Sequence[tuple[Any, int]]) -> None:
+        super().__init__(primitive, op)
+        self.read = read
+
+    def before(self) -> None:
+        if not config.check_buffers:
+            return
+        for x, known in self.read:
+            if checksum(x) != known:
+                raise BackwardError(
+                    message(
+                        f"a NumPy array {describe(x)} that {self.name} read at {self.op.line} was "
+                        "written to before the backward pass, which reads it again",
+                        fix="give each operation an array of its own: np.asarray(buffer) copies",
+                        number=12,
+                    )
+                )

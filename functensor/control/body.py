@@ -1,0 +1,154 @@
+"""Bodies of loops and branches: programs of flat lists, staged from the user's functions.
+
+What a body uses of outer levels becomes an input of its program, so that the call of it can be
+differentiated and batched by those levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..primitives.core.array import Tracer
+from ..primitives.core.buffers import wrap
+from ..primitives.core.trace import Trace, base_trace, is_staged, run, under
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.shape_dtype import ShapeDtype
+from ..programs.program import Program, Variable, argument_type
+from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer
+from ..programs.staging import StagingTrace, wrap_constant
+from .carry_types import as_type
+
+__all__ = ["Body", "is_staged", "known", "united"]
+
+Values = list[Any]
+
+
+def known(x: Any) -> bool:
+    """Says whether Python may branch on a value, and need not compute it first."""
+    while isinstance(x, Tracer):
+        if not x.concrete or x.lazy:
+            return False
+        x = x.value
+    return True
+
+
+class BodyTrace(StagingTrace):
+    """Stages a body; values of outer levels are inputs of its program.
+
+    Attributes:
+        captured: those values and their inputs, by the values' ids.
+        lazy: whether everything is computed where the body runs. Otherwise what does not depend
+            on the body's own arguments is computed once, outside.
+    """
+
+    __slots__ = ("captured", "lazy")
+
+    def __init__(self, parent: Trace, name: str, fun: Any, lazy: bool) -> None:
+        super().__init__(parent, name, fun)
+        self.captured: dict[int, tuple[Any, StagedTracer]] = {}
+        self.lazy = lazy
+
+    def operand(self, x: Any) -> Any:
+        """Returns the variable of a tracer of this or of an outer level, or a constant."""
+        if isinstance(x, StagedTracer) and x.owner is self:
+            return super().operand(x)
+        x = self.lift(x)
+        if not isinstance(x, Tracer):
+            return wrap_constant(x)
+        if id(x) not in self.captured:
+            mine = self.input(argument_type(x), x.device)
+            if type(x) is KnownTracer:
+                mine = known_tracer(self, mine.variable, x)
+            self.captured[id(x)] = x, mine
+        return self.captured[id(x)][1].variable
+
+    def record(self, primitive: Any, operands: Values, params: Any, types: Any) -> Values:
+        """Adds an equation; values of outer levels that a call closes over are captured too."""
+        operands = [self.operand(x) if isinstance(x, Tracer) else x for x in operands]
+        return super().record(primitive, operands, params, types)
+
+    def is_outside(self, args: Sequence[Any]) -> bool:
+        """Says whether operands are those of an operation that is done outside of the body."""
+        return not self.lazy and not any(
+            isinstance(a, StagedTracer) and a.owner is self for a in args
+        )
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if self.is_outside(args):
+            return wrap(self.below(primitive, [self.lift(a) for a in args], params))
+        return super().process(primitive, args, params)
+
+    def custom(self, call: Any, args: Sequence[Any]) -> Values:
+        if self.is_outside(args):
+            return [wrap(out) for out in self.parent.custom(call, [self.lift(a) for a in args])]
+        return super().custom(call, args)
+
+
+class Body:
+    """A function of a flat list, run once on types.
+
+    Args:
+        fun: takes a list of arrays and returns one.
+        inputs: variables like those that it is staged for.
+        name: what messages call what stages it.
+        shown: the function that they mention.
+        lazy: as for `BodyTrace`.
+
+    Attributes:
+        outs: what the function returned.
+        types: the types of that.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[[Values], Values],
+        inputs: Sequence[Variable],
+        name: str,
+        shown: Any,
+        lazy: bool = False,
+    ) -> None:
+        self.trace = trace = BodyTrace(base_trace(), name, shown, lazy)
+        self.inputs = [trace.input(x.type, x.device) for x in inputs]
+        # Hooks that are there while a program is staged see a body's operations, as in a loop of
+        # Python's, and not the call of the body.
+        self.outs: Values = list(run(trace, fun, (list(self.inputs),)))
+        self.types = [argument_type(out) for out in self.outs]
+
+    def program(self, types: Sequence[ShapeDtype]) -> Program:
+        """Returns the program whose outputs have given types, to which they were joined.
+
+        The values that it closes over are inputs behind the others: see ``captured``.
+        """
+        with under(self.trace):
+            pairs = zip(self.outs, types, strict=True)
+            outs = [as_type(out, wanted) for out, wanted in pairs]
+        for out in outs:
+            # An output may be such a value itself.
+            self.trace.operand(out)
+        captured = [tracer for _, tracer in self.trace.captured.values()]
+        return self.trace.program([*self.inputs, *captured], outs)
+
+    def captured(self) -> Values:
+        """Returns the values of outer levels that the program takes."""
+        return [x for x, _ in self.trace.captured.values()]
+
+
+def united(programs: Sequence[Program], captured: Sequence[Values]) -> tuple[list[Program], Values]:
+    """Returns programs that take the same captured values, all that any one takes.
+
+    Args:
+        programs: programs whose last inputs are values that they capture.
+        captured: those values of each.
+    """
+    everything = {id(x): x for values in captured for x in values}
+    out = []
+    for program, values in zip(programs, captured, strict=True):
+        count = len(program.inputs) - len(values)
+        mine = dict(zip(map(id, values), program.inputs[count:], strict=True))
+        more = [
+            mine.get(key) or Variable(argument_type(x), x.device) for key, x in everything.items()
+        ]
+        inputs = [*program.inputs[:count], *more]
+        out.append(Program(program.name, inputs, program.equations, program.outputs))
+    return out, list(everything.values())

@@ -1,0 +1,193 @@
+"""Which types the values of loops and branches have, and what is said where they disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..functions.arguments import is_array_like
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.buffers import WEAK_TYPES, owned, to_buffer, wrap
+from ..primitives.core.errors import function_name, message
+from ..primitives.elementwise.cast_and_complex import cast
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import ShapeDtype, result_type
+from ..primitives.core.python_numbers import plain
+from ..programs.program import argument_type
+
+__all__ = [
+    "BodyTypeError",
+    "Carry",
+    "as_type",
+    "joined",
+    "leaves_of",
+    "public",
+    "returned",
+    "same_structure",
+]
+
+Values = list[Any]
+
+WEAK_ORDER: list[type] = [bool, int, float, complex]
+
+
+class BodyTypeError(TypeError):
+    """A loop's body or a branch returned what it must not (docs/errors.md#error-22)."""
+
+
+def joined(old: ShapeDtype, new: ShapeDtype) -> ShapeDtype | None:
+    """Returns the type that a value has which is of the one type or of the other.
+
+    Python scalars are weak: they take the type of an array. Arrays must agree.
+
+    >>> joined(ShapeDtype((), float, float), ShapeDtype((), "float32"))
+    float32[]
+    """
+    if old.shape != new.shape:
+        return None
+    if old.weak and new.weak:
+        return max(old, new, key=lambda known: WEAK_ORDER.index(known.weak or bool))
+    if old.dtype == new.dtype:
+        return old.strong()
+    weak, strong = (old, new) if old.weak else (new, old)
+    if weak.weak and result_type(strong.dtype, weak.weak(1)) == strong.dtype:
+        return strong
+    return None
+
+
+def as_type(x: Any, known: ShapeDtype) -> Any:
+    """Returns a value in a type to which it was joined, at the level of the current trace."""
+    got = argument_type(x)
+    if got == known or (not got.weak and got.dtype == known.dtype):
+        return x
+    if not isinstance(x, Tracer):
+        if known.weak:
+            return known.weak(to_buffer(x))
+        # NumPy's scalars do not decide a promotion of their own.
+        return wrap(np.asarray(to_buffer(x), known.dtype)[()] if got.weak else cast(x, known.dtype))
+    if known.weak:
+        return ops.add(x, known.weak(0)) if got.weak else x
+    return cast(x, known.dtype)
+
+
+def public(leaf: Any) -> Any:
+    """Returns a leaf as a body sees it: an array; Python scalars stay weak."""
+    if type(leaf) in WEAK_TYPES:
+        return plain(leaf)
+    if isinstance(leaf, Tracer | Array):
+        return leaf
+    return wrap(owned(to_buffer(leaf)))
+
+
+def returned(x: Any) -> Any:
+    """Returns a result as an array, which decides promotions."""
+    if isinstance(x, Tracer) and argument_type(x).weak:
+        return cast(x, x.dtype)
+    return wrap(owned(plain(x)))
+
+
+def leaves_of(what: str, values: Any) -> tuple[Values, Any, list[str]]:
+    """Returns the leaves of a tree of arrays, its structure, and what messages call the leaves.
+
+    Raises:
+        BodyTypeError: a leaf is no array.
+    """
+    pairs, treedef = tree.flatten_with_path(values)
+    names = [tree.keystr(path) for path, _ in pairs]
+    for (_, leaf), name in zip(pairs, names, strict=True):
+        if not is_array_like(leaf):
+            raise BodyTypeError(
+                message(
+                    f"{what}{name} is of type {type(leaf).__name__}, not an array",
+                    fix="arrays and numbers go through a loop or a branch; close over all else",
+                    number=22,
+                )
+            )
+    return [public(leaf) for _, leaf in pairs], treedef, names
+
+
+def same_structure(what: str, got: Any, wanted: Any, instead: str, fix: str) -> None:
+    """Checks that two structures agree.
+
+    Raises:
+        BodyTypeError: they do not.
+    """
+    if got != wanted:
+        raise BodyTypeError(message(f"{what} is {got}, {instead} {wanted}", fix=fix, number=22))
+
+
+class Carry:
+    """What a loop hands from one step to the next: its structure and the leaves' types.
+
+    Args:
+        loop: the name of the loop.
+        body: the body, for messages.
+        init: the value to begin with, a tree of arrays.
+        own: numbers of the loop's own, which stand before that.
+
+    Attributes:
+        leaves: those numbers and the value's leaves.
+        treedef: the value's structure.
+        types: the leaves' types.
+    """
+
+    def __init__(self, loop: str, body: Any, init: Any, own: Sequence[Any] = ()) -> None:
+        self.where = f"{loop} of {function_name(body)}: "
+        leaves, self.treedef, names = leaves_of(f"{self.where}the initial value", init)
+        self.leaves = [*map(public, own), *leaves]
+        self.names = ["" for _ in own] + names
+        self.types = [argument_type(leaf) for leaf in self.leaves]
+
+    def flat(self, out: Any) -> Values:
+        """Returns the leaves of what a body returned for the value.
+
+        Raises:
+            BodyTypeError: it is of another structure.
+        """
+        leaves, treedef, _ = leaves_of(f"{self.where}the carry that the body returned", out)
+        same_structure(
+            f"{self.where}the carry that the body returned",
+            treedef,
+            self.treedef,
+            "but it was given",
+            "return from the body a carry of the structure of the initial value",
+        )
+        return leaves
+
+    def meet(self, outs: Sequence[ShapeDtype]) -> bool:
+        """Joins the types with those that the body returned, and says whether they have changed.
+
+        Raises:
+            BodyTypeError: shapes or dtypes differ.
+        """
+        types = []
+        for name, known, out in zip(self.names, self.types, outs, strict=True):
+            both = joined(known, out)
+            if both is None or (not known.weak and both != known):
+                raise BodyTypeError(
+                    message(
+                        f"{self.where}carry{name} came in as {known} and was returned as {out}",
+                        fix=_mended(known, out),
+                        number=22,
+                    )
+                )
+            types.append(both)
+        changed = types != self.types
+        self.types = types
+        return changed
+
+    def cast(self, values: Values) -> Values:
+        """Returns values in the carry's types."""
+        return [as_type(x, known) for x, known in zip(values, self.types, strict=True)]
+
+
+def _mended(known: ShapeDtype, out: ShapeDtype) -> str:
+    """Returns right code for a leaf whose type has changed."""
+    if known.shape != out.shape:
+        return f"np.broadcast_to(init, {out.shape}), or return an array of shape {known.shape}"
+    return (
+        f'return x.astype("{known.dtype}"), or begin with np.astype(init, "{out.dtype}")'
+    )

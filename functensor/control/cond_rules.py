@@ -1,0 +1,218 @@
+"""One of several bodies, by an index that is known when the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import ShapeDtype
+from ..jitting.program_call import ProgramCall
+from ..jitting.compile import prepared
+from ..jitting.program_derivatives import is_differentiable, pulled, pushed
+from ..programs.program import Program, Variable, type_of
+from ..traces.reverse import is_inexact
+from .body import known
+from .call import ControlCall, Flat, Rules, runner, weakened
+from .program_edits import batched_body, batched_inputs, program_of, reached, rewired, zeros
+
+__all__ = ["CondCall", "where_examples"]
+
+Values = list[Any]
+
+
+class CondCall(ControlCall):
+    """Runs one of several programs of the same inputs and types.
+
+    The first operand is the index, an integer or a boolean scalar; one out of range means the
+    first or the last program. The others are the programs' inputs.
+
+    Args:
+        bodies: the programs; the first is for 0 and for False.
+        index: a variable like the index.
+        name: what the operation is called.
+    """
+
+    def __init__(self, bodies: Sequence[Program], index: Variable, name: str = "cond") -> None:
+        super().__init__(name, bodies, [index, *bodies[0].inputs])
+
+    def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
+        """Returns the outputs' types."""
+        return [type_of(out).strong() for out in self.bodies[0].outputs]
+
+    def on_buffers(self, buffers: Sequence[Any]) -> Values:
+        """Computes the outputs as buffers, of buffers."""
+        body = self.bodies[min(max(int(buffers[0]), 0), len(self.bodies) - 1)]
+        return list(runner(body)(weakened(body.inputs, buffers[1:])))
+
+    def branches(self) -> list[Program] | None:
+        """Returns the programs as plans take them in; None where one is not run by a plan."""
+
+        def made() -> list[Program] | None:
+            ready = [prepared(body) for body in self.bodies]
+            known = [program for program in ready if program is not None]
+            # A truth value chooses between two; one program is no choice.
+            return known if len(known) == len(ready) == max(2, len(ready)) else None
+
+        return self.once("branches", made)  # type: ignore[no-any-return]
+
+    def plain(self, operands: Values) -> Values:
+        """Does the same by operations, one after the other."""
+        if not known(operands[0]):
+            return ProgramCall(self.selecting(tuple(False for _ in operands), 0)).bind(operands)
+        body = self.bodies[min(max(int(operands[0]), 0), len(self.bodies) - 1)]
+        return body.run(weakened(body.inputs, operands[1:]))
+
+    def pushed(self, given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
+        """Returns forward mode; see `ControlCall.pushed`."""
+        index = self.inputs[0]
+        outs = self.bodies[0].outputs
+        moved = [any(flags) for flags in zip(*(reached(b, given[1:]) for b in self.bodies))]
+        bodies = []
+        for body in self.bodies:
+            inner = pushed(body, given[1:])
+            tangents = iter(inner.outputs[len(outs) :])
+            found = [next(tangents) if is_differentiable(out) else None for out in outs]
+            chosen = [t for t, flag in zip(found, moved, strict=True) if flag]
+            bodies.append(rewired(inner, inner.inputs, [*inner.outputs[: len(outs)], *chosen]))
+        return CondCall(bodies, index, self.name).bind, moved
+
+    def pulled(self, wanted: tuple[bool, ...]) -> Rules | None:
+        """Returns reverse mode; see `ControlCall.pulled`."""
+        if not any(any(reached(body, wanted[1:])) for body in self.bodies):
+            return None
+        parts = [pulled(body, wanted[1:]) for body in self.bodies]
+        count = len(self.bodies[0].outputs)
+        # What a branch needs of its inputs is kept once; what it computes goes into slots of the
+        # right type, which the branches share.
+        kept: list[int] = [0]
+        slots: list[Variable] = []
+        homes: list[list[tuple[bool, int]]] = []
+        forwards = []
+        for part in parts:
+            inputs = {x: i + 1 for i, x in enumerate(part.forward.inputs)}
+            free = list(range(len(slots)))
+            mine: dict[int, Any] = {}
+            homes.append([])
+            for residual in part.forward.outputs[count:]:
+                if residual in inputs:
+                    if inputs[residual] not in kept:
+                        kept.append(inputs[residual])
+                    homes[-1].append((True, inputs[residual]))
+                    continue
+                home = next((i for i in free if slots[i].type == residual.type), len(slots))
+                if home == len(slots):
+                    slots.append(Variable(residual.type, residual.device))
+                else:
+                    free.remove(home)
+                mine[home] = residual
+                homes[-1].append((False, home))
+            forwards.append((part.forward, mine))
+        bodies = [
+            rewired(
+                program,
+                program.inputs,
+                [
+                    *program.outputs[:count],
+                    *(mine.get(i, zeros(x.type, x.device)) for i, x in enumerate(slots)),
+                ],
+            )
+            for program, mine in forwards
+        ]
+
+        def backward(given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
+            backs = [part.backward(given) for part in parts]
+            chosen = [i for i, flag in enumerate(wanted) if flag]
+            found = [any(flags) for flags in zip(*(flags for _, _, flags in backs))]
+            programs = []
+            for home, (program, taken, flags) in zip(homes, backs, strict=True):
+                like: dict[Any, Variable] = {(True, i): self.inputs[i] for i in kept[1:]}
+                like |= {(False, i): x for i, x in enumerate(slots)}
+                fresh = {key: Variable(x.type, x.device) for key, x in like.items()}
+                fresh |= {home[t]: x for t, x in zip(taken, program.inputs)}
+                moved = program.inputs[len(taken) :]
+                outs = iter(program.outputs)
+                cotangents = [next(outs) if flag else None for flag in flags]
+                programs.append(
+                    rewired(
+                        program,
+                        [*fresh.values(), *moved],
+                        [
+                            zeros(self.inputs[i].type, self.inputs[i].device) if c is None else c
+                            for i, c, flag in zip(chosen, cotangents, found, strict=True)
+                            if flag
+                        ],
+                    )
+                )
+            sources = iter(found)
+            returned = [flag and next(sources) for flag in wanted]
+            return CondCall(programs, self.inputs[0], self.name).bind, returned
+
+        forward = CondCall(bodies, self.inputs[0], self.name).bind
+        return Rules(forward, kept, backward, lambda: tuple(part.state() for part in parts))
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> ControlCall | Any:
+        """Returns the same for a batch."""
+        key = "batched", tuple(flags), size, axis_name
+        return self.once(key, lambda: self._batched(tuple(flags), size, axis_name))
+
+    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Any) -> Any:
+        if flags[0]:
+            return ProgramCall(self.selecting(flags, size, axis_name))
+        out_flags = [False] * len(self.bodies[0].outputs)
+        while True:
+            # What depends on the example in one body has the batch axis in all.
+            made = [
+                batched_body(body, flags[1:], out_flags, size, axis_name) for body in self.bodies
+            ]
+            found = [any(column) for column in zip(*(each for _, each in made))]
+            if found == out_flags:
+                break
+            out_flags = found
+        call = CondCall([body for body, _ in made], self.inputs[0], self.name)
+        call.out_flags = out_flags
+        return call
+
+    def selecting(self, flags: tuple[bool, ...], size: int, axis_name: Any = None) -> Program:
+        """Returns a program that runs all bodies, and selects for every example.
+
+        Where the index has no flag, it is one that is batched at a level below.
+        """
+
+        def run(values: Values) -> Values:
+            index, *operands = values
+            if self.inputs[0].type.dtype.kind == "b":
+                index = ops.astype(index, int)
+            last = len(self.bodies) - 1
+            index = ops.clip(index, 0, last)
+            outs: Values = []
+            for i, body in enumerate(self.bodies):
+                mine = index == i
+                gated = [
+                    where_examples(mine, x, ops.stop_gradient(x)) if flag and is_inexact(x) else x
+                    for x, flag in zip(operands, flags[1:], strict=True)
+                ]
+                if flags[0]:
+                    every = [True] * len(body.outputs)
+                    made, _ = batched_body(body, flags[1:], every, size, axis_name)
+                    found = made.run(gated)
+                else:
+                    found = body.run(gated)
+                if i == 0:
+                    outs = found
+                else:
+                    pairs = zip(found, outs, strict=True)
+                    outs = [where_examples(mine, new, old) for new, old in pairs]
+            return outs
+
+        inputs = batched_inputs(self.inputs, flags, size)
+        return program_of(self.name, inputs, run)
+
+
+def where_examples(condition: Any, x: Any, y: Any) -> Any:
+    """Selects whole examples by a vector of conditions."""
+    extra = len(x.shape) - len(condition.shape)
+    if extra > 0:
+        condition = ops.reshape(condition, (*condition.shape, *(1,) * extra))
+    return ops.where(condition, x, y)
+

@@ -1,0 +1,459 @@
+"""A body that is run for one slice after the other, and hands on a carry."""
+
+from __future__ import annotations
+from collections.abc import Sequence
+from typing import Any
+import numpy as np
+from ..backends.devices import resolved
+from ..backends.cpu.plan import Loop
+from ..primitives.core.buffers import device_of, expose
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import ShapeDtype
+from ..jitting.program_call import ProgramCall
+from ..jitting.compile import looped
+from ..jitting.program_derivatives import Pulled, is_differentiable, pulled, pushed
+from ..programs.program import Program, Variable, type_of
+from .call import ControlCall, Flat, Rules, runner, weakened
+from .program_edits import (
+    batched_body,
+    batched_inputs,
+    chained,
+    program_of,
+    reached,
+    rewired,
+    zeros,
+)
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from ..programs.program import Program, Variable, type_of, used
+from .call import Flat, Rules
+from .program_edits import invariant, rewired, zeros
+
+__all__ = ["ScanCall", "ScanRules"]
+
+Values = list[Any]
+
+
+class ScanCall(ControlCall):
+    """Runs a program once for every slice along the first axis of some operands.
+
+    The operands are the carries' first values, the arrays to slice, and what is the same in every
+    step; the program takes carries, slices and those. It returns the next carries, values that are
+    stacked, and values that are added up.
+
+    Args:
+        body: the program.
+        carries, slices: how many there are.
+        length: the number of steps.
+        backwards: whether the last slice comes first.
+        sums: how many of the outputs, the last ones, are added up.
+        recompute: whether reverse mode keeps the inputs of every step only, and runs it again.
+        name: what the operation is called.
+    """
+
+    def __init__(
+        self,
+        body: Program,
+        carries: int,
+        slices: int,
+        length: int,
+        backwards: bool = False,
+        sums: int = 0,
+        recompute: bool = False,
+        name: str = "scan",
+    ) -> None:
+        self.carries = carries
+        self.slices = slices
+        self.length = length
+        self.backwards = backwards
+        self.sums = sums
+        self.recompute = recompute
+        stacked = slice(carries, carries + slices)
+        inputs = list(body.inputs)
+        inputs[stacked] = [
+            Variable(ShapeDtype((length, *x.type.shape), x.type.dtype), x.device)
+            for x in inputs[stacked]
+        ]
+        super().__init__(name, [body], inputs)
+        self.body = body
+        self.added = len(body.outputs) - sums
+
+    def like(self, body: Program, carries: int, slices: int, **changed: Any) -> ScanCall:
+        """Returns a call of another body, which is the same otherwise."""
+        options: dict[str, Any] = {
+            "backwards": self.backwards,
+            "sums": self.sums,
+            "recompute": self.recompute,
+            "name": self.name,
+        }
+        return ScanCall(body, carries, slices, self.length, **(options | changed))
+
+    def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
+        """Returns the outputs' types."""
+        return [
+            ShapeDtype((self.length, *known.shape), known.dtype)
+            if self.carries <= i < self.added
+            else known.strong()
+            for i, known in enumerate(map(type_of, self.body.outputs))
+        ]
+
+    # -- running
+
+    def on_buffers(self, buffers: Sequence[Any]) -> Values:
+        """Computes the outputs as buffers, of buffers."""
+        count, added = self.carries, self.added
+        plan = self.plan()
+        if plan is None:
+            return self._step_by_step(buffers)
+        known = self.outputs()
+        stacks = [np.empty(x.shape, x.dtype) for x in known[count:added]]
+        totals = [np.zeros(x.shape, x.dtype) for x in known[added:]]
+        steps = range(self.length)
+        ends = plan.run(buffers, steps[::-1] if self.backwards else steps, stacks, totals)
+        return [*ends[:count], *stacks, *ends[count:]]
+
+    def plan(self) -> Any:
+        """Returns what runs all steps on the CPU; None on a GPU."""
+
+        def made() -> Any:
+            loop = Loop(self.carries, self.slices, self.sums, backwards=self.backwards)
+            return looped(self.body, loop)
+
+        return self.once("plan", made)
+
+    def _step_by_step(self, buffers: Sequence[Any]) -> Values:
+        """Computes the outputs by a plan for one step, or operation by operation."""
+        count, first, added = self.carries, self.carries + self.slices, self.added
+        body = self.body
+        run = runner(body)
+        weak = [(i, x.type.weak) for i, x in enumerate(body.inputs) if x.type.weak]
+        values = list(buffers)
+        sliced = list(enumerate(buffers[count:first], count))
+        known = self.outputs()
+        stacks = [_array("empty", x, out) for x, out in zip(known, body.outputs)][count:added]
+        totals = [_array("zeros", x, out) for x, out in zip(known, body.outputs)][added:]
+        steps = range(self.length)
+        for step in reversed(steps) if self.backwards else steps:
+            for i, x in sliced:
+                values[i] = x[step]
+            for i, kind in weak:
+                values[i] = kind(values[i])
+            outs = run(values)
+            for stack, out in zip(stacks, outs[count:added]):
+                stack[step] = out
+            for i, out in enumerate(outs[added:]):
+                totals[i] += out
+            values[:count] = outs[:count]
+        ends = [
+            np.asarray(x, known[i].dtype)[()] if type(x) in (bool, int, float, complex) else x
+            for i, x in enumerate(values[:count])
+        ]
+        return [*ends, *stacks, *(total[()] for total in totals)]
+
+    def plain(self, operands: Values) -> Values:
+        """Does the same by operations, one after the other."""
+        count, first = self.carries, self.carries + self.slices
+        carry, xs, constants = operands[:count], operands[count:first], operands[first:]
+        rows: list[Values] = []
+        steps = range(self.length)
+        for step in reversed(steps) if self.backwards else steps:
+            slices = [ops.index(x, step) for x in xs]
+            values = weakened(self.body.inputs, [*carry, *slices, *constants])
+            outs = self.body.run(values)
+            carry = outs[:count]
+            rows.append(outs[count:])
+        if self.backwards:
+            rows.reverse()
+        known = self.outputs()
+        if not rows:
+            return [*map(expose, carry), *(zeros(x) for x in known[count:])]
+        outs = [*carry]
+        for i, column in enumerate(zip(*rows), count):
+            total = ops.stack(column)
+            outs.append(ops.sum(total, axis=0) if i >= self.added else total)
+        return [ops.astype(x, y.dtype) for x, y in zip(outs, known, strict=True)]
+
+    # -- forward mode
+
+    def pushed(self, given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
+        """Returns forward mode; see `ControlCall.pushed`."""
+        count, first, added = self.carries, self.carries + self.slices, self.added
+        body = self.body
+        flags = self.spread(given)
+        inner = pushed(body, flags)
+        tangents = dict(
+            zip([i for i, flag in enumerate(flags) if flag], inner.inputs[len(body.inputs) :])
+        )
+        all_moved = iter(inner.outputs[len(body.outputs) :])
+        moved = [next(all_moved) if is_differentiable(out) else None for out in body.outputs]
+        found = reached(body, flags)
+        found[:count] = flags[:count]
+        inputs: Values = []
+        outputs: Values = []
+        for part in (slice(count), slice(count, first), slice(first, None)):
+            numbers = range(len(body.inputs))[part]
+            inputs += inner.inputs[: len(body.inputs)][part]
+            inputs += [tangents[i] for i in numbers if i in tangents]
+        for part in (slice(count), slice(count, added), slice(added, None)):
+            numbers = range(len(body.outputs))[part]
+            outputs += inner.outputs[: len(body.outputs)][part]
+            outputs += [moved[i] for i in numbers if found[i]]
+        counts = [sum(flags[:count]), sum(flags[count:first]), sum(found[added:])]
+        call = self.like(
+            rewired(inner, inputs, outputs),
+            count + counts[0],
+            self.slices + counts[1],
+            sums=self.sums + counts[2],
+        )
+        stacked = sum(found[count:added])
+
+        def push(values: Values) -> Values:
+            primal, rest = values[: len(flags)], iter(values[len(flags) :])
+            ts = [next(rest) if flag else None for flag in given]
+            for i, flag in enumerate(flags[:count]):
+                if flag and ts[i] is None:
+                    ts[i] = zeros(self.inputs[i].type, device_of(primal[i]))
+            operands: Values = []
+            for part in (slice(count), slice(count, first), slice(first, None)):
+                operands += primal[part]
+                operands += [t for t in ts[part] if t is not None]
+            outs = call.bind(operands)
+            sizes = [count, counts[0], added - count, stacked, self.sums, counts[2]]
+            parts = []
+            for size in sizes:
+                parts.append(outs[:size])
+                outs = outs[size:]
+            return [*parts[0], *parts[2], *parts[4], *parts[1], *parts[3], *parts[5]]
+
+        return push, found
+
+    def spread(self, flags: Sequence[bool]) -> tuple[bool, ...]:
+        """Returns flags of operands with those carries added that have a derivative by them."""
+        found = list(flags)
+        count = self.carries
+        while True:
+            outs = reached(self.body, found)[:count]
+            new = [old or out for old, out in zip(found, outs)]
+            if new == found[:count]:
+                return tuple(found)
+            found[:count] = new
+
+    # -- reverse mode
+
+    def pulled(self, wanted: tuple[bool, ...]) -> Rules | None:
+        """Returns reverse mode; see `ControlCall.pulled`."""
+        flags = self.spread(wanted)
+        # A carry that is handed on as it is, or not at all, has a derivative by itself too.
+        if not any(reached(self.body, flags)) and not any(flags[: self.carries]):
+            return None
+
+        parts = pulled(self.body, flags)
+        return ScanRules(self, _Again(parts) if self.recompute else parts, wanted, flags).rules()
+
+    # -- batches
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> Any:
+        """Returns the same for a batch."""
+        key = "batched", tuple(flags), size, axis_name
+        return self.once(key, lambda: self._batched(tuple(flags), size, axis_name))
+
+    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Any) -> Any:
+        count, first, added = self.carries, self.carries + self.slices, self.added
+        spread = list(flags)
+        while True:
+            out_flags = [*spread[:count], *[False] * (len(self.body.outputs) - count)]
+            body, out_flags = batched_body(self.body, spread, out_flags, size, axis_name)
+            if out_flags[:count] == spread[:count]:
+                break
+            spread[:count] = out_flags[:count]
+        call = self.like(body, count, self.slices)
+
+        def run(values: Values) -> Values:
+            operands = list(values)
+            for i, x in enumerate(values):
+                if i < count and spread[i] and not flags[i]:
+                    operands[i] = ops.broadcast_to(x, (size, *self.inputs[i].type.shape))
+                elif count <= i < first and flags[i]:
+                    operands[i] = ops.swapaxes(x, 0, 1)
+            outs = call.bind(operands)
+            return [
+                ops.swapaxes(out, 0, 1) if flag and count <= i < added else out
+                for i, (flag, out) in enumerate(zip(out_flags, outs, strict=True))
+            ]
+
+        made = ProgramCall(program_of(self.name, batched_inputs(self.inputs, flags, size), run))
+        made.out_flags = out_flags
+        return made
+
+
+class _Again:
+    """Reverse mode of a program that keeps its inputs, and is run again on the way back.
+
+    Args:
+        parts: reverse mode that keeps residuals.
+    """
+
+    def __init__(self, parts: Pulled) -> None:
+        self._parts = parts
+        self._count = len(parts.program.outputs)
+        self.state = parts.state
+        program = parts.program
+        self.forward = rewired(program, program.inputs, [*program.outputs, *program.inputs])
+
+    def backward(self, given: tuple[bool, ...]) -> tuple[Program, list[int], tuple[bool, ...]]:
+        """Returns what that of a `Pulled` does, for the inputs as residuals."""
+        parts = self._parts
+        second, taken, found = parts.backward(given)
+        residuals = parts.forward.outputs[self._count :]
+        both = chained(parts.forward, [residuals[i] for i in taken], second)
+        return both, list(range(len(parts.forward.inputs))), found
+
+
+def _array(make: str, known: ShapeDtype, out: Any) -> Any:
+    """Returns a new array for what the outputs of all steps become, where those are."""
+    device = getattr(out, "device", "cpu")
+    xp: Any = np if device == "cpu" else resolved(device)[0].xp
+    return getattr(xp, make)(known.shape, known.dtype)
+
+
+Values = list[Any]
+
+
+class ScanRules:
+    """What the way back over a scan needs, and from where it has it.
+
+    Of the body's residuals, inputs are taken from the scan's operands, what is the same in every
+    step is computed once, and all else is stacked.
+
+    Args:
+        call: the scan.
+        parts: reverse mode of its body: a `Pulled`, or what keeps the body's inputs.
+        wanted: which of the call's operands are to have a cotangent.
+        flags: the same, with the carries that depend on those.
+    """
+
+    def __init__(
+        self, call: ScanCall, parts: Any, wanted: Sequence[bool], flags: Sequence[bool]
+    ) -> None:
+        self.call = call
+        self.parts = parts
+        self.wanted = wanted
+        self.flags = flags
+        count, first = call.carries, call.carries + call.slices
+        program: Program = parts.forward
+        numbers = {x: i for i, x in enumerate(program.inputs)}
+        fixed = invariant(program, program.inputs[first:])
+        self.residuals = program.outputs[len(call.body.outputs) :]
+        inner = [x for x in self.residuals if x not in numbers]
+        outer = [numbers[x] for x in self.residuals if x in numbers]
+        self.stacked = [program.inputs[i] for i in outer if i < count]
+        stacked = set(used(program.outputs[count : call.added]))
+        self.stacked += [x for x in inner if x not in fixed and x not in stacked]
+        # What is an output already need not be stacked again.
+        self.shown = [x for x in inner if x not in fixed and x in stacked]
+        self.once = [x for x in inner if x in fixed]
+        self.sliced = [i for i in outer if count <= i < first]
+        self.shared = [i for i in outer if first <= i]
+
+    def rules(self) -> Rules:
+        """Returns reverse mode of the scan."""
+        call, program = self.call, self.parts.forward
+        count, first, added = call.carries, call.carries + call.slices, call.added
+        total = len(call.body.outputs)
+        outputs = [*program.outputs[:added], *self.stacked, *program.outputs[added:total]]
+        forward_call = call.like(
+            rewired(program, program.inputs, outputs), count, call.slices
+        )
+        before = rewired(program, program.inputs[first:], self.once)
+
+        stacks = enumerate(program.outputs[count:added], count)
+        places = {x: i for i, x in stacks if type(x) is Variable}
+        shown = [places[x] for x in self.shown]
+
+        def forward(values: Values) -> Values:
+            outs = forward_call.bind(values)
+            end = added + len(self.stacked)
+            once = before.run(values[first:]) if self.once else []
+            return [*outs[:added], *outs[end:], *outs[added:end], *(outs[i] for i in shown), *once]
+
+        return Rules(forward, [*self.sliced, *self.shared], self.backward, self.parts.state)
+
+    def backward(self, given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
+        """Returns the way back for the outputs that have a cotangent; see `Rules`."""
+        call = self.call
+        count, first, added = call.carries, call.carries + call.slices, call.added
+        active = [i for i, flag in enumerate(self.flags[:count]) if flag]
+        back, taken, found = self.parts.backward((*self.flags[:count], *given[count:]))
+        new: dict[Any, Variable] = {
+            self.residuals[t]: x for t, x in zip(taken, back.inputs, strict=False)
+        }
+        gs = list(back.inputs[len(taken) :])
+        carried, stacked = gs[: len(active)], gs[len(active) :]
+        split = sum(given[count:added])
+        stacked, constant = stacked[:split], stacked[split:]
+
+        def source(x: Variable) -> Variable:
+            return new[x] if x in new else Variable(x.type, x.device)
+
+        inputs = self.parts.forward.inputs
+        sliced = [source(inputs[i]) for i in self.sliced]
+        shared = [source(inputs[i]) for i in self.shared]
+        xs = [*map(source, [*self.stacked, *self.shown]), *sliced, *stacked]
+        constants = [*map(source, self.once), *shared, *constant]
+        outs = iter(back.outputs)
+        all_flags = iter(found)
+        cotangents = [next(outs) if flag and next(all_flags) else None for flag in self.flags]
+        ends = [
+            zeros(call.inputs[i].type, call.inputs[i].device)
+            if cotangents[i] is None
+            else cotangents[i]
+            for i in active
+        ]
+        per_slice = [c for c in cotangents[count:first] if c is not None]
+        sums = [c for c in cotangents[first:] if c is not None]
+        scan = call.like(
+            rewired(back, [*carried, *xs, *constants], [*ends, *per_slice, *sums]),
+            len(active),
+            len(xs),
+            backwards=not call.backwards,
+            sums=len(sums),
+        )
+        returned = [
+            (i in active and self.wanted[i]) if i < count else c is not None
+            for i, c in enumerate(cotangents)
+        ]
+        pull = self._pull(scan, active, given)
+        return pull, returned
+
+    def _pull(
+        self, scan: ScanCall, active: Sequence[int], given: Sequence[bool]
+    ) -> Callable[[Values], Values]:
+        call = self.call
+        count = call.carries
+        sizes = [
+            len(self.sliced),
+            len(self.shared),
+            len(self.stacked) + len(self.shown),
+            len(self.once),
+            sum(given[:count]),
+            sum(given[count : call.added]),
+            sum(given[call.added :]),
+        ]
+
+        def pull(values: Values) -> Values:
+            parts = []
+            for size in sizes:
+                parts.append(values[:size])
+                values = values[size:]
+            sliced, shared, stacked, once, ends, ys, totals = parts
+            known = iter(ends)
+            gs = [next(known) if flag else None for flag in given[:count]]
+            starts = [
+                zeros(type_of(call.inputs[i]), call.inputs[i].device) if gs[i] is None else gs[i]
+                for i in active
+            ]
+            outs = scan.bind([*starts, *stacked, *sliced, *ys, *once, *shared, *totals])
+            wanted = [out for i, out in zip(active, outs) if self.wanted[i]]
+            return [*wanted, *outs[len(active) :]]
+
+        return pull

@@ -1,0 +1,332 @@
+"""A body that is run as long as a condition holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from ..backends.cpu.plan import Loop
+from ..primitives.core.buffers import device_of, expose
+from ..primitives.core.trace import Trace, at_face, under
+from ..primitives.core.errors import MissingRuleError, message
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import ShapeDtype
+from ..jitting.program_call import ProgramCall
+from ..jitting.compile import looped
+from ..jitting.program_derivatives import is_differentiable, pushed
+from ..programs.program import Program, Variable, type_of
+from ..traces.reverse import is_inexact
+from .body import known
+from .call import ControlCall, Flat, runner, weakened
+from .cond_rules import CondCall, where_examples
+from .program_edits import batched_body, batched_inputs, program_of, reached, rewired, zeros
+from .scan_rules import ScanCall
+
+__all__ = ["WhileCall"]
+
+Values = list[Any]
+
+
+class WhileCall(ControlCall):
+    """Runs a program on carries as long as another one, on the same carries, returns True.
+
+    The operands are the carries' first values, what else the condition takes, and what else the
+    body takes.
+
+    Args:
+        condition, body: the programs.
+        carries: how many carries there are.
+        max_steps: how many steps there are at most; None for any number.
+        name: what the operation is called.
+    """
+
+    def __init__(
+        self,
+        condition: Program,
+        body: Program,
+        carries: int,
+        max_steps: int | None = None,
+        name: str = "while_loop",
+    ) -> None:
+        inputs = [*body.inputs[:carries], *condition.inputs[carries:], *body.inputs[carries:]]
+        super().__init__(name, [condition, body], inputs)
+        self.condition = condition
+        self.body = body
+        self.carries = carries
+        self.max_steps = max_steps
+        # Where the condition's other operands end.
+        self.middle = len(condition.inputs)
+
+    def infer(self, *types: ShapeDtype) -> list[ShapeDtype]:
+        """Returns the outputs' types."""
+        return [type_of(out).strong() for out in self.body.outputs]
+
+    def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """Returns what belongs to the carries, to the condition and to the body."""
+        count, middle = self.carries, self.middle
+        return [*values[:count]], [*values[count:middle]], [*values[middle:]]
+
+    # -- running
+
+    def on_buffers(self, buffers: Sequence[Any]) -> Values:
+        """Computes the outputs as buffers, of buffers."""
+        plan = self.plan()
+        if plan is None:
+            return self._step_by_step(buffers)
+        steps = repeat(None) if self.max_steps is None else range(self.max_steps)
+        count, middle = self.carries, self.middle
+        begins = weakened(self.condition.inputs, buffers[:middle])
+        holds = runner(self.condition)(begins)[0]
+        return plan.run(buffers, steps, (), (), holds)[:count]  # type: ignore[no-any-return]
+
+    def plan(self) -> Any:
+        """Returns what runs all steps on the CPU; None on a GPU."""
+
+        def step(values: Values) -> Values:
+            carry, others, constants = self.split(values)
+            after = self.body.run([*carry, *constants])
+            return [*after, self.condition.run([*after, *others])[0]]
+
+        def made() -> Any:
+            like = [Variable(x.type, x.device) for x in self.inputs]
+            both = program_of(self.name, like, step)
+            return looped(both, Loop(self.carries, tested=True))
+
+        return self.once("plan", made)
+
+    def _step_by_step(self, buffers: Sequence[Any]) -> Values:
+        """Computes the outputs by plans for one step, or operation by operation."""
+        carry, others, constants = self.split(buffers)
+        condition, body = runner(self.condition), runner(self.body)
+        weak = [(i, x.type.weak) for i, x in enumerate(self.body.inputs) if x.type.weak]
+        values = [*carry, *constants]
+        count = self.carries
+        left = self.max_steps
+        others = weakened(self.condition.inputs[count:], others)
+        while True:
+            for i, kind in weak:
+                values[i] = kind(values[i])
+            if left == 0 or not condition([*values[:count], *others])[0]:
+                break
+            values[:count] = body(values)
+            if left is not None:
+                left -= 1
+        return [
+            np.asarray(x, out.type.dtype)[()] if out.type.weak else x
+            for x, out in zip(values, self.body.inputs[:count])
+        ]
+
+    def plain(self, operands: Values) -> Values:
+        """Does the same by operations, one after the other."""
+        carry, others, constants = self.split(operands)
+        left = self.max_steps
+        while left != 0:
+            carry = weakened(self.body.inputs[: self.carries], carry)
+            holds = self.condition.run([*carry, *others])[0]
+            if not known(holds):
+                return super().bind([*carry, *others, *constants])
+            if not holds:
+                break
+            carry = self.body.run([*carry, *constants])
+            left = None if left is None else left - 1
+        return list(map(expose, carry))
+
+    # -- forward mode
+
+    def spread(self, flags: Sequence[bool]) -> tuple[bool, ...]:
+        """Returns flags of operands with those carries added that have a derivative by them."""
+        carry, others, constants = self.split(flags)
+        while True:
+            outs = reached(self.body, [*carry, *constants])
+            new = [old or out for old, out in zip(carry, outs, strict=True)]
+            if new == carry:
+                return (*carry, *others, *constants)
+            carry = new
+
+    def pushed(self, given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
+        """Returns forward mode; see `ControlCall.pushed`."""
+        count, body = self.carries, self.body
+        flags, _, constant_flags = self.split(self.spread(given))
+        inner = pushed(body, (*flags, *constant_flags))
+        moving = sum(flags)
+        inputs = inner.inputs[: len(body.inputs)]
+        tangents = inner.inputs[len(body.inputs) :]
+        all_moved = iter(inner.outputs[count:])
+        moved = [next(all_moved) if is_differentiable(out) else None for out in body.outputs]
+        new_body = rewired(
+            inner,
+            [*inputs[:count], *tangents[:moving], *inputs[count:], *tangents[moving:]],
+            [*inner.outputs[:count], *(t for t, flag in zip(moved, flags, strict=True) if flag)],
+        )
+        condition = rewired(
+            self.condition,
+            [
+                *self.condition.inputs[:count],
+                *(Variable(x.type, x.device) for x in tangents[:moving]),
+                *self.condition.inputs[count:],
+            ],
+            self.condition.outputs,
+        )
+        call = WhileCall(condition, new_body, count + moving, self.max_steps, self.name)
+
+        def push(values: Values) -> Values:
+            carry, others, constants = self.split(values[: len(given)])
+            rest = iter(values[len(given) :])
+            ts = [next(rest) if flag else None for flag in given]
+            starts = [
+                zeros(self.inputs[i].type, device_of(carry[i])) if ts[i] is None else ts[i]
+                for i, flag in enumerate(flags)
+                if flag
+            ]
+            more = [t for t in ts[self.middle :] if t is not None]
+            return call.bind([*carry, *starts, *others, *constants, *more])
+
+        return push, flags
+
+    # -- reverse mode
+
+    def reverse(
+        self, level: Trace, values: Values, wanted: Sequence[bool]
+    ) -> tuple[Values, Callable[[Values], Values]]:
+        """Returns the outputs and the function that pulls cotangents back."""
+        chosen = [flag and is_inexact(x) for flag, x in zip(wanted, values, strict=True)]
+        flags = self.split(self.spread(chosen))[0]
+        if not any(flags):
+            with under(level):
+                return at_face(self.bind, values), lambda gs: [None] * len(chosen)
+        if self.max_steps is None:
+            raise MissingRuleError(
+                message(
+                    f"no vjp for {self.name!r} whose number of steps is not known while the "
+                    "program is staged: reverse mode has to keep values of every step",
+                    fix="fori_loop(0, 10, ...) with Python integers as bounds"
+                    if self.name == "fori_loop"
+                    else "while_loop(cond_fun, body_fun, init_val, max_steps=1000)",
+                    number=8,
+                )
+            )
+        segmented = self.once("segmented", self.segmented)
+        return ProgramCall(segmented).reverse(level, values, wanted)
+
+    def segmented(self) -> Program:
+        """Returns a program of two nested scans that does the same.
+
+        Reverse mode keeps what goes into each of about as many segments as each has steps, and
+        runs a segment again when the way back comes to it.
+        """
+        count = self.carries
+        limit = self.max_steps or 0
+        steps = max(1, isqrt(max(limit - 1, 0)) + 1)
+        segments = -(-limit // steps)
+        like = [Variable(x.type, x.device) for x in self.inputs]
+        counter = Variable(ShapeDtype((), np.int64))
+
+        def guarded(program: Program) -> Program:
+            """Returns a program that does the same where the condition holds, and else nothing."""
+            inputs = [Variable(x.type, x.device) for x in program.inputs]
+            bodies = [Program(self.name, inputs, (), inputs[: 1 + count]), program]
+            call = CondCall(bodies, Variable(ShapeDtype((), bool)))
+
+            def run(values: Values) -> Values:
+                carry, others, _ = self.split(values[1:])
+                holds = self.condition.run([*carry, *others])[0]
+                return call.bind([ops.logical_and(holds, values[0] < limit), *values])
+
+            return program_of(self.name, [counter, *like], run)
+
+        def step(values: Values) -> Values:
+            carry, _, constants = self.split(values[1:])
+            return [values[0] + 1, *self.body.run([*carry, *constants])]
+
+        once = guarded(program_of(self.name, [counter, *like], step))
+        inner = ScanCall(once, count + 1, 0, steps, name=self.name)
+        segment = guarded(program_of(self.name, [counter, *like], inner.bind))
+        outer = ScanCall(segment, count + 1, 0, segments, recompute=True, name=self.name)
+
+        def run(values: Values) -> Values:
+            return outer.bind([np.zeros((), np.int64), *values])[1:]
+
+        return program_of(self.name, like, run)
+
+    # -- batches
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> Any:
+        """Returns the same for a batch."""
+        key = "batched", tuple(flags), size, axis_name
+        return self.once(key, lambda: self._batched(tuple(flags), size, axis_name))
+
+    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Any) -> Any:
+        count = self.carries
+        carry, others, constants = self.split(flags)
+        masked = False
+        while True:
+            condition, (masked,) = batched_body(
+                self.condition, [*carry, *others], [masked], size, axis_name
+            )
+            if masked:
+                carry = [True] * count
+            body, found = batched_body(self.body, [*carry, *constants], carry, size, axis_name)
+            if found == carry:
+                break
+            carry = found
+        call = (
+            _masked(self, condition, body)
+            if masked
+            else WhileCall(condition, body, count, self.max_steps, self.name)
+        )
+
+        def run(values: Values) -> Values:
+            operands = list(values)
+            for i, flag in enumerate(carry):
+                if flag and not flags[i]:
+                    operands[i] = ops.broadcast_to(operands[i], (size, *self.inputs[i].type.shape))
+            if masked:
+                active = condition.run(operands[: self.middle])[0]
+                return call.bind([active, *operands])[1:]
+            return call.bind(operands)
+
+        made = ProgramCall(program_of(self.name, batched_inputs(self.inputs, flags, size), run))
+        made.out_flags = carry
+        return made
+
+
+def _masked(call: WhileCall, condition: Program, body: Program) -> WhileCall:
+    """Returns a loop that runs until every example is done, and leaves those that are.
+
+    Its first carry says which are not.
+
+    Args:
+        call: the loop of one example.
+        condition, body: its programs for a batch.
+    """
+    count = call.carries
+    active = Variable(type_of(condition.outputs[0]))
+    carry = [Variable(x.type, x.device) for x in body.inputs[:count]]
+    more = [Variable(x.type, x.device) for x in condition.inputs[count:]]
+    rest = list(body.inputs[count:])
+
+    def any_active(values: Values) -> Values:
+        return [ops.any(values[0])]
+
+    def step(values: Values) -> Values:
+        mask = values[0]
+        before, others, constants = call.split(values[1:])
+        # Nothing that a finished example would compute is to be seen in derivatives.
+        entering = [
+            where_examples(mask, x, ops.stop_gradient(x)) if is_inexact(x) else x for x in before
+        ]
+        outs = body.run([*entering, *constants])
+        after = [where_examples(mask, new, old) for new, old in zip(outs, before, strict=True)]
+        return [condition.run([*after, *others])[0], *after]
+
+    return WhileCall(
+        program_of(call.name, [active, *carry], any_active),
+        program_of(call.name, [active, *carry, *more, *rest], step),
+        count + 1,
+        call.max_steps,
+        call.name,
+    )

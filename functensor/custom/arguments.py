@@ -1,0 +1,381 @@
+"""What functions with rules of their own have in common: their arguments, and what is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ..functions.arguments import is_array_like
+from .call import CustomCall
+from ..functions.alike import Unlike, likeness
+from ..primitives.core.array import Tracer
+from ..primitives.core.trace import base_trace
+from ..primitives.core.errors import (
+    ConcretizationError,
+    MissingRuleError,
+    RuleResultError,
+    TracerConversionError,
+    describe,
+    function_name,
+    message,
+)
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..programs.staging import eval_shape
+from ..tree import containers as tree
+
+__all__ = ["CallArguments", "RuleBearer", "replaced"]
+
+Values = list[Any]
+
+
+class CallArguments:
+    """The arguments of one call, taken apart into arrays and the rest.
+
+    Attributes:
+        static: the arguments that rules get as they are, by position.
+        named: the keyword-only ones, likewise.
+        dynamic: the others.
+        arrays: the array leaves of those.
+        out_tree: the output's structure, known once the function or its rule has run.
+    """
+
+    def __init__(
+        self, args: Sequence[Any], named: dict[str, Any], static: Sequence[int]
+    ) -> None:
+        self.count = len(args)
+        self.named = named
+        self.static = {i: args[i] for i in static}
+        self.dynamic = tuple(a for i, a in enumerate(args) if i not in self.static)
+        self.leaves, self.treedef = tree.flatten(self.dynamic)
+        self.places = [i for i, leaf in enumerate(self.leaves) if is_array_like(leaf)]
+        self.arrays = [self.leaves[i] for i in self.places]
+        self.out_tree: Any = None
+
+    def with_arrays(self, values: Sequence[Any]) -> Any:
+        """Returns the differentiable arguments with other arrays in their places."""
+        return self.treedef.unflatten(replaced(self.leaves, self.places, values))
+
+    def full(self, differentiable: Sequence[Any]) -> list[Any]:
+        """Returns all arguments in order, given the differentiable ones."""
+        rest = iter(differentiable)
+        return [self.static[i] if i in self.static else next(rest) for i in range(self.count)]
+
+    def flatten_output(self, out: Any) -> Values:
+        """Returns an output's leaves and remembers its structure."""
+        leaves, self.out_tree = tree.flatten(out)
+        return leaves
+
+
+def replaced(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]) -> Values:
+    filled = list(leaves)
+    for i, value in zip(places, values, strict=True):
+        filled[i] = value
+    return filled
+
+
+# For how many signatures it is noted that a rule is right.
+MANY = 256
+# For how many functions of one statement it is noted, beside what each notes for itself.
+FEW = 4
+# For how many values of the other arguments a function is asked, as long as arrays are alike.
+SOME = 16
+
+
+class Settled:
+    """The signatures for which the output of a rule needs no comparison, or none can be made.
+
+    Attributes:
+        statics: by the types of arrays, what stands for the other arguments.
+        unstaged: what stands for these where the function asks for values, whatever the types.
+    """
+
+    def __init__(self) -> None:
+        self.statics: dict[Any, set[Any]] = {}
+        self.unstaged: set[Any] = set()
+
+    def has(self, kinds: Any, static: Any) -> bool:
+        """Says whether a signature is among them; more than `SOME` stand for all of one type."""
+        known = self.statics.get(kinds)
+        if known is not None and (static in known or len(known) >= SOME):
+            return True
+        return static in self.unstaged
+
+    def add(self, kinds: Any, static: Any) -> None:
+        """Adds a signature."""
+        if len(self.statics) >= MANY:
+            self.statics.clear()
+        self.statics.setdefault(kinds, set()).add(static)
+
+
+class Known:
+    """The facts that are known of functions with rules and the same code.
+
+    Attributes:
+        refusals: how often they could not be staged, since they ask for values.
+        settled: the signatures that need no comparison, by the likeness of function and rule.
+    """
+
+    def __init__(self) -> None:
+        self.refusals = 0
+        self.settled: dict[Any, Settled] = {}
+
+    def settled_for(self, fun: Any, rule: Any) -> Settled:
+        """Returns the signatures that are settled for a function and those like it."""
+        try:
+            alike = likeness((fun, rule))
+        except (Unlike, RecursionError):
+            return Settled()
+        found = self.settled.get(alike)
+        if found is None:
+            found = Settled()
+            self.settled = dict([*self.settled.items()][1 - FEW :])
+            self.settled[alike] = found
+        return found
+
+
+knowledge: WeakKeyDictionary[Any, Known] = WeakKeyDictionary()
+
+
+def known_of(fun: Any) -> Known:
+    """Returns what is known of a function, and of those that the same statement makes again."""
+    try:
+        return knowledge.setdefault(getattr(fun, "__code__", fun), Known())
+    except TypeError:  # nothing can refer to it weakly
+        return Known()
+
+
+def asks_for_values(error: BaseException | None) -> bool:
+    """Says whether an error came of a value that is not known while staging."""
+    met: set[int] = set()
+    while error is not None and id(error) not in met:
+        if isinstance(error, ConcretizationError | TracerConversionError):
+            return True
+        met.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+class RuleBearer:
+    """What functions with rules have in common: how a call binds."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
+        self._fun = fun
+        import inspect  # costs milliseconds
+
+        parameters = inspect.signature(fun).parameters.values()
+        positional = [
+            p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        self._names = positional
+        self._arity = len(positional)
+        self._has_named = bool(named)
+        argnums = [nondiff_argnums] if isinstance(nondiff_argnums, int) else [*nondiff_argnums]
+        argnames = [nondiff_argnames] if isinstance(nondiff_argnames, str) else nondiff_argnames
+        if not all(-self._arity <= i < self._arity for i in argnums):
+            raise ValueError(
+                f"nondiff_argnums={tuple(argnums)}: {function_name(fun)} has "
+                f"{self._arity} positional arguments"
+            )
+        for name in argnames:
+            if name not in positional and name not in named:
+                raise ValueError(
+                    f"nondiff_argnames: {function_name(fun)} has no argument {name!r}; it has "
+                    + ", ".join(positional + named)
+                )
+        argnums += [positional.index(name) for name in argnames if name in positional]
+        self._nondiff = tuple(sorted({i % self._arity for i in argnums}))
+        self._known = known_of(fun)
+        self._settled = Settled()
+        self._settled_rule: Any = None
+        update_wrapper(self, fun)
+
+    def _is_like(self) -> Any:
+        """Returns what tells whether its output is like that of another."""
+        return self._fun
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        named: dict[str, Any] = {}
+        if kwargs or self._has_named or len(args) < self._arity:
+            import inspect
+
+            bound = inspect.signature(self._fun).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, named = bound.args, bound.kwargs
+        arguments = CallArguments(args, named, self._nondiff)
+        if arguments.static or named:
+            self._check_static(arguments)
+        outs = self._call(arguments).bind(arguments.arrays)
+        return arguments.out_tree.unflatten(outs)
+
+    def _check_static(self, arguments: CallArguments) -> None:
+        """Checks that no static argument holds a value of the transformation that is running."""
+        level = base_trace()
+        static = {self._name(i): value for i, value in arguments.static.items()}
+        for name, value in (static | arguments.named).items():
+            for leaf in tree.leaves(value):
+                if isinstance(leaf, Tracer) and leaf.owner is level:
+                    raise TypeError(
+                        f"{function_name(self)}: the argument {name!r} is not differentiated, but "
+                        f"holds a traced value {leaf.describe()}; make it an ordinary positional "
+                        "argument, with None for its cotangent"
+                    )
+
+    def _name(self, position: int) -> str:
+        return self._names[position] if position < self._arity else f"*args[{position}]"
+
+    def _evaluation(self, arguments: CallArguments) -> Callable[[Values], Values]:
+        """Returns the function itself on flat lists."""
+
+        def evaluate(values: Values) -> Values:
+            args = arguments.full(arguments.with_arrays(values))
+            return arguments.flatten_output(self._fun(*args, **arguments.named))
+
+        return evaluate
+
+    def _call(self, arguments: CallArguments) -> CustomCall:
+        raise self._without_rule()
+
+    def _without_rule(self) -> MissingRuleError:
+        name, kind = function_name(self), type(self).__name__
+        setter = "defvjp(fwd, bwd)" if kind == "custom_vjp" else "defjvp(rule)"
+        return MissingRuleError(
+            message(f"{kind} function {name} has no rule", fix=f"{name}.{setter}", number=8)
+        )
+
+    def _rule_named(self, rule: str) -> Any:
+        """Returns the rule that messages call by a name."""
+        raise self._without_rule()
+
+    def _wrong(self, rule: str, detail: str, fix: str) -> RuleResultError:
+        name = f"the {rule} rule of {function_name(self)}"
+        return RuleResultError(message(f"{name} {detail}", fix=fix, number=9))
+
+    def _pair(self, rule: str, result: Any, fix: str) -> tuple[Any, Any]:
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise self._wrong(rule, f"returned {outline(result)}, not a pair", fix)
+        return result
+
+    def _aligned(self, rule: str, like: Any, got: Any, what: str) -> None:
+        """Checks that a tree has the structure and shapes of another, None for zero aside."""
+        wanted, treedef = tree.flatten_with_path(like)
+        found, got_tree = tree.flatten(got)
+        fix = f"return {what} in the structure and shapes {outline(like)}"
+        if got_tree != treedef:
+            detail = f"returned {what} {outline(got)}, expected {outline(like)}"
+            try:
+                tree.map(lambda a, b: a, like, got)
+            except ValueError as error:
+                detail += f": {error}"
+            raise self._wrong(rule, detail, fix)
+        for (path, leaf), value in zip(wanted, found, strict=True):
+            if is_array_like(leaf) and shape_of(value) != shape_of(leaf):
+                raise self._wrong(
+                    rule,
+                    f"returned {what} {outline(got)}, expected {outline(like)}: at "
+                    f"{tree.keystr(path) or 'the top'} the shape is {shape_of(value)}, "
+                    f"not {shape_of(leaf)}",
+                    fix,
+                )
+
+    def _cotangents(self, rule: str, arguments: CallArguments, result: Any) -> Values:
+        """Returns a cotangent or None for every array among the arguments, checked."""
+        expected = arguments.dynamic
+        if not isinstance(result, tuple | list) or len(result) != len(expected):
+            raise self._wrong(
+                rule,
+                f"returned {outline(result)}, expected a tuple of {len(expected)} cotangents "
+                f"for {outline(expected)}",
+                "return a tuple with a cotangent, or None, of each differentiable argument",
+            )
+        found: Values = []
+        for argument, cotangent in zip(expected, result, strict=True):
+            arrays = [is_array_like(leaf) for leaf in tree.leaves(argument)]
+            if cotangent is None:
+                found += [None] * sum(arrays)
+                continue
+            self._aligned(rule, argument, cotangent, "a cotangent")
+            found += [c for c, wanted in zip(tree.leaves(cotangent), arrays) if wanted]
+        return found
+
+    def _compare(self, rule: str, arguments: CallArguments, values: Values, out: Any) -> None:
+        """Checks that a rule's output is like that of the function, once for every signature.
+
+        The function is staged for that. If it asks for values, it is not staged again, unless its
+        static arguments are others: it would only be run as far as it goes, at every gradient. If
+        it fails otherwise, as where its arguments are wrong, it is not staged again for the same.
+        """
+        known = self._known
+        if known.refusals >= FEW:
+            return
+        kinds = tuple(shape_dtype(v).strong() for v in values)
+        static = likeness_of_static(arguments)
+        way = self._rule_named(rule)
+        if self._settled_rule is not way:
+            self._settled, self._settled_rule = Settled(), way
+        if self._settled.has(kinds, static):
+            return
+        stores = self._settled, known.settled_for(self._fun, way)
+        if stores[1].has(kinds, static):
+            return
+
+        def abstract(*arrays: Any) -> Any:
+            given = arguments.full(arguments.with_arrays(arrays))
+            return self._fun(*given, **arguments.named)
+
+        try:
+            wanted = eval_shape(abstract, *kinds)
+        except Exception as error:  # what cannot be staged is not compared
+            asks = asks_for_values(error)
+            known.refusals += asks
+            for store in stores:
+                if asks:
+                    store.unstaged.add(static)
+                else:
+                    store.add(kinds, static)
+            return
+        got = tree.map(lambda x: shape_dtype(x).strong() if is_array_like(x) else x, out)
+        leaves, treedef = tree.flatten_with_path(wanted)
+        found, got_tree = tree.flatten(got)
+        fix = f"return an output like that of {function_name(self)} itself"
+        detail = f"returned the output {outline(got)}, but the function returns {outline(wanted)}"
+        if got_tree != treedef:
+            raise self._wrong(rule, detail, fix)
+        for (path, leaf), value in zip(leaves, found, strict=True):
+            if isinstance(leaf, ShapeDtype) and leaf != value:
+                where = tree.keystr(path) or "the top"
+                raise self._wrong(rule, f"{detail}: at {where}", fix)
+        for store in stores:
+            store.add(kinds, static)
+
+
+def likeness_of_static(arguments: CallArguments) -> Any:
+    """Returns what stands for the arguments that are no arrays, and for their structure."""
+    if len(arguments.places) == len(arguments.leaves) and not (arguments.static or arguments.named):
+        return arguments.treedef
+    given = arguments.static.values(), arguments.named.values()
+    places = set(arguments.places)
+    rest = [leaf for i, leaf in enumerate(arguments.leaves) if i not in places]
+    try:
+        return arguments.treedef, *(likeness(tuple(values)) for values in (*given, rest))
+    except (Unlike, RecursionError):
+        return object()  # equals nothing else
+
+
+def outline(value: Any) -> str:
+    """Returns a tree with every array replaced by its dtype and shape, for messages."""
+    return str(tree.map(lambda leaf: _Name(describe(leaf)), value))
+
+
+class _Name(str):
+    """A string that prints without quotes."""
+
+    __repr__ = str.__str__

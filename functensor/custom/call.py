@@ -1,0 +1,233 @@
+"""Calls that bring their own derivative rule, on flat lists of arrays.
+
+A call with a rule for one mode works in the other too: reverse mode is the transpose of a jvp rule
+and forward mode that of a vjp rule, and both are linear, so that reverse mode over the rule itself
+transposes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import local
+from typing import Any
+
+from ..functions.arguments import is_array_like
+from ..backends.restoring import setting
+from ..traces.forward import zeros_like
+from ..transforms.grad import vjp
+from ..primitives.core.array import Tracer
+from ..primitives.core.buffers import expose, owned, to_buffer, wrap
+from ..primitives.core.trace import RAW, Trace, at_face, slot, under
+from ..primitives.shape.index import Scatter
+from ..primitives.core.index_key import Key
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
+from ..traces.reverse import is_inexact
+from ..transforms.vmap import vmap
+
+__all__ = ["CustomCall", "at_face_pair", "filled"]
+
+Values = list[Any]
+
+EVERYWHERE = Key((Ellipsis,))
+
+
+class _Transposed(local):
+    """The functions whose rules are being transposed, innermost last."""
+
+    bearers: tuple[Any, ...] = ()
+
+    def within(self, bearer: Any) -> setting:
+        """Returns a block in which there is one more of them."""
+        return setting(self, bearers=(*self.bearers, bearer))
+
+
+transposed = _Transposed()
+
+
+class CustomCall:
+    """One call of a function with its own rule, on flat lists of public values.
+
+    Args:
+        name: the function's name.
+        evaluate: ``evaluate(operands) -> outputs``.
+        fwd, bwd: ``fwd(operands) -> (outputs, residuals)`` and ``bwd(residuals, cotangents) ->
+            cotangents of the operands``, None for zeros.
+        jvp: ``jvp(operands, tangents) -> (outputs, tangents)``.
+        sparse: which operands are indexed: the walker adds up the cotangents of those at last.
+
+    Attributes:
+        infer: ``infer(*types) -> types of the outputs``, where evaluation needs plain values, so
+            that staging cannot run it; None elsewhere.
+        bearer: the function whose call it is, if its rule may call it on tangents: a linear
+            function's own derivative.
+        program: what it computes, once it was staged.
+        out_flags: of a call for a batch, which outputs have the batch axis; None stands for all.
+    """
+
+    infer: Callable[..., Any] | None = None
+    bearer: Any = None
+    program: Any = None
+    out_flags: Sequence[bool] | None = None
+    # Whether staging puts what it computes in its place.
+    dissolves = False
+
+    def __init__(
+        self,
+        name: str,
+        evaluate: Callable[[Values], Values],
+        fwd: Any = None,
+        bwd: Any = None,
+        jvp: Any = None,
+        sparse: Sequence[int] = (),
+    ) -> None:
+        self.name = name
+        self.evaluate = evaluate
+        self.fwd = fwd
+        self.bwd = bwd
+        self.jvp = jvp
+        self.sparse = sparse
+
+    def bind(self, operands: Sequence[Any]) -> Values:
+        """Applies the call at the level of the current trace."""
+        trace = slot.trace
+        if trace is None:
+            met = next((x for x in operands if isinstance(x, Tracer)), None)
+            if met is None:
+                outs = self.evaluate(list(operands))
+                # A plain array that comes back as it was may be changed by its owner.
+                return [wrap(owned(out)) if is_array_like(out) else out for out in outs]
+            trace = met.owner
+            if not trace.standing:
+                value: Any = trace.leave(met)
+                if value is met:
+                    return [met]
+                return self.bind([wrap(value) if x is met else x for x in operands])
+        if self.bearer is not None and self.bearer in transposed.bearers and any(
+            isinstance(x, Tracer) and x.owner is trace for x in operands
+        ):
+            # To transpose what is linear, it is enough to run through it.
+            return [wrap(out) if is_array_like(out) else out for out in self.evaluate([*operands])]
+        return trace.custom(self, operands)
+
+    def on_buffers(self, buffers: Sequence[Any]) -> Values:
+        """Computes the outputs as buffers, of buffers: a step of a plan."""
+        with under(None):
+            return [to_buffer(out) for out in self.evaluate(list(map(expose, buffers)))]
+
+    def reverse(
+        self, level: Trace, values: Values, wanted: Sequence[bool]
+    ) -> tuple[Values, Callable[[Values], Values]]:
+        """Returns the outputs and the function that pulls cotangents back.
+
+        ``wanted`` says which operands' cotangents are asked for; others may be left out as None.
+        """
+        fwd, bwd = self.rules()
+        with under(level):
+            outs, residuals = at_face_pair(fwd, values)
+
+        def pull(gs: Values) -> Values:
+            cotangents = at_face_sparse(bwd, residuals, filled(gs, outs))
+            for i in self.sparse:
+                c = cotangents[i]
+                if c is not None and type(c) is not Scatter:
+                    cotangents[i] = Scatter(shape_of(values[i]), c.dtype, EVERYWHERE, (), c)
+            return cotangents
+
+        return outs, pull
+
+    def rules(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Returns ``fwd`` and ``bwd``, transposed from ``jvp`` where there are none."""
+        if self.fwd is not None:
+            return self.fwd, self.bwd
+        # Bound and not evaluated: outer transformations differentiate the result by the rule too.
+        return lambda values: (self.bind(values), values), self._pull_by_jvp
+
+    def forward(self, level: Trace, values: Values, tangents: Values) -> tuple[Values, Values]:
+        """Returns the outputs and their tangents."""
+        with under(level):
+            rule = self.jvp or self._push_by_vjp
+            return at_face_pair(rule, values, filled(tangents, values))
+
+    def _pull_by_jvp(self, values: Values, gs: Values) -> Values:
+        with transposed.within(self.bearer):
+            _, pull = vjp(lambda *ts: self.jvp(values, list(ts))[1], *map(zeros_like, values))
+            return list(pull(gs))
+
+    def _push_by_vjp(self, values: Values, tangents: Values) -> tuple[Values, Values]:
+        outs, residuals = self.fwd(values)
+        known = [i for i, v in enumerate(values) if is_inexact(v)]
+
+        def transposed(*gs: Any) -> Values:
+            cotangents = self.bwd(residuals, list(gs))
+            return [
+                zeros_like(values[i]) if cotangents[i] is None else cotangents[i] for i in known
+            ]
+
+        _, pull = vjp(transposed, *map(zeros_like, outs))
+        return outs, list(pull([tangents[i] for i in known]))
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+        """Returns the same for a batch; operands without a flag are shared by all examples."""
+        axes = [0 if flag else None for flag in flags]
+
+        def over(fun: Callable[..., Any], in_axes: Any) -> Callable[..., Any]:
+            return vmap(fun, in_axes=in_axes, axis_size=size, axis_name=axis_name)
+
+        def bwd(residuals: Values, gs: Values) -> Values:
+            cotangents = over(self.bwd, 0)(residuals, gs)
+            return [
+                c if flag or c is None else ops.sum(c, axis=0)
+                for c, flag in zip(cotangents, flags, strict=True)
+            ]
+
+        def jvp(values: Values, tangents: Values) -> tuple[Values, Values]:
+            outs, out_tangents = over(self.jvp, (axes, axes))(values, tangents)
+            return outs, out_tangents
+
+        call = CustomCall(
+            self.name,
+            over(self.evaluate, (axes,)),
+            self.fwd and over(self.fwd, (axes,)),
+            self.bwd and bwd,
+            self.jvp and jvp,
+            self.sparse,
+        )
+        call.bearer = self.bearer
+        return call
+
+
+def at_face_pair(fun: Callable[..., Any], *groups: Values) -> tuple[Values, Values]:
+    """Calls a function that returns two lists, as `at_face` does with one."""
+    split = 0
+
+    def joined(*groups: Any) -> Values:
+        nonlocal split
+        first, second = fun(*groups)
+        split = len(first)
+        return [*first, *second]
+
+    both = at_face(joined, *groups)
+    return both[:split], both[split:]
+
+
+def at_face_sparse(fun: Callable[..., Values], *groups: Values) -> Values:
+    """Calls a function that returns cotangents, sparse ones among them, as `at_face` does."""
+    sparse: dict[int, Scatter] = {}
+
+    def values_only(*groups: Any) -> Values:
+        found = list(fun(*groups))
+        sparse.update((i, c) for i, c in enumerate(found) if type(c) is Scatter)
+        return [c.g if type(c) is Scatter else c for c in found]
+
+    found = at_face(values_only, *groups)
+    for i, c in sparse.items():
+        raw = slot.trace is RAW
+        arrays = [to_buffer(a) for a in c.index_arrays] if raw else c.index_arrays
+        found[i] = Scatter(c.shape, c.dtype, c.key, arrays, found[i])
+    return found
+
+
+def filled(values: Values, like: Values) -> Values:
+    """Returns values with zeros like others in place of None."""
+    return [zeros_like(x) if v is None else v for v, x in zip(values, like, strict=True)]

@@ -1,0 +1,495 @@
+"""Functions that only know plain NumPy arrays, made into ones that every transformation knows.
+
+All of them are one primitive, whose parameter ``call`` says which. What has several outputs packs
+them into one, along one axis, and takes that apart again where the user sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper, wraps
+from typing import Any
+
+import numpy as np
+
+from ..backends.devices import device_of, on_device, to_host
+from ..backends.restoring import quiet
+from ..traces.forward import zeros_like
+from ..transforms.grad import vjp as pull_of
+from ..numpy.creation import asarray
+from ..primitives.core.trace import at_face
+from ..primitives.core.errors import (
+    MissingRuleError,
+    RuleResultError,
+    describe,
+    function_line,
+    function_name,
+    message,
+)
+from ..primitives.core.families import batch_filled
+from ..primitives.core.handing_out import sealed
+from ..primitives.elementwise.cast_and_complex import cast
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.test_samples import Sample
+from ..primitives.core.shape_dtype import (
+    INEXACT,
+    ShapeDtype,
+    is_number_dtype,
+    result_type,
+    shape_dtype,
+)
+from ..transforms.vmap import vmap as map_over
+
+__all__ = ["BATCHING", "Call", "NumpyFunction", "Outputs", "Rule", "Values", "examples"]
+
+Values = list[Any]
+
+BATCHING = (None, "vectorized", "sequential")
+
+# What messages say of a rule that is missing.
+NO_VJP = "numpy_function(f, numpy_vjp=lambda g, ans, *xs: cotangents), or vjp= of any order"
+NO_JVP = "numpy_function(f, numpy_jvp=lambda ts, ans, *xs: tangent), or jvp= of any order"
+NO_HIGHER = "vjp= or jvp= made of functensor.numpy, which have derivatives themselves"
+
+
+class Outputs:
+    """What a function returns: one array, or a tuple of them, and how those are packed.
+
+    Attributes:
+        types: shape and dtype of each.
+        single: whether it is one array rather than a tuple.
+        packed: the shape and dtype of all in one.
+    """
+
+    def __init__(self, types: Sequence[ShapeDtype], single: bool) -> None:
+        self.types = tuple(types)
+        self.single = single
+        if single:
+            self.packed = self.types[0]
+        else:
+            dtype = result_type(*(t.dtype for t in types)) if types else np.dtype(float)
+            self.packed = ShapeDtype((sum(t.size for t in types),), dtype)
+
+    @classmethod
+    def of(cls, declared: Any) -> Outputs:
+        """Returns what was declared by a ``ShapeDtype``, or by a tuple or list of them."""
+        if isinstance(declared, tuple | list):
+            return cls([shape_dtype(d).strong() for d in declared], False)
+        return cls([shape_dtype(declared).strong()], True)
+
+    def unpack(self, packed: Any, *, cotangents: bool = False) -> Values:
+        """Returns the outputs, or cotangents of them: of integers, those are zeros as packed."""
+        if self.single:
+            return [asarray(packed)]
+        parts, end = [], 0
+        for known in self.types:
+            start, end = end, end + known.size
+            part = ops.reshape(ops.index(packed, slice(start, end)), known.shape)
+            keep = cotangents and known.dtype.kind not in INEXACT
+            parts.append(part if keep else cast(part, known.dtype))
+        return parts
+
+    def pack(self, tangents: Sequence[Any]) -> Any:
+        """Returns tangents of the outputs, None for zero, packed as the outputs are."""
+        made = [
+            ops.broadcast_to(known.dtype.type(0), known.shape) if t is None else t
+            for t, known in zip(tangents, self.types, strict=True)
+        ]
+        if self.single:
+            return made[0]
+        return ops.concatenate([ops.reshape(cast(t, self.packed.dtype), -1) for t in made])
+
+    def shown(self, values: Sequence[Any]) -> Any:
+        """Returns outputs as the function returns them."""
+        return values[0] if self.single else tuple(values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Outputs) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.shown(self.types))
+
+
+class NumpyFunction:
+    """A function of plain NumPy arrays that transformations know: ``extend.numpy_function``.
+
+    Attributes:
+        fun, result, vjp, jvp, vmap, writable: as there; rules that know only NumPy are `Rule`.
+        fix: what messages advise where a rule is missing, if it is not the usual.
+        kind: what messages call such functions.
+    """
+
+    kind = "numpy_function"
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        *,
+        name: str = "",
+        result: Any = None,
+        vjp: Any = None,
+        jvp: Any = None,
+        vmap: str | None = None,
+        writable: bool = False,
+        fix: str = "",
+    ) -> None:
+        update_wrapper(self, fun)
+        self.__name__ = name or function_name(fun)
+        self.fun = fun
+        self.result = result
+        self.vjp = vjp
+        self.jvp = jvp
+        self.vmap = vmap
+        self.writable = writable
+        self.fix = fix
+
+    def __call__(self, *operands: Any, **static: Any) -> Any:
+        arrays = [asarray(x) for x in operands]
+        call = Call(self, static)
+        packed = host(*arrays, call=call, batch=0)
+        outputs = call.outputs(examples(arrays))
+        return outputs.shown(outputs.unpack(packed))
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.__name__}>"
+
+    def missing(self, what: str, fix: str) -> MissingRuleError:
+        """Returns the error for a rule that the function was not given."""
+        what = f"{self.kind} {self.__name__!r}, {function_line(self.fun)}, has no {what}"
+        return MissingRuleError(message(what, fix=fix, number=8))
+
+    def wrong(self, what: str, fix: str) -> RuleResultError:
+        """Returns the error for a function or a rule that returned the wrong thing."""
+        what = f"{self.kind} {self.__name__!r} {what}"
+        return RuleResultError(message(what, fix=fix, number=9))
+
+
+class Rule:
+    """A rule that only knows plain NumPy arrays: a function as `NumpyFunction` is, without rules.
+
+    It takes cotangents or tangents, outputs and operands in a row, and returns a tuple.
+
+    Args:
+        function: whose rule it is.
+        fun: the rule.
+        forward: whether it is that of forward mode.
+    """
+
+    def __init__(self, function: NumpyFunction, fun: Callable[..., Any], forward: bool) -> None:
+        self.function = function
+        self.fun = fun
+        self.forward = forward
+        self.name = f"{'numpy_jvp' if forward else 'numpy_vjp'} of {function.__name__}"
+
+    def __call__(self, given: Any, answer: Any, *operands: Any, **static: Any) -> Any:
+        single = not isinstance(answer, tuple)
+        answers = (answer,) if single else answer
+        changes = given if self.forward or not single else (given,)
+        likes = answers if self.forward else operands
+        places = [i for i, x in enumerate(likes) if x.dtype.kind in INEXACT]
+        first, second = len(changes), len(changes) + len(answers)
+
+        @wraps(self.fun)
+        def plain(*arrays: Any, **static: Any) -> Any:
+            changes, answers, operands = arrays[:first], arrays[first:second], arrays[second:]
+            change = changes if self.forward or not single else changes[0]
+            found = self.fun(change, answers[0] if single else answers, *operands, **static)
+            likes = answers if self.forward else operands
+            kept = checked(self.function, self.name, found, likes)
+            return tuple(fitting(kept[i], likes[i]) for i in places)
+
+        rule = NumpyFunction(
+            plain,
+            name=self.name,
+            result=[ShapeDtype(likes[i].shape, likes[i].dtype) for i in places],
+            vmap=self.function.vmap,
+            writable=self.function.writable,
+            fix=NO_HIGHER,
+        )
+        found = dict(zip(places, rule(*changes, *answers, *operands, **static), strict=True))
+        return tuple(found.get(i) for i in range(len(likes)))
+
+
+def fitting(change: Any, like: Any) -> Any:
+    """Returns a plain cotangent or tangent, None for zero, in the dtype of what it belongs to."""
+    if change is None:
+        return np.zeros_like(like)
+    return np.asarray(change if like.dtype.kind == "c" else np.real(change), like.dtype)
+
+
+def checked(function: NumpyFunction, rule: str, found: Any, likes: Sequence[Any]) -> Values:
+    """Returns what a rule returned as a list with something, or None, for each of some arrays."""
+    made = list(found) if isinstance(found, tuple | list) else [found]
+    fix = "one array or None for each, in a tuple; each of the shape of what it belongs to"
+    if len(made) != len(likes):
+        raise function.wrong(f"has a {rule} that returned {len(made)} for {len(likes)}", fix)
+    for got, like in zip(made, likes, strict=True):
+        if got is not None and shape_of(got) != shape_of(like):
+            raise function.wrong(
+                f"has a {rule} that returned shape {shape_of(got)} for {describe(like)}", fix
+            )
+    return made
+
+
+def examples(values: Sequence[Any], batch: int = 0) -> tuple[ShapeDtype, ...]:
+    """Returns the types of operands without so many batch axes in front."""
+    known = [shape_dtype(x) for x in values]
+    return tuple(ShapeDtype(x.shape[batch:], x.dtype) for x in known)
+
+
+class Call:
+    """One call of such a function: its static arguments, and its outputs once they are known."""
+
+    def __init__(self, function: NumpyFunction, static: dict[str, Any]) -> None:
+        self.function = function
+        self.static = static
+        self.known: dict[tuple[ShapeDtype, ...], Outputs] = {}
+
+    def __repr__(self) -> str:
+        static = "".join(f", {key}={value!r}" for key, value in self.static.items())
+        return f"{self.function.__name__}{static}"
+
+    # -- values
+
+    def outputs(self, operands: tuple[ShapeDtype, ...]) -> Outputs:
+        """Returns what the function returns for operands of one example."""
+        if operands not in self.known and not self.declared(operands):
+            self.probe(operands)
+        return self.known[operands]
+
+    def probe(self, operands: tuple[ShapeDtype, ...]) -> None:
+        """Calls the function with numbers about 1, where nothing else tells what it returns."""
+        rng = np.random.default_rng(0)
+        made = [
+            np.asarray(rng.random(x.shape) + 0.5, x.dtype)
+            if x.dtype.kind in INEXACT
+            else np.ones(x.shape, x.dtype)
+            for x in operands
+        ]
+        try:
+            with quiet():
+                self.evaluate(made, 0)
+        except Exception as error:
+            raise self.function.missing(
+                f"shape and dtype of the result: a call with numbers about 1, to find out, failed "
+                f"({type(error).__name__}: {error})",
+                "numpy_function(f, result=ft.ShapeDtype(shape, dtype)), or a function of operands'",
+            ) from error
+
+    def declared(self, operands: tuple[ShapeDtype, ...]) -> bool:
+        """Notes what was declared; says whether anything was."""
+        declared = self.function.result
+        if callable(declared):
+            declared = declared(*operands, **self.static)
+        if declared is not None:
+            self.known[operands] = Outputs.of(declared)
+        return declared is not None
+
+    def evaluate(self, arrays: Sequence[Any], batch: int) -> Values:
+        """Calls the function and returns its outputs, each with the batch axes in front."""
+        lengths = arrays[0].shape[:batch] if arrays else ()
+        if self.function.writable:
+            given = [np.array(a, order="C") for a in arrays]
+        else:
+            given = [sealed(a) for a in arrays]
+        returned = self.function.fun(*given, **self.static)
+        single = not isinstance(returned, tuple)
+        # The function may write again into what it returned.
+        try:
+            values = [np.array(v) for v in ([returned] if single else returned)]
+        except ValueError as error:
+            fix = "return an array of numbers, or a tuple of them"
+            raise self.function.wrong(f"returned what is no array: {error}", fix) from error
+        for v in values:
+            if not is_number_dtype(v.dtype):
+                fix = "return an array of numbers, or a tuple of them"
+                raise self.function.wrong(f"returned dtype {v.dtype}", fix)
+            if v.shape[:batch] != lengths:
+                raise self.function.wrong(
+                    f"returned shape {v.shape} for a batch of shape {lengths}",
+                    "return the batch axes in front, as operands have them, or vmap='sequential'",
+                )
+        got = Outputs([ShapeDtype(v.shape[batch:], v.dtype) for v in values], single)
+        operands = examples(arrays, batch)
+        if operands not in self.known and not self.declared(operands):
+            self.known[operands] = got
+        if got != self.known[operands]:
+            raise self.function.wrong(
+                f"returned {got}, expected {self.known[operands]}",
+                "return the shapes and dtypes of result=, the same ones for every example",
+            )
+        return values
+
+    def compute(self, buffers: Sequence[Any], batch: int) -> Any:
+        """Returns the packed outputs for operands with so many batch axes in front."""
+        arrays = [np.asarray(b) for b in buffers]
+        if batch and self.function.vmap == "sequential":
+            lengths = arrays[0].shape[:batch]
+            found = [
+                self.evaluate([np.asarray(a[index]) for a in arrays], 0)
+                for index in np.ndindex(lengths)
+            ]
+            known = self.outputs(examples(arrays, batch)).types
+            values = [
+                np.asarray([outs[i] for outs in found], t.dtype).reshape(lengths + t.shape)
+                for i, t in enumerate(known)
+            ]
+        else:
+            values = self.evaluate(arrays, batch)
+        outputs = self.known[examples(arrays, batch)]
+        if outputs.single:
+            return values[0]
+        parts = [self.packable(v, outputs.packed.dtype) for v in values]
+        lengths = arrays[0].shape[:batch] if arrays else ()
+        flat = [p.reshape(*lengths, t.size) for p, t in zip(parts, outputs.types, strict=True)]
+        return np.concatenate([np.empty((*lengths, 0), outputs.packed.dtype), *flat], axis=-1)
+
+    def packable(self, value: Any, dtype: Any) -> Any:
+        """Returns an output in the dtype of all, which must not change it."""
+        out = value.astype(dtype)
+        if value.dtype.kind in "iu" and not np.array_equal(out.astype(value.dtype), value):
+            raise self.function.wrong(
+                f"returned integers that {dtype}, in which all outputs are packed, cannot hold",
+                "return them from a numpy_function of their own",
+            )
+        return out
+
+    # -- derivatives
+
+    def pull(self, g: Any, xs: Sequence[Any], ans: Any, batch: int) -> Values:
+        """Returns the cotangents of the operands, None for those of integers."""
+        function = self.function
+        outputs = self.outputs(examples(xs, batch))
+        places = [i for i, x in enumerate(xs) if shape_dtype(x).dtype.kind in INEXACT]
+
+        def rule(gs: Values, answers: Values, operands: Values) -> Values:
+            operands = [asarray(x) for x in operands]
+            g = outputs.shown(outputs.unpack(gs[0], cotangents=True))
+            answer = outputs.shown(outputs.unpack(answers[0]))
+            if function.vjp is not None:
+                found = function.vjp(g, answer, *operands, **self.static)
+            elif function.jvp is None or isinstance(function.jvp, Rule):
+                raise function.missing("vjp", function.fix or NO_VJP)
+            else:
+                found = self.transposed_jvp(gs[0], answer, operands, outputs, places)
+            found = checked(function, "vjp", found, operands)
+            return [zeros_like(operands[i]) if found[i] is None else found[i] for i in places]
+
+        for _ in range(batch):
+            rule = map_over(rule)
+        found = dict(zip(places, at_face(rule, [g], [ans], xs), strict=True))
+        return [found.get(i) for i in range(len(xs))]
+
+    def push(self, ts: Sequence[Any], xs: Sequence[Any], ans: Any, batch: int) -> Any:
+        """Returns the tangent of the packed outputs."""
+        function = self.function
+        outputs = self.outputs(examples(xs, batch))
+        places = [i for i, x in enumerate(xs) if shape_dtype(x).dtype.kind in INEXACT]
+
+        def rule(tangents: Values, answers: Values, operands: Values) -> Values:
+            operands = [asarray(x) for x in operands]
+            likes = outputs.unpack(answers[0])
+            answer = outputs.shown(likes)
+            if function.jvp is not None:
+                found = function.jvp(tuple(tangents), answer, *operands, **self.static)
+            elif function.vjp is None or isinstance(function.vjp, Rule):
+                raise function.missing("jvp", function.fix or NO_JVP)
+            else:
+                return [self.transposed_vjp(tangents, answers[0], operands, outputs, places)]
+            return [outputs.pack(checked(function, "jvp", found, likes))]
+
+        for _ in range(batch):
+            rule = map_over(rule)
+        return at_face(rule, ts, [ans], xs)[0]
+
+    def transposed_jvp(
+        self, g: Any, answer: Any, operands: Values, outputs: Outputs, places: Sequence[int]
+    ) -> Values:
+        """Returns cotangents by the rule of forward mode, which is linear in the tangents."""
+
+        def forward(*tangents: Any) -> Any:
+            filled = [zeros_like(x) for x in operands]
+            for i, t in zip(places, tangents, strict=True):
+                filled[i] = t
+            found = self.function.jvp(tuple(filled), answer, *operands, **self.static)
+            return outputs.pack(checked(self.function, "jvp", found, outputs.unpack(g)))
+
+        _, pull = pull_of(forward, *(zeros_like(operands[i]) for i in places))
+        found = dict(zip(places, pull(g), strict=True))
+        return [found.get(i) for i in range(len(operands))]
+
+    def transposed_vjp(
+        self, ts: Values, ans: Any, operands: Values, outputs: Outputs, places: Sequence[int]
+    ) -> Any:
+        """Returns the packed tangent by the rule of reverse mode, linear in the cotangents."""
+        answer = outputs.shown(outputs.unpack(ans))
+
+        def backward(g: Any) -> Values:
+            g = outputs.shown(outputs.unpack(g, cotangents=True))
+            found = self.function.vjp(g, answer, *operands, **self.static)
+            found = checked(self.function, "vjp", found, operands)
+            return [
+                zeros_like(operands[i]) if found[i] is None else cast(found[i], operands[i].dtype)
+                for i in places
+            ]
+
+        _, pull = pull_of(backward, zeros_like(ans))
+        return pull([ts[i] for i in places])[0]
+
+
+
+def _compute(xp: Any, *buffers: Any, call: Call, batch: int) -> Any:
+    """Calls the function with NumPy's arrays; what is on a GPU is waited for, and brought back."""
+    out = call.compute([to_host(b) for b in buffers], batch)
+    device = next((d for d in map(device_of, buffers) if d != "cpu"), "cpu")
+    return on_device(out, device)
+
+
+def _batch(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    function = params["call"].function
+    if function.vmap is None:
+        raise function.missing(
+            "batching rule",
+            "numpy_function(f, vmap='vectorized') if f takes batch axes in front, or "
+            "vmap='sequential' to call it for every example",
+        )
+    return batch_filled(primitive, values, flags, {**params, "batch": params["batch"] + 1})
+
+
+def _infer(primitive: Primitive, *operands: ShapeDtype, call: Call, batch: int) -> ShapeDtype:
+    packed = call.outputs(examples(operands, batch)).packed
+    lengths = operands[0].shape[:batch] if batch else ()
+    return ShapeDtype(lengths + packed.shape, packed.dtype)
+
+
+host = Primitive(
+    "numpy_function",
+    compute=_compute,
+    infer=_infer,
+    batch=_batch,
+    pullback=lambda g, xs, ans, *, call, batch: call.pull(g, xs, ans, batch),
+    pushforward=lambda ts, xs, ans, *, call, batch: call.push(ts, xs, ans, batch),
+    reference=lambda x, y, call, batch: np.sin(x) * y,
+    samples=[
+        Sample(
+            shape,
+            shape,
+            call=Call(
+                NumpyFunction(
+                    lambda x, y: np.sin(x) * y,
+                    vjp=lambda g, ans, x, y: (g * ops.cos(x) * y, g * ops.sin(x)),
+                    vmap=vmap,
+                ),
+                {},
+            ),
+            batch=0,
+        )
+        for vmap, shape in (("vectorized", (2, 3)), ("sequential", (0, 3)), ("sequential", (2,)))
+    ],
+)

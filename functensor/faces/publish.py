@@ -1,0 +1,135 @@
+"""Public names: the functions behind them, and advice for names that there are not.
+
+Every public module ends with ``publish(globals())``: its functions, and the methods of its classes,
+are wrapped so that their exceptions are made for users, its primitives are told their names, and a
+name that it lacks is answered with the one that was meant. The modules in which functions are
+defined, and the registry, keep them as they are: nothing of functensor goes through a wrapper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import FunctionType
+from typing import Any
+
+from ..backends.errors.public_functions import entry, is_entry, wrap_methods
+from ..backends.errors.tracebacks import tidy
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.registry import Registry
+
+__all__ = ["expose", "expose_class", "no_such_name", "publish"]
+
+CALLED = ("__init__", "__call__")
+
+
+def is_ours(value: Any) -> bool:
+    """Says whether a class or a function is defined in functensor, and is not NumPy's own."""
+    module: str = value.__module__
+    return module.startswith("functensor.")
+
+
+def expose(namespace: dict[str, Any], name: str) -> Any:
+    """Returns the public form of one of a module's names, which the module has from then on.
+
+    Args:
+        namespace: what the module's ``globals()`` returns.
+        name: the name.
+    """
+    value = namespace[name]
+    module = namespace["__name__"]
+    kind = value if isinstance(value, type) else type(value)
+    if isinstance(value, Primitive):
+        # The first module that has it is where it is shown to be, by its own name if it can be.
+        first = value.public.rpartition(".")[0]
+        if not first or (first == module and name == value.name):
+            value.public = f"{module}.{name}"
+    elif type(value) is FunctionType and is_ours(value):
+        plain = value.__wrapped__ if is_entry(value) else value  # type: ignore[attr-defined]
+        forms = namespace.setdefault("_forms", {})
+        if plain not in forms:
+            made = entry(plain, f"{module}.{name}")
+            made.__module__, made.__qualname__ = module, name
+            forms[plain] = made
+        # A second name is another one for the same function.
+        namespace[name] = value = forms[plain]
+    elif is_ours(kind) and not issubclass(kind, BaseException | tuple | Primitive | Registry):
+        expose_class(kind, public=f"{module}.{kind.__name__}", others=namespace["__all__"])
+    return value
+
+
+def expose_class(kind: type, public: str, others: Collection[str]) -> None:
+    """Wraps the methods of a class, with those that it has from bases which are not public.
+
+    Args:
+        kind: the class.
+        public: by what name it is called.
+        others: the names of public classes.
+    """
+    for base in filter(is_ours, kind.__mro__[1:]):
+        for key, value in list(vars(base).items()):
+            inherited = key in CALLED or base.__name__ not in others
+            if inherited and is_method(key, value) and found(kind, key) is value:
+                setattr(kind, key, value.__wrapped__ if is_entry(value) else value)
+    own = [key for key, value in vars(kind).items() if is_method(key, value)]
+    wrap_methods(kind, kind.__name__, own, public)
+
+
+def found(kind: type, name: str) -> Any:
+    """Returns what a class's attribute is found to be, as it was defined."""
+    return next(vars(base)[name] for base in kind.__mro__ if name in vars(base))
+
+
+def is_method(name: str, value: Any) -> bool:
+    """Says whether a class's attribute is a method that users call."""
+    called = not name.startswith("_") or name in CALLED
+    return called and isinstance(value, FunctionType | classmethod | staticmethod)
+
+
+def publish(namespace: dict[str, Any], plain: Collection[str] = ()) -> None:
+    """Exposes all public names of a module.
+
+    Args:
+        namespace: what the module's ``globals()`` returns.
+        plain: names that stay as they are, since functensor itself uses them all the time.
+    """
+    known = [name for name in namespace["__all__"] if name in namespace and name not in plain]
+    # A function's own name goes before other names for it.
+    for name in sorted(known, key=lambda name: is_alias(namespace[name], name)):
+        expose(namespace, name)
+
+    def __getattr__(name: str) -> Any:
+        try:
+            raise no_such_name(namespace, name)
+        except AttributeError as error:
+            tidy(error)
+            raise
+
+    def __dir__() -> list[str]:
+        dunder = (name for name in namespace if name.startswith("__"))
+        return sorted({*namespace["__all__"], *namespace.get("NAMESPACES", ()), *dunder})
+
+    namespace.pop("publish", None)
+    namespace.setdefault("__getattr__", __getattr__)
+    namespace.setdefault("__dir__", __dir__)
+
+
+def is_alias(value: Any, name: str) -> bool:
+    """Says whether a name is another one than that of a function itself."""
+    return type(value) is FunctionType and value.__name__ != name
+
+
+def no_such_name(namespace: dict[str, Any], name: str, reason: str = "") -> AttributeError:
+    """Returns the error for a name that a module does not have.
+
+    Args:
+        namespace: the module's ``globals()``.
+        name: the name.
+        reason: why there is none, or what to use in its place, where that is known.
+    """
+    module = namespace["__name__"]
+    if not reason and not name.startswith("_"):
+        from .foreign_names import advised  # which only messages need
+
+        reason = advised(module, name, namespace["__all__"])
+    text = f"{module} has no {name!r}"
+    return AttributeError(f"{text}: {reason}" if reason else text)

@@ -1,0 +1,276 @@
+"""The calls that stand for operations whose cotangents hooks see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import local
+from typing import Any
+
+from ..custom.rules import CustomCall
+from ..traces.forward import tangent_of
+from ..transforms.grad import vjp
+from ..primitives.core.buffers import owned, wrap
+from ..primitives.core.trace import Trace
+from ..primitives.core.errors import RuleResultError, describe, message
+from ..primitives.shape.index import Scatter, index_primitive, scatter_sum
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.shape_dtype import shape_dtype
+from ..traces.reverse import fitted, is_inexact
+from ..transforms.vmap import vmap
+
+__all__ = ["PrimitiveCall", "Watched", "muting", "replacement"]
+
+
+class Muting(local):
+    """Whether hooks see nothing of a backward pass that is staged.
+
+    Attributes:
+        met: the registrations that would have, while they do not; None where they do.
+    """
+
+    met: dict[Any, None] | None = None
+
+
+muting = Muting()
+
+
+class Watcher:
+    """Pulls cotangents back and shows them to hooks, in the order of the hooks' registration.
+
+    Attributes:
+        changed: whether a hook has replaced one.
+    """
+
+    def __init__(self, pull: Callable[..., Any], op: Any, handles: Sequence[Any]) -> None:
+        self.pull = pull
+        self.op = op
+        self.handles = handles
+        self.changed = False
+
+    def __call__(self, residuals: list[Any], gs: list[Any]) -> list[Any]:
+        plain: list[Any] = self.pull(residuals, gs)
+        if muting.met is not None:
+            muting.met.update(dict.fromkeys(self.handles))
+            return plain
+        cotangents = first = dense(plain)
+        for handle in self.handles:
+            if handle.sees_pass():
+                g = gs[0] if len(gs) == 1 else tuple(gs)
+                replaced = handle.hook.backward(self.op, tuple(cotangents), g)
+                if replaced is not None:
+                    cotangents = self.checked(list(replaced), cotangents)
+        # What no hook has changed goes on as it would without them, to the last bit.
+        kept = [c is old for c, old in zip(cotangents, first, strict=True)]
+        self.changed = self.changed or not all(kept)
+        return [p if same else c for p, c, same in zip(plain, cotangents, kept, strict=True)]
+
+    def checked(self, new: list[Any], old: list[Any]) -> list[Any]:
+        """Returns what a hook gave in place of cotangents, checked against them."""
+        if len(new) != len(old):
+            raise RuleResultError(
+                message(
+                    f"the backward hook on {self.op.name} returned {len(new)} cotangents for "
+                    f"{len(old)} operands",
+                    fix="return one for each of grad_inputs, or None to change nothing",
+                    number=9,
+                )
+            )
+        return [
+            None if n is None else n if o is None else replacement(self.op, n, o)
+            for n, o in zip(new, old, strict=True)
+        ]
+
+
+def dense(cotangents: Sequence[Any]) -> list[Any]:
+    """Returns cotangents with sparse ones made arrays."""
+    return [scatter_sum([c]) if type(c) is Scatter else c for c in cotangents]
+
+
+class Asked(CustomCall):
+    """A call that has other rules where fewer cotangents are asked for.
+
+    So hooks see the same ones whatever else is traced.
+    """
+
+    def asked(self, wanted: Sequence[bool]) -> CustomCall:
+        """Returns the call with the rules for some operands."""
+        raise NotImplementedError
+
+    def reverse(
+        self, level: Trace, values: list[Any], wanted: Sequence[bool]
+    ) -> tuple[list[Any], Callable[[list[Any]], list[Any]]]:
+        """Returns the outputs and the function that pulls cotangents back."""
+        return CustomCall.reverse(self.asked(wanted), level, values, wanted)
+
+
+class Watched(Asked):
+    """A call whose cotangents hooks see.
+
+    Attributes:
+        call: the call without hooks.
+        op: what the hooks are told of it.
+        handles: the hooks' registrations, the oldest first.
+    """
+
+    def __init__(self, call: CustomCall, op: Any, handles: Sequence[Any]) -> None:
+        fwd, pull = call.rules()
+        watcher = Watcher(pull, op, handles)
+        super().__init__(call.name, call.evaluate, fwd, watcher, call.jvp, call.sparse)
+        self.call = call
+        self.op = op
+        self.handles = handles
+
+    def asked(self, wanted: Sequence[bool]) -> Watched:
+        if not isinstance(self.call, PrimitiveCall) or list(wanted) == self.call.wanted:
+            return self
+        return Watched(self.call.asked(wanted), self.op, self.handles)
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+        """Returns the same for a batch; hooks see the cotangents of each example.
+
+        Added up over the examples, these may differ in the last bits from what the batched
+        operation's own rule gives, so that counts where the hooks have changed nothing.
+        """
+        watcher = self.bwd
+        watching = CustomCall(
+            self.name,
+            self.evaluate,
+            self.fwd,
+            lambda residuals, gs: dense(watcher(residuals, gs)),
+            self.jvp,
+            self.sparse,
+        ).batched(flags, size, axis_name)
+        if not isinstance(self.call, PrimitiveCall):
+            return watching
+        plain = self.call.batched(flags, size, axis_name)
+
+        def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
+            watcher.changed = False
+            _, residuals = watching.fwd(values)
+            watched: list[Any] = watching.bwd(residuals, gs)
+            return watched if watcher.changed else list(plain.bwd(values, gs))
+
+        call = WatchedBatch(self.name, plain.evaluate, plain.fwd, bwd, watching.jvp, self.sparse)
+        call.made = lambda wanted: self.asked(wanted).batched(flags, size, axis_name)
+        return call
+
+
+class WatchedBatch(Asked):
+    """A primitive's call for a batch, whose cotangents hooks see.
+
+    Attributes:
+        made: makes the same for the operands whose cotangents are asked for.
+    """
+
+    made: Callable[[Sequence[bool]], CustomCall]
+
+    def asked(self, wanted: Sequence[bool]) -> CustomCall:
+        return self.made(wanted)
+
+
+class PrimitiveCall(CustomCall):
+    """A primitive, on the operands of one call, as a call that has the primitive's rules.
+
+    Attributes:
+        wanted: for every operand whether it may have a cotangent.
+    """
+
+    def __init__(
+        self, primitive: Primitive, wanted: list[bool], params: dict[str, Any]
+    ) -> None:
+        def evaluate(values: list[Any]) -> list[Any]:
+            return [primitive.bind(values, params)]
+
+        def fwd(values: list[Any]) -> tuple[list[Any], list[Any]]:
+            out = primitive.bind(values, params)
+            return [out], [out, *values]
+
+        def bwd(residuals: list[Any], gs: list[Any]) -> list[Any]:
+            return cotangents_of(primitive, gs[0], residuals, params, wanted)
+
+        def jvp(values: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
+            out = primitive.bind(values, params)
+            known = [t if is_inexact(v) else None for t, v in zip(tangents, values, strict=True)]
+            return [out], [tangent_of(primitive, out, values, known, params)]
+
+        sparse = (0,) if primitive is index_primitive else ()
+        super().__init__(primitive.name, evaluate, fwd, bwd, jvp, sparse)
+        self.wanted = wanted
+        self.primitive = primitive
+        self.params = params
+
+    def asked(self, wanted: Sequence[bool]) -> PrimitiveCall:
+        """Returns the call for fewer cotangents."""
+        both = [a and b for a, b in zip(self.wanted, wanted, strict=True)]
+        return PrimitiveCall(self.primitive, both, self.params)
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+        """Returns the same for a batch, differentiated as the batched operation is."""
+        axes = [0 if flag else None for flag in flags]
+        evaluate = vmap(self.evaluate, in_axes=(axes,), axis_size=size, axis_name=axis_name)
+        wanted = self.wanted
+
+        def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
+            known = [i for i, v in enumerate(values) if wanted[i] and is_inexact(v)]
+
+            def chosen(*some: Any) -> Any:
+                operands = list(values)
+                for i, v in zip(known, some, strict=True):
+                    operands[i] = v
+                return evaluate(operands)
+
+            _, pull = vjp(chosen, *[values[i] for i in known])
+            found = dict(zip(known, pull(gs), strict=True))
+            return [found.get(i) for i in range(len(values))]
+
+        return CustomCall(self.name, evaluate, lambda v: (evaluate(v), v), bwd, sparse=self.sparse)
+
+
+def cotangents_of(
+    primitive: Primitive,
+    g: Any,
+    saved: Sequence[Any],
+    params: dict[str, Any],
+    wanted: Sequence[bool],
+) -> list[Any]:
+    """Returns the cotangents of all operands of one primitive, None where it has none.
+
+    That of an indexed operand may be a ``Scatter``.
+
+    Args:
+        primitive: the primitive.
+        g: its output's cotangent.
+        saved: its output and its operands.
+        params: its static parameters.
+        wanted: for every operand whether its cotangent is asked for.
+    """
+    operands = saved[1:]
+    if primitive.pullback is not None:
+        found = list(primitive.pullback(g, tuple(saved), params))
+    else:
+        rules = primitive.vjps or [None] * len(operands)
+        found = [
+            vjp(g, tuple(saved), params) if vjp is not None and want and is_inexact(x) else None
+            for vjp, x, want in zip(rules, operands, wanted)
+        ]
+    # Index arrays come last and need no rules.
+    found += [None] * (len(operands) - len(found))
+    for i, (c, x) in enumerate(zip(found, operands, strict=True)):
+        if not wanted[i]:
+            found[i] = None
+        elif c is not None and type(c) is not Scatter:
+            found[i] = fitted(c, shape_dtype(x), primitive)
+    return found
+
+
+def replacement(op: Any, new: Any, old: Any) -> Any:
+    """Returns what a hook gave in place of a value, checked against it."""
+    if getattr(new, "shape", ()) != old.shape or shape_dtype(new).dtype != old.dtype:
+        raise RuleResultError(
+            message(
+                f"a hook on {op.name} returned {describe(new)} in place of {describe(old)}",
+                fix="return an array of the same shape and dtype, or None to change nothing",
+                number=9,
+            )
+        )
+    return wrap(owned(new))

@@ -1,0 +1,320 @@
+"""Guards: generated functions that answer a call in microseconds if it is like an earlier one.
+
+A guard takes the arguments apart as the earlier call's were, without asking what kind of tree they
+are, runs what that call led to, and puts the result together likewise. Where anything differs it
+gives up before it has run anything: the slow way then finds out what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from numpy import ndarray
+
+from ..transforms.grad import taken
+from ..primitives.core.array import Array
+from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
+from ..primitives.core.python_numbers import BASES
+from .signature import exact
+from ..tree import containers as tree
+from ..tree.containers import is_named
+
+__all__ = ["LARGEST", "UNLIKE", "Guard", "guard"]
+
+# Of integers that are traced.
+LARGEST = 2**63 - 1
+# Python builds a dict of more keys piece by piece, and a copy of one that has the keys at once.
+FEW_KEYS = 16
+# Lengths that are added up in one line: Python's parser nests sums, and takes them only so deep.
+TOGETHER = 32
+# Guards of trees of more leaves take longer to compile than they spare in many calls.
+MOST = 4096
+
+# What a guard returns when it gives up.
+UNLIKE: Any = object()
+
+# Takes a call's arguments; returns its result.
+Guard = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+# Takes leaves and their buffers; returns what is computed of them.
+Run = Callable[[list[Any], list[Any]], Sequence[Any]]
+
+
+class _Unguarded(Exception):
+    """There is something among the arguments that guards do not take apart."""
+
+
+class _Writer:
+    """Writes a guard's source.
+
+    Attributes:
+        lines: what takes the arguments apart, or puts the result together.
+        names: what the source refers to.
+        leaves: the variables that hold the leaves, in order.
+        buffers: the expressions of their buffers.
+        alike: the variables of the leaves of each kind, by the condition that one, as ``x``, is of
+            another.
+        dicts: the variables that hold dicts, all keys of which were found in them, and how many.
+        outs: the variables that hold what is computed.
+    """
+
+    def __init__(self) -> None:
+        # By their module's name messages know which frames are not the user's.
+        self.names: dict[str, Any] = {
+            "__name__": __name__, "Array": Array, "UNLIKE": UNLIKE, "ndarray": ndarray,
+            "owned": owned, "taken": taken, "types": DEVICE_TYPES, "wrap": wrap,
+        }  # fmt: skip
+        self.lines: list[str] = []
+        self.leaves: list[str] = []
+        self.buffers: list[str] = []
+        self.alike: dict[str, list[str]] = {}
+        self._dtypes: dict[Any, str] = {}
+        self.outs: list[str] = []
+        self.dicts: list[tuple[str, int]] = []
+        self._owned: dict[int, str] = {}
+        self._bound = 0
+
+    def bind(self, value: Any) -> str:
+        """Returns a name for a constant."""
+        name = f"k{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def literal(self, value: Any) -> str:
+        """Returns an expression for a constant: the value itself, if it is a string."""
+        return repr(value) if type(value) is str else self.bind(value)
+
+    def fresh(self) -> str:
+        """Returns a name for a local variable."""
+        self._bound += 1
+        return f"v{self._bound}"
+
+    def require(self, condition: str) -> None:
+        """Writes a condition without which the guard gives up."""
+        self.lines.append(f"if not ({condition}): return UNLIKE")
+
+    # -- arguments
+
+    def visit(self, name: str, value: Any) -> None:
+        """Writes how the tree in a variable is taken apart, like an example."""
+        kind = type(value)
+        if kind is Array or kind is ndarray or (kind in WEAK_TYPES and kind not in BASES):
+            self.leaf(name, value)
+        elif value is None:
+            self.require(f"{name} is None")
+        elif kind is dict:
+            self.mapping(name, value)
+        elif kind in (list, tuple) or (is_named(kind) and kind.__iter__ is tuple.__iter__):
+            self.require(f"type({name}) is {self.kind(kind)}")
+            self.unpack(name, value)
+        else:
+            raise _Unguarded
+
+    def kind(self, kind: type) -> str:
+        """Returns an expression for a class."""
+        return kind.__name__ if kind in (list, tuple) else self.bind(kind)
+
+    def unpack(self, name: str, value: Sequence[Any]) -> None:
+        """Writes how a sequence is taken apart; a ValueError tells of another length."""
+        inner = [self.fresh() for _ in value]
+        self.lines.append(f"{as_tuple(inner)} = {name}")
+        for part, child in zip(inner, value, strict=True):
+            self.visit(part, child)
+
+    def mapping(self, name: str, value: dict[Any, Any]) -> None:
+        """Writes how a dict is taken apart; trees have its leaves in the order of its keys."""
+        try:
+            keys = sorted(value)
+        except TypeError:
+            keys = [*value]
+            self.require(f"type({name}) is dict and [*{name}] == {self.bind(keys)}")
+        else:
+            self.require(f"type({name}) is dict")
+            self.dicts.append((name, len(keys)))
+        for key in keys:
+            inner = self.fresh()
+            self.lines.append(f"{inner} = {name}[{self.literal(key)}]")
+            self.visit(inner, value[key])
+
+    def argument(self, name: str, value: Any, static: bool) -> None:
+        """Writes how an argument is taken apart, or that a static one is the same."""
+        if not static:
+            self.visit(name, value)
+            return
+        kind, known = type(value), self.bind(value)
+        same = f"{name} is {known}"
+        if kind in (int, bool, str, bytes):
+            same += f" or type({name}) is {self.bind(kind)} and {name} == {known}"
+        elif kind in (float, complex, tuple, frozenset):
+            alike = f"{self.bind(exact)}({name}) == {self.bind(exact(value))}"
+            same += f" or type({name}) is {self.bind(kind)} and {alike}"
+        self.require(same)
+
+    def leaf(self, name: str, value: Any) -> None:
+        """Writes one leaf."""
+        kind = type(value)
+        buffer = name
+        other = f"type(x) is not {kind.__name__}"
+        if kind is Array:
+            buffer = f"{name}._data"
+            other += f" or (x := x._data).shape != {value.shape}"
+        elif kind is ndarray:
+            other += f" or x.shape != {value.shape}"
+        elif kind is int:
+            other += f" or not {-LARGEST - 1} <= x <= {LARGEST}"
+        if kind not in WEAK_TYPES:
+            if value.dtype not in self._dtypes:
+                self._dtypes[value.dtype] = self.bind(value.dtype)
+            dtype = self._dtypes[value.dtype]
+            other += f" or x.dtype is not {dtype} and x.dtype != {dtype}"
+        self.leaves.append(name)
+        self.buffers.append(buffer)
+        self.alike.setdefault(other, []).append(name)
+
+    def compare(self) -> Iterator[str]:
+        """Gives the lines that compare the leaves with the examples."""
+        # No dict has fewer keys than its example, so that none has more if all together have not.
+        for i in range(0, len(self.dicts), TOGETHER):
+            some = self.dicts[i : i + TOGETHER]
+            lengths = " + ".join(f"len({name})" for name, _ in some)
+            yield f"if {lengths} != {sum(length for _, length in some)}: return UNLIKE"
+        for other, names in self.alike.items():
+            if len(names) == 1:
+                yield f"x = {names[0]}"
+                yield f"if {other}: return UNLIKE"
+            else:
+                yield f"for x in {as_tuple(names)}:"
+                yield f"  if {other}: return UNLIKE"
+
+    # -- results
+
+    def compute(self, run: Run, count: int) -> None:
+        """Writes that so many outputs are computed."""
+        outs = [f"o{i}" for i in range(count)]
+        given = f"[{', '.join(self.leaves)}], buffers"
+        # A buffer that a variable holds too is not given away.
+        self.lines += ["x = None", f"{as_tuple(outs)} = {self.bind(run)}({given})"]
+        self.outs = outs
+
+    def passed(self, i: int) -> str:
+        """Returns the variable of a leaf of the arguments that is one of the result."""
+        name = self.leaves[i]
+        if self.buffers[i] != name:
+            return name
+        if i not in self._owned:
+            # A NumPy array may be changed by its owner.
+            self._owned[i] = self.fresh()
+            self.lines.append(f"{self._owned[i]} = wrap(owned({name}))")
+        return self._owned[i]
+
+    def result(self, treedef: tree.TreeDef, leaves: Sequence[str]) -> str:
+        """Returns an expression that puts a tree together, given its leaves' expressions."""
+        before = len(self.lines)
+        try:
+            example = treedef.unflatten(range(treedef.num_leaves))
+            if tree.structure(example) == treedef:
+                return self.put(example, leaves)
+        except Exception:
+            # Classes that are registered may be put together of real leaves alone.
+            del self.lines[before:]
+        return f"{self.bind(treedef.unflatten)}([{', '.join(leaves)}])"
+
+    def put(self, node: Any, leaves: Sequence[str]) -> str:
+        """Returns an expression for a tree that has the leaves' numbers in their places."""
+        kind = type(node)
+        if kind is int:
+            leaf: str = leaves[node]
+            return leaf
+        if node is None:
+            return "None"
+        if kind is dict:
+            items = [(self.literal(key), self.put(x, leaves)) for key, x in node.items()]
+            if len(items) <= FEW_KEYS:
+                return f"{{{', '.join(f'{key}: {x}' for key, x in items)}}}"
+            made = self.fresh()
+            self.lines.append(f"{made} = {self.bind(dict.fromkeys(node))}.copy()")
+            self.lines += [f"{made}[{key}] = {x}" for key, x in items]
+            return made
+        if kind is list:
+            return f"[{', '.join([self.put(x, leaves) for x in node])}]"
+        if kind is not tuple and not is_named(kind):
+            raise _Unguarded
+        made = as_tuple([self.put(x, leaves) for x in tuple.__iter__(node)])
+        return made if kind is tuple else f"{self.bind(kind._make)}({made})"
+
+
+def as_tuple(items: Sequence[str]) -> str:
+    """Returns the source of a tuple, given that of its items."""
+    return f"({', '.join(items)}{',' * bool(items)})"
+
+
+def unguarded(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Stands for a guard where there is none: gives up."""
+    return UNLIKE
+
+
+def guard(
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    static: Sequence[int | str],
+    run: Run | None,
+    treedef: tree.TreeDef,
+    passed: Sequence[int | None],
+    gradient: tuple[int, int] | None = None,
+) -> Guard:
+    """Returns a guard for calls like one; where its arguments are no plain containers, one in vain.
+
+    Args:
+        args, kwargs: the arguments of the call.
+        static: positions and names of those that have to be the same objects.
+        run: computes what is to be computed; None if nothing is.
+        treedef: the result's.
+        passed: for every leaf of the result the number of the argument's leaf that it is; None
+            where it is the next of those that are computed.
+        gradient: the numbers of a leaf of the arguments, and of one of the result that is the
+            gradient taken at it.
+    """
+    if len(passed) + tree.structure((args, kwargs)).num_leaves > MOST:
+        return unguarded
+    writer = _Writer()
+    names = [f"a{i}" for i in range(len(args))]
+    try:
+        for i, (name, value) in enumerate(zip(names, args, strict=True)):
+            writer.argument(name, value, i in static)
+        for key, value in kwargs.items():
+            inner = writer.fresh()
+            writer.lines.append(f"{inner} = kwargs[{key!r}]")
+            writer.argument(inner, value, key in static)
+        apart, writer.lines = writer.lines, []
+        buffers = f"[{', '.join(writer.buffers)}]"
+        taken = []
+        if run is not None:
+            taken, buffers = [f"  buffers = {buffers}"], "buffers"
+            writer.compute(run, passed.count(None))
+        outs = iter(writer.outs)
+        leaves = [next(outs) if i is None else writer.passed(i) for i in passed]
+        result = writer.result(treedef, leaves)
+        if gradient is not None:
+            at, of = writer.leaves[gradient[0]], leaves[gradient[1]]
+            writer.lines.append(f"if taken.watched: taken.note({at}, {of})")
+        text = [
+            "def matched(args, kwargs):",
+            # The order of several is the caller's.
+            f"  if {f'[*kwargs] != {[*kwargs]}' if kwargs else 'kwargs'}: return UNLIKE",
+            "  try:",
+            # A ValueError tells of another number of them.
+            f"    {as_tuple(names)} = args",
+            *(f"    {line}" for line in apart),
+            "  except (KeyError, ValueError): return UNLIKE",
+            *(f"  {line}" for line in writer.compare()),
+            *taken,
+            f"  if types and not types.isdisjoint(map(type, {buffers})): return UNLIKE",
+            *(f"  {line}" for line in writer.lines),
+            f"  return {result}",
+        ]
+        exec(compile("\n".join(text), "<guard>", "exec"), writer.names)
+    except (_Unguarded, MemoryError, RecursionError, SyntaxError):
+        # The last three tell of trees that are too deep for Python's parser.
+        return unguarded
+    made: Guard = writer.names["matched"]
+    return made

@@ -1,0 +1,287 @@
+"""Why a jitted function was staged again, and the warning when that happens again and again."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+from .. import tree
+from ..backends.messages import user_frame
+from ..backends.restoring import listed
+from ..primitives.core.errors import function_line, message, user_line
+from ..primitives.core.shape_dtype import ShapeDtype
+
+__all__ = ["History", "RetraceError", "RetraceWarning"]
+
+# How often a function may be staged for new kinds of arguments before there is a warning, and how
+# often the same code for functions that are jitted anew.
+MANY = 20
+MANY_ANEW = 100
+# How many reasons are kept.
+KEPT = 1000
+
+
+class RetraceWarning(UserWarning):
+    """A function is staged again and again (docs/errors.md#error-11)."""
+
+
+class RetraceError(RuntimeError):
+    """A function was staged again where that was not expected (docs/errors.md#error-11)."""
+
+
+class History:
+    """When and why a function was staged.
+
+    Args:
+        fun: the function.
+
+    Attributes:
+        reasons: a line for each time.
+    """
+
+    # How often the code of functions was staged by functions that had not been staged before.
+    anew: ClassVar[WeakKeyDictionary[Any, int]] = WeakKeyDictionary()
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun = fun
+        self.reasons: list[str] = []
+        self.count = 0
+        self._known: list[tuple[Any, list[str]]] = []
+        # Why plans were dropped, by the hashes of what they were for, which keep nothing alive.
+        self._dropped: dict[int, str] = {}
+        # Whether it closed over traced values the last time.
+        self._captures = False
+        self._refusing: list[object] = []
+
+    def record(self, key: Sequence[Any], dynamic: Any) -> int:
+        """Notes that the function is staged for a new kind of arguments.
+
+        Returns:
+            How many times it was staged, this time included.
+
+        Raises:
+            RetraceError: that was not expected.
+        """
+        names = [named(path) for path, _ in tree.flatten_with_path(dynamic)[0]]
+        reason = self._reason(key, names)
+        self.count += 1
+        if len(self.reasons) < KEPT:
+            self.reasons.append(f"{self.count}. at {user_line()}: {reason}")
+        if self._refusing:
+            again = " again" if self.count > 1 else ""
+            raise RetraceError(
+                message(
+                    f"jit of {function_line(self.fun)} was staged{again}: {reason}",
+                    fix="pass arguments of the same structure, shapes and dtypes, or leave "
+                    "assert_no_retrace()",
+                    number=11,
+                )
+            )
+        self._known.append((key, names))
+        del self._known[:-KEPT]
+        self._warn(reason)
+        self._captures = False
+        return self.count
+
+    def remark(self, number: int, words: str) -> None:
+        """Notes how it went, of the time that has this number."""
+        if number <= len(self.reasons):
+            self.reasons[number - 1] += f"; {words}"
+
+    def forget(self, number: int, key: Any, words: str, captured: bool = False) -> None:
+        """Notes that what was staged is not kept, and why.
+
+        Args:
+            number: how many times it had been staged.
+            key: what for.
+            words: why.
+            captured: whether because it closes over traced values.
+        """
+        self._known = [known for known in self._known if known[0] is not key]
+        self._captures = captured
+        self.remark(number, words)
+
+    def drop(self, key: Any, words: str) -> None:
+        """Notes that a plan is not kept any longer, and why."""
+        self._known = [known for known in self._known if known[0] is not key]
+        self._dropped[hash(key)] = words
+        while len(self._dropped) > KEPT:
+            del self._dropped[next(iter(self._dropped))]
+
+    def _reason(self, key: Sequence[Any], names: list[str]) -> str:
+        if self._captures:
+            return "it closed over traced values the last time"
+        dropped = self._dropped.pop(hash(key), None)
+        if dropped is not None:
+            return f"its plan was dropped, {dropped}"
+        if not self._known:
+            return "the first call" + " after all plans were dropped" * bool(self._dropped)
+        nearest = min(
+            reversed(self._known), key=lambda known: distance(known[0], key, known[1], names)
+        )
+        words = "; ".join(shortened(differences(nearest[0], key, names)))
+        return words or "it calls itself with arguments of the same kind"
+
+    def _warn(self, reason: str) -> None:
+        code = getattr(self.fun, "__code__", None)
+        if self.count == 1 and code is not None:
+            self.anew[code] = self.anew.get(code, 0) + 1
+            if self.anew[code] == MANY_ANEW:
+                _warn(
+                    f"{function_line(self.fun)} was jitted and staged {MANY_ANEW} times, each time "
+                    "as a new function: a new lambda each call is staged anew each call",
+                    "f = ft.jit(...) once, outside of the loop or function that calls it",
+                )
+        if self.count == MANY and self._captures:
+            _warn(
+                f"jit of {function_line(self.fun)} was staged {MANY} times: it closes over traced "
+                "values, so that what is staged serves for one call",
+                "pass what it closes over as arguments",
+            )
+        elif self.count == MANY:
+            _warn(
+                f"jit of {function_line(self.fun)} was staged {MANY} times; at last, {reason}",
+                "pad to few shapes, pass numbers as arrays instead of static arguments, or give "
+                "one function object instead of a new lambda each call",
+            )
+
+    def refusing(self) -> listed:
+        """Returns a block in which it is an error that the function is staged."""
+        return listed(self._refusing, object())
+
+    def __str__(self) -> str:
+        name = function_line(self.fun)
+        if not self.count:
+            return f"{name} was not called yet"
+        times = "once" if self.count == 1 else f"{self.count} times"
+        return "\n".join([f"{name} was staged {times}:", *(f"  {r}" for r in self.reasons)])
+
+
+def _warn(what: str, fix: str) -> None:
+    text = message(what, fix=fix, number=11)
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(text, RetraceWarning, stacklevel=2)
+        return
+    scope = frame.f_globals
+    warnings.warn_explicit(
+        text,
+        RetraceWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=scope.get("__name__"),
+        registry=scope.setdefault("__warningregistry__", {}),
+    )
+
+
+def distance(old: Sequence[Any], new: Sequence[Any], old_names: list[str], names: list[str]) -> int:
+    """Returns how many things differ between two keys, in whose trees the leaves have names."""
+    if old[0] != new[0]:
+        count = len({*old_names} ^ {*names}) or 1
+    else:
+        count = sum(was != now for was, now in zip(old[1], new[1], strict=True))
+    return count + len(other_differences(old, new))
+
+
+def differences(old: Sequence[Any], new: Sequence[Any], names: list[str]) -> list[str]:
+    """Returns the words for what differs between two keys, of which the new one has the names."""
+    if old[0] != new[0]:
+        found = list(places(old, new))
+    else:
+        found = [
+            f"{name} was {shown(was)}, and is {shown(now)}"
+            for name, was, now in zip(names, old[1], new[1], strict=True)
+            if was != now
+        ]
+    return found + other_differences(old, new)
+
+
+def other_differences(old: Sequence[Any], new: Sequence[Any]) -> list[str]:
+    """Returns the words for what differs between two keys beside the arguments that are traced."""
+    found = []
+    before = dict(old[2])
+    for place, now in new[2]:
+        if place not in before or before[place] != now:
+            was = f"was {before[place].value!r:.60}, and is" if place in before else "is now"
+            found.append(f"static argument {place!r} {was} {now.value!r:.60}")
+    if old[3:] != new[3:]:
+        found.append(f"what it is staged under was {[*old[3:]]}, and is {[*new[3:]]}")
+    return found
+
+
+def shortened(found: list[str]) -> list[str]:
+    """Returns the words for the first of many things, and for how many more there are."""
+    return found[:4] + [f"and {len(found) - 4} more"] * (len(found) > 4)
+
+
+class Leaf:
+    """Stands for a leaf in trees that are compared.
+
+    Args:
+        kind: what it was staged for.
+    """
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+
+def places(old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
+    """Yields the words for where the trees of two keys differ, nothing below such a place."""
+    pending: list[tuple[Any, Any, Any]] = [
+        ((), *(treedef.unflatten(map(Leaf, kinds)) for treedef, kinds, *_ in (old, new)))
+    ]
+    while pending:
+        path, was, now = pending.pop()
+        words = node_words(was), node_words(now)
+        if type(was) is not type(now):
+            yield f"{named(path)} was {words[0]}, and is {words[1]}"
+        elif type(was) is Leaf:
+            if was.kind != now.kind:
+                yield f"{named(path)} was {words[0]}, and is {words[1]}"
+        else:
+            (before, old_root), (after, new_root) = children(was), children(now)
+            yield from (f"{named((*path, e))} is gone" for e in before if e not in after)
+            yield from (f"{named((*path, e))} is new" for e in after if e not in before)
+            if before.keys() == after.keys() and old_root != new_root:
+                yield f"{named(path)} was {bare(old_root)}, and is {bare(new_root)}"
+            both = [e for e in before if e in after]
+            pending += [((*path, e), before[e], after[e]) for e in reversed(both)]
+
+
+def children(node: Any) -> tuple[dict[Any, Any], Any]:
+    """Returns a node's children by their path entries, and its structure down to them."""
+    pairs, root = tree.flatten_with_path(node, is_leaf=lambda x: x is not node)
+    return {path[0]: child for path, child in pairs}, root
+
+
+def named(path: Any) -> str:
+    """Returns what messages call what is at a path within ``(args, kwargs)``."""
+    return f"argument {path[1].value!r}{tree.keystr(path[2:])}"
+
+
+def bare(treedef: Any) -> str:
+    """Returns the words for a structure."""
+    return f"{repr(treedef).removeprefix('TreeDef(').removesuffix(')'):.60}"
+
+
+def node_words(node: Any) -> str:
+    """Returns the words for a node of a tree or for a leaf."""
+    if node is None:
+        return "None"
+    if type(node) is Leaf:
+        return shown(node.kind)
+    name = type(node).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+def shown(kind: Any) -> str:
+    """Returns the words for the kind of a leaf."""
+    if not isinstance(kind, tuple):
+        return getattr(kind, "__name__", str(kind))
+    shape, dtype, weak, device = kind
+    place = "" if device == "cpu" else f" on {device}"
+    return f"{ShapeDtype(shape, dtype, weak)}{place}"

@@ -1,0 +1,485 @@
+"""``jit``: a function is staged once for every kind of arguments, and then runs as a plan."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial, update_wrapper
+from types import MethodType
+from typing import Any, overload
+from weakref import WeakSet
+
+from ..functions.arguments import in_arrays, is_array_like
+from ..backends.config import config
+from ..backends.devices import placement
+from ..backends.errors.public_functions import check_function, complain, wrap_methods
+from ..backends.restoring import setting
+from ..transforms.grad import taken
+from .guard import LARGEST, UNLIKE, Guard, guard
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.buffers import device_of, owned, wrap
+from ..primitives.core.trace import base_trace, slot, under
+from ..primitives.core.errors import function_name
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import ShapeDtype, number_dtype
+from ..primitives.core.python_numbers import as_number
+from .program_call import ProgramCall
+from .compile import Compiled, compiled
+from ..programs.costs import Cost
+from .compile import Lowered
+from ..programs.program import Program, Variable, argument_type
+from ..programs.side_effects import Look, check_leaks, check_same
+from .history import History
+from ..programs.named_scope import scoped
+from .signature import Signature, axes_of, context_of
+from ..programs.staging import StagingTrace, hoisted, inputs_of, staged_run
+from ..functions.wrapping import pickled
+from ..tree import containers as tree
+
+__all__ = ["Jitted", "disable_jit", "jit"]
+
+Values = list[Any]
+# How many kinds of arguments a function keeps plans for.
+MANY = 256
+
+
+class Switch(threading.local):
+    """Whether jitted functions run as plans in a thread."""
+
+    off = False
+
+
+switch = Switch()
+
+
+def disable_jit(disable: bool = True) -> setting:
+    """Makes jitted functions run as if they were not, for the length of a ``with`` block.
+
+    For looking at values within them: they are called as they were written.
+
+    Args:
+        disable: False turns ``jit`` on again within such a block.
+
+    >>> import functensor as ft
+    >>> with ft.disable_jit():
+    ...     ft.jit(lambda x: print(x) or 2 * x)(3.0)
+    3.0
+    6.0
+    """
+    return setting(switch, off=disable)
+
+
+class Entry:
+    """What one kind of arguments leads to.
+
+    Attributes:
+        program: what was staged.
+        compiled: what runs it.
+        captured: traced values that the function closes over; it is then staged anew each time.
+        gradient: the numbers of an input, and of an output that is the gradient taken at it.
+        guard: answers calls of the same kind; None until there was a second one.
+        context: the choices under which it was staged.
+    """
+
+    __slots__ = (
+        *("_computes", "_passed", "captured", "compiled", "context", "gradient", "guard"),
+        "program",
+    )
+
+    def __init__(
+        self, program: Program, captured: Values, donated: Sequence[int], context: Any
+    ) -> None:
+        self.program = program
+        self.captured = captured
+        self.guard: Guard | None = None
+        self.gradient: tuple[int, int] | None = None
+        self.context = context
+        places = {variable: i for i, variable in enumerate(program.inputs)}
+        passed = [places.get(x) if isinstance(x, Variable) else None for x in program.outputs]
+        # The numbers of the inputs that the outputs are.
+        self._passed = [None if i in donated else i for i in passed]
+        outputs = [x for x, i in zip(program.outputs, self._passed, strict=True) if i is None]
+        if len(outputs) < len(self._passed):
+            program = program.with_equations(program.equations, outputs)
+        self._computes = bool(outputs or donated)
+        returned = sorted({i for i in self._passed if i is not None})
+        self.compiled: Compiled = compiled(program, donated, returned)
+
+    def guarded(
+        self, args: Sequence[Any], kwargs: dict[str, Any], static: Sequence[int | str]
+    ) -> None:
+        """Makes what answers calls like one quickly."""
+        run = self.compiled.on_buffers if self._computes else None
+        out_tree = self.program.out_tree
+        self.guard = guard(args, kwargs, static, run, out_tree, self._passed, self.gradient)
+
+    def outputs(self, leaves: Values, outs: Sequence[Any]) -> Any:
+        """Returns the result's tree; an output that is an argument is that very array."""
+        computed = iter(outs)
+        # A NumPy array may be changed by its owner; what is returned twice is one array.
+        given = {i: wrap(owned(leaves[i])) for i in {*self._passed} if i is not None}
+        found = [next(computed) if i is None else given[i] for i in self._passed]
+        if self.gradient and taken.watched:
+            i, j = self.gradient
+            taken.note(leaves[i], found[j])
+        return self.program.out_tree.unflatten(found)
+
+
+class Jitted:
+    """A function that is staged and planned; see `jit`.
+
+    Calls, methods and pickles as the function itself does.
+    """
+
+    __wrapped__: Callable[..., Any]
+
+    def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
+        # First, since it takes over the attributes of a function that is a jitted one too.
+        update_wrapper(self, fun)
+        self._fun = fun
+        self._options = options
+        self._signature = Signature(fun, **options)
+        self._entries: OrderedDict[Any, Entry] = OrderedDict()
+        self._history = History(fun)
+        self._last: Entry | None = None
+        self._lock = threading.RLock()
+        made.add(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            entry = self._last
+            if (
+                entry is not None
+                and entry.guard is not None
+                and slot.trace is None
+                and not switch.off
+                and entry.context == context_of()
+            ):
+                result = entry.guard(args, kwargs)
+                if result is not UNLIKE:
+                    return result
+            return self._called(args, kwargs)
+        except Exception as error:
+            complain(error, self._fun, f"jit({function_name(self._fun)})", args, kwargs)
+            raise
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        trace = slot.trace
+        if switch.off or (trace is not None and trace.interceptor):
+            # Hooks see the operations as they are made, with the user's lines.
+            args, kwargs = self._signature.mapped(as_number, args, kwargs)
+            return in_arrays(self._fun(*args, **kwargs))
+        entry, leaves = self._entry(args, kwargs)
+        if any(type(leaf) is ShapeDtype for leaf in leaves):
+            raise TypeError(
+                f"jit of {function_name(self._fun)} was called with a ShapeDtype, which has no "
+                "values: f.lower takes one"
+            )
+        if trace is None and not any(isinstance(leaf, Tracer) for leaf in leaves):
+            outs = entry.compiled(leaves)
+            return entry.outputs(leaves, outs)
+        outs = ProgramCall(entry.program).bind([*leaves, *entry.captured])
+        return entry.program.out_tree.unflatten(outs)
+
+    def _entry(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Entry, Values]:
+        """Returns what a call's kind of arguments leads to, and its leaves."""
+        signature = self._signature
+        dynamic, static = signature.split(args, kwargs)
+        leaves, treedef = tree.flatten(dynamic)
+        context = context_of()
+        kinds = tuple([kind_of(leaf) for leaf in leaves])
+        key = treedef, kinds, static, context, axes_of()
+        entry = known = self._entries.get(key)
+        if entry is None:
+            with self._lock:
+                entry = self._entries.get(key)
+                if entry is None:
+                    entry = self._staged(dynamic, static, key)
+        elif entry is not self._last:
+            self._used(key)
+        if slot.trace is None and not entry.captured:
+            types = {*map(type, leaves)}
+            if ShapeDtype not in types:
+                self._last = entry
+                traced = any(issubclass(kind, Tracer) for kind in types)
+                # Not at the first call, which may be the only one.
+                if known is not None and entry.guard is None and not traced:
+                    entry.guarded(args, kwargs, signature.static_places(len(args)))
+        return entry, leaves
+
+    def _used(self, key: Any) -> None:
+        """Notes that a plan is used, which is then not the next to be dropped."""
+        with suppress(KeyError):  # another thread dropped it
+            self._entries.move_to_end(key)
+
+    def _staged(self, dynamic: Any, static: Any, key: Any) -> Entry:
+        """Stages the function for a new kind of arguments."""
+        number = self._history.record(key, dynamic)
+        try:
+            program, captured, gradient = self._program(dynamic, static)
+            entry = Entry(program, captured, self._signature.donated(dynamic), key[3])
+            entry.gradient = gradient
+        except BaseException as error:
+            self._history.forget(number, key, f"it raised {type(error).__name__}")
+            raise
+        if entry.compiled.plan is None:
+            self._history.remark(number, "on a GPU, it is run operation by operation")
+        if not captured:
+            self._entries[key] = entry
+            while len(self._entries) > MANY:
+                old, dropped = self._entries.popitem(last=False)
+                self._history.drop(old, f"to make room for others: {MANY} are kept")
+                if dropped is self._last:
+                    self._last = None
+        else:
+            words = "it closes over traced values, so that it serves for this call only"
+            self._history.forget(number, key, words, captured=True)
+        return entry
+
+    def _program(self, dynamic: Any, static: Any) -> tuple[Program, Values, Any]:
+        """Returns the program, traced values that it closes over, and an output of `grad`'s."""
+        fun = self._signature.filled(self._fun, static)
+        trace = StagingTrace(base_trace(), "jit", fun)
+        inputs, in_tree = inputs_of(trace, dynamic)
+        look = Look(fun)
+        with look.taken():
+            with scoped(""):
+                out = staged_run(trace, *in_tree.unflatten(inputs))
+            look.report(trace.equations)
+        outputs, out_tree = tree.flatten(out)
+        self._signature.check_outputs(out)
+        # What a call returns is an array, and decides dtypes of what is computed of it.
+        outputs = [strong(trace, x) for x in outputs]
+        program, captured = hoisted(trace.program(inputs, outputs, in_tree, out_tree))
+        if config.check_tracer_leaks:
+            del out, outputs, inputs
+            check_leaks(fun, trace)
+            with config.using(check_tracer_leaks=False):
+                check_same(fun, program, self._program(dynamic, static)[0])
+        return program, captured, trace.gradient_among(program.inputs, program.outputs)
+
+    # -- what it does, for those who want to know
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Returns what a call with these arguments would run, without running it.
+
+        Args:
+            args, kwargs: arguments of the function: arrays, or ``ShapeDtype`` in their place.
+
+        Returns:
+            An object with the staged ``program``, the ``optimized`` one, the ``source`` of its plan
+            and its ``cost()``.
+
+        >>> import functensor as ft, functensor.numpy as np
+        >>> ft.jit(lambda x: np.sin(x) * 2).lower(np.ones(3)).program
+        <lambda>(a: float64[3]):
+            b: float64[3] = sin(a)
+            c: float64[3] = multiply(b, 2)
+            return c
+        """
+        entry, _ = self._entry(args, kwargs)
+        return Lowered(entry.program, entry.compiled)
+
+    def explain(self) -> str:
+        """Returns how often the function was staged, and why each time.
+
+        >>> import functensor as ft, functensor.numpy as np
+        >>> double = ft.jit(lambda x: 2 * x)
+        >>> _ = double(np.ones(3)), double(np.ones(4))
+        >>> print(double.explain().split(": ")[-1])
+        argument 0 was float64[3], and is float64[4]
+        """
+        return str(self._history)
+
+    def cost(self) -> Cost:
+        """Returns the operations, bytes and peak memory of what the last call ran.
+
+        It is that of the program after all passes, for the kind of arguments of the last call that
+        was under no transformation; where there was none, for the kind that was used last.
+        ``f.lower(*args).cost()`` is that of given arguments.
+
+        Raises:
+            RuntimeError: the function was not called yet.
+        """
+        entry = next(reversed(self._entries.values()), None) if self._last is None else self._last
+        if entry is None:
+            raise RuntimeError(
+                f"jit of {function_name(self._fun)} was not called yet: call it, or use "
+                "f.lower(*args).cost()"
+            )
+        return Lowered(entry.program, entry.compiled).cost()
+
+    def assert_no_retrace(self) -> AbstractContextManager[None]:
+        """Makes it an error that the function is staged, within a ``with`` block.
+
+        Raises:
+            RetraceError: it was; the message names the argument that is not as before.
+
+        >>> import functensor as ft, functensor.numpy as np
+        >>> double = ft.jit(lambda x: 2 * x)
+        >>> _ = double(np.ones(3))
+        >>> with double.assert_no_retrace():
+        ...     double(np.zeros(3))
+        Array([0., 0., 0.], dtype=float64, device='cpu')
+        """
+        return self._history.refusing()
+
+    def clear_cache(self) -> None:
+        """Forgets what was staged."""
+        with self._lock:
+            while self._entries:
+                key, _ = self._entries.popitem()
+                self._history.drop(key, "by clear_cache()")
+            self._last = None
+
+    @property
+    def cache_size(self) -> int:
+        """For how many kinds of arguments there is a plan."""
+        return len(self._entries)
+
+    # -- a function like others
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> Any:
+        return pickled(self, (jit, (self._fun,), self._options))
+
+    def __copy__(self) -> Jitted:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Jitted:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<jit of {function_name(self._fun)}>"
+
+
+wrap_methods(Jitted, "jit(f)", ("lower", "explain", "cost", "assert_no_retrace", "clear_cache"))
+
+# All that there are, for a child process.
+made: WeakSet[Jitted] = WeakSet()
+
+
+def renew_locks() -> None:
+    """Gives jitted functions new locks: in a child, threads that held the old ones are no more."""
+    for function in list(made):
+        function._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=renew_locks)
+
+
+Numbers = int | Iterable[int] | None
+Names = str | Iterable[str] | None
+
+
+@overload
+def jit(
+    fun: Callable[..., Any],
+    *,
+    static_argnums: Numbers = ...,
+    static_argnames: Names = ...,
+    donate_argnums: Numbers = ...,
+    donate_argnames: Names = ...,
+) -> Jitted: ...
+
+
+@overload
+def jit(
+    fun: None = None,
+    *,
+    static_argnums: Numbers = ...,
+    static_argnames: Names = ...,
+    donate_argnums: Numbers = ...,
+    donate_argnames: Names = ...,
+) -> Callable[[Callable[..., Any]], Jitted]: ...
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: Numbers = None,
+    static_argnames: Names = None,
+    donate_argnums: Numbers = None,
+    donate_argnames: Names = None,
+) -> Any:
+    """Returns a function that is staged once for every kind of arguments, and runs as a plan.
+
+    The first call with arguments of a new structure, new shapes or dtypes runs ``fun`` on their
+    types alone; what it does becomes a program, which is optimized and made into straight-line
+    code. So ``fun`` must be pure: what it prints or appends happens once, and what it reads beside
+    its arguments is a constant from then on. Python's numbers among the arguments are traced and
+    stay weak: another value is no reason to stage again. Under ``grad``, ``vmap`` and their kin a
+    jitted function stays one; hooks see its operations one by one. On a GPU the program is run
+    operation by operation.
+
+    Args:
+        fun: takes and returns trees of arrays; without it, ``jit`` returns a decorator.
+        static_argnums, static_argnames: positions and names of arguments that are constants of the
+            program, and are hashable: another value is staged again. Objects among them must not
+            be changed in place: a changed one may count as what it was at an earlier call.
+        donate_argnums, donate_argnames: arguments that the caller will not use again: results of
+            their shapes and dtypes are written into their memory.
+
+    Returns:
+        A function of the same arguments, with the methods ``lower``, ``explain``, ``cost``,
+        ``assert_no_retrace`` and ``clear_cache``.
+
+    Raises:
+        ConcretizationError: ``fun`` asks for the value of a traced array.
+        StaticArgumentError: a static argument cannot be hashed.
+        DonatedArrayError: an array is used after it was donated.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> @ft.jit
+    ... def loss(w, x):
+    ...     return np.sum(np.tanh(x @ w) ** 2)
+    >>> ft.grad(loss)(np.zeros(2), np.ones((3, 2)))
+    Array([0., 0.], dtype=float64, device='cpu')
+    """
+    options: dict[str, Any] = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+    }
+    if fun is None:
+        return partial(jit, **options)
+    check_function("jit", fun)
+    return Jitted(fun, options)
+
+
+def strong(trace: StagingTrace, out: Any) -> Any:
+    """Returns a result as an array where it is a number, or stands for one."""
+    known = argument_type(out)
+    if not known.weak:
+        return out
+    if not isinstance(out, Tracer):
+        return wrap(out)
+    with under(trace):
+        return ops.astype(out, known.dtype)
+
+
+def kind_of(leaf: Any) -> Any:
+    """Returns what a leaf of the arguments is staged for: its type, weakness and device."""
+    if type(leaf) is ShapeDtype:
+        return leaf.shape, leaf.dtype, leaf.weak, placement.device
+    if not is_array_like(leaf):
+        return type(leaf)
+    if type(leaf) is Array:
+        return leaf.shape, leaf.dtype, None, leaf.device
+    known = argument_type(leaf)
+    if known.weak is int and type(leaf) is int and not -LARGEST - 1 <= leaf <= LARGEST:
+        raise OverflowError(
+            f"an argument of jit is an integer of {leaf.bit_length()} bits, but those that are "
+            "traced have 64 with their sign: pass float(n), or make the argument static"
+        )
+    number_dtype(known.dtype)
+    return known.shape, known.dtype, known.weak, device_of(leaf)

@@ -1,0 +1,360 @@
+"""Differences, integrals and interpolation along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..primitives.core.array import Array, Tracer, is_unknown
+from ..primitives.core.buffers import beside, operands_together
+from ..primitives.core.errors import misfit, refuse_out
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import canonical_axis
+from .arguments import array_beside, arrays_together, as_inexact
+from .creation import asarray
+from .zeros_ones import full_like
+from .searching import searchsorted
+from .known_values import value_of
+
+__all__ = [
+    "cross",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "ediff1d",
+    "insert",
+    "interp",
+    "trapezoid",
+]
+
+
+@registry.add_function
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Returns the differences of neighbours along an axis.
+
+    Args:
+        a: an array of at least one axis.
+        n: how often to take differences; a itself is returned for 0.
+        axis: along which axis.
+        prepend, append: what to put before and behind the array first: slices, or a number.
+
+    Returns:
+        An array that is shorter by n along the axis; of booleans, whether neighbours differ.
+
+    >>> import functensor.numpy as np
+    >>> np.diff(np.array([1.0, 4.0, 9.0]))
+    Array([3., 5.], dtype=float64, device='cpu')
+    """
+    a, prepend, append = operands_together("diff", a, prepend, append)
+    a = asarray(a)
+    if n < 0 or not a.shape:
+        raise ValueError(f"diff: {n} differences of an array of shape {a.shape}")
+    axis = canonical_axis(axis, len(a.shape))
+    if n == 0:
+        return a
+    parts = [a]
+    edge = tuple([1 if i == axis else length for i, length in enumerate(a.shape)])
+    for place, extra in ((0, prepend), (len(parts), append)):
+        if extra is not None:
+            extra = array_beside(a, extra)
+            extra = ops.broadcast_to(extra, edge) if not extra.shape else extra
+            parts.insert(place if place == 0 else len(parts), extra)
+    if len(parts) > 1:
+        a = ops.concatenate(parts, axis=axis)
+    subtract = ops.not_equal if a.dtype.kind == "b" else ops.subtract
+    before = (slice(None),) * axis
+    for _ in range(n):
+        later = ops.index(a, (*before, slice(1, None)))
+        a = subtract(later, ops.index(a, (*before, slice(None, -1))))
+    return a
+
+
+@registry.add_function
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """Returns an array with values put before indices.
+
+    Args:
+        arr: an array.
+        obj: before which: an integer, a slice, integers or booleans; booleans are known.
+        values: what to put there; it broadcasts. Of an integer ``obj``, a slice of arr, or slices
+            along the first axis; otherwise what stands along ``axis`` is for one index each.
+        axis: along which axis; None takes the flattened array.
+
+    Raises:
+        IndexError: an index is out of bounds, under ``jit`` and ``vmap`` too, as of ``x[i]``.
+
+    >>> import functensor.numpy as np
+    >>> np.insert(np.array([1.0, 2.0]), 1, 5.0)
+    Array([1., 5., 2.], dtype=float64, device='cpu')
+    >>> np.insert(np.array([1.0, 2.0]), [0, 2], [5.0, 6.0])
+    Array([5., 1., 2., 6.], dtype=float64, device='cpu')
+    """
+    arr, values = arrays_together((arr, values), "insert")
+    if axis is None:
+        arr, axis = ops.reshape(arr, -1), 0
+    axis = canonical_axis(axis, len(arr.shape))
+    length = arr.shape[axis]
+    if isinstance(obj, Array) and not isinstance(obj, Tracer):
+        obj = value_of("insert", obj, "")
+    unknown = is_unknown(obj)
+    if unknown:
+        obj = asarray(obj)
+        if obj.dtype.kind not in "iu":
+            obj = value_of("insert", obj, "indices in place of booleans, np.insert(x, [0, 2], v)")
+            unknown = False
+    before: Any = obj if unknown or isinstance(obj, slice | int) else np.asarray(obj)
+    values = ops.astype(values, arr.dtype)
+    values = ops.reshape(values, (1,) * (len(arr.shape) - len(values.shape)) + values.shape)
+    if not isinstance(before, slice) and not getattr(before, "shape", ()):
+        values = ops.moveaxis(values, 0, axis)
+    if unknown:
+        places = max(before.size, 1) if before.shape else 1
+    else:
+        places = np.insert(np.arange(length), before, 0).size - length
+    count = places if places != 1 else values.shape[axis]
+    lengths = tuple(count if i == axis else n for i, n in enumerate(arr.shape))
+    joined = ops.concatenate((arr, ops.broadcast_to(values, lengths)), axis=axis)
+    if unknown:
+        order = _order_with(before, length, count)
+    else:
+        order = np.insert(np.arange(length), before, np.arange(length, length + count))
+    return ops.take(joined, order, axis=axis)
+
+
+def _order_with(before: Any, length: int, count: int) -> Any:
+    """Returns in which order slices come, those put before indices being behind the others."""
+    before = ops.reshape(before, -1)
+    # Looked up, so that there is an error out of bounds. Before -1 is before the last slice, which
+    # is one further from the end of what has a place behind it as well.
+    table = beside(before, np.arange(length + 1))
+    before = ops.take(table, ops.where(ops.less(before, 0), ops.subtract(before, 1), before))
+    # Slices that go to one place keep their order, in front of the one that is there.
+    new = ops.add(ops.multiply(before, 2), beside(before, np.zeros(count, int)))
+    old = beside(before, 2 * np.arange(length) + 1)
+    return ops.argsort(ops.concatenate([old, new]), stable=True)
+
+
+@registry.add_function
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Returns the differences of neighbours in the flattened array.
+
+    Args:
+        ary: an array.
+        to_end, to_begin: what to join to the differences.
+
+    >>> import functensor.numpy as np
+    >>> np.ediff1d(np.array([1.0, 4.0, 9.0]), to_begin=0.0)
+    Array([0., 3., 5.], dtype=float64, device='cpu')
+    """
+    ary, to_end, to_begin = operands_together("ediff1d", ary, to_end, to_begin)
+    steps = diff(ops.reshape(asarray(ary), -1))
+    ends = [array_beside(steps, e) for e in (to_begin, to_end) if e is not None]
+    ends = [ops.reshape(ops.astype(e, steps.dtype), -1) for e in ends]
+    if not ends:
+        return steps
+    first = ends[:1] if to_begin is not None else []
+    return ops.concatenate([*first, steps, *ends[len(first) :]])
+
+
+@registry.add_function
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Returns the integral along an axis by the trapezoidal rule.
+
+    Args:
+        y: the values.
+        x: where they are taken: of a shape that broadcasts to y's, or on one axis; None for steps
+            of dx.
+        dx: the distance of two neighbours.
+        axis: along which axis.
+
+    >>> import functensor.numpy as np
+    >>> np.trapezoid(np.array([1.0, 2.0, 3.0]))
+    Array(4., dtype=float64, device='cpu')
+    """
+    y, x = (asarray(y), None) if x is None else arrays_together((y, x), "trapezoid")
+    given, axis = axis, canonical_axis(axis, len(y.shape))
+    if x is not None:
+        if len(x.shape) == 1:
+            dx = ops.reshape(diff(x), (-1,) + (1,) * (len(y.shape) - axis - 1))
+        else:
+            # Counted from the end where it is given so: x may have fewer axes.
+            dx = diff(x, axis=given)
+    before = (slice(None),) * axis
+    later = ops.index(y, (*before, slice(1, None)))
+    height = ops.divide(ops.add(later, ops.index(y, (*before, slice(None, -1)))), 2.0)
+    return ops.sum(ops.multiply(height, dx), axis=axis)
+
+
+@registry.add_function
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
+    """Returns values of the piecewise linear function through given points.
+
+    Args:
+        x: where to evaluate it.
+        xp: the points' coordinates on one axis, in ascending order.
+        fp: the points' values.
+        left, right: the value before the first and behind the last point; None for that point's.
+        period: the function's period, in which case the order of xp does not matter.
+
+    Returns:
+        An array of x's shape. Derivatives flow to x, xp and fp.
+
+    Raises:
+        ShapeError: xp and fp differ in length, or there are no points.
+
+    >>> import functensor.numpy as np
+    >>> np.interp(2.5, [1.0, 2.0, 3.0], [3.0, 2.0, 0.0])
+    Array(1., dtype=float64, device='cpu')
+    """
+    x, xp, fp = arrays_together((x, xp, fp), "interp")
+    xp, fp = as_inexact(xp), as_inexact(fp)
+    if len(xp.shape) != 1 or xp.shape != fp.shape or not xp.size:
+        raise misfit(
+            f"interp: coordinates of shape {xp.shape}, values of shape {fp.shape}",
+            "np.interp(x, xp, fp), with a value for each coordinate",
+        )
+    if "c" in (x.dtype.kind, xp.dtype.kind):
+        raise TypeError(
+            f"interp: coordinates are real, not {x.describe()} among {xp.describe()}; only values "
+            "may be complex"
+        )
+    if period is not None:
+        period = ops.abs(asarray(period))
+        x, xp = ops.remainder(x, period), ops.remainder(xp, period)
+        order = ops.argsort(xp)
+        xp, fp = ops.take(xp, order), ops.take(fp, order)
+        last, first = slice(-1, None), slice(1)
+        xp = ops.concatenate((ops.subtract(xp[last], period), xp, ops.add(xp[first], period)))
+        fp = ops.concatenate((fp[last], fp, fp[first]))
+        left = right = None
+    length = xp.shape[0]
+    if length == 1:
+        inside = ops.broadcast_to(fp[0], x.shape)
+    else:
+        end = ops.clip(searchsorted(xp, x, "right"), 1, length - 1)
+        start = ops.subtract(end, 1)
+        x0, x1, f0, f1 = (ops.take(v, i) for v in (xp, fp) for i in (start, end))
+        width = ops.subtract(x1, x0)
+        # Points at one place make a jump, whose slope must not be divided by zero.
+        jump = ops.equal(width, 0)
+        share = ops.divide(ops.subtract(x, x0), ops.where(jump, 1, width))
+        inside = ops.where(jump, f1, ops.add(f0, ops.multiply(share, ops.subtract(f1, f0))))
+    out = ops.where(ops.less(x, xp[0]), fp[0] if left is None else left, inside)
+    return ops.where(ops.greater(x, xp[-1]), fp[-1] if right is None else right, out)
+
+
+@registry.add_function
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """Returns the cross product of vectors.
+
+    Args:
+        a, b: the vectors, of three components, or of two, where the third is zero. Their other
+            axes broadcast.
+        axisa, axisb: where the components stand.
+        axisc: where they stand in the result.
+        axis: where they stand in all three.
+
+    Returns:
+        Vectors of three components; where both have two, the third of these alone.
+
+    Raises:
+        ShapeError: the vectors have neither two nor three components.
+
+    >>> import functensor.numpy as np
+    >>> np.cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+    Array([0., 0., 1.], dtype=float64, device='cpu')
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = arrays_together((a, b), "cross")
+    a, b = ops.moveaxis(a, axisa, -1), ops.moveaxis(b, axisb, -1)
+    if not {shape_of(a)[-1], shape_of(b)[-1]} <= {2, 3}:
+        raise misfit(
+            f"cross: three components are needed, or two, not shapes {a.shape} and {b.shape}",
+            "np.cross(a, b, axis=...) names the axis of the components",
+        )
+    x, y, *third = (ops.index(a, (Ellipsis, i)) for i in range(shape_of(a)[-1]))
+    u, v, *other = (ops.index(b, (Ellipsis, i)) for i in range(shape_of(b)[-1]))
+    if not third and not other:
+        return x * v - y * u
+    z, w = third[0] if third else 0 * x, other[0] if other else 0 * u
+    return ops.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=axisc)
+
+
+def _cumulative(
+    name: str, first: int, x: Any, axis: int | None, dtype: Any, include_initial: bool
+) -> Any:
+    x = asarray(x)
+    if axis is None:
+        if len(x.shape) != 1:
+            raise ValueError(f"cumulative_{name[3:]}: give axis=, for an array of shape {x.shape}")
+        axis = 0
+    axis = canonical_axis(axis, len(x.shape))
+    x = x if dtype is None else ops.astype(x, dtype)
+    # Named again, since small integers are added up in large ones.
+    out = getattr(ops, name)(x, axis, dtype)
+    if not include_initial:
+        return out
+    shape = tuple([1 if i == axis else n for i, n in enumerate(out.shape)])
+    return ops.concatenate((full_like(out, first, shape=shape), out), axis=axis)
+
+
+@registry.add_function
+def cumulative_sum(
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: None = None,
+    include_initial: bool = False,
+) -> Any:
+    """Returns the sums of the elements up to each place along an axis.
+
+    Args:
+        x: an array.
+        axis: along which axis; it must be given unless there is only one.
+        dtype: the dtype to sum in.
+        out: None; arrays are immutable.
+        include_initial: whether to begin with a zero.
+
+    >>> import functensor.numpy as np
+    >>> np.cumulative_sum(np.array([1.0, 2.0]), include_initial=True)
+    Array([0., 1., 3.], dtype=float64, device='cpu')
+    """
+    refuse_out("cumulative_sum", out)
+    return _cumulative("cumsum", 0, x, axis, dtype, include_initial)
+
+
+@registry.add_function
+def cumulative_prod(
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: None = None,
+    include_initial: bool = False,
+) -> Any:
+    """Returns the products of the elements up to each place along an axis.
+
+    Args:
+        x: an array.
+        axis: along which axis; it must be given unless there is only one.
+        dtype: the dtype to multiply in.
+        out: None; arrays are immutable.
+        include_initial: whether to begin with a one.
+
+    >>> import functensor.numpy as np
+    >>> np.cumulative_prod(np.array([2.0, 3.0]), include_initial=True)
+    Array([1., 2., 6.], dtype=float64, device='cpu')
+    """
+    refuse_out("cumulative_prod", out)
+    return _cumulative("cumprod", 1, x, axis, dtype, include_initial)

@@ -1,0 +1,87 @@
+"""Gradients and parameters in Optax's order, which an update would take for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from ..transforms.grad import Taken, taken
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.errors import user_line
+from ..programs.staged_tracers import StagedTracer
+
+__all__ = ["Order"]
+
+
+class Order:
+    """Knows parameters by who was given or made them, and gradients by who made them.
+
+    An array that `init` saw, or that `update` returned as the first parameter, is a parameter. A
+    value that ``grad`` returned to a program is none, and of an array and the gradient that was
+    taken at it the gradient is none. All else may be either, so that some calls in the wrong order
+    are not noticed. Arrays are told by their identity, and none is kept alive.
+    """
+
+    __slots__ = ("_begun", "_made")
+
+    def __init__(self) -> None:
+        self._begun: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        # One leaf is enough to tell, and costs no time.
+        self._made: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        Taken.watched = True
+
+    def begin(self, leaves: Sequence[Any]) -> None:
+        """Remembers parameters, as long as somebody holds them."""
+        for leaf in leaves:
+            if type(leaf) is Array or type(leaf) is np.ndarray:
+                self._begun[id(leaf)] = leaf
+
+    def made(self, params: Sequence[Any]) -> None:
+        """Remembers parameters that an update returned, as long as somebody holds them."""
+        if params and type(params[0]) is Array:
+            self._made[id(params[0])] = params[0]
+
+    def _is_made(self, x: Any) -> bool:
+        return self._made.get(id(x)) is x or self._is_begun(x)
+
+    def _is_begun(self, x: Any) -> bool:
+        return self._begun.get(id(x)) is x
+
+    def check(self, name: str, step: Any, params: Sequence[Any], grads: Sequence[Any]) -> None:
+        """Checks what an update was given.
+
+        Raises:
+            ValueError: the gradients come first.
+        """
+        if not params:
+            return
+        first = params[0]
+        if type(step) is int:
+            if isinstance(first, Tracer) or first is grads[0] or self._is_made(first):
+                return
+            swapped = taken.is_pair(grads[0], first) or (
+                self._is_made(grads[0])
+                if step
+                else all(map(self._is_begun, grads)) and not any(map(self._is_begun, params))
+            )
+        elif is_gradient(first):
+            swapped = all(map(is_gradient, params)) and not any(map(is_gradient, grads))
+        else:
+            return
+        if swapped:
+            line = user_line()
+            raise ValueError(
+                f"{name}: update was given gradients in the place of parameters and parameters in "
+                "that of gradients, which is Optax's order"
+                + f"\n  at {line}" * bool(line)
+                + "\n  fix: params, state = opt.update(params, state, grads), which returns the "
+                "new parameters: nothing is to be applied"
+            )
+
+
+def is_gradient(x: Any) -> bool:
+    """Says whether a traced value is what ``grad`` returned while a program was staged."""
+    return isinstance(x, StagedTracer) and x.variable in x.owner.gradients

@@ -1,0 +1,226 @@
+"""Regions: equations that run together, block by block, over one grid of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..primitives.core.primitive import Primitive
+from ..programs.program import Equation, Program, Variable, type_of
+from .region_proofs import proved
+
+__all__ = [
+    "Kinds",
+    "Place",
+    "Region",
+    "broadcast_place",
+    "identity",
+    "kind_of",
+    "lengths",
+    "operand_place",
+    "row_place",
+]
+
+# For every axis of a value the axis of the grid that it is; None for axes of length 1.
+Place = tuple[int | None, ...]
+
+# Elementwise primitives that are no ufuncs, and look at no element but the one that they compute.
+# Others may look at all of them to choose their way, or return what they are given.
+BY_ELEMENT = frozenset(
+    {
+        "astype", "clip", "elu", "erf", "erfc", "exceeds", "gelu", "gelu_derivative", "gelu_slope",
+        "log_ratio", "relu", "relu_biased", "relu_derivative", "sigmoid", "sigmoid_biased",
+        "sigmoid_derivative", "silu", "silu_derivative", "softplus", "softplus_biased",
+        "softplus_derivative", "tanh_biased", "tanh_derivative", "where",
+    }
+)  # fmt: skip
+REDUCTIONS = frozenset({"max", "mean", "min", "sum", "var"})
+# What has to see whole rows along its ``axis``, and what has to see the last axis whole.
+ALONG = frozenset({"log_softmax", "softmax", "softmax_derivative"})
+ALONG_LAST = frozenset(
+    {"affine_normalize", "cross_entropy", "cross_entropy_slope", "normalize", "normalize_slope"}
+)
+# The product of a matrix with a vector reads its rows in one pass with what else they need, if they
+# are no longer than this, many times as many, and more than the last cache holds: BLAS is quicker
+# by itself on what it finds there.
+LONGEST_ROW, TALL, UNCACHED = 1024, 8, 1 << 23
+PRECISE = "fd"
+NATIVE = "fiubc"
+
+
+class Region:
+    """A call of equations that run together over a grid.
+
+    Attributes:
+        program: what it computes.
+        grid: the lengths of the grid's axes, none of them 1.
+        places: for every variable of the program which axes of the grid it has.
+    """
+
+    __slots__ = ("grid", "places", "program")
+
+    name = "fused"
+    fused = True
+
+    def __init__(
+        self, program: Program, grid: tuple[int, ...], places: dict[Variable, Place]
+    ) -> None:
+        self.program = program
+        self.grid = grid
+        self.places = places
+
+    @property
+    def bodies(self) -> tuple[Program, ...]:
+        """The program, to be shown."""
+        return (self.program,)
+
+    def bind(self, operands: Sequence[Any]) -> list[Any]:
+        """Computes the outputs equation by equation."""
+        return self.program.run(operands)
+
+    def infer(self, *types: Any) -> list[Any]:
+        """Returns the outputs' types."""
+        return [type_of(out) for out in self.program.outputs]
+
+    def prove(self) -> None:
+        """Checks that places are those that broadcasting gives: see `proved`."""
+        proved(self.program, self.grid, self.places)
+
+
+def lengths(shape: Sequence[int]) -> tuple[int, ...]:
+    """Returns the grid of an array: its shape without axes of length 1."""
+    return tuple([n for n in shape if n != 1])
+
+
+def identity(shape: Sequence[int]) -> Place:
+    """Returns the place of an array in its own grid."""
+    count = 0
+    place: list[int | None] = []
+    for n in shape:
+        place.append(None if n == 1 else count)
+        count += n != 1
+    return tuple(place)
+
+
+def operand_place(shape: Sequence[int], out: Place) -> Place:
+    """Returns the place of an operand that broadcasts to a result at a place."""
+    aligned = out[len(out) - len(shape) :]
+    return tuple([None if n == 1 else axis for n, axis in zip(shape, aligned, strict=True)])
+
+
+def broadcast_place(
+    shape: tuple[int, ...], grid: tuple[int, ...], known: dict[Variable, Place]
+) -> Place | None:
+    """Returns where a result lies to which operands broadcast."""
+    place: list[int | None] = [None] * len(shape)
+    for source in known.values():
+        offset = len(shape) - len(source)
+        for a, axis in enumerate(source):
+            if axis is not None:
+                if place[offset + a] not in (None, axis):
+                    return None
+                place[offset + a] = axis
+    if lengths(shape) == grid:
+        whole = identity(shape)
+        fits = all(axis is None or axis == whole[a] for a, axis in enumerate(place))
+        return whole if fits else None
+    # Axes that only operands from outside have could be any of the grid's.
+    if any(n != 1 and axis is None for n, axis in zip(shape, place)):
+        return None
+    # A column beside the row of the same values makes a square.
+    axes = [axis for axis in place if axis is not None]
+    return tuple(place) if axes == sorted(set(axes)) else None
+
+
+def row_place(
+    equation: Equation, source: Place, grid: tuple[int, ...], known: dict[Variable, Place]
+) -> Place | None:
+    """Returns where the result lies of what has to see rows whole."""
+    name, first = equation.primitive.name, equation.operands[0]
+    if source != identity(type_of(first).shape) or lengths(type_of(first).shape) != grid:
+        return None
+    if name in ALONG:
+        if 0 in {source[a] for a in equation.params["axis"]}:
+            return None
+        return source if all(place == source for place in known.values()) else None
+    if source[-1] in (None, 0):
+        return None
+    rows = source[:-1]
+    # What has fewer axes than the first operand has one number for each of its rows, or is the
+    # weight or the bias of all of them.
+    fewer = source[-1:] if name == "affine_normalize" else rows
+    for x, place in known.items():
+        if x is not first and place != (source if len(place) == len(source) else fewer):
+            return None
+    return rows if name == "cross_entropy" else source
+
+
+class Kinds(dict[int, str]):
+    """How equations can take part, by their numbers: each is found out when it is asked for."""
+
+    def __init__(self, equations: Sequence[Equation]) -> None:
+        super().__init__()
+        self._equations = equations
+
+    def __missing__(self, i: int) -> str:
+        kind = self[i] = kind_of(self._equations[i])
+        return kind
+
+
+def kind_of(equation: Equation) -> str:
+    """Says how an equation can take part: by ``element``, as a ``reduction``, along ``rows``, as
+    the ``product`` of a tall matrix and a vector, as a ``move`` that only adds or drops axes; empty
+    where it cannot.
+    """
+    primitive = equation.primitive
+    if not isinstance(primitive, Primitive):
+        return ""
+    (out,) = equation.outputs
+    types = [type_of(x) for x in equation.operands]
+    if out.device != "cpu" or not out.type.size:
+        return ""
+    if any(t.dtype.kind not in NATIVE for t in (*types, out.type)):
+        return ""
+    name = primitive.name
+    if primitive.family == "elementwise":
+        compute = primitive.compute
+        known = name in BY_ELEMENT or (
+            type(compute) is str and isinstance(getattr(np, compute, None), np.ufunc)
+        )
+        return "element" if known and out.type.shape else ""
+    if name in ("broadcast_to", "reshape"):
+        (x,) = types
+        added = name == "broadcast_to" or lengths(x.shape) == lengths(out.type.shape)
+        return "move" if added and x.shape and type(equation.operands[0]) is Variable else ""
+    if any(t.dtype.char not in PRECISE for t in types if t.dtype.kind != "i"):
+        return ""
+    if types[0].dtype.char not in PRECISE or not types[0].shape:
+        return ""
+    if name == "matmul":
+        return "product" if _is_tall(types) and types[0].dtype == types[1].dtype else ""
+    if name in REDUCTIONS or (name in ALONG and _alike(types)):
+        if all(types[0].shape[a] == 1 for a in equation.params["axis"]):
+            return ""
+        if name in REDUCTIONS:
+            return "reduction" if equation.params.get("dtype") is None else ""
+        return "rows"
+    if name in ALONG_LAST and len(types[0].shape) > 1 and types[0].shape[-1] > 1:
+        fits = name != "affine_normalize" or all(len(t.shape) == 1 for t in types[1:])
+        return "rows" if fits and (name != "normalize_slope" or _alike(types)) else ""
+    return ""
+
+
+def _is_tall(types: Sequence[Any]) -> bool:
+    """Says whether a product is that of a tall matrix and a vector, from either side."""
+    shapes = [t.shape for t in types]
+    if sorted(map(len, shapes)) != [1, 2]:
+        return False
+    rows, length = max(shapes, key=len)
+    fits = 1 < length <= LONGEST_ROW and rows >= TALL * length
+    return bool(fits and rows * length >= UNCACHED)
+
+
+def _alike(types: Sequence[Any]) -> bool:
+    return all(t.shape == types[0].shape for t in types)

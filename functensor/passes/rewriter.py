@@ -1,0 +1,207 @@
+"""One walk over a program, on which equations are rewritten one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.registry import registry
+from ..primitives.core.shape_dtype import ShapeDtype
+from ..programs.program import Equation, Program, Variable, type_of
+
+__all__ = ["ELEMENTWISE", "Rule", "Sweep", "behind", "swept"]
+
+# More rewritings of one equation than this would be rules that undo each other.
+STEPS = 8
+# Under this name there are rules for all elementwise primitives without rules of their own.
+ELEMENTWISE = "any elementwise"
+# The primitive without which a rule finds nothing.
+_behind: dict[Any, str] = {}
+
+
+class Sweep:
+    """What rules look at, and what they add.
+
+    A rule is called with the sweep and an equation whose operands have been rewritten already. It
+    returns None where it does not apply, an equation of the same output to stand in its place, or
+    the operand of the same type that the output is.
+
+    Args:
+        program: what is walked over.
+        rules: as for `swept`.
+
+    Attributes:
+        made: for every variable that a primitive defines, the equation that does.
+        equations: those of the new program so far.
+        known: for every variable that is gone what stands in its place.
+        ready: for every primitive met so far the rules that may find something.
+    """
+
+    def __init__(self, program: Program, rules: Mapping[str, Sequence[Rule]]) -> None:
+        self.made: dict[Variable, Equation] = {}
+        self.known: dict[Variable, Any] = {}
+        self.equations: list[Equation] = []
+        self._program = program
+        self._rules = rules
+        self._names = {primitive.name for primitive in program.primitives()}
+        self.ready: dict[Any, Sequence[Rule]] = {}
+
+    @cached_property
+    def uses(self) -> dict[Variable, int]:
+        """For every variable how often it is used, at least."""
+        return dict(self._program.uses())
+
+    def rules_of(self, primitive: Any) -> Sequence[Rule]:
+        """Returns the rules for a primitive: those of its name, or else those of its family.
+
+        Those that find nothing in this program are not among them.
+        """
+        found = self.ready.get(primitive)
+        if found is None:
+            given: Sequence[Rule] | None = None
+            if isinstance(primitive, Primitive):
+                given = self._rules.get(primitive.name)
+                if given is None and primitive.family == "elementwise":
+                    given = self._rules.get(ELEMENTWISE)
+            names = self._names
+            found = [r for r in given or () if r not in _behind or _behind[r] in names]
+            self.ready[primitive] = found
+        return found
+
+    def maker(self, x: Any, name: str) -> Equation | None:
+        """Returns the equation of a primitive of that name that makes an operand, or None."""
+        equation = self.made.get(x) if type(x) is Variable else None
+        return equation if equation is not None and equation.primitive.name == name else None
+
+    def once(self, x: Variable) -> bool:
+        """Says whether a variable is used once alone."""
+        return self.uses.get(x, 0) < 2
+
+    def _meet(self, primitive: Any) -> None:
+        """Notes that there are equations of a primitive."""
+        if primitive.name not in self._names:
+            self._names.add(primitive.name)
+            self.ready.clear()
+
+    def add(
+        self,
+        primitive: Any,
+        operands: Sequence[Any],
+        params: dict[str, Any],
+        of: Equation,
+        known: ShapeDtype | None = None,
+    ) -> Any:
+        """Adds an equation before the one that is rewritten; returns what it defines.
+
+        Args:
+            primitive: a primitive, or its name.
+            operands: what it is applied to.
+            params: its parameters.
+            of: the equation that is rewritten.
+            known: the result's type, where it need not be inferred.
+        """
+        if type(primitive) is str:
+            primitive = registry[primitive]
+        if known is None:
+            known = primitive.infer(primitive, *map(type_of, operands), **params)
+        self._meet(primitive)
+        out = Variable(known, of.outputs[0].device)
+        self.append(Equation(primitive, operands, params, [out], of.line, of.scope))
+        for x in operands:
+            if type(x) is Variable:
+                self.uses[x] = self.uses.get(x, 0) + 1
+        return out
+
+    def append(self, equation: Equation) -> None:
+        """Adds an equation to the program."""
+        self.equations.append(equation)
+        if isinstance(equation.primitive, Primitive):
+            self.made[equation.outputs[0]] = equation
+
+    def rewrite(self, equation: Equation, rules: Sequence[Rule]) -> bool:
+        """Adds a primitive's equation as rules have it; says whether one applied."""
+        changed = False
+        for _ in range(STEPS):
+            found: Any = None
+            for rule in rules:
+                found = rule(self, equation)
+                if found is None:
+                    continue
+                if type(found) is Equation:
+                    break
+                if self.replaced(equation.outputs[0], found):
+                    return True
+                found = None
+            if found is None:
+                break
+            changed = True
+            equation = found
+            self._meet(equation.primitive)
+            rules = self.rules_of(equation.primitive)
+        self.append(equation)
+        return changed
+
+    def replaced(self, out: Variable, x: Any) -> bool:
+        """Puts an operand in a variable's place, if it is of the same type."""
+        if type_of(x) != out.type:
+            return False
+        if type(x) is Variable:
+            if x.device != out.device:
+                return False
+            self.uses[x] = self.uses.get(x, 0) + self.uses.get(out, 0)
+        elif out.device != "cpu":
+            return False
+        self.known[out] = x
+        return True
+
+
+Rule = Callable[[Sweep, Equation], Any]
+
+
+def behind(name: str) -> Callable[[Rule], Rule]:
+    """Marks a rule that finds nothing in programs without a primitive: it looks behind that."""
+
+    def marked(rule: Rule) -> Rule:
+        _behind[rule] = name
+        return rule
+
+    return marked
+
+
+def swept(
+    program: Program,
+    rules: Mapping[str, Sequence[Rule]],
+    only: Container[Variable] | None = None,
+) -> Program:
+    """Returns a program with every primitive's equations rewritten by the rules of its name.
+
+    Args:
+        program: any program; the one itself is returned where no rule applies.
+        rules: for every primitive's name its rules, the first that applies first.
+        only: what the equations define that are rewritten; None for all.
+    """
+    sweep = Sweep(program, rules)
+    if not any(map(sweep.rules_of, program.primitives())):
+        return program
+    known, ready, made = sweep.known, sweep.ready, sweep.made
+    changed = False
+    for equation in program.equations:
+        if known:
+            equation = equation.over(known)
+        primitive = equation.primitive
+        selected = ready.get(primitive)
+        if selected is None:
+            selected = sweep.rules_of(primitive)
+        if selected and (only is None or equation.outputs[0] in only):
+            changed |= sweep.rewrite(equation, selected)
+            continue
+        # What `append` does, which most of the equations need.
+        sweep.equations.append(equation)
+        if isinstance(primitive, Primitive):
+            made[equation.outputs[0]] = equation
+    if not changed:
+        return program
+    outputs = [known.get(x, x) if type(x) is Variable else x for x in program.outputs]
+    return program.with_equations(sweep.equations, outputs)

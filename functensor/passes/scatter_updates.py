@@ -1,0 +1,77 @@
+"""Sums of an array and of values at its places are updates of the array."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..primitives.core.registry import registry
+from ..programs.program import Equation, Program, Variable, used
+from .dead_code import dead_code
+
+__all__ = ["scattered"]
+
+
+def scattered(program: Program) -> Program:
+    """Returns a program that adds values to an array at their places, not an array of zeros.
+
+    What such an array is made of is added in a loop that carries the sum: there the update is
+    done in place, and a step costs what the values do.
+
+    Args:
+        program: what is going to be run, without derivatives of its own.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> def cotangent(sum, x):
+    ...     return sum + ft.grad(lambda x: x[1] ** 2)(x)
+    >>> program = ft.make_program(cotangent)(np.ones(3), np.ones(3))
+    >>> scattered(program).equations[-1].primitive
+    <primitive index_add>
+    """
+    uses = Counter(x for equation in program.equations for x in used(equation.operands))
+    uses.update(used(program.outputs))
+    made: dict[Variable, Equation] = {}
+    equations: list[Equation] = []
+    for equation in program.equations:
+        update = _update(equation, made, uses)
+        equations += update or [equation]
+        for out in equation.outputs:
+            made[out] = equation
+    if len(equations) == len(program.equations) and all(
+        a is b for a, b in zip(equations, program.equations)
+    ):
+        return program
+    return dead_code(program.with_equations(equations, list(program.outputs)))
+
+
+def _update(
+    equation: Equation, made: dict[Variable, Equation], uses: Counter[Variable]
+) -> list[Equation]:
+    """Returns updates in the place of a sum; empty if it is none of an array and values."""
+    if equation.primitive.name != "add":
+        return []
+    (out,) = equation.outputs
+    for x, y in (equation.operands, reversed(equation.operands)):
+        if type(x) is not Variable or type(y) is not Variable or x.type != out.type:
+            continue
+        source = made.get(y)
+        if source is None or source.primitive.name != "scatter_add" or uses[y] != 1:
+            continue
+        if y.type != out.type:
+            continue
+        keys = source.params["keys"]
+        start = len(keys)
+        updates: list[Equation] = []
+        for key, values in zip(keys, source.operands, strict=False):
+            places = source.operands[start : start + key.arrays]
+            start += key.arrays
+            last = len(updates) == len(keys) - 1
+            after = out if last else Variable(out.type, out.device)
+            updates.append(
+                Equation(
+                    registry["index_add"], [x, values, *places], {"key": key}, [after],
+                    source.line, source.scope,
+                )
+            )  # fmt: skip
+            x = after
+        return updates
+    return []

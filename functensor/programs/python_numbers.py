@@ -1,0 +1,120 @@
+"""Python's operators on numbers of Python's that are traced by staging.
+
+What an operator computes of such numbers alone is one again, as it is where nothing is staged: it
+decides no dtype, and booleans count as whole numbers, which they do not for NumPy's functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..primitives.core.buffers import WEAK_TYPES
+from ..primitives.core.trace import slot
+from ..primitives.core.errors import OperandError
+from ..primitives.core.operators import Operators
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.python_numbers import plain
+
+__all__ = ["NumberOperators", "as_numbers", "kind_of"]
+
+# What takes booleans for whole numbers. Of others Python's results are NumPy's.
+COUNTING = frozenset(
+    {
+        "abs", "add", "floor_divide", "invert", "left_shift", "multiply", "negative", "positive",
+        "power", "remainder", "right_shift", "subtract",
+    }
+)  # fmt: skip
+
+Operator = Callable[..., Any]
+primitives = ops.__dict__
+
+
+def kind_of(x: Any) -> type | None:
+    """Returns which of Python's numbers an operand is; None for arrays."""
+    if type(x) in WEAK_TYPES:
+        return type(plain(x))
+    if isinstance(x, NumberOperators):
+        return getattr(x, "variable").type.weak  # type: ignore[no-any-return]  # noqa: B009
+    return None
+
+
+def computed(name: str, operands: tuple[Any, ...]) -> Any:
+    """Returns what an operator gives of numbers: one again.
+
+    The trace in the slot computes it, which need not be that of the operands: the body of a loop
+    uses numbers from outside.
+    """
+    if name in COUNTING and all(kind_of(x) is bool for x in operands):
+        first = operands[0]
+        first = int(first) if type(first) is bool else computed("add", (first, 0))
+        operands = (first, *operands[1:])
+    return as_numbers(primitives[name], *operands)
+
+
+def as_numbers(fun: Callable[..., Any], *args: Any) -> Any:
+    """Calls a function whose results of numbers alone are numbers, while a program is staged."""
+    trace: Any = slot.trace
+    if trace is None or not trace.staging:
+        return fun(*args)
+    before = trace.of_python
+    try:
+        trace.of_python = True
+        return fun(*args)
+    finally:
+        trace.of_python = before
+
+
+def binary(name: str, reflected: bool = False) -> Operator:
+    """Returns an operator of two operands."""
+
+    def operator(self: Any, other: Any) -> Any:
+        operands = (other, self) if reflected else (self, other)
+        try:
+            if self.variable.type.weak is not None and kind_of(other) is not None:
+                return computed(name, operands)
+            return primitives[name](*operands)
+        except OperandError:
+            return NotImplemented
+
+    return operator
+
+
+def beside(name: str, otherwise: Operator) -> Operator:
+    """Returns an operator that does something else where an operand is not a number."""
+
+    def operator(self: Any, *other: Any) -> Any:
+        if self.variable.type.weak is None or not all(map(kind_of, other)):
+            return otherwise(self, *other)
+        return computed(name, (self, *other))
+
+    return operator
+
+
+class NumberOperators(Operators):
+    """The operators of what may stand for a number of Python's."""
+
+    __slots__ = ()
+
+    __add__, __radd__ = binary("add"), binary("add", True)
+    __sub__, __rsub__ = binary("subtract"), binary("subtract", True)
+    __mul__, __rmul__ = binary("multiply"), binary("multiply", True)
+    __truediv__, __rtruediv__ = binary("divide"), binary("divide", True)
+    __floordiv__, __rfloordiv__ = binary("floor_divide"), binary("floor_divide", True)
+    __mod__, __rmod__ = binary("remainder"), binary("remainder", True)
+    __and__, __rand__ = binary("bitwise_and"), binary("bitwise_and", True)
+    __or__, __ror__ = binary("bitwise_or"), binary("bitwise_or", True)
+    __xor__, __rxor__ = binary("bitwise_xor"), binary("bitwise_xor", True)
+    __lshift__, __rlshift__ = binary("left_shift"), binary("left_shift", True)
+    __rshift__, __rrshift__ = binary("right_shift"), binary("right_shift", True)
+    __lt__, __le__ = binary("less"), binary("less_equal")
+    __gt__, __ge__ = binary("greater"), binary("greater_equal")
+    __eq__ = beside("equal", Operators.__eq__)
+    __ne__ = beside("not_equal", Operators.__ne__)
+    __pow__, __rpow__ = beside("power", Operators.__pow__), binary("power", True)
+    __neg__ = beside("negative", Operators.__neg__)
+    __pos__ = beside("positive", Operators.__pos__)
+    __abs__ = beside("abs", Operators.__abs__)
+    __invert__ = beside("invert", Operators.__invert__)
+
+    __hash__ = None

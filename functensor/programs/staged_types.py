@@ -1,0 +1,47 @@
+"""The types of what is staged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.shape_dtype import ShapeDtype
+
+__all__ = ["StagedTypes"]
+
+
+class StagedTypes:
+    """The types of a program's values.
+
+    What is unrolled does the same to the same types many times: of equal types one is kept, so that
+    those after it are told by their identity, and what they give is inferred once.
+    """
+
+    __slots__ = ("_given", "_kept")
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, ShapeDtype] = {}
+        self._given: dict[Any, tuple[ShapeDtype, Sequence[ShapeDtype]]] = {}
+
+    def kept(self, known: ShapeDtype) -> ShapeDtype:
+        """Returns the type that is kept of all that are equal to one."""
+        return self._kept.setdefault((known.shape, known.dtype, known.weak), known)
+
+    def inferred(
+        self, primitive: Primitive, operands: Sequence[ShapeDtype], params: dict[str, Any]
+    ) -> ShapeDtype:
+        """Returns the type of what a primitive gives.
+
+        Raises:
+            ShapeError: the operands do not fit.
+        """
+        if params:
+            return self.kept(primitive.infer(primitive, *operands, **params))
+        key = primitive, *map(id, operands)
+        found = self._given.get(key)
+        if found is None:
+            # The operands come along, since only what is there keeps its identity.
+            out = self.kept(primitive.infer(primitive, *operands))
+            found = self._given[key] = out, operands
+        return found[0]

@@ -1,0 +1,67 @@
+"""Warnings of what staging does once, at the user's line."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ..backends.config import config
+from ..backends.messages import message, user_frame
+from ..primitives.core.errors import function_line
+
+__all__ = ["StagingWarning", "warn", "warn_of_text", "warn_once"]
+
+# What was warned of already: a function's code, and which of the warnings.
+warned: set[tuple[Any, str]] = set()
+
+
+class StagingWarning(UserWarning):
+    """A staged function does once what it seems to do in each call (docs/errors.md#error-24)."""
+
+
+def warn(what: str, fix: str) -> None:
+    """Warns at the user's line."""
+    text = message(what, fix=fix, number=24)
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(text, StagingWarning, stacklevel=2)
+        return
+    module = frame.f_globals.get("__name__")
+    warnings.warn_explicit(
+        text, StagingWarning, frame.f_code.co_filename, frame.f_lineno, module
+    )
+
+
+def warn_once(fun: Callable[..., Any], kind: str, what: str, fix: str) -> None:
+    """Warns once for each function and kind of warning."""
+    key = code_of(fun), kind
+    if key not in warned:
+        warned.add(key)
+        warn(what, fix)
+
+
+def code_of(fun: Any) -> Any:
+    """Returns what stays the same where a function is defined anew: its code."""
+    while hasattr(fun, "__wrapped__"):
+        fun = fun.__wrapped__
+    return getattr(fun, "__code__", None) or getattr(type(fun), "__qualname__", "")
+
+
+def warn_of_text(tracer: Any) -> None:
+    """Warns of a traced value that the user's code prints or formats, while that is looked for."""
+    if not config.check_tracer_leaks:
+        return
+    frame = sys._getframe(2)
+    if frame.f_code.co_name == "__format__":
+        frame = frame.f_back or frame
+    # Messages of the library's own have the text too.
+    if frame.f_globals.get("__name__", "").partition(".")[0] != "functensor":
+        warn(
+            f"a traced value {tracer.describe()} was printed or formatted while "
+            f"{function_line(tracer.owner.fun)} was staged: it has no value yet, and the text is "
+            "made once",
+            "return the value and print what a call returns, or print within "
+            "with ft.disable_jit():",
+        )

@@ -1,0 +1,210 @@
+"""What SciPy's solvers find: as trees, with derivatives of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..functions.arguments import is_array_like
+from ..functions.closure import close
+from ..custom.arguments import replaced
+from ..transforms.jvp import jvp
+from ..transforms.grad import grad
+from ..custom.root import ImplicitCall, dense_solve, from_vector, to_vector
+from ..numpy.arguments import as_inexact
+from ..numpy.creation import asarray
+from ..primitives.core.buffers import device_of, expose, wrap
+from ..primitives.core.trace import slot
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..transforms.vmap import vmap
+
+__all__ = [
+    "Arguments",
+    "OptimizeResult",
+    "Unknown",
+    "hessian_matrix",
+    "hessian_products",
+    "host",
+    "jacobian_matrix",
+    "solved",
+]
+
+Values = list[Any]
+
+COUNTS = ("status", "nit", "nfev", "njev")
+EXTRAS = [ShapeDtype((), np.bool_), *[ShapeDtype((), np.int64)] * len(COUNTS)]
+
+
+class OptimizeResult(dict[str, Any]):
+    """What a solver found, by key or by attribute; a tree of arrays with a message.
+
+    Attributes:
+        x: the solution, a tree as the initial guess.
+        fun: the function's value there; of `root`, a tree.
+        jac: the gradient there, a tree; only of `minimize`, by methods that use one.
+        success: whether the solver is content.
+        status, message: why it ended, as a number and in words.
+        nit, nfev, njev: how many iterations and evaluations it took, as far as SciPy tells.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the result has no {name!r}; it has {', '.join(self)}") from None
+
+    def __dir__(self) -> list[str]:
+        return [*self]
+
+
+def _flatten_result(result: OptimizeResult) -> tuple[Values, tuple[Any, ...]]:
+    keys = tuple(key for key in result if key != "message")
+    return [result[key] for key in keys], (keys, result["message"])
+
+
+tree.register(
+    OptimizeResult,
+    _flatten_result,
+    lambda static, children: OptimizeResult(zip(static[0], children), message=static[1]),
+)
+
+
+# -- between trees and SciPy's vectors
+
+
+def host(x: Any) -> Any:
+    """Returns an array, which may be on a GPU, as NumPy's, which waits for it."""
+    return np.asarray(x if device_of(x) == "cpu" else ops.to_device(x, "cpu"))
+
+
+class Unknown:
+    """The tree that is looked for, as SciPy's vector and as arrays.
+
+    Args:
+        name: the function, for messages.
+        x0: the initial guess.
+    """
+
+    def __init__(self, name: str, x0: Any) -> None:
+        self.name = name
+        leaves, self.treedef = tree.flatten(x0)
+        self.leaves = [as_inexact(leaf) for leaf in leaves]
+        self.types = [shape_dtype(leaf).strong() for leaf in self.leaves]
+
+    def vector(self, leaves: Sequence[Any]) -> Any:
+        """Returns leaves as NumPy's vector in double precision."""
+        return host(to_vector(leaves, np.float64))
+
+    def gradient(self, leaves: Sequence[Any]) -> Any:
+        """Returns a gradient as a vector: by imaginary parts, it is minus its own."""
+        return self.vector([ops.conj(g) for g in leaves])
+
+    def arrays(self, vector: Any) -> Values:
+        """Returns a vector of SciPy's as leaves."""
+        return from_vector(self.placed(np.array(vector)), self.types)
+
+    def placed(self, vector: Any) -> Any:
+        """Returns a vector of SciPy's, or a traced one, where the initial guess is."""
+        device = device_of(self.leaves[0]) if self.leaves else "cpu"
+        return wrap(vector) if device == "cpu" else ops.to_device(vector, device)
+
+    def tree(self, leaves: Sequence[Any]) -> Any:
+        """Returns leaves as a tree."""
+        return self.treedef.unflatten(leaves)
+
+
+class Arguments:
+    """Arguments of the user's function: arrays, which have derivatives, and the rest."""
+
+    def __init__(self, args: Any) -> None:
+        self.leaves, self.treedef = tree.flatten(args if isinstance(args, tuple) else (args,))
+        self.places = [i for i, leaf in enumerate(self.leaves) if is_array_like(leaf)]
+        self.arrays = [expose(self.leaves[i]) for i in self.places]
+
+    def filled(self, values: Sequence[Any]) -> Any:
+        """Returns the arguments with other arrays."""
+        return self.treedef.unflatten(replaced(self.leaves, self.places, values))
+
+
+def solved(
+    unknown: Unknown,
+    arguments: Arguments,
+    fun: Callable[..., Any],
+    residual: Callable[[Callable[..., Any], Values], Values],
+    solver: Callable[[Callable[..., Any], Any], Any],
+) -> tuple[Values, OptimizeResult]:
+    """Runs a solver of SciPy's on values, and makes its solution one that has derivatives.
+
+    Args:
+        unknown, arguments: what the function is of.
+        fun: ``fun(leaves, values)`` of the leaves of both.
+        residual: ``residual(fun of the leaves, leaves)``: what is zero at a solution.
+        solver: ``solver(fun of the leaves, leaves)`` returns SciPy's result.
+
+    Returns:
+        The leaves of the solution, and what else is to be told of it.
+    """
+    count = len(unknown.leaves)
+    closed, constants = close(fun, unknown.leaves, arguments.arrays)
+    number = len(arguments.arrays)
+    runs: Values = []
+
+    def of_leaves(operands: Values) -> Callable[[Values], Any]:
+        values, constants = operands[count : count + number], operands[count + number :]
+        return lambda leaves: closed(constants, list(leaves), values)
+
+    def evaluate(operands: Values) -> Values:
+        if slot.trace is not None:
+            return call.bind(operands)
+        result = solver(of_leaves(operands), operands[:count])
+        runs.append(result)
+        counts = [asarray(np.int64(result.get(key, -1))) for key in COUNTS]
+        return [*unknown.arrays(result.x), asarray(np.bool_(result.success)), *counts]
+
+    call = ImplicitCall(
+        unknown.name,
+        lambda x, operands: residual(of_leaves(operands), x),
+        evaluate,
+        dense_solve,
+        unknown.types,
+        EXTRAS,
+        sequential=True,
+    )
+    outs = call.bind([*unknown.leaves, *arguments.arrays, *constants])
+    told = OptimizeResult(success=outs[count])
+    for key, out in zip(COUNTS, outs[count + 1 :]):
+        if not runs or key in runs[-1]:
+            told[key] = out
+    told["message"] = "; ".join(dict.fromkeys(str(run.message) for run in runs))
+    return outs[:count], told
+
+
+def jacobian_matrix(unknown: Unknown, f: Callable[[Values], Values], v: Any) -> Any:
+    """Returns the Jacobian of a function of the leaves as a matrix for SciPy."""
+
+    def column(e: Any) -> Any:
+        tangent = jvp(f, (unknown.arrays(v),), (from_vector(e, unknown.types),))[1]
+        return to_vector(tangent, np.float64)
+
+    return host(vmap(column)(unknown.placed(np.eye(v.size)))).T
+
+
+def hessian_products(unknown: Unknown, f: Callable[[Values], Any]) -> Callable[[Any, Any], Any]:
+    """Returns ``product(v, p)``, the Hessian at a vector times another, both SciPy's."""
+    gradient = grad(f)
+
+    def product(v: Any, p: Any) -> Any:
+        direction = from_vector(unknown.placed(p), unknown.types)
+        change = jvp(gradient, (unknown.arrays(v),), (direction,))[1]
+        return to_vector([ops.conj(c) for c in change], np.float64)
+
+    return product
+
+
+def hessian_matrix(product: Callable[[Any, Any], Any], v: Any) -> Any:
+    """Returns the Hessian as a matrix for SciPy."""
+    return host(vmap(lambda p: product(v, p))(np.eye(v.size)))

@@ -1,0 +1,390 @@
+"""Recursive filters of `functensor.scipy.signal`, in one direction and in both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..numpy.arguments import array_beside, as_inexact
+from ..numpy.known_values import is_at_hand, value_of
+from ..primitives.core.buffers import beside
+from ..primitives.core.errors import ShapeError, message
+from ..primitives.contract.linear_filter import linear_filter
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import canonical_axis, result_type
+
+__all__ = [
+    "filtfilt",
+    "lfilter",
+    "lfilter_zi",
+    "sosfilt",
+    "sosfilt_zi",
+    "sosfiltfilt",
+]
+
+PADDINGS = ("odd", "even", "constant", None)
+
+
+def _polynomials(name: str, b: Any, a: Any, x: Any = None) -> tuple[Any, Any]:
+    """Returns a filter's polynomials as arrays with elements along one axis, lists beside x."""
+    if x is not None:
+        b, a = array_beside(x, b), array_beside(x, a)
+    b, a = as_inexact(b), as_inexact(a)
+    b, a = (ops.reshape(z, (1,)) if not z.shape else z for z in (b, a))
+    for z, letter in ((b, "b"), (a, "a")):
+        if len(z.shape) != 1 or not z.shape[0]:
+            raise ShapeError(
+                message(
+                    f"{name}: the polynomial {letter} has shape {z.shape}",
+                    fix="give the coefficients along one axis, e.g. b=[0.5, 0.5]; ft.vmap filters "
+                    "by several",
+                    number=16,
+                )
+            )
+    if is_at_hand(a) and not value_of(name, a, "")[0]:
+        raise ValueError(f"{name}: the first coefficient a[0] is 0; it divides all others")
+    return b, a
+
+
+def _sequences(name: str, x: Any, axis: int) -> tuple[Any, int]:
+    x = as_inexact(x)
+    if not x.shape:
+        raise ValueError(f"{name}: x is a number; give a sequence along an axis")
+    return x, canonical_axis(axis, len(x.shape))
+
+
+def _state(name: str, zi: Any, shape: tuple[int, ...]) -> Any:
+    """Returns an initial state, its axis last, in its whole shape."""
+    if len(zi.shape) != len(shape) or any(m not in (1, n) for m, n in zip(zi.shape, shape)) or (
+        zi.shape[-1] != shape[-1]
+    ):
+        raise ShapeError(
+            message(
+                f"{name}: an initial state of shape {zi.shape}, its axis last",
+                fix=f"zi of shape {shape}, or with 1 in front: numbers along the axis of filtering",
+                number=16,
+            )
+        )
+    return ops.broadcast_to(zi, shape)
+
+
+def _padded(x: Any, before: int, after: int) -> Any:
+    """Returns x with zeros at either end of its last axis."""
+    return ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(before, after)])
+
+
+def _products(c: Any, x: Any, start: int, stop: int) -> Any:
+    """Returns some elements of the full convolution of a polynomial and sequences."""
+    rows, length = x.shape[:-1], x.shape[-1]
+    if not length or start == stop:
+        return ops.zeros_like(ops.broadcast_to(ops.sum(x) + ops.sum(c), (*rows, stop - start)))
+    whole = ops.convolve_full(ops.broadcast_to(c, (*rows, *c.shape)), x)
+    whole = _padded(whole, 0, max(stop - whole.shape[-1], 0))
+    return ops.index(whole, (Ellipsis, slice(start, stop)))
+
+
+def _run(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
+    """Filters along the last axis from an initial state; returns the final state too.
+
+    A state is what the samples so far contribute to the numerator's side of the samples to come.
+    """
+    count = max(b.shape[0], a.shape[0]) - 1
+    length = x.shape[-1]
+    lead = ops.index(a, 0)
+    b, a = b / lead, a / lead
+    one = ops.ones_like(ops.index(a, slice(0, 1)))
+    out = linear_filter.bind((b, a, x), {})
+    first = ops.index(zi, (Ellipsis, slice(0, length)))
+    out = out + linear_filter.bind((one, a, _padded(first, 0, length - first.shape[-1])), {})
+    used = min(count, length)
+    tails = [ops.index(z, (Ellipsis, slice(length - used, None))) for z in (x, out)]
+    state = _products(b, tails[0], used, used + count) - _products(a, tails[1], used, used + count)
+    rest = ops.index(zi, (Ellipsis, slice(used, None)))
+    return out, state + _padded(rest, 0, count - rest.shape[-1])
+
+
+def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """Returns sequences filtered by a rational transfer function.
+
+    Args:
+        b, a: the numerator's and the denominator's coefficients, one axis each, ``a[0]`` not 0.
+        x: an array.
+        axis: along which axis.
+        zi: the initial state: of x's shape, or 1 beside the axis, with ``max(len(a), len(b)) - 1``
+            along the axis; None to be at rest.
+
+    Returns:
+        An array of x's shape: y of ``a[0] y[n] = sum(b[k] x[n - k]) - sum(a[k] y[n - k])``, k from
+        1 on in the second sum. With ``zi`` a pair of that and the final state.
+
+    Raises:
+        ValueError: ``a[0]`` is 0, or x is a number.
+        ShapeError: a polynomial has not one axis with elements, or the state does not fit.
+        MissingExtraError: SciPy is not installed.
+
+    Source: A. V. Oppenheim and R. W. Schafer, "Discrete-Time Signal Processing", chapter 6: the
+    transposed direct form II.
+
+    >>> import functensor as ft
+    >>> ft.scipy.signal.lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0]).tolist()
+    [1.0, 0.5, 0.25]
+    """
+    x, axis = _sequences("lfilter", x, axis)
+    b, a = _polynomials("lfilter", b, a, x)
+    moved = ops.moveaxis(x, axis, -1)
+    if zi is None:
+        return ops.moveaxis(linear_filter.bind((b, a, moved), {}), -1, axis)
+    zi = as_inexact(zi)
+    count = max(b.shape[0], a.shape[0]) - 1
+    if len(zi.shape) == len(x.shape):
+        zi = ops.moveaxis(zi, axis, -1)
+    zi = _state("lfilter", zi, (*moved.shape[:-1], count))
+    return tuple([ops.moveaxis(out, -1, axis) for out in _run(b, a, moved, zi)])
+
+
+def lfilter_zi(b: Any, a: Any) -> Any:
+    """Returns the state in which a filter is after a long sequence of ones.
+
+    Args:
+        b, a: as for `lfilter`.
+
+    Returns:
+        An array of shape ``(max(len(a), len(b)) - 1,)``.
+
+    Raises:
+        ValueError: ``a[0]`` is 0.
+        ShapeError: a polynomial has not one axis with elements.
+        LinAlgError: a sums up to 0, so that there is no such state.
+
+    Source: of the state z, which a sample of 1 leaves as it is: ``z[i] = z[i + 1] + b[i + 1] -
+    a[i + 1] y``, y being ``sum(b) / sum(a)``.
+
+    >>> import functensor as ft
+    >>> ft.scipy.signal.lfilter_zi([1.0], [1.0, -0.5]).tolist()
+    [1.0]
+    """
+    b, a = _polynomials("lfilter_zi", b, a)
+    count = max(b.shape[0], a.shape[0])
+    lead = ops.index(a, 0)
+    b, a = (_padded(z / lead, 0, count - z.shape[0]) for z in (b, a))
+    total = ops.sum(a)
+    if is_at_hand(total) and not value_of("lfilter_zi", total, ""):
+        raise np.linalg.LinAlgError("lfilter_zi: the denominator a sums up to 0: no steady state")
+    level = ops.sum(b) / total
+    return ops.cumsum(ops.index(b - a * level, slice(1, None)), 0, reverse=True)
+
+
+def _extended(name: str, x: Any, padtype: Any, padlen: Any, taps: int) -> tuple[Any, int]:
+    """Returns sequences continued at both ends of their last axis, and by how many samples."""
+    if padtype not in PADDINGS:
+        raise ValueError(f"{name}: padtype={padtype!r}: it is 'odd', 'even', 'constant' or None")
+    edge = 3 * taps if padlen is None else int(padlen)
+    edge = 0 if padtype is None else edge
+    if x.shape[-1] <= edge or edge < 0:
+        raise ValueError(
+            f"{name}: x has {x.shape[-1]} samples, which must be more than padlen, {edge}: give "
+            "padlen=, or padtype=None"
+        )
+    if not edge:
+        return x, 0
+    widths = [(0, 0)] * (len(x.shape) - 1) + [(edge, edge)]
+    if padtype == "constant":
+        return ops.pad(x, widths, mode="edge"), edge
+    inner = ops.pad(x, widths, mode="reflect")
+    if padtype == "even":
+        return inner, edge
+    # Turned about the first and the last sample.
+    parts = [
+        2 * ops.index(x, (Ellipsis, slice(0, 1))) - ops.index(inner, (Ellipsis, slice(0, edge))),
+        x,
+        2 * ops.index(x, (Ellipsis, slice(-1, None)))
+        - ops.index(inner, (Ellipsis, slice(-edge, None))),
+    ]
+    return ops.concatenate(parts, axis=-1), edge
+
+
+def _back_and_forth(x: Any, edge: int, run: Any) -> Any:
+    """Runs a filter over extended sequences, then from their end, and cuts the extension off."""
+    for _ in range(2):
+        x = ops.flip(run(x, ops.index(x, (Ellipsis, slice(0, 1)))), -1)
+    return ops.index(x, (Ellipsis, slice(edge, x.shape[-1] - edge)))
+
+
+def filtfilt(
+    b: Any,
+    a: Any,
+    x: Any,
+    axis: int = -1,
+    padtype: str | None = "odd",
+    padlen: int | None = None,
+    method: str = "pad",
+    irlen: int | None = None,
+) -> Any:
+    """Returns sequences filtered forwards and then backwards, which shifts no phase.
+
+    Args:
+        b, a, x, axis: as for `lfilter`.
+        padtype: how the sequences go on at both ends: "odd" turned about the last sample, "even"
+            mirrored, "constant" the last sample, None not at all.
+        padlen: by how many samples; None for ``3 * max(len(a), len(b))``.
+        method: "pad"; Gustafsson's is not there.
+        irlen: of Gustafsson's method: None.
+
+    Returns:
+        An array of x's shape.
+
+    Raises:
+        ValueError: x is not longer than ``padlen``, or an argument is none of its words.
+        NotImplementedError: Gustafsson's method is asked for.
+
+    >>> import functensor as ft
+    >>> ft.scipy.signal.filtfilt([0.5, 0.5], [1.0], [0.0, 2.0, 0.0, 2.0], padlen=1).tolist()
+    [0.0, 1.0, 1.0, 2.0]
+    """
+    if method not in ("pad", "gust"):
+        raise ValueError(f"filtfilt: method={method!r}: it is 'pad' or 'gust'")
+    if method == "gust" or irlen is not None:
+        raise NotImplementedError("filtfilt: method='gust' is not there: method='pad' has padlen=")
+    x, axis = _sequences("filtfilt", x, axis)
+    b, a = _polynomials("filtfilt", b, a, x)
+    taps = max(b.shape[0], a.shape[0])
+    ext, edge = _extended("filtfilt", ops.moveaxis(x, axis, -1), padtype, padlen, taps)
+    zi = lfilter_zi(b, a)
+
+    def run(z: Any, first: Any) -> Any:
+        return _run(b, a, z, zi * first)[0]
+
+    return ops.moveaxis(_back_and_forth(ext, edge, run), -1, axis)
+
+
+def _sections(name: str, sos: Any, x: Any = None) -> Any:
+    sos = as_inexact(sos if x is None else array_beside(x, sos))
+    if len(sos.shape) != 2 or sos.shape[1] != 6:
+        raise ValueError(f"{name}: sos array must be shape (n_sections, 6), not {sos.shape}")
+    if is_at_hand(sos) and not np.all(value_of(name, sos, "")[:, 3] == 1):
+        raise ValueError(f"{name}: sos[:, 3] should be all ones")
+    return sos
+
+
+def _cascade(sos: Any, x: Any, zi: Any) -> tuple[Any, Any]:
+    """Runs second-order sections one after the other, from states of shape (section, ..., 2)."""
+    states = []
+    for i in range(sos.shape[0]):
+        b, a = (ops.index(sos, (i, slice(j, j + 3))) for j in (0, 3))
+        if zi is None:
+            x = linear_filter.bind((b, a, x), {})
+        else:
+            x, state = _run(b, a, x, ops.index(zi, i))
+            states.append(state)
+    return x, states
+
+
+def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """Returns sequences filtered by second-order sections, one after the other.
+
+    Args:
+        sos: an array of shape (n, 6): of each section b and a, with ``a[0]`` of 1.
+        x: an array.
+        axis: along which axis.
+        zi: the sections' initial states: of shape ``(n, *x.shape)`` with 2 along the axis; None to
+            be at rest.
+
+    Returns:
+        An array of x's shape; with ``zi`` a pair of that and the final states.
+
+    Raises:
+        ValueError: the sections have another shape, an ``a[0]`` is not 1, or the states do not fit.
+        MissingExtraError: SciPy is not installed.
+
+    >>> import functensor as ft
+    >>> ft.scipy.signal.sosfilt([[1.0, 0, 0, 1.0, -0.5, 0]], [1.0, 0.0, 0.0]).tolist()
+    [1.0, 0.5, 0.25]
+    """
+    x, axis = _sequences("sosfilt", x, axis)
+    sos = _sections("sosfilt", sos, x)
+    moved = ops.moveaxis(x, axis, -1)
+    if zi is None:
+        dtype = result_type(sos.dtype, x.dtype)
+        out, _ = _cascade(sos, ops.astype(moved, dtype), None)
+        return ops.moveaxis(out, -1, axis)
+    zi = as_inexact(zi)
+    wanted = [sos.shape[0], *x.shape]
+    wanted[axis + 1] = 2
+    if zi.shape != tuple(wanted):
+        raise ValueError(
+            f"sosfilt: Invalid zi shape: with axis={axis}, an input with shape {x.shape}, and an "
+            f"sos array with {sos.shape[0]} sections, zi must have shape {tuple(wanted)}, got "
+            f"{zi.shape}"
+        )
+    out, states = _cascade(sos, moved, ops.moveaxis(zi, axis + 1, -1))
+    last = ops.stack(states, axis=0) if states else zi
+    return ops.moveaxis(out, -1, axis), ops.moveaxis(last, -1, axis + 1)
+
+
+def sosfilt_zi(sos: Any) -> Any:
+    """Returns the states in which second-order sections are after a long sequence of ones.
+
+    Args:
+        sos: as for `sosfilt`.
+
+    Returns:
+        An array of shape (n, 2).
+
+    Raises:
+        ValueError: the sections have another shape, or an ``a[0]`` is not 1.
+        LinAlgError: a section's denominator sums up to 0.
+
+    >>> import functensor as ft
+    >>> ft.scipy.signal.sosfilt_zi([[1.0, 0, 0, 1.0, -0.5, 0]]).tolist()
+    [[1.0, 0.0]]
+    """
+    sos = _sections("sosfilt_zi", sos)
+    level: Any = beside(sos, np.ones((), sos.dtype))
+    rows = []
+    for i in range(sos.shape[0]):
+        b, a = (ops.index(sos, (i, slice(j, j + 3))) for j in (0, 3))
+        rows.append(level * lfilter_zi(b, a))
+        level = level * ops.sum(b) / ops.sum(a)
+    return ops.stack(rows, axis=0) if rows else ops.reshape(sos, (0, 2))
+
+
+def sosfiltfilt(
+    sos: Any, x: Any, axis: int = -1, padtype: str | None = "odd", padlen: int | None = None
+) -> Any:
+    """Returns sequences filtered by second-order sections forwards and then backwards.
+
+    Args:
+        sos, x, axis: as for `sosfilt`.
+        padtype: as for `filtfilt`.
+        padlen: as for `filtfilt`; None for what SciPy takes: 3 times the number of coefficients of
+            the product of all sections, zeros at its end left out.
+
+    Returns:
+        An array of x's shape.
+
+    Raises:
+        ValueError: as for `sosfilt` and `filtfilt`.
+        ConcretizationError: ``padlen`` is None, and the sections are not known, as under jit.
+
+    >>> import functensor as ft
+    >>> half = [[0.5, 0.5, 0.0, 1.0, 0.0, 0.0]]
+    >>> ft.scipy.signal.sosfiltfilt(half, [0.0, 2.0, 0.0, 2.0], padlen=1).tolist()
+    [0.0, 1.0, 1.0, 2.0]
+    """
+    x, axis = _sequences("sosfiltfilt", x, axis)
+    sos = _sections("sosfiltfilt", sos, x)
+    taps = 2 * sos.shape[0] + 1
+    if padlen is None and padtype is not None:
+        fix = f"sosfiltfilt(sos, x, padlen={3 * taps}) says by how much x is to go on at its ends"
+        host = value_of("sosfiltfilt", sos, fix)
+        taps -= min(int((host[:, 2] == 0).sum()), int((host[:, 5] == 0).sum()))
+    ext, edge = _extended("sosfiltfilt", ops.moveaxis(x, axis, -1), padtype, padlen, taps)
+    zi = sosfilt_zi(sos)
+    shape = (sos.shape[0], *(1,) * (len(x.shape) - 1), 2)
+
+    def run(z: Any, first: Any) -> Any:
+        states = ops.reshape(zi, shape) * first
+        return _cascade(sos, z, ops.broadcast_to(states, (shape[0], *z.shape[:-1], 2)))[0]
+
+    return ops.moveaxis(_back_and_forth(ext, edge, run), -1, axis)

@@ -1,0 +1,370 @@
+"""Distribution functions of `functensor.scipy.special`: incomplete gamma and beta functions.
+
+They have the names and the limits of SciPy's, which come from the library Cephes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backends.restoring import quiet
+from ..numpy.arguments import arrays_together
+from ..primitives.special import gamma, incomplete  # noqa: F401 - they enter the registry
+from ..primitives.core.docstrings import document
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import INEXACT, result_type
+from .student_t import t_cdf, t_ppf
+
+__all__ = [
+    "bdtr", "bdtrc", "bdtri", "chdtr", "chdtrc", "chdtri", "fdtr", "fdtrc", "fdtri", "gdtr",
+    "gdtrc", "gdtrix", "nbdtr", "nbdtrc", "nbdtri", "pdtr", "pdtrc", "pdtri", "stdtr", "stdtrit",
+]  # fmt: skip
+
+PLAIN = (float, int, bool)
+NAN, INF = float("nan"), float("inf")
+DLMF = "NIST Digital Library of Mathematical Functions, "
+
+
+def together(*operands: Any) -> list[Any]:
+    """Returns operands as arrays of one floating dtype, Python's numbers deciding none."""
+    arrays = arrays_together(operands)
+    strong = [x.dtype for x, given in zip(arrays, operands) if type(given) not in PLAIN]
+    dtype = result_type(*strong) if strong else np.dtype(np.float64)
+    dtype = dtype if dtype.kind in INEXACT else np.dtype(np.float64)
+    return [x if x.dtype == dtype else ops.astype(x, dtype) for x in arrays]
+
+
+def _declared(
+    name: str,
+    compute: Callable[..., Any],
+    doc: str,
+    arguments: dict[str, str],
+    example: str,
+    source: str,
+) -> Callable[..., Any]:
+    """Returns a function of operands that broadcast, which are made arrays of one dtype."""
+
+    def function(*operands: Any, **named: Any) -> Any:
+        if named or len(operands) != len(signature.parameters):
+            operands = signature.bind(*operands, **named).args
+        # Infinite values are no reason to warn.
+        with quiet():
+            return compute(*together(*operands))
+
+    signature = inspect.signature(compute)
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = document(
+        doc,
+        arguments,
+        "An array of the shape to which the arguments broadcast, NaN beyond their ranges.",
+        "ShapeError: their shapes do not broadcast.",
+        example,
+        source,
+    )
+    return function
+
+
+def _defined(*conditions: Any) -> Any:
+    out = conditions[0]
+    for condition in conditions[1:]:
+        out = ops.logical_and(out, condition)
+    return out
+
+
+def _probability(p: Any) -> Any:
+    return _defined(ops.greater_equal(p, 0), ops.less_equal(p, 1))
+
+
+def _only(condition: Any, value: Any) -> Any:
+    """Returns a value where a condition holds, else NaN."""
+    return ops.where(condition, value, NAN)
+
+
+def _counted(k: Any) -> Any:
+    """Returns a whole number below a count, by which there is no derivative."""
+    return ops.floor(ops.stop_gradient(k))
+
+
+def _safe(condition: Any, x: Any, stand_in: float) -> Any:
+    return ops.where(condition, x, stand_in)
+
+
+# -- chi-squared, gamma and F
+
+
+def _gamma_tail(kind: Callable[..., Any], a: Any, x: Any) -> Any:
+    """Returns an incomplete gamma function, which is constant for infinite x."""
+    ordinary = _defined(ops.greater_equal(x, 0), ops.less(x, INF))
+    value = kind(a, _safe(ordinary, x, 1.0))
+    end = 1.0 if kind is ops.gammainc else 0.0
+    value = ops.where(ops.equal(x, INF), end, value)
+    return _only(_defined(ops.greater_equal(a, 0), ops.greater_equal(x, 0)), value)
+
+
+def _ratio(dfn: Any, dfd: Any, x: Any) -> tuple[Any, Any]:
+    """Returns ``dfn x / (dfd + dfn x)`` and 1 minus that, each precise where it is small."""
+    ordinary = ops.less(x, INF)
+    part = dfn * _safe(ordinary, x, 1.0)
+    total = dfd + part
+    return ops.where(ordinary, part / total, 1.0), ops.where(ordinary, dfd / total, 0.0)
+
+
+def _f_tail(dfn: Any, dfd: Any, x: Any, upper: bool) -> Any:
+    right = _defined(ops.greater(dfn, 0), ops.greater(dfd, 0), ops.greater_equal(x, 0))
+    m, n, x = (_safe(right, z, 1.0) for z in (dfn, dfd, x))
+    w, v = _ratio(m, n, x)
+    low = ops.less(w, 0.5)
+    by_w = ops.betaincc if upper else ops.betainc
+    by_v = ops.betainc if upper else ops.betaincc
+    value = ops.where(
+        low,
+        by_w(m / 2, n / 2, _safe(low, w, 0.5)),
+        by_v(n / 2, m / 2, ops.where(low, 0.5, v)),
+    )
+    return _only(right, value)
+
+
+def _f_quantile(dfn: Any, dfd: Any, p: Any) -> Any:
+    right = _defined(ops.greater(dfn, 0), ops.greater(dfd, 0), _probability(p))
+    inside = _defined(right, ops.greater(p, 0), ops.less(p, 1))
+    m, n = (_safe(right, z, 1.0) for z in (dfn, dfd))
+    q = _safe(inside, p, 0.5)
+    w, v = ops.betaincinv(m / 2, n / 2, q), ops.betainccinv(n / 2, m / 2, q)
+    value = ops.where(inside, n * w / (m * v), INF)
+    return _only(right, ops.where(ops.equal(p, 0), 0.0, value))
+
+
+V_X = {"v": "the degrees of freedom, positive.", "x": "where, an array or a number."}
+V_P = {"v": V_X["v"], "p": "a probability."}
+chdtr = _declared(
+    "chdtr",
+    lambda v, x: _gamma_tail(ops.gammainc, v / 2, x / 2),
+    "Returns the probability of at most x in the chi-squared distribution.",
+    V_X,
+    "special.chdtr(2.0, 0.0) -> 0.0",
+    DLMF + "8.2.4",
+)
+chdtrc = _declared(
+    "chdtrc",
+    lambda v, x: _gamma_tail(ops.gammaincc, v / 2, x / 2),
+    "Returns the probability of more than x in the chi-squared distribution.",
+    V_X,
+    "special.chdtrc(2.0, 0.0) -> 1.0",
+    DLMF + "8.2.4",
+)
+chdtri = _declared(
+    "chdtri",
+    lambda v, p: _only(
+        _probability(p), 2 * ops.gammainccinv(v / 2, _safe(_probability(p), p, 0.5))
+    ),
+    "Returns that x for which ``chdtrc(v, x)`` is p.",
+    V_P,
+    "special.chdtri(2.0, 1.0) -> 0.0",
+    DLMF + "8.2.4",
+)
+A_B_X = {
+    "a": "the rate, positive: the factor of x.",
+    "b": "the shape, positive.",
+    "x": "where, an array or a number.",
+}
+gdtr = _declared(
+    "gdtr",
+    lambda a, b, x: _gamma_tail(ops.gammainc, b, a * x),
+    "Returns the probability of at most x in the gamma distribution.",
+    A_B_X,
+    "special.gdtr(1.0, 1.0, 0.0) -> 0.0",
+    DLMF + "8.2.4",
+)
+gdtrc = _declared(
+    "gdtrc",
+    lambda a, b, x: _gamma_tail(ops.gammaincc, b, a * x),
+    "Returns the probability of more than x in the gamma distribution.",
+    A_B_X,
+    "special.gdtrc(1.0, 1.0, 0.0) -> 1.0",
+    DLMF + "8.2.4",
+)
+gdtrix = _declared(
+    "gdtrix",
+    lambda a, b, p: ops.gammaincinv(b, p) / a,
+    "Returns that x for which ``gdtr(a, b, x)`` is p.",
+    {"a": A_B_X["a"], "b": A_B_X["b"], "p": "a probability."},
+    "special.gdtrix(1.0, 1.0, 0.0) -> 0.0",
+    DLMF + "8.2.4",
+)
+DF_X = {"dfn, dfd": "the degrees of freedom, positive.", "x": "where, from 0 up."}
+fdtr = _declared(
+    "fdtr",
+    lambda dfn, dfd, x: _f_tail(dfn, dfd, x, False),
+    "Returns the probability of at most x in the F distribution.",
+    DF_X,
+    "special.fdtr(2.0, 2.0, 1.0) -> 0.5",
+    DLMF + "8.17.2",
+)
+fdtrc = _declared(
+    "fdtrc",
+    lambda dfn, dfd, x: _f_tail(dfn, dfd, x, True),
+    "Returns the probability of more than x in the F distribution.",
+    DF_X,
+    "special.fdtrc(2.0, 2.0, 1.0) -> 0.5",
+    DLMF + "8.17.2",
+)
+fdtri = _declared(
+    "fdtri",
+    _f_quantile,
+    "Returns that x for which ``fdtr(dfn, dfd, x)`` is p.",
+    {"dfn, dfd": DF_X["dfn, dfd"], "p": "a probability."},
+    "special.fdtri(2.0, 2.0, 0.5).round(12) -> 1.0",
+    DLMF + "8.17.2",
+)
+
+# -- Student's t
+
+
+def _student(df: Any, t: Any) -> Any:
+    right = _defined(ops.greater(df, 0), ops.equal(t, t))
+    ordinary = ops.less(ops.abs(t), INF)
+    value = t_cdf(_safe(ordinary, t, 0.0), _safe(ops.greater(df, 0), df, 1.0))
+    value = ops.where(ops.equal(t, INF), 1.0, ops.where(ops.equal(t, -INF), 0.0, value))
+    return _only(right, value)
+
+
+def _student_quantile(df: Any, p: Any) -> Any:
+    right = _defined(ops.greater(df, 0), _probability(p))
+    inside = _defined(ops.greater(p, 0), ops.less(p, 1))
+    value = t_ppf(_safe(inside, p, 0.5), _safe(ops.greater(df, 0), df, 1.0))
+    value = ops.where(inside, value, INF)
+    return _only(right, ops.where(ops.equal(p, 0), -INF, value))
+
+
+stdtr = _declared(
+    "stdtr",
+    _student,
+    "Returns the probability of at most t in Student's distribution.",
+    {"df": "the degrees of freedom, positive, also infinite.", "t": "where."},
+    "special.stdtr(3.0, 0.0) -> 0.5",
+    DLMF + "8.17.2",
+)
+stdtrit = _declared(
+    "stdtrit",
+    _student_quantile,
+    "Returns that t for which ``stdtr(df, t)`` is p.",
+    {"df": "the degrees of freedom, positive, also infinite.", "p": "a probability."},
+    "special.stdtrit(3.0, [0.0, 1.0]) -> [-inf, inf]",
+    DLMF + "8.17.2",
+)
+
+# -- counts
+
+
+def _binomial_tail(k: Any, n: Any, p: Any, upper: bool) -> Any:
+    k, n = _counted(k), _counted(n)
+    below = ops.less(k, 0)
+    right = _defined(ops.less_equal(k, n), _probability(p))
+    right = right if upper else _defined(right, ops.logical_not(below))
+    inside = _defined(right, ops.logical_not(below), ops.less(k, n))
+    k, n, q = _safe(inside, k, 0.0), _safe(inside, n, 1.0), _safe(inside, p, 0.5)
+    value = (ops.betainc if upper else ops.betaincc)(k + 1, n - k, q)
+    # At most all of them, and more than a negative number, is certain.
+    value = ops.where(inside, value, 0.0 if upper else 1.0)
+    return _only(right, ops.where(below, 1.0, value))
+
+
+def _binomial_inverse(k: Any, n: Any, y: Any) -> Any:
+    k, n = _counted(k), _counted(n)
+    right = _defined(ops.greater_equal(k, 0), ops.less(k, n), _probability(y))
+    k, n, q = _safe(right, k, 0.0), _safe(right, n, 1.0), _safe(right, y, 0.5)
+    return _only(right, ops.betainccinv(k + 1, n - k, q))
+
+
+def _negative(kind: Callable[..., Any], k: Any, n: Any, p: Any) -> Any:
+    k, n = _counted(k), _counted(n)
+    right = _defined(ops.greater_equal(k, 0), ops.greater(n, 0), _probability(p))
+    return _only(right, kind(_safe(right, n, 1.0), _safe(right, k, 0.0) + 1, _safe(right, p, 0.5)))
+
+
+def _poisson(kind: Callable[..., Any], k: Any, m: Any, top: float) -> Any:
+    k = _counted(k)
+    right = _defined(ops.greater_equal(k, 0), ops.greater_equal(m, 0), ops.less_equal(m, top))
+    return _only(right, kind(_safe(right, k, 0.0) + 1, _safe(right, m, 0.5)))
+
+
+K_N_P = {"k": "how many at most.", "n": "of how many, an integer.", "p": "a probability."}
+K_N_Y = {"k": "how many at most.", "n": "of how many, an integer.", "y": "a probability."}
+bdtr = _declared(
+    "bdtr",
+    lambda k, n, p: _binomial_tail(k, n, p, False),
+    "Returns the probability of at most k successes in n trials.",
+    K_N_P,
+    "special.bdtr(0, 1, 0.25) -> 0.75",
+    DLMF + "8.17.5",
+)
+bdtrc = _declared(
+    "bdtrc",
+    lambda k, n, p: _binomial_tail(k, n, p, True),
+    "Returns the probability of more than k successes in n trials.",
+    K_N_P,
+    "special.bdtrc(0, 1, 0.25) -> 0.25",
+    DLMF + "8.17.5",
+)
+bdtri = _declared(
+    "bdtri",
+    _binomial_inverse,
+    "Returns that p for which ``bdtr(k, n, p)`` is y.",
+    K_N_Y,
+    "special.bdtri(0, 1, 0.75).round(12) -> 0.25",
+    DLMF + "8.17.5",
+)
+FAILURES = {"k": "how many failures.", "n": "before how many successes."}
+nbdtr = _declared(
+    "nbdtr",
+    lambda k, n, p: _negative(ops.betainc, k, n, p),
+    "Returns the probability of at most k failures before the n-th success.",
+    {**FAILURES, "p": "the probability of a success."},
+    "special.nbdtr(0, 1, 0.25) -> 0.25",
+    DLMF + "8.17.2",
+)
+nbdtrc = _declared(
+    "nbdtrc",
+    lambda k, n, p: _negative(ops.betaincc, k, n, p),
+    "Returns the probability of more than k failures before the n-th success.",
+    {**FAILURES, "p": "the probability of a success."},
+    "special.nbdtrc(0, 1, 0.25) -> 0.75",
+    DLMF + "8.17.2",
+)
+nbdtri = _declared(
+    "nbdtri",
+    lambda k, n, y: _negative(ops.betaincinv, k, n, y),
+    "Returns that p for which ``nbdtr(k, n, p)`` is y.",
+    {**FAILURES, "y": "a probability."},
+    "special.nbdtri(0, 1, 0.25) -> 0.25",
+    DLMF + "8.17.2",
+)
+pdtr = _declared(
+    "pdtr",
+    lambda k, m: _poisson(ops.gammaincc, k, m, INF),
+    "Returns the probability of at most k events in the Poisson distribution.",
+    {"k": "how many at most.", "m": "the expected number, from 0 up."},
+    "special.pdtr(0, 0.0) -> 1.0",
+    DLMF + "8.4.9",
+)
+pdtrc = _declared(
+    "pdtrc",
+    lambda k, m: _poisson(ops.gammainc, k, m, INF),
+    "Returns the probability of more than k events in the Poisson distribution.",
+    {"k": "how many at most.", "m": "the expected number, from 0 up."},
+    "special.pdtrc(0, 0.0) -> 0.0",
+    DLMF + "8.4.9",
+)
+pdtri = _declared(
+    "pdtri",
+    lambda k, y: _poisson(ops.gammainccinv, k, y, 1.0),
+    "Returns that m for which ``pdtr(k, m)`` is y.",
+    {"k": "how many at most.", "y": "a probability."},
+    "special.pdtri(0, 1.0) -> 0.0",
+    DLMF + "8.4.9",
+)

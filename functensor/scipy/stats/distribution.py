@@ -1,0 +1,497 @@
+"""What all distributions have in common, so that a table of formulas declares one.
+
+A formula is written for the standard form of a distribution, inside of its support. The class
+supplies location and scale, what is outside of the support (where no derivative becomes NaN),
+parameters that are none, the functions that follow from others, signatures and docstrings.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ...backends.errors.public_functions import entry
+from ...backends.restoring import quiet
+from ...numpy.creation import asarray
+from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import INEXACT, result_type
+
+__all__ = ["Continuous", "Discrete", "Law", "floating", "log1mexp", "log_or_minus_inf", "named"]
+
+Formula = Callable[..., Any]
+PLAIN = (float, int, bool)
+INF = float("inf")
+NAN = float("nan")
+
+class Kind:
+    """What a parameter may be: a real number between bounds.
+
+    Args:
+        low, high: the bounds.
+        ends: whether each bound belongs to it, "[" and "]", or not, "(" and ")".
+        whole: whether it is a whole number.
+        word: what documents call it.
+    """
+
+    def __init__(self, low: float, high: float, ends: str, word: str, whole: bool = False) -> None:
+        self.low = low
+        self.high = high
+        self.closed = ends[0] == "[", ends[1] == "]"
+        self.word = word
+        self.whole = whole
+        # What stands in for a parameter that is none.
+        self.replacement = 0.5 if high == 1 else 1.0
+
+    def admits(self, p: float) -> bool:
+        """Says whether a plain number is such a parameter."""
+        above = self.low <= p if self.closed[0] else self.low < p
+        below = p <= self.high if self.closed[1] else p < self.high
+        return above and below and (not self.whole or p == np.floor(p))
+
+    def tests(self, p: Any) -> Any:
+        """Returns where an array has such parameters."""
+        above = (ops.less_equal if self.closed[0] else ops.less)(self.low, p)
+        below = (ops.less_equal if self.closed[1] else ops.less)(p, self.high)
+        fits = ops.logical_and(above, below)
+        return ops.logical_and(fits, ops.equal(p, ops.floor(p))) if self.whole else fits
+
+
+KINDS = {
+    "positive": Kind(0, INF, "()", "positive"),
+    "endless": Kind(0, INF, "(]", "positive, also infinite"),
+    "nonnegative": Kind(0, INF, "[)", "not negative"),
+    "probability": Kind(0, 1, "[]", "a probability"),
+    "chance": Kind(0, 1, "(]", "a probability above 0"),
+    "count": Kind(0, INF, "[)", "a whole number", whole=True),
+    "real": Kind(-INF, INF, "[]", "a number"),
+}
+
+# The kinds of location and scale.
+PLACED = "real", "positive"
+WORDS = {
+    "pdf": "the density",
+    "logpdf": "the logarithm of the density",
+    "pmf": "the probability",
+    "logpmf": "the logarithm of the probability",
+    "cdf": "the probability of at most x",
+    "logcdf": "the logarithm of the probability of at most x",
+    "sf": "the probability of more than x",
+    "logsf": "the logarithm of the probability of more than x",
+    "ppf": "the quantile, below which lies the probability q",
+    "isf": "the quantile above which lies the probability q",
+}
+# What depends on the parameters alone.
+OF_PARAMETERS = {"entropy": "the entropy, in nats,"}
+# A probability, its logarithm, and the probability of the opposite.
+PROBABILITIES = ("cdf", "logcdf", "sf"), ("sf", "logsf", "cdf")
+# What a function of probability is below and above the support.
+ENDS = {"cdf": (0.0, 1.0), "logcdf": (-INF, 0.0), "sf": (1.0, 0.0), "logsf": (0.0, -INF)}
+
+
+def floating(*operands: Any) -> list[Any]:
+    """Returns operands as floats: counts get the dtype of the rest; Python's numbers stay weak."""
+    arrays: list[Any] = [float(x) if type(x) in PLAIN else asarray(x) for x in operands]
+    kinds = [x.dtype for x in arrays if type(x) is not float and x.dtype.kind in INEXACT]
+    number = result_type(*kinds) if kinds else np.dtype(np.float64)
+    return [
+        x if type(x) is float or x.dtype.kind in INEXACT else ops.astype(x, number) for x in arrays
+    ]
+
+
+def log1mexp(d: Any) -> Any:
+    """Returns ``log(1 - exp(-d))``, precise for small and large d; -inf for d = 0.
+
+    Source: M. Mächler, "Accurately computing log(1 - exp(-abs(a)))", 2012.
+    """
+    zero = ops.less_equal(d, 0)
+    small = ops.less(d, 0.6931471805599453)
+    near = ops.log(-ops.expm1(-ops.where(ops.logical_and(small, ops.greater(d, 0)), d, 0.5)))
+    value = ops.where(small, near, ops.log1p(-ops.exp(-ops.where(small, 1.0, d))))
+    return ops.where(zero, -INF, value)
+
+
+def log_or_minus_inf(p: Any) -> Any:
+    """Returns the logarithm of a probability, without a derivative where it is zero."""
+    zero = ops.equal(p, 0)
+    return ops.where(zero, -INF, ops.log(ops.where(zero, 1.0, p)))
+
+
+def named(name: str) -> Any:
+    """Returns a distribution by its name: there is one object of each, which pickles refer to."""
+    return getattr(import_module("functensor.scipy.stats"), name)
+
+
+class Law:
+    """A family of distributions, with SciPy's names for its functions.
+
+    Args:
+        name: SciPy's name of it.
+        title: what it is called.
+        parameters: its shape parameters and of which kind each one is.
+        support: the least and the greatest value, numbers or functions of the parameters.
+        inner: a value inside of the support, a number or a function of the parameters.
+        open_support: whether the least value does not belong to it.
+        vanishes: ``vanishes(x, *parameters)``: where else the density is zero, and its logarithm
+            would have derivatives that are not finite.
+        example: a call and its result, for the docstring.
+        source: where the formulas are from.
+        valid: ``valid(*parameters)``: what is asked of parameters beyond their kinds.
+        formulas: for each function of the standard form ``formula(x, *parameters)``.
+    """
+
+    density = ""
+    placed: tuple[tuple[str, float], ...] = ()
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        parameters: dict[str, str] | None = None,
+        *,
+        support: tuple[Any, Any] = (-INF, INF),
+        inner: Any = 0.0,
+        open_support: bool = False,
+        vanishes: Formula | None = None,
+        example: str = "",
+        source: str = "",
+        valid: Formula | None = None,
+        **formulas: Formula,
+    ) -> None:
+        self.name = self.__name__ = name
+        self.title = title
+        self._kinds = parameters or {}
+        self._support = support
+        self._inner = inner
+        self._open = open_support
+        self._vanishes = vanishes
+        self._valid = valid
+        self._formulas = formulas
+        self._names = (*self._kinds, *(given for given, _ in self.placed))
+        made = self._derived()
+        for kind in (*WORDS, *OF_PARAMETERS):
+            if kind in made:
+                setattr(self, kind, self._method(kind, made[kind]))
+        self.methods = tuple(kind for kind in WORDS if kind in made)
+        self.__doc__ = self._document(example, source)
+
+    def __repr__(self) -> str:
+        return f"<functensor.scipy.stats.{self.name}>"
+
+    def __reduce__(self) -> Any:
+        return named, (self.name,)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in WORDS or name in OF_PARAMETERS:
+            raise AttributeError(
+                f"{self.name} has no {name} here; it has {', '.join(self.methods)}"
+            )
+        raise AttributeError(f"{type(self).__name__} {self.name!r} has no attribute {name!r}")
+
+    def _derived(self) -> dict[str, Callable[..., Any]]:
+        """Returns the functions of values and parameters that are declared or follow."""
+        raise NotImplementedError
+
+    # -- one call
+
+    def _method(self, kind: str, compute: Callable[..., Any]) -> Callable[..., Any]:
+        alone = kind in OF_PARAMETERS
+        names = self._names
+        variable = {"ppf": "q", "isf": "q"}.get(kind, "k" if self.density == "pmf" else "x")
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            missing = len(names) + (not alone) - len(args)
+            if kwargs or not 0 <= missing <= len(self.placed):
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                args = bound.args
+            elif missing:
+                args = (*args, *(value for _, value in self.placed[-missing:]))
+            # Infinite values and ends of the support are no reason to warn.
+            with quiet():
+                x, *given = floating(0.0, *args) if alone else floating(*args)
+                return self._guarded(compute, x, given)
+
+        either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        defaults = dict(self.placed)
+        signature = inspect.Signature(
+            [
+                inspect.Parameter(name, either, default=defaults.get(name, inspect.Parameter.empty))
+                for name in (names if alone else (variable, *names))
+            ]
+        )
+        method.__signature__ = signature  # type: ignore[attr-defined]
+        method.__name__ = kind
+        method.__qualname__ = f"{self.name}.{kind}"
+        method.__module__ = type(self).__module__
+        method.__doc__ = self._method_document(kind, variable)
+        public: Callable[..., Any] = entry(method, f"functensor.scipy.stats.{self.name}.{kind}")
+        return public
+
+    def _guarded(self, compute: Callable[..., Any], x: Any, given: Sequence[Any]) -> Any:
+        """Computes with parameters that are some; the result is NaN where they are none."""
+        count = len(self._kinds)
+        safe, valid = [], []
+        for p, kind in zip(given, [*self._kinds.values(), *PLACED], strict=False):
+            allowed = KINDS[kind]
+            if type(p) is float:
+                admitted = allowed.admits(p)
+                safe.append(p if admitted else allowed.replacement)
+                if not admitted:
+                    valid.append(np.False_)
+            elif kind == "real":
+                safe.append(p)
+            else:
+                right = allowed.tests(p)
+                safe.append(ops.where(right, p, allowed.replacement))
+                valid.append(right)
+        # Python's numbers take the dtype of the arrays, so that formulas need not mind.
+        dtypes = [p.dtype for p in (x, *safe) if type(p) is not float]
+        number = result_type(*dtypes).type if dtypes else np.float64
+        x, *parameters = (number(p) if type(p) is float else p for p in (x, *safe[:count]))
+        if self._valid is not None:
+            valid.append(self._valid(*parameters))
+        out = compute(x, parameters, *safe[count:])
+        for right in valid:
+            out = ops.where(right, out, NAN)
+        return out
+
+    # -- what it is made of
+
+    def _ends(self, parameters: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """Returns the least, the greatest and an inner value of the support."""
+        low, high, inner = (
+            end(*parameters) if callable(end) else end for end in (*self._support, self._inner)
+        )
+        return low, high, inner
+
+    def _inside(self, formula: Formula, x: Any, parameters: Sequence[Any], kind: str) -> Any:
+        """Computes a function of probability, which is constant beyond the support."""
+        low, high, inner = self._ends(parameters)
+        below, above = ENDS[kind]
+        # A logarithm has no derivative where it becomes infinite.
+        closed = self._open or _infinite(low)
+        reaches = ops.less_equal if below == -INF or closed else ops.less
+        under = reaches(x, low)
+        reaches = ops.greater_equal if above == -INF or _infinite(high) else ops.greater
+        over = reaches(x, high)
+        value = formula(ops.where(ops.logical_or(under, over), inner, x), *parameters)
+        return ops.where(under, below, ops.where(over, above, value))
+
+    # -- documents
+
+    def _arguments(self) -> list[str]:
+        lines = [
+            f"    {name}: a parameter, {KINDS[kind].word}." for name, kind in self._kinds.items()
+        ]
+        if self.placed:
+            names = ", ".join(name for name, _ in self.placed)
+            what = "where it stands and how wide it is" if len(self.placed) > 1 else "its shift"
+            lines.append(f"    {names}: {what}.")
+        return lines
+
+    def _document(self, example: str, source: str) -> str:
+        parts = [f"The {self.title} distribution: {', '.join(self.methods)}."]
+        lines = self._arguments()
+        if lines:
+            parts.append("\n".join(["Parameters of every function:", *lines]))
+        parts.append("Derivatives flow to the argument and to every parameter.")
+        if self.density == "pmf":
+            parts[-1] = "Derivatives flow to every parameter."
+        if source:
+            parts.append(f"Source: {source}")
+        if example:
+            call, result = example.split(" -> ")
+            parts.append(
+                f">>> from functensor.scipy import stats\n>>> stats.{self.name}.{call}\n{result}"
+            )
+        return "\n\n".join(parts)
+
+    def _method_document(self, kind: str, variable: str) -> str:
+        what = (WORDS | OF_PARAMETERS)[kind].replace(" x", f" {variable}")
+        described = "a probability" if variable == "q" else "where, an array or a number"
+        lines = [f"    {variable}: {described}.", *self._arguments()]
+        lines = lines[1:] if kind in OF_PARAMETERS else lines
+        return "\n".join(
+            [
+                f"Returns {what} of the {self.title} distribution.",
+                "",
+                "Args:",
+                *lines,
+                "",
+                "Returns:",
+                "    An array of the shape to which the arguments broadcast.",
+                "    NaN where a parameter is out of its range.",
+            ]
+        )
+
+
+def _infinite(end: Any) -> bool:
+    return type(end) is float and end in (INF, -INF)
+
+
+def _log_of(formula: Formula, complement: Formula | None) -> Formula:
+    """Returns the logarithm of a probability: by that of the opposite where it is likely."""
+    if complement is None:
+        return lambda *args: log_or_minus_inf(formula(*args))
+
+    def logarithm(*args: Any) -> Any:
+        p = formula(*args)
+        likely = ops.greater(p, 0.5)
+        rest = ops.where(likely, complement(*args), 0.0)
+        return ops.where(likely, ops.log1p(-rest), log_or_minus_inf(ops.where(likely, 1.0, p)))
+
+    return logarithm
+
+
+class Continuous(Law):
+    """A family with a density, declared by ``logpdf`` and what else has a formula."""
+
+    density = "pdf"
+    placed = (("loc", 0.0), ("scale", 1.0))
+
+    def _derived(self) -> dict[str, Callable[..., Any]]:
+        given = dict(self._formulas)
+        made: dict[str, Callable[..., Any]] = {
+            "logpdf": self._logpdf,
+            "pdf": self._pdf if "pdf" in given else lambda *args: ops.exp(self._logpdf(*args)),
+        }
+        for plain, log, opposite in PROBABILITIES:
+            if log not in given and plain in given:
+                given[log] = _log_of(given[plain], given.get(opposite))
+            if plain in given:
+                made[plain] = self._probability(plain, given[plain])
+            if log in given:
+                made[log] = self._probability(log, given[log])
+            if log in given and plain not in given:
+                made[plain] = lambda *args, f=made[log]: ops.exp(f(*args))
+        for kind in ("ppf", "isf"):
+            if kind in given:
+                made[kind] = self._quantile(kind, given[kind])
+        return made
+
+    def _logpdf(self, x: Any, parameters: Sequence[Any], loc: Any, scale: Any) -> Any:
+        z = _standard(x, loc, scale)
+        low, high, inner = self._ends(parameters)
+        reaches = ops.less_equal if self._open or _infinite(low) else ops.less
+        under = reaches(z, low)
+        over = ops.greater_equal(z, high) if _infinite(high) else ops.greater(z, high)
+        outside = ops.logical_or(under, over)
+        if self._vanishes is not None:
+            outside = ops.logical_or(outside, self._vanishes(z, *parameters))
+        value = self._formulas["logpdf"](ops.where(outside, inner, z), *parameters)
+        if not (type(scale) is float and scale == 1.0):
+            value = ops.subtract(value, ops.log(scale))
+        return ops.where(outside, -INF, value)
+
+    def _pdf(self, x: Any, parameters: Sequence[Any], loc: Any, scale: Any) -> Any:
+        # Declared only where the support is infinite, and the formula vanishes there.
+        return self._formulas["pdf"](_standard(x, loc, scale), *parameters) / scale
+
+    def _probability(self, kind: str, formula: Formula) -> Callable[..., Any]:
+        def compute(x: Any, parameters: Sequence[Any], loc: Any, scale: Any) -> Any:
+            return self._inside(formula, _standard(x, loc, scale), parameters, kind)
+
+        return compute
+
+    def _quantile(self, kind: str, formula: Formula) -> Callable[..., Any]:
+        def compute(q: Any, parameters: Sequence[Any], loc: Any, scale: Any) -> Any:
+            low, high, _ = self._ends(parameters)
+            first, last = (low, high) if kind == "ppf" else (high, low)
+            none, all_of_it = ops.equal(q, 0), ops.equal(q, 1)
+            inside = ops.logical_and(ops.greater(q, 0), ops.less(q, 1))
+            z = formula(ops.where(inside, q, 0.5), *parameters)
+            value = _placed(z, loc, scale)
+            for at, end in ((none, first), (all_of_it, last)):
+                if not _infinite(end):
+                    end = z.dtype.type(end) if type(end) is float else end
+                    end = _placed(end, loc, scale)
+                value = ops.where(at, end, value)
+            known = ops.logical_or(inside, ops.logical_or(none, all_of_it))
+            return ops.where(known, value, NAN)
+
+        return compute
+
+
+def _standard(x: Any, loc: Any, scale: Any) -> Any:
+    """Returns the argument of the standard form."""
+    if not (type(loc) is float and loc == 0.0):
+        x = ops.subtract(x, loc)
+    return x if type(scale) is float and scale == 1.0 else ops.divide(x, scale)
+
+
+def _placed(z: Any, loc: Any, scale: Any) -> Any:
+    """Returns what `_standard` made the standard form of."""
+    if type(loc) is float and type(scale) is float and (loc, scale) == (0, 1):
+        return z
+    return ops.add(ops.multiply(z, scale), loc)
+
+
+class Discrete(Law):
+    """A family on whole numbers, declared by ``logpmf``, ``pmf`` and what else has a formula.
+
+    The formulas get whole numbers only, and no derivative flows to them.
+    """
+
+    density = "pmf"
+    placed = (("loc", 0.0),)
+
+    def _derived(self) -> dict[str, Callable[..., Any]]:
+        given = dict(self._formulas)
+        made: dict[str, Callable[..., Any]] = {
+            "logpmf": self._mass("logpmf", -INF),
+            "pmf": self._mass("pmf", 0.0),
+        }
+        for plain, log, opposite in PROBABILITIES:
+            if plain in given:
+                logarithm = given.get(log, _log_of(given[plain], given.get(opposite)))
+                made[plain] = self._probability(plain, given[plain])
+                made[log] = self._probability(log, logarithm)
+        for kind in ("ppf", "isf"):
+            if kind in given:
+                made[kind] = self._quantile(kind, given[kind])
+        if "entropy" in given:
+            made["entropy"] = lambda x, parameters, loc: given["entropy"](*parameters) + 0 * loc
+        return made
+
+    def _quantile(self, kind: str, formula: Formula) -> Callable[..., Any]:
+        def compute(q: Any, parameters: Sequence[Any], loc: Any) -> Any:
+            low, high, _ = self._ends(parameters)
+            # Before the first number lies nothing.
+            none, all_of_it = (low - 1, high) if kind == "ppf" else (high, low - 1)
+            inside = ops.logical_and(ops.greater(q, 0), ops.less(q, 1))
+            value = formula(ops.where(inside, q, 0.5), *parameters)
+            value = ops.where(ops.equal(q, 0), none, ops.where(ops.equal(q, 1), all_of_it, value))
+            known = ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))
+            return ops.where(known, _placed(value, loc, 1.0), NAN)
+
+        return compute
+
+    def _mass(self, kind: str, beside: float) -> Callable[..., Any]:
+        formula = self._formulas[kind]
+
+        def compute(k: Any, parameters: Sequence[Any], loc: Any) -> Any:
+            k = ops.stop_gradient(_standard(k, loc, 1.0))
+            low, high, inner = self._ends(parameters)
+            outside = ops.logical_or(ops.less(k, low), ops.greater(k, high))
+            between = ops.logical_or(ops.not_equal(k, ops.floor(k)), ops.equal(ops.abs(k), INF))
+            # NaN differs from its own floor and yet is to stay.
+            outside = ops.logical_and(ops.logical_or(outside, between), ops.equal(k, k))
+            value = formula(ops.where(outside, inner, k), *parameters)
+            return ops.where(outside, beside, value)
+
+        return compute
+
+    def _probability(self, kind: str, formula: Formula) -> Callable[..., Any]:
+        def compute(k: Any, parameters: Sequence[Any], loc: Any) -> Any:
+            k = ops.floor(ops.stop_gradient(_standard(k, loc, 1.0)))
+            low, high, inner = self._ends(parameters)
+            below, above = ENDS[kind]
+            under, over = ops.less(k, low), ops.greater_equal(k, high)
+            value = formula(ops.where(ops.logical_or(under, over), inner, k), *parameters)
+            return ops.where(under, below, ops.where(over, above, value))
+
+        return compute

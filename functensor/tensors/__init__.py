@@ -1,0 +1,22 @@
+"""The mutable, PyTorch-like face: ``Tensor``, over the same nodes and primitives as all else."""
+
+from __future__ import annotations
+
+from ..faces.publish import expose_class
+from .grad_mode import enable_grad, is_grad_enabled, no_grad
+from .tensor import CpuTensor, CudaTensor, Tensor, gradient_of, missing_reason, tensor
+
+__all__ = [
+    "CpuTensor",
+    "CudaTensor",
+    "Tensor",
+    "enable_grad",
+    "gradient_of",
+    "is_grad_enabled",
+    "missing_reason",
+    "no_grad",
+    "tensor",
+]
+
+# Whichever of its names is asked for first, tensors have their methods.
+expose_class(Tensor, public="functensor.Tensor", others=("Array",))

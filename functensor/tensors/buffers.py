@@ -1,0 +1,64 @@
+"""The buffers of tensors: made of what users give, and moved between devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.devices import device_of, on_device, placement
+from ..backends.dtypes import named
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.buffers import to_buffer
+from ..primitives.core.numpy_protocols import conversion_error
+
+__all__ = ["buffer_of", "is_dtype"]
+
+# Python's own numbers become these, as tensor users expect.
+NARROW = {"float64": np.dtype("float32"), "complex128": np.dtype("complex64")}
+
+
+def buffer_of(data: Any, dtype: Any) -> Any:
+    """Returns a buffer that nobody else will write to.
+
+    Args:
+        data: an array, a tensor, or numbers in nested lists, which go to the default device.
+        dtype: the dtype that it is to have; None keeps that of arrays.
+    """
+    if isinstance(data, Tracer) and not data.owner.standing:
+        raise conversion_error(data, "Tensor(...)")
+    if isinstance(data, Array):
+        buffer = data._data
+        # An array that was donated says so when it is asked.
+        dtype = data.dtype if dtype is None else dtype
+    else:
+        buffer = to_buffer(data)
+        if device_of(buffer) == "cpu":
+            buffer = np.array(buffer)
+        if dtype is None and _is_plain(data):
+            dtype = NARROW.get(buffer.dtype.name)
+        if placement.device != "cpu":
+            buffer = on_device(buffer, placement.device)
+    return buffer if dtype is None else buffer.astype(dtype, copy=False)
+
+
+def _is_plain(data: Any) -> bool:
+    """Says whether data is made of Python's own numbers, which have no dtype yet."""
+    while isinstance(data, list | tuple):
+        if not data:
+            return True
+        data = data[0]
+    return type(data) in (float, int, bool, complex)
+
+
+def is_dtype(name: str) -> bool:
+    """Says whether a name is a dtype's.
+
+    >>> is_dtype("float32"), is_dtype("cuda")
+    (True, False)
+    """
+    try:
+        named(name)
+    except TypeError:
+        return False
+    return True

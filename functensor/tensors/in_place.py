@@ -1,0 +1,238 @@
+"""Changes of tensors in place: the same object gets a new value and a new node.
+
+Buffers never change, so that what was computed from the tensor before, and what the backward pass
+will need of it, stay as they were.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ..primitives.core.array import Tracer
+from ..primitives.core.buffers import beside, to_buffer
+from ..primitives.core.errors import BackwardError, OperandError, ShapeError, message
+from ..primitives.core.numpy_protocols import conversion_error
+from ..primitives.core.registry import registry as ops
+from .grad_mode import mode
+from .torch_names import TorchNames
+from .tape import Leaf, receiver_of
+from .views import changed, is_basic, is_there, refresh, taken, viewing
+
+__all__ = ["InPlace"]
+
+next_tensor = count(1).__next__
+naming = threading.Lock()
+
+
+def _method(call: str, name: str) -> Callable[[Any, Any], Any]:
+    """Returns the method that puts the result of a function in the tensor's place."""
+
+    def method(self: Any, other: Any) -> Any:
+        return self._change(lambda: getattr(ops, name)(self, other), call)
+
+    method.__doc__ = f"Puts ``functensor.numpy.{name}`` in the tensor's place."
+    return method
+
+
+def _operator(symbol: str, name: str) -> Callable[[Any, Any], Any]:
+    """Returns the operator of a method, which leaves foreign operands to their own class."""
+    method = _method(symbol, name)
+
+    def operator(self: Any, other: Any) -> Any:
+        try:
+            return method(self, other)
+        except OperandError:
+            return NotImplemented
+
+    operator.__doc__ = method.__doc__
+    return operator
+
+
+def _function(name: str) -> Callable[[Any], Any]:
+    """Returns the method that puts a function of the tensor in its place."""
+
+    def method(self: Any) -> Any:
+        return self._change(lambda: getattr(ops, name)(self), f"x.{name}_()")
+
+    method.__doc__ = f"Puts ``functensor.numpy.{name}`` of the tensor in its place."
+    return method
+
+
+class InPlace(TorchNames):
+    """The methods of `Tensor` that change it, and how they are counted."""
+
+    __slots__ = ("_changes", "_id", "_source", "_views", "node")
+
+    _changes: int
+    _source: Any
+    _views: Any
+    _id: int
+    node: Any
+
+    @property
+    def id(self) -> int:
+        """A number that no other tensor of the process has."""
+        with naming:
+            if not hasattr(self, "_id"):
+                self._id = next_tensor()
+            return self._id
+
+    def name(self) -> str:
+        """Returns what messages call the tensor."""
+        return f"tensor {self.id} ({self.describe()})"
+
+    @property
+    def _version(self) -> int:
+        """How many times the tensor was changed in place."""
+        return getattr(self, "_changes", 0)
+
+    def _change(self, compute: Callable[[], Any], what: str) -> Any:
+        """Gives the tensor the value, and the node, of what ``compute`` returns."""
+        if isinstance(self.node, Leaf) and mode.enabled:
+            raise BackwardError(
+                message(
+                    f"{what}: {self.name()}, at version {self._version}, is a leaf that requires "
+                    "grad: a change in place would cut it off from its gradient",
+                    fix="with no_grad(): for an update, or change a copy: y = x.clone()",
+                    number=12,
+                )
+            )
+        result = compute()
+        if isinstance(result, Tracer) and not isinstance(result, InPlace):
+            raise conversion_error(result, what)
+        if result.shape != self.shape:
+            raise ShapeError(
+                message(
+                    f"{what}: the result has shape {result.shape}, but {self.name()} keeps its own",
+                    fix="x = x + y makes a new tensor",
+                    number=16,
+                )
+            )
+        if result.dtype != self.dtype:
+            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                raise TypeError(
+                    f"{what}: the result is {result.dtype}, which {self.name()} cannot hold; "
+                    "x = x + y makes a new tensor"
+                )
+            result = ops.astype(result, self.dtype)
+        if getattr(self, "_source", None) is None:
+            self._settle(result)
+            if getattr(self, "_views", None):
+                refresh(self)
+            return self
+        changes = changed(self, result, what)
+        for tensor, value, grad_mode in changes:
+            with grad_mode:
+                tensor._settle(value)
+        refresh(changes[-1][0])
+        return self
+
+    def _settle(self, result: Any) -> None:
+        """Takes a value, and its node where tensors record; a leaf stays a leaf."""
+        node = self.node
+        if isinstance(result, InPlace):
+            self._data, made = result._data, result.node
+        else:
+            self._data, made = to_buffer(result), None
+        if mode.enabled and not isinstance(node, Leaf):
+            kept = None if node is None else receiver_of(node)
+            self.node = made
+            if made is not None and kept is not None and kept.keeps:
+                receiver_of(made, make=True).keeps = True
+        self._changes = self._version + 1
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        # After x[key] += y the view has written its elements already.
+        if not is_there(self, key, value):
+            self._change(lambda: ops.index_set(self, key, value), "x[...] = value")
+
+    # -- views
+
+    def __getitem__(self, key: Any) -> Any:
+        out = super().__getitem__(key)
+        return taken(self, out, None, key) if is_basic(key) else out
+
+    def __iter__(self) -> Any:
+        if not self.shape:
+            return super().__iter__()
+        return map(self.__getitem__, range(self.shape[0]))
+
+    T = property(viewing(lambda self: ops.transpose(self)), doc=TorchNames.T.__doc__)
+    mT = property(viewing(lambda self: ops.swapaxes(self, -1, -2)), doc=TorchNames.mT.__doc__)
+    flat = property(viewing(lambda self: ops.reshape(self, -1)), doc=TorchNames.flat.__doc__)
+    view = viewing(TorchNames.view)
+    reshape = viewing(TorchNames.reshape, copies=True)
+    ravel = viewing(TorchNames.ravel, copies=True)
+    flatten = viewing(TorchNames.flatten, copies=True)
+    expand = viewing(TorchNames.expand)
+    permute = viewing(TorchNames.permute)
+    transpose = viewing(TorchNames.transpose)
+    swapaxes = viewing(TorchNames.swapaxes)
+    diagonal = viewing(TorchNames.diagonal)
+    t = viewing(TorchNames.t)
+    unsqueeze = viewing(TorchNames.unsqueeze)
+    squeeze = viewing(TorchNames.squeeze)
+
+    # -- operators and methods
+
+    __iadd__ = _operator("x += y", "add")
+    __isub__ = _operator("x -= y", "subtract")
+    __imul__ = _operator("x *= y", "multiply")
+    __itruediv__ = _operator("x /= y", "divide")
+    __ifloordiv__ = _operator("x //= y", "floor_divide")
+    __imod__ = _operator("x %= y", "remainder")
+    __ipow__ = _operator("x **= y", "power")
+    __iand__ = _operator("x &= y", "bitwise_and")
+    __ior__ = _operator("x |= y", "bitwise_or")
+    __ixor__ = _operator("x ^= y", "bitwise_xor")
+
+    mul_ = _method("x.mul_(y)", "multiply")
+    div_ = _method("x.div_(y)", "divide")
+    pow_ = _method("x.pow_(y)", "power")
+    exp_ = _function("exp")
+    sqrt_ = _function("sqrt")
+    relu_ = _function("relu")
+    sigmoid_ = _function("sigmoid")
+    tanh_ = _function("tanh")
+    abs_ = _function("abs")
+
+    def neg_(self) -> Any:
+        """Changes the sign."""
+        return self._change(lambda: -self, "x.neg_()")
+
+    def add_(self, other: Any, *, alpha: Any = 1) -> Any:
+        """Adds ``alpha`` times another."""
+        return self._change(lambda: self.add(other, alpha=alpha), "x.add_(y)")
+
+    def sub_(self, other: Any, *, alpha: Any = 1) -> Any:
+        """Subtracts ``alpha`` times another."""
+        return self._change(lambda: self.sub(other, alpha=alpha), "x.sub_(y)")
+
+    def clamp_(self, min: Any = None, max: Any = None) -> Any:
+        """Limits the elements to an interval."""
+        return self._change(lambda: self.clip(min, max), "x.clamp_()")
+
+    def masked_fill_(self, mask: Any, value: Any) -> Any:
+        """Puts a value wherever a mask is true."""
+        return self._change(lambda: self.masked_fill(mask, value), "x.masked_fill_()")
+
+    def copy_(self, other: Any) -> Any:
+        """Takes the values of another that broadcasts to the tensor's shape, from any device."""
+        return self._change(
+            lambda: ops.broadcast_to(ops.to_device(other, self.device), self.shape), "x.copy_(y)"
+        )
+
+    def fill_(self, value: Any) -> Any:
+        """Sets all elements to a number."""
+        return self._change(
+            lambda: ops.broadcast_to(ops.to_device(value, self.device), self.shape), "x.fill_(y)"
+        )
+
+    def zero_(self) -> Any:
+        """Sets all elements to zero."""
+        return self._change(lambda: beside(self, np.zeros(self.shape, self.dtype)), "x.zero_()")

@@ -1,0 +1,113 @@
+"""The level on which transformations of tensors stand: reverse mode with the tensors' own nodes.
+
+A transformation that is given a tensor runs above this level. It sees an ordinary tracer there,
+whose node is the tensor's; what it returns becomes tensors again. So one graph goes through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .. import tree
+from ..transforms.tensor_entrance import entrance
+from ..transforms.grad import KeepingTrace
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.buffers import owned
+from ..primitives.core.trace import RAW, settled, slot
+from ..primitives.core.primitive import Primitive
+from ..traces.reverse import Node, ReverseTracer
+from .grad_mode import mode
+from .tape import TAPE, lost
+
+__all__ = ["LEVEL"]
+
+
+class LevelTracer(ReverseTracer):
+    """A tensor's value within a transformation, with the tensor's node."""
+
+    __slots__ = ()
+
+    def origin(self) -> str:
+        return "the value of a tensor"
+
+    def dependence(self) -> str:
+        return ""
+
+
+class TensorLevel(KeepingTrace):
+    """Processes what transformations leave of operations on tensors; it never ends."""
+
+    __slots__ = ()
+
+    tracer = LevelTracer
+
+    def entered(self, x: Any) -> Any:
+        """Returns a tensor's value at this level: a tracer where it has a node to record."""
+        if mode.enabled and x.node is not None:
+            return self.wrap(x._data, x.node)
+        return x._data
+
+    def operand(self, x: Any) -> Any:
+        """Returns an operand without what is not to be recorded."""
+        if isinstance(x, TAPE.tracer):
+            return self.entered(x)
+        if type(x) is LevelTracer and not mode.enabled:
+            return x.value
+        return x
+
+    def process1(self, primitive: Primitive, x: Any) -> Any:
+        return super().process1(primitive, self.operand(x))
+
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        return super().process2(primitive, self.operand(x), self.operand(y))
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        return super().process(primitive, [self.operand(a) for a in args], params)
+
+    def unwrap(self, args: Iterable[Any]) -> tuple[list[Any], tuple[Node | None, ...], int]:
+        return super().unwrap([self.operand(a) for a in args])
+
+    def leave(self, tracer: Tracer) -> Any:
+        """Returns the value, as of a tensor that is used where only arrays are.
+
+        Raises:
+            TracerConversionError: its gradient would get lost.
+        """
+        if not mode.enabled:
+            return tracer.value
+        raise lost(f"a tensor's value {tracer.describe()}")
+
+
+LEVEL = TensorLevel(RAW, "", None)
+
+
+def lifted(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Calls a transformation on tensors; every array that it returns is a tensor.
+
+    Args:
+        fun: makes all its levels on the one in the slot.
+        args, kwargs: its arguments, trees with tensors.
+    """
+    given, named = tree.map(_inside, (tuple(args), dict(kwargs)))
+    before = slot.trace
+    try:
+        slot.trace = LEVEL if before is None else before.over(LEVEL)
+        out = fun(*given, **named)
+    finally:
+        slot.trace = settled(before)
+    return tree.map(_outside, out)
+
+
+def _inside(x: Any) -> Any:
+    # What a graph keeps must not change with NumPy arrays.
+    return LEVEL.entered(x) if isinstance(x, TAPE.tracer) else owned(x)
+
+
+def _outside(x: Any) -> Any:
+    if type(x) is LevelTracer:
+        return TAPE.wrap(x.value, x.node)
+    return TAPE.wrap(x._data, None) if type(x) is Array else x
+
+
+entrance.lift = lifted

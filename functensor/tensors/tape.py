@@ -1,0 +1,333 @@
+"""The standing trace of tensors: what they record, and what becomes of their gradients.
+
+Tensors use the nodes of reverse mode. The nodes are reached from the results alone, so there is no
+tape to clear: a graph is gone when its results are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from ..traces.device_scalars import watch
+from ..hooks import Registration
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
+from ..primitives.core.trace import RAW, base_trace, slot, under
+from ..primitives.core.errors import TracerConversionError, message, user_line
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.shape_dtype import INEXACT, result_type
+from ..traces.reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
+from .grad_mode import mode, no_grad
+
+__all__ = [
+    "TAPE",
+    "HookHandle",
+    "Leaf",
+    "Receiver",
+    "TapeTrace",
+    "lost",
+    "receiver_of",
+    "run_backward",
+]
+
+new = object.__new__
+
+# Threads may go back to the same leaves at the same time.
+adding = threading.Lock()
+
+
+class Receiver:
+    """What becomes of the gradient of one tensor: hooks see it, and it is added to ``grad``.
+
+    Attributes:
+        hooks: functions from a buffer to a buffer, by the ids of their handles.
+        keeps: whether there is a ``grad``.
+        grad: a tensor, or None before the first backward pass.
+        cleared: the number of nodes there were when ``grad`` was last set to None.
+    """
+
+    __slots__ = ("cleared", "grad", "hooks", "keeps")
+
+    def __init__(self, keeps: bool) -> None:
+        self.hooks: dict[int, Callable[[Any], Any]] = {}
+        self.keeps = keeps
+        self.clear()
+
+    def clear(self) -> None:
+        """Sets ``grad`` to None."""
+        self.grad: Any = None
+        self.cleared = next_number()
+
+    def missed(self) -> bool:
+        """Says whether a backward pass has ended since, and has not come here."""
+        return self.grad is None and self.cleared < mode.last_pass
+
+    def shown(self, g: Any) -> Any:
+        """Returns the gradient after all hooks have seen it."""
+        for hook in tuple(self.hooks.values()):
+            g = hook(g)
+        return g
+
+    def add(self, g: Any) -> None:
+        """Adds to ``grad``, which stays the same tensor."""
+        with adding:
+            if self.grad is None:
+                self.grad = TAPE.wrap(g, None)
+            else:
+                self.grad._data = self.grad._data + g
+
+
+class Leaf(Node):
+    """The node of a tensor that requires grad by itself."""
+
+    __slots__ = ("receiver",)
+
+    def __init__(self, value: Any) -> None:
+        self.primitive = None
+        self.parents = ()
+        self.saved = None
+        self.params = NO_PARAMS
+        self.number = next_number()
+        self.shape = value.shape
+        self.dtype = value.dtype
+        self.receiver = Receiver(keeps=True)
+
+
+class Received:
+    """Stands as the primitive of a node whose gradient somebody wants to see.
+
+    The walk hands a node's gradient to its primitive once, when all of it has come together.
+    """
+
+    vjps = None
+
+    def __init__(self, node: Node) -> None:
+        self.receiver = Receiver(keeps=False)
+        self.primitive = node.primitive
+        self.name = node.primitive.name
+        self.broadcasts = getattr(node.primitive, "broadcasts", False)
+        self.wanted = [parent is not None for parent in node.parents]
+
+    def pullback(self, g: Any, saved: Any, params: Any) -> Any:
+        """Returns the cotangents of the operands, once the receiver has seen that of the output."""
+        g = self.receiver.shown(g)
+        if self.receiver.keeps:
+            self.receiver.add(g)
+        if self.primitive.vjps is None:
+            return self.primitive.pullback(g, saved, params)
+        return [
+            vjp(g, saved, params) if wanted else None
+            for vjp, wanted in zip(self.primitive.vjps, self.wanted)
+        ]
+
+
+def receiver_of(node: Node, *, make: bool = False) -> Any:
+    """Returns the receiver of a node, None if it has none and none is to be made."""
+    if isinstance(node, Leaf):
+        return node.receiver
+    if not isinstance(node.primitive, Received):
+        if not make:
+            return None
+        node.primitive = Received(node)
+    return node.primitive.receiver
+
+
+class HookHandle(Registration):
+    """The registration of a hook on a tensor."""
+
+    def __init__(self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any]) -> None:
+        self._hooks = hooks
+        super().__init__(hook)
+
+    def _begin(self) -> Self:
+        """Has the hook called from now on."""
+        self._hooks[self.id] = self.hook
+        return self
+
+    def _ends(self) -> list[Callable[[], Any]]:
+        return [*super()._ends(), partial(self._hooks.pop, self.id, None)]
+
+
+def run_backward(node: Node, g: Any, *, consume: bool) -> None:
+    """Walks back from a node and adds to the gradients of the leaves.
+
+    Nothing is added if a hook raises.
+    """
+    with under(RAW), no_grad():
+        grads = backward([(node, g)], consume=consume, line=user_line())
+        totals = [
+            (leaf.receiver, leaf.receiver.shown(g))
+            for leaf, g in grads.items()
+            if isinstance(leaf, Leaf)
+        ]
+    for receiver, total in totals:
+        receiver.add(total)
+    mode.last_pass = next_number()
+
+
+def without_widening(values: list[Any]) -> list[Any] | None:
+    """Returns operands whose integers have the dtype of the floats beside them.
+
+    Integer tensors do not widen single or half precision, as in PyTorch.
+
+    Returns:
+        The operands, or None where the floats are double already or there are no integers.
+    """
+    dtypes = [getattr(v, "dtype", None) for v in values]
+    floats = {d for d in dtypes if d is not None and d.kind in INEXACT}
+    if not floats or any(d.char in "dDgG" for d in floats):
+        return None
+    if not any(d is not None and d.kind in "iu" for d in dtypes):
+        return None
+    wanted = result_type(*floats)
+    return [
+        v.astype(wanted) if d is not None and d.kind in "iu" else v
+        for v, d in zip(values, dtypes, strict=True)
+    ]
+
+
+class TapeTrace(ReverseTrace):
+    """Processes primitives that meet a tensor, whenever no transformation runs.
+
+    Results are tensors, with a node if an operand has one and the thread's switch is on.
+    """
+
+    __slots__ = ()
+
+    standing = True
+    # The class of the tensors, which names itself here.
+    tracer: Any = Tracer
+    # The level on which transformations of tensors stand, which does too.
+    level: Any = None
+
+    def wrap(self, value: Any, node: Node | None) -> Any:
+        """Returns the tensor of a buffer and its node."""
+        out = new(self.tracer)
+        out._data = value
+        out.node = node
+        return out
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        tensor = self.tracer
+        values: list[Any] = []
+        parents: list[Node | None] = []
+        mask = 0
+        bit = 1
+        for a in args:
+            node = None
+            if isinstance(a, tensor):
+                values.append(a._data)
+                node = a.node
+                if node is not None:
+                    mask |= bit
+            else:
+                # As tensor users expect, a NumPy float decides no more of the dtype than Python's.
+                a = float(a) if type(a) is np.float64 else a
+                value = a if type(a) in BUFFER_TYPES else to_buffer(a)
+                # Its owner may change it before the backward pass, or with what is a view of it.
+                values.append(value if type(a) is Array else owned(value))
+            parents.append(node)
+            bit += bit
+        if mask and primitive.ahead is not None and mode.enabled:
+            ans, kept = RAW.process_ahead(primitive, values, params)
+        else:
+            ans = kept = RAW.process(primitive, values, params)
+        if ans.dtype.char in "dD" and primitive.broadcasts:
+            narrow = without_widening(values)
+            if narrow is not None:
+                values = narrow
+                ans = kept = RAW.process(primitive, values, params)
+        out = new(tensor)
+        out._data = ans
+        out.node = None
+        if mask and mode.enabled:
+            keep = primitive.keepers[mask]
+            if keep is not None and ans.dtype.kind in INEXACT:
+                # The same as make_node, written out.
+                out.node = node = new(Node)
+                node.primitive = primitive
+                node.parents = tuple(parents)
+                node.saved = keep(kept, values)
+                node.params = params
+                node.number = next_number()
+                node.shape = ans.shape
+                node.dtype = ans.dtype
+        return out
+
+    def process1(self, primitive: Primitive, x: Any) -> Any:
+        return self.process(primitive, (x,), NO_PARAMS)
+
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        return self.process(primitive, (x, y), NO_PARAMS)
+
+    def unwrap(self, args: Iterable[Any]) -> tuple[list[Any], tuple[Node | None, ...], int]:
+        """Returns the operands' buffers and nodes, and a bit for each that has a node to record."""
+        values: list[Any] = []
+        parents: list[Node | None] = []
+        mask = 0
+        recording = mode.enabled
+        for i, a in enumerate(args):
+            node = None
+            if isinstance(a, self.tracer):
+                values.append(a._data)
+                if recording and a.node is not None:
+                    node = a.node
+                    mask |= 1 << i
+            else:
+                value = a if type(a) in BUFFER_TYPES else to_buffer(a)
+                values.append(value if type(a) is Array else owned(value))
+            parents.append(node)
+        return values, tuple(parents), mask
+
+    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        outs = super().custom(call, args)
+        return [x if isinstance(x, self.tracer) else self.wrap(to_buffer(x), None) for x in outs]
+
+    def leave(self, tracer: Any) -> Any:
+        """Returns the buffer of a tensor that is used where only arrays are.
+
+        Raises:
+            TracerConversionError: it requires grad, and its gradient would get lost.
+        """
+        if tracer.node is None or not mode.enabled:
+            return tracer._data
+        raise lost(tracer.name())
+
+    def entered(self, tensor: Any) -> Any:
+        """Returns the value of a tensor that is an argument of a transformation.
+
+        Raises:
+            TracerConversionError: it requires grad, and no transformation out there was given one.
+        """
+        trace = slot.trace
+        while trace is not None and trace is not RAW:
+            if trace is self.level:
+                level: Any = trace
+                return wrap(level.entered(tensor))
+            trace = trace.parent
+        return wrap(self.leave(tensor))
+
+
+def lost(what: str) -> TracerConversionError:
+    """Returns the error for a tensor that is used where its gradient would get lost."""
+    stack = base_trace().stack()
+    where = "inside a transformation" if stack else "where a plain array is wanted"
+    return TracerConversionError(
+        message(
+            f"{what} requires grad and was used {where}: its gradient would get lost",
+            under=stack,
+            fix="pass it as an argument of the transformed function, or x.detach()"
+            if stack
+            else "x.detach(), or functensor.numpy.stack for a list of tensors",
+            number=1,
+        )
+    )
+
+
+watch(TapeTrace, "process")
+TAPE = TapeTrace(RAW, "a tensor")

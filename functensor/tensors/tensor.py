@@ -1,0 +1,492 @@
+"""``Tensor``: the mutable face of the library, for scripts of ``loss.backward()`` and ``step()``.
+
+Tensors use the nodes and primitives of everything else; what they record is in ``tape``,
+PyTorch's names for what arrays can do already are in ``names``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backends.devices import on_device, to_host
+from ..backends.errors.public_functions import begins, check_function, wrap_methods
+from ..transforms.tensor_entrance import entrance
+from ..primitives.core.array import Array
+from ..primitives.core.buffers import beside, brought, to_buffer, wrap
+from ..primitives.core.trace import under
+from ..primitives.core.errors import (
+    BackwardError,
+    GradientInputError,
+    ImmutableArrayError,
+    MissingGradientError,
+    MissingGradientWarning,
+    NonScalarOutputError,
+    TracerConversionError,
+    message,
+)
+from ..primitives.core.numpy_protocols import conversion_error
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import INEXACT, REAL
+from ..traces.reverse import cotangent_of
+from .copies import added_to, of_class, with_state
+from .buffers import buffer_of
+from .in_place import InPlace
+from .level import LEVEL
+from .grad_mode import enable_grad, is_grad_enabled, no_grad
+from .tape import TAPE, HookHandle, Leaf, TapeTrace, receiver_of, run_backward
+from .views import viewing
+
+__all__ = [
+    "CpuTensor",
+    "CudaTensor",
+    "Tensor",
+    "enable_grad",
+    "is_grad_enabled",
+    "missing_reason",
+    "no_grad",
+    "tensor",
+]
+
+
+class Tensor(InPlace):
+    """An array that can be changed, and that collects its gradient in ``grad``.
+
+    Every operation on tensors gives a new tensor. Changing one in place, with ``x[i] = v``,
+    ``x += v`` or a method whose name ends in an underscore, gives this one a new value: tensors
+    that were computed from it before keep theirs. Slices, transposes and tensors of another shape
+    that methods return are views, as in PyTorch: what is written to one of them is seen through
+    all of them.
+
+    Given to a transformation, ``ft.vmap(f)(x)``, tensors give tensors with a graph.
+
+    Methods have PyTorch's names and NumPy's. Called with PyTorch's arguments (``dim``,
+    ``keepdim``) they do as in PyTorch, with NumPy's (``axis``, ``keepdims``) as in NumPy.
+
+    Args:
+        data: an array, which keeps its dtype, or numbers in nested lists; of those, floats become
+            float32.
+        requires_grad: whether ``backward`` adds to ``grad``.
+        dtype: the dtype of the elements, if it is to be another.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:0"``; None for that of an array, and the default
+            device for numbers.
+
+    Raises:
+        BackendUnavailable: the device's backend is not installed.
+        DeviceError: there is no such device.
+        GradientInputError: ``requires_grad`` of integers.
+
+    >>> import functensor as ft
+    >>> w = ft.Tensor([1.0, 2.0], requires_grad=True)
+    >>> loss = (w * w).sum()
+    >>> loss.backward()
+    >>> w.grad
+    Tensor([2., 4.], dtype=float32)
+    """
+
+    __slots__ = ()
+
+    owner: Any = TAPE
+    mutable = True
+    # A tensor has its buffer where an array has it; tracers are asked for their value.
+    value: Any = Array.__dict__["_data"]
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        data: Any,
+        requires_grad: bool = False,
+        dtype: Any = None,
+        device: str | None = None,
+    ) -> None:
+        buffer = buffer_of(data, dtype)
+        self._data = buffer if device is None else on_device(buffer, device)
+        self.node = None
+        if requires_grad:
+            check_is_bool(data, requires_grad)
+            self.requires_grad_()
+
+    # -- what it is
+
+    # A tensor holds its buffer as an array does; other tracers hold a value of an outer level.
+    shape = Array.shape
+    dtype = Array.dtype
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was not computed from others that require grad."""
+        return self.node is None or isinstance(self.node, Leaf)
+
+    @property
+    def grad_fn(self) -> str | None:
+        """The name of the operation that computed the tensor, None for leaves."""
+        return None if self.is_leaf else self.node.primitive.name
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether what is computed from the tensor is recorded; may be set on leaves.
+
+        Raises:
+            BackwardError: it is set to False on a tensor that is no leaf.
+            GradientInputError: it is set to True on integers.
+        """
+        return self.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Sets `requires_grad` and returns the tensor."""
+        if requires_grad and self.node is None:
+            if self.dtype.kind not in INEXACT:
+                raise GradientInputError(
+                    message(
+                        f"requires_grad of {self.name()}: {self.dtype} has no gradient",
+                        fix="Tensor(data, dtype='float32', requires_grad=True)",
+                        number=7,
+                    )
+                )
+            self.node = Leaf(self._data)
+        elif not requires_grad and not self.is_leaf:
+            raise BackwardError(
+                message(
+                    f"requires_grad = False on {self.name()}, which is no leaf: it was computed "
+                    f"by {self.grad_fn!r}",
+                    fix="x.detach()",
+                    number=12,
+                )
+            )
+        elif not requires_grad:
+            self.node = None
+        return self
+
+    @property
+    def data(self) -> Array:
+        """The value as an immutable array; may be set to another of the same shape.
+
+        Raises:
+            DeviceError: it is set to an array on another device.
+        """
+        return wrap(self._data)  # type: ignore[no-any-return]
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self.copy_value(value)
+
+    def copy_value(self, value: Any) -> None:
+        """Sets the value, without recording it; the tensor keeps its shape, dtype and ``grad``."""
+        given = value if getattr(value, "shape", ()) else None
+
+        def new() -> Any:
+            buffer = buffer_of(value, None)
+            if given is None:
+                return on_device(buffer, self.device)
+            return brought(buffer, self.device, "x.data = value: the value")
+
+        with no_grad():
+            self._change(new, "x.data = value")
+
+    # -- gradients
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The sum of the gradients of all backward passes since it was last cleared, or None.
+
+        Reading it where it can only be None, or where a backward pass has not reached it, gives a
+        `MissingGradientWarning` that says why. It may be set.
+        """
+        receiver = None if self.node is None else receiver_of(self.node)
+        if receiver is None or not receiver.keeps or receiver.missed():
+            warnings.warn(self._missing("was read"), MissingGradientWarning, stacklevel=2)
+            return None
+        return receiver.grad  # type: ignore[no-any-return]
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        receiver = None if self.node is None else receiver_of(self.node)
+        if receiver is None or not receiver.keeps:
+            if value is not None:
+                raise MissingGradientError(self._missing("was set"))
+        elif value is None:
+            receiver.clear()
+        else:
+            with no_grad():
+                given = to_buffer(value)
+                buffer = to_buffer(cotangent_of(self._data, given, "gradient", "tensor"))
+            same = isinstance(value, Tensor) and buffer is given
+            receiver.grad = value if same else TAPE.wrap(buffer, None)
+
+    def _missing(self, what: str) -> str:
+        return message(
+            f".grad of {self.name()} {what}, but it is None: {missing_reason(self)}",
+            fix="Tensor(data, requires_grad=True)"
+            if self.node is None
+            else "compute the loss from it, outside of no_grad()"
+            if self.is_leaf
+            else "x.retain_grad() before backward()",
+            number=13,
+        )
+
+    def retain_grad(self) -> None:
+        """Lets ``backward`` set ``grad`` although the tensor is no leaf.
+
+        Raises:
+            MissingGradientError: the tensor does not require grad.
+        """
+        self._receiver("retain_grad()").keeps = True
+
+    @begins
+    def register_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
+        """Calls a function with the tensor's whole gradient, once in every backward pass.
+
+        Args:
+            hook: takes the gradient; returns None, or what takes its place from there on.
+
+        Returns:
+            A handle with an ``id`` and ``remove()``; a context manager too.
+
+        Raises:
+            MissingGradientError: the tensor does not require grad.
+
+        >>> import functensor as ft
+        >>> x = ft.Tensor([3.0, 0.1], requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad.clamp(-1.0, 1.0))
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        Tensor([1. , 0.2], dtype=float32)
+        """
+        check_function("Tensor.register_hook", hook, "hook")
+
+        def on_buffer(g: Any) -> Any:
+            with under(None):
+                result = hook(TAPE.wrap(g, None))
+                if result is None:
+                    return g
+                return to_buffer(cotangent_of(g, to_buffer(result), "hook's gradient", "tensor"))
+
+        return HookHandle(self._receiver("register_hook()").hooks, on_buffer)
+
+    def _receiver(self, what: str) -> Any:
+        if self.node is None:
+            raise MissingGradientError(
+                message(
+                    f"{what} of {self.name()}, which will have no gradient: "
+                    f"{missing_reason(self)}",
+                    fix="Tensor(data, requires_grad=True)",
+                    number=13,
+                )
+            )
+        return receiver_of(self.node, make=True)
+
+    def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
+        """Adds the gradient of the tensor by every leaf that requires grad to that leaf's ``grad``.
+
+        Args:
+            gradient: the gradient by this tensor, of its shape; 1 for a single element.
+            retain_graph: keep what the graph holds, so that ``backward`` can go over it again.
+
+        Raises:
+            BackwardError: there is no graph, or an earlier pass has used it up.
+            NonScalarOutputError: there is no ``gradient``, and not just one real element.
+        """
+        if self.node is None:
+            raise BackwardError(
+                message(
+                    f"backward() of {self.name()}: nothing that it was computed from requires "
+                    "grad, so there is no graph to go back over",
+                    fix="x = Tensor(data, requires_grad=True) before the loss is computed, "
+                    "outside of no_grad()",
+                    number=12,
+                )
+            )
+        if gradient is not None:
+            with no_grad():
+                g = to_buffer(cotangent_of(self._data, to_buffer(gradient), "gradient", "tensor"))
+        elif self._data.size == 1 and self.dtype.kind in REAL:
+            g = beside(self, np.ones(self.shape, self.dtype))
+        else:
+            raise NonScalarOutputError(
+                message(
+                    f"backward() of {self.name()}, which is not one real number",
+                    fix="loss.sum().backward(), or pass backward() a gradient of that shape",
+                    number=7,
+                )
+            )
+        run_backward(self.node, g, consume=not retain_graph)
+
+    def detach(self) -> Tensor:
+        """Returns a tensor of the same value that does not require grad."""
+        return detached(self)  # type: ignore[no-any-return]
+
+    def clone(self) -> Tensor:
+        """Returns a copy, through which gradients flow back."""
+        return ops.positive(self)  # type: ignore[no-any-return]
+
+    # -- conversion
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Returns the values as a read-only NumPy array, without a copy.
+
+        Raises:
+            TracerConversionError: the tensor requires grad.
+        """
+        return self.__array__()  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self.node is not None:
+            error = conversion_error(self)
+            if isinstance(error, ImmutableArrayError):
+                raise error
+            raise TracerConversionError(
+                message(
+                    f"numpy() asked for a plain NumPy array, but {self.name()} requires grad",
+                    fix="x.detach().numpy()",
+                    number=1,
+                )
+            )
+        return super().__array__(dtype, copy)
+
+    def _copy(self) -> Tensor:
+        if not self.is_leaf:
+            raise BackwardError(
+                message(
+                    f"copy of {self.name()}, which was computed by {self.grad_fn!r}: "
+                    "the copy would have no graph",
+                    fix="x.detach(), or x.clone() to let gradients through",
+                    number=12,
+                )
+            )
+        return of_class(type(self), Tensor, self, self.requires_grad)
+
+    def __copy__(self) -> Tensor:
+        return with_state(self._copy(), added_to(self, Tensor))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        from copy import deepcopy
+
+        out = memo[id(self)] = self._copy()
+        return with_state(out, deepcopy(added_to(self, Tensor), memo))
+
+    def __reduce__(self) -> Any:
+        given = to_host(self._copy()._data), self.dtype, self.device, self.requires_grad
+        if type(self) is Tensor:
+            return tensor, given
+        data, dtype, device, requires_grad = given
+        again = type(self), Tensor, data, requires_grad, dtype, device
+        return of_class, again, added_to(self, Tensor) or None, None, None, with_state
+
+    def under(self) -> str:
+        """Returns the transformation that the tensor belongs to: none."""
+        return ""
+
+    def origin(self) -> str:
+        """Returns what made the tensor, for messages."""
+        return "a tensor" if self.is_leaf else f"a tensor made by {self.grad_fn}"
+
+    def __repr__(self) -> str:
+        body = np.array2string(np.asarray(to_host(self._data)), separator=", ", prefix="Tensor(")
+        if 0 in self.shape:
+            body = f"[], shape={self.shape}"
+        suffix = "" if self.device == "cpu" else f", device={self.device!r}"
+        suffix += ", requires_grad=True" if self.requires_grad else ""
+        return f"Tensor({body}, dtype={self.dtype}{suffix})"
+
+    def __str__(self) -> str:
+        return str(to_host(self._data))
+
+    def __format__(self, spec: str) -> str:
+        return format(to_host(self._data)[()], spec) if spec else str(self)
+
+
+wrap_methods(Tensor, "Tensor", ["register_hook"])
+TapeTrace.tracer = Tensor
+TapeTrace.level = LEVEL
+entrance.classes = (Tensor,)
+
+
+detached = viewing(lambda x: TAPE.wrap(x._data, None), recorded=False)
+
+
+def check_is_bool(data: Any, requires_grad: Any) -> None:
+    """Checks that a constructor was not given a shape, as PyTorch's takes one.
+
+    Raises:
+        TypeError: ``requires_grad`` is something else than True or False.
+    """
+    if type(requires_grad) is not bool and not isinstance(requires_grad, np.bool_):
+        from ..backends.errors.wrong_calls import shown  # which only messages need
+
+        raise TypeError(
+            message(
+                f"Tensor({shown(data)}, {shown(requires_grad)}): the second argument is "
+                "requires_grad, True or False, and the first is the data",
+                fix="ft.tensor(np.zeros((2, 3))) is a tensor of a shape, ft.Tensor([2, 3]) one of "
+                "two numbers",
+                number=None,
+            )
+        )
+
+
+def gradient_of(x: Tensor) -> Tensor | None:
+    """Returns a leaf's gradient, or None without saying why."""
+    return None if x.node is None else receiver_of(x.node).grad
+
+
+def missing_reason(x: Tensor) -> str:
+    """Returns why a tensor has no gradient."""
+    if x.node is None:
+        return "its requires_grad is False"
+    if not isinstance(x.node, Leaf):
+        return f"it is not a leaf, it was computed by {x.grad_fn!r}"
+    return (
+        "no backward() has reached it since its gradient was last cleared: there is no path to it "
+        "from the loss, or backward() was not called"
+    )
+
+
+def tensor(
+    data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Makes a `Tensor` of a copy of data.
+
+    Args:
+        data: an array, or numbers in nested lists.
+        dtype: the dtype of the elements, if it is to be another.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:0"``; None for that of an array, and the default
+            device for numbers.
+        requires_grad: whether ``backward`` adds to its ``grad``.
+
+    Returns:
+        The tensor.
+
+    Raises:
+        BackendUnavailable: the device's backend is not installed.
+
+    >>> import functensor as ft
+    >>> ft.tensor([[1, 2], [3, 4]], dtype="float32").mean()
+    Tensor(2.5, dtype=float32)
+    """
+    return Tensor(data, requires_grad, dtype, device)
+
+
+def CpuTensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
+    """Makes a `Tensor` on the CPU; arguments as for `Tensor`.
+
+    >>> import functensor as ft
+    >>> ft.CpuTensor([1.0]).device
+    'cpu'
+    """
+    return tensor(data, dtype, "cpu", requires_grad)
+
+
+def CudaTensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
+    """Makes a `Tensor` on the current NVIDIA GPU; arguments as for `Tensor`.
+
+    Raises:
+        BackendUnavailable: CuPy is not installed; the message has the command that brings it.
+    """
+    return tensor(data, dtype, "cuda", requires_grad)

@@ -1,0 +1,443 @@
+"""PyTorch's names for what arrays can do already.
+
+Where PyTorch and NumPy mean different things by one name, the argument decides: ``dim`` asks for
+PyTorch's meaning, ``axis`` for NumPy's, and a position counts as PyTorch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backends.devices import is_device, resolved
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import canonical_axis
+from .buffers import is_dtype
+
+__all__ = ["Extremum", "Size", "TorchNames"]
+
+
+class Extremum(NamedTuple):
+    """The largest or smallest elements along an axis, and where the first of each is."""
+
+    values: Any
+    indices: Any
+
+
+class Sorted(NamedTuple):
+    """Elements in order along an axis, and where each was before."""
+
+    values: Any
+    indices: Any
+
+
+class Size(int):
+    """The number of elements; called, the shape or one of its lengths, as in PyTorch.
+
+    >>> import functensor as ft
+    >>> x = ft.Tensor([[1.0, 2.0, 3.0]])
+    >>> x.size, x.size(), x.size(-1)
+    (3, (1, 3), 3)
+    """
+
+    shape: tuple[int, ...]
+
+    def __call__(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    __repr__ = int.__repr__
+
+
+def _elementwise(name: str) -> Callable[..., Any]:
+    """Returns the method that is the function of a name, of the tensor and one more argument."""
+
+    def method(self: Any, *other: Any) -> Any:
+        return getattr(ops, name)(self, *other)
+
+    doc = f"Returns ``functensor.numpy.{name}`` of the tensor, element by element."
+    return _named(method, name, doc)
+
+
+def _axis(dim: Any, axis: Any) -> Any:
+    """Returns the axes that were given by either name."""
+    if dim is not None and axis is not None:
+        raise TypeError(f"dim={dim} and axis={axis}: give one of them, they mean the same")
+    return axis if dim is None else dim
+
+
+def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+    """Returns a shape that was given as one tuple or as several numbers."""
+    nested = len(sizes) == 1 and isinstance(sizes[0], tuple | list)
+    return tuple(sizes[0] if nested else sizes)
+
+
+class Casts(Tracer):
+    """The methods that cast; apart from the others, since they have the names of types."""
+
+    __slots__ = ()
+
+    def float(self) -> Any:
+        """Returns the elements as float32."""
+        return self.astype(np.float32)
+
+    def double(self) -> Any:
+        """Returns the elements as float64."""
+        return self.astype(np.float64)
+
+    def half(self) -> Any:
+        """Returns the elements as float16."""
+        return self.astype(np.float16)
+
+    def long(self) -> Any:
+        """Returns the elements as int64."""
+        return self.astype(np.int64)
+
+    def int(self) -> Any:
+        """Returns the elements as int32."""
+        return self.astype(np.int32)
+
+    def bool(self) -> Any:
+        """Returns the elements as booleans."""
+        return self.astype(np.bool_)
+
+
+def _reduction(name: str, what: str) -> Callable[..., Any]:
+    """Returns the method that reduces over axes by the function of a name."""
+
+    def method(
+        self: Any,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        axis: Any = None,
+        keepdims: bool = False,
+    ) -> Any:
+        return getattr(ops, name)(self, _axis(dim, axis), keepdims=keepdim or keepdims)
+
+    return _named(method, name, f"Returns {what}, over axes.")
+
+
+def _total(name: str, what: str) -> Callable[..., Any]:
+    """Returns a method as `_reduction` does, whose result may have another dtype."""
+
+    def method(
+        self: Any,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        dtype: Any = None,
+        axis: Any = None,
+        keepdims: bool = False,
+    ) -> Any:
+        return getattr(ops, name)(self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims)
+
+    return _named(method, name, f"Returns {what}, over axes.")
+
+
+def _spread(name: str, what: str) -> Callable[..., Any]:
+    """Returns a method as `_reduction` does, for what divides by the degrees of freedom."""
+
+    def method(
+        self: Any,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        correction: float = 1,
+        axis: Any = None,
+        ddof: float | None = None,
+        keepdims: bool = False,
+    ) -> Any:
+        if axis is not None or ddof is not None:
+            correction = ddof or 0
+        axes = _axis(dim, axis)
+        return getattr(ops, name)(self, axes, ddof=correction, keepdims=keepdim or keepdims)
+
+    return _named(
+        method,
+        name,
+        f"Returns {what}, over axes.\n\n"
+        "Sums of squares are divided by the number of elements minus ``correction``; where\n"
+        "``axis`` or ``ddof`` is given, minus ``ddof``, which is 0 by default.",
+    )
+
+
+def _named(method: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    method.__name__ = name
+    method.__doc__ = doc
+    return method
+
+
+class TorchNames(Casts):
+    """The methods of `Tensor` that only give names."""
+
+    __slots__ = ()
+
+    # -- element by element
+
+    exp = _elementwise("exp")
+    expm1 = _elementwise("expm1")
+    log = _elementwise("log")
+    log1p = _elementwise("log1p")
+    sqrt = _elementwise("sqrt")
+    square = _elementwise("square")
+    abs = _elementwise("abs")
+    sign = _elementwise("sign")
+    neg = _elementwise("negative")
+    reciprocal = _elementwise("reciprocal")
+    sin = _elementwise("sin")
+    cos = _elementwise("cos")
+    tan = _elementwise("tan")
+    sinh = _elementwise("sinh")
+    cosh = _elementwise("cosh")
+    tanh = _elementwise("tanh")
+    erf = _elementwise("erf")
+    floor = _elementwise("floor")
+    ceil = _elementwise("ceil")
+    isnan = _elementwise("isnan")
+    isinf = _elementwise("isinf")
+    isfinite = _elementwise("isfinite")
+    logical_not = _elementwise("logical_not")
+    relu = _elementwise("relu")
+    sigmoid = _elementwise("sigmoid")
+    mul = multiply = _elementwise("multiply")
+    div = divide = _elementwise("divide")
+    pow = _elementwise("power")
+    maximum = _elementwise("maximum")
+    minimum = _elementwise("minimum")
+    eq = _elementwise("equal")
+    ne = _elementwise("not_equal")
+    lt = _elementwise("less")
+    le = _elementwise("less_equal")
+    gt = _elementwise("greater")
+    ge = _elementwise("greater_equal")
+    matmul = mm = bmm = mv = _elementwise("matmul")
+
+    def add(self, other: Any, *, alpha: Any = 1) -> Any:
+        """Returns the sum with ``alpha`` times another."""
+        return self + (other if alpha == 1 else alpha * other)
+
+    def sub(self, other: Any, *, alpha: Any = 1) -> Any:
+        """Returns the difference from ``alpha`` times another."""
+        return self - (other if alpha == 1 else alpha * other)
+
+    def clamp(self, min: Any = None, max: Any = None) -> Any:
+        """Returns the elements limited to an interval."""
+        return self.clip(min, max)
+
+    def masked_fill(self, mask: Any, value: Any) -> Any:
+        """Returns the elements, a value in place of those where the mask is true."""
+        return ops.where(mask, value, self)
+
+    def equal(self, other: Any) -> bool:
+        """Says whether another has the same shape and all the same elements."""
+        return self.shape == np.shape(other) and bool(ops.all(ops.equal(self, other)))
+
+    def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+        """Says whether all elements differ by at most ``atol + rtol * abs(other)``."""
+        close = ops.abs(self - other) <= atol + rtol * ops.abs(other)
+        return bool(ops.all(ops.logical_or(close, ops.equal(self, other))))
+
+    # -- along axes
+
+    sum: Any = _total("sum", "the sum")
+    prod: Any = _total("prod", "the product")
+    mean: Any = _total("mean", "the mean")
+    any: Any = _reduction("any", "whether any element is true")
+    all: Any = _reduction("all", "whether all elements are true")
+    argmax: Any = _reduction("argmax", "the index of the first maximum")
+    argmin: Any = _reduction("argmin", "the index of the first minimum")
+    logsumexp: Any = _reduction("logsumexp", "the logarithm of the sum of exponentials")
+    var: Any = _spread("var", "the variance")
+    std: Any = _spread("std", "the standard deviation")
+
+    def max(  # type: ignore[override]
+        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
+    ) -> Any:
+        """Returns the maximum; along ``dim``, a pair of it and its indices."""
+        return self._extremum("max", dim, axis, keepdim or keepdims)
+
+    def min(  # type: ignore[override]
+        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
+    ) -> Any:
+        """Returns the minimum; along ``dim``, a pair of it and its indices."""
+        return self._extremum("min", dim, axis, keepdim or keepdims)
+
+    def _extremum(self, name: str, dim: Any, axis: Any, keepdims: bool) -> Any:
+        values = getattr(ops, name)(self, _axis(dim, axis), keepdims=keepdims)
+        if dim is None:
+            return values
+        return Extremum(values, getattr(ops, f"arg{name}")(self, dim, keepdims=keepdims))
+
+    def sort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+        """Returns the elements in order along an axis, and their indices; PyTorch's, not in place.
+
+        >>> import functensor as ft
+        >>> ft.Tensor([3.0, 1.0, 2.0]).sort(descending=True).values
+        Tensor([3., 2., 1.], dtype=float32)
+        """
+        x = ops.reshape(self, -1) if not self.ndim else self
+        order = ops.argsort(x, dim, stable=stable, descending=descending)
+        ordered = Sorted(ops.take_along_axis(x, order, dim), order)
+        return ordered if self.ndim else Sorted(*(ops.reshape(each, ()) for each in ordered))
+
+    def cumsum(self, dim: Any = None, *, axis: Any = None) -> Any:  # type: ignore[override]
+        """Returns the cumulative sum."""
+        return ops.cumsum(self, _axis(dim, axis))
+
+    def softmax(self, dim: int = -1) -> Any:
+        """Returns the exponentials divided by their sum along an axis."""
+        return ops.softmax(self, axis=dim)
+
+    def log_softmax(self, dim: int = -1) -> Any:
+        """Returns the logarithm of `softmax`."""
+        return ops.log_softmax(self, axis=dim)
+
+    # -- shape
+
+    @property
+    def size(self) -> Size:
+        """The number of elements; called as ``size()`` or ``size(dim)``, the shape."""
+        shape = self.shape
+        number = Size(super().size)
+        number.shape = shape
+        return number
+
+    def numel(self) -> int:
+        """Returns the number of elements."""
+        return int(self.size)
+
+    def dim(self) -> int:
+        """Returns the number of axes."""
+        return self.ndim
+
+    def view(self, *shape: Any) -> Any:
+        """Returns the elements in another shape; one length may be -1."""
+        return ops.reshape(self, _shape(shape))
+
+    def expand(self, *sizes: Any) -> Any:
+        """Returns the elements repeated along axes of length 1; -1 keeps a length."""
+        wanted = _shape(sizes)
+        own = (1,) * (len(wanted) - self.ndim) + self.shape
+        return ops.broadcast_to(self, tuple(o if w == -1 else w for w, o in zip(wanted, own)))
+
+    def permute(self, *dims: Any) -> Any:
+        """Returns the tensor with its axes in another order."""
+        return ops.transpose(self, _shape(dims))
+
+    def transpose(self, *axes: Any) -> Any:
+        """Returns the tensor with two axes swapped; of other numbers of axes, in their order."""
+        if len(axes) == 2:
+            return ops.swapaxes(self, *axes)
+        return super().transpose(*axes)
+
+    def t(self) -> Any:
+        """Returns the transpose of a matrix; a vector as it is."""
+        if self.ndim > 2:
+            raise ValueError(f"t() of a tensor of {self.ndim} axes; mT swaps the last two")
+        return ops.transpose(self)
+
+    def unsqueeze(self, dim: int) -> Any:
+        """Returns the tensor with a new axis of length 1."""
+        return ops.expand_dims(self, dim)
+
+    def squeeze(self, dim: Any = None, *, axis: Any = None) -> Any:  # type: ignore[override]
+        """Returns the tensor without axes of length 1; a longer ``dim`` stays."""
+        if axis is not None or dim is None:
+            return ops.squeeze(self, _axis(dim, axis))
+        dims = [canonical_axis(d, self.ndim) for d in (dim if isinstance(dim, tuple) else (dim,))]
+        return ops.squeeze(self, tuple(d for d in dims if self.shape[d] == 1))
+
+    def flatten(  # type: ignore[override]
+        self, start_dim: int = 0, end_dim: int = -1
+    ) -> Any:
+        """Returns the tensor with some axes in a row made into one."""
+        if not self.ndim:
+            return ops.reshape(self, -1)
+        first, last = canonical_axis(start_dim, self.ndim), canonical_axis(end_dim, self.ndim)
+        return ops.reshape(self, (*self.shape[:first], -1, *self.shape[last + 1 :]))
+
+    def repeat(self, *sizes: Any, axis: int | None = None) -> Any:  # type: ignore[override]
+        """Returns the tensor beside itself along axes; with ``axis``, its elements repeated."""
+        if axis is not None:
+            return ops.repeat(self, *sizes, axis)
+        return ops.tile(self, _shape(sizes))
+
+    def nonzero(self, as_tuple: bool = False, **options: Any) -> Any:
+        """Returns a row of indices for every element that is not zero; as a tuple, as in NumPy."""
+        found = ops.nonzero(self, **options)
+        return found if as_tuple else ops.stack(found, 1)
+
+    def contiguous(self) -> Any:
+        """Returns the tensor itself: how elements lie in memory is no part of it."""
+        return self
+
+    def gather(self, dim: int, index: Any) -> Any:
+        """Returns elements along an axis, by an own index for every place on the others."""
+        return ops.take_along_axis(self, index, dim)
+
+    def index_select(self, dim: int, index: Any) -> Any:
+        """Returns the slices at some indices of an axis."""
+        return ops.take(self, index, dim)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the tensor is on a GPU."""
+        return self.device != "cpu"
+
+    def to(
+        self,
+        *target: Any,
+        dtype: Any = None,
+        device: str | None = None,
+        non_blocking: bool = False,
+        copy: bool = False,
+    ) -> Any:
+        """Returns the tensor with another dtype or on another device; itself if it is so already.
+
+        Args:
+            target: a dtype, a device (``"cpu"``, ``"cuda"``, ``"cuda:0"``), or a tensor that has
+                both; behind these, as in PyTorch, ``non_blocking`` and ``copy``.
+            dtype: the dtype.
+            device: the device.
+            non_blocking: of no effect: nothing waits for a copy to a GPU, and one to the CPU is
+                there when the call returns.
+            copy: whether to return another tensor in any case.
+
+        Raises:
+            BackendUnavailable: the device's backend is not installed.
+            DeviceError: there is no such device.
+        """
+        switches: list[bool] = []
+        for wanted in target:
+            if isinstance(wanted, Array):
+                dtype, device = wanted.dtype, wanted.device
+            elif type(wanted) is bool:
+                switches.append(wanted)
+            elif is_device(wanted) or (isinstance(wanted, str) and not is_dtype(wanted)):
+                device = wanted
+            elif wanted is not None:
+                dtype = wanted
+        moved = self if dtype is None or self.dtype == dtype else ops.astype(self, dtype)
+        if device is not None and resolved(device)[1] != self.device:
+            moved = ops.to_device(moved, device)
+        return ops.positive(self) if (copy or True in switches[1:]) and moved is self else moved
+
+    def cuda(self, device: int | str | None = None, non_blocking: bool = False) -> Any:
+        """Returns the tensor on a GPU, by default on the current one.
+
+        Args:
+            device: the GPU's number, or its name.
+            non_blocking: of no effect: nothing waits for a copy to a GPU.
+
+        Raises:
+            BackendUnavailable: CuPy is not installed, or there is no GPU.
+            DeviceError: there is no such device.
+        """
+        return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
+
+    def cpu(self) -> Any:
+        """Returns the tensor on the CPU, once it is computed."""
+        return self.to("cpu")

@@ -1,0 +1,200 @@
+"""Views of tensors: what is written to one is seen through its base, and through all others.
+
+Buffers never change. A view knows the tensor that it was taken from and how; after a change in
+place the base takes the new elements, and every view that is still held is taken anew. What was
+computed from any of them before keeps its value and its graph.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ..backends.errors.public_functions import PASSING
+from ..primitives.core.buffers import beside
+from ..primitives.core.errors import BackwardError, message
+from ..primitives.core.index_key import STATIC
+from ..primitives.core.registry import registry as ops
+from .grad_mode import GradMode, mode
+from .tape import TAPE, Leaf
+
+__all__ = ["changed", "is_basic", "is_there", "refresh", "taken", "viewing"]
+
+
+# Threads may take views of one tensor at the same time.
+dropping = threading.Lock()
+
+
+class Views(list[Any]):
+    """References to the views of a tensor.
+
+    Attributes:
+        most: how many there may be before those that are gone are left out.
+    """
+
+    __slots__ = ("most",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = 16
+
+    def drop(self) -> None:
+        """Leaves out those that are gone."""
+        with dropping:
+            number = len(self)
+            # Others may come behind these meanwhile.
+            self[:number] = [view for view in self[:number] if view() is not None]
+            self.most = 2 * len(self) + 16
+
+
+def is_basic(key: Any) -> bool:
+    """Says whether indexing by a key gives a view: by integers, slices, None and ``...``."""
+    if type(key) is tuple:
+        if STATIC.issuperset(map(type, key)):
+            return True
+        return all(type(part) in STATIC or isinstance(part, np.integer) for part in key)
+    return type(key) in STATIC or isinstance(key, np.integer)
+
+
+def taken(
+    base: Any, view: Any, take: Callable[[Any], Any] | None, key: Any = None, recorded: bool = True
+) -> Any:
+    """Returns a view that knows its base; the base knows it as long as others hold it.
+
+    Within transformations there are arrays, which cannot be changed, in place of views.
+
+    Args:
+        base: a tensor.
+        view: what was taken from it.
+        take: takes the view of a tensor anew; None where it is indexed.
+        key: what the base was indexed by.
+        recorded: whether gradients flow between the two.
+    """
+    if view is base or not isinstance(view, TAPE.tracer):
+        return view
+    view._source = (base, take, key, recorded and mode.enabled)
+    try:
+        views = base._views
+    except AttributeError:
+        views = base._views = Views()
+    views.append(ref(view))
+    if len(views) > views.most:
+        views.drop()
+    return view
+
+
+def viewing(
+    method: Callable[..., Any], recorded: bool = True, copies: bool = False
+) -> Callable[..., Any]:
+    """Returns a method of tensors whose results are views.
+
+    Args:
+        method: returns a tensor with the elements of another, each once unless it broadcasts.
+        recorded: whether gradients flow between the view and its base.
+        copies: whether the method copies what does not lie one after the other; a copy is no view.
+    """
+
+    def view(self: Any, *args: Any, **options: Any) -> Any:
+        out = method(self, *args, **options)
+        if copies and not _shares(out, self):
+            return out
+        return taken(self, out, lambda x: method(x, *args, **options), recorded=recorded)
+
+    PASSING.add(view.__code__)
+    return update_wrapper(view, method)
+
+
+def _shares(view: Any, base: Any) -> bool:
+    """Says whether a result lies in a tensor's memory: what had to be copied is no view."""
+    if not isinstance(view, TAPE.tracer):
+        return False
+    tensor = base
+    while (source := getattr(tensor, "_source", None)) is not None:
+        # What repeats elements is copied, wherever its own buffer lies.
+        if tensor.numel() > source[0].numel():
+            return False
+        tensor = source[0]
+    if type(view._data) is np.ndarray:
+        return np.may_share_memory(view._data, base._data)
+    return getattr(view._data, "base", None) is not None
+
+
+def is_there(base: Any, key: Any, value: Any) -> bool:
+    """Says whether a value is the view of what lies at a key, as after ``x[key] += y``."""
+    source = getattr(value, "_source", None)
+    if source is None or isinstance(value.node, Leaf):
+        return False
+    origin, take, taken_by, recorded = source
+    indexed = take is None and recorded and origin is base
+    return indexed and type(key) is type(taken_by) and bool(key == taken_by)
+
+
+def changed(view: Any, value: Any, what: str) -> list[tuple[Any, Any, GradMode]]:
+    """Returns what is to be set for a view to have a value: the view, its base, that one's base.
+
+    Each comes with its value and the mode in which it is set.
+
+    Raises:
+        BackwardError: a base is a leaf that requires grad, or the view repeats elements.
+    """
+    found = [(view, value, GradMode(mode.enabled))]
+    recorded = mode.enabled
+    while (source := getattr(view, "_source", None)) is not None:
+        base = source[0]
+        recorded = recorded and source[3]
+        if recorded and isinstance(base.node, Leaf):
+            raise BackwardError(
+                message(
+                    f"{what}: {view.name()} is a view of {base.name()}, a leaf that requires "
+                    "grad: a change in place would cut it off from its gradient",
+                    fix="with no_grad(): for an update, or change a copy: y = x.clone()",
+                    number=12,
+                )
+            )
+        with GradMode(recorded):
+            value = _placed(source, view, value, what)
+        found.append((base, value, GradMode(recorded)))
+        view = base
+    return found
+
+
+def _placed(source: Any, view: Any, value: Any, what: str) -> Any:
+    """Returns the base's value with other elements where a view of it lies."""
+    base, take, key, _ = source
+    if take is None:
+        return ops.index_set(base, key, value)
+    size = base.numel()
+    with GradMode(False):
+        numbers = beside(base, np.arange(size).reshape(base.shape))
+        # A subclass may have a constructor of its own, and what it computes is of the class.
+        places = take(type(base.detach())(numbers)).ravel()
+    if view.numel() > size:
+        raise BackwardError(
+            message(
+                f"{what}: {view.name()} has some elements of the tensor that it is a view of "
+                "several times",
+                fix="change a copy: y = x.clone()",
+                number=12,
+            )
+        )
+    flat = ops.index_set(ops.reshape(base, -1), places.data, ops.reshape(value, -1))
+    return ops.reshape(flat, base.shape)
+
+
+def refresh(base: Any) -> None:
+    """Takes all views of a tensor anew, and the views of these."""
+    left = [base]
+    while left:
+        base = left.pop()
+        for reference in tuple(getattr(base, "_views", ())):
+            view = reference()
+            if view is not None:
+                _, take, key, recorded = view._source
+                with GradMode(recorded and mode.enabled):
+                    view._settle(ops.index(base, key) if take is None else take(base))
+                left.append(view)

@@ -1,0 +1,120 @@
+"""Derivatives of numbers of the CPU that meet arrays on a GPU: they belong on the CPU.
+
+A number without axes goes to a GPU by itself, as an argument of a kernel: nothing is moved that a
+rule of derivatives could bring back. So the traces that carry derivatives look at what meets once
+there is a backend beside NumPy's, and not before: on the CPU this costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.protocol import Backend, when_registered
+from .forward import ForwardTracer
+from ..primitives.core.array import Array
+from ..primitives.core.buffers import BUFFER_TYPES, WEAK_TYPES, device_of
+from ..primitives.core.trace import under
+from ..primitives.core.registry import registry as ops
+from .reverse import NO_PARAMS, Node, ReverseTrace, make_node
+
+__all__ = ["watch"]
+
+
+class _Crossing:
+    """Stands as the primitive of the node of a number that goes to a GPU."""
+
+    name = "number"
+    vjps = (lambda g, saved, params: ops.to_device(g, "cpu"),)
+
+
+CROSSING = _Crossing()
+# The classes of traces that look.
+watching: set[Any] = set()
+
+
+def is_number(x: Any) -> bool:
+    """Says whether an operand has no axes, and is more than one of Python's numbers."""
+    kind = type(x)
+    if kind in WEAK_TYPES:
+        return False
+    # What nodes and arrays know is asked for at once: this is asked of every operand there is.
+    if kind is Array:
+        x = x._data
+    elif kind not in BUFFER_TYPES and type(node := getattr(x, "node", None)) is Node:
+        x = node
+    return getattr(x, "shape", None) == ()
+
+
+def met(trace: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """Returns operands among which numbers of the CPU are ready to meet arrays on a GPU."""
+    place = next((d for d in map(device_of, args) if d != "cpu"), "cpu")
+    if place == "cpu":
+        return args
+    return [ready(trace, a, place) if is_number(a) and device_of(a) == "cpu" else a for a in args]
+
+
+def ready(trace: Any, x: Any, place: str) -> Any:
+    """Returns a number of the CPU that is to meet arrays on a GPU."""
+    if type(x) is ForwardTracer and x.owner is trace:
+        with under(trace.parent):
+            return trace.wrap(plain(x.value), ops.to_device(x.tangent, place))
+    if isinstance(trace, ReverseTrace) and type(x) is trace.tracer and x.owner is trace:
+        value = plain(x.value)
+        node = x.node and make_node(CROSSING, (x.node,), None, NO_PARAMS, value)
+        return trace.wrap(value, node)
+    return plain(x)
+
+
+def plain(x: Any) -> Any:
+    """Returns a number as one of NumPy's scalars, which meet arrays of every library."""
+    value = x._data if type(x) is Array else x
+    return value[()] if type(value) is np.ndarray else x
+
+
+def watched(process: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a trace's way to process a primitive with operands that are ready to meet."""
+
+    def watching(self: Any, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        # One operand alone meets no other.
+        if len(args) > 1:
+            for a in args:
+                if is_number(a):
+                    args = met(self, args)
+                    break
+        return process(self, primitive, args, params)
+
+    return watching
+
+
+def watched_pair(process: Callable[..., Any]) -> Callable[..., Any]:
+    """Does the same for the way of primitives of two operands."""
+
+    def watching(self: Any, primitive: Any, x: Any, y: Any) -> Any:
+        if is_number(x) or is_number(y):
+            x, y = met(self, (x, y))
+        return process(self, primitive, x, y)
+
+    return watching
+
+
+WAYS = {"process": watched, "process2": watched_pair}
+
+
+def watch(trace: Any, *ways: str) -> None:
+    """Has a class of traces look at what meets, from when there is a second backend.
+
+    Args:
+        trace: the class.
+        ways: its methods that process primitives: ``process``, ``process2``.
+    """
+
+    def install(backend: Backend) -> None:
+        if trace not in watching:
+            watching.add(trace)
+            for way in ways:
+                setattr(trace, way, WAYS[way](getattr(trace, way)))
+
+    when_registered(install)

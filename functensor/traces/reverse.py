@@ -1,0 +1,482 @@
+"""Reverse mode: the nodes that a run leaves behind, and the walk back over them.
+
+A tracer points to a node; a node holds the primitive, the parents, what the rules need, and a
+number that grows with every node. Backward walks down by falling numbers, so that a node's turn
+comes when its cotangent is complete. Nothing recurses, so a chain of a million operations works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ..backends.restoring import silently
+from ..primitives.core.array import Tracer
+from ..primitives.core.buffers import (
+    ARRAY_TYPES,
+    BUFFER_TYPES,
+    DEVICE_TYPES,
+    WEAK_TYPES,
+    all_apart_from,
+    apart_from,
+    computing_on,
+    plain_arrays,
+    wrap,
+)
+from ..primitives.core.trace import RAW, Trace, slot
+from ..primitives.core.dispatch import ADDERS
+from ..primitives.core.errors import BackwardError, RuleResultError, describe, message
+from ..primitives.shape.index import Scatter, scatter_sum
+from ..primitives.elementwise.cast_and_complex import cast
+from ..primitives.core.primitive import Primitive
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
+
+__all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "cotangent_of", "is_inexact"]
+
+new = object.__new__
+ndarray = np.ndarray
+next_number = count().__next__
+
+NO_PARAMS: dict[str, Any] = {}
+
+
+class Node:
+    """One operation of a run that reverse mode can go back over.
+
+    Attributes:
+        primitive: the primitive; None for an input.
+        parents: for every operand its node, or None where it does not depend on an input.
+        saved: what the rules need: the output and operands, None for the rest. Of an input, the
+            function that names it in messages, or None.
+        params: the primitive's static parameters.
+        number: grows from node to node; sorts them topologically.
+        shape, dtype: the output's, which its cotangent has too.
+    """
+
+    __slots__ = ("dtype", "number", "params", "parents", "primitive", "saved", "shape")
+
+    primitive: Any
+    parents: tuple[Any, ...]
+    saved: Any
+    params: dict[str, Any]
+    number: int
+    shape: Any
+    dtype: Any
+
+
+class ReverseTracer(Tracer):
+    """A value of reverse mode: the value at the parent's level, and its node."""
+
+    __slots__ = ("node", "owner", "value")
+
+    node: Node
+
+    def origin(self) -> str:
+        primitive = self.node.primitive
+        return "an input" if primitive is None else f"made by {primitive.name}"
+
+    def dependence(self) -> str:
+        inputs = sorted(inputs_of(self.node), key=lambda node: node.number)
+        names = [node.saved() for node in inputs if node.saved is not None]
+        return f", which depends on {' and '.join(names)}" if names else ""
+
+
+class ReverseTrace(Trace):
+    """Runs a function and leaves behind the nodes of all that depends on its inputs."""
+
+    __slots__ = ()
+
+    # The class of the tracers, which the facade replaces by its own.
+    tracer = ReverseTracer
+    # The types of operands that nodes keep as they are.
+    direct: Collection[type] = BUFFER_TYPES
+
+    def input(self, value: Any, name: Callable[[], str] | None = None) -> Any:
+        """Returns the tracer of an input, whose value is one of the parent's level.
+
+        ``name`` gives what messages call it.
+        """
+        return self.wrap(value, make_node(None, (), name, NO_PARAMS, value))
+
+    def wrap(self, value: Any, node: Node) -> Any:
+        """Returns the tracer of a value and its node."""
+        out = new(self.tracer)
+        out.owner = self
+        out.value = value
+        out.node = node
+        return out
+
+    def process1(self, primitive: Primitive, x: Any) -> Any:
+        if type(x) is not self.tracer or x.owner is not self:
+            return apart_from(self.parent.process1(primitive, self.lift(x)), plain_arrays((x,)))
+        value = x.value
+        ans = self.parent.process1(primitive, value)
+        keep = primitive.keepers[1]
+        if keep is None:
+            return wrap(ans)
+        node = new(Node)
+        node.primitive = primitive
+        node.parents = (x.node,)
+        node.saved = keep(ans, (value,))
+        node.params = NO_PARAMS
+        node.number = next_number()
+        try:
+            node.shape = ans.shape
+            node.dtype = ans.dtype
+        except AttributeError:
+            node.shape, node.dtype = (), np.dtype(type(ans))
+        out = new(self.tracer)
+        out.owner = self
+        out.value = ans
+        out.node = node
+        return out
+
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        parents: tuple[Node | None, Node | None]
+        tracer = self.tracer
+        if type(x) is tracer and x.owner is self:
+            a = x.value
+            if type(y) is tracer and y.owner is self:
+                b = y.value
+                parents = (x.node, y.node)
+                mask = 3
+            else:
+                b = y if type(y) in self.direct else self.lift(y)
+                parents = (x.node, None)
+                mask = 1
+        elif type(y) is tracer and y.owner is self:
+            a = x if type(x) in self.direct else self.lift(x)
+            b = y.value
+            parents = (None, y.node)
+            mask = 2
+        else:
+            return wrap(self.parent.process2(primitive, self.lift(x), self.lift(y)))
+        ans = self.parent.process2(primitive, a, b)
+        keep = primitive.keepers[mask]
+        if keep is None:
+            return wrap(ans)
+        node = new(Node)
+        node.primitive = primitive
+        node.parents = parents
+        node.saved = keep(ans, (a, b))
+        node.params = NO_PARAMS
+        node.number = next_number()
+        try:
+            node.shape = ans.shape
+            node.dtype = ans.dtype
+        except AttributeError:
+            node.shape, node.dtype = (), np.dtype(type(ans))
+        out = new(tracer)
+        out.owner = self
+        out.value = ans
+        out.node = node
+        return out
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        values, parents, mask = self.unwrap(args)
+        if mask and primitive.ahead is not None and self.parent is RAW:
+            ans, kept = RAW.process_ahead(primitive, values, params)
+        else:
+            ans = kept = self.below(primitive, values, params)
+        if not mask:
+            return apart_from(ans, plain_arrays(args))
+        keep = primitive.keepers[mask]
+        if keep is None or not is_inexact(ans):
+            return wrap(ans)
+        return self.wrap(ans, make_node(primitive, parents, keep(kept, values), params, ans))
+
+    def unwrap(self, args: Iterable[Any]) -> tuple[list[Any], tuple[Node | None, ...], int]:
+        """Returns the operands' values and nodes, and a bit for each that has one."""
+        values: list[Any] = []
+        parents: list[Node | None] = []
+        mask = 0
+        for i, a in enumerate(args):
+            if type(a) is self.tracer and a.owner is self:
+                values.append(a.value)
+                parents.append(a.node)
+                mask |= 1 << i
+            else:
+                values.append(self.lift(a))
+                parents.append(None)
+        return values, tuple(parents), mask
+
+    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        values, parents, mask = self.unwrap(args)
+        if not mask:
+            outs = all_apart_from(self.parent.custom(call, values), args)
+            return list(map(wrap, outs))
+        wanted = [parent is not None for parent in parents]
+        outs, pullback = call.reverse(self.parent, values, wanted)
+        outs = all_apart_from(outs, args)
+        joint = make_node(CustomPullback(call.name), parents, pullback, NO_PARAMS, 0.0)
+        joint.shape = tuple(shape_dtype(out) for out in outs)
+        return [
+            self.wrap(out, make_node(PROJECTION, (joint,), i, NO_PARAMS, out))
+            if is_inexact(out)
+            else wrap(out)
+            for i, out in enumerate(outs)
+        ]
+
+
+class CustomPullback:
+    """Stands as the primitive of a node whose rule the user wrote; ``saved`` is the pullback."""
+
+    vjps = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def pullback(self, g: Any, saved: Any, params: Any) -> Any:
+        """Returns the cotangents of the operands for those of the outputs."""
+        return saved(g)
+
+
+class Part:
+    """A cotangent of one of several outputs."""
+
+    __slots__ = ("g", "index")
+
+    def __init__(self, index: int, g: Any) -> None:
+        self.index = index
+        self.g = g
+
+
+class _Projection:
+    """Stands as the primitive of the nodes of a custom function's outputs."""
+
+    name = "output"
+    vjps = (lambda g, saved, params: Part(saved, g),)
+
+
+PROJECTION = _Projection()
+
+# Cotangents that many operations contribute to one node and that are added up all at once.
+SPARSE = frozenset({Part, Scatter})
+
+
+def make_node(
+    primitive: Any, parents: tuple[Node | None, ...], saved: Any, params: Any, ans: Any
+) -> Node:
+    """Returns a new node; the hot path writes the same out in line."""
+    node = new(Node)
+    node.primitive = primitive
+    node.parents = parents
+    node.saved = saved
+    node.params = params
+    node.number = next_number()
+    try:
+        node.shape = ans.shape
+        node.dtype = ans.dtype
+    except AttributeError:
+        node.shape, node.dtype = (), np.dtype(type(ans))
+    return node
+
+
+def is_inexact(x: Any) -> bool:
+    """Says whether a value is real or complex, so that it can have a derivative."""
+    try:
+        return x.dtype.kind in INEXACT
+    except AttributeError:
+        return isinstance(x, float | complex)
+
+
+class Consumed:
+    """Stands for what a node saved, once a backward pass has used it up."""
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+
+
+def backward(
+    roots: Sequence[tuple[Node, Any]], *, consume: bool, line: str = ""
+) -> dict[Node, Any]:
+    """Walks back from outputs to inputs, under the trace that is in the slot.
+
+    Args:
+        roots: output nodes with their cotangents, which have the outputs' shapes and dtypes.
+        consume: whether nodes give up what they saved as soon as it was used.
+        line: the user's line, for the message of a second pass over consumed nodes.
+
+    Returns:
+        The cotangents of the inputs that the outputs depend on.
+
+    Raises:
+        BackwardError: an earlier pass has consumed a node.
+    """
+    before = slot.turn
+    turn = [node for node, _ in roots[:1]]
+    try:
+        slot.turn = turn
+        with computing_on(g for _, g in roots):
+            # What a rule computes on the way, 0 / 0 beside a branch not taken, is no concern of the
+            # user's.
+            return silently(walk, (roots, consume, line, turn))
+    finally:
+        slot.turn = before
+
+
+def walk(
+    roots: Sequence[tuple[Node, Any]], consume: bool, line: str, turn: list[Node]
+) -> dict[Node, Any]:
+    """Does what `backward` does, where the cotangents are."""
+    grads: dict[Node, Any] = {}
+    pending: dict[Node, list[Any]] = {}
+    owned: set[Node] = set()
+    # The nodes with a cotangent that are not inputs, by falling number. Never more than the
+    # frontier: a list of all nodes would cost as much memory as half of the forward pass.
+    ready: list[tuple[int, Node]] = []
+    for node, g in roots:
+        turn[0] = node
+        if node in grads:
+            grads[node] = grads[node] + g
+            continue
+        grads[node] = g
+        if node.primitive is not None:
+            heappush(ready, (-node.number, node))
+    spent = Consumed(line)
+    while ready:
+        turn[0] = node = heappop(ready)[1]
+        g = grads.pop(node, None)
+        if pending and node in pending:
+            g = gathered(g, pending.pop(node), node)
+        owned.discard(node)
+        primitive = node.primitive
+        saved = node.saved
+        params = node.params
+        parents = node.parents
+        if type(saved) is Consumed:
+            raise _spent(saved.line, primitive)
+        if consume:
+            node.saved = spent
+            node.parents = ()
+        vjps = primitive.vjps
+        if vjps is None:
+            vjps = [lambda *_, c=c: c for c in primitive.pullback(g, saved, params)]
+        for vjp, parent in zip(vjps, parents):
+            if parent is None:
+                continue
+            c = vjp(g, saved, params)
+            if type(c) is not ndarray:
+                if c is None:
+                    continue
+                if type(c) in WEAK_TYPES:
+                    c = np.asarray(c)[()]
+                if type(c) in SPARSE:
+                    if parent in pending:
+                        pending[parent].append(c)
+                        continue
+                    pending[parent] = [c]
+                    if parent not in grads and parent.primitive is not None:
+                        heappush(ready, (-parent.number, parent))
+                    continue
+            if c.shape != parent.shape or c.dtype is not parent.dtype:
+                c = fitted(c, parent, primitive)
+            before = grads.get(parent)
+            if before is None:
+                grads[parent] = c
+                if parent.primitive is not None and parent not in pending:
+                    heappush(ready, (-parent.number, parent))
+            elif parent in owned and type(c) in ARRAY_TYPES:
+                if type(c) in ADDERS and type(before) is type(c):
+                    ADDERS[type(c)](before, c)
+                else:
+                    before += c
+                    grads[parent] = before
+            else:
+                grads[parent] = ops.add(before, c) if type(c) in DEVICE_TYPES else before + c
+                owned.add(parent)
+    for node, contributions in pending.items():
+        turn[0] = node
+        grads[node] = gathered(grads.get(node), contributions, node)
+    return grads
+
+
+def inputs_of(output: Node) -> list[Node]:
+    """Returns the inputs that a node depends on, as far as no backward pass has consumed it."""
+    reached = [output]
+    seen = {output}
+    for node in reached:
+        for parent in node.parents:
+            if parent is not None and parent not in seen:
+                seen.add(parent)
+                reached.append(parent)
+    return [node for node in reached if node.primitive is None]
+
+
+def gathered(g: Any, contributions: list[Any], node: Node) -> Any:
+    """Returns the cotangent that many sparse ones add up to."""
+    if type(contributions[0]) is Part:
+        outputs: list[Any] = [None] * len(node.shape)
+        for part in contributions:
+            outputs[part.index] = part.g
+        return outputs
+    total = scatter_sum(contributions)
+    return total if g is None else g + total
+
+
+def fitted(c: Any, node: Node | ShapeDtype, primitive: Any) -> Any:
+    """Returns a cotangent in the shape and dtype of the operand that it belongs to."""
+    shape = shape_dtype(c).shape
+    if shape != node.shape:
+        extra = len(shape) - len(node.shape)
+        if extra < 0 or not getattr(primitive, "broadcasts", False):
+            raise RuleResultError(
+                message(
+                    f"the vjp of {primitive.name!r} returned a cotangent of shape {shape} for an "
+                    f"operand of shape {node.shape}",
+                    fix="a cotangent has the shape of its operand",
+                    number=9,
+                )
+            )
+        axes = tuple(range(extra)) + tuple(
+            i for i, n in enumerate(node.shape, extra) if n == 1 and shape[i] != 1
+        )
+        c = ops.sum.bind((c,), {"axis": axes, "keepdims": False, "dtype": None})
+        if shape_of(c) != node.shape:
+            c = ops.reshape(c, node.shape)
+    if shape_dtype(c).dtype != node.dtype or type(c) in (float, int, complex):
+        c = cast(c, node.dtype)
+    return c
+
+
+def _spent(line: str, primitive: Any) -> BackwardError:
+    return BackwardError(
+        message(
+            f"backward reached {primitive.name!r} a second time: what it had saved was freed by "
+            f"the backward pass at {line}",
+            fix="loss.backward(retain_graph=True) the first time; for two losses that share a "
+            "graph, (loss1 + loss2).backward()",
+            number=12,
+        )
+    )
+
+
+def cotangent_of(value: Any, g: Any, name: str = "cotangent", of: str = "output") -> Any:
+    """Returns a cotangent or tangent that a user gave, checked, in the dtype of its value."""
+    wanted = shape_dtype(value)
+    got = shape_dtype(g)
+    if got.shape != wanted.shape:
+        raise RuleResultError(
+            message(
+                f"a {name} of shape {got.shape} was given for an {of} {describe(value)}",
+                fix=f"pass a {name} of shape {wanted.shape}",
+                number=9,
+            )
+        )
+    if got.dtype.kind == "c" and wanted.dtype.kind != "c":
+        raise RuleResultError(
+            message(
+                f"a complex {name} was given for an {of} {describe(value)}",
+                fix=f"pass a real {name}",
+                number=9,
+            )
+        )
+    return ops.astype(g, wanted.dtype) if got.dtype != wanted.dtype or got.weak else g

@@ -1,0 +1,271 @@
+"""What the examples of a vmap with a named axis tell each other: ``psum`` and its kin.
+
+Derivatives are those of the function of the whole batch. Within the mapped function ``grad`` means
+the derivative of the sum of all examples' outputs by an example's own inputs, since what an example
+sends along the axis reaches all of them: ``grad`` of ``psum(x)`` is the length of the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from .. import tree
+from ..primitives.core.buffers import WEAK_TYPES
+from ..primitives.collectives import axis_device, check_axis
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import canonical_axis, shape_dtype
+
+__all__ = [
+    "all_gather",
+    "axis_index",
+    "axis_size",
+    "pmax",
+    "pmean",
+    "pmin",
+    "ppermute",
+    "psum",
+    "psum_scatter",
+]
+
+
+def _names(function: str, axis_name: Any) -> tuple[tuple[Any, ...], int]:
+    """Returns the names of axes as a tuple, and how many examples they have together."""
+    names = tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
+    if len(set(names)) < len(names):
+        raise ValueError(f"{function}: axis_name={axis_name!r} names an axis twice")
+    size = 1
+    for name in names:
+        size *= check_axis(function, name)
+    return names, size
+
+
+def axis_size(axis_name: Any) -> int:
+    """Returns the length of a named axis, a Python integer.
+
+    Args:
+        axis_name: a name that a surrounding `vmap` gave its axis, or a tuple of several.
+
+    Raises:
+        NameError: there is no axis of that name.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.vmap(lambda x: x * ft.axis_size("i"), axis_name="i")(np.ones(3))
+    Array([3., 3., 3.], dtype=float64, device='cpu')
+    """
+    return _names("axis_size", axis_name)[1]
+
+
+def axis_index(axis_name: Any) -> Any:
+    """Returns the position of the example along a named axis.
+
+    Args:
+        axis_name: as for `axis_size`; the last of several names counts fastest.
+
+    Returns:
+        An integer scalar, which differs from example to example.
+
+    Raises:
+        NameError: there is no axis of that name.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.vmap(lambda x: x + ft.axis_index("i"), axis_name="i")(np.zeros(3))
+    Array([0., 1., 2.], dtype=float64, device='cpu')
+    """
+    names, _ = _names("axis_index", axis_name)
+    place = next((d for d in map(axis_device, names) if d != "cpu"), "cpu")
+    index: Any = 0 if place == "cpu" else ops.to_device(0, place)
+    for name in names:
+        index = ops.axis_index(index * check_axis("axis_index", name), axis_name=(name,))
+    return index
+
+
+def psum(x: Any, axis_name: Any) -> Any:
+    """Returns the sum over the examples along named axes.
+
+    Args:
+        x: a tree of arrays or numbers; integers stay integers, booleans are counted.
+        axis_name: as for `axis_size`.
+
+    Returns:
+        The same tree of sums, the same for every example. Of what does not depend on the example
+        it is that times the number of examples; of a Python number, a Python number.
+
+    Raises:
+        NameError: there is no axis of that name.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.vmap(lambda x: ft.psum(x, "i"), axis_name="i")(np.arange(3.0))
+    Array([3., 3., 3.], dtype=float64, device='cpu')
+    """
+    names, size = _names("psum", axis_name)
+
+    def total(leaf: Any) -> Any:
+        if type(leaf) in WEAK_TYPES:
+            return leaf * size
+        if shape_dtype(leaf).dtype.kind == "b":
+            leaf = ops.astype(leaf, int)
+        return ops.psum(leaf, axis_name=names)
+
+    return tree.map(total, x)
+
+
+def pmean(x: Any, axis_name: Any) -> Any:
+    """Returns the mean over the examples along named axes.
+
+    Args:
+        x: a tree of arrays or numbers.
+        axis_name: as for `axis_size`.
+
+    Returns:
+        The same tree of means, the same for every example.
+
+    Raises:
+        NameError: there is no axis of that name.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.vmap(lambda x: x - ft.pmean(x, "i"), axis_name="i")(np.arange(3.0))
+    Array([-1.,  0.,  1.], dtype=float64, device='cpu')
+    """
+    _, size = _names("pmean", axis_name)
+    return tree.map(lambda total: total / size, psum(x, axis_name))
+
+
+def pmax(x: Any, axis_name: Any) -> Any:
+    """Returns the largest value of all examples along named axes.
+
+    Its derivative is shared equally by the examples that attain it.
+
+    Args:
+        x: a tree of arrays of real numbers.
+        axis_name: as for `axis_size`.
+
+    Returns:
+        The same tree of maxima, the same for every example.
+
+    Raises:
+        NameError: there is no axis of that name.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.vmap(lambda x: x == ft.pmax(x, "i"), axis_name="i")(np.array([1.0, 4.0, 2.0]))
+    Array([False,  True, False], dtype=bool, device='cpu')
+    """
+    names, _ = _names("pmax", axis_name)
+    return tree.map(lambda leaf: ops.pmax(leaf, axis_name=names), x)
+
+
+def pmin(x: Any, axis_name: Any) -> Any:
+    """Returns the smallest value of all examples along named axes; otherwise as `pmax`.
+
+    Args:
+        x: a tree of arrays.
+        axis_name: as for `axis_size`.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.vmap(lambda x: x - ft.pmin(x, "i"), axis_name="i")(np.array([1.0, 4.0, 2.0]))
+    Array([0., 3., 1.], dtype=float64, device='cpu')
+    """
+    names, _ = _names("pmin", axis_name)
+    return tree.map(lambda leaf: ops.pmin(leaf, axis_name=names), x)
+
+
+def all_gather(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> Any:
+    """Returns the values of all examples, stacked.
+
+    Args:
+        x: a tree of arrays.
+        axis_name: as for `axis_size`; the last of several names counts fastest.
+        axis: where the axis of the examples goes.
+        tiled: whether they are concatenated along the axis, instead of stacked along a new one.
+
+    Returns:
+        The same tree of arrays with one axis more, the same for every example.
+
+    Raises:
+        NameError: there is no axis of that name.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.vmap(lambda x: np.max(ft.all_gather(x, "i") - x), axis_name="i")(np.arange(3.0))
+    Array([2., 1., 0.], dtype=float64, device='cpu')
+    """
+    names, size = _names("all_gather", axis_name)
+
+    def gathered(leaf: Any) -> Any:
+        shape = shape_dtype(leaf).shape
+        place = canonical_axis(axis, len(shape) + (not tiled))
+        for name in reversed(names):
+            length = check_axis("all_gather", name)
+            leaf = ops.all_gather(leaf, axis_name=(name,), axis=place, size=length)
+        joined = shape[place] * size if tiled else size
+        rest = shape[place + 1 :] if tiled else shape[place:]
+        if tiled or len(names) > 1:
+            leaf = ops.reshape(leaf, (*shape[:place], joined, *rest))
+        return leaf
+
+    return tree.map(gathered, x)
+
+
+def psum_scatter(x: Any, axis_name: Hashable, *, scatter_dimension: int = 0) -> Any:
+    """Returns of the sum over the examples the part at the example's own position.
+
+    Args:
+        x: a tree of arrays that are as long as the named axis along ``scatter_dimension``.
+        axis_name: the name of one axis.
+        scatter_dimension: the axis that disappears.
+
+    Returns:
+        The same tree of arrays without that axis.
+
+    Raises:
+        NameError: there is no axis of that name.
+        ValueError: the lengths differ.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.vmap(lambda row: ft.psum_scatter(row, "i"), axis_name="i")(np.arange(4.0).reshape(2, 2))
+    Array([2., 4.], dtype=float64, device='cpu')
+    """
+    size = check_axis("psum_scatter", axis_name)
+
+    def part(leaf: Any) -> Any:
+        shape = shape_dtype(leaf).shape
+        place = canonical_axis(scatter_dimension, len(shape))
+        if shape[place] != size:
+            raise ValueError(
+                f"psum_scatter: axis {place} of an array of shape {shape} has length "
+                f"{shape[place]}, the axis named {axis_name!r} {size}"
+            )
+        return ops.psum_scatter(leaf, axis_name=(axis_name,), axis=place, size=size)
+
+    return tree.map(part, x)
+
+
+def ppermute(x: Any, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> Any:
+    """Sends the values of examples to other examples.
+
+    Args:
+        x: a tree of arrays.
+        axis_name: the name of one axis.
+        perm: pairs ``(source, destination)`` of positions; none is a source or a destination
+            twice.
+
+    Returns:
+        The same tree with what was sent to the example; zeros where nothing was.
+
+    Raises:
+        NameError: there is no axis of that name.
+        ValueError: the pairs are not as said.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> shift = [(i, (i + 1) % 3) for i in range(3)]
+    >>> ft.vmap(lambda x: ft.ppermute(x, "i", shift), axis_name="i")(np.arange(3.0))
+    Array([2., 0., 1.], dtype=float64, device='cpu')
+    """
+    size = check_axis("ppermute", axis_name)
+    pairs = tuple((int(source), int(destination)) for source, destination in perm)
+    for positions in zip(*pairs):
+        if len(set(positions)) < len(pairs) or not all(0 <= i < size for i in positions):
+            raise ValueError(
+                f"ppermute: perm={list(pairs)} is to hold each position of the axis "
+                f"{axis_name!r} of length {size} at most once as source and as destination"
+            )
+    return tree.map(lambda leaf: ops.ppermute(leaf, axis_name=(axis_name,), perm=pairs), x)

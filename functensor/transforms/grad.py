@@ -1,0 +1,488 @@
+"""Reverse mode for users: ``grad``, ``value_and_grad`` and ``vjp``."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
+from typing import Any
+from weakref import ref
+
+from numpy import ndarray
+
+from ..functions.arguments import Selection, check_argnums, check_inexact, is_array_like
+from ..backends.errors.public_functions import check_function, guarded
+from .tensor_entrance import entrance
+from ..traces.forward import zeros_like
+from ..primitives.core.array import Array
+from ..primitives.core.buffers import (
+    apart_from,
+    beside,
+    brought,
+    device_of,
+    owned,
+    plain_arrays,
+    to_buffer,
+    wrap,
+)
+from ..primitives.core.trace import RAW, Trace, base_trace, run, under
+from ..primitives.core.errors import (
+    NonScalarOutputError,
+    RuleResultError,
+    describe,
+    function_name,
+    message,
+)
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import REAL, shape_dtype
+from ..traces.reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
+from ..functions.wrapping import transformed
+from ..tree import containers as tree
+
+__all__ = ["grad", "value_and_grad", "vjp"]
+
+
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    has_aux: bool = False,
+    allow_int: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """Returns a function that computes the gradient of a scalar function.
+
+    Args:
+        fun: returns a real scalar, or an array with one real element; with ``has_aux`` a pair of
+            that and anything.
+        argnums: by which positional arguments to differentiate: one (the default, 0) or several.
+            Each may be a tree of real or complex arrays of any shape.
+        argnames: by which arguments, by name: one or several, passed by position or by keyword,
+            or left to their defaults.
+        has_aux: whether ``fun`` returns extras beside the scalar.
+        allow_int: whether integer inputs are accepted; their gradients are zeros.
+        holomorphic: whether ``fun`` is a holomorphic function of complex arguments.
+
+    Returns:
+        A function of the same arguments. It returns the gradient in the structure, shapes and
+        dtypes of the argument: a tuple for several positions, a dict for several names, and where
+        both are given a pair of what is returned for each; with ``has_aux`` a pair of that and the
+        extras. A gradient by a complex argument is the
+        derivative along the real axis minus i times that along the imaginary one, as in JAX.
+
+    Raises:
+        NonScalarOutputError: the output is not one real number.
+        GradientInputError: an input is not real or complex.
+        TypeError: there is no argument at a position or of a name.
+
+    >>> import functensor as ft
+    >>> ft.grad(lambda x: x**3)(2.0)
+    Array(12., dtype=float64, device='cpu')
+    >>> ft.grad(lambda x, scale: scale * x**3, argnames=("scale",))(2.0, scale=3.0)
+    {'scale': Array(8., dtype=float64, device='cpu')}
+    """
+    both = differentiated(
+        "grad",
+        fun,
+        argnums,
+        argnames,
+        has_aux=has_aux,
+        allow_int=allow_int,
+        holomorphic=holomorphic,
+    )
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, gradients = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
+
+    return transformed(
+        gradient,
+        fun,
+        grad,
+        fun,
+        argnums,
+        argnames,
+        has_aux=has_aux,
+        allow_int=allow_int,
+        holomorphic=holomorphic,
+    )
+
+
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    has_aux: bool = False,
+    allow_int: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """Returns a function that computes a scalar function's value and gradient.
+
+    Args:
+        fun, argnums, argnames, has_aux, allow_int, holomorphic: as for `grad`.
+
+    Returns:
+        A function of the same arguments that returns ``(value, gradient)``; with ``has_aux`` the
+        value is the pair that ``fun`` returned.
+
+    Raises:
+        NonScalarOutputError: the output is not a scalar.
+        GradientInputError: an input is not real or complex.
+
+    >>> import functensor as ft
+    >>> value, (by_x, by_y) = ft.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(2.0, 3.0)
+    >>> print(value, by_x, by_y)
+    6.0 3.0 2.0
+    """
+    both = differentiated(
+        "value_and_grad",
+        fun,
+        argnums,
+        argnames,
+        has_aux=has_aux,
+        allow_int=allow_int,
+        holomorphic=holomorphic,
+    )
+    return transformed(
+        both,
+        fun,
+        value_and_grad,
+        fun,
+        argnums,
+        argnames,
+        has_aux=has_aux,
+        allow_int=allow_int,
+        holomorphic=holomorphic,
+    )
+
+
+def differentiated(
+    name: str,
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    has_aux: bool = False,
+    allow_int: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """Does as `value_and_grad`, under the name by which messages call the transformation."""
+    check_function(name, fun)
+    check_argnums(name, argnums, argnames)
+
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        if entrance.classes and entrance.is_met((args, kwargs)):
+            # Made anew: a function that names itself would live until the garbage is collected.
+            again = differentiated(
+                name,
+                fun,
+                argnums,
+                argnames,
+                has_aux=has_aux,
+                allow_int=allow_int,
+                holomorphic=holomorphic,
+            )
+            return entrance.lift(again, args, kwargs)
+        selection = Selection(fun, args, kwargs, argnums, argnames)
+        leaves, treedef = tree.flatten(selection.values)
+        check_inexact(selection, leaves, allow_int)
+        if holomorphic:
+            check_holomorphic(fun, leaves, name, "inputs")
+        trace = ReverseTrace(base_trace(), name, fun)
+        tracers = [
+            trace.input(trace.argument(leaf), partial(selection.path, i))
+            if is_inexact(leaf)
+            else leaf
+            for i, leaf in enumerate(leaves)
+        ]
+        selected = treedef.unflatten(tracers)
+        out = run(trace, selection.call, (fun, selected))
+        aux = None
+        if has_aux:
+            out, aux = pair_of(fun, out)
+        if not is_array_like(out):
+            raise NonScalarOutputError(
+                message(
+                    f"{name} of {function_name(fun)}: the output is {outline(out)}, not a scalar",
+                    fix=f"{name}({function_name(fun)}, has_aux=True) is for a pair (output, "
+                    "extras)"
+                    if isinstance(out, tuple) and len(out) == 2
+                    else "return one number; has_aux=True is for a pair (output, extras)",
+                    number=7,
+                )
+            )
+        value, node = _output(trace, out)
+        _check_scalar(fun, value, name, holomorphic)
+        grads: dict[Any, Any] = {}
+        with under(trace.parent):
+            if node is not None:
+                known = shape_dtype(value)
+                one = beside(value, known.dtype.type(1))
+                if known.shape:
+                    one = ops.broadcast_to(one, known.shape)
+                grads = backward([(node, one)], consume=True)
+            gradients = [
+                _result(grads, tracer) if is_inexact(leaf) else wrap(zeros_like(leaf))
+                for leaf, tracer in zip(leaves, tracers, strict=True)
+            ]
+        if trace.parent.staging:
+            trace.parent.note_gradients(leaves, gradients)
+        elif taken.watched and leaves:
+            taken.note(leaves[0], gradients[0])
+        plain = plain_arrays(leaves)
+        value = apart_from(value, plain)
+        if has_aux:
+            value = (value, tree.map(partial(trace.released, given=plain), aux))
+        return value, treedef.unflatten(gradients)
+
+    return update_wrapper(value_and_gradient, fun)
+
+
+class Taken(threading.local):
+    """The gradients that this thread took last, with where it took them, while somebody asks.
+
+    Nothing is kept alive: the first leaves of arguments and gradients are held weakly.
+    """
+
+    watched = False
+
+    def __init__(self) -> None:
+        self.pairs: deque[tuple[Any, Any]] = deque(maxlen=8)
+
+    def note(self, at: Any, gradient: Any) -> None:
+        """Notes the first leaf of an argument, and of its gradient."""
+        if type(gradient) is Array and type(at) in (Array, ndarray):
+            self.pairs.append((ref(at), ref(gradient)))
+
+    def is_pair(self, at: Any, gradient: Any) -> bool:
+        """Says whether an array is the gradient that was taken at another one."""
+        return any(pair[0]() is at and pair[1]() is gradient for pair in self.pairs)
+
+
+taken = Taken()
+
+
+class KeepingTrace(ReverseTrace):
+    """Reverse mode whose nodes are used later: they keep copies of what its owner may change."""
+
+    __slots__ = ()
+
+    direct = frozenset({float, int, bool, complex})
+
+    def __init__(self, parent: Trace, name: str, fun: Any) -> None:
+        super().__init__(parent, name, fun)
+        lift = self.lift
+
+        def kept(x: Any) -> Any:
+            return lift(x) if isinstance(x, Array) else lift(owned(x))
+
+        self.lift = kept
+
+
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Computes a function and returns it with the function that pulls cotangents back.
+
+    Args:
+        fun: takes and returns trees of arrays.
+        primals: its arguments. NumPy arrays among them, and those that ``fun`` refers to otherwise,
+            are copied, so that later changes to them do not show.
+        has_aux: whether ``fun`` returns a pair of the output and extras.
+
+    Returns:
+        ``(out, vjp_fun)``, with ``has_aux`` ``(out, vjp_fun, aux)``. ``vjp_fun`` takes a cotangent
+        of the output's structure, shapes and dtypes, and returns a tuple with one of every
+        argument's; it may be called many times.
+
+    Raises:
+        RuleResultError: a cotangent does not fit the output.
+
+    >>> import functensor as ft
+    >>> out, pull = ft.vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> by_x, by_y = pull(1.0)
+    >>> print(by_x, by_y)
+    3.0 2.0
+    """
+    return pulled("vjp", fun, primals, has_aux, keeps=True)
+
+
+def pulled(
+    name: str,
+    fun: Callable[..., Any],
+    primals: Sequence[Any],
+    has_aux: bool,
+    path: Callable[[int], str] | None = None,
+    *,
+    keeps: bool = False,
+) -> Any:
+    """Does as `vjp`, for a transformation that messages call by another name.
+
+    ``path`` gives the name of the leaf of an index, where it is not that of the arguments' own.
+    ``keeps`` says that what is pulled back later must not change with NumPy arrays until then.
+    """
+    primals = tuple(primals)
+    leaves, treedef = tree.flatten(primals)
+    if entrance.classes and entrance.is_met(leaves):
+        return entrance.with_function(
+            pulled, (name, fun, primals, has_aux, path), {"keeps": keeps}
+        )
+    leaves = [owned(leaf) for leaf in leaves]
+    path = path or partial(leaf_path, primals)
+    trace = (KeepingTrace if keeps else ReverseTrace)(base_trace(), name, fun)
+    # What is ours already is not copied once more.
+    given = [wrap(leaf) if type(leaf) is ndarray and is_inexact(leaf) else leaf for leaf in leaves]
+    tracers = [
+        trace.input(trace.argument(leaf), partial(path, i)) if is_inexact(leaf) else leaf
+        for i, leaf in enumerate(given)
+    ]
+    out = run(trace, fun, treedef.unflatten(tracers))
+    aux = None
+    if has_aux:
+        out, aux = pair_of(fun, out)
+    out_leaves, out_treedef = tree.flatten(out)
+    outputs = [_output(trace, leaf) for leaf in out_leaves]
+    kinds = [shape_dtype(value) for value, _ in outputs]
+    nodes = [node for _, node in outputs]
+    places = [device_of(value) for value, _ in outputs]
+    inputs = [
+        t.node if isinstance(t, ReverseTracer) and t.owner is trace else None for t in tracers
+    ]
+
+    roots = list(zip(kinds, nodes, places, strict=True))
+    pull = _pull(name, fun, trace, (leaves, inputs, treedef), (out_treedef, roots))
+    public = out_treedef.unflatten([wrap(value) for value, _ in outputs])
+    if has_aux:
+        return public, pull, tree.map(trace.released, aux)
+    return public, pull
+
+
+def _pull(
+    name: str, fun: Callable[..., Any], trace: ReverseTrace, arguments: Any, outputs: Any
+) -> Callable[[Any], Any]:
+    """Returns the function that pulls cotangents back over a run.
+
+    Args:
+        name, fun: of the transformation, for messages.
+        trace: what ran.
+        arguments: their leaves, the leaves' nodes, and their structure.
+        outputs: their structure; of every leaf its type, its node and its device.
+    """
+    leaves, inputs, treedef = arguments
+    out_treedef, known = outputs
+
+    def pull(cotangent: Any) -> Any:
+        gs, got = tree.flatten(cotangent)
+        if entrance.classes and entrance.is_met(gs):
+            # Made anew: what names itself keeps its residuals until the garbage is collected.
+            again = _pull(name, fun, trace, arguments, outputs)
+            return entrance.lift(again, (cotangent,), {})
+        if got != out_treedef:
+            raise RuleResultError(
+                message(
+                    f"{name} of {function_name(fun)} was given a cotangent of structure {got}, "
+                    f"but its output has the structure {out_treedef}",
+                    fix="pass a cotangent with the structure of the output",
+                    number=9,
+                )
+            )
+        outer = trace.parent
+        while outer is not RAW:
+            if not outer.alive:
+                raise outer.escaped(f"the {name} function of {function_name(fun)}, made under it,")
+            outer = outer.parent
+        level = base_trace()
+        with under(level):
+            roots = []
+            for g, (kind, node, place) in zip(gs, known, strict=True):
+                if node is not None:
+                    g = brought(owned(g), place, f"a cotangent of {name}")
+                    roots.append((node, cotangent_of(kind, to_buffer(g) if level is RAW else g)))
+            grads = backward(roots, consume=False)
+            result = [
+                wrap(grads[node] if node in grads else zeros_like(leaf))
+                for leaf, node in zip(leaves, inputs, strict=True)
+            ]
+        return treedef.unflatten(result)
+
+    return guarded(pull, f"{name}({function_name(fun)})[1]")
+
+
+def leaf_path(primals: Any, index: int) -> str:
+    """Returns the name of the arguments' leaf of that index, for messages."""
+    (position, *rest), _ = tree.leaves_with_path(primals)[index]
+    return f"argument {position.value}{tree.keystr(tuple(rest))}"
+
+
+def _result(grads: dict[Any, Any], tracer: ReverseTracer) -> Any:
+    node = tracer.node
+    if node in grads:
+        return wrap(grads[node])
+    return wrap(zeros_like(tracer.value))
+
+
+def _output(trace: ReverseTrace, out: Any) -> tuple[Any, Any]:
+    """Returns an output's value at the parent's level and its node, None for a constant."""
+    if isinstance(out, ReverseTracer) and out.owner is trace:
+        return out.value, out.node
+    return trace.lift(owned(out)), None
+
+
+def check_holomorphic(fun: Callable[..., Any], leaves: list[Any], name: str, what: str) -> None:
+    """Checks that values are complex, as those of a holomorphic function are."""
+    for leaf in leaves:
+        dtype = shape_dtype(leaf).dtype
+        if dtype.kind != "c":
+            raise TypeError(
+                f"{name} of {function_name(fun)}: holomorphic=True is for complex {what}, not "
+                f"{dtype}"
+            )
+
+
+def outline(out: Any) -> str:
+    """Returns what a function returned, for messages: types and shapes, no values."""
+    if isinstance(out, tuple) and len(out) <= 4:
+        return f"a tuple ({', '.join(map(describe, out))})"
+    return f"a {type(out).__name__}"
+
+
+def pair_of(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
+    if not isinstance(out, tuple) or len(out) != 2:
+        got = f"{len(out)} values" if isinstance(out, tuple) else f"one value, {describe(out)}"
+        raise TypeError(
+            message(
+                f"has_aux=True is for a function that returns a pair (output, extras), but "
+                f"{function_name(fun)} returned {got}",
+                fix="return output, extras, or leave has_aux out",
+                number=None,
+            )
+        )
+    return out
+
+
+def _check_scalar(fun: Callable[..., Any], value: Any, name: str, holomorphic: bool) -> None:
+    known = shape_dtype(value)
+    if known.size != 1:
+        raise NonScalarOutputError(
+            message(
+                f"{name} of {function_name(fun)}: the output has shape {known.shape}, not ()",
+                fix="use ft.jacrev or ft.vjp, or reduce it, e.g. .sum()",
+                number=7,
+            )
+        )
+    check_kind(fun, value, name, holomorphic)
+
+
+def check_kind(fun: Callable[..., Any], value: Any, name: str, holomorphic: bool) -> None:
+    """Checks that an output is real, or complex if the function is called holomorphic."""
+    dtype = shape_dtype(value).dtype
+    if dtype.kind not in ("c" if holomorphic else REAL):
+        raise NonScalarOutputError(
+            message(
+                f"{name} of {function_name(fun)}: the output is {dtype}, not "
+                f"{'complex' if holomorphic else 'real'}",
+                fix="return a float; holomorphic=True is for complex outputs of complex inputs",
+                number=7,
+            )
+        )

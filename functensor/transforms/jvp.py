@@ -1,0 +1,493 @@
+"""Forward mode for users, and derivatives that are functions of a direction or an element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ..functions.arguments import Selection, check_argnums, check_inexact
+from ..backends.errors.public_functions import check_function, guarded
+from ..backends.restoring import quiet
+from .tensor_entrance import entrance
+from ..traces.forward import ForwardTrace, ForwardTracer, zeros_like
+from .grad import check_holomorphic, check_kind, differentiated, leaf_path, pair_of, pulled
+from ..primitives.core.array import Tracer
+from ..primitives.core.buffers import (
+    apart_from,
+    beside,
+    brought,
+    computing_on,
+    device_of,
+    owned,
+    plain_arrays,
+    to_buffer,
+    wrap,
+)
+from ..primitives.core.trace import RAW, base_trace, run, under
+from ..primitives.core.errors import (
+    GradientInputError,
+    RuleResultError,
+    describe,
+    function_name,
+    message,
+)
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import finfo, shape_dtype
+from ..traces.reverse import cotangent_of, is_inexact
+from ..programs.staging import StagingTrace
+from ..functions.wrapping import transformed
+from ..tree import containers as tree
+
+__all__ = ["elementwise_grad", "hvp", "jvp", "linear_transpose", "linearize"]
+
+# By how much probes shrink that are too large for a narrow dtype, and how much further than a
+# few results show rounding may go.
+SMALLER = 2.0**-8
+ROUNDINGS = 100.0
+# How far two pairings may be apart without a closer look, relative to their sizes.
+LOOSEST = 2.0**-8
+
+
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> Any:
+    """Computes a function together with its directional derivative.
+
+    Args:
+        fun: takes and returns trees of arrays.
+        primals: its arguments, a tuple or list.
+        tangents: the direction: of every argument a tree of the same structure, shapes and dtypes.
+        has_aux: whether ``fun`` returns a pair of the output and extras.
+
+    Returns:
+        ``(out, tangent_out)``, with ``has_aux`` ``(out, tangent_out, aux)``.
+
+    Raises:
+        RuleResultError: the tangents do not fit the arguments.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.jvp(np.square, (3.0,), (1.0,))
+    (Array(9., dtype=float64, device='cpu'), Array(6., dtype=float64, device='cpu'))
+    """
+    return pushed("jvp", fun, primals, tangents, has_aux)
+
+
+def pushed(
+    name: str,
+    fun: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    has_aux: bool = False,
+    path: Callable[[int], str] | None = None,
+) -> Any:
+    """Does as `jvp`, for a transformation that messages call by another name.
+
+    ``path`` gives the name of the leaf of an index, where it is not that of the arguments' own.
+    """
+    _check_sequences(name, fun, primals, tangents)
+    if entrance.classes and entrance.is_met((primals, tangents)):
+        return entrance.lift(pushed, (name, fun, primals, tangents, has_aux, path), {})
+    base = base_trace()
+    leaves, treedef = tree.flatten(tuple(primals))
+    directions = _directions(name, fun, tuple(tangents), leaves, treedef)
+    out, out_tangents, aux = _push(fun, base, leaves, treedef, directions, has_aux, name, path)
+    out_leaves, out_treedef = tree.flatten(out)
+    with under(base):
+        filled = [
+            wrap(zeros_like(leaf) if t is None else t)
+            for leaf, t in zip(out_leaves, out_tangents, strict=True)
+        ]
+    result = out, out_treedef.unflatten(filled)
+    return (*result, aux) if has_aux else result
+
+
+def _check_sequences(name: str, fun: Callable[..., Any], primals: Any, tangents: Any) -> None:
+    check_function(name, fun)
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError(
+            f"{name} takes a tuple or list of arguments and one of tangents, not "
+            f"{type(primals).__name__} and {type(tangents).__name__}: ft.{name}(f, (x,), (t,))"
+        )
+
+
+def _directions(
+    name: str, fun: Callable[..., Any], tangents: Any, leaves: list[Any], treedef: Any
+) -> list[Any]:
+    """Returns the tangents of the leaves, checked against them; None for integer leaves."""
+    given, got = tree.flatten(tangents)
+    if got != treedef:
+        raise RuleResultError(
+            message(
+                f"{name} of {function_name(fun)}: the tangents have the structure {got}, "
+                f"the arguments {treedef}",
+                fix="give each argument a tangent of its own structure",
+                number=9,
+            )
+        )
+    for leaf, t in zip(leaves, given, strict=True):
+        if not is_inexact(leaf) and is_inexact(t):
+            raise GradientInputError(
+                message(
+                    f"{name} of {function_name(fun)}: a tangent {describe(t)} was given for "
+                    f"{describe(leaf)}, which has none",
+                    fix="pass a float, e.g. x.astype(float), or an integer as the tangent",
+                    number=7,
+                )
+            )
+    base = base_trace()
+    with under(base):
+        what = f"a tangent of {name}"
+        placed = [
+            brought(to_buffer(owned(t)) if base is RAW else owned(t), device_of(leaf), what)
+            if is_inexact(leaf)
+            else None
+            for leaf, t in zip(leaves, given, strict=True)
+        ]
+        return [
+            None if t is None else cotangent_of(shape_dtype(leaf), t, "tangent", "argument")
+            for leaf, t in zip(leaves, placed, strict=True)
+        ]
+
+
+def _push(
+    fun: Callable[..., Any],
+    level: Any,
+    leaves: list[Any],
+    treedef: Any,
+    directions: list[Any],
+    has_aux: bool,
+    name: str,
+    path: Callable[[int], str] | None = None,
+) -> tuple[Any, list[Any], Any]:
+    """Runs forward mode under a level; returns the public output, raw tangents, and extras."""
+    trace = ForwardTrace(level, name, fun)
+    moved = [i for i, t in enumerate(directions) if t is not None]
+    path = path or partial(leaf_path, treedef.unflatten(leaves))
+    trace.names = lambda: [path(i) for i in moved]
+    tracers = [
+        leaf if t is None else trace.wrap(trace.argument(leaf), t)
+        for leaf, t in zip(leaves, directions, strict=True)
+    ]
+    with computing_on(leaves):
+        out = run(trace, fun, treedef.unflatten(tracers))
+    aux = None
+    if has_aux:
+        out, aux = pair_of(fun, out)
+        aux = tree.map(partial(trace.released, given=plain_arrays(leaves)), aux)
+    out_leaves, out_treedef = tree.flatten(out)
+    plain = plain_arrays(leaves)
+    pairs = [_split(trace, leaf, plain) for leaf in out_leaves]
+    return out_treedef.unflatten([p for p, _ in pairs]), [t for _, t in pairs], aux
+
+
+def _split(trace: ForwardTrace, leaf: Any, plain: list[Any]) -> tuple[Any, Any]:
+    """Returns an output as the caller sees it, and its tangent, None for a constant."""
+    if isinstance(leaf, ForwardTracer) and leaf.owner is trace:
+        return apart_from(leaf.value, plain), leaf.tangent
+    return apart_from(trace.lift(owned(leaf)), plain), None
+
+
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Computes a function and returns it with its derivative at that point, a linear function.
+
+    The nonlinear work is done once; every call of the linear function repeats the linear part
+    only.
+
+    Args:
+        fun: takes and returns trees of arrays.
+        primals: its arguments; NumPy arrays among them are copied, as by `vjp`.
+        has_aux: whether ``fun`` returns a pair of the output and extras.
+
+    Returns:
+        ``(out, linear)``, with ``has_aux`` ``(out, linear, aux)``. ``linear`` takes tangents of
+        the arguments and returns the output's; it may be called many times, and transformed.
+
+    Raises:
+        RuleResultError: ``linear`` was given tangents that do not fit the arguments.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> out, linear = ft.linearize(np.sin, 0.0)
+    >>> linear(2.0)
+    Array(2., dtype=float64, device='cpu')
+    """
+    if entrance.classes and entrance.is_met(primals):
+        return entrance.with_function(linearize, (fun, *primals), {"has_aux": has_aux})
+    leaves, treedef = tree.flatten(primals)
+    leaves = [owned(leaf) for leaf in leaves]
+    staging = StagingTrace(base_trace(), "linearize", fun)
+    inputs = [staging.input(shape_dtype(x).strong()) if is_inexact(x) else None for x in leaves]
+    call = (fun, staging, leaves, treedef, inputs, has_aux, "linearize")
+    out, tangents, aux = run(staging, _push, call)
+    out_leaves, out_treedef = tree.flatten(out)
+    found = [i for i, t in enumerate(tangents) if t is not None]
+    program = staging.program([v for v in inputs if v is not None], [tangents[i] for i in found])
+
+    def linear(*directions: Any) -> Any:
+        if entrance.classes and entrance.is_met(directions):
+            return entrance.lift(push, directions, {})
+        return push(*directions)
+
+    def push(*directions: Any) -> Any:
+        given = _directions("linearize", fun, directions, leaves, treedef)
+        results: list[Any] = [None] * len(out_leaves)
+        base = base_trace()
+        # Hooks saw the operations when they were linearized.
+        with under(None if base is RAW else base):
+            images = program.run([wrap(t) for t in given if t is not None])
+        for i, t in zip(found, images, strict=True):
+            results[i] = t
+        with under(base):
+            filled = [
+                wrap(zeros_like(leaf) if t is None else t)
+                for leaf, t in zip(out_leaves, results, strict=True)
+            ]
+        return out_treedef.unflatten(filled)
+
+    pushing = guarded(linear, f"linearize({function_name(fun)})[1]")
+    return (out, pushing, aux) if has_aux else (out, pushing)
+
+
+def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
+    """Returns the transpose of a linear function.
+
+    Args:
+        fun: linear in all of its arguments together; takes and returns trees of real or complex
+            arrays.
+        primals: arguments, of which only shapes and dtypes count: arrays, or ``ShapeDtype``.
+
+    Returns:
+        A function that takes a cotangent in the structure, shapes and dtypes of the output and
+        returns a tuple with one of every argument: ``sum(y * fun(x)) == sum(transpose(y) * x)``.
+
+    Raises:
+        ValueError: ``fun`` is not linear: it does not take zeros to zeros, or on random arguments
+            differs from its derivative at zero. (Where an outer transformation runs, of which the
+            outputs are traced, only its derivative at zero is seen.)
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.linear_transpose(np.cumsum, ft.ShapeDtype((3,), float))(np.array([1.0, 2.0, 4.0]))
+    (Array([7., 6., 4.], dtype=float64, device='cpu'),)
+    """
+    if entrance.classes and entrance.is_met(primals):
+        return entrance.opened(entrance.lift(linear_transpose, (fun, *primals), {}))
+    base = base_trace()
+    with under(base):
+        zeros = tree.map(lambda x: wrap(zeros_like(x)), primals)
+    out, pull = pulled("linear_transpose", fun, zeros, False, keeps=True)
+    if not any(isinstance(leaf, Tracer) for leaf in tree.leaves(out)):
+        _check_linear(fun, zeros, out, pull)
+
+    def transposed(cotangent: Any) -> Any:
+        return pull(cotangent)
+
+    return guarded(transposed, f"linear_transpose({function_name(fun)})")
+
+
+def _check_linear(fun: Callable[..., Any], zeros: Any, out: Any, pull: Any) -> None:
+    """Checks that a function is linear.
+
+    Args:
+        fun: the function.
+        zeros: its arguments.
+        out: what it gave for them.
+        pull: its derivative at zero, transposed.
+
+    Raises:
+        ValueError: it is not.
+    """
+    what = f"linear_transpose of {function_name(fun)}: it is not linear"
+    fix = "; ft.vjp(fun, *primals) transposes its derivative at a point"
+    if any(ops.any(leaf) for leaf in tree.leaves(out)):
+        raise ValueError(f"{what}, since it does not take zeros to zeros{fix}")
+    rng = np.random.default_rng(0)
+    with quiet():
+        x = tree.map(partial(_probe, rng), zeros)
+        y = tree.map(partial(_probe, rng), out)
+        whole = fun(*x)
+        there, there_size = _pairing(y, whole)
+        if not isfinite(there_size):
+            # Narrow dtypes, also within the function, do not hold large numbers.
+            x, y = _times(x, SMALLER), _times(y, SMALLER)
+            whole = fun(*x)
+            there, there_size = _pairing(y, whole)
+        here, here_size = _pairing(pull(y), x)
+        kinds = [shape_dtype(leaf).dtype for leaf in tree.leaves((zeros, out)) if is_inexact(leaf)]
+        precision = max((float(finfo(kind).eps) for kind in kinds), default=0.0)
+        size = there_size + here_size
+        gap, allowed = abs(there - here), min(precision**0.5, LOOSEST) * size
+        if gap > allowed:
+            allowed += _rounding(fun, x, y, whole)
+    if not (isfinite(size) and gap <= allowed):
+        raise ValueError(f"{what}, since it is not its derivative at zero elsewhere{fix}")
+
+
+def _rounding(fun: Callable[..., Any], x: Any, y: Any, whole: Any) -> float:
+    """Returns how far rounding may move the pairing of y with the function at x.
+
+    What is linear takes twice its argument to exactly twice its result, and minus the argument to
+    minus the result, since those round alike. Then other multiples, which do not, show how far
+    rounding goes: within the function too, where it may be much larger than in the result.
+
+    Args:
+        fun: the function.
+        x: its arguments.
+        y: what its results are paired with.
+        whole: its results at x.
+    """
+    for factor in (2.0, -1.0):
+        exact = _pairing(y, tree.map(ops.subtract, fun(*_times(x, factor)), _times(whole, factor)))
+        if exact[1] != 0:
+            return 0.0
+    return ROUNDINGS * max(
+        _pairing(y, tree.map(ops.subtract, fun(*_times(x, factor)), _times(whole, factor)))[1]
+        for factor in (3.0, 0.7, 1.9)
+    )
+
+
+def _times(x: Any, factor: float) -> Any:
+    """Returns a tree of arrays times a number; those of integers as they are."""
+    return tree.map(lambda leaf: ops.multiply(leaf, factor) if is_inexact(leaf) else leaf, x)
+
+
+def _probe(rng: np.random.Generator, leaf: Any) -> Any:
+    """Returns random values, large and small, of a leaf's shape and dtype; zeros of integers."""
+    if not is_inexact(leaf):
+        return leaf
+    values = rng.normal(size=leaf.shape) * 10 ** rng.uniform(-1, 3, leaf.shape)
+    if leaf.dtype.kind == "c":
+        values = values + 1j * rng.normal(size=leaf.shape)
+    return wrap(beside(leaf, np.asarray(values, leaf.dtype)))
+
+
+def _pairing(a: Any, b: Any) -> tuple[float, float]:
+    """Returns the real sum of products of two trees' elements, and that of their sizes."""
+    products = [
+        ops.real(ops.multiply(_widened(x), _widened(y)))
+        for x, y in zip(tree.leaves(a), tree.leaves(b), strict=True)
+    ]
+    total = sum(float(ops.sum(p)) for p in products)
+    return total, sum(float(ops.sum(ops.abs(p))) for p in products)
+
+
+def _widened(x: Any) -> Any:
+    """Returns an array in double precision."""
+    return ops.astype(x, np.complex128 if shape_dtype(x).dtype.kind == "c" else np.float64)
+
+
+def hvp(
+    fun: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: bool = False,
+) -> Any:
+    """Computes the product of a scalar function's Hessian with a vector, without the Hessian.
+
+    Args:
+        fun: returns a real scalar.
+        primals: its arguments, all differentiated by.
+        tangents: the vector: of every argument a tree of the same structure, shapes and dtypes.
+        has_aux: whether ``fun`` returns a pair of the scalar and extras.
+
+    Returns:
+        The product, in the structure of the arguments; of a single argument, its own structure.
+        With ``has_aux`` a pair of that and the extras.
+
+    Raises:
+        NonScalarOutputError: the output is not a scalar.
+        RuleResultError: the vector does not fit the arguments.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
+    Array([ 6., 12.], dtype=float64, device='cpu')
+    """
+    _check_sequences("hvp", fun, primals, tangents)
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    both = differentiated("hvp", fun, argnums, has_aux=has_aux)
+
+    def gradient(*args: Any) -> Any:
+        value, gradients = both(*args)
+        return (gradients, value[1]) if has_aux else gradients
+
+    _, product, *aux = pushed("hvp", update_wrapper(gradient, fun), primals, tangents, has_aux)
+    return (product, aux[0]) if has_aux else product
+
+
+def elementwise_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
+    *,
+    has_aux: bool = False,
+    allow_int: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """Returns a function that computes the derivative of an elementwise function.
+
+    It is the gradient of the sum of all outputs, so that one pass gives the derivatives of all
+    elements; nested, those of higher order.
+
+    Args:
+        fun: takes and returns arrays; every element of the output depends only on the element at
+            its place. Where it depends on others too, their derivatives are added up.
+        argnums, argnames, has_aux, allow_int, holomorphic: as for `grad`.
+
+    Returns:
+        A function of the same arguments that returns the derivative in the structure, shapes and
+        dtypes of the argument; with ``has_aux`` a pair of that and the extras.
+
+    Raises:
+        NonScalarOutputError: an output is not an array of real numbers, or with ``holomorphic``
+            of complex ones.
+        GradientInputError: an input is not real or complex.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> second = ft.elementwise_grad(ft.elementwise_grad(lambda x: x**3))
+    >>> second(np.array([1.0, 2.0]))
+    Array([ 6., 12.], dtype=float64, device='cpu')
+    """
+    check_argnums("elementwise_grad", argnums, argnames)
+
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        if entrance.classes and entrance.is_met((args, kwargs)):
+            again = elementwise_grad(
+                fun,
+                argnums,
+                argnames,
+                has_aux=has_aux,
+                allow_int=allow_int,
+                holomorphic=holomorphic,
+            )
+            return entrance.lift(again, args, kwargs)
+        selection = Selection(fun, args, kwargs, argnums, argnames)
+        leaves = tree.leaves(selection.values)
+        check_inexact(selection, leaves, allow_int)
+        if holomorphic:
+            check_holomorphic(fun, leaves, "elementwise_grad", "inputs")
+        call = update_wrapper(lambda values: selection.call(fun, values), fun)
+        out, pull, *aux = pulled(
+            "elementwise_grad", call, (selection.values,), has_aux, selection.path
+        )
+        for leaf in tree.leaves(out):
+            check_kind(fun, leaf, "elementwise_grad", holomorphic)
+        with under(base_trace()):
+            ones = tree.map(
+                lambda leaf: wrap(ops.broadcast_to(leaf.dtype.type(1), leaf.shape)), out
+            )
+        (result,) = pull(ones)
+        return (result, aux[0]) if has_aux else result
+
+    return transformed(
+        derivative,
+        fun,
+        elementwise_grad,
+        fun,
+        argnums,
+        argnames,
+        has_aux=has_aux,
+        allow_int=allow_int,
+        holomorphic=holomorphic,
+    )

@@ -1,0 +1,81 @@
+"""The place where transformations let tensors in, once the facade has entered its classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+
+from numpy import ndarray
+
+from .. import tree
+from ..primitives.core.array import Array
+from ..primitives.core.trace import RAW, slot
+
+__all__ = ["entrance"]
+
+# What is no tensor and holds none.
+LEAVES = frozenset({Array, ndarray, float, int, bool, complex, str, type(None)})
+
+
+class Entrance:
+    """The questions of transformations to the facade, which they do not import.
+
+    Attributes:
+        classes: the classes of tensors; none until the facade is imported.
+        lift: ``lift(fun, args, kwargs)`` calls a function on tensors as if these were traced.
+    """
+
+    __slots__ = ("classes", "lift")
+
+    def __init__(self) -> None:
+        self.classes: Any = ()
+        self.lift: Any = None
+
+    def is_met(self, values: Any) -> bool:
+        """Says whether a tree holds tensors that no transformation has let in."""
+        trace = slot.trace
+        while trace is not None:
+            if trace is RAW or not trace.interceptor:
+                return trace is RAW and trace is not slot.trace and self._holds(values)
+            trace = trace.parent
+        return self._holds(values)
+
+    def _holds(self, values: Any) -> bool:
+        kind = type(values)
+        if kind in LEAVES:
+            return False
+        if kind is tuple or kind is list:
+            items = values
+        elif kind is dict:
+            items = values.values()
+        elif isinstance(values, Array):
+            return isinstance(values, self.classes)
+        else:
+            return any(isinstance(leaf, self.classes) for leaf in tree.leaves(values))
+        for item in items:
+            # Most are arrays, which need no call.
+            if type(item) in LEAVES:
+                continue
+            if self._holds(item):
+                return True
+        return False
+
+    def with_function(self, fun: Callable[..., Any], args: Any, kwargs: Any = None) -> Any:
+        """Calls what returns ``(output, function, ...)``; the function takes tensors too."""
+        out, function, *rest = self.lift(fun, args, kwargs or {})
+        return (out, self.opened(function), *rest)
+
+    def opened(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function that a transformation of tensors has made, for tensors."""
+
+        def opened(*args: Any, **kwargs: Any) -> Any:
+            trace = slot.trace
+            if trace is None or trace.interceptor:
+                return self.lift(function, args, kwargs)
+            return function(*args, **kwargs)
+
+        return update_wrapper(opened, function)
+
+
+entrance = Entrance()

@@ -1,0 +1,245 @@
+"""``vmap``: a function of one example becomes a function of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any
+
+from ..functions.arguments import is_array_like
+from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
+from .tensor_entrance import entrance
+from ..primitives.core.buffers import apart_from, as_array, owned, plain_arrays
+from ..primitives.core.trace import base_trace, run, under
+from ..primitives.core.errors import AxisSizeError, describe, function_name, message
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.shape_dtype import canonical_axis
+from ..functions.wrapping import transformed
+from ..tree import containers as tree
+
+__all__ = ["vmap"]
+
+
+def vmap(
+    fun: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    *,
+    axis_size: int | None = None,
+    axis_name: Hashable | None = None,
+) -> Callable[..., Any]:
+    """Returns a function that maps ``fun`` over axes of its arguments, all examples at once.
+
+    Args:
+        fun: takes and returns trees of arrays of one example.
+        in_axes: which axis to map over: an integer, None for an argument that all examples
+            share, or a tuple with one entry for each positional argument; an entry may be a tree
+            of those that the argument's structure begins with. Keyword arguments are mapped over
+            axis 0.
+        out_axes: where the batch axis goes in the outputs, likewise; None for outputs that do not
+            depend on the example.
+        axis_size: how many examples there are, where no argument tells.
+        axis_name: a name for the axis, by which the examples speak of each other: `psum`, `pmean`,
+            `pmax`, `pmin`, `axis_index`, `all_gather` and their kin take it.
+
+    Returns:
+        A function of the same arguments with the additional axes.
+
+    Raises:
+        AxisSizeError: the mapped axes have different lengths, or there is none.
+
+    >>> import functensor as ft, functensor.numpy as np
+    >>> ft.vmap(np.dot, in_axes=(0, None))(np.ones((2, 3)), np.arange(3.0))
+    Array([3., 3.], dtype=float64, device='cpu')
+    >>> ft.vmap(lambda x: x / ft.psum(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
+    Array([0.25, 0.75], dtype=float64, device='cpu')
+    """
+    if isinstance(axis_name, tuple | list):
+        raise TypeError(f"vmap of {function_name(fun)}: axis_name={axis_name!r} is not one name")
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, treedef = tree.flatten((args, kwargs))
+        if entrance.classes and entrance.is_met(leaves):
+            again = vmap(fun, in_axes, out_axes, axis_size=axis_size, axis_name=axis_name)
+            return entrance.lift(again, args, kwargs)
+        axes = _input_axes(fun, in_axes, args, kwargs)
+        for leaf, axis in zip(leaves, axes, strict=True):
+            if axis is not None and not is_array_like(leaf):
+                raise TypeError(
+                    f"vmap of {function_name(fun)} over {type(leaf).__name__} {leaf!r:.40}: "
+                    "not an array; give it the axis None"
+                )
+        size = _common_size(fun, treedef, leaves, axes, axis_size)
+        trace = batch_trace(base_trace(), "vmap", fun, size, axis_name)
+        trace.names = partial(_mapped_paths, fun, treedef, leaves, axes)
+        with under(trace.parent):
+            tracers = [
+                as_array(leaf)
+                if axis is None
+                else trace.wrap(_moved(trace.argument(leaf), axis, 0))
+                for leaf, axis in zip(leaves, axes, strict=True)
+            ]
+        if isinstance(trace, NamedBatchTrace):
+            trace.inputs = tracers
+        new_args, new_kwargs = treedef.unflatten(tracers)
+        out = run(trace, fun, new_args, new_kwargs)
+        out_leaves, out_treedef = tree.flatten(out)
+        places = _output_axes(fun, out_axes, out)
+        with under(trace.parent):
+            results = [_output(trace, leaf, place) for leaf, place in zip(out_leaves, places)]
+        plain = plain_arrays(leaves)
+        return out_treedef.unflatten(
+            [apart_from(r, plain) if is_array_like(r) else r for r in results]
+        )
+
+    return transformed(
+        mapped, fun, vmap, fun, in_axes, out_axes, axis_size=axis_size, axis_name=axis_name
+    )
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _input_axes(
+    fun: Callable[..., Any], in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Any]:
+    """Returns an axis or None for every leaf of ``(args, kwargs)``."""
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise ValueError(
+            f"vmap of {function_name(fun)}: in_axes={in_axes} has {len(in_axes)} entries for "
+            f"{len(args)} positional arguments"
+        )
+    axes = tree.broadcast_prefix(in_axes, args, _is_none) + [0] * len(tree.leaves(kwargs))
+    for axis in axes:
+        if axis is not None and not isinstance(axis, int):
+            raise TypeError(f"in_axes holds integers and None, not {axis!r}")
+    return axes
+
+
+def _output_axes(fun: Callable[..., Any], out_axes: Any, out: Any) -> list[Any]:
+    """Returns an axis or None for every leaf of the output."""
+    try:
+        axes = tree.broadcast_prefix(out_axes, out, _is_none)
+    except ValueError as error:
+        returned = "a single array" if is_array_like(out) else f"{tree.structure(out)}"
+        raise ValueError(
+            f"vmap of {function_name(fun)}: out_axes={out_axes} does not fit the output, which is "
+            f"{returned}: give one axis, or the structure with which the output begins"
+        ) from error
+    for axis in axes:
+        if axis is not None and not isinstance(axis, int):
+            raise TypeError(f"out_axes holds integers and None, not {axis!r}")
+    return axes
+
+
+def _common_size(
+    fun: Callable[..., Any], treedef: Any, leaves: list[Any], axes: list[Any], size: int | None
+) -> int:
+    """Returns the length that all mapped axes share."""
+    sizes: dict[int, int] = {}
+    for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
+        if axis is not None:
+            shape = shape_of(leaf)
+            if not shape:
+                raise AxisSizeError(
+                    message(
+                        f"vmap of {function_name(fun)}: {_paths(fun, treedef, leaves)[i]} is a "
+                        "scalar and has no axis to map over",
+                        fix="in_axes=None for arguments that all examples share",
+                        number=10,
+                    )
+                )
+            sizes[i] = shape[canonical_axis(axis, len(shape))]
+    lengths = [*sizes.values()] + ([size] if size is not None else [])
+    if not lengths:
+        raise AxisSizeError(
+            message(
+                f"vmap of {function_name(fun)}: no argument is mapped",
+                fix="map at least one argument, or give axis_size=",
+                number=10,
+            )
+        )
+    usual = max(set(lengths), key=lengths.count)
+    if any(n != usual for n in lengths):
+        paths = _paths(fun, treedef, leaves)
+        rows = [
+            f"    {paths[i]}: {describe(leaves[i])}, axis {axes[i]} has length {n}"
+            + ("   <- differs" if n != usual else "")
+            for i, n in sizes.items()
+        ]
+        if size is not None:
+            rows.append(f"    axis_size={size}" + ("   <- differs" if size != usual else ""))
+        raise AxisSizeError(
+            message(
+                f"vmap of {function_name(fun)}: the mapped axes differ in length\n"
+                + "\n".join(rows),
+                fix="give every mapped argument the same length, or in_axes=None to share one",
+                number=10,
+            )
+        )
+    return usual
+
+
+def _paths(fun: Callable[..., Any], treedef: Any, leaves: list[Any]) -> list[str]:
+    """Returns for every leaf of ``(args, kwargs)`` its name in messages."""
+    import inspect  # costs milliseconds
+
+    args, kwargs = treedef.unflatten(leaves)
+    try:
+        parameters = [*inspect.signature(fun).bind(*args, **kwargs).arguments]
+    except (TypeError, ValueError):
+        parameters = []
+    names = []
+    for path, _ in tree.leaves_with_path((args, kwargs)):
+        place = path[1].value
+        name = f"argument {place!r}"
+        if type(place) is int and place < len(parameters):
+            name += f" ({parameters[place]})"
+        names.append(name + tree.keystr(path[2:]))
+    return names
+
+
+def _mapped_paths(
+    fun: Callable[..., Any], treedef: Any, leaves: list[Any], axes: list[Any]
+) -> list[str]:
+    """Returns the names of the leaves that are mapped over."""
+    names = _paths(fun, treedef, leaves)
+    return [name for name, axis in zip(names, axes, strict=True) if axis is not None]
+
+
+def _moved(value: Any, source: int, destination: int) -> Any:
+    """Returns a value with one axis elsewhere."""
+    ndim = len(shape_of(value))
+    source %= ndim
+    if source == destination:
+        return value
+    order = [i for i in range(ndim) if i != source]
+    order.insert(destination, source)
+    return ops.transpose(value, order)
+
+
+def _output(trace: BatchTrace, leaf: Any, place: Any) -> Any:
+    """Returns an output with its batch axis in place."""
+    if isinstance(leaf, BatchTracer) and leaf.owner is trace:
+        if place is None:
+            raise AxisSizeError(
+                message(
+                    f"vmap of {function_name(trace.fun)}: out_axes is None for an output that "
+                    "depends on the example",
+                    fix="out_axes=0",
+                    number=10,
+                )
+            )
+        return _moved(leaf.value, 0, canonical_axis(place, len(leaf.value.shape)))
+    leaf = owned(leaf)
+    if place is None:
+        return leaf
+    value = trace.lift(leaf)
+    shape = shape_of(value)
+    place = canonical_axis(place, len(shape) + 1)
+    widened = ops.reshape(value, (*shape[:place], 1, *shape[place:]))
+    return ops.broadcast_to(widened, (*shape[:place], trace.size, *shape[place:]))

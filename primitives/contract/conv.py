@@ -1,0 +1,430 @@
+"""Convolution over any number of spatial axes, as three bilinear primitives.
+
+``conv`` and its transposes in either operand are closed under differentiation: the derivatives of
+each are among the three, so that all orders exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ..core.families import linear
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import Sample
+from ..core.shape_dtype import ShapeDtype, result_type
+from ..shape.sliding_windows import (
+    Padding,
+    count_windows,
+    per_axis,
+    refuse,
+    resolve_padding,
+    spatial_of,
+)
+
+__all__ = ["Geometry", "conv", "conv_input_grad", "conv_kernel_grad", "conv_transpose"]
+
+Shape = tuple[int, ...]
+
+
+# -- parameters and shapes
+
+
+class Geometry(NamedTuple):
+    """Where a kernel is put: a stride, a padding (before, after) and a dilation for each axis."""
+
+    stride: Shape
+    padding: Padding
+    dilation: Shape
+    groups: int
+
+    def places(self, name: str, spatial: Shape, kernel: Shape) -> Shape:
+        """Returns at how many places along each axis; refuses kernels longer than the input."""
+        return count_windows(name, spatial, kernel, self.stride, self.padding, self.dilation)
+
+
+def _geometry(
+    name: str, spatial: Shape, kernel: Shape, stride: Any, padding: Any, dilation: Any, groups: Any
+) -> Geometry:
+    rank = len(spatial)
+    if len(kernel) != rank:
+        raise refuse(
+            f"{name}: a kernel of {len(kernel)} spatial axes on {rank} spatial axes",
+            "x is laid out (batch, channels, *spatial), w (outputs, channels / groups, *kernel)",
+        )
+    strides = per_axis(name, "stride", stride, rank)
+    dilations = per_axis(name, "dilation", dilation, rank)
+    paddings = resolve_padding(name, padding, spatial, kernel, strides, dilations)
+    return Geometry(strides, paddings, dilations, *per_axis(name, "groups", groups, 1))
+
+
+def _divide(name: str, what: str, channels: int, groups: int) -> int:
+    """Returns how many channels a group has."""
+    if channels % groups:
+        raise refuse(
+            f"{name}: {channels} {what} do not divide into groups={groups}",
+            f"make their number a multiple of {groups}",
+        )
+    return channels // groups
+
+
+def _same(name: str, first: str, a: Any, second: str, b: Any) -> None:
+    if a != b:
+        raise refuse(
+            f"{name}: {first} is {a}, {second} is {b}",
+            "x is laid out (batch, channels, *spatial), w (outputs, channels / groups, *kernel)",
+        )
+
+
+def _infer_conv(
+    primitive: Primitive, x: ShapeDtype, w: ShapeDtype, *, geometry: Geometry
+) -> ShapeDtype:
+    name = primitive.name
+    per_group = _divide(name, "channels of x (axis 1)", x.shape[1], geometry.groups)
+    _divide(name, "outputs of w (axis 0)", w.shape[0], geometry.groups)
+    of_x = f"the number of x's channels (axis 1), in each of groups={geometry.groups},"
+    _same(name, of_x, per_group, "that of w's channels (axis 1)", w.shape[1])
+    count = geometry.places(name, x.shape[2:], w.shape[2:])
+    return ShapeDtype((x.shape[0], w.shape[0], *count), result_type(x.dtype, w.dtype))
+
+
+def _infer_input_grad(
+    primitive: Primitive, g: ShapeDtype, w: ShapeDtype, *, spatial: Shape, geometry: Geometry
+) -> ShapeDtype:
+    name = primitive.name
+    _divide(name, "outputs of w (axis 0)", w.shape[0], geometry.groups)
+    of_g = "the number of channels (axis 1) of what is convolved"
+    _same(name, of_g, g.shape[1], "that of w's outputs (axis 0)", w.shape[0])
+    count = geometry.places(name, spatial, w.shape[2:])
+    _same(name, "its spatial shape", g.shape[2:], "the one that is transposed from", count)
+    shape = (g.shape[0], w.shape[1] * geometry.groups, *spatial)
+    return ShapeDtype(shape, result_type(g.dtype, w.dtype))
+
+
+def _infer_kernel_grad(
+    primitive: Primitive, x: ShapeDtype, g: ShapeDtype, *, kernel: Shape, geometry: Geometry
+) -> ShapeDtype:
+    name = primitive.name
+    per_group = _divide(name, "channels of x (axis 1)", x.shape[1], geometry.groups)
+    _divide(name, "channels of g (axis 1)", g.shape[1], geometry.groups)
+    _same(name, "the batch size of x", x.shape[0], "that of g", g.shape[0])
+    count = geometry.places(name, x.shape[2:], kernel)
+    _same(name, "the spatial shape of g", g.shape[2:], "the one that is transposed from", count)
+    return ShapeDtype((g.shape[1], per_group, *kernel), result_type(x.dtype, g.dtype))
+
+
+# -- batching: the batch axis is folded into one that is there already
+
+# The leading axes of the two operands and of the output: N images, C channels and O outputs, which
+# consist of groups, and K, the channels of one group.
+_LAYOUTS = {
+    "conv": ("NC", "OK", "NO"),
+    "conv_input_grad": ("NO", "OK", "NC"),
+    "conv_kernel_grad": ("NC", "NO", "OK"),
+}
+# Which axis takes the batch axis of the first operand alone, or of the second alone, and which axis
+# of the output then has it.
+_FOLDS = {
+    "conv": (("N", "N"), ("O", "O")),
+    "conv_input_grad": (("N", "N"), ("K", "C")),
+    "conv_kernel_grad": (("C", "K"), ("O", "O")),
+}
+
+
+def _fold(v: Any, axis: int, groups: int) -> Any:
+    """Folds the batch axis into another, between the groups that this consists of and the rest."""
+    shape = shape_of(v)
+    length = shape[axis + 1]
+    v = ops.reshape(v, (*shape[: axis + 1], groups, length // groups, *shape[axis + 2 :]))
+    v = ops.transpose(v, (*range(1, axis + 2), 0, *range(axis + 2, len(shape) + 1)))
+    return ops.reshape(v, (*shape[1 : axis + 1], shape[0] * length, *shape[axis + 2 :]))
+
+
+def _unfold(v: Any, axis: int, groups: int, size: int) -> Any:
+    """Undoes ``_fold``."""
+    shape = shape_of(v)
+    length = shape[axis] // size
+    v = ops.reshape(v, (*shape[:axis], groups, size, length // groups, *shape[axis + 1 :]))
+    v = ops.transpose(v, (axis + 1, *range(axis + 1), *range(axis + 2, len(shape) + 2)))
+    return ops.reshape(v, (size, *shape[:axis], length, *shape[axis + 1 :]))
+
+
+def _batch(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    layouts, geometry = _LAYOUTS[primitive.name], params["geometry"]
+    size = shape_of(values[flags.index(True)])[0]
+    if not size:
+        shapes = [ShapeDtype(shape_of(v)[flag:], v.dtype) for v, flag in zip(values, flags)]
+        example = primitive.infer(primitive, *shapes, **params)
+        # Made of what has no elements either, so that it is on the same device.
+        nothing = ops.reshape(values[flags.index(True)], (0, *example.shape))
+        return ops.astype(nothing, example.dtype)
+    if all(flags):
+        # The groups of all examples stand side by side.
+        axes = [0 if layout == "OK" else 1 for layout in layouts]
+        folded = [_fold(v, axis, 1) for v, axis in zip(values, axes)]
+        wider = geometry._replace(groups=size * geometry.groups)
+        return _unfold(primitive.bind(folded, {**params, "geometry": wider}), axes[2], 1, size)
+    which = flags.index(True)
+    into, onto = _FOLDS[primitive.name][which]
+    groups = {"C": geometry.groups, "O": geometry.groups}
+    operands = list(values)
+    axis = layouts[which].index(into)
+    operands[which] = _fold(operands[which], axis, groups.get(into, 1))
+    out = primitive.bind(operands, params)
+    return _unfold(out, layouts[2].index(onto), groups.get(onto, 1), size)
+
+
+# -- the three primitives
+
+
+def _checked(primitive: Primitive, first: Any, second: Any, params: dict[str, Any]) -> Any:
+    """Returns what ``prepare`` does, once the shapes are known to fit: kernels rely on it."""
+    primitive.infer(primitive, *(ShapeDtype(shape_of(v), float) for v in (first, second)), **params)
+    return (first, second), params
+
+
+def _geometry_of(
+    x_shape: Shape, w_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: Any
+) -> Geometry:
+    """Returns the geometry of ``conv``, once shapes are known to fit: kernels rely on it."""
+    spatial, kernel = spatial_of("conv", x_shape), spatial_of("conv", w_shape)
+    geometry = _geometry("conv", spatial, kernel, stride, padding, dilation, groups)
+    params = {"geometry": geometry}
+    _checked(conv, ShapeDtype(x_shape, float), ShapeDtype(w_shape, float), params)
+    return geometry
+
+
+_remembered = lru_cache(maxsize=1024)(_geometry_of)
+
+
+def _prepare_conv(
+    x: Any, w: Any, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Any:
+    chosen = stride, padding, dilation, groups
+    # Texts and integers can be remembered: nothing that is equal to one has another meaning.
+    way = _remembered if {*map(type, chosen)} <= {int, str} else _geometry_of
+    return (x, w), {"geometry": way(shape_of(x), shape_of(w), *chosen)}
+
+
+def _prepare_input_grad(
+    g: Any,
+    w: Any,
+    *,
+    spatial: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    name = "conv_input_grad"
+    kernel = spatial_of(name, shape_of(w))
+    spatial = per_axis(name, "spatial", spatial, len(spatial_of(name, shape_of(g))))
+    geometry = _geometry(name, spatial, kernel, stride, padding, dilation, groups)
+    return _checked(conv_input_grad, g, w, {"spatial": spatial, "geometry": geometry})
+
+
+def _prepare_kernel_grad(
+    x: Any,
+    g: Any,
+    *,
+    kernel: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    name = "conv_kernel_grad"
+    spatial = spatial_of(name, shape_of(x))
+    kernel = per_axis(name, "kernel", kernel, len(spatial_of(name, shape_of(g))))
+    geometry = _geometry(name, spatial, kernel, stride, padding, dilation, groups)
+    return _checked(conv_kernel_grad, x, g, {"kernel": kernel, "geometry": geometry})
+
+
+def _conv(x: Any, w: Any, geometry: Geometry) -> Any:
+    return conv.bind((x, w), {"geometry": geometry})
+
+
+def _by_input(g: Any, w: Any, spatial: Shape, geometry: Geometry) -> Any:
+    return conv_input_grad.bind((g, w), {"spatial": spatial, "geometry": geometry})
+
+
+def _by_kernel(x: Any, g: Any, kernel: Shape, geometry: Geometry) -> Any:
+    return conv_kernel_grad.bind((x, g), {"kernel": kernel, "geometry": geometry})
+
+
+# Geometries of samples: one, two and three axes, and every parameter.
+_PLAIN = Geometry((1,), ((0, 0),), (1,), 1)
+_STRIDED = Geometry((1, 2), ((1, 1), (1, 1)), (1, 1), 1)
+_GROUPED = Geometry((1, 1), ((0, 1), (2, 0)), (1, 1), 2)
+_DILATED = Geometry((2, 1), ((0, 1), (0, 1)), (2, 1), 1)
+_SOLID = Geometry((1, 1, 1), ((0, 1),) * 3, (1, 1, 1), 2)
+_SPARSE = Geometry((3, 3), ((0, 0), (0, 0)), (1, 1), 1)
+
+conv = linear(
+    "conv",
+    lambda g, x_shape, y, *, geometry: _by_input(g, y, x_shape[2:], geometry),
+    lambda g, x, y_shape, *, geometry: _by_kernel(x, g, y_shape[2:], geometry),
+    prepare=_prepare_conv,
+    infer=_infer_conv,
+    batch=_batch,
+    dtypes="fdD",
+    reference="tests.references.conv",
+    samples=[
+        Sample((2, 3, 5), (4, 3, 2), geometry=_PLAIN),
+        Sample((2, 2, 5, 4), (3, 2, 3, 2), geometry=_STRIDED),
+        Sample((1, 4, 4, 5), (4, 2, 2, 2), geometry=_GROUPED),
+        Sample((2, 8, 6, 3), (1, 8, 2, 2), geometry=_DILATED),
+        Sample((1, 2, 3, 4, 3), (2, 1, 2, 2, 2), geometry=_SOLID),
+        Sample((2, 3, 4, 4), (2, 3, 1, 1), geometry=_SPARSE),
+        Sample((0, 3, 5), (4, 3, 2), geometry=_PLAIN),
+    ],
+    doc="""Convolves images with kernels (correlates, as neural networks have it).
+
+    Args:
+        x: images of shape ``(batch, channels, *spatial)``, with one to three spatial axes or more.
+        w: kernels of shape ``(outputs, channels / groups, *kernel)``.
+        stride: how far the kernel moves; an integer, or one for each spatial axis.
+        padding: zeros around x: an integer, an integer or a pair (before, after) for each spatial
+            axis, "VALID" for none, "SAME" for as many outputs as ``ceil(length / stride)``.
+        dilation: how far the kernel's elements lie apart.
+        groups: into how many groups channels and outputs are divided; each sees its own only.
+
+    Returns:
+        An array of shape ``(batch, outputs, *places)`` of the promoted dtype.
+
+    Raises:
+        ShapeError: channels and groups disagree, or the kernel is longer than the padded images.
+
+    >>> import numpy as np
+    >>> from functensor.primitives.contract.conv import conv
+    >>> conv(np.ones((1, 1, 4, 4)), np.ones((2, 1, 3, 3)), padding=1).shape
+    (1, 2, 4, 4)
+    """,
+)
+
+conv_input_grad = linear(
+    "conv_input_grad",
+    lambda g, y, *, geometry: _conv(g, y, geometry),
+    lambda g, x, y_shape, *, geometry: _by_kernel(g, x, y_shape[2:], geometry),
+    prepare=_prepare_input_grad,
+    infer=_infer_input_grad,
+    batch=_batch,
+    dtypes="fdD",
+    reference="tests.references.conv_input_grad",
+    samples=[
+        Sample((2, 4, 4), (4, 3, 2), spatial=(5,), geometry=_PLAIN),
+        Sample((2, 3, 5, 3), (3, 2, 3, 2), spatial=(5, 4), geometry=_STRIDED),
+        Sample((1, 4, 4, 6), (4, 2, 2, 2), spatial=(4, 5), geometry=_GROUPED),
+        Sample((2, 2, 3, 3), (2, 8, 2, 2), spatial=(6, 3), geometry=_DILATED),
+        Sample((1, 2, 3, 4, 3), (2, 1, 2, 2, 2), spatial=(3, 4, 3), geometry=_SOLID),
+        Sample((2, 2, 2, 2), (2, 3, 1, 1), spatial=(4, 4), geometry=_SPARSE),
+        Sample((0, 4, 4), (4, 3, 2), spatial=(5,), geometry=_PLAIN),
+    ],
+    doc="""Transposes ``conv`` in its images: the cotangent of x for that of the output.
+
+    Args:
+        g: an array of shape ``(batch, outputs, *places)``.
+        w: kernels of shape ``(outputs, channels / groups, *kernel)``.
+        spatial: the spatial shape of x.
+        stride, padding, dilation, groups: those of ``conv``.
+
+    Returns:
+        An array of shape ``(batch, channels, *spatial)``.
+    """,
+)
+
+conv_kernel_grad = linear(
+    "conv_kernel_grad",
+    lambda g, x_shape, y, *, geometry: _by_input(y, g, x_shape[2:], geometry),
+    lambda g, x, *, geometry: _conv(x, g, geometry),
+    prepare=_prepare_kernel_grad,
+    infer=_infer_kernel_grad,
+    batch=_batch,
+    dtypes="fdD",
+    reference="tests.references.conv_kernel_grad",
+    samples=[
+        Sample((2, 3, 5), (2, 4, 4), kernel=(2,), geometry=_PLAIN),
+        Sample((2, 2, 5, 4), (2, 3, 5, 3), kernel=(3, 2), geometry=_STRIDED),
+        Sample((1, 4, 4, 5), (1, 4, 4, 6), kernel=(2, 2), geometry=_GROUPED),
+        Sample((2, 8, 6, 3), (2, 1, 3, 3), kernel=(2, 2), geometry=_DILATED),
+        Sample((1, 2, 3, 4, 3), (1, 2, 3, 4, 3), kernel=(2, 2, 2), geometry=_SOLID),
+        Sample((2, 3, 4, 4), (2, 2, 2, 2), kernel=(1, 1), geometry=_SPARSE),
+        Sample((0, 3, 5), (0, 4, 4), kernel=(2,), geometry=_PLAIN),
+    ],
+    doc="""Transposes ``conv`` in its kernels: the cotangent of w for that of the output.
+
+    Args:
+        x: images of shape ``(batch, channels, *spatial)``.
+        g: an array of shape ``(batch, outputs, *places)``.
+        kernel: the spatial shape of w.
+        stride, padding, dilation, groups: those of ``conv``.
+
+    Returns:
+        An array of shape ``(outputs, channels / groups, *kernel)``.
+    """,
+)
+
+
+@ops.add_function
+def conv_transpose(
+    x: Any,
+    w: Any,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """Returns images spread by kernels: the transpose of ``conv``, which restores its shape.
+
+    Args:
+        x: images of shape ``(batch, channels, *spatial)``.
+        w: kernels of shape ``(channels, outputs / groups, *kernel)``, as those of the ``conv`` that
+            is transposed, whose outputs are the channels here.
+        stride, padding, dilation, groups: those of that ``conv``; "SAME" makes the output
+            ``stride`` times as long as x.
+        output_padding: by how much the output is longer than the shortest that fits; less than the
+            stride or the dilation, along each axis.
+
+    Returns:
+        An array of shape ``(batch, outputs, *places)``, for each axis ``places = (spatial - 1) *
+        stride - before - after + dilation * (kernel - 1) + output_padding + 1``.
+
+    Raises:
+        ShapeError: channels and groups disagree, or the padding leaves nothing.
+
+    >>> import numpy as np
+    >>> conv_transpose(np.ones((1, 2, 4)), np.ones((2, 3, 2)), stride=2).shape
+    (1, 3, 8)
+    """
+    name = "conv_transpose"
+    spatial, kernel = spatial_of(name, shape_of(x)), spatial_of(name, shape_of(w))
+    rank = len(spatial)
+    strides = per_axis(name, "stride", stride, rank)
+    wider = tuple(n * s for n, s in zip(spatial, strides))
+    geometry = _geometry(name, wider, kernel, stride, padding, dilation, groups)
+    extra = per_axis(name, "output_padding", output_padding, rank, least=0)
+    for axis, (more, *bounds) in enumerate(zip(extra, strides, geometry.dilation)):
+        if more >= max(bounds):
+            raise refuse(
+                f"{name}: along spatial axis {axis}, output_padding is {more}, the stride is "
+                f"{bounds[0]} and the dilation {bounds[1]}",
+                f"output_padding is less than the larger one: {max(bounds) - 1} at most",
+            )
+    if not (isinstance(padding, str) and padding.upper() == "SAME"):
+        sizes = zip(spatial, kernel, *geometry[:3], extra)
+        wider = tuple(
+            (n - 1) * s - sum(pad) + d * (k - 1) + more + 1 for n, k, s, pad, d, more in sizes
+        )
+        # A kernel would fit in at one more place: nothing is spread from there.
+        further = [more // s for more, s in zip(extra, strides)]
+        if any(further):
+            x = ops.pad(x, [(0, 0), (0, 0), *((0, n) for n in further)])
+    params = {"spatial": wider, "geometry": geometry}
+    return conv_input_grad.bind(*_checked(conv_input_grad, x, w, params))

@@ -1,0 +1,158 @@
+"""Convolution of sequences, as two bilinear primitives along the last axis.
+
+``convolve_full`` and ``correlate_valid`` are closed under differentiation: the derivatives of each
+are among the two, so that all orders exist. Nothing is conjugated. Leading axes are batch axes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ShapeError, message
+from ..core.families import batch_filled, linear
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.test_samples import Sample
+from ..core.shape_dtype import ShapeDtype, result_type
+
+__all__ = ["convolve_full", "correlate_valid"]
+
+
+def _check(name: str, x: ShapeDtype, y: ShapeDtype, longer: bool) -> None:
+    n, m = x.shape[-1], y.shape[-1]
+    if x.shape[:-1] != y.shape[:-1] or not n or not m or (longer and n < m):
+        raise ShapeError(
+            message(
+                f"{name}: sequences of shapes {x.shape} and {y.shape}",
+                fix="give two sequences of at least one element, the longer one first",
+                number=16,
+            )
+        )
+
+
+def _infer_full(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
+    _check("convolve", x, y, False)
+    shape = (*x.shape[:-1], x.shape[-1] + y.shape[-1] - 1)
+    return ShapeDtype(shape, result_type(x.dtype, y.dtype))
+
+
+def _infer_valid(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
+    _check("correlate", x, y, True)
+    shape = (*x.shape[:-1], x.shape[-1] - y.shape[-1] + 1)
+    return ShapeDtype(shape, result_type(x.dtype, y.dtype))
+
+
+def _dots(xp: Any, x: Any, y: Any) -> Any:
+    """Returns the sums of products of y with what stands at every place along the last axis of x.
+
+    The windows overlap in the memory of x, nothing is copied.
+    """
+    windows = xp.lib.stride_tricks.sliding_window_view(x, y.shape[-1], axis=-1)
+    if xp is np:
+        # Of booleans NumPy's conjugates would be integers.
+        y = np.conjugate(y) if y.dtype.kind == "c" else y
+        return np.vecdot(y[..., None, :], windows)
+    return xp.einsum("...kj,...j->...k", windows, y)
+
+
+def _full(xp: Any, x: Any, y: Any) -> Any:
+    if x.ndim == 1:
+        return xp.convolve(x, y)
+    if x.shape[-1] < y.shape[-1]:
+        x, y = y, x
+    n, m = x.shape[-1], y.shape[-1]
+    if xp is not np:
+        wide = xp.zeros((*x.shape[:-1], n + 2 * m - 2), x.dtype)
+        wide[..., m - 1 : m - 1 + n] = x
+        return _dots(xp, wide, y[..., ::-1])
+    # Where they overlap in part there is nothing else: zeros beside x would make NaN of infinities.
+    out = np.empty((*x.shape[:-1], n + m - 1), np.result_type(x, y))
+    back = np.conjugate(y[..., ::-1]) if y.dtype.kind == "c" else y[..., ::-1]
+    out[..., m - 1 : n] = _dots(xp, x, y[..., ::-1])
+    for k in range(1, m):
+        np.vecdot(back[..., m - k :], x[..., :k], out=out[..., k - 1])
+        np.vecdot(back[..., :k], x[..., n - k :], out=out[..., n + m - 1 - k])
+    return out
+
+
+def _valid(xp: Any, x: Any, y: Any) -> Any:
+    return xp.convolve(x, y[::-1], "valid") if x.ndim == 1 else _dots(xp, x, y)
+
+
+def _rows(function: Any) -> Any:
+    """Returns NumPy's function of two sequences, applied to every pair of rows."""
+
+    def reference(x: Any, y: Any) -> Any:
+        pairs = zip(x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1]), strict=True)
+        length = len(function(np.ones(x.shape[-1]), np.ones(y.shape[-1])))
+        out = [function(row, kernel) for row, kernel in pairs]
+        return np.array(out, np.result_type(x, y)).reshape(*x.shape[:-1], length)
+
+    return reference
+
+
+EMPTY = Sample((0, 3), (0, 2))
+
+convolve_full = linear(
+    "convolve_full",
+    lambda g, y: ops.correlate_valid(g, y),
+    lambda g, x: ops.correlate_valid(g, x),
+    compute=_full,
+    infer=_infer_full,
+    batch=batch_filled,
+    dtypes="fdD",
+    reference=_rows(np.convolve),
+    samples=[
+        Sample((4,), (3,)),
+        Sample((2,), (5,)),
+        Sample((1,), (1,)),
+        Sample((2, 3), (2, 2)),
+        EMPTY,
+    ],
+    doc="""Returns the convolution of sequences: ``out[k] = sum(x[i] * y[k - i])``, all of it.
+
+    Args:
+        x, y: arrays whose leading axes are equal.
+
+    Returns:
+        An array whose last axis has the sum of both lengths, minus 1.
+
+    >>> import numpy as np
+    >>> from functensor.primitives.contract.correlate import convolve_full
+    >>> convolve_full(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    Array([1., 3., 2.], dtype=float64, device='cpu')
+    """,
+)
+correlate_valid = linear(
+    "correlate_valid",
+    lambda g, y: ops.convolve_full(g, y),
+    lambda g, x: ops.correlate_valid(x, g),
+    compute=_valid,
+    infer=_infer_valid,
+    batch=batch_filled,
+    dtypes="fdD",
+    reference=_rows(lambda x, y: np.convolve(x, y[::-1], "valid")),
+    samples=[
+        Sample((4,), (3,)),
+        Sample((5,), (2,)),
+        Sample((3,), (3,)),
+        Sample((2, 5), (2, 2)),
+        Sample((2, 5), (2, 4)),
+        EMPTY,
+    ],
+    doc="""Returns how sequences match at every shift: ``out[k] = sum(x[k + j] * y[j])``.
+
+    Args:
+        x, y: arrays whose leading axes are equal; the last axis of x is at least as long as y's.
+
+    Returns:
+        An array whose last axis has the difference of both lengths, plus 1.
+
+    >>> import numpy as np
+    >>> from functensor.primitives.contract.correlate import correlate_valid
+    >>> correlate_valid(np.array([1.0, 2.0, 4.0]), np.array([1.0, 1.0]))
+    Array([3., 6.], dtype=float64, device='cpu')
+    """,
+)

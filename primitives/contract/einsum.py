@@ -1,0 +1,295 @@
+"""Sums of products over named axes: Einstein's notation.
+
+How the sums are computed is the backends' business; here are the notation and the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import chain, count
+from string import ascii_letters
+from typing import Any
+
+import numpy as np
+
+from ...backends.arrays.einsum import compute, split
+from ..core.buffers import beside, operands_together
+from ..core.errors import ShapeError, message, refuse_out
+from ..core.kept_values import Keepers
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import Sample
+from ..core.shape_dtype import ShapeDtype, result_type
+
+__all__ = ["einsum"]
+
+Shape = tuple[int, ...]
+Axes = tuple[int, ...]
+
+
+# -- notation: what the user writes becomes terms of one letter an axis, "ij,jk->ik"
+
+
+def letters() -> Iterator[str]:
+    """Yields letters for axes without end: first a-z and A-Z, then what Unicode has."""
+    return chain(ascii_letters, map(chr, count(0xC0)))
+
+
+def fresh(taken: str) -> str:
+    """Returns a letter that is not taken.
+
+    >>> fresh("ab,bc->ac")
+    'd'
+    """
+    return next(letter for letter in letters() if letter not in taken)
+
+
+def _refuse(what: str, fix: str) -> ShapeError:
+    return ShapeError(message(f"einsum: {what}", fix=fix, number=16))
+
+
+def _expand(labels: Sequence[Any], ndim: int, index: int, written: str) -> list[Any]:
+    """Names the axes of one operand; those of the ellipsis are counted from the last."""
+    named = len(labels) - (Ellipsis in labels)
+    covered = ndim - named
+    if covered < 0 or (covered and Ellipsis not in labels):
+        raise _refuse(
+            f"{written!r} names {named} axes of operand {index}, which has {ndim}",
+            "give one letter for each axis; '...' stands for axes without a name",
+        )
+    if Ellipsis not in labels:
+        return list(labels)
+    at = labels.index(Ellipsis)
+    rest = [(Ellipsis, axis) for axis in range(covered, 0, -1)]
+    return [*labels[:at], *rest, *labels[at + 1 :]]
+
+
+def _label_text(label: Any) -> str:
+    return f"axis -{label[1]} of '...'" if isinstance(label, tuple) else f"index {label!r}"
+
+
+def _lengths(terms: Sequence[Sequence[Any]], shapes: Sequence[Shape]) -> dict[Any, int]:
+    """Returns every label's length; an axis of length 1 broadcasts against the same label."""
+    lengths: dict[Any, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        own: dict[Any, int] = {}
+        for label, length in zip(term, shape, strict=True):
+            known = own.setdefault(label, length)
+            if known == length:
+                known = lengths.get(label, 1)
+            if known != length and (1 not in (known, length) or own[label] != length):
+                raise _refuse(
+                    f"{_label_text(label)} has length {known} and length {length} "
+                    f"in operands of shapes {' and '.join(map(str, shapes))}",
+                    "the axes that share a letter must be equally long (or 1, to broadcast)",
+                )
+            if length != 1 or label not in lengths:
+                lengths[label] = length
+    return lengths
+
+
+@lru_cache(maxsize=4096)
+def canonical(inputs: Any, out: Any, shapes: tuple[Shape, ...]) -> tuple[str, tuple[Axes, ...]]:
+    """Brings a notation into one letter an axis.
+
+    Args:
+        inputs: for every operand its labels, characters or integers, with Ellipsis.
+        out: the output's labels, or None for the implicit output.
+        shapes: the operands' shapes.
+
+    Returns:
+        The subscripts without ellipsis, and for every operand the axes of length 1 that broadcast
+        and are to be squeezed away, since the subscripts do not name them.
+
+    >>> canonical((("i", "j"), (..., "j")), None, ((2, 3), (4, 3)))
+    ('ij,aj->ai', ((), ()))
+    """
+    written = ["".join("..." if x is Ellipsis else str(x) for x in term) for term in inputs]
+    terms = [
+        _expand(term, len(shape), i, written[i])
+        for i, (term, shape) in enumerate(zip(inputs, shapes, strict=True))
+    ]
+    lengths = _lengths(terms, shapes)
+    covered = sorted((x for x in lengths if isinstance(x, tuple)), key=lambda x: -x[1])
+    if out is None:
+        flat = [label for term in terms for label in term]
+        named = sorted(x for x in lengths if not isinstance(x, tuple) and flat.count(x) == 1)
+        result = [*covered, *named]
+    else:
+        result = list(chain.from_iterable(covered if x is Ellipsis else [x] for x in out))
+    for label in result:
+        if label not in lengths or result.count(label) > 1:
+            problem = "twice" if label in lengths else "though no operand has it"
+            raise _refuse(
+                f"the output names {_label_text(label)} {problem}",
+                "the output names axes of the operands, each at most once",
+            )
+    kept, squeezed = [], []
+    for term, shape in zip(terms, shapes, strict=True):
+        pairs = list(enumerate(zip(term, shape, strict=True)))
+        squeezed.append(tuple(i for i, (x, n) in pairs if n == 1 and lengths[x] != 1))
+        kept.append([x for i, (x, _) in pairs if i not in squeezed[-1]])
+    own = {x for x in lengths if isinstance(x, str)}
+    unused = (letter for letter in letters() if letter not in own)
+    symbols = {x: x if isinstance(x, str) else next(unused) for x in lengths}
+    spelled = ["".join(map(symbols.__getitem__, term)) for term in (*kept, result)]
+    return ",".join(spelled[:-1]) + "->" + spelled[-1], tuple(squeezed)
+
+
+def _labels(term: str) -> tuple[Any, ...]:
+    head, dots, tail = term.partition("...")
+    return (*head, Ellipsis, *tail) if dots else tuple(term)
+
+
+def _einsum_arguments(
+    *args: Any,
+    out: None = None,
+    dtype: Any = None,
+    order: str = "K",
+    casting: str = "safe",
+    optimize: Any = True,
+) -> Any:
+    # A path is looked for whatever optimize says: it costs little and is kept.
+    refuse_out("einsum", out)
+    output: Any = None
+    if args and isinstance(args[0], str):
+        text, *operands = args
+        given, arrow, named = text.replace(" ", "").partition("->")
+        inputs: tuple[Any, ...] = tuple(map(_labels, given.split(",")))
+        output = _labels(named) if arrow else None
+    else:
+        operands = list(args[: len(args) // 2 * 2 : 2])
+        inputs = tuple(map(tuple, args[1::2]))
+        output = tuple(args[-1]) if len(args) % 2 else None
+    if len(inputs) != len(operands) or not operands:
+        raise _refuse(
+            f"{len(inputs)} terms for {len(operands)} operands",
+            "einsum('ij,jk->ik', x, y): one term for each operand, separated by commas",
+        )
+    operands = operands_together("einsum", *operands)
+    if dtype is not None:
+        operands = [ops.astype(x, dtype) for x in operands]
+    spelled, squeezed = canonical(inputs, output, tuple(shape_of(x) for x in operands))
+    for i, axes in enumerate(squeezed):
+        if axes:
+            shape = shape_of(operands[i])
+            kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+            operands[i] = ops.reshape(operands[i], kept)
+    return tuple(operands), {"subscripts": spelled}
+
+
+# -- rules
+
+
+def _infer(primitive: Primitive, *operands: ShapeDtype, subscripts: str) -> ShapeDtype:
+    terms, out = split(subscripts)
+    lengths = _lengths(terms, [x.shape for x in operands])
+    return ShapeDtype([lengths[x] for x in out], result_type(*(x.dtype for x in operands)))
+
+
+def _batch(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    terms, out = split(params["subscripts"])
+    axis = fresh(params["subscripts"])
+    batched = [axis + term if flag else term for term, flag in zip(terms, flags, strict=True)]
+    return primitive.bind(values, {"subscripts": f"{','.join(batched)}->{axis}{out}"})
+
+
+def _transposed(g: Any, xs: Sequence[Any], i: int, *, subscripts: str) -> Any:
+    """The cotangent contracted with all other operands, spread to where operand i was summed."""
+    terms, out = split(subscripts)
+    shape = shape_of(xs[i])
+    others = [x for j, x in enumerate(xs) if j != i]
+    inputs = [out, *(term for j, term in enumerate(terms) if j != i)]
+    found = "".join(x for x in dict.fromkeys(terms[i]) if any(x in term for term in inputs))
+    if ",".join(inputs) != found:
+        g = einsum.bind((g, *others), {"subscripts": f"{','.join(inputs)}->{found}"})
+    if found == terms[i]:
+        return g
+    first = [terms[i].index(x) == axis for axis, x in enumerate(terms[i])]
+    places = [n if x in found and new else 1 for n, x, new in zip(shape, terms[i], first)]
+    g = ops.reshape(g, tuple(places))
+    if not all(first):
+        g = ops.where(beside(g, _diagonal(terms[i], shape)), g, 0)
+    return ops.broadcast_to(g, shape)
+
+
+@lru_cache(maxsize=256)
+def _diagonal(term: str, shape: Shape) -> Any:
+    """Where the indices of axes with the same letter agree, in a shape that broadcasts."""
+    mask = np.ones((1,) * len(term), bool)
+    index = np.ogrid[tuple(slice(n) for n in shape)]
+    for axis, letter in enumerate(term):
+        if term.index(letter) != axis:
+            mask = mask & (index[axis] == index[term.index(letter)])
+    mask.flags.writeable = False
+    return mask
+
+
+class _EinsumKeepers(Keepers):
+    """An operand alone in being differentiated need not be kept itself, only its shape."""
+
+    def __missing__(self, mask: int) -> Any:
+        if mask.bit_count() > 1:
+            return super().__missing__(mask)
+        alone = mask.bit_length() - 1
+
+        def keep(ans: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
+            return None, *(shape_of(x) if i == alone else x for i, x in enumerate(xs))
+
+        self[mask] = keep
+        return keep
+
+
+einsum = Primitive(
+    "einsum",
+    compute=compute,
+    prepare=_einsum_arguments,
+    infer=_infer,
+    batch=_batch,
+    vjp=_transposed,
+    linear=True,
+    dtypes="fdD",
+    reference=lambda *xs, subscripts: np.einsum(subscripts, *xs),
+    samples=[
+        Sample((2, 3), (3, 4), subscripts="ij,jk->ik"),
+        Sample((2, 3), (4, 2, 3), subscripts="ij,kij->k"),
+        Sample((2, 3, 4), (2, 5, 3), subscripts="bij,bki->bkj"),
+        Sample((2, 3), subscripts="ij->"),
+        Sample((3, 3), subscripts="ii->"),
+        Sample((3, 2, 3), subscripts="iji->ij"),
+        Sample((3, 3), (3,), subscripts="ii,i->i"),
+        Sample((2, 2, 2), subscripts="iii->i"),
+        Sample((2,), (3,), subscripts="i,j->ji"),
+        Sample((2, 3), (3, 4), (4, 2), (2,), subscripts="ij,jk,kl,l->i"),
+        Sample((), (2, 3), subscripts=",ij->ji"),
+        Sample((2, 0), (0, 3), subscripts="ij,jk->ik"),
+        Sample((0, 2), (2, 3), (3,), subscripts="ij,jk,k->i"),
+    ],
+    doc="""Sums of products over the axes that letters name: ``einsum("ij,jk->ik", x, y)``.
+
+    Args:
+        subscripts: a term for each operand, one letter an axis, ``...`` for axes without a name;
+            after ``->`` the axes of the output, without which they are those that occur once, in
+            alphabetical order. NumPy's other form, ``einsum(x, [0, 1], y, [1, 2], [0, 2])``, too.
+        operands: any number of arrays.
+
+    Returns:
+        An array of the promoted dtype with the axes that the output names.
+
+    Raises:
+        ShapeError: axes of one letter have different lengths, or terms and operands do not match.
+
+    >>> import functensor.numpy as np
+    >>> np.einsum("ij,jk->ik", np.ones((2, 3)), np.ones((3, 2)))
+    Array([[3., 3.],
+           [3., 3.]], dtype=float64, device='cpu')
+
+    The order of contraction is opt_einsum's: Smith and Gray, Journal of Open Source Software 3
+    (2018), 753, doi:10.21105/joss.00753.
+    """,
+)
+einsum.keepers = _EinsumKeepers(einsum)

@@ -1,0 +1,168 @@
+"""Linear filters of sequences, by SciPy's or CuPy's compiled loop."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ...backends.optional_modules import scipy_module
+from ..core.buffers import beside
+from ..core.errors import ShapeError, message
+from ..core.families import batch_elementwise
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import POSITIVE, Operand, Sample
+from .correlate import correlate_valid
+from ..core.shape_dtype import ShapeDtype, broadcast_shapes, result_type, shape_dtype
+
+__all__ = ["linear_filter"]
+
+
+def _infer(primitive: Primitive, b: ShapeDtype, a: ShapeDtype, x: ShapeDtype) -> ShapeDtype:
+    if not min(b.ndim, a.ndim, x.ndim) or not b.shape[-1] or not a.shape[-1]:
+        raise ShapeError(
+            message(
+                f"linear_filter: coefficients of shapes {b.shape} and {a.shape} for sequences of "
+                f"shape {x.shape}",
+                fix="give at least one coefficient in each polynomial, along the last axis",
+                number=16,
+            )
+        )
+    stack = broadcast_shapes(primitive.name, b.shape[:-1], a.shape[:-1], x.shape[:-1])
+    return ShapeDtype((*stack, x.shape[-1]), result_type(b.dtype, a.dtype, x.dtype))
+
+
+def _compiled(xp: Any) -> Any:
+    """Returns the filter of SciPy, or that of CuPy, which warns that it may change."""
+    if xp is np:
+        return scipy_module(xp, "signal").lfilter
+
+    def lfilter(*args: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return scipy_module(xp, "signal").lfilter(*args, **options)
+
+    return lfilter
+
+
+def _filtered(xp: Any, b: Any, a: Any, x: Any) -> Any:
+    """Filters the sequences of each pair of polynomials at once."""
+    lfilter = _compiled(xp)
+    dtype = result_type(b.dtype, a.dtype, x.dtype)
+    # There is no loop for half precision.
+    kind = np.dtype(np.float32) if dtype == np.float16 else dtype
+    b, a, x = (xp.asarray(z, kind) for z in (b, a, x))
+    stack = np.broadcast_shapes(b.shape[:-1], a.shape[:-1], x.shape[:-1])
+    out = xp.zeros((*stack, x.shape[-1]), kind)
+    if not out.size:
+        return out.astype(dtype)
+    pairs = np.broadcast_shapes(b.shape[:-1], a.shape[:-1])
+    if np.prod(pairs) == 1:
+        b, a = b.reshape(-1), a.reshape(-1)
+        return xp.broadcast_to(lfilter(b, a, x, axis=-1), out.shape).astype(dtype)
+    b, a = (xp.broadcast_to(z, (*pairs, z.shape[-1])) for z in (b, a))
+    x = xp.broadcast_to(x, out.shape)
+    front = len(stack) - len(pairs)
+    for place in np.ndindex(pairs):
+        # An axis of length 1 among the pairs stands for all of that axis.
+        key = tuple([i if n > 1 else slice(None) for i, n in zip(place, pairs)])
+        key = (*(slice(None),) * front, *key)
+        out[key] = lfilter(b[place], a[place], x[key], axis=-1)
+    return out.astype(dtype)
+
+
+def _one(x: Any) -> Any:
+    """Returns the polynomial 1 beside others."""
+    return ops.ones_like(ops.index(x, (Ellipsis, slice(0, 1))))
+
+
+def _backwards(g: Any, x: Any, y: Any) -> Any:
+    """Returns cotangents filtered from the end."""
+    return ops.flip(linear_filter.bind((x, y, ops.flip(g, -1)), {}), -1)
+
+
+def _overlaps(v: Any, x: Any, count: int) -> Any:
+    """Returns the sums of products of sequences with others that are 0, 1, ... steps late."""
+    stack = shape_of(v)[:-1]
+    length = shape_of(v)[-1]
+    if not length:
+        return beside(v, np.zeros((*stack, count), shape_dtype(v).dtype))
+    v = ops.pad(v, [(0, 0)] * len(stack) + [(0, count - 1)])
+    return correlate_valid.bind((v, ops.broadcast_to(x, (*stack, length))), {})
+
+
+def _by_numerator(g: Any, y: Any, z: Any, x_shape: tuple[int, ...]) -> Any:
+    return _overlaps(_backwards(g, _one(y), y), z, x_shape[-1])
+
+
+def _by_denominator(g: Any, ans: Any, y: Any) -> Any:
+    return -_overlaps(_backwards(g, _one(y), y), ans, shape_of(y)[-1])
+
+
+def _along_numerator(g: Any, y: Any, z: Any) -> Any:
+    return linear_filter.bind((g, y, z), {})
+
+
+def _along_denominator(g: Any, ans: Any, y: Any) -> Any:
+    # Of a y = b x the tangents are ta y + a ty = 0.
+    return -linear_filter.bind((g, y, ans), {})
+
+
+def _along_sequences(g: Any, x: Any, y: Any) -> Any:
+    return linear_filter.bind((x, y, g), {})
+
+
+def _reference(b: Any, a: Any, x: Any) -> Any:
+    stack = np.broadcast_shapes(b.shape[:-1], a.shape[:-1], x.shape[:-1])
+    out = np.zeros((*stack, x.shape[-1]), np.result_type(b, a, x))
+    x = np.broadcast_to(x, out.shape)
+    for n in range(out.shape[-1]):
+        for k in range(min(n + 1, b.shape[-1])):
+            out[..., n] += b[..., k] * x[..., n - k]
+        for k in range(1, min(n + 1, a.shape[-1])):
+            out[..., n] -= a[..., k] * out[..., n - k]
+        out[..., n] /= a[..., 0]
+    return out
+
+
+linear_filter: Primitive = Primitive(
+    "linear_filter",
+    family="filtering",
+    compute=_filtered,
+    infer=_infer,
+    batch=batch_elementwise,
+    broadcasts=True,
+    vjp=(
+        _by_numerator,
+        _by_denominator,
+        _backwards,
+    ),
+    jvp=(
+        _along_numerator,
+        _along_denominator,
+        _along_sequences,
+    ),
+    reference=_reference,
+    dtypes="fdD",
+    samples=[
+        Sample((3,), Operand((2,), POSITIVE), (5,)),
+        Sample((1,), Operand((4,), POSITIVE), (2,)),
+        Sample((2, 2), Operand((2, 1, 1), POSITIVE), (2, 3)),
+        Sample((2,), Operand((2,), POSITIVE), (0, 3)),
+        Sample((2,), Operand((2,), POSITIVE), (2, 0)),
+    ],
+    doc="""Filters sequences: y of ``sum(a[k] y[n - k]) = sum(b[k] x[n - k])``, 0 before the first.
+
+    Args:
+        b, a: polynomials along the last axis, the first coefficient of a not 0.
+        x: sequences along the last axis.
+
+    Returns:
+        An array of x's length, behind the shape to which what is in front broadcasts.
+
+    Source: A. V. Oppenheim and R. W. Schafer, "Discrete-Time Signal Processing", chapter 6.
+    """,
+)

@@ -1,0 +1,486 @@
+"""The immutable array, and the tracer that stands for one inside a transformation.
+
+Every operation is a primitive found in the registry, so that this module knows none of them.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ...backends.errors.asked_values import asking
+from ...backends.devices import device_of as buffer_device
+from ...backends.devices import on_device, to_host
+from ...backends.errors.public_functions import INDEXED, complain
+from ...backends.messages import Running, library, user_code, user_frame
+from ...backends.errors.tracebacks import tidy
+from .at import At
+from .errors import (
+    ConcretizationError,
+    ImmutableArrayError,
+    ShapeError,
+    TracerConversionError,
+    describe,
+    message,
+    misfit,
+)
+from .foreign_names import ForeignNames
+from .methods import Methods
+from .operators import Operators
+from .numpy_protocols import NumpyProtocols, buffer_error, is_ours, stores_item, unlazy
+from .refused_indices import refused
+from .registry import registry as ops
+from .shape_dtype import INEXACT
+
+__all__ = ["Array", "Tracer", "concrete", "is_unknown", "unknown_behind"]
+
+NUMBERS = ("complex()", "float()", "int()")
+# Conversions of which a derivative is expected; that of int() is zero.
+DIFFERENTIABLE = ("complex()", "float()", ".item()", ".tolist()", "pickle")
+
+
+def of_index(x: Any, key: Any, /) -> Any:
+    """Stands for the signature of ``x[key]``."""
+
+
+class Array(Operators, Methods, NumpyProtocols, ForeignNames):
+    """An immutable n-dimensional array over a backend's buffer.
+
+    Arrays follow NumPy: operators broadcast, dtypes promote as in NumPy 2, indexing gives views.
+    ``x.at[i].set(v)`` and its kin stand in place of assignment. Make one with
+    ``functensor.numpy.array`` or any other creation function.
+
+    >>> import functensor.numpy as np
+    >>> x = np.array([1.0, 2.0, 3.0])
+    >>> (x * 2).at[0].set(0)
+    Array([0., 4., 6.], dtype=float64, device='cpu')
+    """
+
+    __slots__ = ("__weakref__", "_data")
+    _data: Any
+
+    # -- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of every axis."""
+        return self._data.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
+        return self._data.dtype  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes that one element takes."""
+        return self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The bytes from one element to the next along every axis.
+
+        Raises:
+            TracerConversionError: it is a traced value, which has no memory.
+        """
+        buffer = self._data if type(self) is Array else np.asarray(self)
+        return buffer.strides
+
+    @property
+    def device(self) -> str:
+        """Where the buffer is: ``"cpu"``, or a GPU, ``"cuda:0"``."""
+        return buffer_device(self._data)
+
+    @property
+    def T(self) -> Any:
+        """The array with its axes reversed."""
+        return ops.transpose(self)
+
+    @property
+    def mT(self) -> Any:
+        """The array with its last two axes swapped."""
+        try:
+            return ops.swapaxes(self, -1, -2)
+        except Exception as error:
+            if self.ndim > 1:
+                tidy(error)
+                raise
+        try:
+            fix = "x[:, None] is a vector as a column, x[None] as a row"
+            raise misfit(f".mT swaps two axes, but {describe(self)} has fewer", fix)
+        except ShapeError as error:
+            tidy(error)
+            raise
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return ops.real(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return ops.imag(self)
+
+    @property
+    def at(self) -> At:
+        """Updates by index: ``x.at[i].set(v)``, add, multiply, min, max and get."""
+        return At(self)
+
+    # -- containers and conversion
+
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            return ops.index(self, key)
+        except Exception as error:
+            complain(error, of_index, INDEXED, (self, key), {}, 1)
+            raise
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        try:
+            raise ImmutableArrayError(
+                message(
+                    f"x[...] = value: an array ({self.describe()}) is immutable",
+                    fix="x = x.at[i].set(value)",
+                    number=3,
+                )
+            )
+        except ImmutableArrayError as error:
+            tidy(error)
+            raise
+
+    def __delitem__(self, key: Any) -> None:
+        try:
+            self[key] = None
+        except Exception as error:
+            tidy(error)
+            raise
+
+    def __len__(self) -> int:
+        try:
+            if not self.shape:
+                raise without_axes("len() of", self)
+            return self.shape[0]
+        except Exception as error:
+            tidy(error)
+            raise
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            if not self.shape:
+                # What NumPy cannot index by, since it is not known, it goes over.
+                if self.dtype.kind in "iu" and is_numpys(sys._getframe(1)):
+                    concrete(self, AN_INDEX)
+                raise without_axes("iteration over", self)
+        except Exception as error:
+            tidy(error)
+            raise
+        return (ops.index(self, i) for i in range(self.shape[0]))
+
+    def __contains__(self, item: Any) -> bool:
+        return item is not None and bool(ops.any(self == item))
+
+    def __bool__(self) -> bool:
+        try:
+            return bool(concrete(self, "bool()"))
+        except Exception as error:
+            complain(error, bool, "bool", (self,), {})
+            raise
+
+    def __int__(self) -> int:
+        try:
+            return int(concrete(self, "int()"))
+        except Exception as error:
+            complain(error, int, "int", (self,), {})
+            raise
+
+    def __float__(self) -> float:
+        try:
+            return float(concrete(self, "float()"))
+        except Exception as error:
+            complain(error, float, "float", (self,), {})
+            raise
+
+    def __complex__(self) -> complex:
+        try:
+            return complex(concrete(self, "complex()"))
+        except Exception as error:
+            complain(error, complex, "complex", (self,), {})
+            raise
+
+    def __index__(self) -> int:
+        try:
+            return operator.index(to_host(concrete(self, AN_INDEX)))
+        except Exception as error:
+            tidy(error)
+            raise
+
+    def __floor__(self) -> int:
+        return int(ops.floor(self))
+
+    def __ceil__(self) -> int:
+        return int(ops.ceil(self))
+
+    def __trunc__(self) -> int:
+        return int(ops.trunc(self))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        if ndigits is None and not self.shape:
+            return int(ops.round(self))
+        return ops.round(self, ndigits or 0)
+
+    def item(self, *index: Any) -> Any:
+        """Returns the only element, or that at an index, as a Python scalar."""
+        return to_host(concrete(self, ".item()")).item(*index)
+
+    def tolist(self) -> Any:
+        """Returns the elements as nested lists of Python scalars."""
+        return concrete(self, ".tolist()").tolist()
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        buffer = concrete(self, "pickle")
+        return _rebuild, (np.asarray(to_host(buffer)), buffer_device(buffer))
+
+    def describe(self) -> str:
+        """Returns dtype and shape as ``float32[2,3]``."""
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        if hasattr(type(self._data), "shown"):
+            return f"<{self._data.shown} {type(self).__name__}, which {self._data.to} took>"
+        body = np.array2string(np.asarray(to_host(self._data)), separator=", ", prefix="Array(")
+        if 0 in self.shape:
+            body = f"[], shape={self.shape}"
+        return f"Array({body}, dtype={self.dtype}, device={self.device!r})"
+
+    def __str__(self) -> str:
+        return str(to_host(self._data)) if not hasattr(type(self._data), "shown") else repr(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(to_host(concrete(self, "format()"))[()], spec) if spec else str(self)
+
+
+class Tracer(Array):
+    """Stands for an array inside a transformation; operations on it are handed to its trace.
+
+    Attributes:
+        owner: the trace that it belongs to.
+        value: what it stands for at the level of the trace's parent.
+    """
+
+    __slots__ = ()
+    owner: Any
+    value: Any
+
+    # Whether the value behind it is that of the caller, so that Python may branch on it.
+    concrete = True
+    # Whether it is computed only once it is asked for; there is then no derivative to lose.
+    lazy = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return np.shape(self.value) if not hasattr(self.value, "shape") else self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        if hasattr(self.value, "dtype"):
+            return self.value.dtype  # type: ignore[no-any-return]
+        return np.dtype(type(self.value))
+
+    @property
+    def device(self) -> str:
+        value = self.value
+        return value.device if isinstance(value, Array) else buffer_device(value)
+
+    def origin(self) -> str:
+        """Returns what made the tracer, for messages."""
+        return "made by a transformation"
+
+    def dependence(self) -> str:
+        """Returns which arguments the value depends on, for messages."""
+        return ""
+
+    def under(self) -> str:
+        """Returns the transformations that run, with its own among them, for messages.
+
+        Raises:
+            EscapedTracerError: its own is over, which is then what has to be told.
+        """
+        if not self.owner.alive:
+            self.owner.leave(self)
+        return Running.stack() or self.owner.stack()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}<{self.describe()} under {self.owner.stack()}>"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        if not (spec and self.concrete):
+            return repr(self)
+        return format(to_host(concrete(self, "format()"))[()], spec)
+
+
+def unknown_behind(x: Any) -> Any:
+    """Returns the tracer whose value Python cannot ask for behind an array, or None."""
+    while isinstance(x, Tracer) and not x.lazy:
+        if not x.concrete:
+            return x
+        x = x.value
+    return None
+
+
+def is_unknown(x: Any) -> bool:
+    """Says whether Python cannot ask for a number, or for one of several, as it is traced."""
+    if isinstance(x, list | tuple):
+        return any(map(is_unknown, x))
+    return unknown_behind(x) is not None
+
+
+# What our own functions ask of arguments that have to be known.
+LOGIC = ("bool()", "float()", "int()")
+# What asks for a number, unless the user's code tells.
+AN_INDEX = "an index"
+
+
+def is_numpys(frame: FrameType) -> bool:
+    """Says whether a frame runs code of NumPy's."""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.startswith("numpy.")
+
+
+def without_axes(what: str, x: Array) -> TypeError:
+    """Returns the error for an array without axes where there should be one.
+
+    Raises:
+        EscapedTracerError: the transformation that made it is over, which is then to be told.
+    """
+    if isinstance(x, Tracer) and not x.owner.alive:
+        x.owner.leave(x)
+    code = user_code()
+    shown = f"{code}: " if code else ""
+    return TypeError(
+        message(
+            f"{shown}{what} an array without axes, {x.describe()}",
+            fix="int(x) for a number, np.atleast_1d(x) for an array with an axis",
+            number=None,
+        )
+    )
+
+
+def is_at_while() -> bool:
+    """Says whether the user's line is the head of a ``while`` loop."""
+    import linecache  # which only messages need
+
+    frame = user_frame()
+    if frame is None:
+        return False
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    return line.lstrip().startswith(("while ", "while("))
+
+
+def _fix(wanted: str) -> str:
+    """Returns right code for where a value that is not known is asked for."""
+    through = library()
+    if through:
+        own = ", or functensor.scipy's function, where there is one" if through == "scipy" else ""
+        return f"call {through} outside of the transformed function{own}"
+    if wanted == "bool()":
+        if is_at_while():
+            return "ft.while_loop(condition, body, init) instead of while"
+        return "np.where(condition, a, b) instead of if/and/or/min, or ft.cond(condition, f, g, x)"
+    if wanted.startswith("range("):
+        return "ft.fori_loop(0, n, body, init) instead of for/range"
+    return "compute with arrays, or pass the number in from outside"
+
+
+def concrete(x: Any, wanted: str, fix: str = "") -> Any:
+    """Returns the buffer behind an array or a tracer.
+
+    Args:
+        x: the array.
+        wanted: what asks for it, for the message.
+        fix: right code for where the value is not known, if there is some for what asks.
+
+    Raises:
+        ConcretizationError: under vmap or staging the value is not known.
+    """
+    x = unlazy(x)
+    if isinstance(x, Tracer) and not x.owner.standing:
+        # NumPy asks for the number that it is to store in a buffer of its own.
+        if wanted in NUMBERS and stores_item(sys._getframe(2)):
+            raise buffer_error(x, None)
+        if wanted in DIFFERENTIABLE and x.concrete and x.dtype.kind in INEXACT:
+            raise TracerConversionError(
+                message(
+                    f"{wanted} asked for the plain value of {x.describe()}{x.dependence()}, and "
+                    "would lose its derivative",
+                    under=x.under(),
+                    fix="compute with functensor.numpy; ft.value(x) drops the derivative",
+                    number=1,
+                )
+            )
+    inner = x
+    while isinstance(inner, Tracer):
+        if not inner.concrete:
+            index = wanted == AN_INDEX
+            if wanted in LOGIC and is_ours(sys._getframe(2)):
+                # One of our functions looks at an argument, which is to be a number of Python's.
+                wanted = user_code() or "an integer"
+            if index:
+                wanted = user_code() or wanted
+            fix = fix or _fix(wanted)
+            option = inner.owner.static_option(inner) if inner.owner.name == "jit" else ""
+            if option:
+                fix += f"; or make the argument static: {option}"
+            text = message(
+                f"{wanted} asked for the value of {x.describe()}{x.dependence()}, "
+                "which is not known while the function is traced",
+                under=x.under(),
+                fix=fix,
+                number=4 if wanted == "bool()" else 5,
+            )
+            if index:
+                frame = sys._getframe(2)
+                refused.last = (frame.f_code, frame.f_lasti), type(x).__name__, text, ref(x)
+            raise asking(ConcretizationError(text), x)
+        inner = inner.value
+    if isinstance(inner, Array):
+        return inner._data
+    return np.asarray(inner)[()] if buffer_device(inner) == "cpu" else inner
+
+
+def _rebuild(buffer: Any, device: str) -> Array:
+    out = object.__new__(Array)
+    out._data = on_device(buffer, device)
+    return out

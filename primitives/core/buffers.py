@@ -1,0 +1,312 @@
+"""Raw buffers, and the arrays that hold them at the public face."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from ...backends.devices import device_of as buffer_device
+from ...backends.devices import on_device, placement, resolved
+from .array import Array, Tracer
+from .errors import DeviceError, OperandError, describe, message
+from .operators import leave_to_its_class
+from .registry import registry
+from .derivative_rules import shape_of
+from .shape_dtype import NUMBERS, is_number_dtype
+from .python_numbers import BASES, plain
+
+__all__ = [
+    "ARRAY_TYPES",
+    "BUFFER_TYPES",
+    "DEVICE_TYPES",
+    "WEAK_TYPES",
+    "TracedListError",
+    "all_apart_from",
+    "apart",
+    "apart_from",
+    "as_array",
+    "beside",
+    "brought",
+    "computing_on",
+    "device_of",
+    "expose",
+    "holds_array",
+    "is_changeable",
+    "on_gpu",
+    "operands_together",
+    "own_array",
+    "owned",
+    "plain_arrays",
+    "stacked",
+    "to_buffer",
+    "unshared",
+    "wrap",
+]
+
+new = object.__new__
+# A tuple, which is many times faster to ask for than the union of types.
+LISTS = (list, tuple, range)
+
+# Python's scalars: as operands they are weak and do not decide a promotion.
+WEAK_TYPES = frozenset({float, int, bool, complex, *BASES})
+
+# What may stand as a raw buffer: arrays, NumPy's scalars, and Python's (which stay weak). Backends
+# add the classes of their arrays to all three sets when they are loaded.
+DEVICE_TYPES: set[type] = set()
+ARRAY_TYPES: set[type] = {np.ndarray}
+BUFFER_TYPES = {
+    float, int, bool, complex, np.ndarray, *(np.dtype(c).type for c in "?bBhHiIlLqQefdgFDG")
+}  # fmt: skip
+
+
+def wrap(buffer: Any) -> Any:
+    """Returns a raw buffer as an ``Array``; what is one already, or a tracer, as it is."""
+    if isinstance(buffer, Array):
+        return buffer
+    out = new(Array)
+    out._data = np.asarray(buffer)[()] if type(buffer) in WEAK_TYPES else buffer
+    return out
+
+
+def expose(value: Any) -> Any:
+    """Returns a value of any level as a user's function sees it: Python scalars stay weak."""
+    return value if value is None or type(value) in WEAK_TYPES else wrap(value)
+
+
+class TracedListError(OperandError):
+    """A list of traced values has no buffer: it is to be joined by a primitive first."""
+
+
+def holds_array(items: Any, kind: type = Array) -> bool:
+    """Says whether nested lists hold an array, so that NumPy alone cannot join them."""
+    types = set(map(type, items))
+    if types <= BUFFER_TYPES:
+        return False
+    return any(issubclass(t, kind) for t in types) or any(
+        isinstance(item, list | tuple) and holds_array(item, kind) for item in items
+    )
+
+
+def to_buffer(x: Any) -> Any:
+    """Returns the raw buffer of an operand: an array, a NumPy array or scalar, a number, a list.
+
+    Raises:
+        EscapedTracerError: it is a tracer of a transformation that has ended.
+        OperandError: it is nothing that holds numbers.
+        TracedListError: it is a list with traced values.
+    """
+    if type(x) in BUFFER_TYPES:
+        return x
+    if type(x) is Array:
+        return x._data
+    if isinstance(x, Tracer):
+        return x.owner.leave(x)
+    if type(x) in BASES:
+        return plain(x)
+    if isinstance(x, list | tuple | range):
+        if holds_array(x):
+            if any(isinstance(item, Tracer) and not item.owner.standing for item in x):
+                raise TracedListError(f"a list of traced values is no array: np.stack({x!r:.60})")
+            return stacked([to_buffer(item) for item in x])
+        buffer = np.asarray(x)
+        if buffer.dtype.kind == "O":
+            buffer = stacked([to_buffer(item) for item in x])
+        if placement.device != "cpu" and buffer.dtype.kind in NUMBERS:
+            # Numbers in a list are nowhere yet.
+            return on_device(buffer, placement.device)
+    elif isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
+        leave_to_its_class(x)
+        buffer = np.asarray(x)
+    elif on_gpu(x):
+        return resolved("cuda")[0].adopted(x)
+    elif hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
+        leave_to_its_class(x)
+        buffer = resolved("cpu")[0].adopted(x)
+    elif isinstance(x, bytearray | memoryview) or type(x).__module__ == "array":
+        # A copy: its owner may change what it holds.
+        buffer = np.array(x)
+    elif hasattr(x, "__float__"):
+        # Numbers of the standard library: fractions, decimals.
+        return float(x)
+    else:
+        raise OperandError(f"expected an array or a number, got {type(x).__name__}: {x!r:.60}")
+    if not is_number_dtype(buffer.dtype):
+        raise OperandError(f"arrays hold numbers, not dtype {buffer.dtype}: {x!r:.60}")
+    return buffer
+
+
+def stacked(buffers: list[Any]) -> Any:
+    """Returns buffers of one shape as one, along a new axis in front."""
+    device = next((d for d in map(buffer_device, buffers) if d != "cpu"), "cpu")
+    if device == "cpu":
+        return np.asarray([np.asarray(b) for b in buffers])
+    return resolved(device)[0].xp.stack([on_device(b, device) for b in buffers])
+
+
+def on_gpu(x: Any) -> bool:
+    """Says whether another library's array is in a GPU's memory."""
+    if hasattr(x, "__cuda_array_interface__"):
+        return True
+    # 2 is CUDA's number in DLPack.
+    return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] == 2
+
+
+def device_of(x: Any) -> str:
+    """Returns the name of the device where an array, a tracer or a buffer is."""
+    return x.device if isinstance(x, Array) else buffer_device(x)
+
+
+def beside(x: Any, constant: Any) -> Any:
+    """Returns a NumPy constant where it can meet an array: on the same device.
+
+    Rules and functions that bring constants of their own, like the identity matrix, put them
+    beside an operand; on the CPU that costs nothing.
+    """
+    device = device_of(x)
+    return constant if device == "cpu" else on_device(constant, device)
+
+
+def brought(x: Any, device: str, what: str) -> Any:
+    """Returns what has to be on a device; a number goes there by itself.
+
+    Raises:
+        DeviceError: it is an array on another one; ``what`` is what the message calls it.
+    """
+    here = device_of(x)
+    if here == device:
+        return x
+    if here == "cpu" and not shape_of(x):
+        return on_device(to_buffer(x), device)
+    raise DeviceError(
+        message(
+            f"{what} is on {here}, but what it belongs to is on {device}",
+            fix=f'ft.to_device(x, "{device}")',
+            number=14,
+        )
+    )
+
+
+def operands_together(name: str, *xs: Any) -> list[Any]:
+    """Returns a function's operands with lists made into arrays, beside the first one on a GPU.
+
+    Args:
+        name: what the message calls the function.
+        xs: the operands; None stands for one that is not there.
+
+    Raises:
+        DeviceError: arrays are on different devices.
+    """
+    if not DEVICE_TYPES:
+        return [registry.asarray(x) if isinstance(x, LISTS) else x for x in xs]
+    arrays = [x for x in xs if not isinstance(x, LISTS)]
+    place = next((d for d in map(device_of, arrays) if d != "cpu"), None)
+    out = [registry.asarray(x, device=place) if isinstance(x, LISTS) else x for x in xs]
+    if place is not None:
+        known = {i: device_of(x) for i, x in enumerate(out) if getattr(x, "shape", ())}
+        if len(set(known.values())) > 1:
+            listed = (f"operand {i} ({describe(out[i])}) on {d}" for i, d in known.items())
+            raise apart(name, ", ".join(listed), out)
+    return out
+
+
+def apart(name: str, listed: str, operands: Iterable[Any]) -> DeviceError:
+    """Returns the error for operands on different devices.
+
+    Args:
+        name: what the message calls the function.
+        listed: what the operands are, and where.
+        operands: themselves.
+    """
+    place = next((d for d in map(device_of, operands) if d != "cpu"), "cpu")
+    return DeviceError(
+        message(
+            f"{name} of arrays on different devices: {listed}",
+            fix=f'x = ft.to_device(x, "{place}") for each that is elsewhere',
+            number=14,
+        )
+    )
+
+
+def computing_on(values: Iterable[Any]) -> AbstractContextManager[Any]:
+    """Returns a context in which an array module computes where the values are.
+
+    Rules write operators, which CPU and GPU buffers do by themselves, and of several GPUs only on
+    the current one.
+    """
+    for value in values:
+        device = device_of(value)
+        if device != "cpu":
+            return resolved(device)[0].current(device)
+    return nullcontext()
+
+
+def owned(x: Any) -> Any:
+    """Returns a plain array, which its owner may change later, as a copy; all else as it is.
+
+    For what a derivative keeps from one call for the next.
+    """
+    return x.copy() if type(x) in ARRAY_TYPES and is_changeable(x) else x
+
+
+def own_array(x: Any) -> Any:
+    """Returns a plain array as an ``Array`` with memory of its own; all else as it is."""
+    return wrap(owned(x)) if type(x) in ARRAY_TYPES else x
+
+
+def is_changeable(x: Any) -> bool:
+    """Says whether anybody may still write to an array's memory."""
+    while isinstance(x, np.ndarray):
+        if x.flags.writeable:
+            return True
+        x = x.base
+    # Of bytes, and of a file that was opened for reading, all is read.
+    return not (x is None or type(x) is bytes or type(x).__name__ == "mmap")
+
+
+def plain_arrays(leaves: Iterable[Any]) -> list[Any]:
+    """Returns those leaves of arguments that are NumPy's arrays, which their owner may change."""
+    return [x for x in leaves if type(x) is np.ndarray]
+
+
+def unshared(buffer: Any, given: Iterable[Any]) -> Any:
+    """Returns a buffer, or a copy if it shares memory with a plain array that was given.
+
+    What is returned is immutable, and must not change when its owner changes that array.
+    """
+    if type(buffer) is np.ndarray:
+        for x in given:
+            if x is buffer or np.may_share_memory(x, buffer):
+                return owned(buffer)
+    return buffer
+
+
+def apart_from(x: Any, given: Sequence[Any]) -> Any:
+    """Returns a result as an array whose memory is its own; see `unshared`."""
+    out = wrap(x)
+    if given and type(out) is Array:
+        buffer = unshared(out._data, given)
+        if buffer is not out._data:
+            return wrap(buffer)
+    return out
+
+
+def all_apart_from(outs: Sequence[Any], given: Iterable[Any]) -> Sequence[Any]:
+    """Returns outputs of a call, raw or not, with memory of their own; see `unshared`."""
+    plain = plain_arrays(given)
+    if not plain:
+        return outs
+    return [
+        apart_from(out, plain) if type(out) is Array else unshared(out, plain) for out in outs
+    ]
+
+
+def as_array(x: Any) -> Any:
+    """Returns one of the facade's tensors as what a transformation sees, and all else as it is.
+
+    Raises:
+        TracerConversionError: it requires grad, and its gradient would get lost.
+    """
+    return x.owner.entered(x) if isinstance(x, Tracer) and x.owner.standing else x

@@ -1,0 +1,195 @@
+"""Which backend computes a primitive: the one whose buffers it is given.
+
+While NumPy's is the only backend, a primitive's ``impl`` is NumPy's function itself. When another
+is loaded, every primitive's becomes one that looks at its operands first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...backends import Backend, when_registered
+from ...backends import get as get_backend
+from ...backends.devices import placement
+from ...backends.dtypes import computed_in_single, when_met
+from .buffers import ARRAY_TYPES, BUFFER_TYPES, DEVICE_TYPES, WEAK_TYPES
+from .registry import registry
+
+__all__ = ["ADDERS", "dispatching"]
+
+# The backends beside NumPy's.
+others: list[Backend] = []
+# What adds to a buffer in its place, by the class of buffers, where that is quicker than ``+=``.
+ADDERS: dict[type, Callable[[Any, Any], Any]] = {}
+# The dtype bfloat16, once an operand had it: implementations look for it from then on.
+bfloat16_met: list[Any] = []
+
+
+def dispatching(primitive: Any) -> Callable[..., Any]:
+    """Returns the function that computes a primitive on the buffers of every backend there is."""
+    for backend in others:
+        look_ahead(primitive, backend)
+    return composed(primitive)
+
+
+def composed(primitive: Any) -> Callable[..., Any]:
+    """Returns the function that leaves to each backend what is to be done with its buffers."""
+    impl = implementation(primitive, get_backend("numpy"))
+    for backend in others:
+        impl = choosing(primitive, backend, impl)
+    return impl
+
+
+def implementation(primitive: Any, backend: Backend) -> Callable[..., Any]:
+    """Returns the function that computes a primitive on one backend's buffers.
+
+    The backend may have a better kernel than what the primitive declares: the array module's
+    function by name, or ``compute(xp, *buffers, **params)``.
+    """
+    if primitive.name in backend.kernels:
+        function = backend.kernels[primitive.name]
+    elif isinstance(primitive.compute, str):
+        function = getattr(backend.xp, primitive.compute, None) or partial(
+            missing, primitive.name, backend.name
+        )
+    else:
+        function = partial(computed, primitive.compute, backend.xp)
+    if primitive.name in backend.accumulating:
+        function = computed_in_single(function, np.float16)
+    if bfloat16_met and primitive.name not in backend.mixes_bfloat16:
+        takes = primitive.name in backend.takes_bfloat16
+        return computed_in_single(function, bfloat16_met[0], takes)
+    return function
+
+
+def computed(compute: Callable[..., Any], xp: Any, *buffers: Any, **params: Any) -> Any:
+    """Calls a declaration's own function, whose Python scalars become the array module's."""
+    out = compute(xp, *buffers, **params)
+    return xp.asarray(out)[()] if type(out) in WEAK_TYPES else out
+
+
+def missing(name: str, backend: str, *buffers: Any, **params: Any) -> Any:
+    """Stands for a function that an array module does not have."""
+    raise NotImplementedError(f"the {backend} backend has no {name!r}")
+
+
+def choosing(primitive: Any, backend: Backend, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns an implementation that leaves to a backend what is to be done with its buffers."""
+    function = implementation(primitive, backend)
+    own = backend.adopt(primitive, function)
+    buffer_type, host = backend.buffer_type, np.ndarray
+    quick = function if len(backend.devices()) == 1 else own
+    # What has no parameters, the short way.
+    arity = primitive.arity
+    if arity and not primitive.creates:
+        return (of_one if arity == 1 else of_two)(buffer_type, quick, own, otherwise)
+
+    def impl(*buffers: Any, **params: Any) -> Any:
+        for buffer in buffers:
+            if type(buffer) is buffer_type:
+                for other in buffers:
+                    if type(other) is host:
+                        return own(*buffers, **params)
+                return quick(*buffers, **params)
+        return otherwise(*buffers, **params)
+
+    def placed(*buffers: Any, **params: Any) -> Any:
+        if placement.device != "cpu":
+            return own(*buffers, **params)
+        return impl(*buffers, **params)
+
+    return placed if primitive.creates else impl
+
+
+def of_one(buffer_type: type, quick: Any, own: Any, otherwise: Any) -> Callable[..., Any]:
+    """Returns what `choosing` does, for one operand; ``quick`` is for buffers on one device."""
+
+    def impl(x: Any) -> Any:
+        return quick(x) if type(x) is buffer_type else otherwise(x)
+
+    return impl
+
+
+def of_two(buffer_type: type, quick: Any, own: Any, otherwise: Any) -> Callable[..., Any]:
+    """Returns the same for two operands; ``own`` is for one that may be an array of the host."""
+    host = np.ndarray
+
+    def impl(x: Any, y: Any) -> Any:
+        if type(x) is buffer_type:
+            return quick(x, y) if type(y) is not host else own(x, y)
+        if type(y) is buffer_type:
+            return quick(x, y) if type(x) is not host else own(x, y)
+        return otherwise(x, y)
+
+    return impl
+
+
+def look_ahead(primitive: Any, backend: Backend) -> None:
+    """Gives a primitive a backend's way to compute it for reverse mode, if there is one."""
+    if primitive.name not in backend.ahead:
+        return
+    function = backend.ahead[primitive.name]
+    own = backend.adopt(primitive, function)
+    buffer_type, host, otherwise = backend.buffer_type, np.ndarray, primitive.ahead
+    quick = function if len(backend.devices()) == 1 else own
+
+    def ahead(*buffers: Any, **params: Any) -> tuple[Any, Any]:
+        for buffer in buffers:
+            if type(buffer) is buffer_type:
+                meets = host in map(type, buffers)
+                return (own if meets else quick)(*buffers, **params)
+        if otherwise is not None:
+            return otherwise(*buffers, **params)  # type: ignore[no-any-return]
+        ans = primitive.impl(*buffers, **params)
+        return ans, ans
+
+    primitive.ahead = ahead
+
+
+def adopt(backend: Backend) -> None:
+    """Makes a backend's buffers operands of every primitive."""
+    others.append(backend)
+    DEVICE_TYPES.add(backend.buffer_type)
+    ARRAY_TYPES.add(backend.buffer_type)
+    BUFFER_TYPES.add(backend.buffer_type)
+    if backend.add_into is not None:
+        ADDERS[backend.buffer_type] = backend.add_into
+    for primitive in registry:
+        primitive.impl = choosing(primitive, backend, primitive.impl)
+        look_ahead(primitive, backend)
+        for operand, quicker in enumerate(backend.slopes.get(primitive.name, ())):
+            if quicker is not None:
+                rules = list(primitive.vjps)
+                rules[operand] = on_buffers(backend.buffer_type, quicker, rules[operand])
+                primitive.vjps = tuple(rules)
+
+
+def on_buffers(
+    buffer_type: type, quicker: Callable[[Any, Any, Any], Any], otherwise: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Returns a compiled rule of reverse mode that is quicker where it works on buffers."""
+
+    def rule(g: Any, saved: Any, params: Any) -> Any:
+        if type(g) is buffer_type:
+            c = quicker(g, saved, params)
+            if c is not None:
+                return c
+        return otherwise(g, saved, params)
+
+    return rule
+
+
+def meet(dtype: Any) -> None:
+    """Makes arrays of bfloat16 operands of every primitive."""
+    bfloat16_met.append(dtype)
+    BUFFER_TYPES.add(dtype.type)
+    for primitive in registry:
+        primitive.impl = composed(primitive)
+
+
+when_registered(adopt)
+when_met(meet)

@@ -1,0 +1,265 @@
+"""Every error that functensor raises on purpose, and the words they share.
+
+A message says what happened, the user's file and line, the argument with its shape and dtype,
+the stack of transformations, and right code. The classes derive from the built-in error that
+NumPy, JAX or PyTorch users already catch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import CellType, FunctionType
+from typing import Any
+
+from ...backends import BackendUnavailable, DeviceError
+from ...backends.messages import message, user_line
+
+__all__ = [
+    "AxisSizeError",
+    "BackendUnavailable",
+    "BackwardError",
+    "ConcretizationError",
+    "DeviceError",
+    "EscapedTracerError",
+    "GradientInputError",
+    "ImmutableArrayError",
+    "MissingGradientError",
+    "MissingGradientWarning",
+    "MissingRuleError",
+    "NonFiniteError",
+    "NonScalarOutputError",
+    "OperandError",
+    "ReplayError",
+    "RuleResultError",
+    "ShapeError",
+    "TracerConversionError",
+    "UnusedUpdateWarning",
+    "describe",
+    "function_line",
+    "message",
+    "misfit",
+    "missing_rule",
+    "no_option",
+    "refuse_out",
+    "refuse_where",
+    "user_line",
+    "would_change",
+]
+
+
+class TracerConversionError(TypeError):
+    """A tracer reached code that wants a plain NumPy array (docs/errors.md#error-1)."""
+
+
+class ImmutableArrayError(TypeError):
+    """An item of an array, or of a plain buffer, was assigned a value (docs/errors.md#error-2)."""
+
+
+class ConcretizationError(TypeError):
+    """A traced value was asked for the number that it stands for (docs/errors.md#error-4)."""
+
+
+class EscapedTracerError(RuntimeError):
+    """A tracer was used after its transformation had ended (docs/errors.md#error-6)."""
+
+
+class NonScalarOutputError(TypeError):
+    """``grad`` of a function whose output is not a real scalar (docs/errors.md#error-7)."""
+
+
+class GradientInputError(TypeError):
+    """``grad`` with respect to something that is not inexact (docs/errors.md#error-7)."""
+
+
+class MissingRuleError(TypeError):
+    """A primitive lacks the rule that a transformation needs (docs/errors.md#error-8)."""
+
+
+class OperandError(TypeError):
+    """An operand is nothing that holds numbers."""
+
+
+class RuleResultError(TypeError):
+    """A custom rule or a hook returned the wrong thing (docs/errors.md#error-9)."""
+
+
+class AxisSizeError(ValueError):
+    """``vmap`` over axes whose sizes disagree (docs/errors.md#error-10)."""
+
+
+class BackwardError(RuntimeError):
+    """``backward`` cannot run: its graph was freed or changed (docs/errors.md#error-12)."""
+
+
+class MissingGradientError(RuntimeError):
+    """A gradient that is needed is None (docs/errors.md#error-13)."""
+
+
+class MissingGradientWarning(UserWarning):
+    """``.grad`` was read where it cannot be set (docs/errors.md#error-13)."""
+
+
+class ReplayError(RuntimeError):
+    """A checkpointed function did something else when it ran again (docs/errors.md#error-15)."""
+
+
+class NonFiniteError(FloatingPointError):
+    """An operation made NaN or infinity while that is checked (docs/errors.md#error-18)."""
+
+
+class ShapeError(ValueError):
+    """Shapes that do not broadcast or contract (docs/errors.md#error-16)."""
+
+
+class UnusedUpdateWarning(UserWarning):
+    """The result of ``x.at[i].set(v)`` was thrown away (docs/errors.md#error-3)."""
+
+
+def describe(x: Any) -> str:
+    """Returns an array's dtype and shape as ``float32[2, 3]``, or the type's name."""
+    shape = getattr(x, "shape", None)
+    dtype = getattr(x, "dtype", None)
+    if shape is None or dtype is None:
+        return type(x).__name__
+    return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+def function_name(fun: Any) -> str:
+    """Returns the name under which messages mention a function."""
+    return getattr(fun, "__name__", None) or type(fun).__name__
+
+
+def is_ours(fun: Any) -> bool:
+    """Says whether a function is one of functensor's modules, and not the user's."""
+    return isinstance(fun, FunctionType) and str(fun.__module__).startswith("functensor.")
+
+
+def is_filled(cell: CellType) -> bool:
+    """Says whether a variable of a closure has a value yet."""
+    try:
+        cell.cell_contents  # noqa: B018 - it raises where there is none
+    except ValueError:
+        return False
+    return True
+
+
+def function_line(fun: Any) -> str:
+    """Returns ``name (file:line)`` of a function's definition, as far as it is known."""
+    while hasattr(fun, "__wrapped__"):
+        fun = fun.__wrapped__
+    while is_ours(fun) and fun.__closure__:
+        # A function of ours that calls the user's, which is the one to name.
+        held = [c.cell_contents for c in fun.__closure__ if is_filled(c)]
+        theirs = [f for f in held if isinstance(f, FunctionType)]
+        if not theirs:
+            break
+        fun = next((f for f in theirs if not is_ours(f)), theirs[0])
+    code = getattr(fun, "__code__", None)
+    if code is None:
+        return function_name(fun)
+    return f"{function_name(fun)} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def no_option(name: str, option: str, known: Sequence[str]) -> TypeError:
+    """Returns the error for an option that something called by a name does not have."""
+    from ...backends.errors.wrong_calls import nearest  # which only messages need
+
+    near = nearest(option, known)
+    asked = f": did you mean {near!r}?" if near else ""
+    error = TypeError(
+        message(
+            f"{name}() has no argument {option!r}{asked}",
+            fix=f"one of {', '.join(known)}",
+            number=None,
+        )
+    )
+    # The public function that passed the option on puts its own name there.
+    error.misused = name  # type: ignore[attr-defined]
+    return error
+
+
+def misfit(what: str, fix: str) -> ShapeError:
+    """Returns the error for shapes that do not fit.
+
+    Args:
+        what: what happened, with the shapes.
+        fix: right code, one line.
+    """
+    return ShapeError(message(what, fix=fix, number=16))
+
+
+def missing_rule(name: str, mode: str, index: int) -> MissingRuleError:
+    """Returns the error for a primitive that lacks a rule.
+
+    Args:
+        name: the primitive's name.
+        mode: ``vjp``, ``jvp``, ``batch`` or ``infer``.
+        index: the operand that the rule would be for.
+    """
+    wanted = f"{mode} rule for {name!r}"
+    if mode in ("vjp", "jvp"):
+        wanted = f"{mode} for {name!r} with respect to argument {index}"
+        fix = (
+            f"declare it, e.g. {name} = unary({name!r}, lambda g, x: g * ...), or give the "
+            f"function a rule with ft.custom_{mode}"
+        )
+    else:
+        fix = f"declare it with {mode}=..., or build the primitive with a family that supplies it"
+    return MissingRuleError(message(f"no {wanted}", fix=fix, number=8))
+
+
+def refuse_out(name: str, out: Any, namespace: str = "np") -> None:
+    """Refuses an array to write into, which NumPy's signatures have.
+
+    Args:
+        name: the function that was called.
+        out: what it was given; None is fine, and so is a tuple of nothing else.
+        namespace: what the message calls the function's module.
+
+    Raises:
+        ImmutableArrayError: there is an array.
+    """
+    if out is not None and not (type(out) is tuple and all(x is None for x in out)):
+        raise ImmutableArrayError(
+            message(
+                f"{name}: out= is {describe(out)}, but arrays are immutable: nothing is written "
+                "into one",
+                fix=f"y = {namespace}.{name}(...) without out=, and use y",
+                number=3,
+            )
+        )
+
+
+def would_change(call: str, x: Any, fix: str) -> ImmutableArrayError:
+    """Returns the error for a call that in NumPy changes its argument.
+
+    Args:
+        call: what was called.
+        x: the argument.
+        fix: right code, one line.
+    """
+    return ImmutableArrayError(
+        message(f"{call} would change {describe(x)}, but arrays are immutable", fix=fix, number=3)
+    )
+
+
+def refuse_where(name: str, where: Any, namespace: str = "np") -> None:
+    """Refuses the condition of an elementwise function, which belongs to ``out=``.
+
+    Args:
+        name: the function that was called.
+        where: what it was given; None and True are fine.
+        namespace: what the message calls the function's module.
+
+    Raises:
+        ImmutableArrayError: the condition is not True.
+    """
+    if where is not None and where is not True:
+        raise ImmutableArrayError(
+            message(
+                f"{name}: where= says which elements of out= are written, but arrays are "
+                "immutable: there is no out=",
+                fix=f"np.where(condition, {namespace}.{name}(...), other)",
+                number=3,
+            )
+        )

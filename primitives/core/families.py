@@ -1,0 +1,488 @@
+"""Families: what all primitives of a kind have in common, so that one statement declares one.
+
+A family supplies shape and dtype inference, batching, both derivative modes from what is given,
+and samples for the registry-driven tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...backends.restoring import quiet
+from .array import Array
+from .buffers import BUFFER_TYPES, beside, device_of
+from .trace import RAW, slot
+from .docstrings import document
+from .errors import ShapeError, message, refuse_out
+from .primitive import Binary, Primitive, Unary
+from .registry import registry as ops
+from .derivative_rules import shape_of
+from .test_samples import REAL, Domain, Operand, Sample
+from .shape_dtype import ShapeDtype, broadcast_shapes, canonical_axes, shape_dtype
+
+__all__ = [
+    "Reduction",
+    "along",
+    "binary",
+    "elementwise",
+    "linear",
+    "reduction",
+    "selecting",
+    "structural",
+    "unary",
+]
+
+Rule = Callable[..., Any]
+
+
+# -- elementwise: every element of the output depends on the operands' elements at its place
+
+
+# The dtypes that elementwise primitives without parameters gave, by those of their operands.
+_promoted: dict[Any, tuple[np.dtype[Any], type | None]] = {}
+
+
+def infer_elementwise(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
+    """Infers by broadcasting; the dtype comes from the array module's own promotion."""
+    shape = broadcast_shapes(primitive.name, *[x.shape for x in operands])
+    if params:
+        return ShapeDtype(shape, *_promotion(primitive, operands, params))
+    key = (primitive, *[x.weak or x.dtype for x in operands])
+    found = _promoted.get(key)
+    if found is None:
+        found = _promoted[key] = _promotion(primitive, operands, params)
+    return ShapeDtype(shape, *found)
+
+
+def _promotion(
+    primitive: Primitive, operands: Sequence[ShapeDtype], params: dict[str, Any]
+) -> tuple[np.dtype[Any], type | None]:
+    """Returns a result's dtype, and which Python number it is if it stays weak."""
+    probes = [x.weak(1) if x.weak else np.ones((1,), x.dtype) for x in operands]
+    # One is not in every function's domain.
+    with quiet():
+        dtype = primitive.impl(*probes, **params).dtype
+    # As evaluation has it: scalars stay weak in what has only operands.
+    weak = None
+    if isinstance(primitive, Unary | Binary) and all(x.weak for x in operands):
+        weak = type(dtype.type(0).item())
+        # What has a dtype that no Python number has decides promotions.
+        weak = weak if np.asarray(weak()).dtype == dtype else None
+    return dtype, weak
+
+
+def batch_elementwise(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    """Batches by giving all batched operands the same rank behind the leading batch axis."""
+    return primitive.bind(aligned(values, flags), params)
+
+
+def filled(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+    """Returns operands that all have a batch axis: what the examples share is repeated."""
+    batched = next(v for v, flag in zip(values, flags, strict=True) if flag)
+    size = shape_of(batched)[0]
+    return [
+        v if flag else ops.broadcast_to(_near(batched, v), (size, *shape_of(v)))
+        for v, flag in zip(values, flags, strict=True)
+    ]
+
+
+def _near(x: Any, number: Any) -> Any:
+    """Returns a number of the host where an operand is, beside which it gets an axis."""
+    return beside(x, number) if type(number) in BUFFER_TYPES and not shape_of(number) else number
+
+
+def batch_filled(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    """Batches what works on the last axes alone, once all operands have a batch axis."""
+    return primitive.bind(filled(values, flags), params)
+
+
+def aligned(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+    """Returns operands whose batch axes stand where they broadcast against each other."""
+    if len(values) == 1:
+        return list(values)
+    rank = max(len(shape_of(v)) - flag for v, flag in zip(values, flags, strict=True))
+    out = []
+    for v, flag in zip(values, flags, strict=True):
+        shape = shape_of(v)
+        if flag and len(shape) - 1 < rank:
+            v = ops.reshape(v, (shape[0], *(1,) * (rank - len(shape) + 1), *shape[1:]))
+        out.append(v)
+    return out
+
+
+def _elementwise_samples(
+    domains: Sequence[Domain], params: Sequence[dict[str, Any]]
+) -> list[Sample]:
+    """Scalars, matrices, every operand broadcast in turn, and zero elements."""
+    arity = len(domains)
+    shapes: list[list[tuple[int, ...]]] = [[()] * arity, [(2, 3)] * arity, [(0, 3)] * arity]
+    for i in range(arity if arity > 1 else 0):
+        shapes.append([(1, 3) if j == i else (2, 3) for j in range(arity)])
+        shapes.append([(3,) if j == i else (2, 1) for j in range(arity)])
+    return [Sample(*map(Operand, row, domains), **static) for static in params for row in shapes]
+
+
+def _elementwise_document(arity: int, declared: dict[str, Any]) -> str | None:
+    described = {"x": "an array of any shape, or a number."}
+    returns, raises = "An array of x's shape.", ""
+    if arity > 1:
+        described = {", ".join("xyz"[:arity]): "arrays whose shapes broadcast, or numbers."}
+        returns = "An array of the shape to which the arguments broadcast."
+        raises = "ShapeError: their shapes do not broadcast."
+    return document(
+        declared.pop("doc", None),
+        declared.pop("arguments", described) | declared.pop("options", {}),
+        returns,
+        raises,
+        declared.pop("example", ""),
+        declared.pop("source", ""),
+    )
+
+
+def elementwise(
+    name: str,
+    *vjps: Rule | None,
+    arity: int = 0,
+    jvp: Sequence[Rule] | None = None,
+    domains: Sequence[Domain] | Domain = REAL,
+    params: Sequence[dict[str, Any]] = ({},),
+    dtypes: str = "fd",
+    kind: type[Primitive] = Primitive,
+    **declared: Any,
+) -> Primitive:
+    """Declares an elementwise primitive.
+
+    Args:
+        name: its name, and that of the array module's function unless ``compute`` is given.
+        vjps: for every operand the derivative as a rule; it serves both modes. No rule at all
+            declares the derivative to be zero everywhere (comparisons, ``sign``, ``floor``).
+        arity: how many operands, where that is not the number of rules.
+        jvp: rules of forward mode, where the function is not holomorphic.
+        domains: where operands are drawn from in tests, one for all or one each.
+        params: the static parameters with which it is tested.
+        dtypes: the dtypes for which it is tested, of ``fdD``.
+        kind: the class to instantiate.
+        declared: what else ``Primitive`` takes. ``doc`` may be one sentence, to which the family
+            adds the rest, with an ``example``, a ``source``, the ``arguments`` where they are not
+            x, y and z, and the ``options`` where there are any (see ``document``).
+    """
+    arity = arity or len(vjps)
+    domains = [domains] * arity if isinstance(domains, Domain) else list(domains)
+    return kind(
+        name,
+        family="elementwise",
+        infer=infer_elementwise,
+        batch=batch_elementwise,
+        vjp=vjps or None,
+        jvp=jvp or vjps or None,
+        constant=not vjps,
+        broadcasts=True,
+        samples=partial(_elementwise_samples, domains, params),
+        dtypes=dtypes,
+        doc=_elementwise_document(arity, declared),
+        **declared,
+    )
+
+
+def unary(name: str, vjp: Rule | None = None, **declared: Any) -> Primitive:
+    """Declares an elementwise primitive of an operand: ``unary("exp", lambda g, ans: g * ans)``."""
+    rules = (vjp,) if vjp else ()
+    return elementwise(name, *rules, arity=1, kind=Unary, **declared)
+
+
+def binary(name: str, *vjps: Rule | None, **declared: Any) -> Primitive:
+    """Declares an elementwise primitive of two operands, a rule for each."""
+    return elementwise(name, *vjps, arity=2, kind=Binary, **declared)
+
+
+# -- structural: one operand, linear, elements move but are not computed with
+
+
+def structural(
+    name: str,
+    vjp: Rule,
+    *,
+    shape: Callable[..., tuple[int, ...]],
+    shift: Callable[..., dict[str, Any]] = lambda size, **params: params,
+    batch: Callable[..., Any] | None = None,
+    dtypes: str = "fdD",
+    **declared: Any,
+) -> Primitive:
+    """Declares a linear primitive of one operand that keeps its dtype.
+
+    Args:
+        name: its name.
+        vjp: the transposed operation as a rule.
+        shape: ``shape(x_shape, **params)``: the output's shape; raises ``ShapeError``.
+        shift: ``shift(size, **params)``: the parameters for an operand with a batch axis of that
+            size in front; by default the same.
+        batch: the batching rule, where other parameters alone do not do it.
+        dtypes: as for ``elementwise``.
+        declared: what else ``Primitive`` takes.
+    """
+
+    def infer(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
+        return ShapeDtype(shape(x.shape, **params), x.dtype)
+
+    def shifted(
+        primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+    ) -> Any:
+        return primitive.bind(values, shift(shape_of(values[0])[0], **params))
+
+    return linear(name, vjp, infer=infer, batch=batch or shifted, dtypes=dtypes, **declared)
+
+
+def linear(
+    name: str, *vjps: Rule, kind: type[Primitive] = Primitive, **declared: Any
+) -> Primitive:
+    """Declares a primitive that is linear in each operand: forward mode is the primitive itself."""
+    return kind(name, vjp=vjps, linear=True, **declared)
+
+
+# -- reductions: axes disappear
+
+
+def prepare_reduction(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The signature of reductions: ``axis`` None, an integer or a tuple."""
+    params = {"axis": canonical_axes(axis, len(shape_of(a))), "keepdims": bool(keepdims)}
+    return (a,), with_options(params, out, initial, where)
+
+
+def with_options(params: dict[str, Any], out: Any, initial: Any, where: Any) -> dict[str, Any]:
+    """Returns parameters with what the primitive has none for, where it is given."""
+    if out is not None or initial is not None or (where is not None and where is not True):
+        params["options"] = out, initial, None if where is True else where
+    return params
+
+
+class Reduction(Primitive):
+    """A primitive that reduces axes; ``initial`` and ``where`` are made of other primitives.
+
+    Attributes:
+        optional: ``optional(x, initial, where, params)``: reduces only elements where a condition
+            holds, beginning with a value; either may be None. None where there are no such options.
+    """
+
+    def __init__(
+        self, name: str, *, optional: Callable[..., Any] | None = None, **declared: Any
+    ) -> None:
+        super().__init__(name, **declared)
+        self.optional = optional
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        operands: Any = args
+        params = kwargs
+        try:
+            if not args:
+                operands, params = self.by_place(kwargs)
+            elif isinstance(args[0], (list, tuple, range)):
+                operands = (ops.asarray(args[0]), *args[1:])
+            prepare: Any = self.prepare
+            operands, params = prepare(*operands, **params)
+            if "options" not in params:
+                if slot.trace is not None or type(operands[0]) is not Array:
+                    return self.bind(operands, params)
+                result = Array()
+                result._data = RAW.process(self, (operands[0]._data,), params)
+                return result
+            out, initial, where = params.pop("options")
+            refuse_out(self.name, out, self.namespace)
+            if self.optional is None:
+                raise TypeError(f"{self.name}: there is neither initial= nor where=")
+            return self.optional(operands[0], initial, where, params)
+        except Exception as error:
+            self.complain(error, args, kwargs)
+            raise
+
+
+def selecting(name: str, neutral: Any, combine: str) -> Callable[..., Any]:
+    """Returns what reduces the elements where a condition holds, from an initial value on.
+
+    Args:
+        name: the reduction.
+        neutral: what stands for the other elements; None where nothing can, so that there has to
+            be an initial value.
+        combine: the primitive of two operands that joins the initial value to the result.
+    """
+
+    def optional(x: Any, initial: Any, where: Any, params: dict[str, Any]) -> Any:
+        shape = shape_of(x)
+        if where is not None:
+            if initial is None and neutral is None:
+                raise ValueError(
+                    f"{name}: with where= there may be no elements at all: give initial= as well"
+                )
+            rest = neutral if neutral is not None else ops.astype(initial, shape_dtype(x).dtype)
+            x = ops.where(where, x, rest)
+            if shape_of(x) != shape:
+                raise ShapeError(
+                    message(
+                        f"{name}: where= of shape {shape_of(where)} does not broadcast to {shape}",
+                        fix="give a condition for each element, or for each along some axes",
+                        number=16,
+                    )
+                )
+        if initial is None:
+            return ops[name].bind((x,), params)
+        reduced = infer_reduction(ops[name], shape_dtype(x), **params)
+        initial = ops.astype(initial, reduced.dtype)
+        if neutral is None and not all(shape[a] for a in params["axis"]):
+            return ops.broadcast_to(ops.to_device(initial, device_of(x)), reduced.shape)
+        return ops[combine](ops[name].bind((x,), params), initial)
+
+    return optional
+
+
+def infer_reduction(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
+    """Infers by dropping axes; the dtype comes from the array module."""
+    axes = params["axis"]
+    if params["keepdims"]:
+        shape = [1 if i in axes else length for i, length in enumerate(x.shape)]
+    else:
+        shape = [length for i, length in enumerate(x.shape) if i not in axes]
+    return ShapeDtype(shape, primitive.impl(np.ones((1,) * x.ndim, x.dtype), **params).dtype)
+
+
+def batch_reduction(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    """Batches by counting every axis one further."""
+    return primitive.bind(values, {**params, "axis": tuple(a + 1 for a in params["axis"])})
+
+
+SELECTION = {
+    "out": "None; arrays are immutable.",
+    "initial": "with what to begin, where the reduction has a beginning; None for nothing.",
+    "where": "a condition that broadcasts to a: which elements to take; None for all.",
+}
+
+
+def reduction(
+    name: str,
+    vjp: Rule | None = None,
+    *,
+    domain: Domain = REAL,
+    empty: bool = True,
+    prepare: Callable[..., Any] = prepare_reduction,
+    infer: Callable[..., Any] = infer_reduction,
+    **declared: Any,
+) -> Primitive:
+    """Declares a reduction over ``axis`` (None, an integer, a tuple) with ``keepdims``.
+
+    Args:
+        name: its name.
+        vjp: the rule; None declares that there is no derivative (``any``, ``argmax``).
+        domain: where the operand is drawn from in tests.
+        empty: whether it is defined over no elements.
+        prepare: the signature.
+        infer: infers the result's shape and dtype.
+        declared: what else ``Primitive`` takes; documented as ``elementwise`` is.
+    """
+    shapes: list[tuple[tuple[int, ...], Any, bool]] = [
+        ((), None, False),
+        ((4,), 0, False),
+        ((2, 3), None, True),
+        ((2, 3, 4), (0, 2), False),
+        ((2, 3, 4), -2, True),
+        ((2, 0, 3), 0, False),
+    ]
+    if empty:
+        shapes.append(((2, 0), 1, False))
+    samples = [
+        # Of the operand, only its shape matters for the parameters.
+        Sample(Operand(shape, domain), **prepare(shape, axis, keepdims=keepdims)[1])
+        for shape, axis, keepdims in shapes
+    ]
+    doc = document(
+        declared.pop("doc", None),
+        {"a": "an array.", "axis": "the axis or axes to reduce; all of them by default."}
+        | declared.pop("options", {})
+        | {"keepdims": "whether the reduced axes stay, with length 1."}
+        | (SELECTION if "optional" in declared else {}),
+        "An array without the reduced axes.",
+        "numpy.exceptions.AxisError: a has no such axis.",
+        declared.pop("example", ""),
+        declared.pop("source", ""),
+    )
+    return Reduction(
+        name,
+        family="reduction",
+        doc=doc,
+        prepare=prepare,
+        infer=infer,
+        batch=batch_reduction,
+        vjp=(vjp,) if vjp else None,
+        constant=vjp is None,
+        samples=samples,
+        **declared,
+    )
+
+
+# -- along axes: the shape stays, and what happens along the axes is the same everywhere
+
+
+def infer_along(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
+    """Infers by broadcasting; the dtype comes from the array module."""
+    shape = broadcast_shapes(primitive.name, *(x.shape for x in operands))
+    probes = [np.ones((1,) * x.ndim, x.dtype) for x in operands]
+    return ShapeDtype(shape, primitive.impl(*probes, **params).dtype)
+
+
+def batch_along(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    """Batches by counting the axis, or every axis, one further."""
+    axis = params["axis"]
+    moved = tuple(a + 1 for a in axis) if type(axis) is tuple else axis + 1
+    return primitive.bind(aligned(values, flags), {**params, "axis": moved})
+
+
+def along(
+    name: str,
+    *vjps: Rule,
+    options: dict[str, str] | None = None,
+    returns: str = "An array of x's shape.",
+    **declared: Any,
+) -> Primitive:
+    """Declares a primitive whose operands have one shape, its result's, and that has an ``axis``.
+
+    Args:
+        name: its name.
+        vjps: a rule for each operand.
+        options: what there is to say of its parameters.
+        returns: the result's shape and dtype.
+        declared: what else ``Primitive`` takes; documented as ``elementwise`` is.
+    """
+    doc = document(
+        declared.pop("doc", None),
+        ({} if options and "a" in options else {"x": "an array."}) | (options or {}),
+        returns,
+        "numpy.exceptions.AxisError: there is no such axis.",
+        declared.pop("example", ""),
+        declared.pop("source", ""),
+    )
+    return Primitive(
+        name,
+        family="along",
+        infer=infer_along,
+        batch=batch_along,
+        vjp=vjps,
+        broadcasts=True,
+        doc=doc,
+        **declared,
+    )

@@ -1,0 +1,380 @@
+"""What may stand between brackets: ``x[key]`` taken apart, measured and batched.
+
+The static part of a key is a ``Key``: hashable, equal by value, and ready for the array module.
+Index arrays are no part of it but operands, so that they can be traced and batched.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .array import Array, Tracer, concrete
+from .buffers import ARRAY_TYPES, computing_on, to_buffer
+from .errors import ConcretizationError, message
+from .registry import registry as ops
+from .derivative_rules import shape_of
+from .shape_dtype import broadcast_shapes
+
+__all__ = [
+    "ARRAY",
+    "FULL",
+    "STATIC",
+    "Key",
+    "Layout",
+    "basic_key",
+    "batch_key",
+    "is_unknown_mask",
+    "split_key",
+]
+
+# Stands in a key where an index array goes.
+ARRAY = "array"
+FULL = slice(None)
+STATIC = frozenset({int, slice, type(None), type(Ellipsis)})
+PLAIN = frozenset({int, type(None)})
+
+
+class Key:
+    """The static part of a key.
+
+    Attributes:
+        native: the key as the array module takes it, with ``ARRAY`` for every index array.
+        arrays: how many index arrays it takes.
+
+    >>> Key((slice(1, None), 2, ARRAY), 1)
+    [1:, 2, array]
+    """
+
+    __slots__ = ("arrays", "native")
+
+    def __init__(self, native: tuple[Any, ...], arrays: int = 0) -> None:
+        self.native = native
+        self.arrays = arrays
+
+    def fill(self, indices: Sequence[Any]) -> tuple[Any, ...]:
+        """Returns the key as the array module takes it, index arrays in their places."""
+        if not indices:
+            return self.native
+        arrays = iter(indices)
+        return tuple(next(arrays) if item is ARRAY else item for item in self.native)
+
+    def shape(self, x: Any, indices: Sequence[Any]) -> tuple[int, ...]:
+        """Returns the shape of ``x[key]``."""
+        return Layout(self, shape_of(x), [shape_of(i) for i in indices]).shape
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Key and self.native == other.native
+
+    def __hash__(self) -> int:
+        return hash(tuple(item.__reduce__() if type(item) is slice else item for item in self))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.native)
+
+    def __reduce__(self) -> Any:
+        return Key, (self.native, self.arrays)
+
+    def __repr__(self) -> str:
+        return f"[{', '.join(map(_shown, self.native))}]"
+
+
+def _taken(items: Sequence[Any]) -> int:
+    """Returns how many axes the parts of a key are for."""
+    return sum(item is not None and item is not Ellipsis for item in items)
+
+
+def _shown(item: Any) -> str:
+    if item is Ellipsis:
+        return "..."
+    if type(item) is not slice:
+        return str(item)
+    parts = ["" if part is None else str(part) for part in (item.start, item.stop)]
+    return ":".join(parts if item.step is None else [*parts, str(item.step)])
+
+
+class Layout:
+    """Where the axes of ``x[key]`` come from.
+
+    NumPy's rule: index arrays (and with them integers) broadcast to axes of their own, which stand
+    where the first of them stands, or in front if a slice, None or Ellipsis comes between them.
+
+    Attributes:
+        others: the lengths of the axes that slices, None and untouched axes leave.
+        advanced: the shape to which index arrays broadcast.
+        place: before which of ``others`` the axes of ``advanced`` stand.
+    """
+
+    __slots__ = ("advanced", "others", "place")
+
+    def __init__(
+        self, key: Key, shape: tuple[int, ...], index_shapes: Sequence[tuple[int, ...]]
+    ) -> None:
+        """Measures a key over an array of a shape.
+
+        Raises:
+            IndexError: there are too many indices, or an integer is out of bounds.
+            ShapeError: the index arrays do not broadcast.
+        """
+        if key.native.count(Ellipsis) > 1:
+            raise IndexError("an index can only have a single ellipsis ('...')")
+        taken = _taken(key.native)
+        if taken > len(shape):
+            raise IndexError(
+                f"too many indices for array: array is {len(shape)}-dimensional, "
+                f"but {taken} were indexed"
+            )
+        others: list[int] = []
+        place = -1
+        left = False
+        axis = 0
+        for item in key.native:
+            if item is ARRAY or type(item) is int:
+                if type(item) is int and not -shape[axis] <= item < shape[axis]:
+                    raise IndexError(
+                        f"index {item} is out of bounds for axis {axis} with size {shape[axis]}"
+                    )
+                if key.arrays:
+                    place = len(others) if place < 0 else 0 if left else place
+                axis += 1
+                continue
+            left = place >= 0
+            if item is None:
+                others.append(1)
+            elif item is Ellipsis:
+                end = axis + len(shape) - taken
+                others.extend(shape[axis:end])
+                axis = end
+            else:
+                others.append(len(range(*item.indices(shape[axis]))))
+                axis += 1
+        others.extend(shape[axis:])
+        self.others = tuple(others)
+        self.advanced = broadcast_shapes("index", *index_shapes) if index_shapes else ()
+        self.place = max(place, 0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of ``x[key]``."""
+        return (*self.others[: self.place], *self.advanced, *self.others[self.place :])
+
+    def order(self, place: int, *, indices_batched: bool) -> tuple[int, ...]:
+        """Returns the transposition that brings a batched result into one example's layout.
+
+        Args:
+            place: where the axes of the index arrays stand in the result of the batched key.
+            indices_batched: whether the batch axis is the first of those, and not of the others.
+        """
+        rank = len(self.advanced)
+        total = len(self.others) + rank + 1
+        end = place + rank + indices_batched
+        advanced = [*range(place, end)]
+        others = [*range(place), *range(end, total)]
+        batch = advanced.pop(0) if indices_batched else others.pop(0)
+        return (batch, *others[: self.place], *advanced, *others[self.place :])
+
+
+def batch_key(
+    key: Key, x: Any, indices: Sequence[Any], x_batched: bool, flags: Sequence[bool]
+) -> tuple[Key, tuple[Any, ...], Layout, tuple[int, ...]]:
+    """Makes the key of one example one for the whole batch.
+
+    Args:
+        key: the static part.
+        x: the array, or its shape, with its batch axis in front if ``x_batched``.
+        indices: the index arrays, with their batch axes in front where ``flags`` say so.
+        x_batched: whether the array is batched.
+        flags: whether each index array is batched.
+
+    Returns:
+        The key and the index arrays of the batch, one example's layout, and the transposition
+        that brings the result's batch axis to the front and the others into that layout.
+    """
+    shape = shape_of(x)
+    shapes = [shape_of(v)[flag:] for v, flag in zip(indices, flags, strict=True)]
+    layout = Layout(key, shape[x_batched:], shapes)
+    rank = len(layout.advanced)
+    made: tuple[Any, ...] = tuple(indices)
+    if True in flags:
+        size = next(shape_of(v)[0] for v, flag in zip(indices, flags, strict=True) if flag)
+        made = tuple(
+            ops.reshape(v, (size, *(1,) * (rank - len(s)), *s)) if flag and len(s) < rank else v
+            for v, s, flag in zip(indices, shapes, flags, strict=True)
+        )
+        if x_batched:
+            examples = np.arange(size).reshape((size, *(1,) * rank))
+            key, made = Key((ARRAY, *key.native), key.arrays + 1), (examples, *made)
+    elif x_batched:
+        key = Key((FULL, *key.native), key.arrays)
+    whole = Layout(key, shape, [shape_of(v) for v in made])
+    order = layout.order(whole.place, indices_batched=True in flags)
+    return key, made, layout, order
+
+
+# -- what the user wrote
+
+
+def _plain_slice(item: slice) -> slice:
+    parts = (item.start, item.stop, item.step)
+    if PLAIN.issuperset(map(type, parts)):
+        return item
+    return slice(*(None if part is None else operator.index(part) for part in parts))
+
+
+def basic_key(items: tuple[Any, ...]) -> Key:
+    """Returns a key of integers, slices, None and Ellipsis alone."""
+    for item in items:
+        if type(item) is slice and not (
+            type(item.stop) in PLAIN and type(item.start) in PLAIN and type(item.step) in PLAIN
+        ):
+            return Key(tuple([_plain_slice(i) if type(i) is slice else i for i in items]))
+    return Key(items)
+
+
+def split_key(x: Any, key: Any) -> tuple[Any, tuple[Any, ...], Key]:
+    """Splits what stands between brackets into operands and the static part.
+
+    Integer arrays become operands; boolean masks become the integer arrays that name their true
+    elements. A single True or False adds an axis, on which it picks all or nothing.
+
+    Returns:
+        The array (with the axes that single booleans add), the index arrays, the static part.
+
+    Raises:
+        IndexError: a part of the key cannot be an index, or a mask does not fit its axes.
+        ConcretizationError: the values of a mask are not known, and thus not how many are true.
+    """
+    items = key if type(key) is tuple else (key,)
+    if STATIC.issuperset(map(type, items)):
+        return x, (), basic_key(items)
+    static: list[Any] = []
+    indices: list[Any] = []
+    masks: list[tuple[int, tuple[int, ...]]] = []
+    added: set[int] = set()
+    for item in items:
+        if type(item) is slice:
+            static.append(_plain_slice(item))
+            continue
+        if type(item) in STATIC:
+            static.append(item)
+            continue
+        array = _index_array(item)
+        if type(array) is int:
+            static.append(array)
+        elif array.dtype.kind in "iu":
+            static.append(ARRAY)
+            indices.append(array)
+        elif array.dtype.kind == "b":
+            mask = _known(array)
+            if type(mask) not in ARRAY_TYPES:
+                mask = np.asarray(mask)
+            if mask.ndim:
+                masks.append((len(static), mask.shape))
+                with computing_on([mask]):
+                    picked = mask.nonzero()
+            else:
+                added.add(len(static))
+                picked = (np.zeros(int(mask), np.intp),)
+            static += [ARRAY] * len(picked)
+            indices += picked
+        else:
+            raise IndexError(
+                f"arrays used as indices must be of integer or boolean type, not {array.dtype}"
+            )
+    if added:
+        x = ops.index(x, tuple(_adding(static, added)))
+    for position, shape in masks:
+        _check_mask(static, position, shape, shape_of(x))
+    return x, tuple(indices), Key(tuple(static), len(indices))
+
+
+def _index_array(item: Any) -> Any:
+    """Returns an index as an integer if it is a plain one, and as an array otherwise."""
+    if isinstance(item, Array | np.ndarray) or type(item) in ARRAY_TYPES:
+        return item
+    if isinstance(item, bool | np.bool_):
+        return np.asarray(item)
+    if isinstance(item, list | tuple):
+        if _holds_tracer(item):
+            return ops.stack([_index_array(part) for part in item])
+        array = np.asarray(to_buffer(item))
+        return array if array.size else array.astype(np.intp)
+    if isinstance(item, np.integer) or (hasattr(item, "__index__") and not hasattr(item, "shape")):
+        return operator.index(item)
+    try:
+        return np.asarray(to_buffer(item))
+    except TypeError:
+        raise IndexError(
+            "indices are integers, slices, '...', None, and integer or boolean arrays, not "
+            f"{type(item).__name__}: {item!r:.40}"
+        ) from None
+
+
+def _holds_tracer(items: Any) -> bool:
+    if isinstance(items, list | tuple):
+        return any(map(_holds_tracer, items))
+    return isinstance(items, Tracer)
+
+
+def is_unknown_mask(key: Any) -> bool:
+    """Says whether a key is a single mask whose values are not known, or would be computed."""
+    if not isinstance(key, Tracer) or key.dtype.kind != "b":
+        return False
+    while isinstance(key, Tracer) and key.concrete and not key.lazy:
+        key = key.value
+    return isinstance(key, Tracer)
+
+
+def _innermost(x: Any) -> Any:
+    """Returns the value behind tracers, as far as it is known."""
+    while isinstance(x, Tracer) and x.concrete:
+        x = x.value
+    return x
+
+
+def _known(mask: Any) -> Any:
+    if not isinstance(mask, Array):
+        return mask
+    inner = _innermost(mask)
+    if isinstance(inner, Tracer):
+        raise ConcretizationError(
+            message(
+                "x[mask], or x.at[mask].set(vector), asked for the number of true elements of "
+                f"{inner.describe()}{inner.dependence()}, which is not known while the function is "
+                "traced",
+                under=inner.under(),
+                fix="np.where(mask, x, 0), or x.at[mask].set(number): they keep the shape",
+                number=4,
+            )
+        )
+    return concrete(mask, "x[mask]")
+
+
+def _adding(static: Sequence[Any], added: set[int]) -> Iterator[Any]:
+    """Yields the key that adds an axis at some positions and keeps all others."""
+    for position, item in enumerate(static):
+        if position in added:
+            yield None
+        elif item is Ellipsis:
+            yield item
+        elif item is not None:
+            yield FULL
+
+
+def _check_mask(
+    static: Sequence[Any], position: int, mask: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    before = static[:position]
+    first = _taken(before)
+    if Ellipsis in before:
+        first += len(shape) - _taken(static)
+    for axis, (size, length) in enumerate(zip(shape[first:], mask, strict=False), first):
+        # As in NumPy, a mask without elements picks none of whatever there is.
+        if length not in (size, 0):
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {axis}; size of axis is "
+                f"{size} but size of corresponding boolean axis is {length}"
+            )

@@ -1,0 +1,51 @@
+"""The values that a primitive saves of its operands and output, for every set of operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .errors import missing_rule
+from .derivative_rules import keeper, letters, no_derivative
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+
+__all__ = ["Keepers"]
+
+
+class Keepers(dict[int, Any]):
+    """For every set of operands, as bits, the function that saves what their rules need.
+
+    An entry is made when it is first looked up; it is None where there is no derivative.
+
+    Args:
+        primitive: whose rules they are.
+        keep: what the primitive declares to be saved, whichever operands it is for; by default
+            what the letters of the rules say.
+    """
+
+    def __init__(
+        self, primitive: Primitive, keep: Callable[[Any, Any], tuple[Any, ...]] | None = None
+    ) -> None:
+        super().__init__()
+        self.primitive = primitive
+        self.declared = keep
+
+    def __missing__(self, mask: int) -> Any:
+        primitive = self.primitive
+        if primitive.constant:
+            keep = None
+        elif self.declared is not None:
+            keep = self.declared
+        else:
+            operands = [i for i in range(mask.bit_length()) if mask >> i & 1]
+            for i in operands:
+                if primitive.vjps is None or primitive.vjps[i] is None:
+                    raise missing_rule(primitive.name, "vjp", i)
+            if all(primitive.vjps[i] is no_derivative for i in operands):
+                keep = None
+            else:
+                keep = keeper(letters(primitive.vjp, operands))
+        self[mask] = keep
+        return keep

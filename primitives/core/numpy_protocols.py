@@ -1,0 +1,483 @@
+"""How NumPy and DLPack meet our arrays: NumPy's own functions dispatch to the primitives."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from ...backends.errors.tracebacks import tidy
+from .errors import (
+    DeviceError,
+    ImmutableArrayError,
+    OperandError,
+    TracerConversionError,
+    message,
+)
+from .handing_out import is_overwriting, sealed
+from .registry import registry as ops
+from .ufunc_methods import METHODS
+
+__all__ = ["NumpyProtocols", "has_own"]
+
+# What depends on shapes and dtypes alone, so that a tracer can answer as an array does.
+SHAPE_FUNCTIONS = {"can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
+SHAPE_FUNCTIONS |= {"empty_like", "full_like", "ones_like", "zeros_like"}
+# NumPy's functions that write into their first argument, and what does that here.
+WRITING = {
+    "copyto": "x = np.where(where, src, x)",
+    "fill_diagonal": "x = functensor.numpy.fill_diagonal(x, value, inplace=False)",
+    "place": "x = x.at[mask].set(values)",
+    "put": "x = x.ravel().at[i].set(values).reshape(x.shape)",
+    "put_along_axis": "x = functensor.numpy.put_along_axis(x, i, values, axis, inplace=False)",
+    "putmask": "x = np.where(mask, values, x)",
+}
+# What has no labels, beside our arrays.
+UNLABELLED = {np.ndarray, bool, int, float, complex, list, tuple}
+UNLABELLED |= {np.dtype(c).type for c in np.typecodes["All"] if c not in "mM"}
+# Editions of the array API standard that the namespace can be asked for.
+EDITIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+# Libraries that hand NumPy's results to compiled code, which takes NumPy's own arrays only. What
+# is traced differentiates there too.
+PLAIN = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")
+# Libraries that compute with whatever speaks the array API, in code that was NumPy's before.
+LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.", "array_api_compat.")
+# NumPy's functions that were asked for once, with ours.
+KNOWN: dict[Any, Callable[..., Any]] = {}
+# Where SciPy and scikit-learn keep array_api_extra's updates by index.
+UPDATING = [
+    f"{place}array_api_extra._lib._at" for place in ("", "scipy._lib.", "sklearn.externals.")
+]
+
+# What array classes say that are more than their numbers, where they do not know ufuncs.
+PRIORITY = 1000
+# Above pandas' own, the highest of which is 4000, that of a data frame.
+FIRST_IN_PANDAS = 5000
+
+
+def has_own(kind: Any, method: str) -> bool:
+    """Says whether a class that meets NumPy's arrays has an operator other than theirs."""
+    knows_ufuncs = hasattr(kind, "__array_ufunc__")  # None asks to be left alone
+    if not knows_ufuncs and not getattr(kind, "__array_priority__", 0) > PRIORITY:
+        return False
+    own = getattr(kind, method, None)
+    if own is None or own is getattr(np.ndarray, method):
+        # NumPy's operator heeds the class's ufuncs, or gives the result the class.
+        return own is not None and kind.__radd__ is not np.ndarray.__radd__
+    return True
+
+
+class Bottom:
+    """Whether what runs now works on raw buffers; the core, which knows, puts its answer here."""
+
+    reached: Callable[[], bool] = staticmethod(lambda: False)
+
+
+class Asked:
+    """The work to do once a library asks for a namespace; the module that does it says it here."""
+
+    watch: Callable[[], None] = staticmethod(lambda: None)
+
+
+class NumpyProtocols:
+    """The protocols that an array speaks; ``_data`` is its buffer, a tracer has none."""
+
+    __slots__ = ()
+    __array_priority__ = 1000
+
+    @property
+    def __pandas_priority__(self) -> int:
+        """Where the array stands among pandas' operands.
+
+        Pandas makes a column of what has one axis. Of more axes it takes NumPy's arrays only, and
+        what is traced has no values for it: those come first, and their own operator answers.
+
+        Raises:
+            TypeError: pandas works in place, where it does not look at answers.
+        """
+        known: Any = self
+        plain = unlazy(known)
+        if not (is_tracer(plain) or getattr(plain, "requires_grad", False)) and known.ndim < 2:
+            return 0
+        frame: FrameType | None = sys._getframe(1).f_back
+        if frame is not None and frame.f_code.co_name == "_inplace_method":
+            raise TypeError(
+                message(
+                    f"pandas writes {known.describe()} into no frame of its own",
+                    fix="df = df + x in place of df += x, or df += numpy.asarray(x)",
+                    number=1,
+                )
+            )
+        return FIRST_IN_PANDAS
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if is_tracer(self):
+            if dtype is not None and np.dtype(dtype) == object:
+                return objects(self)
+            plain = unlazy(self)
+            if not is_tracer(plain):
+                return plain.__array__(dtype, copy)
+            error = conversion_error(self)
+            whole = dtype is not None and np.dtype(dtype).kind in "biu"
+            if whole and not isinstance(error, ImmutableArrayError):
+                # Like int(x): whole numbers have no derivative that could be lost.
+                cast = ops.astype(self, dtype)
+                if not is_tracer(cast):
+                    return cast.__array__(copy=copy)
+            raise error
+        if copy is False and dtype not in (None, self._data.dtype):  # type: ignore[attr-defined]
+            raise ValueError(f"a dtype of {dtype} asks for a copy, which copy=False forbids")
+        known: Any = self
+        if known.device != "cpu":
+            raise host_error(known)
+        view = np.asarray(known._data, dtype)
+        if copy or ("scipy.linalg" in sys.modules and is_overwriting(sys._getframe(1))):
+            return view.copy()
+        return sealed(view)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        try:
+            if Bottom.reached():
+                # A rule's composite made an array of a buffer: what computes it gets that back.
+                return on_values(getattr(ufunc, method), inputs, kwargs, ufunc.__name__)
+            function = KNOWN.get(ufunc) or ufunc_counterpart(ufunc)
+            if wants_plain(sys._getframe(1), inputs) or has_labels(inputs):
+                function = None
+            if function is not None and method == "__call__" and "out" not in kwargs:
+                return function(*inputs, **kwargs)
+            name = ufunc.__name__
+            if "out" in kwargs:
+                fix = f"y = np.{name}(...), and use y"
+                if "where" in kwargs:
+                    fix = f"np.where(mask, np.{name}(...), other)"
+                    fix += ", operands made valid by another where"
+                written(f"numpy.{name}", kwargs["out"][0], inputs, fix)
+            elif method == "at":
+                written(f"numpy.{name}.at", inputs[0], inputs[1:], f"x = x.at[i].{name}(values)")
+            elif function is not None and method in METHODS:
+                answer = METHODS[method](function, name, *inputs, **kwargs)
+                if answer is not NotImplemented:
+                    return answer
+            known = np.__dict__.get(name) is ufunc
+            module = "numpy" if known else getattr(ufunc, "__module__", None)
+            parts = (module, name, "" if method == "__call__" else method)
+            called = ".".join(part for part in parts if part)
+            return on_values(getattr(ufunc, method), inputs, kwargs, called)
+        except Exception as error:
+            tidy(error)
+            raise
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
+    ) -> Any:
+        try:
+            if Bottom.reached():
+                return on_values(func, args, kwargs, func.__name__)
+            function = KNOWN.get(func) or function_counterpart(func)
+            name = func.__name__
+            if function is not None:
+                if not wants_plain(sys._getframe(1), (args, kwargs)):
+                    try:
+                        return function(*args, **kwargs)
+                    except OperandError:
+                        # NumPy's own takes what is no number, beside plain arrays.
+                        pass
+            elif name in WRITING:
+                named = (kwargs[key] for key in ("a", "arr", "dst") if key in kwargs)
+                target = args[0] if args else next(named, None)
+                written(f"numpy.{name}", target, (args[1:], kwargs), WRITING[name])
+            elif name in SHAPE_FUNCTIONS:
+                return func(*_stand_ins(args), **_stand_ins(kwargs))
+            return on_values(func, args, kwargs, f"{func.__module__}.{name}")
+        except Exception as error:
+            tidy(error)
+            raise
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        if api_version not in EDITIONS:
+            raise ValueError(f"there is no edition {api_version!r} of the array API here")
+        for name in UPDATING:
+            if name in sys.modules:
+                introduce(sys.modules[name])
+        # Only then: augmented assignments of those who call no library cost nothing more.
+        Asked.watch()
+        return sys.modules["functensor.numpy"]
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        known: Any = self
+        if not is_tracer(self) and known.device != "cpu":
+            return known._data.__dlpack__(
+                stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+            )
+        # Not every library heeds that memory is read-only, so that it gets its own unless it
+        # insists; one of the protocol's first version cannot even be told.
+        view = self.__array__()
+        if copy is False and (max_version is None or max_version < (1, 0)):
+            view = np.asarray(self._data)  # type: ignore[attr-defined]
+        return view.__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy is not False
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        known: Any = self
+        if is_tracer(self) or known.device == "cpu":
+            return 1, 0
+        device: tuple[int, int] = known._data.__dlpack_device__()
+        return device
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        """The memory of an array on a GPU; an array on the CPU has no such attribute."""
+        known: Any = self
+        if is_tracer(self):
+            raise AttributeError("a traced value has no memory")
+        return known._data.__cuda_array_interface__
+
+
+def host_error(x: Any) -> DeviceError:
+    """Returns the error for an array on a GPU where NumPy wants its memory."""
+    return DeviceError(
+        message(
+            f"NumPy asked for the memory of {x.describe()}, which is on {x.device}",
+            fix='numpy.asarray(ft.to_device(x, "cpu")), or x.tolist()',
+            number=14,
+        )
+    )
+
+
+def objects(tracer: Any) -> Any:
+    """Returns the elements of a tracer as Python objects in a NumPy array, each of them traced."""
+    out = np.empty(tracer.shape, dtype=object)
+    for place in np.ndindex(tracer.shape):
+        out[place] = tracer[place] if place else tracer
+    return out
+
+
+def wants_plain(frame: FrameType, arguments: Any) -> bool:
+    """Says whether a call of NumPy's by a library is to be answered by NumPy, on plain values."""
+    caller: str = frame.f_globals.get("__name__", "")
+    return caller.startswith(PLAIN) and first_tracer(arguments) is None
+
+
+def has_labels(inputs: Any) -> bool:
+    """Says whether a ufunc's operands are known arrays and one that makes more of its result."""
+    foreign = False
+    for x in inputs:
+        if isinstance(x, NumpyProtocols):
+            if is_tracer(x):
+                return False
+        elif type(x) not in UNLABELLED:
+            foreign = foreign or has_own(type(x), "__radd__")
+    return foreign
+
+
+def introduce(module: Any) -> None:
+    """Lets array_api_extra update our arrays as it updates JAX's: ``x = x.at[i].set(v)``.
+
+    The standard has no way to say that arrays are immutable, so that it asks whose they are.
+    """
+    if hasattr(module, "knows_functensor") or not hasattr(module, "is_writeable_array"):
+        return
+    by_at, writeable = module.is_jax_array, module.is_writeable_array
+    module.is_jax_array = lambda x: isinstance(x, NumpyProtocols) or by_at(x)
+    module.is_writeable_array = lambda x: not isinstance(x, NumpyProtocols) and writeable(x)
+    module.knows_functensor = True
+
+
+def counterpart(module: str, name: str) -> Any:
+    """Returns our function of the name that NumPy has it by, or None.
+
+    Args:
+        module: ``numpy``, or one of its modules that there is one of here: ``numpy.linalg``.
+        name: the function's name.
+    """
+    namespace: Any = sys.modules["functensor.numpy"]
+    root, _, inner = module.partition(".")
+    if root != "numpy" or inner not in ("", "fft", "linalg"):
+        return None
+    if inner:
+        return getattr(getattr(namespace, inner, None), name, None)
+    return getattr(namespace, name, None) or ops.find(name)
+
+
+def function_counterpart(func: Any) -> Any:
+    """Returns our function for one of NumPy's, or None; remembers it."""
+    if func.__name__ in WRITING:
+        return None
+    function = counterpart(func.__module__, func.__name__)
+    if function is not None:
+        KNOWN[func] = function
+    return function
+
+
+def ufunc_counterpart(ufunc: Any) -> Any:
+    """Returns our function for a ufunc of NumPy or of ``scipy.special``, or None; remembers it."""
+    name = ufunc.__name__
+    special = sys.modules.get("scipy.special._ufuncs")
+    function = None
+    if np.__dict__.get(name) is ufunc:
+        function = counterpart("numpy", name)
+    elif special is not None and getattr(special, name, None) is ufunc:
+        function = getattr(sys.modules["functensor"].scipy.special, name, None)
+    if function is not None:
+        KNOWN[ufunc] = function
+    return function
+
+
+def written(name: str, buffer: Any, values: Any, fix: str) -> None:
+    """Checks what is to be written into.
+
+    Raises:
+        ImmutableArrayError: it is an array, or a tracer would be written into a NumPy buffer.
+    """
+    if isinstance(buffer, NumpyProtocols):
+        known: Any = buffer
+        raise ImmutableArrayError(
+            message(
+                f"{name} would write into {known.describe()}, but arrays are immutable",
+                fix=fix,
+                number=3,
+            )
+        )
+    tracer = first_tracer(values)
+    if tracer is not None:
+        raise buffer_error(tracer, buffer)
+
+
+def first_tracer(x: Any) -> Any:
+    """Returns a tracer, or a tensor that requires grad, among nested arguments; or None."""
+    if isinstance(x, NumpyProtocols):
+        traced = is_tracer(x) and not getattr(x, "lazy", False)
+        return x if traced or getattr(x, "requires_grad", False) else None
+    items = x.values() if isinstance(x, dict) else x if isinstance(x, tuple | list) else ()
+    return next((found for found in map(first_tracer, items) if found is not None), None)
+
+
+def is_tracer(x: Any) -> bool:
+    """Says whether an array is a tracer: those have no buffer."""
+    return not hasattr(x, "_data")
+
+
+def unlazy(x: Any) -> Any:
+    """Returns what a tracer stands for whose value is known, but was not needed until now."""
+    while getattr(x, "lazy", False):
+        x = x.value
+    return x
+
+
+def on_values(function: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
+    """Calls a function of NumPy that has no counterpart here on the arrays' plain values.
+
+    Raises:
+        TracerConversionError: an argument is a tracer, whose derivative would get lost.
+    """
+    plain_args = _plain(args, name)
+    return function(*plain_args, **_plain(kwargs, name))
+
+
+def _stand_ins(x: Any) -> Any:
+    """Returns arguments with every array replaced by one of its shape and dtype."""
+    if isinstance(x, NumpyProtocols):
+        known: Any = x
+        return np.broadcast_to(np.empty((), known.dtype), known.shape)
+    if isinstance(x, tuple | list):
+        return type(x)(_stand_ins(item) for item in x)
+    if isinstance(x, dict):
+        return {key: _stand_ins(item) for key, item in x.items()}
+    return x
+
+
+def _plain(x: Any, name: str) -> Any:
+    if isinstance(x, NumpyProtocols):
+        x = unlazy(x)
+        if is_tracer(x):
+            raise conversion_error(x, name)
+        return x.__array__()
+    if isinstance(x, tuple | list):
+        return type(x)(_plain(item, name) for item in x)
+    if isinstance(x, dict):
+        return {key: _plain(item, name) for key, item in x.items()}
+    return x
+
+
+def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
+    """Returns the error for a tracer where a plain NumPy array is wanted."""
+    frame = sys._getframe(2)
+    if not asked_by and not tracer.concrete and tracer.dtype.kind in "biu" and is_ours(frame):
+        # One of our functions wants an integer: not NumPy has been called, but a number is unknown.
+        return refused_number(tracer)
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("functensor"):
+        frame = frame.f_back
+    if stores_item(frame) and not asked_by:
+        return buffer_error(tracer, None)
+    code = frame.f_code
+    fix = (
+        "use functensor.numpy instead of numpy; ft.value(x) or ft.stop_gradient(x) drops "
+        "the gradient; ft.extend.numpy_function gives foreign code a rule"
+    )
+    if not asked_by and tracer.dtype.kind in "?biu" and operation_of(frame) == "BINARY_SUBSCR":
+        fix = "functensor.numpy.asarray(buf)[i], where buf is the NumPy array that is indexed"
+    asked = asked_by or f"{code.co_name} ({code.co_filename.rpartition('/')[2]})"
+    return TracerConversionError(
+        message(
+            f"{asked} asked for a plain NumPy array, but got {tracer.describe()}"
+            f"{tracer.dependence()}",
+            under=tracer.under(),
+            fix=fix,
+            number=1,
+        )
+    )
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Says whether a frame, or the code of NumPy's that it calls, runs one of our functions."""
+    asking: FrameType | None = frame
+    while asking is not None and asking.f_globals.get("__name__", "").startswith("numpy."):
+        asking = asking.f_back
+    name: str = "" if asking is None else asking.f_globals.get("__name__", "")
+    return name.startswith("functensor.") and not name.startswith("functensor.tensors")
+
+
+def refused_number(tracer: Any) -> Exception:
+    """Returns the error for a traced integer where one has to be known."""
+    try:
+        return TypeError(f"no integer: {tracer.__index__()}")
+    except TypeError as error:
+        return error
+
+
+def operation_of(frame: FrameType) -> str:
+    """Returns the name of the instruction that a frame is at."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+
+
+def stores_item(frame: FrameType) -> bool:
+    """Says whether a frame is at an assignment to an item, ``buf[i] = x``."""
+    return operation_of(frame) == "STORE_SUBSCR"
+
+
+def buffer_error(x: Any, buffer: Any) -> Exception:
+    """Returns the error for writing a tracer, or an array, into a NumPy buffer."""
+    known = isinstance(buffer, np.ndarray)
+    kind = f"a plain ndarray ({buffer.dtype}{list(buffer.shape)})" if known else ""
+    return ImmutableArrayError(
+        message(
+            f"buf[i] = x: buf is {kind or 'a plain ndarray'} and cannot record gradients of x, "
+            f"{x.describe()}",
+            under=x.under() if is_tracer(x) else "",
+            fix="buf = functensor.numpy.zeros(shape), then buf = buf.at[i].set(x)",
+            number=2,
+        )
+    )

@@ -1,0 +1,236 @@
+"""Python's operators on arrays, each of them a primitive."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from ...backends.errors.tracebacks import tidy
+from .errors import OperandError
+from .numpy_protocols import has_own
+from .registry import registry as ops
+from .shape_dtype import NUMBERS
+
+__all__ = ["Operators", "leave_to_its_class"]
+
+Operator = Callable[[Any, Any], Any]
+
+# Primitives by name, as they are once all modules have declared theirs.
+primitives = ops.__dict__
+
+
+def binary(name: str) -> tuple[Operator, Operator]:
+    """Returns an operator and its reflection, which leave foreign operands to their own class."""
+
+    def operator(self: Any, other: Any) -> Any:
+        try:
+            return primitives[name].applied(self, other)
+        except OperandError:
+            return by_its_class(other, name, self)
+        except Exception as error:
+            primitives[name].complain(error, (self, other), {})
+            raise
+
+    def reflected(self: Any, other: Any) -> Any:
+        try:
+            return primitives[name].applied(other, self)
+        except OperandError:
+            return by_its_class(other, name, self, turned=True)
+        except Exception as error:
+            primitives[name].complain(error, (other, self), {})
+            raise
+
+    return operator, reflected
+
+
+def unary(name: str) -> Callable[[Any], Any]:
+    """Returns an operator of one operand."""
+
+    def operator(self: Any) -> Any:
+        try:
+            return primitives[name](self)
+        except Exception as error:
+            tidy(error)
+            raise
+
+    return operator
+
+
+# The method of another class that Python tries after an operator of that primitive.
+REFLECTED = {
+    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__", "remainder": "__rmod__", "matmul": "__rmatmul__",
+    "power": "__rpow__", "bitwise_and": "__rand__", "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__", "left_shift": "__rlshift__", "right_shift": "__rrshift__",
+    "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
+    "equal": "__eq__", "not_equal": "__ne__",
+}  # fmt: skip
+COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+
+
+def by_its_class(other: Any, name: str, x: Any, turned: bool = False) -> Any:
+    """Returns what Python is told of an operand that is left to its own class.
+
+    Pandas turns down arrays of two axes that are not NumPy's, so that its operator is called here
+    with NumPy's array; every other class is asked by Python itself.
+
+    Args:
+        other: the operand.
+        name: the primitive of the operator.
+        x: the array.
+        turned: whether the array stands on the right.
+    """
+    if not (is_of_pandas(other) and is_array(x)):
+        return NotImplemented
+    method = REFLECTED[name]
+    if turned and name not in COMPARISONS:
+        method = method.replace("__r", "__", 1)
+    operator: Any = getattr(type(other), method, None)
+    if operator is not None:
+        return operator(other, np.asarray(x))
+    ufunc: Any = getattr(np, name)
+    out = ufunc(other, np.asarray(x)) if turned else ufunc(np.asarray(x), other)
+    return out if is_of_pandas(out) else ops.asarray(out)
+
+
+def is_of_pandas(x: Any) -> bool:
+    """Says whether an operand speaks the protocol of pandas' operators."""
+    return hasattr(type(x), "__pandas_priority__") and not isinstance(x, Operators)
+
+
+def is_array(x: Any) -> bool:
+    """Says whether an operand is an array, and no tensor whose graph would get lost."""
+    return hasattr(x, "_data") and not getattr(x, "mutable", False)
+
+
+def leave_to_its_class(x: Any) -> None:
+    """Leaves an operator of an array to an operand whose class makes more of it than an array.
+
+    Series, data frames, masked and labelled arrays keep their labels so. This is called before a
+    plain array is made of such an operand. What is traced cannot have labels: there it counts as
+    an array, and so it does where a function is called rather than an operator.
+
+    Raises:
+        OperandError: the operator returns ``NotImplemented`` then, and Python asks the class.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("functensor."):
+        if frame.f_code in ASKING:
+            known = frame.f_locals
+            own = is_of_pandas(x) or has_own(type(x), REFLECTED[known["name"]])
+            if own and is_array(known["self"]):
+                raise OperandError(f"{type(x).__name__} has operators of its own")
+            return
+        if frame.f_code is TURNED.__code__:
+            # Pandas has left its operator to the array, which is to give it back.
+            known = frame.f_locals
+            if is_of_pandas(x) and is_array(known["self"]):
+                raise OperandError(f"{type(x).__name__} has operators of its own")
+            return
+        frame = frame.f_back
+
+
+def equality(name: str, *, unequal: bool) -> Operator:
+    """Returns a comparison that has an answer for what is no number, as NumPy's has.
+
+    Only None is compared with the array, not with its elements.
+    """
+
+    def operator(self: Any, other: Any) -> Any:
+        try:
+            return primitives[name].applied(self, other)
+        except TypeError as error:
+            own = isinstance(error, OperandError) and is_array(self)
+            if own and has_own(type(other), REFLECTED[name]):
+                return by_its_class(other, name, self)
+            known = isinstance(other, np.ndarray | np.generic)
+            numbers = (known and other.dtype.kind in NUMBERS) or isinstance(other, Operators)
+            if numbers or not (known or isinstance(error, OperandError)):
+                tidy(error)
+                raise
+            if known and other.dtype.kind == "O":
+                return operator(self, other.tolist())
+            compares: Any = type(other).__eq__
+            if not (known or compares is object.__eq__ or type(other).__module__ == "builtins"):
+                # Its own class may know how to compare.
+                return NotImplemented
+            if other is None:
+                # ``if x == None`` asks whether there is an array, not about its elements.
+                return unequal
+            shape = np.shape(other) if known or isinstance(other, list | tuple) else ()
+            return ops.asarray(np.full(np.broadcast_shapes(self.shape, shape), unequal))
+        except Exception as error:
+            tidy(error)
+            raise
+
+    return operator
+
+
+# The code of operators, by which frames are known that run one.
+ASKER: Any
+TURNED: Any
+ASKER, TURNED = binary("add")
+COMPARER: Any = equality("equal", unequal=False)
+ASKING = {ASKER.__code__, COMPARER.__code__}
+
+
+class Operators:
+    """The arithmetic, bitwise and comparison operators."""
+
+    __slots__ = ()
+
+    __add__, __radd__ = binary("add")
+    __sub__, __rsub__ = binary("subtract")
+    __mul__, __rmul__ = binary("multiply")
+    __truediv__, __rtruediv__ = binary("divide")
+    __floordiv__, __rfloordiv__ = binary("floor_divide")
+    __mod__, __rmod__ = binary("remainder")
+    __matmul__, __rmatmul__ = binary("matmul")
+    __and__, __rand__ = binary("bitwise_and")
+    __or__, __ror__ = binary("bitwise_or")
+    __xor__, __rxor__ = binary("bitwise_xor")
+    __lshift__, __rlshift__ = binary("left_shift")
+    __rshift__, __rrshift__ = binary("right_shift")
+    __lt__, _ = binary("less")
+    __le__, _ = binary("less_equal")
+    __gt__, _ = binary("greater")
+    __ge__, _ = binary("greater_equal")
+    __eq__ = equality("equal", unequal=False)
+    __ne__ = equality("not_equal", unequal=True)
+    _power, __rpow__ = binary("power")
+    del _
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __pow__(self, other: Any) -> Any:
+        # Squares are the most frequent powers, and multiplying is far cheaper than pow.
+        if type(other) in (int, float) and other == 2:
+            return ops.square(self)
+        try:
+            return self._power(other)
+        except Exception as error:
+            tidy(error)
+            raise
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        try:
+            return self // other, self % other
+        except Exception as error:
+            tidy(error)
+            raise
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        try:
+            return other // self, other % self
+        except Exception as error:
+            tidy(error)
+            raise
+
+    __neg__ = unary("negative")
+    __pos__ = unary("positive")
+    __abs__ = unary("abs")
+    __invert__ = unary("invert")

@@ -1,0 +1,396 @@
+"""Primitives: operations with all their rules, which hand themselves to the running trace."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from importlib import import_module
+from types import FrameType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from ...backends.errors.public_functions import MISSING, complain
+from .array import Array, Tracer
+from .buffers import (
+    BUFFER_TYPES,
+    TracedListError,
+    holds_array,
+    plain_arrays,
+    to_buffer,
+    unshared,
+)
+from .trace import RAW, Trace, explained, slot
+from .dispatch import dispatching
+from .errors import (
+    DeviceError,
+    TracerConversionError,
+    missing_rule,
+)
+from .kept_values import Keepers
+from .ufunc_options import SEQUENCES, chosen, joined, joined_again, of_one, of_two
+from .registry import operand, registry
+from .derivative_rules import checked, compile_rule, compile_rules, keeper, letters
+from .shape_dtype import number_dtype
+from .ufunc_facts import BinaryMethods, Ufunc
+
+__all__ = ["Binary", "Primitive", "Unary", "evaluate"]
+
+# The kinds of dtypes that are numbers.
+NUMBERS = "fiubc"
+ndarray = np.ndarray
+NO_OPERAND = slice(0, 0)
+# The primitives of one operand that return it, or a part of its memory.
+PASSING = frozenset({"conj", "imag", "real", "stop_gradient"})
+
+
+def of_any(*operands: Any) -> Any:
+    """Stands for the signature of a primitive that declares none."""
+
+
+def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Computes a primitive at the public face: buffers are unwrapped and the result wrapped."""
+    buffers = []
+    given = []
+    for a in args:
+        if type(a) is Array:
+            buffers.append(a._data)
+        elif type(a) in BUFFER_TYPES:
+            if type(a) is ndarray:
+                if a.dtype.kind not in NUMBERS:
+                    number_dtype(a.dtype)
+                given.append(a)
+            buffers.append(a)
+        elif isinstance(a, Tracer):
+            trace = a.owner
+            if not trace.standing:
+                value = trace.leave(a)
+                if value is a:
+                    return a
+                buffers.append(value)
+                continue
+            try:
+                return trace.process(primitive, args, params)
+            except (TracerConversionError, DeviceError) as error:
+                return trace.process(primitive, joined_again(args, error), params)
+        elif isinstance(a, SEQUENCES) and holds_array(a, Tracer):
+            return evaluate(primitive, joined(args), params)
+        else:
+            buffers.append(to_buffer(a))
+            given.append(buffers[-1])
+    out = Array()
+    try:
+        out._data = RAW.process(primitive, buffers, params)
+    except DeviceError as error:
+        return evaluate(primitive, joined_again(args, error), params)
+    if given and type(out._data) is ndarray:
+        out._data = unshared(out._data, plain_arrays(given))
+    return out
+
+
+def _renamed(function: Callable[..., Any] | None, name: str) -> Callable[..., Any] | None:
+    """Returns a function that errors about its arguments call by another name."""
+    if type(function) is not FunctionType:
+        return function
+    out = FunctionType(
+        function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
+    )
+    out.__qualname__ = name
+    out.__kwdefaults__, out.__annotations__ = function.__kwdefaults__, function.__annotations__
+    return out
+
+
+def _unruled(name: str, mode: str) -> Callable[..., Any]:
+    """Returns what stands in for a rule that was not declared: it raises ``MissingRuleError``."""
+
+    def rule(*args: Any, **params: Any) -> Any:
+        raise missing_rule(name, mode, 0)
+
+    return rule
+
+
+def running_module() -> str:
+    """Returns the name of the module whose statements are being run: it declares a primitive."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return frame.f_globals["__name__"] if frame is not None else __name__
+
+
+def unpickled(module: str, name: str) -> Any:
+    """Returns a primitive by its name; its module may not have been imported in this process."""
+    if name not in registry:
+        import_module(module)
+    return registry[name]
+
+
+class Primitive:
+    """One operation with all its rules, called like NumPy's function of the same name.
+
+    Arrays are positional, static parameters go by keyword. Families (``families.py``) build
+    primitives; each declaration enters the registry, and with it every test.
+
+    Attributes:
+        name: the name, unique in the registry.
+        compute: the array module's function by name, or ``compute(xp, *buffers, **params)``.
+        impl: computes the operation on raw buffers of any backend that is loaded.
+        ahead: the same, for reverse mode: returns the output, and what rules get in its place,
+            on which a backend may have hung what it did for the derivative at the same time;
+            None where no backend does.
+        prepare: the public signature; turns a call's arguments into ``(operands, params)``.
+        infer: ``infer(primitive, *operands, **params)`` of ``ShapeDtype``: the result's, without
+            computing; raises ``ShapeError`` where shapes do not fit.
+        batch: ``batch(primitive, values, flags, params)``; batch axes lead.
+        vjps, pullback: rules of reverse mode, one for each operand, or one for all together.
+        jvps, pushforward: the same for forward mode.
+        keep: ``keep(ans, operands)``: what is saved for the rules, where their letters do not tell.
+        constant: True where the derivative is zero or does not exist: outputs carry none.
+        broadcasts: True where a cotangent is summed down to a broadcast operand's shape.
+        linear: True where it is linear in each operand, so that it is its own jvp.
+        family: the name of the family that built it, for tests that draw their own shapes.
+        reference: NumPy's or SciPy's function to compare with, or its dotted name.
+        samples: what the registry-driven tests call it with, or a function that makes it.
+        dtypes: the dtypes, of ``fdD``, for which it is tested and its derivatives hold.
+        movable: the operands, indices or keys, that may be on the host beside others on a GPU.
+        creates: True where the result is made on the default device, whatever its operands.
+        hosted: True where movable operands are not moved: kernels look at them on the host first.
+        module: the name of the module that declares it.
+        arity: how many operands it has if it has no parameters; 0 where it may have.
+    """
+
+    arity = 0
+    # The name by which users call it, with its module, once that has been imported.
+    public = ""
+    # The signature by which a call is checked, where `prepare` does not say it.
+    form: Any = staticmethod(of_any)
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        compute: str | Callable[..., Any] | None = None,
+        prepare: Callable[..., Any] | None = None,
+        infer: Callable[..., Any] | None = None,
+        batch: Callable[..., Any] | None = None,
+        vjp: Sequence[Callable[..., Any] | None] | Callable[..., Any] | None = None,
+        jvp: Sequence[Callable[..., Any] | None] | Callable[..., Any] | None = None,
+        pullback: Callable[..., Any] | None = None,
+        pushforward: Callable[..., Any] | None = None,
+        keep: Callable[[Any, Any], tuple[Any, ...]] | None = None,
+        constant: bool = False,
+        broadcasts: bool = False,
+        linear: bool = False,
+        family: str = "",
+        reference: str | Callable[..., Any] | None = None,
+        samples: Sequence[Any] | Callable[[], Sequence[Any]] = (),
+        dtypes: str = "fd",
+        movable: slice = NO_OPERAND,
+        creates: bool = False,
+        hosted: bool = False,
+        doc: str | None = None,
+    ) -> None:
+        self.name = self.__name__ = name
+        self.compute = compute or name
+        self.movable = movable
+        self.creates = creates
+        self.hosted = hosted or creates
+        self.ahead: Callable[..., tuple[Any, Any]] | None = None
+        self.impl = dispatching(self)
+        self.prepare = _renamed(prepare, name)
+        self.infer = infer or _unruled(name, "infer")
+        self.batch = batch or _unruled(name, "batch")
+        self.vjp = checked(vjp)
+        self.jvp = checked(jvp)
+        self.pullback = pullback and compile_rule(pullback, 0)
+        self.pushforward = pushforward and compile_rule(pushforward, 0)
+        self.constant = constant
+        self.broadcasts = broadcasts
+        self.linear = linear
+        self.family = family
+        self.reference = reference
+        self._samples = samples
+        self.dtypes = dtypes
+        self.__doc__ = doc
+        self.keepers = Keepers(self, keep or (pullback and keeper(letters(pullback, (0,)))))
+        self.module = running_module()
+        registry.add_primitive(self)
+
+    @cached_property
+    def vjps(self) -> Any:
+        """The rules of reverse mode as calls, compiled once they are asked for."""
+        return compile_rules(self.vjp)
+
+    @cached_property
+    def jvps(self) -> Any:
+        """The rules of forward mode as calls, compiled once they are asked for."""
+        return compile_rules(self.jvp)
+
+    @cached_property
+    def samples(self) -> Sequence[Any]:
+        """What the registry-driven tests call it with."""
+        return self._samples() if callable(self._samples) else self._samples
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        operands: Any = args
+        params = kwargs
+        try:
+            if self.prepare is not None:
+                if not args:
+                    operands, params = self.by_place(kwargs)
+                elif isinstance(args[0], SEQUENCES):
+                    operands = (*joined(args)[:1], *args[1:])
+                operands, params = self.prepare(*operands, **params)
+            trace = slot.trace
+            if trace is None:
+                return evaluate(self, operands, params)
+            try:
+                return trace.process(self, operands, params)
+            except (TracedListError, DeviceError) as error:
+                return trace.process(self, joined_again(operands, error), params)
+        except Exception as error:
+            self.complain(error, args, kwargs)
+            raise
+
+    def complain(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Says in an exception that leaves the primitive what was wrong, and where."""
+        complain(error, self.prepare or self.form, self.public or self.name, args, kwargs)
+
+    @property
+    def namespace(self) -> str:
+        """Where users find it, as messages write that."""
+        module = self.public.rpartition(".")[0]
+        return module.replace("functensor.numpy", "np") or "np"
+
+    def by_place(self, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns a call's arguments with the operand, if it was named, in the first place."""
+        code = getattr(self.prepare, "__code__", None)
+        name = code.co_varnames[0] if code is not None else ""
+        if name not in kwargs:
+            return (), kwargs
+        rest = dict(kwargs)
+        return (operand(rest.pop(name)),), rest
+
+    def bind(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Applies the primitive to operands and parameters that are prepared already."""
+        trace = slot.trace
+        if trace is None:
+            return evaluate(self, args, params)
+        return self.under(trace, args, params)
+
+    def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Hands the primitive to a trace in the form that its class has."""
+        return trace.process(self, args, params)
+
+    @property
+    def __signature__(self) -> Any:
+        """The public signature, for ``help`` and ``inspect``."""
+        import inspect  # costs milliseconds
+
+        return inspect.signature(self.prepare or self.form)
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def __reduce__(self) -> Any:
+        return unpickled, (self.module, self.name)
+
+
+class Unary(Ufunc, Primitive):
+    """A primitive of one operand without parameters: the short way through the hot path.
+
+    Attributes:
+        passes: whether its result may be the operand itself, or share memory with it.
+    """
+
+    arity = 1
+
+    @cached_property
+    def passes(self) -> bool:
+        """Those of the library are known; ``test_sharing.py`` asks all of them."""
+        ours = __name__.rpartition(".")[0]
+        return self.name in PASSING or self.module.rpartition(".")[0] != ours
+
+    def __call__(self, x: Any = MISSING, /, *rest: Any, **options: Any) -> Any:
+        try:
+            if rest or options:
+                return chosen(self, *of_one(x, *rest, **options))
+            trace = slot.trace
+            if trace is not None:
+                try:
+                    return trace.process1(self, x)
+                except TracedListError:
+                    return trace.process1(self, *joined((x,)))
+            if type(x) is Array:
+                a = x._data
+            elif type(x) is ndarray:
+                if self.passes or x.dtype.kind not in NUMBERS:
+                    return evaluate(self, (x,), {})
+                a = x
+            elif type(x) in BUFFER_TYPES:
+                a = x
+            else:
+                return evaluate(self, (x,), {})
+            out = Array()
+            out._data = self.impl(a)
+            return out
+        except Exception as error:
+            self.complain(error, (x, *rest), options)
+            raise
+
+    form = staticmethod(of_one)
+
+    def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Hands the primitive to a trace in the form that its class has."""
+        return trace.process1(self, args[0])
+
+
+class Binary(BinaryMethods, Primitive):
+    """A primitive of two operands without parameters: the short way through the hot path.
+
+    It has the methods of NumPy's ufuncs too, as far as they have a meaning for it.
+    """
+
+    arity = 2
+
+    def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Hands the primitive to a trace in the form that its class has."""
+        return trace.process2(self, args[0], args[1])
+
+    def __call__(self, x: Any = MISSING, y: Any = MISSING, /, *rest: Any, **options: Any) -> Any:
+        try:
+            if rest or options:
+                return chosen(self, *of_two(x, y, *rest, **options))
+            return self.applied(x, y)
+        except Exception as error:
+            self.complain(error, (x, y, *rest), options)
+            raise
+
+    def applied(self, x: Any, y: Any) -> Any:
+        """Does as a call without options; what calls this method saves that of an instance."""
+        trace = slot.trace
+        if trace is not None:
+            try:
+                return trace.process2(self, x, y)
+            except (TracedListError, DeviceError) as error:
+                return trace.process2(self, *joined_again((x, y), error))
+        if type(x) is Array:
+            a = x._data
+        elif type(x) in BUFFER_TYPES and (type(x) is not ndarray or x.dtype.kind in NUMBERS):
+            a = x
+        else:
+            return evaluate(self, (x, y), {})
+        if type(y) is Array:
+            b = y._data
+        elif type(y) in BUFFER_TYPES and (type(y) is not ndarray or y.dtype.kind in NUMBERS):
+            b = y
+        else:
+            return evaluate(self, (x, y), {})
+        out = Array()
+        try:
+            out._data = self.impl(a, b)
+        except ValueError as error:
+            raise explained(self, (a, b), {}, error) from error
+        return out
+
+    form = staticmethod(of_two)

@@ -1,0 +1,370 @@
+"""The interception point: the slot, traces, and the primitives that hand themselves to them.
+
+``slot.trace`` is None while functions are merely evaluated. A transformation puts its own trace
+there for as long as the user's function runs; every primitive then hands itself to that trace,
+which unwraps its own tracers, works under its parent, and wraps what comes out. Values at the
+bottom are raw buffers; ``Array`` appears at the public face only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from numpy import ndarray
+
+from ...backends.messages import Running
+from ...backends.restoring import Restoring
+from ...backends.errors.tracebacks import Within
+from .array import Array, Tracer
+from .buffers import (
+    BUFFER_TYPES,
+    WEAK_TYPES,
+    apart,
+    apart_from,
+    as_array,
+    expose,
+    owned,
+    to_buffer,
+    wrap,
+)
+from .errors import (
+    DeviceError,
+    EscapedTracerError,
+    ImmutableArrayError,
+    MissingRuleError,
+    ShapeError,
+    function_line,
+    message,
+)
+from .numpy_protocols import Bottom
+from .refused_indices import refused_index
+from .shape_dtype import number_dtype, shape_dtype
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+
+__all__ = [
+    "RAW",
+    "EvalTrace",
+    "Trace",
+    "at_face",
+    "base_trace",
+    "explained",
+    "is_staged",
+    "run",
+    "settled",
+    "slot",
+    "stack_of",
+    "under",
+]
+
+
+# The errors that `Tracer.__float__` may raise where NumPy stores a number.
+BURIED = (ImmutableArrayError, EscapedTracerError)
+
+
+class Slot(threading.local):
+    """Holds the current trace of a thread, and whose function is running, for messages.
+
+    Attributes:
+        stood_for: the ids of tracers in whose place a trace that is running puts values.
+        turn: the node whose rules a backward pass is running, alone in a list; None outside of all.
+    """
+
+    trace: Trace | None = None
+    running: Trace | None = None
+    stood_for: Collection[int] = ()
+    turn: list[Any] | None = None
+
+
+slot = Slot()
+
+
+def _pass_up(x: Any) -> Any:
+    """Returns an operand as a value of an outer trace, which will unwrap it in its turn."""
+    if isinstance(x, Tracer):
+        if not x.owner.alive:
+            x = x.owner.leave(x)
+            return x if isinstance(x, Tracer) else wrap(x)
+        return x
+    return x if type(x) in BUFFER_TYPES or type(x) is Array else expose(to_buffer(x))
+
+
+class Trace:
+    """Processes primitives on behalf of one run of one transformation.
+
+    Attributes:
+        parent: the trace under which this one works; ``RAW`` at the bottom.
+        name: what messages call the transformation; empty where they do not mention it.
+        fun: the function that is being transformed, for messages.
+        alive: False once the transformation has ended.
+        lift: turns what is a constant of this trace into a value of its parent.
+        within: the trace that messages name before it; None where that is the parent.
+    """
+
+    __slots__ = ("alive", "fun", "lift", "name", "parent", "within")
+
+    # An interceptor has no tracers of its own and always stands innermost.
+    interceptor = False
+    # A standing trace never ends: its tracers are used outside of any run (the facade's tensors).
+    standing = False
+    # Whether it writes a program, and computes nothing.
+    staging = False
+
+    def __init__(
+        self, parent: Trace, name: str, fun: Any = None, within: Trace | None = None
+    ) -> None:
+        self.parent = parent
+        self.name = name
+        self.fun = fun
+        self.within = within
+        self.alive = True
+        self.lift: Callable[[Any], Any] = to_buffer if parent is RAW else _pass_up
+
+    def stack(self) -> str:
+        """Returns the transformations down to this one, outermost first, for messages."""
+        return stack_of(self)
+
+    def argument(self, x: Any) -> Any:
+        """Returns an argument of the transformed function as a value of the parent's level."""
+        if type(x) is ndarray and x.dtype.kind == "V":
+            number_dtype(x.dtype)
+        return self.lift(as_array(x))
+
+    def note_gradients(self, leaves: Sequence[Any], gradients: Sequence[Any]) -> None:
+        """Remembers, while a program is staged, which of its values are gradients, and at which."""
+
+    def released(self, x: Any, given: Sequence[Any] = ()) -> Any:
+        """Returns an extra output of the transformed function as the caller sees it.
+
+        Its memory is that of none of the plain arrays that were given.
+        """
+        return apart_from(x.value, given) if isinstance(x, Tracer) and x.owner is self else x
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Does a primitive's work for this transformation."""
+        raise MissingRuleError(f"{self.name} does not process primitives")
+
+    def process1(self, primitive: Primitive, x: Any) -> Any:
+        """Does the work of a primitive of one operand without parameters."""
+        return self.process(primitive, (x,), {})
+
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        """Does the work of a primitive of two operands without parameters."""
+        return self.process(primitive, (x, y), {})
+
+    def below(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Does a primitive's work under the parent, on values of its level."""
+        return primitive.under(self.parent, values, params)
+
+    def ended(self) -> bool:
+        """Says whether the transformation is over."""
+        return not self.alive
+
+    def over(self, trace: Trace) -> Trace:
+        """Returns an interceptor that does the same on top of another trace."""
+        raise MissingRuleError(f"{self.name} is not an interceptor")
+
+    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        """Does the work of a function that brings its own derivative rule."""
+        raise MissingRuleError(f"{self.name} does not process custom rules")
+
+    def leave(self, tracer: Tracer) -> Any:
+        """Answers for a tracer that is used where this trace is not running.
+
+        Raises:
+            EscapedTracerError: always, but for traces that stand open (the facade's), and where
+                a trace further out puts another value in its place.
+        """
+        if id(tracer) in slot.stood_for:
+            return tracer
+        if self.alive:
+            raise EscapedTracerError(
+                message(
+                    f"a tracer {tracer.describe()}, {tracer.origin()} under {self.stack()}, was "
+                    "used where that is not running: within a list, or by a function with a rule "
+                    "of its own that was not given it as an argument",
+                    fix="np.stack for a list; pass the value as an argument of the function",
+                    number=6,
+                )
+            )
+        raise self.escaped(f"a tracer {tracer.describe()}, {tracer.origin()},")
+
+    def escaped(self, what: str) -> EscapedTracerError:
+        """Returns the error for something that was made under this trace and outlived it."""
+        return EscapedTracerError(
+            message(
+                f"{what} was used after {self.name} of {function_line(self.fun)} had ended",
+                fix="return the value from the transformed function (has_aux=True for extras) "
+                "instead of storing it, or store ft.value(x)",
+                number=6,
+            )
+        )
+
+
+class EvalTrace(Trace):
+    """The bottom of every stack: computes on raw buffers at once."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.parent = self
+        self.name = "eval"
+        self.fun = None
+        self.alive = True
+        self.lift = to_buffer
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Computes the primitive."""
+        try:
+            return primitive.impl(*args, **params)
+        except (ValueError, TypeError, IndexError) as error:
+            raise explained(primitive, args, params, error) from error
+
+    def process_ahead(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """Computes a primitive that has an ``ahead``: the output, and what rules get for it."""
+        assert primitive.ahead is not None
+        try:
+            return primitive.ahead(*args, **params)
+        except (ValueError, TypeError, IndexError) as error:
+            raise explained(primitive, args, params, error) from error
+
+    def process1(self, primitive: Primitive, x: Any) -> Any:
+        """Computes the primitive; a Python scalar stays one, so that it stays weak."""
+        ans = primitive.impl(x)
+        return ans if type(x) not in WEAK_TYPES else ans.item()
+
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        """Computes the primitive; two Python scalars give one."""
+        try:
+            ans = primitive.impl(x, y)
+        except ValueError as error:
+            raise explained(primitive, (x, y), {}, error) from error
+        return ans if type(x) not in WEAK_TYPES or type(y) not in WEAK_TYPES else ans.item()
+
+    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        """Calls the function at the public face."""
+        with under(self):
+            return at_face(call.evaluate, args)
+
+
+RAW = EvalTrace()
+
+
+class under(Restoring):
+    """Puts a trace into the slot for the length of a ``with`` block."""
+
+    __slots__ = ("_trace",)
+
+    def __init__(self, trace: Trace | None) -> None:
+        self._trace = trace
+        self.close = partial(setattr, slot, "trace", slot.trace)
+
+    def __enter__(self) -> Any:
+        slot.trace = self._trace
+
+
+def base_trace() -> Trace:
+    """Returns the trace on which a new transformation stands: interceptors stay on top."""
+    trace = slot.trace
+    while trace is not None and trace.interceptor:
+        trace = trace.parent
+    return RAW if trace is None else trace
+
+
+def is_staged() -> bool:
+    """Says whether a program is being staged, at whatever level."""
+    trace = slot.trace
+    while trace is not None and trace is not RAW:
+        if trace.staging:
+            return True
+        trace = trace.parent
+    return False
+
+
+def settled(trace: Trace | None) -> Trace | None:
+    """Returns a trace for the slot, without the interceptors on top that are over."""
+    while trace is not None and trace.interceptor and trace.ended():
+        trace = None if trace.parent is RAW else trace.parent
+    return trace
+
+
+def run(trace: Trace, fun: Callable[..., Any], args: Sequence[Any], kwargs: Any = None) -> Any:
+    """Calls a function with a trace in the slot, below the interceptors that are there already.
+
+    However the function ends, the slot is restored and the trace is over.
+    """
+    before, outer = slot.trace, slot.running
+    slot.trace = trace if before is None or not before.interceptor else before.over(trace)
+    slot.running = trace
+    try:
+        return fun(*args, **(kwargs or {}))
+    except ValueError as error:
+        # NumPy puts its own error in front of ours where one item of a buffer is set.
+        mine = error.__cause__
+        if isinstance(mine, BURIED) and "array element" in str(error):
+            raise mine.with_traceback(error.__traceback__) from None
+        raise
+    except TypeError as error:
+        asked = refused_index(error)
+        if asked is not None:
+            raise asked.with_traceback(error.__traceback__) from None
+        raise
+    finally:
+        # Assignments first, between which no interrupt can come.
+        slot.trace, slot.running = before, outer
+        trace.alive = False
+        if before is not None and before.interceptor:
+            slot.trace = settled(before)
+
+
+def at_face(fun: Callable[..., Sequence[Any]], *groups: Sequence[Any]) -> list[Any]:
+    """Calls a user's function from within a rule, where values may be raw buffers.
+
+    Args:
+        fun: takes lists of arrays and returns a list of arrays; None stands for zero.
+        groups: lists of values of the level that the slot is at.
+    """
+    if slot.trace is not RAW:
+        return list(map(owned, fun(*groups)))
+    with under(None):
+        public = [[expose(v) for v in group] for group in groups]
+        return [None if out is None else to_buffer(owned(out)) for out in fun(*public)]
+
+
+def stack_of(trace: Trace | None) -> str:
+    """Returns the stack of transformations that a trace stands on, outermost first."""
+    names: list[str] = []
+    while trace is not None and trace is not RAW:
+        if trace.name and not trace.interceptor:
+            names.append(f"{trace.name}({function_line(trace.fun)})")
+        trace = trace.within or trace.parent
+    return " of ".join(reversed(names))
+
+
+Running.stack = staticmethod(lambda: stack_of(slot.running))
+Within.function = staticmethod(lambda: slot.running is not None)
+Bottom.reached = staticmethod(lambda: slot.trace is RAW)
+
+
+def explained(
+    primitive: Primitive, args: Sequence[Any], params: dict[str, Any], error: Exception
+) -> Exception:
+    """Returns the error to raise in place of the array module's, which knows no axis names.
+
+    Shape inference holds the words: whatever it refuses, it refuses by name.
+    """
+    if type(error) is DeviceError:
+        return apart(primitive.name, str(error), args)
+    try:
+        primitive.infer(primitive, *map(shape_dtype, args), **params)
+    except ShapeError as better:
+        return better
+    except MissingRuleError:
+        return error
+    return error

@@ -1,0 +1,248 @@
+"""NumPy's facts and methods of ufuncs, for elementwise primitives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.errors.public_functions import wrap_methods
+from .errors import ImmutableArrayError, message, refuse_out
+from .registry import registry
+from .shape_dtype import ShapeDtype
+from .ufunc_methods import METHODS
+
+__all__ = [
+    *("FACTS", "BinaryMethods", "Ufunc", "check_casting", "check_order", "checked_axes"),
+    "loop_of",
+]
+
+# What NumPy's ufuncs tell of themselves.
+FACTS = ("identity", "nargs", "nin", "nout", "ntypes", "signature", "types")
+
+
+def check_casting(name: str, known: list[ShapeDtype], dtype: Any, casting: Any) -> None:
+    """Checks that operands are cast no further than a rule of NumPy's allows.
+
+    Args:
+        name: the ufunc.
+        known: the operands' types.
+        dtype: in which it is to be computed; None for the usual one.
+        casting: the rule: ``no``, ``equiv``, ``safe``, ``same_kind`` or ``unsafe``.
+
+    Raises:
+        TypeError: an operand would be cast further.
+        ValueError: there is no such rule.
+    """
+    np.can_cast(np.int8, np.int8, casting)
+    ufunc: Any = np.__dict__.get(name)
+    if isinstance(ufunc, np.ufunc) and all(x.dtype.kind in "biufc" for x in known):
+        types = [x.weak if x.weak in (int, float, complex) else x.dtype for x in known]
+        more: Any = {} if dtype is None else {"signature": (*[None] * len(types), np.dtype(dtype))}
+        ufunc.resolve_dtypes((*types, None), casting=casting, **more)
+
+
+def check_order(name: str, order: Any) -> None:
+    """Checks a layout in memory, which changes nothing here.
+
+    Raises:
+        ValueError: there is no such layout.
+    """
+    if order is not None and order not in ("K", "C", "F", "A"):
+        raise ValueError(f"{name}: order={order!r}: it is 'K', 'C', 'F' or 'A'; leave it out")
+
+
+def checked_axes(primitive: Any, axes: Any, axis: Any, keepdims: Any) -> tuple[str, Any]:
+    """Returns the signature of a product, and which axes its operands have for it.
+
+    Raises:
+        TypeError: it works on elements, or it has no such option.
+    """
+    signature = primitive.signature
+    name = primitive.name
+    if signature is None or axes is None or axis is not None or keepdims is not None:
+        given = "axes" if axes is not None else "axis" if axis is not None else "keepdims"
+        fix = f"np.{name}.reduce has axis= and keepdims=" if primitive.nin == 2 else "leave it out"
+        if signature is not None:
+            fix = "axes=[(-2, -1), (-2, -1), (-2, -1)] names them"
+        raise TypeError(f"{name}: {given}= is not there: {fix}")
+    return signature.replace("?", ""), axes
+
+
+def loop_of(
+    name: str, known: list[ShapeDtype], signatures: tuple[Any, Any], dtype: Any, casting: Any
+) -> tuple[list[Any], Any]:
+    """Returns the dtypes to which operands are cast, and that of the result.
+
+    Args:
+        name: the ufunc.
+        known: the operands' types.
+        signatures: what was given as ``signature`` and as ``sig``: a text such as ``"dd->d"``, or a
+            tuple of dtypes, None for what is not fixed.
+        dtype: None; it cannot be given as well.
+        casting: how far operands may be cast; None for ``same_kind``.
+
+    Raises:
+        TypeError: NumPy has no such loop, or the operands may not be cast to it.
+    """
+    given = [x for x in signatures if x is not None]
+    ufunc: Any = np.__dict__.get(name)
+    if len(given) > 1 or dtype is not None:
+        raise TypeError(f"{name}: signature=, sig= and dtype= say the same: give one of them")
+    if not isinstance(ufunc, np.ufunc) or any(x.dtype.kind not in "biufc" for x in known):
+        raise TypeError(f"{name}: signature= is for NumPy's functions and dtypes: use dtype=")
+    types = [x.weak if x.weak in (int, float, complex) else x.dtype for x in known]
+    *kinds, result = ufunc.resolve_dtypes(
+        (*types, None), signature=given[0], casting=casting or "same_kind"
+    )
+    return kinds, result
+
+
+class Ufunc:
+    """Facts that NumPy's ufuncs have as attributes, and ``at``, which is refused."""
+
+    arity: int
+    name: str
+
+    @property
+    def nin(self) -> int:
+        """The number of operands."""
+        return self.arity
+
+    @property
+    def nout(self) -> int:
+        """The number of results."""
+        return 1
+
+    @property
+    def nargs(self) -> int:
+        """The number of operands and results."""
+        return self.arity + 1
+
+    @property
+    def identity(self) -> Any:
+        """What changes nothing as an operand, or None."""
+        return getattr(np.__dict__.get(self.name), "identity", None)
+
+    @property
+    def signature(self) -> str | None:
+        """The axes of a product such as `matmul`; None of what is done to every element."""
+        return getattr(np.__dict__.get(self.name), "signature", None)
+
+    @property
+    def types(self) -> list[str]:
+        """NumPy's characters of the dtypes for which it is computed."""
+        return list(getattr(np.__dict__.get(self.name), "types", ()))
+
+    @property
+    def ntypes(self) -> int:
+        """The number of these."""
+        return len(self.types)
+
+    def at(self, x: Any, indices: Any, *values: Any) -> None:
+        """Refuses to write into an array.
+
+        Raises:
+            ImmutableArrayError: always.
+        """
+        fix = f"x = x.at[i].apply(np.{self.name})"
+        if values:
+            fix = (
+                f"x = x.at[i].set(np.{self.name}(x[i], y)); .add, .multiply, .min and .max "
+                "take repeated indices"
+            )
+        raise ImmutableArrayError(
+            message(
+                f"{self.name}.at would write into its first argument, but arrays are immutable",
+                fix=fix,
+                number=3,
+            )
+        )
+
+
+    def reduce(self, x: Any, /, *args: Any, **options: Any) -> Any:
+        """Refuses to put elements together, as all methods but those of two operands.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(
+            f"{self.name}.reduce: only a function of two operands puts elements together; "
+            f"np.{self.name}(x) is done to each"
+        )
+
+    def accumulate(self, x: Any, /, *args: Any, **options: Any) -> Any:
+        """Refuses as `reduce`."""
+        return Ufunc.reduce(self, x)
+
+    def reduceat(self, x: Any, /, *args: Any, **options: Any) -> Any:
+        """Refuses as `reduce`."""
+        return Ufunc.reduce(self, x)
+
+    def outer(self, x: Any, /, *args: Any, **options: Any) -> Any:
+        """Refuses as `reduce`."""
+        return Ufunc.reduce(self, x)
+
+
+class BinaryMethods(Ufunc):
+    """The methods of NumPy's ufuncs of two operands, as far as they have a meaning."""
+
+    def reduce(self, x: Any, /, axis: Any = 0, **options: Any) -> Any:
+        """Returns what is left when neighbours along axes are put together, until one is left.
+
+        Args:
+            x: an array.
+            axis: along which axes; None stands for all.
+            options: ``dtype``, in which it is computed; ``keepdims``; ``initial``, with what it
+                begins; ``where``, which elements count.
+
+        What cares about the order, such as ``subtract``, goes from the first element to the last,
+        one operation each.
+
+        >>> registry.add.reduce([[1, 2], [3, 4]]).tolist()
+        [4, 6]
+        """
+        return self._method("reduce", x, axis=axis, **options)
+
+    def accumulate(self, x: Any, /, axis: int = 0, **options: Any) -> Any:
+        """Returns what all elements up to each place along an axis are put together to.
+
+        >>> registry.maximum.accumulate([1, 3, 2]).tolist()
+        [1, 3, 3]
+        """
+        return self._method("accumulate", x, axis=axis, **options)
+
+    def reduceat(self, x: Any, /, indices: Any, axis: int = 0, **options: Any) -> Any:
+        """Returns what is left of parts along an axis, each from one index up to the next.
+
+        Args:
+            x: an array.
+            indices: where the parts begin, known integers. Where the next is not larger, the part
+                is one element.
+            axis: along which axis.
+            options: ``dtype``, in which it is computed.
+
+        >>> registry.add.reduceat([1, 2, 3, 4], [0, 3, 1]).tolist()
+        [6, 4, 9]
+        """
+        return self._method("reduceat", x, indices, axis=axis, **options)
+
+    def outer(self, x: Any, y: Any, /, **options: Any) -> Any:
+        """Returns what every element of one array gives with every one of another.
+
+        >>> registry.subtract.outer([1, 2], [0, 1]).tolist()
+        [[1, 0], [2, 1]]
+        """
+        return self._method("outer", x, y, **options)
+
+    def _method(self, method: str, x: Any, *args: Any, **options: Any) -> Any:
+        name = f"{self.name}.{method}"
+        refuse_out(name, options.pop("out", None))
+        if self.signature is not None and method != "outer":
+            raise RuntimeError(f"{name} is not there: {self.name} puts no two elements together")
+        return METHODS[method](self, self.name, registry.asarray(x), *args, **options)
+
+
+# Messages put the function's own name in the place of this one.
+wrap_methods(Ufunc, "ufunc", ("at",))
+wrap_methods(BinaryMethods, "ufunc")

@@ -1,0 +1,136 @@
+"""The options that NumPy's ufuncs have, for calls of elementwise primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .buffers import DEVICE_TYPES, device_of
+from .errors import refuse_out, refuse_where
+from .registry import registry
+from .shape_dtype import ShapeDtype, number_dtype, shape_dtype
+from .ufunc_methods import on_axes
+from .ufunc_facts import check_casting, check_order, checked_axes, loop_of
+
+__all__ = ["SEQUENCES", "chosen", "joined", "joined_again", "of_one", "of_two"]
+
+# A tuple, which is many times faster to ask for than the union of types.
+SEQUENCES = (list, tuple)
+
+
+def of_one(
+    x: Any,
+    /,
+    out: Any = None,
+    where: Any = None,
+    casting: Any = None,
+    dtype: Any = None,
+    order: Any = None,
+    subok: Any = None,
+    signature: Any = None,
+    sig: Any = None,
+    axes: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
+) -> Any:
+    """Returns the arguments of `chosen` for a call of a ``Unary`` with options."""
+    return (x,), out, where, casting, dtype, order, (signature, sig), (axes, axis, keepdims)
+
+
+def of_two(
+    x: Any,
+    y: Any,
+    /,
+    out: Any = None,
+    where: Any = None,
+    casting: Any = None,
+    dtype: Any = None,
+    order: Any = None,
+    subok: Any = None,
+    signature: Any = None,
+    sig: Any = None,
+    axes: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
+) -> Any:
+    """Returns the arguments of `chosen` for a call of a ``Binary`` with options."""
+    return (x, y), out, where, casting, dtype, order, (signature, sig), (axes, axis, keepdims)
+
+
+def joined(args: Sequence[Any]) -> list[Any]:
+    """Returns operands with lists made into arrays, so that traced values in them are seen.
+
+    A list goes where the arrays beside it are.
+    """
+    place = None
+    if DEVICE_TYPES:
+        arrays = (a for a in args if not isinstance(a, SEQUENCES))
+        place = next((d for d in map(device_of, arrays) if d != "cpu"), None)
+    return [registry.asarray(a, device=place) if isinstance(a, SEQUENCES) else a for a in args]
+
+
+def joined_again(args: Sequence[Any], error: Exception) -> list[Any]:
+    """Does the same after an error, which is raised again if there is no list."""
+    if not any(isinstance(a, SEQUENCES) for a in args):
+        raise error
+    return joined(args)
+
+
+def chosen(
+    primitive: Any,
+    args: Sequence[Any],
+    out: Any,
+    where: Any,
+    casting: Any,
+    dtype: Any,
+    order: Any,
+    signatures: tuple[Any, Any],
+    places: tuple[Any, Any, Any],
+) -> Any:
+    """Applies an elementwise primitive with the options that NumPy's ufuncs have.
+
+    Args:
+        primitive: a ``Unary`` or ``Binary``.
+        args: its operands.
+        out, where: refused, since nothing is written into an array.
+        casting: which casts ``dtype`` may make of the operands, by default ``same_kind``.
+        dtype: the result's dtype, in which it is computed; None for the usual one.
+        order: a layout in memory, of which arrays here have one.
+        signatures: the dtypes by which NumPy's loop is chosen, under both names of that.
+        places: ``axes``, ``axis`` and ``keepdims``, of products alone.
+
+    Raises:
+        ImmutableArrayError: there is an array to write into, or a condition for it.
+        TypeError: the dtype is not one that the operands may be cast to, or that comes out.
+    """
+    refuse_out(primitive.name, out, primitive.namespace)
+    refuse_where(primitive.name, where, primitive.namespace)
+    args = joined(args)
+    check_order(primitive.name, order)
+    if any(x is not None for x in places):
+        axes = checked_axes(primitive, *places)
+        return on_axes(lambda *xs: primitive(*xs, dtype=dtype), axes[0], args, axes[1])
+    known = [shape_dtype(x) for x in args]
+    if any(x is not None for x in signatures):
+        kinds, result = loop_of(primitive.name, known, signatures, dtype, casting)
+        args = [registry.astype(x, kind) for x, kind in zip(args, kinds, strict=True)]
+        return registry.astype(primitive(*args), result)
+    if casting is not None:
+        check_casting(primitive.name, known, dtype, casting)
+    if dtype is None:
+        return primitive(*args)
+    wanted = number_dtype(dtype)
+    if primitive.infer(primitive, *known).dtype != wanted:
+        for x in known:
+            if not np.can_cast(x.dtype, wanted, casting or "same_kind"):
+                raise TypeError(
+                    f"{primitive.name}: dtype={wanted} does not hold the operands' {x.dtype}; "
+                    f"np.{primitive.name}(...).astype({wanted}) casts the result"
+                )
+        cast = (ShapeDtype(x.shape, wanted) for x in known)
+        if primitive.infer(primitive, *cast).dtype != wanted:
+            raise TypeError(f"{primitive.name}: no result of operands has dtype {wanted}")
+        args = [registry.astype(x, wanted) for x in args]
+    return primitive(*args)

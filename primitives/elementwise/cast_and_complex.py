@@ -1,0 +1,135 @@
+"""What numbers are made of: dtypes, real and imaginary parts, angles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.families import elementwise, unary
+from ..core.registry import registry as ops
+from ..core.test_samples import POSITIVE
+from ..core.shape_dtype import INEXACT, finfo, number_dtype
+
+__all__ = ["angle", "astype", "cast", "complex_of", "conj", "imag", "is_complex", "real", "real_of"]
+
+
+def is_complex(x: Any) -> bool:
+    """Says whether an operand is complex, which is known without its values.
+
+    >>> is_complex(1j), is_complex(np.ones(2))
+    (True, False)
+    """
+    if isinstance(x, (int, float, complex)):
+        return isinstance(x, complex)
+    kind: str = x.dtype.kind
+    return kind == "c"
+
+
+def real_of(dtype: np.dtype[Any]) -> Any:
+    """Returns the dtype of a complex one's parts; that of real numbers is their own.
+
+    >>> real_of(np.dtype("complex64"))
+    dtype('float32')
+    """
+    return finfo(dtype).dtype
+
+
+def complex_of(dtype: np.dtype[Any]) -> Any:
+    """Returns the complex dtype of the same precision; half precision becomes single.
+
+    >>> complex_of(np.dtype("float32"))
+    dtype('complex64')
+    """
+    return np.result_type(dtype, np.complex64)
+
+
+def _astype(xp: Any, x: Any, *, dtype: Any) -> Any:
+    x = xp.asarray(x)
+    return x[()] if x.dtype == dtype else x.astype(dtype)[()]
+
+
+def _astype_arguments(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    if device is not None:
+        x = ops.to_device(x, device)
+    return (x,), {"dtype": number_dtype(dtype)}
+
+
+astype = elementwise(
+    "astype",
+    lambda g, *, dtype: g if dtype.kind in INEXACT else None,
+    prepare=_astype_arguments,
+    compute=_astype,
+    params=[{"dtype": np.dtype(name)} for name in ("float64", "complex128", "int64")],
+    reference=lambda x, dtype: np.asarray(x).astype(dtype),
+    doc="Returns x with its elements cast to a dtype; casts to integers have derivative 0.",
+    options={
+        "dtype": "anything that ``numpy.dtype`` takes.",
+        "copy": "arrays never change.",
+        "device": 'None or ``"cpu"``.',
+    },
+    example="np.astype([1.7, -1.7], int) -> [1, -1]",
+)
+
+
+# A cotangent or tangent that comes back complex for something real loses its imaginary part, so
+# that one line serves both modes, and real arguments as well.
+real = unary(
+    "real",
+    lambda g: g,
+    compute=lambda xp, x: xp.asarray(x).real[()],
+    dtypes="fdD",
+    doc="Returns the real part.",
+    example="np.real([1 + 2j, 3]) -> [1.0, 3.0]",
+)
+imag = unary(
+    "imag",
+    lambda g: g * -1j,
+    compute=lambda xp, x: xp.asarray(x).imag[()],
+    dtypes="fdD",
+    doc="Returns the imaginary part, 0 for real x.",
+    example="np.imag([1 + 2j, 3]) -> [2.0, 0.0]",
+)
+conj = unary(
+    "conj",
+    lambda g: ops.conj(g),
+    compute=lambda xp, x: xp.conjugate(x) if is_complex(x) else xp.asarray(x)[()],
+    dtypes="fdD",
+    doc="Returns the complex conjugate.",
+    example="np.conj([1 + 2j, 3]) -> [(1-2j), (3-0j)]",
+)
+
+
+def cast(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Returns an operand in a dtype; of complex numbers the real part, where that is a real one."""
+    if is_complex(x) and dtype.kind != "c":
+        x = ops.real(x)
+    return ops.astype(x, dtype)
+
+
+def _angle_arguments(z: Any, deg: bool = False) -> Any:
+    return (z,), {"deg": bool(deg)}
+
+
+def _angle_rule(g: Any, x: Any, *, deg: bool) -> Any:
+    if not is_complex(x):
+        return None
+    # At 0, which has no angle, the derivative is 0.
+    turned = ops.where(x == 0, 0, g / ops.where(x == 0, 1, x))
+    return turned * (-180j / np.pi if deg else -1j)
+
+
+angle = elementwise(
+    "angle",
+    _angle_rule,
+    prepare=_angle_arguments,
+    compute=lambda xp, x, *, deg: xp.angle(x, deg),
+    params=({"deg": False}, {"deg": True}),
+    # Away from the negative real axis, where the angle jumps.
+    domains=POSITIVE,
+    dtypes="fdD",
+    doc="Returns the angle of a complex number, counterclockwise from the positive real axis.",
+    options={"deg": "whether in degrees rather than radians."},
+    arguments={"z": "an array of any shape, or a number."},
+    example="np.angle([1j, -1.0], deg=True) -> [90.0, 180.0]",
+)

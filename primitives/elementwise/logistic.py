@@ -1,0 +1,58 @@
+"""The logistic function and its kin, with derivatives that keep their digits in both tails.
+
+``sigmoid`` is the activation function: its derivative is told from its value, ``y (1 - y)``, which
+is fast and keeps one array, but is 0 where the value has rounded to 1. What is here costs another
+exponential, and its derivatives are right to the last digits wherever they are not 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.families import binary, unary
+from ..core.registry import registry as ops
+from ..core.test_samples import REAL, Domain
+
+__all__ = ["logistic", "logistic_density", "logistic_loss", "soft_sign"]
+
+logistic = unary(
+    "logistic",
+    lambda g, x: g * ops.logistic_density(x),
+    compute=lambda xp, x: ops.sigmoid.impl(x),
+    reference="scipy.special.expit",
+    doc="Returns ``1 / (1 + exp(-x))``.",
+)
+logistic_density = unary(
+    "logistic_density",
+    lambda g, ans, x: -g * (ans * ops.tanh(0.5 * x)),
+    compute=lambda xp, x: ops.sigmoid.impl(x) * ops.sigmoid.impl(xp.negative(x)),
+    reference=lambda x: np.exp(-np.abs(x)) / (1 + np.exp(-np.abs(x))) ** 2,
+    doc="Returns ``logistic(x) * logistic(-x)``, the derivative of ``logistic``.",
+)
+
+
+def _logistic_loss(xp: Any, x: Any, y: Any) -> Any:
+    # What is left of large x and y x is exact before the exponential is added.
+    return (xp.maximum(x, 0) - x * y) + ops.softplus.impl(-abs(x))
+
+
+# A binary cross entropy: -y log(logistic(x)) - (1 - y) log(logistic(-x)).
+logistic_loss = binary(
+    "logistic_loss",
+    lambda g, x, y: g * ((1 - y) * ops.logistic(x) - y * ops.logistic(-x)),
+    lambda g, x: -g * x,
+    compute=_logistic_loss,
+    domains=(REAL, Domain(0.0, 1.0)),
+    reference=lambda x, y: np.maximum(x, 0) - x * y + np.log1p(np.exp(-np.abs(x))),
+    doc="Returns ``log(1 + exp(x)) - x * y``: the cross entropy of y under ``logistic(x)``.",
+)
+soft_sign = unary(
+    "soft_sign",
+    lambda g, x: g / ops.square(ops.abs(x) + 1),
+    compute=lambda xp, x: x / (abs(x) + 1),
+    reference=lambda x: x / (1 + np.abs(x)),
+    domains=Domain(gap=0.1),
+    doc="Returns ``x / (1 + abs(x))``.",
+)

@@ -1,0 +1,70 @@
+"""The identity that stops derivatives."""
+
+from __future__ import annotations
+from .core.families import unary
+from collections.abc import Sequence
+from typing import Any
+from .core.families import batch_filled
+from .core.primitive import Primitive
+from .core.test_samples import Sample
+from .core.shape_dtype import ShapeDtype
+
+__all__ = ["checkpoint_name", "optimization_barrier"]
+
+# No rule: the derivative is zero, so that every mode treats the result as a constant.
+stop_gradient = unary(
+    "stop_gradient",
+    compute=lambda xp, x: xp.asarray(x)[()],
+    reference=lambda x: x,
+    dtypes="fdD",
+    doc="Returns its argument as a constant.",
+)
+
+
+def _same(xp: Any, x: Any, *others: Any, **params: Any) -> Any:
+    return x if hasattr(x, "shape") else xp.asarray(x)[()]
+
+
+def _infer_same(
+    primitive: Primitive, x: ShapeDtype, *others: ShapeDtype, **params: Any
+) -> ShapeDtype:
+    return x.strong()
+
+
+def _batch_named(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    return primitive.bind(values, params)
+
+
+checkpoint_name = Primitive(
+    "checkpoint_name",
+    prepare=lambda x, name: ((x,), {"name": name}),
+    compute=_same,
+    infer=_infer_same,
+    batch=_batch_named,
+    vjp=(lambda g: g,),
+    # The tangent is another value, which nobody has named.
+    jvp=(lambda g: g,),
+    dtypes="fdD",
+    reference=lambda x, name: x,
+    samples=[Sample((), name="a"), Sample((2, 3), name="b"), Sample((0, 2), name="c")],
+    doc="Returns its argument, known to policies by a name.",
+)
+
+
+# No pass knows more of it than its name, so that none sees through it: what is computed of its
+# output is another computation than the same of its operand, and waits for the other operands.
+optimization_barrier = Primitive(
+    "optimization_barrier",
+    prepare=lambda x, *others: ((x, *others), {}),
+    compute=_same,
+    infer=_infer_same,
+    batch=batch_filled,
+    vjp=lambda g, i: None if i else g,
+    jvp=lambda g, i: None if i else g,
+    dtypes="fdD",
+    reference=lambda x, *others: x,
+    samples=[Sample(()), Sample((2, 3), (2,)), Sample((0, 2), (), (3,))],
+    doc="Returns its first argument, once the others are there too.",
+)

@@ -1,0 +1,123 @@
+"""Systems of band matrices, stored by their diagonals, through SciPy's bindings of LAPACK.
+
+Row k of the bands of a matrix a holds its diagonal ``upper - k``: ``bands[k, j] = a[i, j]`` with
+``j - i = upper - k``. What such an i does not exist for is never read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.arrays import lapack
+from ...backends.optional_modules import scipy_module
+from .stacks import chunked, near, of_matrices
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import Sample
+from ..core.shape_dtype import result_type
+
+__all__ = ["banded_solve"]
+
+
+def _banded_solve(xp: Any, bands: Any, b: Any, *, lower: int, upper: int) -> Any:
+    dtype = result_type(bands.dtype, b.dtype)
+    stack = np.broadcast_shapes(bands.shape[:-2], b.shape[:-2])
+    if 0 in stack or not b.size:
+        return xp.zeros((*stack, *b.shape[-2:]), dtype)
+    if xp is np and lapack.is_known(dtype):
+        return lapack.banded_solved(bands, b, dtype, lower=lower, upper=upper)
+    solve = scipy_module(xp, "linalg").solve_banded
+
+    def one(rows: Any, columns: Any) -> Any:
+        return solve((lower, upper), rows, columns, check_finite=False)
+
+    return chunked(one, xp, bands, b)
+
+
+def _moved(x: Any, steps: int, axis: int) -> Any:
+    """Returns ``x[i + steps]`` along an axis counted from the back, zeros from beyond the ends."""
+    length = shape_of(x)[axis]
+    start, stop = min(max(steps, 0), length), max(length + min(steps, 0), 0)
+    rest = (slice(None),) * (-axis - 1)
+    widths = [(0, 0)] * len(shape_of(x))
+    widths[axis] = (length - stop, start)
+    return ops.pad(ops.index(x, (Ellipsis, slice(start, stop), *rest)), widths)
+
+
+def _diagonal(bands: Any, k: int) -> Any:
+    return ops.index(bands, (Ellipsis, k, slice(None)))
+
+
+def _times(bands: Any, x: Any, lower: int, upper: int) -> Any:
+    """Returns the product of band matrices and columns."""
+    terms = [
+        _moved(ops.expand_dims(_diagonal(bands, k), -1) * x, upper - k, -2)
+        for k in range(lower + upper + 1)
+    ]
+    return sum(terms[1:], terms[0])
+
+
+def _transposed(bands: Any, lower: int, upper: int) -> Any:
+    """Returns the bands of the transposed matrices, which have ``upper`` lower diagonals."""
+    count = lower + upper
+    rows = [_moved(_diagonal(bands, count - k), k - lower, -1) for k in range(count + 1)]
+    return ops.stack(rows, axis=-2)
+
+
+def _outer(left: Any, right: Any, lower: int, upper: int) -> Any:
+    """Returns the bands of the products of columns and rows, summed over the pairs."""
+    rows = [
+        ops.sum(_moved(left, k - upper, -2) * right, axis=-1) for k in range(lower + upper + 1)
+    ]
+    return ops.stack(rows, axis=-2)
+
+
+def _solve(bands: Any, b: Any, lower: int, upper: int) -> Any:
+    return ops.banded_solve.bind((bands, b), {"lower": lower, "upper": upper})
+
+
+def _pullback(g: Any, ans: Any, x: Any, *, lower: int, upper: int) -> Any:
+    by_y = _solve(_transposed(x, lower, upper), g, upper, lower)
+    return -_outer(by_y, ans, lower, upper), by_y
+
+
+def _by_bands(g: Any, ans: Any, x: Any, *, lower: int, upper: int) -> Any:
+    return -_solve(x, _times(g, ans, lower, upper), lower, upper)
+
+
+def _reference(bands: Any, b: Any, lower: int, upper: int) -> Any:
+    n = bands.shape[-1]
+    dense = np.zeros((*bands.shape[:-2], n, n), bands.dtype)
+    for i in range(n):
+        for j in range(max(i - lower, 0), min(i + upper + 1, n)):
+            dense[..., i, j] = bands[..., upper + i - j, j]
+    return np.linalg.solve(dense, b)
+
+
+def _sample(lower: int, upper: int, n: int, rhs: tuple[int, ...], *stack: int) -> Sample:
+    strong = np.zeros((lower + upper + 1, n))
+    strong[upper] = lower + upper + 2.0
+    return Sample(near(strong, *stack), rhs, lower=lower, upper=upper)
+
+
+banded_solve = of_matrices(
+    "banded_solve",
+    lambda bands, b, **params: (b[0], b[1]),
+    square=False,
+    compute=_banded_solve,
+    reference=_reference,
+    pullback=_pullback,
+    jvp=(_by_bands, lambda g, x, *, lower, upper: _solve(x, g, lower, upper)),
+    dtypes="fdD",
+    samples=[
+        _sample(1, 1, 4, (4, 2)),
+        _sample(0, 2, 3, (3, 1), 2),
+        _sample(2, 0, 3, (2, 3, 1)),
+        _sample(2, 1, 2, (2, 1)),
+        _sample(0, 0, 2, (2, 2)),
+        _sample(1, 1, 0, (0, 2)),
+    ],
+    doc="Returns x with ``a @ x = b`` of matrices that are given by their diagonals.",
+)

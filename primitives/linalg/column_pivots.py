@@ -1,0 +1,59 @@
+"""The order in which columns are taken, so that the largest of what is left comes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.arrays import lapack
+from ...backends.optional_modules import scipy_module
+from .stacks import chunked, of_matrices
+from ..core.test_samples import Sample
+
+__all__ = ["qr_pivots"]
+
+
+def _one(matrix: Any) -> Any:
+    if not matrix.size:
+        return np.arange(matrix.shape[-1], dtype=np.int32).reshape(1, -1)
+    linalg = scipy_module(np, "linalg")
+    return linalg.qr(matrix, mode="r", pivoting=True)[1].astype(np.int32).reshape(1, -1)
+
+
+def _pivots(xp: Any, a: Any) -> Any:
+    # LAPACK's loop has no counterpart on GPUs: it goes back and forth for each column.
+    on_host = a if xp is np else xp.asnumpy(a)
+    if a.size and lapack.is_known(a.dtype):
+        return xp.asarray(lapack.column_orders(on_host))
+    out = chunked(_one, np, on_host)
+    return xp.asarray(out.reshape(*a.shape[:-2], a.shape[-1]))
+
+
+def _reference(a: Any) -> Any:
+    """Takes the longest of the columns, less what lies along those before."""
+    rest = np.array(a, np.result_type(a, float))
+    order: list[int] = []
+    for _ in range(a.shape[-1]):
+        sizes = np.linalg.norm(rest, axis=-2)
+        sizes[order] = -1.0
+        order.append(int(np.argmax(sizes)))
+        column = rest[:, order[-1]]
+        if sizes[order[-1]] > 0:
+            column = column / sizes[order[-1]]
+            rest = rest - np.outer(column, column.conj() @ rest)
+    return np.array(order, np.int32)
+
+
+qr_pivots = of_matrices(
+    "qr_pivots",
+    lambda a: (a[1],),
+    dtype=lambda dtype: np.dtype(np.int32),
+    square=False,
+    compute=_pivots,
+    constant=True,
+    reference=lambda a: _reference(a) if a.ndim == 2 else np.stack([_reference(m) for m in a]),
+    dtypes="fdD",
+    samples=[Sample((3, 3)), Sample((2, 4, 2)), Sample((0, 2))],
+    doc="Returns the order of columns in which QR with pivoting takes them.",
+)

@@ -1,0 +1,484 @@
+"""Eigenvalues, singular values, and the factor QR, each with its vectors.
+
+Where eigenvalues or singular values coincide, vectors have no derivative. The rules then leave out
+what would be divided by 0: derivatives of the values stay right, and those of what does not depend
+on the choice of the vectors stay finite. Values that differ by rounding alone count as coinciding.
+
+Differentials are those of M. Giles, "Collected matrix derivative results for forward and reverse
+mode algorithmic differentiation" (2008), for complex matrices too. A cotangent is transposed
+without conjugation, so that for ``t -> u t v`` it is ``u.mT g v.mT``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.arrays import linalg
+from ..core.buffers import beside
+from .stacks import (
+    adjoint,
+    coinciding,
+    conjugate,
+    diagonal_matrix,
+    diagonal_of,
+    hermitian_part,
+    near,
+    of_matrices,
+    packed,
+    safe_reciprocal,
+    unpacked,
+)
+from ..elementwise.cast_and_complex import complex_of, is_complex, real_of
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import Sample
+
+__all__ = [
+    "eig",
+    "eig_shapes",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "qr",
+    "qr_shapes",
+    "svd",
+    "svd_shapes",
+    "svdvals",
+]
+
+Shape = tuple[int, ...]
+
+SPREAD = {n: 3.0 * np.diag(np.arange(1.0, n + 1)) for n in (0, 1, 2, 3)}
+
+
+def _symmetric(xp: Any, a: Any) -> Any:
+    return 0.5 * (a + xp.conj(xp.swapaxes(a, -1, -2)))
+
+
+def _differences(values: Any) -> Any:
+    """Returns in row i and column j value j less value i."""
+    return ops.expand_dims(values, -2) - ops.expand_dims(values, -1)
+
+
+def _inverse_differences(values: Any) -> Any:
+    gaps = _differences(values)
+    return safe_reciprocal(gaps, coinciding(values, gaps, shape_of(values)[-1]))
+
+
+# -- Hermitian matrices: v.mT.conj() h v = diag(w)
+
+
+def eig_shapes(n: int) -> list[Shape]:
+    """Returns the shapes of what a packed eigendecomposition holds: values, and vectors."""
+    return [(n,), (n, n)]
+
+
+def _eigh(xp: Any, a: Any) -> Any:
+    w, v = xp.linalg.eigh(_symmetric(xp, a))
+    return packed(xp, [w.astype(v.dtype), v], eig_shapes(a.shape[-1]))
+
+
+def _eigh_jvp(g: Any, ans: Any, x: Any) -> Any:
+    shapes = eig_shapes(shape_of(x)[-1])
+    w, v = unpacked(ans, shapes)
+    change = ops.matmul(adjoint(v), ops.matmul(hermitian_part(g), v))
+    turned = ops.matmul(v, _inverse_differences(ops.real(w)) * change)
+    values = ops.real(diagonal_of(change)) * x.dtype.type(1)
+    return packed(ops, [values, turned], shapes)
+
+
+def _eigh_vjp(g: Any, ans: Any, x: Any) -> Any:
+    shapes = eig_shapes(shape_of(x)[-1])
+    w, v = unpacked(ans, shapes)
+    by_w, by_v = unpacked(g, shapes)
+    by_change = diagonal_matrix(ops.real(by_w)) + _inverse_differences(ops.real(w)) * ops.matmul(
+        v.mT, by_v
+    )
+    return hermitian_part(ops.matmul(conjugate(v), ops.matmul(by_change, v.mT)))
+
+
+eigh = of_matrices(
+    "eigh",
+    lambda a: (a[0] + a[0] * a[0],),
+    compute=_eigh,
+    reference=lambda a: _eigh(np, a),
+    vjp=(_eigh_vjp,),
+    jvp=(_eigh_jvp,),
+    samples=[Sample(near(SPREAD[3])), Sample(near(SPREAD[2], 2)), Sample(near(SPREAD[0]))],
+    doc="Returns the eigenvalues of Hermitian parts in rising order, and the vectors, packed.",
+)
+
+
+def _eigvalsh_jvp(g: Any, x: Any) -> Any:
+    _, v = unpacked(ops.eigh(x), eig_shapes(shape_of(x)[-1]))
+    return ops.real(ops.sum(conjugate(v) * ops.matmul(hermitian_part(g), v), axis=-2))
+
+
+def _eigvalsh_vjp(g: Any, x: Any) -> Any:
+    _, v = unpacked(ops.eigh(x), eig_shapes(shape_of(x)[-1]))
+    return ops.matmul(conjugate(v) * ops.expand_dims(g, -2), v.mT)
+
+
+eigvalsh = of_matrices(
+    "eigvalsh",
+    lambda a: (a[0],),
+    dtype=real_of,
+    compute=lambda xp, a: xp.linalg.eigvalsh(_symmetric(xp, a)),
+    reference=lambda a: np.linalg.eigvalsh(_symmetric(np, a)),
+    vjp=(_eigvalsh_vjp,),
+    jvp=(_eigvalsh_jvp,),
+    dtypes="fdD",
+    samples=[Sample(near(SPREAD[3])), Sample(near(SPREAD[2], 2)), Sample(near(SPREAD[0]))],
+    doc="Returns the eigenvalues of Hermitian parts in rising order.",
+)
+
+# -- general matrices: a v = v diag(w)
+
+
+def _eig(xp: Any, a: Any) -> Any:
+    w, v = xp.linalg.eig(a)
+    dtype = complex_of(a.dtype)
+    return packed(xp, [w.astype(dtype), v.astype(dtype)], eig_shapes(a.shape[-1]))
+
+
+def _anchors(v: Any) -> Any:
+    """Returns 1 at the component of each vector that LAPACK makes real, the largest one."""
+    n = shape_of(v)[-1]
+    if not n:
+        return beside(v, np.zeros((0, 0), bool))
+    sizes = ops.where(ops.imag(v) == 0, ops.abs(v), -1)
+    largest = ops.expand_dims(ops.argmax(sizes, axis=-2), -2)
+    return largest == beside(v, np.arange(n)[:, None])
+
+
+def _eig_jvp(g: Any, ans: Any, x: Any) -> Any:
+    shapes = eig_shapes(shape_of(x)[-1])
+    w, v = unpacked(ans, shapes)
+    change = ops.solve(v, ops.matmul(g * v.dtype.type(1), v))
+    turned = ops.matmul(v, _inverse_differences(w) * change)
+    # Vectors keep their length, and that component real.
+    stretched = ops.real(ops.sum(conjugate(v) * turned, axis=-2, keepdims=True))
+    anchored = ops.where(_anchors(v), turned / ops.where(_anchors(v), v, 1), 0)
+    angles = ops.imag(ops.sum(anchored, axis=-2, keepdims=True))
+    return packed(ops, [diagonal_of(change), turned - v * (stretched + 1j * angles)], shapes)
+
+
+def _eig_vjp(g: Any, ans: Any, x: Any) -> Any:
+    shapes = eig_shapes(shape_of(x)[-1])
+    w, v = unpacked(ans, shapes)
+    by_w, by_v = unpacked(g, shapes)
+    along = ops.sum(by_v * v, axis=-2, keepdims=True)
+    anchors = _anchors(v)
+    anchored = ops.where(anchors, 1j * ops.imag(along) / ops.where(anchors, v, 1), 0)
+    by_v = by_v - ops.real(along) * conjugate(v) - anchored
+    by_change = _inverse_differences(w) * ops.matmul(v.mT, by_v) + diagonal_matrix(by_w)
+    return ops.matmul(ops.solve(v.mT, by_change), v.mT)
+
+
+eig = of_matrices(
+    "eig",
+    lambda a: (a[0] + a[0] * a[0],),
+    dtype=complex_of,
+    compute=_eig,
+    reference=lambda a: _eig(np, a),
+    vjp=(_eig_vjp,),
+    jvp=(_eig_jvp,),
+    dtypes="fdD",
+    samples=[
+        Sample(near(SPREAD[3])),
+        Sample(near([[0.0, 3.0], [-5.0, 0.0]], 2)),
+        Sample(near(SPREAD[0])),
+    ],
+    doc="""Returns eigenvalues and eigenvectors of any square matrices, packed; always complex.
+
+    Vectors have length 1 and their largest component is real, as LAPACK has it. The derivative
+    is that for distinct eigenvalues.
+    """,
+)
+
+
+def _eigvals_jvp(g: Any, x: Any) -> Any:
+    _, v = unpacked(ops.eig(x), eig_shapes(shape_of(x)[-1]))
+    return diagonal_of(ops.solve(v, ops.matmul(g * v.dtype.type(1), v)))
+
+
+def _eigvals_vjp(g: Any, x: Any) -> Any:
+    _, v = unpacked(ops.eig(x), eig_shapes(shape_of(x)[-1]))
+    return ops.matmul(ops.solve(v.mT, diagonal_matrix(g)), v.mT)
+
+
+eigvals = of_matrices(
+    "eigvals",
+    lambda a: (a[0],),
+    dtype=complex_of,
+    compute=lambda xp, a: xp.linalg.eigvals(a).astype(complex_of(a.dtype)),
+    reference=lambda a: np.linalg.eigvals(a).astype(complex_of(a.dtype)),
+    vjp=(_eigvals_vjp,),
+    jvp=(_eigvals_jvp,),
+    dtypes="fdD",
+    samples=[
+        Sample(near(SPREAD[3])),
+        Sample(near([[0.0, 3.0], [-5.0, 0.0]], 2)),
+        Sample(near(SPREAD[0])),
+    ],
+    doc="Returns the eigenvalues of any square matrices; always complex.",
+)
+
+# -- singular values: u diag(s) vh
+
+
+def svd_shapes(matrix: Shape, full_matrices: bool) -> list[Shape]:
+    """Returns the shapes of what a packed singular value decomposition holds: u, s and vh."""
+    m, n = matrix
+    k = min(m, n)
+    return [(m, m if full_matrices else k), (k,), (n if full_matrices else k, n)]
+
+
+def _svd(xp: Any, a: Any, *, full_matrices: bool) -> Any:
+    u, s, vh = linalg.svd(xp, a, full_matrices=full_matrices)
+    return packed(xp, [u, s.astype(u.dtype), vh], svd_shapes(a.shape[-2:], full_matrices))
+
+
+class _Factors:
+    """What both rules of the decomposition are made of.
+
+    Attributes:
+        u, v: the vectors that singular values belong to.
+        u_rest, v_rest: those behind them, of full matrices.
+        inverse: the reciprocals of the singular values, as a row, 0 where those are.
+        turning: the reciprocals of their differences.
+        twisting: the reciprocals of their sums.
+    """
+
+    def __init__(self, ans: Any, shape: Shape, full_matrices: bool) -> None:
+        m, n = shape
+        k = min(m, n)
+        self.shapes = svd_shapes(shape, full_matrices)
+        u, s, vh = unpacked(ans, self.shapes)
+        s, v = ops.real(s), adjoint(vh)
+        self.u, self.u_rest = _split(u, k)
+        self.v, self.v_rest = _split(v, k)
+        sums = ops.expand_dims(s, -2) + ops.expand_dims(s, -1)
+        gaps = _differences(s)
+        length = max(m, n)
+        self.inverse = ops.expand_dims(safe_reciprocal(s, coinciding(s, s, length)), -2)
+        self.turning = safe_reciprocal(gaps, coinciding(s, gaps, length))
+        self.twisting = safe_reciprocal(sums, coinciding(s, sums, length))
+
+
+def _split(vectors: Any, k: int) -> tuple[Any, Any]:
+    """Returns the first k columns, and the others."""
+    if shape_of(vectors)[-1] == k:
+        return vectors, None
+    first = ops.index(vectors, (Ellipsis, slice(None, k)))
+    return first, ops.index(vectors, (Ellipsis, slice(k, None)))
+
+
+def _outside(vectors: Any, x: Any) -> Any:
+    """Returns what of the columns of x is orthogonal to all of the vectors."""
+    return x - ops.matmul(vectors, ops.matmul(adjoint(vectors), x))
+
+
+def _moved(vectors: Any, rest: Any, inner: Any, image: Any) -> Any:
+    """Returns how vectors change: within their space by ``inner``, out of it as the image does."""
+    n, k = shape_of(vectors)[-2:]
+    change = ops.matmul(vectors, inner)
+    if k < n:
+        change = change + _outside(vectors, image)
+    if rest is None:
+        return change
+    others = -ops.matmul(vectors, adjoint(ops.matmul(adjoint(rest), image)))
+    return ops.concatenate([change, others], axis=-1)
+
+
+def _svd_jvp(g: Any, ans: Any, x: Any, *, full_matrices: bool) -> Any:
+    f = _Factors(ans, shape_of(x)[-2:], full_matrices)
+    image, back_image = ops.matmul(g, f.v), ops.matmul(adjoint(g), f.u)
+    change = ops.matmul(adjoint(f.u), image)
+    turned = f.turning * 0.5 * (change + adjoint(change))
+    twisted = f.twisting * 0.5 * (change - adjoint(change))
+    u = _moved(f.u, f.u_rest, turned + twisted, image * f.inverse)
+    v = _moved(f.v, f.v_rest, turned - twisted, back_image * f.inverse)
+    s = ops.real(diagonal_of(change)) * x.dtype.type(1)
+    return packed(ops, [u, s, adjoint(v)], f.shapes)
+
+
+def _by_image(vectors: Any, rest: Any, by_vectors: Any, by_rest: Any) -> Any:
+    """Returns the cotangent of the image that vectors move out of their space with."""
+    n, k = shape_of(vectors)[-2:]
+    by_image = _outside(conjugate(vectors), by_vectors) if k < n else None
+    if rest is None:
+        return by_image
+    others = ops.matmul(conjugate(rest), adjoint(ops.matmul(vectors.mT, by_rest)))
+    return by_image - others
+
+
+def _svd_vjp(g: Any, ans: Any, x: Any, *, full_matrices: bool) -> Any:
+    shape = shape_of(x)[-2:]
+    f = _Factors(ans, shape, full_matrices)
+    by_u, by_s, by_vh = unpacked(g, f.shapes)
+    by_u, by_u_rest = _split(by_u, min(shape))
+    by_v, by_v_rest = _split(adjoint(by_vh), min(shape))
+    inner_u, inner_v = ops.matmul(f.u.mT, by_u), ops.matmul(f.v.mT, by_v)
+    turned, twisted = f.turning * (inner_u + inner_v), f.twisting * (inner_u - inner_v)
+    by_change = (
+        0.5 * (turned + adjoint(turned) + twisted - adjoint(twisted))
+        + diagonal_matrix(ops.real(by_s))
+    )
+    out = ops.matmul(conjugate(f.u), ops.matmul(by_change, f.v.mT))
+    by_image = _by_image(f.u, f.u_rest, by_u, by_u_rest)
+    if by_image is not None:
+        out = out + ops.matmul(by_image * f.inverse, f.v.mT)
+    by_image = _by_image(f.v, f.v_rest, by_v, by_v_rest)
+    if by_image is not None:
+        out = out + adjoint(ops.matmul(by_image * f.inverse, f.u.mT))
+    return out
+
+
+svd = of_matrices(
+    "svd",
+    lambda a, full_matrices: (
+        sum(int(np.prod(shape)) for shape in svd_shapes(a, full_matrices)),
+    ),
+    square=False,
+    compute=_svd,
+    reference=lambda a, full_matrices: _svd(np, a, full_matrices=full_matrices),
+    vjp=(_svd_vjp,),
+    jvp=(_svd_jvp,),
+    samples=[
+        Sample(near(SPREAD[3]), full_matrices=True),
+        Sample(near(np.eye(3, 2) * [6.0, 3.0], 2), full_matrices=False),
+        Sample(near(np.eye(2, 3) * [[6.0], [3.0]]), full_matrices=False),
+        Sample((0, 2), full_matrices=False),
+    ],
+    doc="Returns u, the singular values in falling order, and vh, packed.",
+)
+
+
+def _svdvals_factors(x: Any) -> tuple[Any, Any, Any]:
+    """Returns the vectors, and where singular values are not 0: there is the kink of a size."""
+    shapes = svd_shapes(shape_of(x)[-2:], False)
+    u, s, vh = unpacked(ops.svd.bind((x,), {"full_matrices": False}), shapes)
+    return u, adjoint(vh), ops.real(s) != 0
+
+
+def _svdvals_jvp(g: Any, x: Any) -> Any:
+    u, v, positive = _svdvals_factors(x)
+    return ops.real(ops.sum(conjugate(u) * ops.matmul(g, v), axis=-2)) * positive
+
+
+def _svdvals_vjp(g: Any, x: Any) -> Any:
+    u, v, positive = _svdvals_factors(x)
+    return ops.matmul(conjugate(u) * ops.expand_dims(g * positive, -2), v.mT)
+
+
+svdvals = of_matrices(
+    "svdvals",
+    lambda a: (min(a),),
+    dtype=real_of,
+    square=False,
+    compute=lambda xp, a: xp.linalg.svd(a, compute_uv=False),
+    reference=lambda a: np.linalg.svd(a, compute_uv=False),
+    vjp=(_svdvals_vjp,),
+    jvp=(_svdvals_jvp,),
+    dtypes="fdD",
+    samples=[
+        Sample(near(SPREAD[3])),
+        Sample(near(np.eye(3, 2) * [6.0, 3.0], 2)),
+        Sample(near(np.eye(2, 3) * [[6.0], [3.0]])),
+        Sample((0, 2)),
+    ],
+    doc="Returns singular values in falling order; the derivative of one that is 0 is 0.",
+)
+
+# -- an orthogonal and a triangular factor: a = q r, for no fewer rows than columns
+
+
+def qr_shapes(matrix: Shape, mode: str) -> list[Shape]:
+    """Returns the shapes of what a packed factorisation holds: q and r."""
+    m, n = matrix
+    k = m if mode == "complete" else min(m, n)
+    return [(m, k), (k, n)]
+
+
+def _qr(xp: Any, a: Any, *, mode: str) -> Any:
+    return packed(xp, xp.linalg.qr(a, mode=mode), qr_shapes(a.shape[-2:], mode))
+
+
+def _over(x: Any, r: Any) -> Any:
+    """Returns x times the inverse of r."""
+    return ops.solve(r.mT, x.mT).mT
+
+
+def _strictly_lower(x: Any) -> Any:
+    return ops.tril(x, -1)
+
+
+def _qr_parts(values: Any, shape: Shape, mode: str) -> tuple[Any, Any, Any]:
+    """Returns q, its columns behind those of r's rows that are not 0, and those rows."""
+    q, r = unpacked(values, qr_shapes(shape, mode))
+    q, rest = _split(q, shape[1])
+    if rest is not None:
+        r = ops.index(r, (Ellipsis, slice(None, shape[1]), slice(None)))
+    return q, rest, r
+
+
+def _qr_jvp(g: Any, ans: Any, x: Any, *, mode: str) -> Any:
+    m, n = shape_of(x)[-2:]
+    q, rest, r = _qr_parts(ans, (m, n), mode)
+    step = _over(g, r)
+    change = ops.matmul(adjoint(q), step)
+    lower = _strictly_lower(change)
+    turned = lower - adjoint(lower)
+    if is_complex(x):
+        # The diagonal of r stays real.
+        turned = turned + diagonal_matrix(diagonal_of(change) - ops.real(diagonal_of(change)))
+    by_r = ops.matmul(change - turned, r)
+    by_q = step - ops.matmul(q, change - turned)
+    if rest is None:
+        return packed(ops, [by_q, by_r], qr_shapes((m, n), mode))
+    others = -ops.matmul(q, adjoint(ops.matmul(adjoint(rest), step)))
+    below = ops.broadcast_to(beside(x, np.zeros((), x.dtype)), (*shape_of(by_r)[:-2], m - n, n))
+    parts = [ops.concatenate([by_q, others], axis=-1), ops.concatenate([by_r, below], axis=-2)]
+    return packed(ops, parts, qr_shapes((m, n), mode))
+
+
+def _qr_vjp(g: Any, ans: Any, x: Any, *, mode: str) -> Any:
+    shape = shape_of(x)[-2:]
+    q, rest, r = _qr_parts(ans, shape, mode)
+    by_q, by_rest, by_r = _qr_parts(g, shape, mode)
+    inner = ops.matmul(by_r, r.mT) - ops.matmul(q.mT, by_q)
+    lower = _strictly_lower(inner - adjoint(inner))
+    by_change = inner - lower
+    if is_complex(x):
+        by_change = by_change - diagonal_matrix(diagonal_of(inner) - ops.real(diagonal_of(inner)))
+    by_step = by_q + ops.matmul(conjugate(q), by_change)
+    if rest is not None:
+        by_step = by_step - ops.matmul(conjugate(rest), adjoint(ops.matmul(q.mT, by_rest)))
+    return ops.solve(r, by_step.mT).mT
+
+
+qr = of_matrices(
+    "qr",
+    lambda a, mode: (sum(p * q for p, q in qr_shapes(a, mode)),),
+    square=False,
+    compute=_qr,
+    reference=lambda a, mode: _qr(np, a, mode=mode),
+    vjp=(_qr_vjp,),
+    jvp=(_qr_jvp,),
+    dtypes="fdD",
+    samples=[
+        Sample(near(SPREAD[3]), mode="reduced"),
+        Sample(near(np.eye(3, 2) * 3.0, 2), mode="reduced"),
+        Sample(near(np.eye(2, 2) * 3.0), mode="complete"),
+        Sample(near(np.zeros((2, 0))), mode="reduced"),
+    ],
+    doc="""Returns q and r, packed, of matrices with no fewer rows than columns.
+
+    The derivative is that for independent columns: S. Walter and L. Lehmann, "Algorithmic
+    differentiation of linear algebra functions with application in optimum experimental design"
+    (2010).
+    """,
+)

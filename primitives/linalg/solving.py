@@ -1,0 +1,314 @@
+"""Linear systems: solutions, inverses, determinants, and Cholesky's factor.
+
+Rules are the differentials of ``a x = b`` and the like, as collected by M. Giles, "Collected
+matrix derivative results for forward and reverse mode algorithmic differentiation" (2008). A
+cotangent is transposed without conjugation, so that for ``t -> u t v`` it is ``u.mT g v.mT``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.arrays import linalg
+from ..core.buffers import beside
+from ..core.families import reduction
+from .stacks import adjoint, conjugate, hermitian_part, near, of_matrices, safe_reciprocal
+from ..reduce.reductions import spread
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import NONZERO, Sample
+
+__all__ = [
+    "cholesky",
+    "cofactors",
+    "det",
+    "euclidean_norm",
+    "inv",
+    "pinv",
+    "slogdet",
+    "solve",
+]
+
+EYE = {n: 3.0 * np.eye(n) for n in (0, 1, 2, 3)}
+
+# -- systems and inverses
+
+
+def _solve_pullback(g: Any, ans: Any, x: Any) -> Any:
+    # One factorisation, that of the transposed matrix, serves both operands.
+    by_y = ops.solve(x.mT, g)
+    return -ops.matmul(by_y, ans.mT), by_y
+
+
+solve = of_matrices(
+    "solve",
+    lambda a, b: (a[1], b[1]),
+    compute=lambda xp, a, b: linalg.solve(xp, a, b),
+    reference=np.linalg.solve,
+    pullback=_solve_pullback,
+    jvp=(
+        lambda g, ans, x: -ops.solve(x, ops.matmul(g, ans)),
+        lambda g, x: ops.solve(x, g),
+    ),
+    dtypes="fdD",
+    samples=[
+        Sample(near(EYE[3]), (3, 2)),
+        Sample(near(EYE[2], 2), (2, 1)),
+        Sample(near(EYE[2]), (2, 2, 3)),
+        Sample(near(EYE[2], 1), (3, 2, 1)),
+        Sample(near(EYE[2], 2, 1), (3, 2, 1)),
+        Sample(near(EYE[0]), (0, 2)),
+        Sample(near(EYE[2]), (2, 0)),
+    ],
+    doc="Returns x with ``a @ x = b``, for stacks of matrices a and b.",
+)
+
+
+def _inv_vjp(g: Any, ans: Any) -> Any:
+    return -ops.matmul(ans.mT, ops.matmul(g, ans.mT))
+
+
+def _inv_jvp(g: Any, ans: Any) -> Any:
+    return -ops.matmul(ans, ops.matmul(g, ans))
+
+
+inv = of_matrices(
+    "inv",
+    lambda a, strict: a,
+    compute=lambda xp, a, *, strict: linalg.inverse(xp, a, strict=strict),
+    reference=lambda a, strict: np.linalg.inv(a),
+    vjp=(_inv_vjp,),
+    jvp=(_inv_jvp,),
+    dtypes="fdD",
+    samples=[
+        Sample(near(EYE[3]), strict=True),
+        Sample(near(EYE[2], 2), strict=False),
+        Sample(near(EYE[0]), strict=True),
+    ],
+    doc="Returns inverses; of singular matrices an error, or NaN where that is not ``strict``.",
+)
+
+
+def _pinv_terms(ans: Any, x: Any) -> tuple[Any, Any, Any, Any]:
+    """Returns two Gram matrices of the inverse, and the projections that it makes vanish."""
+    m, n = shape_of(x)[-2:]
+    left = beside(x, np.eye(m, dtype=x.dtype)) - ops.matmul(x, ans)
+    right = beside(x, np.eye(n, dtype=x.dtype)) - ops.matmul(ans, x)
+    return ops.matmul(ans, adjoint(ans)), ops.matmul(adjoint(ans), ans), left, right
+
+
+def _pinv_jvp(g: Any, ans: Any, x: Any) -> Any:
+    rows, columns, left, right = _pinv_terms(ans, x)
+    t = adjoint(g)
+    return (
+        ops.matmul(rows, ops.matmul(t, left))
+        + ops.matmul(right, ops.matmul(t, columns))
+        - ops.matmul(ans, ops.matmul(g, ans))
+    )
+
+
+def _pinv_vjp(g: Any, ans: Any, x: Any) -> Any:
+    rows, columns, left, right = _pinv_terms(ans, x)
+    by_adjoint = ops.matmul(rows.mT, ops.matmul(g, left.mT)) + ops.matmul(
+        right.mT, ops.matmul(g, columns.mT)
+    )
+    return adjoint(by_adjoint) - ops.matmul(ans.mT, ops.matmul(g, ans.mT))
+
+
+pinv = of_matrices(
+    "pinv",
+    lambda a, limit: a[::-1],
+    square=False,
+    compute=lambda xp, a, limit: linalg.pseudo_inverse(xp, a, limit),
+    reference=lambda a, limit: np.linalg.pinv(a, limit.real.min()),
+    vjp=(_pinv_vjp, lambda g: None),
+    jvp=(_pinv_jvp, lambda g: None),
+    dtypes="fdD",
+    samples=[
+        Sample((3, 2), near([[-1.0]])),
+        Sample((2, 2, 3), near([[-1.0]], 2)),
+        Sample((0, 2), near([[-1.0]])),
+    ],
+    doc="""Returns pseudo-inverses; singular values up to ``limit`` times the largest count as 0.
+
+    The derivative is that among matrices of the same rank: G. Golub and V. Pereyra, "The
+    differentiation of pseudo-inverses and nonlinear least squares problems whose variables
+    separate", SIAM J. Numer. Anal. 10 (1973).
+    """,
+)
+
+# -- determinants
+
+
+def _cofactors_rule(g: Any, xs: Any, i: int) -> Any:
+    """Is symmetric in all matrices and linear in each direction, so that it serves both modes."""
+    if i == 0:
+        return ops.cofactors(*xs, g)
+    return ops.cofactors(*xs[:i], g, *xs[i + 1 :])
+
+
+cofactors = of_matrices(
+    "cofactors",
+    lambda a, *directions: a,
+    compute=lambda xp, a, *directions: linalg.cofactors(xp, a, *directions),
+    reference=lambda a, *directions: _cofactors_reference(a, *directions),
+    vjp=_cofactors_rule,
+    jvp=_cofactors_rule,
+    dtypes="fdD",
+    samples=[
+        Sample((3, 3)),
+        Sample((2, 2, 2), (2, 2)),
+        Sample((2, 3, 3), (3, 3)),
+        Sample((0, 0)),
+    ],
+    doc="""Returns the gradient of the derivative of the determinant along directions.
+
+    Without a direction that is the matrix of cofactors, ``det(x) inv(x).mT``, for singular
+    matrices too.
+    """,
+)
+
+
+def _cofactors_reference(a: Any, *directions: Any) -> Any:
+    """What the determinant's expansion by rows gives, one element after the other."""
+    stack = np.broadcast_shapes(*(m.shape[:-2] for m in (a, *directions)))
+    n = a.shape[-1]
+    out = np.zeros((*stack, n, n), a.dtype)
+    matrices = [np.broadcast_to(m, (*stack, n, n)) for m in (a, *directions)]
+    for place in np.ndindex(*stack, n, n):
+        *where, row, column = place
+        own, *others = (m[tuple(where)] for m in matrices)
+        unit = np.zeros((n, n), a.dtype)
+        unit[row, column] = 1
+        replaced = [unit, *others]
+        for rows in np.ndindex(*(n,) * len(replaced)):
+            if len(set(rows)) == len(rows):
+                swapped = own.copy()
+                for r, m in zip(rows, replaced, strict=True):
+                    swapped[r] = m[r]
+                out[place] += np.linalg.det(swapped)
+    return out
+
+
+det = of_matrices(
+    "det",
+    lambda a: (),
+    compute=lambda xp, a: xp.linalg.det(a),
+    reference=np.linalg.det,
+    vjp=(lambda g, x: ops.expand_dims(g, (-2, -1)) * ops.cofactors(x),),
+    jvp=(lambda g, x: ops.sum(g * ops.cofactors(x), axis=(-2, -1)),),
+    dtypes="fdD",
+    samples=[Sample((3, 3)), Sample((2, 2, 2)), Sample((0, 0)), Sample((0, 2, 2))],
+    doc="Returns determinants.",
+)
+
+
+def _slogdet(xp: Any, a: Any) -> Any:
+    sign, logarithm = xp.linalg.slogdet(a)
+    return xp.stack([sign, logarithm.astype(sign.dtype)], axis=-1)
+
+
+def _imaginary_part(x: Any) -> Any:
+    """Returns i times the imaginary part."""
+    return x - ops.real(x)
+
+
+def _slogdet_jvp(g: Any, ans: Any, x: Any) -> Any:
+    # The logarithm of the determinant changes by this; the sign turns with its imaginary part.
+    change = ops.sum(g * ops.inv.bind((x,), {"strict": False}).mT, axis=(-2, -1))
+    sign = ops.index(ans, (Ellipsis, 0))
+    logarithm = ops.real(change) * x.dtype.type(1)
+    return ops.stack([sign * _imaginary_part(change), logarithm], axis=-1)
+
+
+def _slogdet_vjp(g: Any, ans: Any, x: Any) -> Any:
+    by_sign = _imaginary_part(ops.index(g, (Ellipsis, 0)) * ops.index(ans, (Ellipsis, 0)))
+    change = by_sign + ops.real(ops.index(g, (Ellipsis, 1)))
+    return ops.expand_dims(change, (-2, -1)) * ops.inv.bind((x,), {"strict": False}).mT
+
+
+slogdet = of_matrices(
+    "slogdet",
+    lambda a: (2,),
+    compute=_slogdet,
+    reference=lambda a: _slogdet(np, a),
+    vjp=(_slogdet_vjp,),
+    jvp=(_slogdet_jvp,),
+    dtypes="fdD",
+    samples=[Sample(near(EYE[3])), Sample(near(EYE[2], 2)), Sample(near(EYE[0]))],
+    doc="Returns the signs of determinants, and the logarithms of their sizes, packed.",
+)
+
+# -- Cholesky's factor
+
+
+def _half_triangle(x: Any) -> Any:
+    """Returns the lower triangles with their diagonals halved."""
+    n = shape_of(x)[-1]
+    return x * beside(x, np.tri(n, dtype=x.dtype) - 0.5 * np.eye(n, dtype=x.dtype))
+
+
+def _cholesky_jvp(g: Any, ans: Any) -> Any:
+    inner = ops.solve(ans, adjoint(ops.solve(ans, hermitian_part(g))))
+    return ops.matmul(ans, _half_triangle(adjoint(inner)))
+
+
+def _cholesky_vjp(g: Any, ans: Any) -> Any:
+    # The transpose of what forward mode does, from the last step to the first.
+    inner = ops.solve(ans.mT, _half_triangle(ops.matmul(ans.mT, g)))
+    return hermitian_part(ops.solve(adjoint(ans), inner.mT).mT)
+
+
+cholesky = of_matrices(
+    "cholesky",
+    lambda a: a,
+    compute=lambda xp, a: linalg.cholesky(xp, a),
+    reference=lambda a: np.linalg.cholesky(0.5 * (a + np.conj(np.swapaxes(a, -1, -2)))),
+    vjp=(_cholesky_vjp,),
+    jvp=(_cholesky_jvp,),
+    dtypes="fdD",
+    samples=[Sample(near(EYE[3])), Sample(near(EYE[2], 2)), Sample(near(EYE[0]))],
+    doc="""Returns lower triangles L with ``L @ adjoint(L)`` the Hermitian part of the operand.
+
+    I. Murray, "Differentiation of the Cholesky decomposition" (2016).
+    """,
+)
+
+# -- lengths
+
+
+def _euclidean_norm(xp: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    if x.dtype == np.float16:
+        # Its squares soon overflow.
+        wide = _euclidean_norm(xp, x.astype(np.float32), axis=axis, keepdims=keepdims)
+        return wide.astype(np.float16)
+    squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+    return xp.sqrt(squares.sum(axis=axis, keepdims=keepdims))
+
+
+def _direction(x: Any, ans: Any, axis: tuple[int, ...]) -> Any:
+    """Returns the conjugate of x over its length, 0 where that is 0."""
+    return conjugate(x) * spread(safe_reciprocal(ans, ans == 0), shape_of(x), axis)
+
+
+def _euclidean_norm_jvp(
+    g: Any, ans: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool
+) -> Any:
+    change = ops.real(g * _direction(x, ans, axis))
+    return ops.sum(change, axis=axis, keepdims=keepdims) if axis else change
+
+
+euclidean_norm = reduction(
+    "euclidean_norm",
+    lambda g, ans, x, *, axis: spread(g, shape_of(x), axis) * _direction(x, ans, axis),
+    jvp=(_euclidean_norm_jvp,),
+    domain=NONZERO,
+    compute=_euclidean_norm,
+    reference=lambda x, axis=None, keepdims=False: _euclidean_norm(
+        np, np.asarray(x), axis=axis, keepdims=keepdims
+    ),
+    dtypes="fdD",
+    doc="Returns the square root of the sum of squared sizes over axes; its derivative at 0 is 0.",
+)

@@ -1,0 +1,197 @@
+"""Primitives on stacks of matrices: the last two axes are a matrix, all in front of them a stack.
+
+A primitive has one output. What has several results packs them, flattened, one behind the other
+along the last axis, and `unpacked` takes them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...backends.blas_calls import calmly
+from ..core.buffers import beside
+from ..core.errors import ShapeError, message
+from ..core.families import batch_elementwise
+from ..elementwise.cast_and_complex import is_complex
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import Domain, Operand
+from ..core.shape_dtype import ShapeDtype, broadcast_shapes, finfo, result_type
+
+__all__ = [
+    "adjoint",
+    "chunked",
+    "coinciding",
+    "conjugate",
+    "diagonal_matrix",
+    "diagonal_of",
+    "hermitian_part",
+    "near",
+    "of_matrices",
+    "packed",
+    "safe_reciprocal",
+    "unpacked",
+]
+
+Shape = tuple[int, ...]
+
+
+def of_matrices(
+    name: str,
+    core: Callable[..., Shape],
+    *,
+    dtype: Callable[[np.dtype[Any]], Any] = lambda dtype: dtype,
+    square: bool = True,
+    **declared: Any,
+) -> Primitive:
+    """Declares a primitive that does the same to every matrix of a stack; stacks broadcast.
+
+    Args:
+        name: its name.
+        core: ``core(*shapes, **params)``: what follows the stack's axes in the result's shape,
+            for the operands' last two lengths.
+        dtype: the result's dtype for the operands' common one.
+        square: whether the first operand's matrices have to be square.
+        declared: what else ``Primitive`` takes.
+    """
+
+    def infer(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
+        first = operands[0].shape
+        if min(x.ndim for x in operands) < 2 or (square and first[-1] != first[-2]):
+            raise ShapeError(
+                message(
+                    f"{name}: {' and '.join(str(x.shape) for x in operands)} are no stacks of "
+                    f"{'square ' if square else ''}matrices",
+                    fix="the last two axes are the matrix, e.g. x[..., None] for columns",
+                    number=16,
+                )
+            )
+        stack = broadcast_shapes(name, *(x.shape[:-2] for x in operands))
+        tail = core(*(x.shape[-2:] for x in operands), **params)
+        common = result_type(*(x.dtype for x in operands))
+        return ShapeDtype((*stack, *tail), dtype(common))
+
+    if callable(declared.get("compute")):
+        declared["compute"] = calmly(declared["compute"])
+    return Primitive(
+        name,
+        family="matrices",
+        infer=infer,
+        batch=batch_elementwise,
+        broadcasts=True,
+        **declared,
+    )
+
+
+def near(matrix: Any, *stack: int) -> Operand:
+    """Returns an operand whose numbers are up to 1 above those of a matrix."""
+    low: Any = np.asarray(matrix, float)
+    high: Any = low + 1.0
+    return Operand((*stack, *low.shape), Domain(low, high))
+
+
+# -- several results in one
+
+
+def packed(xp: Any, parts: Sequence[Any], shapes: Sequence[Shape]) -> Any:
+    """Returns arrays of the given shapes behind one stack, flattened, one behind the other.
+
+    Args:
+        xp: the array module, or the registry in rules.
+        parts: the arrays.
+        shapes: of each what follows the stack's axes.
+    """
+    first = shape_of(parts[0])
+    stack = first[: len(first) - len(shapes[0])]
+    flat = [xp.reshape(x, (*stack, prod(shape))) for x, shape in zip(parts, shapes)]
+    return xp.concatenate(flat, axis=-1)
+
+
+def unpacked(values: Any, shapes: Sequence[Shape]) -> list[Any]:
+    """Returns what was packed, in the shapes that it had."""
+    stack = shape_of(values)[:-1]
+    parts = []
+    start = 0
+    for shape in shapes:
+        part = ops.index(values, (Ellipsis, slice(start, start + prod(shape))))
+        parts.append(ops.reshape(part, (*stack, *shape)))
+        start += prod(shape)
+    return parts
+
+
+def chunked(compute: Callable[..., Any], xp: Any, *matrices: Any) -> Any:
+    """Calls what works on single matrices for each of a stack, as LAPACK's own loops do.
+
+    Args:
+        compute: takes matrices, one of every operand, and returns an array.
+        xp: the array module.
+        matrices: the operands, whose stacks broadcast.
+
+    Returns:
+        The results behind the stack's axes; for no matrices at all, what zeros give.
+    """
+    stack = np.broadcast_shapes(*(x.shape[:-2] for x in matrices))
+    rows = [
+        xp.broadcast_to(x, (*stack, *x.shape[-2:])).reshape(prod(stack), *x.shape[-2:])
+        for x in matrices
+    ]
+    outs = [compute(*items) for items in zip(*rows, strict=True)]
+    if not outs:
+        empty = compute(*(xp.eye(*x.shape[-2:], dtype=x.dtype) for x in matrices))
+        return xp.zeros((*stack, *empty.shape), empty.dtype)
+    return xp.stack(outs).reshape(*stack, *outs[0].shape)
+
+
+# -- what rules are written with
+
+
+def conjugate(x: Any) -> Any:
+    """Returns the complex conjugate; what is real as it is."""
+    return ops.conj(x) if is_complex(x) else x
+
+
+def adjoint(x: Any) -> Any:
+    """Returns matrices transposed and conjugated."""
+    return conjugate(x.mT)
+
+
+def hermitian_part(x: Any) -> Any:
+    """Returns half of the sum of matrices and their adjoints."""
+    return 0.5 * (x + adjoint(x))
+
+
+def diagonal_of(x: Any) -> Any:
+    """Returns the diagonals of square matrices."""
+    return ops.sum(x * beside(x, np.eye(shape_of(x)[-1], dtype=x.dtype)), axis=-1)
+
+
+def diagonal_matrix(x: Any) -> Any:
+    """Returns square matrices that have the last axis as their diagonals."""
+    return ops.expand_dims(x, -1) * beside(x, np.eye(shape_of(x)[-1], dtype=x.dtype))
+
+
+def coinciding(values: Any, gaps: Any, length: int) -> Any:
+    """Returns where gaps between values are no more than rounding makes of 0.
+
+    Args:
+        values: the eigenvalues or singular values along the last axis.
+        gaps: differences or sums of them, in matrices or along the last axis.
+        length: the longer side of the matrix that they are of.
+    """
+    if not shape_of(values)[-1]:
+        return gaps == 0
+    largest = ops.max(ops.abs(values), axis=-1, keepdims=True)
+    if len(shape_of(gaps)) > len(shape_of(values)):
+        largest = ops.expand_dims(largest, -1)
+    rounding = max(length, 1) * float(finfo(values.dtype).eps)
+    return ops.abs(gaps) <= rounding * largest
+
+
+def safe_reciprocal(x: Any, zero: Any) -> Any:
+    """Returns the reciprocal, and 0 where ``zero`` holds."""
+    return ops.where(zero, 0, 1 / ops.where(zero, 1, x))

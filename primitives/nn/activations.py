@@ -1,0 +1,417 @@
+"""Activation functions: stable for all arguments, and sparing of what they keep for later."""
+
+from __future__ import annotations
+import math
+from typing import Any
+import numpy as np
+from ..core.families import along, elementwise, unary
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import NONZERO, REAL, Operand, Sample
+from ..core.shape_dtype import canonical_axes
+from collections.abc import Callable
+from ...backends.cpu.activations import silu_slope
+from ..core.docstrings import document
+from ..core.families import batch_elementwise, binary, elementwise, infer_elementwise
+from ..core.primitive import Primitive
+from ..core.test_samples import NONZERO, REAL, UNIT, Domain, Operand, Sample
+
+__all__ = [
+    "elu",
+    "gelu",
+    "gelu_derivative",
+    "gelu_slope",
+    "log_softmax",
+    "relu",
+    "relu_biased",
+    "relu_derivative",
+    "sigmoid",
+    "sigmoid_biased",
+    "sigmoid_derivative",
+    "silu",
+    "silu_derivative",
+    "softmax",
+    "softmax_derivative",
+    "softplus",
+    "softplus_biased",
+    "softplus_derivative",
+    "tanh_biased",
+    "tanh_derivative",
+]
+
+relu = unary(
+    "relu",
+    lambda g, ans: ops.relu_derivative(g, ans),
+    domains=NONZERO,
+    reference=lambda x: np.maximum(x, 0),
+    doc="Returns ``max(x, 0)``; its derivative at 0 is 0.",
+    example="nn.relu([-2.0, 3.0]) -> [0.0, 3.0]",
+)
+sigmoid = unary(
+    "sigmoid",
+    lambda g, ans: ops.sigmoid_derivative(g, ans),
+    reference="scipy.special.expit",
+    doc="Returns the logistic function ``1 / (1 + exp(-x))``.",
+    example="nn.sigmoid([-1e9, 0.0, 1e9]) -> [0.0, 0.5, 1.0]",
+)
+softplus = unary(
+    "softplus",
+    lambda g, ans: ops.softplus_derivative(g, ans),
+    reference=lambda x: np.logaddexp(x, 0),
+    doc="Returns ``log(1 + exp(x))``.",
+    example="nn.softplus([-1e9, 1e9]) -> [0.0, 1000000000.0]",
+)
+silu = unary(
+    "silu",
+    lambda g, x: ops.silu_derivative(g, x),
+    reference=lambda x: x / (1 + np.exp(-x)),
+    doc="Returns ``x * sigmoid(x)``, also known as swish.",
+    example="nn.silu([-1e9, 0.0, 1e9]) -> [-0.0, 0.0, 1000000000.0]",
+    source="Elfwing, Uchibe and Doya, https://arxiv.org/abs/1702.03118.",
+)
+
+
+def _elu_arguments(x: Any, alpha: float = 1.0) -> Any:
+    return (x,), {"alpha": float(alpha)}
+
+
+def _elu(xp: Any, x: Any, *, alpha: float) -> Any:
+    # Of negative x only, so that nothing overflows.
+    return xp.where(xp.less(x, 0), alpha * xp.expm1(xp.minimum(x, 0)), x)[()]
+
+
+elu = elementwise(
+    "elu",
+    lambda g, x, *, alpha: g * ops.where(x > 0, 1, alpha * ops.exp(ops.minimum(x, 0))),
+    prepare=_elu_arguments,
+    compute=_elu,
+    params=({"alpha": 1.0}, {"alpha": 0.5}),
+    domains=NONZERO,
+    reference=lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(x)),
+    doc="Returns x where it is positive, and ``alpha * (exp(x) - 1)`` elsewhere.",
+    options={"alpha": "the limit for large negative x is minus this; positive."},
+    example="nn.elu([-1e9, 3.0], alpha=0.5) -> [-0.5, 3.0]",
+    source="Clevert, Unterthiner and Hochreiter, https://arxiv.org/abs/1511.07289.",
+)
+
+# -- gelu. Its slope is a primitive of its own, done in a few passes and in place.
+
+
+def _gelu_arguments(x: Any, approximate: bool = True) -> Any:
+    return (x,), {"approximate": bool(approximate)}
+
+
+def _probability(x: Any) -> Any:
+    return 0.5 * np.vectorize(math.erfc, otypes="d")(np.multiply(x, -math.sqrt(0.5)))
+
+
+def _gelu_by_tanh(x: Any) -> Any:
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def _gelu_reference(x: Any, approximate: bool) -> Any:
+    value = _gelu_by_tanh(x) if approximate else x * _probability(x)
+    return np.asarray(value, np.result_type(x))
+
+
+def slope_reference(x: Any, approximate: bool) -> Any:
+    """The derivative of gelu, as the tests compare with it."""
+    if approximate:
+        # A complex step, which is the derivative without loss of digits.
+        value = np.imag(_gelu_by_tanh(np.asarray(x, complex) + 1e-30j)) / 1e-30
+    else:
+        value = _probability(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    return np.asarray(value, np.result_type(x))
+
+
+GELU_SOURCE = "Hendrycks and Gimpel, https://arxiv.org/abs/1606.08415."
+GELU_OPTIONS = {
+    "approximate": "whether to take the usual approximation, by tanh of a cubic polynomial."
+}
+BOTH_GELUS = ({"approximate": True}, {"approximate": False})
+
+gelu = elementwise(
+    "gelu",
+    lambda g, x, *, approximate: ops.gelu_derivative(g, x, approximate),
+    prepare=_gelu_arguments,
+    params=BOTH_GELUS,
+    reference=_gelu_reference,
+    doc="Returns ``x * P(X <= x)`` of a standard normal X.",
+    options=GELU_OPTIONS,
+    example="nn.gelu([-1e9, 0.0, 1e9]) -> [-0.0, 0.0, 1000000000.0]",
+    source=GELU_SOURCE,
+)
+gelu_slope = elementwise(
+    "gelu_slope",
+    lambda g, x, *, approximate: g * gelu_curvature(x, approximate),
+    prepare=_gelu_arguments,
+    params=BOTH_GELUS,
+    reference=slope_reference,
+    doc="Returns the derivative of gelu.",
+    options=GELU_OPTIONS,
+    source=GELU_SOURCE,
+)
+
+# -- softmax
+
+
+def _axes_argument(x: Any, axis: Any = -1) -> Any:
+    shape = shape_of(x)
+    return (x,), {"axis": canonical_axes(axis if shape else None, len(shape))}
+
+
+def _samples(*domains: Any) -> list[Sample]:
+    """Every operand of the same shape."""
+    shapes: list[tuple[tuple[int, ...], Any]] = [
+        ((), None),
+        ((4,), -1),
+        ((2, 3), 0),
+        ((2, 3, 4), (0, 2)),
+        ((0, 3), 1),
+        ((2, 0), 0),
+    ]
+    return [
+        Sample(*(Operand(shape, d) for d in domains), **_axes_argument(shape, axis)[1])
+        for shape, axis in shapes
+    ]
+
+
+def _sum(x: Any, axis: tuple[int, ...]) -> Any:
+    return ops.sum.bind((x,), {"axis": axis, "keepdims": True, "dtype": None})
+
+
+AXIS = {"axis": "the axis or axes whose elements are taken together; None for all of them."}
+
+softmax = along(
+    "softmax",
+    lambda g, ans, *, axis: ops.softmax_derivative.bind((g, ans), {"axis": axis}),
+    jvp=(lambda t, ans, *, axis: ops.softmax_derivative.bind((t, ans), {"axis": axis}),),
+    prepare=_axes_argument,
+    samples=_samples(REAL),
+    reference=lambda x, axis: np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=True),
+    doc="Returns ``exp(x) / sum(exp(x))``: the probabilities in proportion to ``exp(x)``.",
+    options=AXIS,
+    example="nn.softmax([0.0, 0.0, -np.inf]) -> [0.5, 0.5, 0.0]",
+)
+
+
+def _two_operands(g: Any, ans: Any, axis: Any = -1) -> Any:
+    return (g, ans), _axes_argument(g, axis)[1]
+
+
+def _softmax_second(h: Any, g: Any, p: Any, axis: tuple[int, ...]) -> Any:
+    """The transposed derivative of ``p * (g - sum(g * p))`` by p."""
+    return h * (g - _sum(g * p, axis)) - g * _sum(h * p, axis)
+
+
+# The derivative of softmax at the point where it is p, in a direction: linear and symmetric in it.
+softmax_derivative = along(
+    "softmax_derivative",
+    lambda g, y, *, axis: ops.softmax_derivative.bind((g, y), {"axis": axis}),
+    lambda g, x, y, *, axis: _softmax_second(g, x, y, axis),
+    jvp=(
+        lambda t, y, *, axis: ops.softmax_derivative.bind((t, y), {"axis": axis}),
+        lambda t, x, y, *, axis: t * (x - _sum(x * y, axis)) - y * _sum(x * t, axis),
+    ),
+    prepare=_two_operands,
+    samples=_samples(REAL, REAL),
+    reference=lambda g, p, axis: p * (g - np.sum(g * p, axis=axis, keepdims=True)),
+    doc="Returns ``y * (x - sum(x * y))``: how softmax changes with its argument where it is y.",
+    options={"y": "the softmax, of x's shape."} | AXIS,
+)
+log_softmax = along(
+    "log_softmax",
+    lambda g, ans, *, axis: g - ops.exp(ans) * _sum(g, axis),
+    jvp=(lambda t, ans, *, axis: t - _sum(ops.exp(ans) * t, axis),),
+    prepare=_axes_argument,
+    samples=_samples(REAL),
+    reference=lambda x, axis: x - np.log(np.sum(np.exp(x), axis=axis, keepdims=True)),
+    doc="Returns the logarithm of softmax, without its rounding to 0 or 1.",
+    options=AXIS,
+    example="nn.log_softmax([0.0, -1e9]) -> [0.0, -1000000000.0]",
+)
+
+
+VALUE = {
+    "x": "the direction, or a cotangent.",
+    "y": "the function's value where the derivative is taken.",
+}
+ARGUMENT = {
+    "x": "the direction, or a cotangent.",
+    "y": "where the derivative is taken.",
+}
+PROBABILITY = Domain(0.1, 0.9)
+REAL_DTYPE = np.dtype(float)
+
+
+def _strong(x: Any, other: Any) -> Any:
+    """Returns a number in the dtype of the operand beside it, which functions would not keep."""
+    if type(x) is float and getattr(other, "dtype", REAL_DTYPE).kind == "f":
+        return getattr(other, "dtype", REAL_DTYPE).type(x)
+    return x
+
+
+def _relu(xp: Any, x: Any, y: Any) -> Any:
+    return xp.where(xp.greater(y, 0), _strong(x, y), 0)
+
+
+relu_derivative = binary(
+    "relu_derivative",
+    lambda g, y: ops.relu_derivative(g, y),
+    lambda g: None,
+    compute=_relu,
+    domains=(REAL, NONZERO),
+    reference=lambda x, y: np.where(y > 0, x + 0 * y, 0),
+    doc="Returns x where y is positive, 0 elsewhere: the derivative of relu.",
+    arguments=VALUE,
+)
+sigmoid_derivative = binary(
+    "sigmoid_derivative",
+    lambda g, y: ops.sigmoid_derivative(g, y),
+    lambda g, x, y: g * x * (1 - 2 * y),
+    compute=lambda xp, x, y: (1 - y) * y * x,
+    reference=lambda x, y: x * (y - y * y),
+    domains=(REAL, PROBABILITY),
+    doc="Returns ``x y (1 - y)``: the derivative of sigmoid.",
+    arguments=VALUE,
+)
+tanh_derivative = binary(
+    "tanh_derivative",
+    lambda g, y: ops.tanh_derivative(g, y),
+    lambda g, x, y: g * x * (-2 * y),
+    compute=lambda xp, x, y: (1 - y * y) * x,
+    reference=lambda x, y: x * (1 - y**2),
+    domains=(REAL, UNIT),
+    dtypes="fdD",
+    doc="Returns ``x (1 - y^2)``: the derivative of tanh.",
+    arguments=VALUE,
+)
+softplus_derivative = binary(
+    "softplus_derivative",
+    lambda g, y: ops.softplus_derivative(g, y),
+    lambda g, x, y: g * x * ops.exp(-y),
+    compute=lambda xp, x, y: xp.expm1(xp.negative(_strong(y, x))) * -x,
+    reference=lambda x, y: x * (1 - np.exp(-_strong(y, x))),
+    domains=(REAL, Domain(0.1, 3.0)),
+    doc="Returns ``x (1 - exp(-y))``: the derivative of softplus.",
+    arguments=VALUE,
+)
+
+
+def _silu(xp: Any, x: Any, y: Any) -> Any:
+    return silu_slope(_strong(y, x)) * x
+
+
+def _silu_reference(x: Any, y: Any) -> Any:
+    y = _strong(y, x)
+    return x * (1 + np.exp(-y) * (1 + y)) / (1 + np.exp(-y)) ** 2
+
+
+# Further from 0 the curvature of silu is 0 in all dtypes.
+VANISHING = 800.0
+
+
+def _silu_curvature(x: Any) -> Any:
+    x = ops.clip(x, -VANISHING, VANISHING)
+    s, rest = ops.sigmoid(x), ops.sigmoid(-x)
+    return s * rest * (2 + x * (rest - s))
+
+
+silu_derivative = binary(
+    "silu_derivative",
+    lambda g, y: ops.silu_derivative(g, y),
+    lambda g, x, y: g * x * _silu_curvature(y),
+    compute=_silu,
+    reference=_silu_reference,
+    doc="Returns the derivative of silu at y in the direction x.",
+    arguments=ARGUMENT,
+)
+
+# -- gelu
+
+LOG_DENSITY = -0.5 * math.log(2 * math.pi)
+LINEAR = 2 * math.sqrt(2 / math.pi)
+CUBIC = 0.044715 * LINEAR
+FAR = 40.0
+
+
+def gelu_curvature(x: Any, approximate: bool) -> Any:
+    """The second derivative of gelu, which is 0 far from 0."""
+    x = ops.clip(x, -FAR, FAR)
+    squared = x * x
+    if not approximate:
+        return (2 - squared) * ops.exp(LOG_DENSITY - 0.5 * squared)
+    power = x * (LINEAR + CUBIC * squared)
+    s, rest = ops.sigmoid(power), ops.sigmoid(-power)
+    rise = LINEAR + 3 * CUBIC * squared
+    return s * rest * (2 * rise + x * ((rest - s) * rise * rise + 6 * CUBIC * x))
+
+
+def _gelu_arguments(x: Any, y: Any, approximate: bool = True) -> Any:
+    return (x, y), {"approximate": bool(approximate)}
+
+
+def _gelu_reference(x: Any, y: Any, approximate: bool) -> Any:
+
+    return x * slope_reference(_strong(y, x), approximate)
+
+
+def _gelu(xp: Any, x: Any, y: Any, approximate: bool) -> Any:
+    return ops.gelu_slope.impl(_strong(y, x), approximate=approximate) * x
+
+
+gelu_derivative = elementwise(
+    "gelu_derivative",
+    lambda g, y, *, approximate: ops.gelu_derivative(g, y, approximate),
+    lambda g, x, y, *, approximate: g * x * gelu_curvature(y, approximate),
+    prepare=_gelu_arguments,
+    params=({"approximate": True}, {"approximate": False}),
+    compute=_gelu,
+    reference=_gelu_reference,
+    doc="Returns the derivative of gelu at y in the direction x.",
+    arguments=ARGUMENT,
+    options={"approximate": "whether it is that of the usual approximation."},
+)
+
+# -- an activation of what is left when a bias has been added, as the last part of a linear layer
+
+
+def _biased(name: str, reference: Callable[..., Any], **declared: Any) -> Primitive:
+    derivative = f"{name}_derivative"
+
+    def pullback(g: Any, ans: Any) -> Any:
+        # One pass for both; the bias's is summed down to its shape.
+        d = ops[derivative](g, ans)
+        return d, d
+
+    def pushforward(ts: Any, ans: Any) -> Any:
+        return ops[derivative](ts[0] + ts[1], ans)
+
+    return Primitive(
+        f"{name}_biased",
+        family="elementwise",
+        infer=infer_elementwise,
+        batch=batch_elementwise,
+        compute=lambda xp, x, y: ops[name].impl(xp.add(x, y)),
+        pullback=pullback,
+        pushforward=pushforward,
+        broadcasts=True,
+        reference=reference,
+        samples=[
+            Sample(Operand(x, Domain(0.4, 2.0)), Operand(y, Domain(0.2, 1.0)))
+            for x, y in (((), ()), ((2, 3), (3,)), ((2, 3), (2, 3)), ((0, 3), (3,)))
+        ],
+        doc=document(
+            f"Returns ``{name}(x + y)``, in one pass.",
+            {"x, y": "arrays whose shapes broadcast, or numbers; y is usually a bias."},
+            "An array of the shape to which the arguments broadcast.",
+            "ShapeError: their shapes do not broadcast.",
+        ),
+        **declared,
+    )
+
+
+relu_biased = _biased("relu", lambda x, y: np.maximum(x + y, 0))
+sigmoid_biased = _biased("sigmoid", lambda x, y: 1 / (1 + np.exp(-(x + y))))
+softplus_biased = _biased("softplus", lambda x, y: np.logaddexp(x + y, 0))
+tanh_biased = _biased("tanh", lambda x, y: np.tanh(x + y), dtypes="fdD")

@@ -1,0 +1,441 @@
+"""Attention without the score matrix: its output, and its gradients as a primitive of their own.
+
+Backends compute both block by block. Only derivatives of the gradients, and those by a mask, are
+made of other primitives and hold a score matrix, as that of second order has to.
+
+With s = scale q k^T + mask, p = softmax(s) and out = p v, the gradients for the cotangent g are
+
+    by v: p^T g,  by q: scale ds k,  by k: scale ds^T q,  where ds = p (g v^T - sum(g out)).
+
+Dao et al., https://arxiv.org/abs/2205.14135.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ...backends.cpu.attention import stacked_shape
+from ..core.errors import ShapeError, message
+from ..core.families import filled
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import LOGICAL, Operand, Sample
+from ..core.shape_dtype import ShapeDtype
+
+__all__ = ["attention", "attention_grad", "check_shapes"]
+
+Shape = tuple[int, ...]
+Params = dict[str, Any]
+
+
+# -- shapes and batching
+
+
+def check_shapes(name: str, shapes: Sequence[Shape]) -> None:
+    """Sees to it that operands fit together; kernels rely on it.
+
+    Args:
+        name: what is called.
+        shapes: those of queries, keys and values, and of a mask if there is one.
+
+    Raises:
+        ShapeError: they do not.
+    """
+    q, k, v, *masks = shapes
+    mask = masks[0] if masks else None
+    fits = (
+        min(len(q), len(k), len(v)) >= 2
+        and q[:-2] == k[:-2] == v[:-2]
+        and q[-1] == k[-1]
+        and k[-2] == v[-2]
+    )
+    if fits and mask is not None:
+        full = (*q[:-1], k[-2])
+        fits = len(mask) <= len(full) and all(
+            m in (1, n) for m, n in zip(mask[::-1], full[::-1])
+        )
+    if not fits:
+        with_mask = "" if mask is None else f" and a mask of shape {mask}"
+        raise ShapeError(
+            message(
+                f"{name}: queries of shape {q}, keys {k}, values {v}{with_mask}",
+                fix="give queries (..., queries, width), keys (..., keys, width), values (..., "
+                "keys, outputs), and a mask that broadcasts to (..., queries, keys)",
+                number=16,
+            )
+        )
+
+
+def _prepare(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    *,
+    causal: bool = False,
+    scale: float = 1.0,
+    learned: bool = True,
+) -> Any:
+    operands = (q, k, v) if mask is None else (q, k, v, mask)
+    check_shapes("attention", [shape_of(x) for x in operands])
+    return operands, {"causal": bool(causal), "scale": float(scale), "learned": bool(learned)}
+
+
+def _infer(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
+    check_shapes(primitive.name, [x.shape for x in operands])
+    q, _, v, *_ = operands
+    return ShapeDtype((*q.shape[:-1], v.shape[-1]), q.dtype)
+
+
+def _infer_grad(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
+    g, out, q, k, v, *masks = operands
+    wanted = _infer(primitive, q, k, v, *masks).shape
+    if g.shape != wanted or out.shape != wanted:
+        raise ShapeError(
+            message(
+                f"{primitive.name}: a cotangent of shape {g.shape} and an output of {out.shape}",
+                fix=f"give arrays of shape {wanted}",
+                number=16,
+            )
+        )
+    return ShapeDtype(stacked_shape(q.shape, k.shape, v.shape), q.dtype)
+
+
+def _filled(values: Sequence[Any], flags: Sequence[bool], arrays: int) -> list[Any]:
+    """Returns operands that all have a batch axis; a mask that has none needs none."""
+    out = filled(values[:arrays], [*flags[:arrays]]) if any(flags[:arrays]) else None
+    if out is None:
+        size = shape_of(values[arrays])[0]
+        out = [ops.broadcast_to(v, (size, *shape_of(v))) for v in values[:arrays]]
+    if len(values) > arrays:
+        mask = values[arrays]
+        if flags[arrays]:
+            shape = shape_of(mask)
+            between = len(shape_of(out[-1])) - len(shape)
+            mask = ops.reshape(mask, (shape[0], *(1,) * between, *shape[1:]))
+        out.append(mask)
+    return out
+
+
+def _batch(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: Params
+) -> Any:
+    return primitive.bind(_filled(values, flags, 3), params)
+
+
+def _batch_grad(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: Params
+) -> Any:
+    return ops.moveaxis(primitive.bind(_filled(values, flags, 5), params), 1, 0)
+
+
+# -- the formula, of other primitives
+
+
+def _scores(q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Any:
+    scores = ops.matmul(ops.multiply(q, scale), ops.swapaxes(k, -1, -2))
+    if mask is not None:
+        if mask.dtype.kind == "b":
+            scores = ops.where(mask, scores, -inf)
+        else:
+            scores = ops.add(scores, mask)
+    if causal:
+        # Made of the scores, so that it is where they are.
+        everywhere = ops.logical_or(ops.isfinite(scores), True)
+        scores = ops.where(ops.tril(everywhere), scores, -inf)
+    return scores
+
+
+def _weights(scores: Any) -> Any:
+    """Returns the softmax of rows; zeros for one that is minus infinity throughout."""
+    if not shape_of(scores)[-1]:
+        return scores
+    top = ops.stop_gradient(ops.max(scores, -1, keepdims=True))
+    top = ops.where(ops.equal(top, -inf), 0, top)
+    powers = ops.exp(ops.subtract(scores, top))
+    total = ops.sum(powers, -1, keepdims=True)
+    return ops.divide(powers, ops.where(ops.equal(total, 0), 1, total))
+
+
+def _slope(x: Any, weights: Any) -> Any:
+    """Returns the derivative of softmax where it is ``weights``, which is its own transpose."""
+    return ops.multiply(weights, ops.subtract(x, _total(ops.multiply(x, weights))))
+
+
+def _total(x: Any) -> Any:
+    return ops.sum(x, -1, keepdims=True)
+
+
+def _turned(x: Any) -> Any:
+    return ops.swapaxes(x, -1, -2)
+
+
+def _summed_to(x: Any, shape: Shape) -> Any:
+    """Sums an array down to a shape that broadcasts to its own."""
+    extra = len(shape_of(x)) - len(shape)
+    axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1))
+    return ops.reshape(ops.sum(x, axes), shape) if axes else x
+
+
+def _moved_scores(t_q: Any, t_k: Any, t_mask: Any, q: Any, k: Any, scale: float) -> Any:
+    """Returns how the scores move with q, k and a mask; None stands for what does not move."""
+    parts = []
+    if t_q is not None:
+        parts.append(ops.matmul(ops.multiply(t_q, scale), _turned(k)))
+    if t_k is not None:
+        parts.append(ops.matmul(ops.multiply(q, scale), _turned(t_k)))
+    if t_mask is not None:
+        parts.append(t_mask)
+    return _added(parts)
+
+
+def _added(parts: Sequence[Any]) -> Any:
+    """Returns the sum of what is not None."""
+    known = [part for part in parts if part is not None]
+    total = known[0] if known else None
+    for part in known[1:]:
+        total = ops.add(total, part)
+    return total
+
+
+def _times(x: Any, y: Any) -> Any:
+    """Returns the matrix product, None where a factor is."""
+    return None if x is None or y is None else ops.matmul(x, y)
+
+
+def _derivable(mask: Any) -> Any:
+    return mask is not None and mask.dtype.kind != "b"
+
+
+def _split(xs: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+    """Returns queries, keys, values and a mask, None if there is none."""
+    q, k, v, *masks = xs
+    return q, k, v, masks[0] if masks else None
+
+
+# -- the output
+
+
+def _pull(
+    g: Any, ans: Any, xs: Sequence[Any], *, causal: bool, scale: float, learned: bool
+) -> list[Any]:
+    q, k, v, mask = _split(xs)
+    stacked = ops["attention_grad"].bind((g, ans, *xs), {"causal": causal, "scale": scale})
+    pulled = [_part(stacked, i, shape_of(x)) for i, x in enumerate((q, k, v))]
+    if mask is not None:
+        by_mask = None
+        if learned and _derivable(mask):
+            weights = _weights(_scores(q, k, mask, causal, scale))
+            by_weight = ops.subtract(ops.matmul(g, _turned(v)), _total(ops.multiply(g, ans)))
+            by_mask = _summed_to(ops.multiply(weights, by_weight), shape_of(mask))
+        pulled.append(by_mask)
+    return pulled
+
+
+def _part(stacked: Any, number: int, shape: Shape) -> Any:
+    """Returns one of three gradients without its padding."""
+    if shape_of(stacked)[-2:] == shape[-2:]:
+        return stacked[number]
+    return stacked[number, ..., : shape[-2], : shape[-1]]
+
+
+def _push(ts: Any, xs: Sequence[Any], *, causal: bool, scale: float, learned: bool) -> Any:
+    q, k, v, mask = _split(xs)
+    t_q, t_k, t_v, t_mask = _split(ts)
+    weights = _weights(_scores(q, k, mask, causal, scale))
+    moved = _moved_scores(t_q, t_k, t_mask, q, k, scale)
+    through = None if moved is None else ops.matmul(_slope(moved, weights), v)
+    return _added([through, _times(weights, t_v)])
+
+
+def _reference(q: Any, k: Any, v: Any, mask: Any = None, **params: Any) -> Any:
+    return np.asarray(_weights_by_definition(q, k, mask, **params) @ v, np.result_type(q))
+
+
+def _weights_by_definition(
+    q: Any, k: Any, mask: Any, *, causal: bool, scale: float, learned: bool = False
+) -> Any:
+    scores = scale * (q @ np.swapaxes(k, -1, -2))
+    if mask is not None:
+        scores = np.where(mask, scores, -inf) if mask.dtype.kind == "b" else scores + mask
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -inf)
+    powers = np.exp(scores)
+    return powers / np.maximum(np.sum(powers, -1, keepdims=True), np.finfo(powers.dtype).tiny)
+
+
+_PLAIN = {"causal": False, "scale": 0.5}
+_CAUSAL = {"causal": True, "scale": 0.8}
+
+attention = Primitive(
+    "attention",
+    prepare=_prepare,
+    infer=_infer,
+    batch=_batch,
+    pullback=_pull,
+    pushforward=_push,
+    reference=_reference,
+    samples=[
+        Sample((3, 2), (4, 2), (4, 3), **_PLAIN, learned=True),
+        Sample((2, 3, 2), (2, 3, 2), (2, 3, 2), **_CAUSAL, learned=True),
+        Sample((1, 2, 4, 2), (1, 2, 3, 2), (1, 2, 3, 2), (2, 1, 3), **_CAUSAL, learned=True),
+        Sample((2, 3, 2), (2, 4, 2), (2, 4, 1), Operand((3, 4), LOGICAL), **_PLAIN, learned=True),
+        Sample((0, 3, 2), (0, 4, 2), (0, 4, 3), **_PLAIN, learned=True),
+        Sample((2, 3, 2), (2, 0, 2), (2, 0, 3), **_PLAIN, learned=True),
+    ],
+    doc="""Returns ``softmax(scale * q @ k^T + mask) @ v`` and never holds all scores.
+
+    Args:
+        q: queries of shape (..., queries, width).
+        k: keys of shape (..., keys, width), with the same leading axes and of the same dtype.
+        v: values of shape (..., keys, outputs), likewise.
+        mask: booleans, or numbers to be added to the scores, of a shape that broadcasts to
+            (..., queries, keys); may be left out.
+        causal: whether query i sees only keys 0 to i.
+        scale: by what products are multiplied.
+        learned: whether a mask of numbers has a derivative; it takes as much memory as the scores.
+
+    Returns:
+        An array of shape (..., queries, outputs). A query that sees no key gets zeros.
+    """,
+)
+
+
+# -- its gradients. The output is an operand of its own, although it follows from the others.
+
+
+def _pull_grad(
+    h: Any, ans: Any, xs: Sequence[Any], *, causal: bool, scale: float
+) -> list[Any]:
+    g, out, (q, k, v, mask) = xs[0], xs[1], _split(xs[2:])
+    h_q, h_k, h_v = (_part(h, i, shape_of(x)) for i, x in enumerate((q, k, v)))
+    weights = _weights(_scores(q, k, mask, causal, scale))
+    by_weight = ops.subtract(ops.matmul(g, _turned(v)), _total(ops.multiply(g, out)))
+    slope = ops.multiply(weights, by_weight)
+    moved = _moved_scores(h_q, h_k, None, q, k, scale)
+    weighted = ops.multiply(moved, weights)
+    share = _total(weighted)
+    by_scores = _slope(
+        ops.add(ops.multiply(moved, by_weight), ops.matmul(g, _turned(h_v))), weights
+    )
+    pulled = [
+        _added(
+            [
+                ops.matmul(weighted, v),
+                ops.negative(ops.multiply(share, out)),
+                ops.matmul(weights, h_v),
+            ]
+        ),
+        ops.negative(ops.multiply(share, g)),
+        _scaled(ops.add(ops.matmul(by_scores, k), ops.matmul(slope, h_k)), scale),
+        _scaled(ops.add(ops.matmul(_turned(by_scores), q), ops.matmul(_turned(slope), h_q)), scale),
+        ops.matmul(_turned(weighted), g),
+    ]
+    if mask is not None:
+        pulled.append(_summed_to(by_scores, shape_of(mask)) if _derivable(mask) else None)
+    return pulled
+
+
+def _scaled(x: Any, scale: float) -> Any:
+    return None if x is None else ops.multiply(x, scale)
+
+
+def _push_grad(ts: Any, ans: Any, xs: Sequence[Any], *, causal: bool, scale: float) -> Any:
+    g, out, (q, k, v, mask) = xs[0], xs[1], _split(xs[2:])
+    t_g, t_out, (t_q, t_k, t_v, t_mask) = ts[0], ts[1], _split(ts[2:])
+    weights = _weights(_scores(q, k, mask, causal, scale))
+    by_weight = ops.subtract(ops.matmul(g, _turned(v)), _total(ops.multiply(g, out)))
+    slope = ops.multiply(weights, by_weight)
+    moved = _moved_scores(t_q, t_k, t_mask, q, k, scale)
+    t_weights = None if moved is None else _slope(moved, weights)
+    t_by_weight = _added(
+        [_times(t_g, _turned(v)), None if t_v is None else ops.matmul(g, _turned(t_v))]
+    )
+    t_share = _added(
+        [
+            None if t_g is None else _total(ops.multiply(t_g, out)),
+            None if t_out is None else _total(ops.multiply(g, t_out)),
+        ]
+    )
+    if t_share is not None:
+        t_by_weight = _added([t_by_weight, ops.negative(t_share)])
+    t_slope = _added(
+        [
+            None if t_weights is None else ops.multiply(t_weights, by_weight),
+            None if t_by_weight is None else ops.multiply(weights, t_by_weight),
+        ]
+    )
+    by_q = _added([_times(t_slope, k), _times(slope, t_k)])
+    by_k = _added(
+        [
+            None if t_slope is None else ops.matmul(_turned(t_slope), q),
+            _times(_turned(slope), t_q),
+        ]
+    )
+    by_v = _added(
+        [
+            None if t_weights is None else ops.matmul(_turned(t_weights), g),
+            _times(_turned(weights), t_g),
+        ]
+    )
+    parts = (_scaled(by_q, scale), _scaled(by_k, scale), by_v)
+    return ops.stack([_padded(part, x, ans) for part, x in zip(parts, (q, k, v))])
+
+
+def _padded(part: Any, x: Any, ans: Any) -> Any:
+    """Returns a part, zeros if it is None, with as many rows and columns as all have together."""
+    shape, wanted = shape_of(x), shape_of(ans)[1:]
+    if part is None:
+        part = ops.where(True, 0, x)
+    widths = [(0, n - m) for m, n in zip(shape, wanted)]
+    return part if shape == wanted else ops.pad(part, widths)
+
+
+def _grad_reference(
+    g: Any, out: Any, q: Any, k: Any, v: Any, mask: Any = None, **params: Any
+) -> Any:
+    weights = _weights_by_definition(q, k, mask, **params)
+    slope = weights * (g @ np.swapaxes(v, -1, -2) - np.sum(g * out, -1, keepdims=True))
+    stacked = np.zeros(stacked_shape(q.shape, k.shape, v.shape), np.result_type(q))
+    stacked[0, ..., : q.shape[-2], : q.shape[-1]] = params["scale"] * (slope @ k)
+    stacked[1, ..., : k.shape[-2], : k.shape[-1]] = params["scale"] * (
+        np.swapaxes(slope, -1, -2) @ q
+    )
+    stacked[2, ..., : v.shape[-2], : v.shape[-1]] = np.swapaxes(weights, -1, -2) @ g
+    return stacked
+
+
+attention_grad = Primitive(
+    "attention_grad",
+    infer=_infer_grad,
+    batch=_batch_grad,
+    pullback=_pull_grad,
+    pushforward=_push_grad,
+    reference=_grad_reference,
+    samples=[
+        Sample((3, 3), (3, 3), (3, 2), (4, 2), (4, 3), **_PLAIN),
+        Sample(*[(2, 3, 2)] * 5, **_CAUSAL),
+        Sample(*[(1, 2, 4, 2)] * 3, *[(1, 2, 3, 2)] * 2, (2, 1, 3), **_CAUSAL),
+        Sample(
+            *[(2, 3, 1)] * 2, (2, 3, 2), (2, 4, 2), (2, 4, 1), Operand((3, 4), LOGICAL), **_PLAIN
+        ),
+        Sample((0, 3, 3), (0, 3, 3), (0, 3, 2), (0, 4, 2), (0, 4, 3), **_PLAIN),
+    ],
+    doc="""Returns the gradients of ``attention`` by q, k and v.
+
+    Args:
+        g: the cotangent of the output.
+        out: the output.
+        q, k, v, mask: the operands of ``attention``.
+        causal, scale: its parameters.
+
+    Returns:
+        An array of shape (3, ..., rows, columns): the three gradients, those with fewer rows or
+        columns than the others filled up with zeros.
+    """,
+)

@@ -1,0 +1,148 @@
+"""The cross entropy of integer labels: a reduction whose derivative is one pass over the logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.buffers import beside
+from ..core.errors import ShapeError, message
+from ..core.families import batch_filled
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import Domain, Operand, Sample
+from ..core.shape_dtype import REAL, ShapeDtype
+
+__all__ = ["cross_entropy", "cross_entropy_slope"]
+
+
+def _infer_loss(primitive: Primitive, x: ShapeDtype, labels: ShapeDtype) -> ShapeDtype:
+    if not x.shape or x.shape[:-1] != labels.shape:
+        raise ShapeError(
+            message(
+                f"{primitive.name}: labels of shape {labels.shape} for logits of shape {x.shape}",
+                fix="give one label for each row of logits: their shape without the last axis",
+                number=16,
+            )
+        )
+    return ShapeDtype(labels.shape, x.dtype if x.dtype.kind in REAL else np.float64)
+
+
+def _infer_slope(
+    primitive: Primitive, x: ShapeDtype, loss: ShapeDtype, g: ShapeDtype, labels: ShapeDtype
+) -> ShapeDtype:
+    return ShapeDtype(x.shape, _infer_loss(primitive, x, labels).dtype)
+
+
+def _row(v: Any) -> Any:
+    """Returns values that belong to rows with an axis for the classes."""
+    return ops.reshape(v, (*shape_of(v), 1))
+
+
+def _total(x: Any) -> Any:
+    return ops.sum(x, axis=-1)
+
+
+def _picked(x: Any, labels: Any) -> Any:
+    """Returns the elements of the labels."""
+    return ops.reshape(ops.take_along_axis(x, _row(labels), axis=-1), shape_of(labels))
+
+
+def _probabilities(x: Any, loss: Any, labels: Any) -> Any:
+    return ops.exp(ops.subtract(x, _row(ops.add(loss, _picked(x, labels)))))
+
+
+def _less_picked(x: Any, total: Any, labels: Any) -> Any:
+    """Returns an array with a number for every row subtracted at its label."""
+    places = beside(x, np.arange(shape_of(x)[-1]))
+    return ops.subtract(x, ops.where(ops.equal(_row(labels), places), _row(total), 0))
+
+
+def _slope(x: Any, loss: Any, g: Any, labels: Any) -> Any:
+    return ops["cross_entropy_slope"].bind((x, loss, g, labels), {})
+
+
+def _push_loss(t: Any, ans: Any, x: Any, y: Any) -> Any:
+    return ops.subtract(_total(ops.multiply(t, _probabilities(x, ans, y))), _picked(t, y))
+
+
+cross_entropy = Primitive(
+    "cross_entropy",
+    movable=slice(1, 2),
+    infer=_infer_loss,
+    batch=batch_filled,
+    vjp=(lambda g, ans, x, y: _slope(x, ans, g, y), None),
+    jvp=(_push_loss, None),
+    reference=lambda x, y: np.log(np.sum(np.exp(x), axis=-1))
+    - np.take_along_axis(np.asarray(x), np.asarray(y)[..., None], -1)[..., 0],
+    samples=[
+        Sample(Operand((*rows, 4)), Operand(rows, Domain(0, 3, kind="i")))
+        for rows in [(), (3,), (2, 3), (0,)]
+    ],
+    doc="""Returns the cross entropy of integer labels: ``logsumexp(x) - x[label]`` in every row.
+
+    Args:
+        x: logits, with the classes on the last axis.
+        y: integers from 0 up to the number of classes, of x's shape without that axis.
+
+    Returns:
+        An array of y's shape.
+
+    Raises:
+        IndexError: a label is none of the classes.
+        ShapeError: the shapes do not fit.
+    """,
+)
+
+
+def _pull_slope(g: Any, xs: Sequence[Any]) -> list[Any]:
+    x, loss, scale, labels = xs
+    weighted = ops.multiply(g, _probabilities(x, loss, labels))
+    by_scale = ops.subtract(_total(weighted), _picked(g, labels))
+    by_logit = ops.multiply(weighted, _row(scale))
+    by_row = _total(by_logit)
+    return [_less_picked(by_logit, by_row, labels), ops.negative(by_row), by_scale, None]
+
+
+def _push_slope(ts: Any, xs: Sequence[Any]) -> Any:
+    x, loss, scale, labels = xs
+    by_x, by_loss, by_scale, _ = ts
+    probabilities = _probabilities(x, loss, labels)
+    moved = ops.subtract(by_x, _row(ops.add(by_loss, _picked(by_x, labels))))
+    growth = ops.add(ops.multiply(_row(scale), moved), _row(by_scale))
+    return _less_picked(ops.multiply(probabilities, growth), by_scale, labels)
+
+
+def _slope_reference(x: Any, loss: Any, g: Any, labels: Any) -> Any:
+    onehot = np.arange(np.shape(x)[-1]) == np.asarray(labels)[..., None]
+    picked = np.sum(np.where(onehot, x, 0), axis=-1)
+    return np.asarray(g)[..., None] * (np.exp(x - (loss + picked)[..., None]) - onehot)
+
+
+cross_entropy_slope = Primitive(
+    "cross_entropy_slope",
+    movable=slice(3, 4),
+    infer=_infer_slope,
+    batch=batch_filled,
+    pullback=_pull_slope,
+    pushforward=_push_slope,
+    reference=_slope_reference,
+    samples=[
+        Sample(Operand((*rows, 4)), rows, rows, Operand(rows, Domain(0, 3, kind="i")))
+        for rows in [(), (3,), (2, 3), (0,)]
+    ],
+    doc="""Returns the derivative of ``cross_entropy`` by the logits, as a cotangent.
+
+    Args:
+        x: logits, with the classes on the last axis.
+        loss: what ``cross_entropy`` returned, from which softmax follows without another sum.
+        g: the cotangent of the loss.
+        labels: the labels.
+
+    Returns:
+        ``g * (softmax(x) - onehot(labels))``, an array of x's shape.
+    """,
+)

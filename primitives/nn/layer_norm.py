@@ -1,0 +1,344 @@
+"""Normalisation of rows, with weights and without; its derivatives are primitives of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ShapeError, message
+from ..core.families import batch_filled
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import Sample
+from ..core.shape_dtype import REAL, ShapeDtype, result_type
+
+__all__ = ["affine_normalize", "affine_normalize_slope", "normalize", "normalize_slope"]
+
+
+def _infer(
+    primitive: Primitive, *operands: ShapeDtype, eps: float, center: bool
+) -> ShapeDtype:
+    x = operands[-1]
+    if not x.shape or any(other.shape != x.shape for other in operands):
+        shapes = " and ".join(str(other.shape) for other in operands)
+        raise ShapeError(
+            message(
+                f"{primitive.name}: operands of shape {shapes}",
+                fix="give arrays of one shape, with at least one axis",
+                number=16,
+            )
+        )
+    return ShapeDtype(x.shape, x.dtype if x.dtype.kind in REAL else float)
+
+
+def _mean(x: Any) -> Any:
+    return ops.mean(x, -1, keepdims=True)
+
+
+def _normal(x: Any, eps: float, center: bool) -> Any:
+    return ops["normalize"].bind((x,), {"eps": eps, "center": center})
+
+
+def _slope(g: Any, x: Any, eps: float, center: bool) -> Any:
+    return ops["normalize_slope"].bind((g, x), {"eps": eps, "center": center})
+
+
+def _scale(x: Any, eps: float, center: bool) -> Any:
+    """Returns what deviations are multiplied by; its derivative by x is -scale^2 y / length."""
+    spread = ops.var(x, -1, keepdims=True) if center else _mean(ops.square(x))
+    return ops.reciprocal(ops.sqrt(ops.add(spread, eps)))
+
+
+def _reference(x: Any, eps: float, center: bool) -> Any:
+    x = x - x.mean(-1, keepdims=True) if center else x
+    return x / ((x * x).mean(-1, keepdims=True) + eps) ** 0.5
+
+
+normalize = Primitive(
+    "normalize",
+    infer=_infer,
+    batch=batch_filled,
+    vjp=(lambda g, x, *, eps, center: _slope(g, x, eps, center),),
+    jvp=(lambda t, x, *, eps, center: _slope(t, x, eps, center),),
+    reference=_reference,
+    samples=[
+        Sample((4,), eps=0.1, center=True),
+        Sample((3, 5), eps=1e-3, center=True),
+        Sample((2, 3, 4), eps=0.5, center=False),
+        Sample((0, 4), eps=0.1, center=True),
+    ],
+    doc="""Returns ``(x - mean(x)) / sqrt(var(x) + eps)`` over the last axis.
+
+    Args:
+        x: a real array of at least one axis.
+        eps: what is added to the variance.
+        center: False for ``x / sqrt(mean(x * x) + eps)``, which leaves the mean where it is.
+
+    Returns:
+        An array of x's shape. Ba, Kiros and Hinton, https://arxiv.org/abs/1607.06450.
+    """,
+)
+
+
+# With y = normalize(x) and s the scale: s (g - mean(g) - y mean(g y)), which is linear and
+# symmetric in g; without mean(g) where the mean stays.
+
+
+def _slope_by_x(h: Any, g: Any, x: Any, eps: float, center: bool) -> Any:
+    y, scale = _normal(x, eps, center), _scale(x, eps, center)
+    through_scale = y * _mean(h * _slope(g, x, eps, center))
+    through_y = _slope(h * _mean(g * y) + g * _mean(h * y), x, eps, center)
+    return -scale * (through_scale + through_y)
+
+
+def _slope_along_x(t: Any, g: Any, x: Any, eps: float, center: bool) -> Any:
+    y, scale = _normal(x, eps, center), _scale(x, eps, center)
+    moved = _slope(t, x, eps, center)
+    through_scale = _mean(y * t) * _slope(g, x, eps, center)
+    return -scale * (through_scale + moved * _mean(g * y) + y * _mean(g * moved))
+
+
+def _slope_reference(g: Any, x: Any, eps: float, center: bool) -> Any:
+    y = _reference(x, eps, center)
+    spread = x.var(-1, keepdims=True) if center else (x * x).mean(-1, keepdims=True)
+    out = g - y * (g * y).mean(-1, keepdims=True)
+    return (out - g.mean(-1, keepdims=True) if center else out) * (spread + eps) ** -0.5
+
+
+normalize_slope = Primitive(
+    "normalize_slope",
+    infer=_infer,
+    batch=batch_filled,
+    vjp=(
+        lambda g, y, *, eps, center: _slope(g, y, eps, center),
+        lambda g, x, y, *, eps, center: _slope_by_x(g, x, y, eps, center),
+    ),
+    jvp=(
+        lambda t, y, *, eps, center: _slope(t, y, eps, center),
+        lambda t, x, y, *, eps, center: _slope_along_x(t, x, y, eps, center),
+    ),
+    reference=_slope_reference,
+    samples=[
+        Sample((4,), (4,), eps=0.1, center=True),
+        Sample((3, 5), (3, 5), eps=1e-3, center=False),
+        Sample((2, 3, 4), (2, 3, 4), eps=0.5, center=True),
+        Sample((0, 4), (0, 4), eps=0.1, center=True),
+    ],
+    doc="""Returns the derivative of ``normalize`` in a direction, which is its own transpose.
+
+    Args:
+        g: the direction, or a cotangent, of x's shape.
+        x: where the derivative is taken.
+        eps, center: as for ``normalize``.
+
+    Returns:
+        An array of x's shape.
+    """,
+)
+
+# -- with weights
+
+
+def _infer_affine(
+    primitive: Primitive, x: ShapeDtype, *affine: ShapeDtype, eps: float, center: bool
+) -> ShapeDtype:
+    weight = affine[0]
+    groups = len(weight.shape) - 1
+    shape = x.shape[:groups] + x.shape[-1:]
+    if not len(x.shape) > groups >= 0 or any(other.shape != shape for other in affine):
+        shapes = " and ".join(str(other.shape) for other in affine)
+        raise ShapeError(
+            message(
+                f"{primitive.name}: weights of shape {shapes} for rows of shape {x.shape}",
+                fix=f"give one weight for each element of a row: shape {x.shape[-1:]}",
+                number=16,
+            )
+        )
+    own = _infer(primitive, x, eps=eps, center=center).dtype
+    return ShapeDtype(x.shape, result_type(own, *(other.dtype for other in affine)))
+
+
+def _infer_affine_slope(
+    primitive: Primitive,
+    g: ShapeDtype,
+    x: ShapeDtype,
+    weight: ShapeDtype,
+    *,
+    eps: float,
+    center: bool,
+    bias: bool,
+) -> ShapeDtype:
+    out = _infer_affine(primitive, x, weight, eps=eps, center=center)
+    _infer(primitive, g, x, eps=eps, center=center)
+    groups, rows = _groups_and_rows(x.shape, weight.shape)
+    return ShapeDtype((*groups, rows + 1 + bias, x.shape[-1]), out.dtype)
+
+
+def _groups_and_rows(shape: tuple[int, ...], weight: tuple[int, ...]) -> tuple[Any, int]:
+    """Returns the first axes, which the weights have too, and how many rows share one weight."""
+    groups = len(weight) - 1
+    return shape[:groups], prod(shape[groups:-1])
+
+
+def _over_rows(weight: Any, shape: tuple[int, ...]) -> Any:
+    """Returns weights in a shape that broadcasts against the rows."""
+    own = shape_of(weight)
+    return ops.reshape(weight, (*own[:-1], *(1,) * (len(shape) - len(own)), own[-1]))
+
+
+def _total(values: Any, weight: Any) -> Any:
+    """Returns the sum over the rows that share a weight."""
+    first, last = len(shape_of(weight)) - 1, len(shape_of(values)) - 1
+    return ops.sum(values, axis=tuple(range(first, last)))
+
+
+def _packed(by_x: Any, *totals: Any) -> Any:
+    """Returns what belongs to rows, and behind them what belongs to their weights, as rows too."""
+    groups, rows = _groups_and_rows(shape_of(by_x), shape_of(totals[0]))
+    length = shape_of(by_x)[-1]
+    parts = [ops.reshape(by_x, (*groups, rows, length))]
+    parts += [ops.reshape(total, (*groups, 1, length)) for total in totals]
+    return ops.concatenate(parts, axis=-2)
+
+
+def _taken_apart(packed: Any, x: Any, weight: Any, bias: bool) -> list[Any]:
+    shape = shape_of(x)
+    _, rows = _groups_and_rows(shape, shape_of(weight))
+    parts = [ops.reshape(packed[..., :rows, :], shape), packed[..., rows, :]]
+    return [*parts, packed[..., rows + 1, :]] if bias else parts
+
+
+def _pull_affine(g: Any, xs: Sequence[Any], *, eps: float, center: bool) -> list[Any]:
+    x, weight, *bias = xs
+    params = {"eps": eps, "center": center, "bias": bool(bias)}
+    packed = ops["affine_normalize_slope"].bind((g, x, weight), params)
+    return _taken_apart(packed, x, weight, bool(bias))
+
+
+def _push_affine(ts: Sequence[Any], xs: Sequence[Any], *, eps: float, center: bool) -> Any:
+    x, weight, *_ = xs
+    t, by_weight, *by_bias = ts
+    shape = shape_of(x)
+    out = _slope(t, x, eps, center) * _over_rows(weight, shape)
+    out = out + _normal(x, eps, center) * _over_rows(by_weight, shape)
+    return out + _over_rows(by_bias[0], shape) if by_bias else out
+
+
+def _batch_affine(
+    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    """Examples are more rows where the weights are the same for all of them."""
+    if not any(flags[1:]) and len(shape_of(values[1])) == 1:
+        return primitive.bind(values, params)
+    return batch_filled(primitive, values, flags, params)
+
+
+def _affine_reference(x: Any, weight: Any, *bias: Any, eps: float, center: bool) -> Any:
+    shape = (*weight.shape[:-1], *(1,) * (x.ndim - weight.ndim), weight.shape[-1])
+    out = _reference(x, eps, center) * weight.reshape(shape)
+    return out + bias[0].reshape(shape) if bias else out
+
+
+affine_normalize = Primitive(
+    "affine_normalize",
+    infer=_infer_affine,
+    batch=_batch_affine,
+    pullback=_pull_affine,
+    pushforward=_push_affine,
+    reference=_affine_reference,
+    samples=[
+        Sample((4,), (4,), eps=0.1, center=True),
+        Sample((3, 5), (5,), (5,), eps=1e-3, center=True),
+        Sample((2, 3, 4), (4,), eps=0.5, center=False),
+        Sample((2, 3, 4), (2, 4), (2, 4), eps=0.5, center=True),
+        Sample((0, 4), (4,), (4,), eps=0.1, center=True),
+    ],
+    doc="""Returns ``normalize(x) * weight + bias``: layer norm, or RMS norm.
+
+    Args:
+        x: a real array of at least one axis.
+        weight: an array of the last axis's length; or one for each group of rows, with x's first
+            axes in front.
+        bias: an array of the weight's shape; there need not be one.
+        eps, center: as for ``normalize``.
+
+    Returns:
+        An array of x's shape.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """,
+)
+
+
+def _pull_affine_slope(
+    h: Any, xs: Sequence[Any], *, eps: float, center: bool, bias: bool
+) -> list[Any]:
+    g, x, weight = xs
+    shape = shape_of(x)
+    by_x, *totals = _taken_apart(h, x, weight, bias)
+    by_weight = _over_rows(totals[0], shape)
+    spread = _over_rows(weight, shape)
+    along = _slope(by_x, x, eps, center)
+    by_g = along * spread + by_weight * _normal(x, eps, center)
+    if bias:
+        by_g = by_g + _over_rows(totals[1], shape)
+    second = _slope_by_x(by_x, g * spread, x, eps, center)
+    second = second + _slope(g * by_weight, x, eps, center)
+    return [by_g, second, _total(along * g, weight)]
+
+
+def _push_affine_slope(
+    ts: Sequence[Any], xs: Sequence[Any], *, eps: float, center: bool, bias: bool
+) -> Any:
+    g, x, weight = xs
+    by_g, by_x, by_weight = ts
+    shape = shape_of(x)
+    spread = _over_rows(weight, shape)
+    scaled = by_g * spread + g * _over_rows(by_weight, shape)
+    rows = _slope(scaled, x, eps, center) + _slope_along_x(by_x, g * spread, x, eps, center)
+    products = by_g * _normal(x, eps, center) + g * _slope(by_x, x, eps, center)
+    totals = [_total(products, weight)]
+    return _packed(rows, *totals, *([_total(by_g, weight)] if bias else []))
+
+
+def _affine_slope_reference(
+    g: Any, x: Any, weight: Any, eps: float, center: bool, bias: bool
+) -> Any:
+    groups, rows = _groups_and_rows(x.shape, weight.shape)
+    g, x = (v.reshape(*groups, rows, x.shape[-1]) for v in (g, x))
+    parts = [_slope_reference(g * weight[..., None, :], x, eps, center)]
+    parts.append(np.sum(g * _reference(x, eps, center), axis=-2, keepdims=True))
+    return np.concatenate([*parts, *([g.sum(axis=-2, keepdims=True)] if bias else [])], axis=-2)
+
+
+affine_normalize_slope = Primitive(
+    "affine_normalize_slope",
+    infer=_infer_affine_slope,
+    batch=batch_filled,
+    pullback=_pull_affine_slope,
+    pushforward=_push_affine_slope,
+    reference=_affine_slope_reference,
+    samples=[
+        Sample((4,), (4,), (4,), eps=0.1, center=True, bias=False),
+        Sample((3, 5), (3, 5), (5,), eps=1e-2, center=True, bias=True),
+        Sample((2, 3, 4), (2, 3, 4), (4,), eps=0.5, center=False, bias=False),
+        Sample((2, 3, 4), (2, 3, 4), (2, 4), eps=0.5, center=True, bias=True),
+        Sample((0, 4), (0, 4), (4,), eps=0.1, center=True, bias=True),
+    ],
+    doc="""Returns the cotangents that ``affine_normalize`` pulls back, all in one array.
+
+    Args:
+        g: the cotangent of its result.
+        x, weight, eps, center: as for ``affine_normalize``.
+        bias: whether there was one.
+
+    Returns:
+        An array of shape ``(*groups, rows + 1 + bias, length)``: the cotangents of the rows, and
+        behind them that of their weight and that of their bias.
+    """,
+)

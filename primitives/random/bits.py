@@ -1,0 +1,99 @@
+"""Random bits: a function of a key, without any state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.arrays import philox
+from ..core.errors import ShapeError, message
+from ..core.families import batch_filled
+from ..core.primitive import Primitive
+from ..core.test_samples import Domain, Operand, Sample
+from ..core.shape_dtype import ShapeDtype
+
+__all__ = ["random_bits", "random_keys"]
+
+
+def _infer(
+    primitive: Primitive,
+    key: ShapeDtype,
+    start: ShapeDtype,
+    *,
+    shape: tuple[int, ...],
+    bits: int,
+    stream: int,
+) -> ShapeDtype:
+    if key.shape[-1:] != (2,) or key.shape[:-1] != start.shape:
+        raise ShapeError(
+            message(
+                f"random_bits: keys of shape {key.shape} and starts of shape {start.shape}",
+                fix="keys of shape (*batch, 2) go with starts of shape batch",
+                number=16,
+            )
+        )
+    return ShapeDtype((*start.shape, *shape), f"uint{bits}")
+
+
+def _reference(
+    key: Any, start: Any, *, shape: tuple[int, ...], bits: int, stream: int
+) -> np.ndarray[Any, Any]:
+    rows = [
+        np.random.Philox(
+            key=np.asarray(k).astype("uint64"),
+            counter=np.array([np.asarray(s).astype("uint64"), 0, 0, stream], "uint64"),
+        )
+        .random_raw(int(np.prod(shape)))
+        .view(f"uint{bits}")[: int(np.prod(shape))]
+        .reshape(shape)
+        for k, s in zip(np.reshape(key, (-1, 2)), np.reshape(start, -1), strict=True)
+    ]
+    return np.reshape(np.array(rows, f"uint{bits}"), (*np.shape(start), *shape))
+
+
+def _sample(batch: tuple[int, ...], shape: tuple[int, ...], bits: int) -> Sample:
+    numbers = Domain(0, 1000, kind="i")
+    operands = Operand((*batch, 2), numbers), Operand(batch, numbers)
+    return Sample(*operands, shape=shape, bits=bits, stream=3)
+
+
+def _drawing(name: str, creates: bool, where: str) -> Primitive:
+    """Declares a primitive that draws words, on the default device or beside the keys."""
+    return Primitive(
+        name,
+        compute=philox.random_bits,
+        infer=_infer,
+        batch=batch_filled,
+        constant=True,
+        movable=slice(0, None),
+        creates=creates,
+        hosted=True,
+        reference=_reference,
+        samples=[
+            _sample((), (), 64),
+            _sample((), (2, 3), 32),
+            _sample((3,), (5,), 16),
+            _sample((2, 2), (3, 0), 64),
+            _sample((20,), (7,), 8),
+        ],
+        doc=f"""Returns words of random bits by Philox4x64-10, {where}, for every key its own.
+{ARGUMENTS}""",
+    )
+
+
+ARGUMENTS = """
+    Args:
+        key: integers of shape ``(*batch, 2)``, the 128 bits of each key.
+        start: integers of shape ``batch``: after which block of four 64-bit words to start.
+        shape: how many words for every key.
+        bits: the width of a word: 8, 16, 32 or 64.
+        stream: which of the streams of a key, from 0 up.
+
+    Returns:
+        Unsigned integers of that width, of shape ``(*batch, *shape)``.
+    """
+
+random_bits = _drawing("random_bits", True, "on the default device")
+# New keys stay where keys are, on the host usually: kernels get them by value.
+random_keys = _drawing("random_keys", False, "where the key is")

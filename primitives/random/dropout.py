@@ -1,0 +1,85 @@
+"""Dropout: nothing of what was drawn is kept, since a key alone tells it again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.arrays import philox
+from ..core.errors import ShapeError, message
+from ..core.families import batch_filled
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.test_samples import Domain, Operand, Sample
+from ..core.shape_dtype import ShapeDtype
+
+__all__ = ["dropout"]
+
+
+def _infer(primitive: Primitive, x: ShapeDtype, key: ShapeDtype, *, rate: float) -> ShapeDtype:
+    batch = key.shape[:-1]
+    if key.shape[-1:] != (2,) or x.shape[: len(batch)] != batch:
+        raise ShapeError(
+            message(
+                f"dropout: an array of shape {x.shape} and keys of shape {key.shape}",
+                fix="keys of shape (*batch, 2) go with an array of shape (*batch, ...)",
+                number=16,
+            )
+        )
+    return ShapeDtype(x.shape, np.divide(np.ones((), x.dtype), 0.5).dtype)
+
+
+def _again(g: Any, key: Any, rate: float) -> Any:
+    """Drops the same elements of a cotangent or a tangent: dropout is linear."""
+    return ops["dropout"].bind((g, key), {"rate": rate})
+
+
+def _reference(x: Any, key: Any, *, rate: float) -> Any:
+    batch = np.shape(key)[:-1]
+    shape = np.shape(x)[len(batch) :]
+    rows = [
+        np.random.Philox(key=np.asarray(k).astype("uint64"))
+        .random_raw(int(np.prod(shape)))
+        .view("uint32")[: int(np.prod(shape))]
+        for k in np.reshape(key, (-1, 2))
+    ]
+    drawn = np.reshape(np.array(rows, "uint32"), np.shape(x))
+    return np.where(drawn < rate * 2.0**32, 0, x / (1 - rate))
+
+
+def _sample(batch: tuple[int, ...], shape: tuple[int, ...], rate: float) -> Sample:
+    keys = Operand((*batch, 2), Domain(0, 1000, kind="i"))
+    return Sample(Operand((*batch, *shape)), keys, rate=rate)
+
+
+dropout = Primitive(
+    "dropout",
+    compute=philox.dropout,
+    infer=_infer,
+    batch=batch_filled,
+    vjp=(lambda g, y, *, rate: _again(g, y, rate), lambda g: None),
+    jvp=(lambda t, y, *, rate: _again(t, y, rate), lambda t: None),
+    movable=slice(1, 2),
+    hosted=True,
+    reference=_reference,
+    dtypes="fdD",
+    samples=[
+        _sample((), (), 0.5),
+        _sample((), (3, 5), 0.25),
+        _sample((3,), (7,), 0.5),
+        _sample((2, 2), (3, 0), 0.5),
+        _sample((2,), (), 0.75),
+    ],
+    doc="""Returns x with elements set to zero at random, for every key its own.
+
+    Args:
+        x: an array of shape ``(*batch, *shape)``.
+        key: integers of shape ``(*batch, 2)``, the 128 bits of each key.
+        rate: the probability of every element to be dropped, at least 0 and less than 1.
+
+    Returns:
+        An array of x's shape: ``x / (1 - rate)`` where an element is kept, as the words of 32
+        bits from the key's first stream tell. Srivastava et al., "Dropout", 2014.
+    """,
+)

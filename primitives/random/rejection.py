@@ -1,0 +1,229 @@
+"""Random numbers whose number of proposals is not known beforehand, and what derives them.
+
+A sampler is one primitive, so that it draws until all numbers are accepted under every
+transformation, and the same numbers under each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import cos, exp, floor, log, log1p, pi, prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from ...backends.arrays import gamma_moments, rejection
+from ..core.errors import ShapeError, message
+from ..core.families import batch_filled, elementwise
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.test_samples import POSITIVE, Domain, Operand, Sample
+from ..core.shape_dtype import ShapeDtype
+
+__all__ = ["gamma_moment", "random_binomial", "random_loggamma", "random_poisson"]
+
+
+def _infer(primitive: Primitive, key: ShapeDtype, *parameters: ShapeDtype) -> ShapeDtype:
+    batch = key.shape[:-1]
+    shapes = {x.shape for x in parameters}
+    if key.shape[-1:] != (2,) or len(shapes) > 1 or parameters[0].shape[: len(batch)] != batch:
+        raise ShapeError(
+            message(
+                f"{primitive.name}: keys of shape {key.shape} and parameters of shape "
+                + " and ".join(str(x.shape) for x in parameters),
+                fix="keys of shape (*batch, 2) go with parameters of one shape (*batch, *shape)",
+                number=16,
+            )
+        )
+    probe = np.zeros((0, 2), np.uint64), *(np.ones(0, x.dtype) for x in parameters)
+    return ShapeDtype(parameters[0].shape, primitive.impl(*probe).dtype)
+
+
+def _by_element(propose: Callable[..., Any], key: Any, *parameters: Any) -> Any:
+    """Draws one element after the other, with NumPy's generator and Python's numbers."""
+    parameters = tuple(np.asarray(p) for p in parameters)
+    shape = parameters[0].shape
+    keys = np.asarray(key).astype("uint64").reshape(-1, 2)
+    rows = [p.reshape(len(keys), prod(shape) // max(len(keys), 1)) for p in parameters]
+    out = [
+        _accepted(propose, k, i, [float(row[j][i]) for row in rows])
+        for j, k in enumerate(keys)
+        for i in range(rows[0].shape[1])
+    ]
+    return np.reshape(out, shape).astype(propose(None, *(1.0 for _ in rows)))
+
+
+def _accepted(propose: Callable[..., Any], key: Any, place: int, parameters: list[float]) -> Any:
+    stream = rejection.FIRST_STREAM
+    while True:
+        counter = np.array([place, 0, 0, stream], np.uint64)
+        words = np.random.Philox(key=key, counter=counter).random_raw(4)
+        value = propose([((int(w) >> 12) + 0.5) / 2**52 for w in words], *parameters)
+        if value is not None:
+            return value
+        stream += 1
+
+
+def _loggamma(units: Any, a: float) -> Any:
+    """Marsaglia and Tsang's method for one number: None where it is rejected."""
+    if units is None:
+        return "float64"
+    normal = sqrt(-2 * log(units[0])) * cos(2 * pi * units[1])
+    d = (a + 1 if a < 1 else a) - 1 / 3
+    v = (1 + normal / sqrt(9 * d)) ** 3
+    if v <= 0 or log(units[2]) >= normal**2 / 2 + d - d * v + d * log(v):
+        return None
+    return log(d * v) + (log(units[3]) / a if a < 1 else 0.0)
+
+
+def _poisson(units: Any, rate: float) -> Any:
+    """Inversion, which is what small rates are drawn by."""
+    if units is None:
+        return "int64"
+    k, term, total = 0, exp(-rate), exp(-rate)
+    while units[1] > total:
+        k += 1
+        term *= rate / k
+        total += term
+    return k
+
+
+def _binomial(units: Any, n: float, p: float) -> Any:
+    """Inversion, which is what small means are drawn by."""
+    if units is None:
+        return "int64"
+    q = min(p, 1 - p)
+    k, term, total = 0, exp(n * log1p(-q)), exp(n * log1p(-q))
+    while units[1] > total:
+        k += 1
+        term *= (n - k + 1) / k * q / (1 - q)
+        total += term
+    return floor(n) - k if p > 0.5 else k
+
+
+NUMBERS = Domain(0, 1000, kind="i")
+
+
+def _samples(*domains: Domain) -> list[Sample]:
+    return [
+        Sample(Operand((*batch, 2), NUMBERS), *(Operand((*batch, *shape), d) for d in domains))
+        for batch, shape in [((), ()), ((), (2, 3)), ((3,), (4,)), ((2, 2), (3, 0)), ((2,), ())]
+    ]
+
+
+def _sampler(name: str, propose: Callable[..., Any], *domains: Domain, doc: str) -> Primitive:
+    return Primitive(
+        name,
+        compute=getattr(rejection, name),
+        infer=_infer,
+        batch=batch_filled,
+        constant=True,
+        movable=slice(0, 1),
+        hosted=True,
+        reference=partial(_by_element, propose),
+        samples=_samples(*domains),
+        dtypes="d",
+        doc=doc,
+    )
+
+
+random_loggamma = _sampler(
+    "random_loggamma",
+    _loggamma,
+    POSITIVE,
+    doc="""Returns logarithms of gamma random numbers, constants for derivatives.
+
+    Args:
+        key: integers of shape ``(*batch, 2)``, the 128 bits of each key.
+        a: the shape parameter, floats of shape ``(*batch, *shape)``.
+
+    Returns:
+        An array of a's shape and dtype; NaN where a is not positive and finite.
+    """,
+)
+random_poisson = _sampler(
+    "random_poisson",
+    _poisson,
+    POSITIVE,
+    doc="""Returns Poisson random numbers.
+
+    Args:
+        key: integers of shape ``(*batch, 2)``, the 128 bits of each key.
+        rate: the mean, floats of shape ``(*batch, *shape)``.
+
+    Returns:
+        An array of ``int64`` of the rate's shape; -1 where that is no rate.
+    """,
+)
+random_binomial = _sampler(
+    "random_binomial",
+    _binomial,
+    Domain(0, 20, kind="i"),
+    Domain(0.05, 0.95),
+    doc="""Returns binomial random numbers.
+
+    Args:
+        key: integers of shape ``(*batch, 2)``, the 128 bits of each key.
+        n: how many trials, of shape ``(*batch, *shape)``.
+        p: the probability of success, of that shape.
+
+    Returns:
+        An array of ``int64`` of that shape; -1 where n is negative or p is no probability.
+    """,
+)
+
+
+# -- the moments that derivatives of gamma random numbers are made of
+
+
+def _reference(a: Any, y: Any, *, n: int) -> Any:
+    from scipy.integrate import quad
+
+    def one(a: float, y: float) -> float:
+        x = exp(y)
+
+        def small(s: float) -> float:
+            return float(s**n * exp(-a * s) * np.expm1(-x * exp(-s)))
+
+        def lower(s: float) -> float:
+            return float(s**n * exp(-a * s - x * np.expm1(-s)))
+
+        def upper(s: float) -> float:
+            return float(s**n * exp(a * s - x * np.expm1(s)))
+
+        part = small if x <= gamma_moments.SMALL else lower if x <= a else upper
+        ends = (0, 2), (2, 6), (6, 30)
+        return sum(float(quad(part, *end, epsabs=0, epsrel=1e-11)[0]) for end in ends)
+
+    return np.vectorize(one, otypes=[np.result_type(a, y)])(a, y)
+
+
+def _by_shape(g: Any, x: Any, y: Any, *, n: int) -> Any:
+    return g * ops.where(_is_upper(x, y), 1.0, -1.0) * gamma_moment.bind((x, y), {"n": n + 1})
+
+
+def _by_point(g: Any, ans: Any, x: Any, y: Any, *, n: int) -> Any:
+    point = ops.exp(y)
+    below = n * gamma_moment.bind((x, y), {"n": n - 1}) if n else 1.0
+    beyond = ops.where(_is_upper(x, y), -1.0, 1.0) * below + (point - x) * ans
+    small = (below if n else ops.expm1(-point)) - x * ans
+    # The point may be infinite where the series is not meant.
+    return g * ops.where(ops.less_equal(point, gamma_moments.SMALL), small, beyond)
+
+
+def _is_upper(x: Any, y: Any) -> Any:
+    point = ops.exp(y)
+    return ops.logical_and(ops.greater(point, gamma_moments.SMALL), ops.greater(point, x))
+
+
+gamma_moment = elementwise(
+    "gamma_moment",
+    _by_shape,
+    _by_point,
+    compute=gamma_moments.gamma_moment,
+    reference=_reference,
+    domains=(POSITIVE, Domain(-2.0, 2.0)),
+    params=({"n": 0}, {"n": 1}, {"n": 2}),
+    doc=gamma_moments.gamma_moment.__doc__,
+)

@@ -1,0 +1,380 @@
+"""Reductions: sums, products, extrema, truth over axes."""
+
+from __future__ import annotations
+
+import warnings
+from math import prod as size_of
+from typing import Any
+
+import numpy as np
+
+from ...backends.restoring import errstate
+from ..core.errors import ShapeError, message
+from ..core.families import infer_reduction, prepare_reduction, reduction, selecting, with_options
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import DISTINCT, LOGICAL
+from ..core.shape_dtype import ShapeDtype, canonical_axes, number_dtype, shape_dtype
+
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "spread",
+    "sum",
+]
+
+Axes = tuple[int, ...]
+
+
+def spread(reduced: Any, shape: tuple[int, ...], axis: Axes) -> Any:
+    """Returns a reduced value broadcast back over the axes that were reduced, without a copy."""
+    if len(axis) < len(shape):
+        kept = tuple(1 if i in axis else n for i, n in enumerate(shape))
+        if shape_of(reduced) != kept:
+            reduced = ops.reshape.bind((reduced,), {"shape": kept})
+    return ops.broadcast_to.bind((reduced,), {"shape": shape})
+
+
+def _dtype_arguments(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    params = {
+        "axis": canonical_axes(axis, len(shape_of(a))),
+        "keepdims": bool(keepdims),
+        "dtype": None if dtype is None else number_dtype(dtype),
+    }
+    return (a,), with_options(params, out, initial, where)
+
+
+def _mean_arguments(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Any:
+    return _dtype_arguments(a, axis, dtype, out, keepdims, None, where)
+
+
+def _truth_arguments(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Any:
+    return prepare_reduction(a, axis, out, keepdims, None, where)
+
+
+def _position_arguments(
+    a: Any, axis: Any = None, out: None = None, *, keepdims: bool = False
+) -> Any:
+    return prepare_reduction(a, axis, out, keepdims)
+
+
+def _count_arguments(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return prepare_reduction(a, axis, None, keepdims)
+
+
+DTYPE = {"dtype": "the result's dtype, which it is computed in; None for x's (integers: int64)."}
+
+# -- sums
+
+sum = reduction(
+    "sum",
+    lambda g, x_shape, *, axis: spread(g, x_shape, axis),
+    jvp=(lambda t, *, axis, keepdims, dtype: _sum(t, axis, keepdims, dtype),),
+    prepare=_dtype_arguments,
+    optional=selecting("sum", 0, "add"),
+    dtypes="fdD",
+    doc="Returns the sum over axes.",
+    options=DTYPE,
+    example="np.sum([[1, 2], [3, 4]], axis=0) -> [4, 6]",
+)
+
+
+def _sum(x: Any, axis: Axes, keepdims: bool, dtype: Any = None) -> Any:
+    return sum.bind((x,), {"axis": axis, "keepdims": keepdims, "dtype": dtype})
+
+
+# What a count is divided by before it may overflow.
+LARGE = 1 << 15
+
+
+def _mean_rule(g: Any, x_shape: tuple[int, ...], *, axis: Axes) -> Any:
+    # Scaled before it is spread, while it is small; of no elements there is nothing to scale.
+    count: float = size_of(x_shape[a] for a in axis)
+    if count > LARGE:
+        # More than float16 can hold; a power of two does not change the result.
+        g, count = g / LARGE, count / LARGE
+    return spread(g / (count or 1), x_shape, axis)
+
+
+def _mean_reference(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
+    """NumPy's mean, which warns where there are no elements."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.mean(x, axis=axis, keepdims=keepdims, dtype=dtype)
+
+
+def _mean_of_selected(x: Any, initial: None, where: Any, params: dict[str, Any]) -> Any:
+    known = shape_dtype(x)
+    dtype = params["dtype"] or infer_reduction(mean, known, **params).dtype
+    total = ops.sum(x, params["axis"], dtype, keepdims=params["keepdims"], where=where)
+    there = ops.broadcast_to(ops.astype(where, bool), known.shape)
+    count = ops.sum(there, params["axis"], keepdims=params["keepdims"])
+    # A quotient of its own dtype; of nothing it is NaN, without a warning from the division.
+    share = ops.divide(total, ops.astype(ops.maximum(count, 1), dtype))
+    return ops.where(ops.equal(count, 0), np.nan, share)
+
+
+mean = reduction(
+    "mean",
+    _mean_rule,
+    jvp=(
+        lambda t, *, axis, keepdims, dtype: ops.mean.bind(
+            (t,), {"axis": axis, "keepdims": keepdims, "dtype": dtype}
+        ),
+    ),
+    prepare=_mean_arguments,
+    optional=_mean_of_selected,
+    empty=False,
+    reference=_mean_reference,
+    dtypes="fdD",
+    doc="Returns the mean over axes; of integers in ``float64``.",
+    options=DTYPE,
+    example="np.mean([[1, 2], [3, 4]], axis=0) -> [2.0, 3.0]",
+)
+
+
+def _count_nonzero(xp: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+    counts = xp.asarray(xp.count_nonzero(x, axis=axis))
+    return xp.expand_dims(counts, axis)[()] if keepdims else counts[()]
+
+
+count_nonzero = reduction(
+    "count_nonzero",
+    compute=_count_nonzero,
+    prepare=_count_arguments,
+    domain=LOGICAL,
+    doc="Returns how many elements are not zero.",
+    example="np.count_nonzero([[0, 2], [3, 4]], axis=0) -> [1, 2]",
+)
+
+# -- sums of exponentials
+
+
+def _shares(x: Any, ans: Any, axis: Axes) -> Any:
+    """Returns exp(x) over the sum of exponentials whose logarithm ``ans`` is."""
+    return ops.exp(ops.log_ratio(x, spread(ans, shape_of(x), axis)))
+
+
+def _logsumexp_reference(x: Any, axis: Any, keepdims: bool) -> Any:
+    with errstate(divide="ignore"):
+        return np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims))
+
+
+logsumexp = reduction(
+    "logsumexp",
+    lambda g, ans, x, *, axis: spread(g, shape_of(x), axis) * _shares(x, ans, axis),
+    jvp=(lambda t, ans, x, *, axis, keepdims: _sum(t * _shares(x, ans, axis), axis, keepdims),),
+    prepare=_count_arguments,
+    reference=_logsumexp_reference,
+    empty=False,
+    doc="Returns the logarithm of the sum of exponentials over axes, without overflow.",
+    example="np.logsumexp([1000.0, -np.inf]) -> 1000.0",
+)
+
+# -- products
+
+
+def _exclusive(x: Any, axis: int, reverse: bool) -> Any:
+    """Returns the products of all elements before each, or behind each."""
+    return ops.cumprod(x, axis, reverse=reverse, exclusive=True)
+
+
+def _others(x: Any, axis: Axes) -> Any:
+    """Returns for each element the product of all others: a quotient fails where it is 0."""
+    *rest, last = axis
+    own = _exclusive(x, last, False) * _exclusive(x, last, True)
+    if not rest:
+        return own
+    total = prod.bind((x,), {"axis": (last,), "keepdims": True, "dtype": None})
+    return own * _others(total, tuple(rest))
+
+
+def _prod_tangent(t: Any, x: Any, axis: Axes, keepdims: bool) -> Any:
+    if not axis:
+        return t
+    others = _others(x, axis)
+    # What does not change adds nothing, however large the product of the others is.
+    idle = ops.logical_and(ops.isinf(others), t == 0)
+    return _sum(ops.where(idle, 0, t * ops.where(idle, 1, others)), axis, keepdims)
+
+
+prod = reduction(
+    "prod",
+    lambda g, x, *, axis: spread(g, shape_of(x), axis) * _others(x, axis) if axis else g,
+    jvp=(lambda t, x, *, axis, keepdims: _prod_tangent(t, x, axis, keepdims),),
+    prepare=_dtype_arguments,
+    optional=selecting("prod", 1, "multiply"),
+    compute=lambda xp, x, *, axis, keepdims, dtype: xp.prod(
+        x, axis=axis, keepdims=keepdims, dtype=dtype
+    ),
+    dtypes="fdD",
+    doc="Returns the product over axes.",
+    options=DTYPE,
+    example="np.prod([[1, 2], [3, 4]], axis=0) -> [3, 8]",
+)
+
+# -- extrema: equal ones share the derivative alike
+
+
+def _infer_extremum(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
+    out = infer_reduction(primitive, x, **params)
+    if out.size and not x.size:
+        fix = f"np.{primitive.name}(x, initial=...) says what that of no elements is"
+        if primitive.name.startswith("arg"):
+            fix = "ask for x.size first"
+        raise ShapeError(
+            message(
+                f"{primitive.name}: over no elements, of shape {x.shape}, there is none",
+                fix=fix,
+                number=16,
+            )
+        )
+    return out
+
+
+
+def _extremal(x: Any, ans: Any, axis: Axes) -> tuple[Any, Any]:
+    """Returns 1 where an extremum is and 0 elsewhere, and how many times it is there."""
+    found = ops.astype(x == spread(ans, shape_of(x), axis), ans.dtype)
+    return found, _sum(found, axis, True)
+
+
+def _extremum_vjp(g: Any, ans: Any, x: Any, *, axis: Axes) -> Any:
+    found, times = _extremal(x, ans, axis)
+    g = ops.reshape.bind((g,), {"shape": shape_of(times)}) / times
+    return spread(g, shape_of(x), axis) * found
+
+
+def _extremum_jvp(t: Any, ans: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+    found, times = _extremal(x, ans, axis)
+    total = _sum(t * found, axis, True) / times
+    return total if keepdims else ops.reshape.bind((total,), {"shape": shape_of(ans)})
+
+
+max = reduction(
+    "max",
+    _extremum_vjp,
+    jvp=(_extremum_jvp,),
+    infer=_infer_extremum,
+    optional=selecting("max", None, "maximum"),
+    domain=DISTINCT,
+    empty=False,
+    doc="Returns the maximum over axes, NaN where there is one; equal ones share the derivative.",
+    example="np.max([[1, 4], [3, 2]], axis=0) -> [3, 4]",
+)
+min = reduction(
+    "min",
+    _extremum_vjp,
+    jvp=(_extremum_jvp,),
+    infer=_infer_extremum,
+    optional=selecting("min", None, "minimum"),
+    domain=DISTINCT,
+    empty=False,
+    doc="Returns the minimum over axes, NaN where there is one; equal ones share the derivative.",
+    example="np.min([[1, 4], [3, 2]], axis=0) -> [1, 2]",
+)
+
+
+def _position(name: str) -> Any:
+    """Returns how to find the first extremum, in the order of the axes that are searched.
+
+    NumPy searches one axis or all; several of them are what vmap makes of all.
+    """
+
+    def compute(xp: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+        x = xp.asarray(x)
+        search = getattr(xp, name)
+        if len(axis) == x.ndim:
+            return search(x, axis=None, keepdims=keepdims)
+        if len(axis) == 1:
+            return search(x, axis=axis[0], keepdims=keepdims)
+        left = tuple(i for i in range(x.ndim) if i not in axis)
+        shape = (*(x.shape[i] for i in left), size_of(x.shape[a] for a in axis))
+        found = search(x.transpose(left + axis).reshape(shape), axis=-1)
+        return xp.expand_dims(found, axis) if keepdims else found
+
+    return compute
+
+
+def _position_reference(search: Any) -> Any:
+    """Returns NumPy's search, over axes that have been brought together at the end."""
+
+    def reference(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        axes = canonical_axes(axis, np.ndim(x))
+        last = tuple(range(-len(axes), 0))
+        gathered = np.moveaxis(x, axes, last)
+        left = gathered.shape[: np.ndim(x) - len(axes)]
+        found = search(gathered.reshape(*left, size_of(np.shape(x)[a] for a in axes)), axis=-1)
+        return np.expand_dims(found, axes) if keepdims else found
+
+    return reference
+
+
+argmax = reduction(
+    "argmax",
+    prepare=_position_arguments,
+    infer=_infer_extremum,
+    compute=_position("argmax"),
+    reference=_position_reference(np.argmax),
+    domain=DISTINCT,
+    empty=False,
+    doc="Returns the index of the first maximum; over several axes, that among all their elements.",
+    example="np.argmax([[1, 4], [3, 2]], axis=0) -> [1, 0]",
+)
+argmin = reduction(
+    "argmin",
+    prepare=_position_arguments,
+    infer=_infer_extremum,
+    compute=_position("argmin"),
+    reference=_position_reference(np.argmin),
+    domain=DISTINCT,
+    empty=False,
+    doc="Returns the index of the first minimum; over several axes, that among all their elements.",
+    example="np.argmin([[1, 4], [3, 2]], axis=0) -> [0, 1]",
+)
+
+# -- truth
+
+any = reduction(
+    "any",
+    prepare=_truth_arguments,
+    optional=selecting("any", False, "logical_or"),
+    domain=LOGICAL,
+    doc="Returns whether any element holds; numbers hold if they are not zero.",
+    example="np.any([[True, False], [False, False]], axis=0) -> [True, False]",
+)
+all = reduction(
+    "all",
+    prepare=_truth_arguments,
+    optional=selecting("all", True, "logical_and"),
+    domain=LOGICAL,
+    doc="Returns whether all elements hold; numbers hold if they are not zero.",
+    example="np.all([[True, True], [True, False]], axis=0) -> [True, False]",
+)

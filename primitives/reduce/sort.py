@@ -1,0 +1,154 @@
+"""Elements in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.families import batch_along
+from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.derivative_rules import shape_of
+from ..core.test_samples import DISTINCT, Operand, Sample
+from ..core.shape_dtype import ShapeDtype, canonical_axis
+
+__all__ = ["argsort", "sort"]
+
+
+def _prepare_sort(
+    a: Any,
+    axis: int | None = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: Any = None,
+    descending: bool = False,
+) -> Any:
+    if order is not None:
+        raise ValueError("order names fields of structured arrays; arrays hold numbers")
+    if axis is None:
+        a, axis = ops.reshape(a, -1), 0
+    stable = bool(stable) or kind in ("stable", "mergesort")
+    axis = canonical_axis(axis, len(shape_of(a)))
+    return (a,), {"axis": axis, "stable": stable, "descending": bool(descending)}
+
+
+def _prepare_argsort(
+    a: Any,
+    axis: int | None = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: Any = None,
+    descending: bool = False,
+) -> Any:
+    # Unlike that of equal numbers, the order of their places shows.
+    stable = True if kind is None and stable is None else stable
+    return _prepare_sort(a, axis, kind, order, stable=stable, descending=descending)
+
+
+def _argsort_samples() -> list[Sample]:
+    shapes = [((4,), 0), ((3, 4), -1), ((3, 2, 4), 1), ((0, 3), 0), ((2, 1), 0)]
+    return [
+        Sample(Operand(shape, DISTINCT), axis=axis % len(shape), stable=False, descending=down)
+        for shape, axis in shapes
+        for down in (False, True)
+    ]
+
+
+# What both say of their arguments.
+ARGUMENTS = """
+    Args:
+        a: an array.
+        axis: along which axis; None flattens the array first.
+        kind: ``stable`` (or ``mergesort``), or any other of NumPy's for the fastest.
+        order: None; arrays have no fields to order by.
+        stable: whether equal elements stay in their order, by default those of ``argsort`` alone.
+        descending: whether the largest come first (NaN before them).
+"""
+
+
+def _argsort(xp: Any, x: Any, *, axis: int, stable: bool, descending: bool) -> Any:
+    if not descending:
+        return xp.argsort(x, axis=axis, stable=stable)
+    # Turned round, and back, so that equal elements stay in their order.
+    order = xp.flip(xp.argsort(xp.flip(x, axis), axis=axis, stable=stable), axis)
+    return xp.subtract(x.shape[axis] - 1, order)
+
+
+def _sort(xp: Any, x: Any, *, axis: int, stable: bool, descending: bool) -> Any:
+    out = xp.sort(x, axis=axis, stable=stable)
+    return xp.flip(out, axis) if descending else out
+
+
+def _reference(function: Any) -> Any:
+    """Returns NumPy's function, which sorts upwards alone, for elements that are not equal."""
+
+    def reference(x: Any, axis: int, stable: bool, descending: bool) -> Any:
+        out = function(x, axis=axis, stable=stable)
+        return np.flip(out, axis) if descending else out
+
+    return reference
+
+argsort = Primitive(
+    "argsort",
+    compute=_argsort,
+    prepare=_prepare_argsort,
+    infer=lambda primitive, x, **params: ShapeDtype(x.shape, "intp"),
+    batch=batch_along,
+    constant=True,
+    reference=_reference(np.argsort),
+    samples=_argsort_samples(),
+    doc=f"""Returns the indices that sort an array along an axis.
+{ARGUMENTS}
+    Returns:
+        An array of integers of a's shape, for ``take_along_axis``.
+
+    >>> import functensor.numpy as np
+    >>> np.argsort(np.array([3.0, 1.0, 2.0]))
+    Array([1, 2, 0], dtype=int64, device='cpu')
+    """,
+)
+
+
+def _in_order(values: Any, x: Any, **params: Any) -> Any:
+    """Returns values that belong to x's elements in the order in which those are sorted."""
+    return ops.take_along_axis(values, argsort.bind((x,), params), params["axis"])
+
+
+def _back_in_place(g: Any, x: Any, axis: int, **params: Any) -> Any:
+    """Returns values that belong to sorted elements in the places that those came from."""
+    order = argsort.bind((x,), {"axis": axis, **params})
+    back = argsort.bind((order,), {"axis": axis, "stable": False, "descending": False})
+    return ops.take_along_axis(g, back, axis)
+
+
+sort = Primitive(
+    "sort",
+    compute=_sort,
+    prepare=_prepare_sort,
+    infer=lambda primitive, x, **params: ShapeDtype(x.shape, x.dtype),
+    batch=batch_along,
+    vjp=(
+        lambda g, x, *, axis, stable, descending: _back_in_place(
+            g, x, axis, stable=stable, descending=descending
+        ),
+    ),
+    jvp=(
+        lambda t, x, *, axis, stable, descending: _in_order(
+            t, x, axis=axis, stable=stable, descending=descending
+        ),
+    ),
+    reference=_reference(np.sort),
+    samples=_argsort_samples(),
+    doc=f"""Returns an array with its elements sorted along an axis.
+{ARGUMENTS}
+    Returns:
+        An array of a's shape and dtype. Of equal elements each gets one cotangent of its own.
+
+    >>> import functensor.numpy as np
+    >>> np.sort(np.array([3.0, 1.0, 2.0]))
+    Array([1., 2., 3.], dtype=float64, device='cpu')
+    """,
+)

@@ -1,0 +1,233 @@
+"""Bessel functions of both kinds, and modified ones: derivatives are those of other orders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from . import modified_bessel
+from ..core.families import binary, unary
+from ..core.registry import registry as ops
+from ..core.test_samples import REAL, Domain
+from .gamma import DLMF, by_scipy, without_derivative
+
+__all__ = [
+    "i0e",
+    "i1",
+    "i1e",
+    "iv",
+    "ive",
+    "j0",
+    "j1",
+    "jv",
+    "k0",
+    "k0e",
+    "k1",
+    "k1e",
+    "kn",
+    "kv",
+    "kve",
+    "y0",
+    "y1",
+    "yn",
+    "yv",
+]
+
+ORDER = Domain(0, 3, kind="i")
+RIGHT = Domain(0.5, 4.0)
+AT_ZERO = {"j": 1.0, "y": -inf, "i": 1.0, "k": inf}
+RECURRENCE = {"j": "10.6.1", "y": "10.6.1", "i": "10.29.1", "k": "10.29.1"}
+
+
+def _plain(name: str, kind: str, domain: Domain, rule: Callable[..., Any]) -> Any:
+    """Declares a function of order 0 or 1."""
+    return unary(
+        name,
+        rule,
+        compute=by_scipy(name),
+        reference=f"scipy.special.{name}",
+        domains=domain,
+        doc=f"Returns the {kind} of order {name[1]}"
+        + (", times ``exp(-abs(x))``." if name in ("i0e", "i1e") else "")
+        + (", times ``exp(x)``." if name in ("k0e", "k1e") else "")
+        + ("." if len(name) == 2 else ""),
+        example=f"special.{name}(0.0) -> {0.0 if name[:2] in ('j1', 'i1') else AT_ZERO[name[0]]}",
+        source=DLMF + RECURRENCE[name[0]],
+    )
+
+
+def _of_order(
+    name: str, kind: str, domain: Domain, rule: Callable[..., Any], order: str, scale: str = ""
+) -> Any:
+    """Declares a function of any order, by which there is no derivative."""
+    return binary(
+        name,
+        without_derivative(name, f"its order {order}"),
+        rule,
+        compute=by_scipy(name),
+        reference=f"tests.special_references.{name}",
+        domains=(ORDER, domain),
+        dtypes="d",
+        doc=f"Returns the {kind} of an order{scale}.",
+        arguments={
+            order: ("the order, a real number" if order == "v" else "the order, an integer")
+            + "; there is no derivative by it.",
+            "z": "an array of a shape that broadcasts against the order's, or a number.",
+        },
+        example=f"special.{name}(0, 0.0) -> {AT_ZERO[name[0]]}",
+        source=DLMF + RECURRENCE[name[0]],
+    )
+
+
+def _descending(name: str) -> Callable[..., Any]:
+    """The derivative is half of the order below less that above: of J and Y."""
+    return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) - ops[name](x + 1, y)))
+
+
+def _mean(name: str) -> Callable[..., Any]:
+    """The derivative is the mean of the orders below and above: of I, and of K but for a sign."""
+    return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) + ops[name](x + 1, y)))
+
+
+def _negated_mean(name: str) -> Callable[..., Any]:
+    return lambda g, x, y: g * (-0.5 * (ops[name](x - 1, y) + ops[name](x + 1, y)))
+
+
+FIRST = "Bessel function of the first kind"
+SECOND = "Bessel function of the second kind"
+MODIFIED_FIRST = "modified Bessel function of the first kind"
+MODIFIED_SECOND = "modified Bessel function of the second kind"
+
+j0 = _plain("j0", FIRST, REAL, lambda g, x: -(g * ops.j1(x)))
+j1 = _plain("j1", FIRST, REAL, lambda g, x: g * (0.5 * (ops.j0(x) - ops.jv(2.0, x))))
+jv = _of_order("jv", FIRST, REAL, _descending("jv"), "v")
+y0 = _plain("y0", SECOND, RIGHT, lambda g, x: -(g * ops.y1(x)))
+y1 = _plain("y1", SECOND, RIGHT, lambda g, x: g * (0.5 * (ops.y0(x) - ops.yv(2.0, x))))
+yn = _of_order("yn", SECOND, RIGHT, _descending("yn"), "n")
+yv = _of_order("yv", SECOND, RIGHT, _descending("yv"), "v")
+
+
+def _i1_rule(g: Any, x: Any) -> Any:
+    below = modified_bessel.modified_bessel(x, order=0)
+    return g * (0.5 * (below + modified_bessel.modified_bessel(x, order=2)))
+
+
+# Beyond this, and beyond the square of the order, derivatives of scaled functions are those of
+# Hankel's expansion: as differences of the functions themselves they would lose all digits.
+HANKEL = 50.0
+HANKEL_TERMS = 18
+
+
+def _far(order: Any, x: Any) -> Any:
+    return ops.greater(ops.abs(x), ops.maximum(HANKEL, ops.square(order)))
+
+
+def _hankel_slope(order: Any, x: Any, sign: float, factor: float) -> Any:
+    """Returns the derivative of ``factor / sqrt(x)`` times a series in 1/x, for large x.
+
+    DLMF 10.40.1 and 10.40.2, whose terms have alternating signs and one sign.
+    """
+    terms: list[Any] = [1.0]
+    for k in range(1, HANKEL_TERMS):
+        step = (4 * ops.square(order) - (2 * k - 1) ** 2) / (8 * k)
+        terms.append(terms[-1] * (sign * step))
+    total: Any = 0.0
+    for k in range(HANKEL_TERMS - 1, -1, -1):
+        total = total / x + (k + 0.5) * terms[k]
+    # One factor after the other: the power of large x alone would vanish too early.
+    return -factor * (total / ops.sqrt(x) / x)
+
+
+def _slope_beside(
+    near: Callable[..., Any], order: Any, x: Any, first: bool
+) -> tuple[Any, Any, Any]:
+    """Returns where Hankel's expansion holds, ``near(x)`` elsewhere, and its derivative there.
+
+    Args:
+        near: takes an argument that is not far from 0.
+        order: the function's order, a number or an array.
+        x: the argument.
+        first: whether the function is one of the first kind, even or odd, or one of the second.
+    """
+    far = _far(order, x)
+    safe = ops.where(far, 1.0, x)
+    large = ops.where(far, ops.abs(x) if first else x, 2 * HANKEL + ops.square(order))
+    if first:
+        slope = _hankel_slope(order, large, -1.0, 1 / math.sqrt(2 * math.pi))
+    else:
+        slope = _hankel_slope(order, large, 1.0, math.sqrt(math.pi / 2))
+    return far, near(safe), slope
+
+
+def _i0e_rule(g: Any, x: Any) -> Any:
+    far, near, slope = _slope_beside(
+        lambda x: ops.i1e(x) - ops.sign(x) * ops.i0e(x), 0.0, x, True
+    )
+    return g * ops.where(far, ops.sign(x) * slope, near)
+
+
+def _i1e_rule(g: Any, x: Any) -> Any:
+    # The mean of the orders below and above, which is smooth at 0, where i1e(x) / x is not.
+    far, near, slope = _slope_beside(
+        lambda x: 0.5 * (ops.i0e(x) + ops.ive(2.0, x)) - ops.sign(x) * ops.i1e(x), 1.0, x, True
+    )
+    return g * ops.where(far, slope, near)
+
+
+def _ive_rule(g: Any, x: Any, y: Any) -> Any:
+    far, near, slope = _slope_beside(
+        lambda y: 0.5 * (ops.ive(x - 1, y) + ops.ive(x + 1, y)) - ops.sign(y) * ops.ive(x, y),
+        x, y, True,
+    )  # fmt: skip
+    # An order that is even makes an even function, whose derivative is odd.
+    sign = ops.where(ops.less(y, 0), -ops.cos(math.pi * x), 1.0)
+    return g * ops.where(far, sign * slope, near)
+
+
+def _k0e_rule(g: Any, x: Any) -> Any:
+    far, near, slope = _slope_beside(lambda x: ops.k0e(x) - ops.k1e(x), 0.0, x, False)
+    return g * ops.where(far, slope, near)
+
+
+def _k1e_rule(g: Any, x: Any) -> Any:
+    far, near, slope = _slope_beside(
+        lambda x: ops.k1e(x) - ops.k0e(x) - ops.k1e(x) / x, 1.0, x, False
+    )
+    return g * ops.where(far, slope, near)
+
+
+def _kve_rule(g: Any, x: Any, y: Any) -> Any:
+    far, near, slope = _slope_beside(
+        lambda y: ops.kve(x, y) - 0.5 * (ops.kve(x - 1, y) + ops.kve(x + 1, y)), x, y, False
+    )
+    return g * ops.where(far, slope, near)
+
+
+i1 = _plain("i1", MODIFIED_FIRST, REAL, _i1_rule)
+iv = _of_order("iv", MODIFIED_FIRST, REAL, _mean("iv"), "v")
+i0e = _plain("i0e", MODIFIED_FIRST, Domain(gap=0.1), _i0e_rule)
+i1e = _plain("i1e", MODIFIED_FIRST, Domain(gap=0.1), _i1e_rule)
+ive = _of_order(
+    "ive",
+    MODIFIED_FIRST,
+    Domain(gap=0.1),
+    _ive_rule,
+    "v",
+    ", times ``exp(-abs(z))``",
+)
+k0 = _plain("k0", MODIFIED_SECOND, RIGHT, lambda g, x: -(g * ops.k1(x)))
+k1 = _plain("k1", MODIFIED_SECOND, RIGHT, lambda g, x: g * (-0.5 * (ops.k0(x) + ops.kv(2.0, x))))
+kn = _of_order("kn", MODIFIED_SECOND, RIGHT, _negated_mean("kn"), "n")
+kv = _of_order("kv", MODIFIED_SECOND, RIGHT, _negated_mean("kv"), "v")
+k0e = _plain("k0e", MODIFIED_SECOND, RIGHT, _k0e_rule)
+k1e = _plain("k1e", MODIFIED_SECOND, RIGHT, _k1e_rule)
+kve = _of_order(
+    "kve",
+    MODIFIED_SECOND,
+    RIGHT,
+    _kve_rule,
+    "v",
+    ", times ``exp(z)``",
+)

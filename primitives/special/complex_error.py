@@ -1,0 +1,131 @@
+"""Error functions of complex numbers, which SciPy computes.
+
+The functions of real numbers are primitives of their own, with kernels of their own, which hand
+complex operands over to these.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...backends.optional_modules import scipy_module
+from ..core.families import unary
+from ..core.registry import registry as ops
+from ..core.test_samples import REAL
+from .gamma import DLMF
+
+__all__ = [
+    *("OF_COMPLEX", "complex_erf", "complex_erfc", "complex_erfcx", "complex_erfi"),
+    *("complex_ndtr", "faddeeva"),
+]
+
+PEAK = 2.0 / math.sqrt(math.pi)
+# Beyond this the asymptotic series has all digits, of so many terms.
+FAR = 8.0
+TERMS = 20
+
+
+def _by_scipy(name: str) -> Any:
+    def compute(xp: Any, x: Any) -> Any:
+        return getattr(scipy_module(xp, "special"), name)(x)
+
+    return compute
+
+
+complex_erf = unary(
+    "complex_erf",
+    lambda g, x: g * (PEAK * ops.exp(-x * x)),
+    compute=_by_scipy("erf"),
+    reference="scipy.special.erf",
+    domains=REAL,
+    dtypes="D",
+    source=DLMF + "7.2.1",
+)
+
+
+complex_erfc = unary(
+    "complex_erfc",
+    lambda g, x: -g * (PEAK * ops.exp(-x * x)),
+    compute=_by_scipy("erfc"),
+    reference="scipy.special.erfc",
+    domains=REAL,
+    dtypes="D",
+    source=DLMF + "7.2.2",
+)
+
+
+def _faddeeva_slope(x: Any) -> Any:
+    """Returns ``-2 x w(x) + 2 i / sqrt(pi)``, which cancels where x is large.
+
+    There, in the upper half plane, by DLMF 7.12.1; w(x) is ``2 exp(-x**2) - w(-x)`` in the lower.
+    """
+    far = ops.greater(ops.abs(x), FAR)
+    below = ops.logical_and(far, ops.less(ops.imag(x), 0))
+    near = ops.where(far, 1.0, x)
+    direct = -2 * near * ops.faddeeva(near) + 1j * PEAK
+    z = ops.where(far, ops.where(below, -x, x), 1j * FAR)
+    u = 0.5 / (z * z)
+    total: Any = 0.0
+    for k in range(TERMS, 0, -1):
+        total = (2 * k + 1) * (1 + total) * u
+    series = -0.5j * PEAK * (1 + total) / (z * z)
+    lower = ops.where(below, x, -1j)
+    rest = ops.where(below, -4 * lower * ops.exp(-lower * lower), 0)
+    return ops.where(far, series + rest, direct)
+
+
+faddeeva = unary(
+    "faddeeva",
+    lambda g, x: g * _faddeeva_slope(x),
+    compute=_by_scipy("wofz"),
+    reference="scipy.special.wofz",
+    domains=REAL,
+    dtypes="D",
+    doc="Returns Faddeeva's function ``exp(-z**2) * erfc(-i z)`` of complex numbers.",
+    arguments={"z": "a complex array of any shape, or a number."},
+    source=DLMF + "7.2.3",
+)
+
+
+# These are not made of those above: i times an infinity is not a number of the array module's.
+complex_erfcx = unary(
+    "complex_erfcx",
+    lambda g, x: g * (1j * _faddeeva_slope(1j * x)),
+    compute=_by_scipy("erfcx"),
+    reference="scipy.special.erfcx",
+    domains=REAL,
+    dtypes="D",
+    source=DLMF + "7.2.3",
+)
+
+
+complex_erfi = unary(
+    "complex_erfi",
+    lambda g, x: g * (PEAK * ops.exp(x * x)),
+    compute=_by_scipy("erfi"),
+    reference="scipy.special.erfi",
+    domains=REAL,
+    dtypes="D",
+    source=DLMF + "7.2.1",
+)
+
+
+complex_ndtr = unary(
+    "complex_ndtr",
+    lambda g, x: g * (PEAK * math.sqrt(0.125) * ops.exp(-0.5 * x * x)),
+    compute=_by_scipy("ndtr"),
+    reference="scipy.special.ndtr",
+    domains=REAL,
+    dtypes="D",
+    source=DLMF + "7.2.2",
+)
+
+# What the functions of real numbers are of complex ones.
+OF_COMPLEX = {
+    "erf": complex_erf,
+    "erfc": complex_erfc,
+    "erfcx": complex_erfcx,
+    "erfi": complex_erfi,
+    "ndtr": complex_ndtr,
+}

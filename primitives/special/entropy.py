@@ -1,0 +1,114 @@
+"""Products with logarithms, which are 0 where their first factor is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...backends.arrays import special_error as kernels
+from ..core.families import binary, unary
+from ..core.registry import registry as ops
+from ..core.test_samples import POSITIVE, Domain
+from .gamma import by_scipy
+
+__all__ = ["entr", "kl_div", "rel_entr", "xlog1py", "xlogy"]
+
+
+def _ratio(x: Any, y: Any) -> Any:
+    """Returns ``x / y``, and 0 where both are."""
+    both = ops.logical_and(ops.equal(x, 0), ops.equal(y, 0))
+    return x / ops.where(both, 1, y)
+
+
+# A cotangent of 0 stays 0, whatever the logarithm is: g log(y) is xlogy(g, y).
+xlogy = binary(
+    "xlogy",
+    lambda g, y: ops.xlogy(g, y),
+    lambda g, x, y: g * _ratio(x, y),
+    compute=by_scipy("xlogy"),
+    reference="tests.special_references.xlogy",
+    domains=POSITIVE,
+    dtypes="fdD",
+    doc="Returns ``x * log(y)``, and 0 where x is 0 and y is not NaN.",
+    example="special.xlogy(0.0, 0.0) -> 0.0",
+)
+xlog1py = binary(
+    "xlog1py",
+    lambda g, y: ops.xlog1py(g, y),
+    lambda g, x, y: g * _ratio(x, 1 + y),
+    compute=by_scipy("xlog1py"),
+    reference="tests.special_references.xlog1py",
+    domains=Domain(-0.7, 2.0),
+    dtypes="fdD",
+    doc="Returns ``x * log(1 + y)``, and 0 where x is 0 and y is not NaN.",
+    example="special.xlog1py(0.0, -1.0) -> 0.0",
+)
+
+
+def _entr_rule(g: Any, x: Any) -> Any:
+    # Left of 0, where the value is -inf, there is nothing to derive.
+    outside = ops.less(x, 0)
+    g, x = ops.where(outside, 0, g), ops.where(outside, 1, x)
+    return -(ops.xlogy(g, x) + g)
+
+
+entr = unary(
+    "entr",
+    _entr_rule,
+    compute=by_scipy("entr"),
+    reference="scipy.special.entr",
+    domains=POSITIVE,
+    doc="Returns ``-x * log(x)``, 0 at 0 and -inf left of it.",
+    example="special.entr([0.0, 1.0]) -> [0.0, -0.0]",
+)
+
+
+def _proper(g: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Returns operands with those replaced for which a relative entropy is infinite."""
+    positive = ops.logical_and(ops.greater(x, 0), ops.greater(y, 0))
+    zero = ops.logical_and(ops.equal(x, 0), ops.greater_equal(y, 0))
+    proper = ops.logical_or(positive, zero)
+    return ops.where(proper, g, 0), ops.where(proper, x, 1), ops.where(proper, y, 1)
+
+
+def _rel_entr_by_x(g: Any, x: Any, y: Any) -> Any:
+    g, x, y = _proper(g, x, y)
+    return ops.xlogy(g, _ratio(x, y)) + g
+
+
+def _rel_entr_by_y(g: Any, x: Any, y: Any) -> Any:
+    g, x, y = _proper(g, x, y)
+    return -(g * _ratio(x, y))
+
+
+def _kl_div_by_x(g: Any, x: Any, y: Any) -> Any:
+    g, x, y = _proper(g, x, y)
+    return ops.xlogy(g, _ratio(x, y))
+
+
+def _kl_div_by_y(g: Any, x: Any, y: Any) -> Any:
+    g, x, y = _proper(g, x, y)
+    # Close to x the difference is exact, far from it the quotient is that of x alone.
+    far = ops.less(2 * x, y)
+    return g * ops.where(far, 1 - _ratio(x, y), _ratio(y - x, y))
+
+
+rel_entr = binary(
+    "rel_entr",
+    _rel_entr_by_x,
+    _rel_entr_by_y,
+    compute=by_scipy("rel_entr"),
+    reference="tests.special_references.rel_entr",
+    domains=POSITIVE,
+    doc="Returns ``x * log(x / y)``, 0 where x is 0, and inf where it is not defined.",
+    example="special.rel_entr([1.0, 0.0], [1.0, 2.0]) -> [0.0, 0.0]",
+)
+kl_div = binary(
+    "kl_div",
+    _kl_div_by_x,
+    _kl_div_by_y,
+    compute=kernels.kl_div,
+    reference="tests.special_references.kl_div",
+    domains=POSITIVE,
+    doc="Returns ``x * log(x / y) - x + y``, y where x is 0, and inf where it is not defined.",
+    example="special.kl_div([1.0, 0.0], [1.0, 2.0]) -> [0.0, 2.0]",
+)

@@ -1,0 +1,169 @@
+"""Error functions, their inverses, and the normal and logistic distributions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...backends.arrays import special_error as kernels
+from ..elementwise.exponential import ErrorFunction
+from ..core.families import elementwise, unary
+from ..core.registry import registry as ops
+from ..core.test_samples import REAL, Domain
+from .gamma import DLMF, by_scipy
+
+__all__ = [
+    "erfcinv",
+    "erfcx",
+    "erfcx_integral",
+    "erfi",
+    "erfinv",
+    "exp10",
+    "log_ndtr",
+    "log_ndtr_gap",
+    "log_ndtr_slope",
+    "logit",
+    "ndtr",
+    "ndtri",
+    "ndtri_exp",
+]
+
+LN10 = math.log(10.0)
+HALF_ROOT_PI = 0.5 * math.sqrt(math.pi)
+LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+PROBABILITY = Domain(0.1, 0.9)
+
+# -- error functions
+
+erfinv = unary(
+    "erfinv",
+    lambda g, ans: g * (HALF_ROOT_PI * ops.exp(ans * ans)),
+    compute=by_scipy("erfinv"),
+    reference="scipy.special.erfinv",
+    domains=Domain(-0.9, 0.9),
+    doc="Returns that x for which ``erf(x)`` is y.",
+    arguments={"y": "an array of any shape, or a number, from -1 to 1."},
+    example="special.erfinv([0.0, 1.0]) -> [0.0, inf]",
+)
+erfcinv = unary(
+    "erfcinv",
+    lambda g, ans: -(g * (HALF_ROOT_PI * ops.exp(ans * ans))),
+    compute=by_scipy("erfcinv"),
+    reference="scipy.special.erfcinv",
+    domains=Domain(0.1, 1.9),
+    doc="Returns that x for which ``erfc(x)`` is y.",
+    arguments={"y": "an array of any shape, or a number, from 0 to 2."},
+    example="special.erfcinv(0.0) -> inf",
+)
+erfcx = elementwise(
+    "erfcx",
+    lambda g, x: -2 * (g * ops.erfcx_integral(x, order=1)),
+    kind=ErrorFunction,
+    compute=by_scipy("erfcx"),
+    reference="scipy.special.erfcx",
+    doc="Returns ``exp(x**2) * erfc(x)``, which does not underflow.",
+    example="special.erfcx(0.0) -> 1.0",
+    source=DLMF + "7.2",
+)
+# The derivative is 2 x times the function of this order, less that of the order before: by the
+# recurrence DLMF 7.18.7 a multiple of that of the next, in which nothing cancels.
+erfcx_integral = elementwise(
+    "erfcx_integral",
+    lambda g, x, *, order: (-2 * (order + 1)) * (g * ops.erfcx_integral(x, order=order + 1)),
+    compute=kernels.erfcx_integral,
+    params=({"order": 1},),
+    reference="tests.special_references.erfcx_integral",
+    doc="Returns ``exp(x**2)`` times the repeated integral of erfc from x on.",
+    options={"order": "how many integrals."},
+    source=DLMF + "7.18",
+)
+erfi = elementwise(
+    "erfi",
+    lambda g, x: g * (ops.exp(x * x) * (1 / HALF_ROOT_PI)),
+    kind=ErrorFunction,
+    compute=by_scipy("erfi"),
+    reference="scipy.special.erfi",
+    doc="Returns the imaginary error function, the integral of ``2 exp(t**2) / sqrt(pi)``.",
+    example="special.erfi(0.0) -> 0.0",
+    source=DLMF + "7.2",
+)
+
+# -- the normal distribution
+
+ndtr = elementwise(
+    "ndtr",
+    lambda g, x: g * ops.exp(-0.5 * (x * x) - LOG_ROOT_TWO_PI),
+    kind=ErrorFunction,
+    compute=by_scipy("ndtr"),
+    reference="scipy.special.ndtr",
+    doc="Returns the probability that a standard normal variable is at most x.",
+    example="special.ndtr([0.0, float('inf')]) -> [0.5, 1.0]",
+)
+ndtri = unary(
+    "ndtri",
+    lambda g, ans: g * ops.exp(0.5 * (ans * ans) + LOG_ROOT_TWO_PI),
+    compute=by_scipy("ndtri"),
+    reference="scipy.special.ndtri",
+    domains=PROBABILITY,
+    doc="Returns that x for which ``ndtr(x)`` is y.",
+    arguments={"y": "an array of any shape, or a number, from 0 to 1."},
+    example="special.ndtri([0.5, 1.0]) -> [0.0, inf]",
+)
+log_ndtr = unary(
+    "log_ndtr",
+    lambda g, x: g * ops.log_ndtr_slope(x),
+    compute=by_scipy("log_ndtr"),
+    reference="scipy.special.log_ndtr",
+    doc="Returns the logarithm of ``ndtr(x)``, which does not underflow.",
+    example="special.log_ndtr(float('-inf')) -> -inf",
+)
+log_ndtr_slope = unary(
+    "log_ndtr_slope",
+    lambda g, ans, x: -(g * (ans * ops.log_ndtr_gap(x))),
+    compute=kernels.log_ndtr_slope,
+    reference="tests.special_references.log_ndtr_slope",
+    doc="Returns the derivative of ``log_ndtr``: the normal density over ``ndtr(x)``.",
+)
+log_ndtr_gap = unary(
+    "log_ndtr_gap",
+    lambda g, ans, x: g * (1 - ops.log_ndtr_slope(x) * ans),
+    compute=kernels.log_ndtr_gap,
+    reference="tests.special_references.log_ndtr_gap",
+    doc="Returns ``x + log_ndtr_slope(x)``.",
+)
+ndtri_exp = unary(
+    "ndtri_exp",
+    lambda g, ans: g / ops.log_ndtr_slope(ans),
+    compute=by_scipy("ndtri_exp"),
+    reference="scipy.special.ndtri_exp",
+    domains=Domain(-3.0, -0.1),
+    doc="Returns that x for which ``log_ndtr(x)`` is y.",
+    arguments={"y": "an array of any shape, or a number, not positive."},
+    example="special.ndtri_exp(0.0) -> inf",
+)
+
+# -- the logistic distribution, and powers of ten
+
+
+def _logit_rule(g: Any, x: Any) -> Any:
+    return g / (x * (1 - x))
+
+
+logit = unary(
+    "logit",
+    _logit_rule,
+    compute=by_scipy("logit"),
+    reference="scipy.special.logit",
+    domains=PROBABILITY,
+    doc="Returns ``log(x / (1 - x))``.",
+    example="special.logit([0.0, 0.5, 1.0]) -> [-inf, 0.0, inf]",
+)
+exp10 = unary(
+    "exp10",
+    lambda g, ans: g * (ans * LN10),
+    compute=by_scipy("exp10"),
+    reference="scipy.special.exp10",
+    domains=REAL,
+    doc="Returns 10 to the power x.",
+    example="special.exp10([0.0, 2.0]) -> [1.0, 100.0]",
+)

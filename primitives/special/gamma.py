@@ -1,0 +1,293 @@
+"""The gamma function and its kin: logarithms, logarithmic derivatives, quotients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...backends.arrays import special_gamma as kernels
+from ...backends.dtypes import result_type
+from ...backends.optional_modules import scipy_module
+from ...backends.arrays.special_remainders import as_arrays, loop_dtype
+from ..core.errors import MissingRuleError, message
+from ..core.families import binary, unary
+from ..core.registry import registry as ops
+from ..core.test_samples import POSITIVE, Domain
+
+__all__ = [
+    "beta",
+    "betaln",
+    "binom",
+    "by_scipy",
+    "digamma",
+    "gamma",
+    "gammaln",
+    "gammasgn",
+    "loggamma",
+    "poch",
+    "polygamma",
+    "rgamma",
+    "rgamma_slope",
+    "without_derivative",
+]
+
+DLMF = "NIST Digital Library of Mathematical Functions, "
+
+
+def by_scipy(name: str) -> Callable[..., Any]:
+    """Returns how SciPy, which is imported when it is first asked, computes a function.
+
+    Python's numbers beside single precision, of which SciPy would make double, are cast.
+    """
+
+    def compute(xp: Any, *operands: Any) -> Any:
+        function = getattr(scipy_module(xp, "special"), name)
+        if xp is not np:
+            return function(*as_arrays(xp, loop_dtype(name, *operands), *operands))
+        if len(operands) == 1:
+            return function(*operands)
+        dtype = result_type(*operands)
+        if dtype.kind != "f":
+            return function(*operands)
+        return function(*(x if hasattr(x, "dtype") else dtype.type(x) for x in operands))
+
+    return compute
+
+
+def without_derivative(name: str, by: str) -> Callable[..., Any]:
+    """Returns the rule for an operand by which a function has no derivative here."""
+
+    def rule(g: Any) -> Any:
+        raise MissingRuleError(
+            message(
+                f"{name} has no derivative by {by}",
+                fix=f"differentiate by the other arguments alone: pass {by} as a constant, or as "
+                "ft.stop_gradient(value)",
+                number=8,
+            )
+        )
+
+    return rule
+
+
+ORDER = Domain(0, 3, kind="i")
+# Between the poles, on both sides of 0.
+OFF_POLES = Domain(-0.9, -0.1)
+
+gammaln = unary(
+    "gammaln",
+    lambda g, x: g * ops.digamma(x),
+    compute=by_scipy("gammaln"),
+    reference="scipy.special.gammaln",
+    domains=POSITIVE,
+    doc="Returns the logarithm of the absolute value of the gamma function.",
+    example="special.gammaln([1.0, 2.0]) -> [0.0, 0.0]",
+    source=DLMF + "5.2.1",
+)
+loggamma = unary(
+    "loggamma",
+    lambda g, x: g * ops.digamma(x),
+    compute=by_scipy("loggamma"),
+    reference="scipy.special.loggamma",
+    domains=POSITIVE,
+    dtypes="fdD",
+    doc="Returns the logarithm of the gamma function, NaN where that is negative.",
+    example="special.loggamma([1.0, 2.0]) -> [0.0, 0.0]",
+    source=DLMF + "5.2.1",
+)
+gamma = unary(
+    "gamma",
+    lambda g, ans, x: g * (ans * ops.digamma(x)),
+    compute=by_scipy("gamma"),
+    reference="scipy.special.gamma",
+    domains=OFF_POLES,
+    dtypes="fdD",
+    doc="Returns the gamma function: ``(x - 1)!`` at positive integers.",
+    example="special.gamma([1.0, 5.0]) -> [1.0, 24.0]",
+    source=DLMF + "5.2.1",
+)
+gammasgn = unary(
+    "gammasgn",
+    compute=by_scipy("gammasgn"),
+    reference="scipy.special.gammasgn",
+    doc="Returns the sign of the gamma function, 1 at 0 and NaN at its other poles.",
+    example="special.gammasgn([2.5, -0.5]) -> [1.0, -1.0]",
+)
+
+
+def rgamma_slope(x: Any) -> Any:
+    """Returns the derivative of ``1 / gamma``, which has no poles.
+
+    Left of 1/2 by the reflection formula, DLMF 5.5.3: 1 / gamma(x) is gamma(1 - x) sin(pi x) / pi.
+    """
+    left = ops.less(ops.real(x), 0.5)
+    mirrored = 1 - ops.where(left, x, 0)
+    angle = math.pi * ops.where(left, x, 0)
+    reflected = ops.cos(angle) - ops.digamma(mirrored) * ops.sin(angle) * (1 / math.pi)
+    right = ops.where(left, 1, x)
+    # Digamma is infinite where the reciprocal has vanished for good.
+    reciprocal = ops.rgamma(right)
+    direct = ops.where(ops.equal(reciprocal, 0), 0, -ops.digamma(right) * reciprocal)
+    return ops.where(left, ops.gamma(mirrored) * reflected, direct)
+
+
+rgamma = unary(
+    "rgamma",
+    lambda g, x: g * rgamma_slope(x),
+    compute=by_scipy("rgamma"),
+    reference="scipy.special.rgamma",
+    dtypes="fdD",
+    doc="Returns the reciprocal of the gamma function, which is 0 at its poles.",
+    example="special.rgamma([1.0, -3.0]) -> [1.0, 0.0]",
+    source=DLMF + "5.5.3",
+)
+digamma = unary(
+    "digamma",
+    lambda g, x: g * ops.polygamma(1, x),
+    compute=by_scipy("psi"),
+    reference="scipy.special.digamma",
+    domains=POSITIVE,
+    dtypes="fdD",
+    doc="Returns the derivative of the logarithm of the gamma function, also known as psi.",
+    example="special.digamma(0.0) -> -inf",
+    source=DLMF + "5.2.2",
+)
+polygamma = binary(
+    "polygamma",
+    without_derivative("polygamma", "its order n"),
+    lambda g, x, y: g * ops.polygamma(x + 1, y),
+    compute=kernels.polygamma,
+    reference="tests.special_references.polygamma",
+    domains=(ORDER, POSITIVE),
+    dtypes="dD",
+    doc="Returns the n-th derivative of digamma.",
+    arguments={
+        "n": "the order, integers from 0 up; there is no derivative by it.",
+        "x": "an array of a shape that broadcasts against n's, or a number.",
+    },
+    example="special.polygamma(1, 0.0) -> inf",
+    source=DLMF + "5.15.1",
+)
+# From here on differences of digamma are taken by its expansion, DLMF 5.11.2.
+FAR = 60.0
+
+
+def digamma_rise(x: Any, y: Any) -> Any:
+    """Returns ``digamma(x + y) - digamma(x)``, in which all digits cancel where y is small."""
+    far = ops.logical_and(ops.greater(x, FAR), ops.greater(x + y, FAR))
+    a, b = ops.where(far, x, FAR), ops.where(far, y, 1)
+    # Reciprocals p of x and q of x + y: of even powers the differences are multiples of y p q.
+    p, q = 1 / a, 1 / (a + b)
+    squares = p * p + q * q
+    sixth = (squares * squares - p * p * q * q) * (1 / 252)
+    even = (p + q) * (1 / 12 - squares * (1 / 120) + sixth)
+    rise = ops.log1p(b * p) + b * p * q * (0.5 + even)
+    x, y = ops.where(far, 1, x), ops.where(far, 1, y)
+    return ops.where(far, rise, ops.digamma(x + y) - ops.digamma(x))
+
+
+beta = binary(
+    "beta",
+    lambda g, ans, x, y: -g * (ans * digamma_rise(x, y)),
+    lambda g, ans, x, y: -g * (ans * digamma_rise(y, x)),
+    compute=kernels.beta,
+    reference="tests.special_references.beta",
+    domains=POSITIVE,
+    doc="Returns the beta function ``gamma(a) gamma(b) / gamma(a + b)``.",
+    arguments={"a, b": "arrays whose shapes broadcast, or numbers."},
+    example="special.beta(1.0, 2.0) -> 0.5",
+    source=DLMF + "5.12.1",
+)
+betaln = binary(
+    "betaln",
+    lambda g, x, y: -g * digamma_rise(x, y),
+    lambda g, x, y: -g * digamma_rise(y, x),
+    compute=kernels.betaln,
+    reference="tests.special_references.betaln",
+    domains=POSITIVE,
+    doc="Returns the logarithm of the absolute value of the beta function.",
+    arguments={"a, b": "arrays whose shapes broadcast, or numbers."},
+    example="special.betaln(1.0, 1.0) -> 0.0",
+    source=DLMF + "5.12.1",
+)
+def _poch_by_z(g: Any, ans: Any, x: Any, y: Any) -> Any:
+    # Close to the pole of digamma at 0 from the symbol of z + 1, times z over z + m.
+    near = ops.logical_and(ops.less(ops.abs(x), 0.25), ops.greater_equal(y, 0.25))
+    z, m = ops.where(near, x, 0), ops.where(near, y, 1)
+    slope = ops.poch(z + 1, m) / (z + m) * (m / (z + m) + z * digamma_rise(z + 1, m))
+    x, y = ops.where(near, 1, x), ops.where(near, 1, y)
+    return g * ops.where(near, slope, ops.where(near, 1, ans) * digamma_rise(x, y))
+
+
+poch = binary(
+    "poch",
+    _poch_by_z,
+    lambda g, ans, x, y: g * (ans * ops.digamma(x + y)),
+    compute=kernels.poch,
+    reference="tests.special_references.poch",
+    domains=POSITIVE,
+    doc="Returns Pochhammer's symbol ``gamma(z + m) / gamma(z)``, the rising factorial.",
+    arguments={"z, m": "arrays whose shapes broadcast, or numbers."},
+    example="special.poch(2.0, 3.0) -> 24.0",
+    source=DLMF + "5.2.5",
+)
+
+
+def _beside(x: Any, y: Any) -> Any:
+    """Returns where k is left of 0 or right of n, where digamma has its poles."""
+    return ops.logical_and(
+        ops.greater(x, -1), ops.logical_or(ops.greater(y, x + 0.5), ops.less(y, -0.5))
+    )
+
+
+def _wave(x: Any) -> tuple[Any, Any]:
+    """Returns ``sin(pi x) / pi`` and ``cos(pi x)``, exact where x is an integer."""
+    whole = ops.rint(x)
+    sign = 1 - 2 * ops.remainder(whole, 2)
+    rest = math.pi * (x - whole)
+    return sign * ops.sin(rest) / math.pi, sign * ops.cos(rest)
+
+
+def _beyond(x: Any, y: Any) -> tuple[Any, Any]:
+    """Returns both derivatives where ``k > n > -1``, by the reflection formula, DLMF 5.5.3.
+
+    There the coefficient is ``beta(n + 1, k - n) sin(pi (n - k + 1)) / pi``.
+    """
+    gap = y - x
+    sine, cosine = _wave(x - y + 1)
+    size = ops.beta(x + 1, gap)
+    by_x = size * (cosine + digamma_rise(gap, x + 1 - gap) * sine)
+    by_y = -size * (cosine + digamma_rise(gap, x + 1) * sine)
+    return by_x, by_y
+
+
+def _binom_slopes(ans: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Returns both derivatives of the binomial coefficient."""
+    outside, mirrored = _beside(x, y), ops.less(y, -0.5)
+    # Left of 0 by the symmetry of k and n - k.
+    n, k = ops.where(outside, x, 1), ops.where(outside, ops.where(mirrored, x - y, y), 3)
+    by_n, by_k = _beyond(n, k)
+    by_n, by_k = ops.where(mirrored, by_n + by_k, by_n), ops.where(mirrored, -by_k, by_k)
+    n, k = ops.where(outside, 2, x), ops.where(outside, 1, y)
+    value = ops.where(outside, 2, ans)
+    inner_n = value * digamma_rise(n - k + 1, k)
+    inner_k = value * digamma_rise(k + 1, n - 2 * k)
+    return ops.where(outside, by_n, inner_n), ops.where(outside, by_k, inner_k)
+
+
+binom = binary(
+    "binom",
+    lambda g, ans, x, y: g * _binom_slopes(ans, x, y)[0],
+    lambda g, ans, x, y: g * _binom_slopes(ans, x, y)[1],
+    compute=kernels.binom,
+    reference="tests.special_references.binom",
+    domains=(Domain(3.1, 6.0), Domain(0.3, 2.9)),
+    dtypes="d",
+    doc="Returns the binomial coefficient ``gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1)``.",
+    arguments={"n, k": "arrays whose shapes broadcast, or numbers."},
+    example="special.binom(4.0, 2.0) -> 6.0",
+    source=DLMF + "1.2.6",
+)

@@ -1,0 +1,328 @@
+"""Incomplete gamma and beta functions and their inverses, differentiable in every argument.
+
+Derivatives by the parameters are integrals, done by the kernels of ``backends/arrays/special_gamma.py``
+and ``special_beta.py``; each is a primitive that knows its own derivatives, to any order.
+"""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Any
+
+from ...backends.arrays import special_beta as beta_kernels
+from ...backends.arrays import special_gamma as gamma_kernels
+from ..core.families import binary, elementwise
+from ..core.registry import registry as ops
+from ..core.test_samples import POSITIVE, Domain
+from .gamma import DLMF, by_scipy, rgamma_slope
+
+__all__ = [
+    "beta_density",
+    "betainc",
+    "betainc_slope",
+    "betaincc",
+    "betainccinv",
+    "betaincinv",
+    "gamma_density",
+    "gammainc",
+    "gammainc_slope",
+    "gammaincc",
+    "gammainccinv",
+    "gammaincinv",
+]
+
+UNIT_INTERVAL = Domain(0.1, 0.9)
+MODERATE = Domain(0.6, 3.0)
+A_X = {
+    "a": "the parameter, positive.",
+    "x": "the upper limit, from 0 up; its shape broadcasts against a's.",
+}
+# How accurate SciPy's values are; tests/primitives/test_special_accuracy.py holds it.
+A_X_OF_TAILS = {
+    "a": "the parameter, positive. Up to 300 a value f is off by less than 1e-12 of itself; up to "
+    "1e5 by less than ``64 eps (1 + x f'(x) / f)``, 64 times what rounding x would change.",
+    "x": A_X["x"],
+}
+A_Y = {
+    "a": "the parameter, positive.",
+    "y": "a probability; its shape broadcasts against a's.",
+}
+A_B_X = {
+    "a, b": "the parameters, positive.",
+    "x": "the upper limit, from 0 to 1; the shapes broadcast.",
+}
+A_B_Y = {"a, b": "the parameters, positive.", "y": "a probability; the shapes broadcast."}
+
+# -- the density of the gamma distribution, which is the derivative of gammainc by x
+
+
+def _level(a: Any, x: Any) -> Any:
+    """Returns the derivative of the density's logarithm by a, for positive x."""
+    return ops.log(ops.where(ops.equal(x, 0), 1, x)) - ops.digamma(a)
+
+
+def _gamma_density_by_a(g: Any, ans: Any, x: Any, y: Any) -> Any:
+    # 1 / gamma(a), a factor, has no poles, though digamma has: rules shift a down by integers.
+    shifted = ops.less(x, 0.5)
+    by_logarithm = ops.xlogy(ans, y)
+    usual = ans * ops.digamma(ops.where(shifted, 1, x))
+    t = ops.where(ops.equal(y, 0), 1, y)
+    power = ops.exp(ops.where(shifted, (x - 1) * ops.log(t) - t, 0))
+    return g * (by_logarithm + ops.where(shifted, power * rgamma_slope(x), -usual))
+
+
+gamma_density = binary(
+    "gamma_density",
+    _gamma_density_by_a,
+    lambda g, ans, x, y: g * (ops.gamma_density(x - 1, y) - ans),
+    compute=gamma_kernels.gamma_density,
+    reference="tests.special_references.gamma_density",
+    domains=POSITIVE,
+    doc="Returns ``x**(a - 1) exp(-x) / gamma(a)``: the density of the gamma distribution.",
+    arguments=A_X,
+    source=DLMF + "8.2.4",
+)
+
+
+def _slope_by_x(g: Any, x: Any, y: Any, *, order: int) -> Any:
+    """The derivative of the density by a: every further one is due to a product."""
+    level = _level(x, y)
+    made = [ops.gamma_density(x, y)]
+    for m in range(order):
+        term = made[m] * level
+        for k in range(1, m + 1):
+            term = term - comb(m, k) * (ops.polygamma(k, x) * made[m - k])
+        made.append(term)
+    return g * made[order]
+
+
+gammainc_slope = elementwise(
+    "gammainc_slope",
+    lambda g, x, y, *, order: g * ops.gammainc_slope(x, y, order=order + 1),
+    _slope_by_x,
+    compute=gamma_kernels.gammainc_slope,
+    params=({"order": 1},),
+    reference="tests.special_references.gammainc_slope",
+    domains=POSITIVE,
+    doc="Returns the derivative of ``gammainc`` by its parameter a.",
+    arguments=A_X,
+    options={"order": "how many times to differentiate, from 1 up."},
+)
+gammainc = binary(
+    "gammainc",
+    lambda g, x, y: g * ops.gammainc_slope(x, y, order=1),
+    lambda g, x, y: g * ops.gamma_density(x, y),
+    compute=by_scipy("gammainc"),
+    reference="tests.special_references.gammainc",
+    domains=POSITIVE,
+    doc="Returns the regularised lower incomplete gamma function P(a, x).",
+    arguments=A_X_OF_TAILS,
+    example="special.gammainc(1.0, [0.0, float('inf')]) -> [0.0, 1.0]",
+    source=DLMF + "8.2.4",
+)
+gammaincc = binary(
+    "gammaincc",
+    lambda g, x, y: -(g * ops.gammainc_slope(x, y, order=1)),
+    lambda g, x, y: -(g * ops.gamma_density(x, y)),
+    compute=by_scipy("gammaincc"),
+    reference="tests.special_references.gammaincc",
+    domains=POSITIVE,
+    doc="Returns the regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x).",
+    arguments=A_X_OF_TAILS,
+    example="special.gammaincc(1.0, [0.0, float('inf')]) -> [1.0, 0.0]",
+    source=DLMF + "8.2.4",
+)
+
+# -- inverses: where F(a, x) = y, dx/dy is 1 / F_x, and dx/da is -F_a / F_x
+
+
+def _quotient(numerator: Any, density: Any) -> Any:
+    """Returns a quotient that is 0 where a density vanishes, at an end, as the numerator does."""
+    return numerator / ops.where(ops.equal(density, 0), 1, density)
+
+
+def _inverse_by_a(g: Any, ans: Any, x: Any) -> Any:
+    slope = ops.gammainc_slope(x, ans, order=1)
+    return -(g * _quotient(slope, ops.gamma_density(x, ans)))
+
+
+gammaincinv = binary(
+    "gammaincinv",
+    _inverse_by_a,
+    lambda g, ans, x: g / ops.gamma_density(x, ans),
+    compute=by_scipy("gammaincinv"),
+    reference="tests.special_references.gammaincinv",
+    domains=(POSITIVE, UNIT_INTERVAL),
+    doc="Returns that x for which ``gammainc(a, x)`` is y.",
+    arguments=A_Y,
+    example="special.gammaincinv(1.0, [0.0, 1.0]) -> [0.0, inf]",
+)
+gammainccinv = binary(
+    "gammainccinv",
+    _inverse_by_a,
+    lambda g, ans, x: -(g / ops.gamma_density(x, ans)),
+    compute=by_scipy("gammainccinv"),
+    reference="tests.special_references.gammainccinv",
+    domains=(POSITIVE, UNIT_INTERVAL),
+    doc="Returns that x for which ``gammaincc(a, x)`` is y.",
+    arguments=A_Y,
+    example="special.gammainccinv(1.0, [0.0, 1.0]) -> [inf, 0.0]",
+)
+
+# -- the density of the beta distribution, and powers of x and 1 - x over B
+
+
+def _density(a: Any, b: Any, x: Any, low: int = 0, high: int = 0) -> Any:
+    return ops.beta_density(a, b, x, low=low, high=high)
+
+
+def _term(c: Any, edge: int, a: Any, b: Any, x: Any, low: int, high: int) -> Any:
+    """Returns c times a power of 0 at an edge, which is 0 where c is, though the power is not."""
+    vanishes = ops.logical_and(ops.equal(c, 0), ops.equal(x, edge))
+    return c * _density(a, b, ops.where(vanishes, 0.5, x), low, high)
+
+
+def _beta_density_by_x(g: Any, x: Any, y: Any, z: Any, *, low: int, high: int) -> Any:
+    rise = _term(x - (1 + low), 0, x, y, z, low + 1, high)
+    return g * (rise - _term(y - (1 + high), 1, x, y, z, low, high + 1))
+
+
+beta_density = elementwise(
+    "beta_density",
+    lambda g, ans, x, y, z: g
+    * (ops.xlogy(ans, z) - ans * (ops.digamma(x) - ops.digamma(x + y))),
+    lambda g, ans, x, y, z: g
+    * (ops.xlog1py(ans, -z) - ans * (ops.digamma(y) - ops.digamma(x + y))),
+    _beta_density_by_x,
+    compute=beta_kernels.beta_density,
+    params=({"low": 0, "high": 0}, {"low": 1, "high": 0}),
+    reference="tests.special_references.beta_density",
+    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
+    doc="Returns ``x**(a - 1 - low) (1 - x)**(b - 1 - high) / B(a, b)``: with low and high 0 the "
+    "density of the beta distribution.",
+    arguments=A_B_X,
+    options={"low, high": "integers by which the exponents are lowered."},
+    source=DLMF + "8.17.1",
+)
+
+
+def _levels(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
+    """Returns the derivatives of the density's logarithm by a and b, for x inside of (0, 1)."""
+    edge = ops.logical_or(ops.equal(x, 0), ops.equal(x, 1))
+    t = ops.where(edge, 0.5, x)
+    both = ops.digamma(a + b)
+    return ops.log(t) - ops.digamma(a) + both, ops.log1p(-t) - ops.digamma(b) + both
+
+
+def _cumulant(a: Any, b: Any, n: int, m: int) -> Any:
+    """Returns a second or higher derivative of the density's logarithm."""
+    value = ops.polygamma(n + m - 1, a + b)
+    if not m:
+        value = value - ops.polygamma(n - 1, a)
+    if not n:
+        value = value - ops.polygamma(m - 1, b)
+    return value
+
+
+def _beta_slope_by_x(g: Any, x: Any, y: Any, z: Any, *, by_a: int, by_b: int) -> Any:
+    """The derivative of the density by a and b: every further one is due to a product."""
+    levels = _levels(x, y, z)
+
+    def derivative(n: int, m: int) -> Any:
+        if (n, m) in ((1, 0), (0, 1)):
+            return levels[m]
+        return _cumulant(x, y, n, m)
+
+    def density(n: int, m: int) -> Any:
+        if not n and not m:
+            return _density(x, y, z)
+        p, q, i, k = (n - 1, m, 1, 0) if n else (n, m - 1, 0, 1)
+        total = 0
+        for j in range(p + 1):
+            for r in range(q + 1):
+                weight = comb(p, j) * comb(q, r)
+                total = total + weight * (derivative(j + i, r + k) * density(p - j, q - r))
+        return total
+
+    return g * density(by_a, by_b)
+
+
+betainc_slope = elementwise(
+    "betainc_slope",
+    lambda g, x, y, z, *, by_a, by_b: g * ops.betainc_slope(x, y, z, by_a=by_a + 1, by_b=by_b),
+    lambda g, x, y, z, *, by_a, by_b: g * ops.betainc_slope(x, y, z, by_a=by_a, by_b=by_b + 1),
+    _beta_slope_by_x,
+    compute=beta_kernels.betainc_slope,
+    params=({"by_a": 1, "by_b": 0},),
+    reference="tests.special_references.betainc_slope",
+    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
+    doc="Returns a derivative of ``betainc`` by its parameters.",
+    arguments=A_B_X,
+    options={"by_a, by_b": "how many times to differentiate by each, together from 1 up."},
+)
+
+
+def _by_a(a: Any, b: Any, x: Any) -> Any:
+    return ops.betainc_slope(a, b, x, by_a=1, by_b=0)
+
+
+def _by_b(a: Any, b: Any, x: Any) -> Any:
+    return ops.betainc_slope(a, b, x, by_a=0, by_b=1)
+
+
+betainc = elementwise(
+    "betainc",
+    lambda g, x, y, z: g * _by_a(x, y, z),
+    lambda g, x, y, z: g * _by_b(x, y, z),
+    lambda g, x, y, z: g * _density(x, y, z),
+    compute=by_scipy("betainc"),
+    reference="tests.special_references.betainc",
+    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
+    doc="Returns the regularised incomplete beta function I_x(a, b).",
+    arguments=A_B_X,
+    example="special.betainc(1.0, 1.0, [0.0, 0.5]) -> [0.0, 0.5]",
+    source=DLMF + "8.17.2",
+)
+betaincc = elementwise(
+    "betaincc",
+    lambda g, x, y, z: -(g * _by_a(x, y, z)),
+    lambda g, x, y, z: -(g * _by_b(x, y, z)),
+    lambda g, x, y, z: -(g * _density(x, y, z)),
+    compute=by_scipy("betaincc"),
+    reference="tests.special_references.betaincc",
+    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
+    doc="Returns 1 minus the regularised incomplete beta function I_x(a, b).",
+    arguments=A_B_X,
+    example="special.betaincc(1.0, 1.0, [0.0, 0.5]) -> [1.0, 0.5]",
+    source=DLMF + "8.17.2",
+)
+
+
+def _inverse_by_parameter(slope: Any) -> Any:
+    return lambda g, ans, x, y: -(g * _quotient(slope(x, y, ans), _density(x, y, ans)))
+
+
+betaincinv = elementwise(
+    "betaincinv",
+    _inverse_by_parameter(_by_a),
+    _inverse_by_parameter(_by_b),
+    lambda g, ans, x, y: g / _density(x, y, ans),
+    compute=beta_kernels.betaincinv,
+    reference="tests.special_references.betaincinv",
+    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
+    doc="Returns that x for which ``betainc(a, b, x)`` is y.",
+    arguments=A_B_Y,
+    example="special.betaincinv(1.0, 1.0, [0.0, 1.0]) -> [0.0, 1.0]",
+)
+betainccinv = elementwise(
+    "betainccinv",
+    _inverse_by_parameter(_by_a),
+    _inverse_by_parameter(_by_b),
+    lambda g, ans, x, y: -(g / _density(x, y, ans)),
+    compute=beta_kernels.betainccinv,
+    reference="tests.special_references.betainccinv",
+    domains=(MODERATE, MODERATE, UNIT_INTERVAL),
+    doc="Returns that x for which ``betaincc(a, b, x)`` is y.",
+    arguments=A_B_Y,
+    example="special.betainccinv(1.0, 1.0, [0.0, 1.0]) -> [1.0, 0.0]",
+)

@@ -1,0 +1,81 @@
+"""Riemann's and Hurwitz's zeta functions, with derivatives by both arguments."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..core.families import binary, unary
+from ..core.registry import registry as ops
+from ..core.test_samples import POSITIVE, Domain
+from .gamma import DLMF, by_scipy
+
+__all__ = ["riemann_zeta", "zeta"]
+
+# How many terms of the sum are added one by one, and the coefficients B(2j) / (2j)! of the
+# corrections to the integral over the others: together right to all digits.
+TERMS = 12
+CORRECTIONS = (
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
+    1 / 74724249600, -3617 / 10670622842880000, 43867 / 5109094217170944000,
+    -174611 / 802857662698291200000,
+)  # fmt: skip
+LOG_TWO_PI = math.log(2.0 * math.pi)
+
+
+def zeta_slope(x: Any, y: Any) -> Any:
+    """Returns the derivative of ``zeta(x, y)`` by x: the formula of Euler and Maclaurin's.
+
+    DLMF 25.11.8, differentiated; further derivatives, by y too, are those of the terms.
+    """
+    total: Any = 0.0
+    for k in range(TERMS):
+        total = total - ops.log(y + k) * ops.power(y + k, -x)
+    w = y + TERMS
+    log, last = ops.log(w), ops.power(w, -x)
+    rest = x - 1
+    total = total - w * last / rest * (log + 1 / rest) - 0.5 * log * last
+    # The rising factorial x (x + 1) ... (x + 2j) over w to the power 2j + 1, and its derivative.
+    rising, change = x / w, 1 / w
+    for j, coefficient in enumerate(CORRECTIONS):
+        total = total + coefficient * last * (change - log * rising)
+        a, b = (x + (2 * j + 1)) / w, (x + (2 * j + 2)) / w
+        change = change * a * b + rising * (a + b) / w
+        rising = rising * a * b
+    return total
+
+
+def _riemann_slope(x: Any) -> Any:
+    """Returns the derivative of Riemann's function, left of 0 by reflection, DLMF 25.4.2."""
+    left = ops.less(x, 0)
+    right = zeta_slope(ops.where(left, 2, x), 1.0)
+    s = ops.where(left, x, -0.5)
+    mirrored = 1 - s
+    angle = 0.5 * math.pi * s
+    value, slope = ops.zeta(mirrored, 1.0), zeta_slope(mirrored, 1.0)
+    change = (LOG_TWO_PI - ops.digamma(mirrored)) * value - slope
+    factor = ops.exp(s * LOG_TWO_PI + ops.gammaln(mirrored)) / math.pi
+    reflected = factor * (change * ops.sin(angle) + 0.5 * math.pi * value * ops.cos(angle))
+    return ops.where(left, reflected, right)
+
+
+zeta = binary(
+    "zeta",
+    lambda g, x, y: g * zeta_slope(x, y),
+    lambda g, x, y: g * (-x * ops.zeta(x + 1, y)),
+    compute=by_scipy("zeta"),
+    reference="tests.special_references.zeta",
+    domains=(Domain(1.5, 5.0), POSITIVE),
+    dtypes="d",
+    doc="Returns Hurwitz's zeta function, the sum of ``(q + k)**-x`` over k from 0 up.",
+    source=DLMF + "25.11.1",
+)
+riemann_zeta = unary(
+    "riemann_zeta",
+    lambda g, x: g * _riemann_slope(x),
+    compute=by_scipy("zeta"),
+    reference="scipy.special.zeta",
+    domains=Domain(1.5, 5.0),
+    doc="Returns Riemann's zeta function, the sum of ``k**-x`` over k from 1 up, continued.",
+    source=DLMF + "25.2.1",
+)

@@ -1,0 +1,85 @@
+"""Where a staged function computes: what a program knows of devices, and what explain() says."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.jitting.jitted import Entry
+from functensor.primitives.core.shape_dtype import ShapeDtype
+from functensor.programs.program import Equation, Program, Variable
+from functensor.jitting.history import History
+
+
+def on_gpu(shape):
+    """Returns the program of a product by two, for an argument on a GPU."""
+    x = Variable(ShapeDtype(shape, "float32"), "cuda:0")
+    out = Variable(x.type, x.device)
+    return Program("f", [x], [Equation(fnp.multiply, [x, 2.0], {}, [out])], [out])
+
+
+def test_programs_on_a_gpu_have_no_plan():
+    program = on_gpu((3,))
+    program.out_tree = ft.tree.structure(0)
+    entry = Entry(program, [], (), ())
+    assert entry.compiled.plan is None
+    # The same operations, one after the other, on whatever they are given.
+    (out,) = entry.compiled([np.ones(3, "f4")])
+    np.testing.assert_array_equal(out, 2)
+
+
+def test_histories_take_remarks_by_number():
+    history = History(len)
+    numbers = [history.record(((), (), (), ()), ((), {})) for _ in range(2)]
+    history.remark(numbers[0], "on a GPU, it is run operation by operation")
+    assert str(history).splitlines()[1].endswith("the first call; on a GPU, it is run operation "
+                                                 "by operation")
+    assert "GPU" not in str(history).splitlines()[2]
+
+
+@pytest.mark.gpu
+def test_explanations_say_that_there_is_no_plan_on_a_gpu():
+    f = ft.jit(lambda s, x: (s * 2.0) * fnp.tanh(x))
+    x = fnp.ones(3, "float32")
+    f(0.7, x)
+    f(0.7, ft.to_device(x, "cuda"))
+    first, second = f.explain().splitlines()[1:]
+    assert "operation by operation" not in first
+    assert "operation by operation" in second
+    assert "argument 1 was float32[3], and is float32[3] on cuda:0" in second
+
+
+@pytest.mark.gpu
+def test_numbers_tables_and_examples_on_a_gpu_are_computed_there():
+    table = ft.to_device(fnp.arange(3.0, dtype="float32"), "cuda")
+    for f, args in [
+        (ft.jit(fnp.tanh), [table[1]]),
+        (ft.jit(lambda s: s * table), [0.5]),
+        (ft.vmap(ft.jit(lambda x: x * 2.0)), [table]),
+        (ft.jit(ft.grad(lambda x: fnp.sum(ft.jit(fnp.sin)(x)))), [table]),
+    ]:
+        out = f(*args)
+        assert (out.device, out.dtype) == ("cuda:0", np.float32)
+
+
+@pytest.mark.gpu
+def test_threads_have_default_devices_of_their_own():
+    f = ft.jit(lambda n: fnp.ones(3) * n)
+    seen = {}
+
+    def work(device):
+        with ft.default_device(device):
+            for _ in range(3):
+                seen[device] = f(2.0)
+
+    threads = [threading.Thread(target=work, args=(d,)) for d in ("cpu", "cuda:0", "cpu")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == ["cpu", "cuda:0"]
+    assert all(out.device == device for device, out in seen.items())
+    assert f(2.0).device == "cpu"
+    assert f.cache_size == 2

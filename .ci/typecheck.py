@@ -1,8 +1,9 @@
 """Runs mypy --strict over the three folders under the names by which they are imported.
 
-mypy finds a module by its place in the file tree, and ``primitives/core/trace.py`` stands at another
-place than ``functensor.primitives.core.trace``. So the mapping of pyproject.toml is laid out as a tree of
-links, inside of mypy's cache folder, and mypy runs there. Arguments are handed on to mypy.
+mypy finds a module by its place in the file tree, and ``primitives/core/trace.py`` stands at
+another place than ``functensor.primitives.core.trace``. So the mapping of pyproject.toml is laid
+out as a tree of links, inside of mypy's cache folder, and mypy runs there. Arguments are handed on
+to mypy.
 """
 
 import os

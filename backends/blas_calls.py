@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -26,7 +25,6 @@ __all__ = [
     "SHARED",
     "VECTOR",
     "calmly",
-    "kept_calm",
     "product",
     "work_of",
 ]
@@ -59,6 +57,10 @@ def work_of(x: tuple[int, ...], y: tuple[int, ...]) -> int:
     return prod(x[-2:]) * y[-1]
 
 
+# Multiplies matrices in parts, side by side; the CPU's backend says how.
+IN_PARTS: list[Callable[[Any, Any], Any]] = []
+
+
 def product(x: Any, y: Any) -> Any:
     """Returns ``x @ y`` of NumPy's arrays that have axes, by as many threads as it is worth."""
     if x.dtype != y.dtype or x.dtype.char not in BLAS_DTYPES:
@@ -69,10 +71,8 @@ def product(x: Any, y: Any) -> Any:
     if work < (READING * VECTOR if vectors else BY_ONE) or control is None or not control.several():
         return np.matmul(x, y)
     if work >= SHARED and not vectors and y.ndim <= 2 and x.ndim <= 2:
-        from .cpu.plan.threads.matmul import multiplied  # which loads what runs threads
-
         with alone():
-            return multiplied(x, y)
+            return IN_PARTS[0](x, y)
     if work >= SHARED:
         return np.matmul(x, y)
     with alone():
@@ -94,24 +94,5 @@ def calmly(compute: Callable[..., Any]) -> Callable[..., Any]:
                 with alone():
                     return compute(xp, *matrices, **params)
         return compute(xp, *matrices, **params)
-
-    return calm
-
-
-def kept_calm(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a kernel that does the same by many products of a kind, each on one thread of BLAS.
-
-    What it does side by side, a plan's own threads do where the first operand is large.
-    """
-
-    @wraps(kernel)
-    def calm(x: Any, *operands: Any, **params: Any) -> Any:
-        control = controlled()
-        if control is None or not control.several():
-            return kernel(x, *operands, **params)
-        if x.size >= ELEMENTS:
-            import_module(".cpu.plan.threads.pool", __package__)  # which loads what runs threads
-        with alone():
-            return kernel(x, *operands, **params)
 
     return calm

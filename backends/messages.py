@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable
 from itertools import islice
 from types import FrameType
+from typing import Any
 
-__all__ = ["Running", "library", "message", "place", "user_code", "user_line"]
+__all__ = ["MISSING", "Running", "library", "message", "place", "user_code", "user_line"]
 
 # Prints a section of the documentation, wherever functensor is installed.
 EXPLAINED = "python -m functensor.errors"
@@ -27,6 +28,16 @@ NOT_THE_USERS = frozenset(
 LONGEST = 60
 # Whether modules are the user's, by their names.
 _users: dict[str, bool] = {}
+
+
+class Missing:
+    """Stands for an argument that was not given, where Python is not to say so."""
+
+    def __repr__(self) -> str:
+        return "<missing>"
+
+
+MISSING: Any = Missing()
 
 
 def user_line() -> str:

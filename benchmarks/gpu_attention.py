@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.gpu_timing import milliseconds
 from functensor.backends.config import config
-from functensor.backends.cuda.kernels import attention, convolution
 from functensor.backends.cuda import cudnn
+from functensor.backends.cuda.kernels import attention, convolution
 from functensor.primitives.contract.conv import Geometry
 
 try:

@@ -7,18 +7,20 @@ same machinery.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import numpy, tree
 from .backends.errors.tracebacks import tidy
 from .backends.errors.warnings import relocate_warnings
-from .transforms.grad import grad, value_and_grad, vjp
-from .transforms.device import config, default_device, devices, set_default_device, to_device
+from .faces.old_pickles import OldNames
+from .faces.publish import expose, no_such_name, publish
 from .primitives.core.array import Array
 from .primitives.core.shape_dtype import ShapeDtype
 from .programs import Program
-from .faces.publish import expose, no_such_name, publish
+from .transforms.device import config, default_device, devices, set_default_device, to_device
+from .transforms.grad import grad, value_and_grad, vjp
 from .transforms.vmap import vmap
 
 if TYPE_CHECKING:
@@ -36,6 +38,17 @@ if TYPE_CHECKING:
         testing,
     )
     from .checkpointing.checkpointed import checkpoint, remat
+    from .checkpointing.names import checkpoint_name, optimization_barrier
+    from .checkpointing.saved_residuals import print_saved_residuals, saved_residuals
+    from .control import associative_scan, cond, fori_loop, scan, switch, while_loop
+    from .custom.kernel_op import custom_op
+    from .custom.root import custom_root
+    from .custom.rules import custom_gradient, custom_jvp, custom_vjp, stop_gradient, value
+    from .jitting.jitted import disable_jit, jit
+    from .programs.named_scope import named_scope
+    from .programs.staging import eval_shape, make_program
+    from .tensors.grad_mode import enable_grad, is_grad_enabled, no_grad
+    from .tensors.tensor import CpuTensor, CudaTensor, Tensor, tensor
     from .transforms.collectives import (
         all_gather,
         axis_index,
@@ -47,21 +60,17 @@ if TYPE_CHECKING:
         psum,
         psum_scatter,
     )
-    from .control import associative_scan, cond, fori_loop, scan, switch, while_loop
-    from .custom.rules import custom_gradient, custom_jvp, custom_vjp, stop_gradient, value
-    from .transforms.jvp import elementwise_grad, hvp, jvp, linear_transpose, linearize
-    from .tensors.grad_mode import enable_grad, is_grad_enabled, no_grad
-    from .tensors.tensor import CpuTensor, CudaTensor, Tensor, tensor
-    from .custom.root import custom_root
     from .transforms.jacobian import hessian, jacfwd, jacobian, jacrev
-    from .jitting.jitted import disable_jit, jit
-    from .checkpointing.names import checkpoint_name, optimization_barrier
-    from .checkpointing.saved_residuals import print_saved_residuals, saved_residuals
-    from .programs.named_scope import named_scope
-    from .programs.staging import eval_shape, make_program
-    from .custom.kernel_op import custom_op
+    from .transforms.jvp import elementwise_grad, hvp, jvp, linear_transpose, linearize
 
 __version__ = "0.1.0"
+
+sys.meta_path.append(OldNames())
+# Hooks are there once somebody wants them.
+config.checks["check_buffers"] = lambda: import_module(
+    ".checks.written_buffers", __name__
+).checking()
+config.checks["check_finite"] = lambda: import_module(".checks.finite", __name__).checking()
 
 # What is imported when it is first used: namespaces, and names by the module that has them.
 NAMESPACES = {
@@ -78,54 +87,54 @@ NAMESPACES = {
     "testing",
 }
 MODULES = {
-    "CpuTensor": "facade",
-    "CudaTensor": "facade",
-    "Tensor": "facade",
-    "all_gather": "collectives",
+    "CpuTensor": "tensors",
+    "CudaTensor": "tensors",
+    "Tensor": "tensors",
+    "all_gather": "transforms.collectives",
     "associative_scan": "control",
-    "axis_index": "collectives",
-    "axis_size": "collectives",
-    "checkpoint": "checkpointing",
-    "checkpoint_name": "marks",
+    "axis_index": "transforms.collectives",
+    "axis_size": "transforms.collectives",
+    "checkpoint": "checkpointing.checkpointed",
+    "checkpoint_name": "checkpointing.names",
     "cond": "control",
-    "custom_gradient": "custom",
-    "custom_jvp": "custom",
+    "custom_gradient": "custom.rules",
+    "custom_jvp": "custom.rules",
     "custom_op": "custom.kernel_op",
-    "custom_root": "implicit",
-    "custom_vjp": "custom",
-    "disable_jit": "jitting",
-    "elementwise_grad": "derivatives",
-    "enable_grad": "facade",
-    "eval_shape": "staging",
+    "custom_root": "custom.root",
+    "custom_vjp": "custom.rules",
+    "disable_jit": "jitting.jitted",
+    "elementwise_grad": "transforms.jvp",
+    "enable_grad": "tensors",
+    "eval_shape": "programs.staging",
     "fori_loop": "control",
-    "hessian": "jacobians",
-    "hvp": "derivatives",
-    "is_grad_enabled": "facade",
-    "jacfwd": "jacobians",
-    "jacobian": "jacobians",
-    "jacrev": "jacobians",
-    "jit": "jitting",
-    "jvp": "derivatives",
-    "linear_transpose": "derivatives",
-    "linearize": "derivatives",
-    "make_program": "staging",
-    "named_scope": "scopes",
-    "no_grad": "facade",
-    "optimization_barrier": "marks",
-    "pmax": "collectives",
-    "pmean": "collectives",
-    "pmin": "collectives",
-    "ppermute": "collectives",
-    "print_saved_residuals": "residuals",
-    "psum": "collectives",
-    "psum_scatter": "collectives",
-    "remat": "checkpointing",
-    "saved_residuals": "residuals",
+    "hessian": "transforms.jacobian",
+    "hvp": "transforms.jvp",
+    "is_grad_enabled": "tensors",
+    "jacfwd": "transforms.jacobian",
+    "jacobian": "transforms.jacobian",
+    "jacrev": "transforms.jacobian",
+    "jit": "jitting.jitted",
+    "jvp": "transforms.jvp",
+    "linear_transpose": "transforms.jvp",
+    "linearize": "transforms.jvp",
+    "make_program": "programs.staging",
+    "named_scope": "programs.named_scope",
+    "no_grad": "tensors",
+    "optimization_barrier": "checkpointing.names",
+    "pmax": "transforms.collectives",
+    "pmean": "transforms.collectives",
+    "pmin": "transforms.collectives",
+    "ppermute": "transforms.collectives",
+    "print_saved_residuals": "checkpointing.saved_residuals",
+    "psum": "transforms.collectives",
+    "psum_scatter": "transforms.collectives",
+    "remat": "checkpointing.checkpointed",
+    "saved_residuals": "checkpointing.saved_residuals",
     "scan": "control",
-    "stop_gradient": "custom",
+    "stop_gradient": "custom.rules",
     "switch": "control",
-    "tensor": "facade",
-    "value": "custom",
+    "tensor": "tensors",
+    "value": "custom.rules",
     "while_loop": "control",
 }
 
@@ -208,7 +217,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in NAMESPACES or name in MODULES.values():
+    if name in NAMESPACES:
         return import_module(f".{name}", __name__)
     if name not in MODULES:
         try:

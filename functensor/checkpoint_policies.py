@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from .primitives.device import to_device
 from .faces.publish import publish
+from .primitives.device import to_device
 from .traces.reverse import is_inexact
 
 __all__ = [

@@ -18,7 +18,10 @@ from pathlib import Path
 
 from .backends.optional_modules import MissingExtraError
 from .control.carry_types import BodyTypeError
-from .random.key_reuse import KeyReuseWarning
+from .custom.kernel_op import NoKernel
+from .faces.publish import publish
+from .jitting.history import RetraceError, RetraceWarning
+from .jitting.signature import StaticArgumentError
 from .numpy.linalg.arguments import MatrixShapeError
 from .primitives.core.donation import DonatedArrayError
 from .primitives.core.errors import (
@@ -43,11 +46,8 @@ from .primitives.core.errors import (
     UnusedUpdateWarning,
 )
 from .programs import ProgramError
-from .faces.publish import publish
-from .jitting.history import RetraceError, RetraceWarning
-from .jitting.signature import StaticArgumentError
 from .programs.staging_warnings import StagingWarning
-from .custom.kernel_op import NoKernel
+from .random.key_reuse import KeyReuseWarning
 
 __all__ = [
     "AxisSizeError",

@@ -39,6 +39,7 @@ from typing import Any
 
 from .backends.errors.public_functions import check_function
 from .custom.numpy_function import BATCHING, NumpyFunction, Rule
+from .faces.publish import publish
 from .primitives.core.families import (
     along,
     binary,
@@ -50,9 +51,8 @@ from .primitives.core.families import (
 )
 from .primitives.core.primitive import Primitive
 from .primitives.core.registry import registry
-from .primitives.core.test_samples import Domain, Operand, Sample
 from .primitives.core.shape_dtype import ShapeDtype
-from .faces.publish import publish
+from .primitives.core.test_samples import Domain, Operand, Sample
 
 __all__ = [
     "Domain",

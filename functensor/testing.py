@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .functions.arguments import is_array_like
 from .backends.restoring import errstate
-from .transforms.jvp import jvp
-from .transforms.grad import vjp
+from .faces.publish import publish
+from .primitives.core.array_likes import is_array_like
 from .primitives.core.buffers import beside, wrap
 from .primitives.core.errors import function_line
 from .primitives.core.registry import registry as ops
 from .primitives.core.shape_dtype import INEXACT, finfo, result_type, shape_dtype
-from .faces.publish import publish
 from .traces.reverse import is_inexact
+from .transforms.grad import vjp
+from .transforms.jvp import jvp
 
 __all__ = ["assert_allclose", "check_grads"]
 

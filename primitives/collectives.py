@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from .core.buffers import beside, device_of
-from .core.trace import slot
+from .core.derivative_rules import shape_of
 from .core.families import batch_along
 from .core.primitive import Primitive
 from .core.registry import registry as ops
-from .core.derivative_rules import shape_of
-from .core.test_samples import DISTINCT, INTEGER, REAL, Domain, Operand, Sample
 from .core.shape_dtype import ShapeDtype, shape_dtype
+from .core.test_samples import DISTINCT, INTEGER, REAL, Domain, Operand, Sample
+from .core.trace import slot
 
 __all__ = [
     "Collective",

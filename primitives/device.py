@@ -9,8 +9,8 @@ from .core.buffers import device_of
 from .core.families import batch_filled
 from .core.primitive import Primitive
 from .core.registry import registry as ops
-from .core.test_samples import Sample
 from .core.shape_dtype import ShapeDtype
+from .core.test_samples import Sample
 
 __all__ = ["to_device"]
 

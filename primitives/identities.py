@@ -1,13 +1,14 @@
 """The identity that stops derivatives."""
 
 from __future__ import annotations
-from .core.families import unary
+
 from collections.abc import Sequence
 from typing import Any
-from .core.families import batch_filled
+
+from .core.families import batch_filled, unary
 from .core.primitive import Primitive
-from .core.test_samples import Sample
 from .core.shape_dtype import ShapeDtype
+from .core.test_samples import Sample
 
 __all__ = ["checkpoint_name", "optimization_barrier"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from . import lapack
 from ..restoring import quiet
+from . import lapack
 from .substitution import is_substituted, substituted
 
 __all__ = ["ComplexResultError", "logm", "refuse_infinite", "solve_sylvester", "sqrtm"]

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .philox import numpy_random_bits, random_bits
 from ..restoring import quiet
+from .philox import numpy_random_bits, random_bits
 
 __all__ = ["FIRST_STREAM", "random_binomial", "random_loggamma", "random_poisson"]
 

@@ -164,16 +164,17 @@ def integrate(
     return span * (values @ weights)
 
 
+# By the array module's name: computes one of these functions, by its name, in one launch.
+AT_ONCE: dict[str, Callable[[str, Any], Any]] = {}
+
+
 def launched_at_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """Makes a function of elements one kernel on a GPU, where each of its steps would be one."""
 
     @wraps(function)
     def run(xp: Any, x: Any) -> Any:
-        if xp is np:
-            return function(xp, x)
-        from ..cuda.kernels.remainders import remainder  # which imports CuPy
-
-        return remainder(function.__name__, x)
+        at_once = AT_ONCE.get(xp.__name__)
+        return function(xp, x) if at_once is None else at_once(function.__name__, x)
 
     return run
 

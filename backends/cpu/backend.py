@@ -8,24 +8,34 @@ from typing import Any
 
 import numpy as np
 
+from .. import blas_calls, devices, dtypes, protocol
+from ..arrays import philox
+from ..fresh_results import FRESH
 from . import (
     activations,
-    malloc,
     attention,
     convolution,
     cross_entropy,
+    error_function,
+    malloc,
     normalization,
+    parallel,
     pooling,
     reductions,
     scatter,
     where_and_extrema,
-    error_function,
 )
-from .. import blas_calls, devices, dtypes, protocol
-from ..arrays import philox
-from ..fresh_results import FRESH
 
 __all__ = ["NumpyBackend", "backend"]
+
+
+def _in_parts(x: Any, y: Any) -> Any:
+    from .plan.threads.matmul import multiplied  # which loads what runs threads
+
+    return multiplied(x, y)
+
+
+blas_calls.IN_PARTS.append(_in_parts)
 
 
 class NumpyBackend:
@@ -53,13 +63,13 @@ class NumpyBackend:
         self.kernels: dict[str, Callable[..., Any]] = {
             "affine_normalize": normalization.affine_normalize,
             "affine_normalize_slope": normalization.affine_normalize_slope,
-            "attention": blas_calls.kept_calm(attention.attention),
-            "attention_grad": blas_calls.kept_calm(attention.attention_grad),
+            "attention": parallel.kept_calm(attention.attention),
+            "attention_grad": parallel.kept_calm(attention.attention_grad),
             "avg_pool": pooling.avg_pool,
             "avg_pool_grad": pooling.avg_pool_grad,
-            "conv": blas_calls.kept_calm(convolution.conv),
-            "conv_input_grad": blas_calls.kept_calm(convolution.conv_input_grad),
-            "conv_kernel_grad": blas_calls.kept_calm(convolution.conv_kernel_grad),
+            "conv": parallel.kept_calm(convolution.conv),
+            "conv_input_grad": parallel.kept_calm(convolution.conv_input_grad),
+            "conv_kernel_grad": parallel.kept_calm(convolution.conv_kernel_grad),
             "cross_entropy": cross_entropy.cross_entropy,
             "cross_entropy_slope": cross_entropy.cross_entropy_slope,
             "dropout": philox.numpy_dropout,

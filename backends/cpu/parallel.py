@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from functools import wraps
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
-from ..blas_threads import held
+from ..blas_calls import ELEMENTS
+from ..blas_threads import alone, controlled, held
 
-__all__ = ["each", "is_shared", "spans"]
+__all__ = ["each", "is_shared", "kept_calm", "spans"]
 
 # Arrays of fewer elements are done before a second thread has begun.
 LEAST = 65536
 # What runs plans is loaded with the first of them.
-POOL = f"{__package__}.plan.pool"
+POOL = f"{__package__}.plan.threads.pool"
 
 
 def is_shared() -> bool:
@@ -48,3 +51,22 @@ def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
             work(part)
 
     pool.share(some, min(pool.threads.number, len(listed)))
+
+
+def kept_calm(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a kernel that does the same by many products of a kind, each on one thread of BLAS.
+
+    What it does side by side, a plan's own threads do where the first operand is large.
+    """
+
+    @wraps(kernel)
+    def calm(x: Any, *operands: Any, **params: Any) -> Any:
+        control = controlled()
+        if control is None or not control.several():
+            return kernel(x, *operands, **params)
+        if x.size >= ELEMENTS:
+            import_module(POOL)  # which loads what runs threads
+        with alone():
+            return kernel(x, *operands, **params)
+
+    return calm

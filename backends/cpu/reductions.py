@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .blocks import inexact
 from ..restoring import quiet
+from .blocks import inexact
 
 __all__ = [
     "log_softmax",

@@ -16,34 +16,37 @@ from . import driver
 
 __all__ = ["CupyBackend", "backend"]
 
-# The modules of this folder with kernels; each has them in ``TABLE`` by the primitive's name.
+# The modules with kernels; each has them in ``TABLE`` by the primitive's name.
 FAMILIES = (
-    "absent",
-    "activations",
-    "bessel",
-    "attention",
-    "columns",
-    "contraction",
-    "convolution",
-    "cross_entropy",
-    "cumulative",
-    "elementwise",
-    "gather",
-    "incomplete",
-    "linear_algebra",
-    "normalization",
-    "philox",
-    "pooling",
-    "rejection",
-    "scatter",
-    "selection",
-    "softmax",
-    "special",
-    "sorting",
+    "unsupported",
+    "kernels.activations",
+    "kernels.bessel",
+    "kernels.attention",
+    "kernels.axis_sums",
+    "cublas.contraction",
+    "kernels.convolution",
+    "kernels.cross_entropy",
+    "kernels.cumulative",
+    "kernels.elementwise",
+    "kernels.gather",
+    "kernels.incomplete",
+    "cublas.linear_algebra",
+    "kernels.normalization",
+    "kernels.philox",
+    "kernels.pooling",
+    "kernels.rejection",
+    "kernels.scatter",
+    "where_and_extrema",
+    "kernels.softmax",
+    "kernels.special",
+    "kernels.sorting",
     "views",
 )
 # The families whose kernels are none for bfloat16, and CuPy's own functions that take it.
-IN_SINGLE = frozenset({"incomplete", "linear_algebra", "rejection", "sorting", "special"})
+IN_SINGLE = frozenset({
+    "cublas.linear_algebra", "kernels.incomplete", "kernels.rejection", "kernels.sorting",
+    "kernels.special",
+})  # fmt: skip
 TAKES_BFLOAT16 = dtypes.MOVING | {
     "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal",
     "max", "maximum", "min", "minimum", "nextafter", "not_equal", "spacing", "sum",

@@ -1,4 +1,4 @@
-"""CUDA kernels: templates in the ``.cu`` files beside this module, compiled when first launched.
+"""CUDA kernels: templates in the ``.cu`` files of ``kernels``, compiled when first launched.
 
 NVRTC compiles one instance of a template at a time, for the device at hand; CuPy keeps what it
 made on disk. A kernel's parameters are of four kinds only, so that what a launch passes and what
@@ -17,7 +17,8 @@ import cupy
 
 __all__ = ["KERNELS", "OPTIONS", "Kernel", "c_type", "source"]
 
-FOLDER = Path(__file__).parent
+SOURCES = Path(__file__).with_name("kernels")
+HEADERS = Path(__file__).with_name("include")
 OPTIONS = ("-std=c++17",)
 # The bytes of dynamic shared memory that a block gets without being asked for.
 UNASKED = 48 * 1024
@@ -60,17 +61,17 @@ def source(family: str) -> str:
     """
     seen: set[str] = set()
 
-    def text(name: str) -> str:
-        return INCLUDE.sub(header, (FOLDER / name).read_text())
+    def text(path: Path) -> str:
+        return INCLUDE.sub(header, path.read_text())
 
     def header(match: re.Match[str]) -> str:
         name = match[1]
         if name in seen:
             return ""
         seen.add(name)
-        return f"// begin {name}\n{text(name)}// end {name}\n"
+        return f"// begin {name}\n{text(HEADERS / name)}// end {name}\n"
 
-    return text(f"{family}.cu")
+    return text(SOURCES / f"{family}.cu")
 
 
 class Kernel:

@@ -12,21 +12,9 @@ from types import CodeType, FunctionType
 from typing import Any
 
 __all__ = [
-    *("CODE", "INDEXED", "MISSING", "PASSING", "begins", "check_function", "complain", "entry"),
+    *("CODE", "begins", "check_function", "complain", "entry"),
     *("guarded", "is_entry", "registering", "wrap_methods"),
 ]
-
-
-class Missing:
-    """Stands for an argument that was not given, where Python is not to say so."""
-
-    def __repr__(self) -> str:
-        return "<missing>"
-
-
-MISSING: Any = Missing()
-# The name of what messages show as ``x[key]``.
-INDEXED = "x[]"
 
 
 def complain(error: Exception, *call: Any) -> None:
@@ -106,8 +94,6 @@ def begins(function: Any) -> Any:
 
 # All wrappers have one of these: frames that run it stand between a function and its caller.
 CODE: CodeType = guarded(len, "").__code__
-# What other modules' wrappers run, that hand over all arguments as they are.
-PASSING: set[CodeType] = set()
 REGISTERING: CodeType = registering(len, "").__code__
 
 

@@ -97,7 +97,7 @@ def of_dtype(text: str) -> tuple[str, str]:
     found = re.search(r"data type '(.*)' not understood|Cannot interpret '(.*)' as a data", text)
     if found is None:
         return "", ""
-    from .wrong_calls import nearest
+    from .words import nearest
 
     word = (found[1] or found[2]).rpartition(".")[2]
     near = word if word in DTYPES else nearest(word, DTYPES)
@@ -111,7 +111,7 @@ def of_integer(text: str, given: Mapping[str, Any]) -> tuple[str, str]:
     found = re.search(r"'(\w+)' object cannot be interpreted as an integer", text)
     if found is None:
         return "", ""
-    from .wrong_calls import shown
+    from .words import shown
 
     for key, value in given.items():
         if key in ("self", "function"):

@@ -14,35 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from ..messages import MISSING, message, place
 from .asked_values import name_the_asking
-from .public_functions import INDEXED, MISSING, PASSING
-from ..messages import message, place
 from .right_code import remedy
 from .tracebacks import tidy, wholly_ours
+from .words import INDEXED, PASSING, nearest, shown
 
-__all__ = ["complain", "misuse", "nearest", "not_a_function", "shown"]
+__all__ = ["complain", "misuse", "not_a_function"]
 
 P = inspect.Parameter
-# Names of arguments elsewhere, and what stands for them here: the first that a function has.
-SYNONYMS: dict[str, tuple[str, ...]] = {
-    "dim": ("axis", "axes", "argnum"),
-    "dims": ("axis", "axes", "shape"),
-    "keepdim": ("keepdims",),
-    "axis": ("dim", "axes", "in_axes"),
-    "axes": ("axis", "dims"),
-    "keepdims": ("keepdim",),
-    "input": ("x", "a", "arrays"),
-    "other": ("y", "x2", "b"),
-    "unbiased": ("correction", "ddof"),
-    "correction": ("ddof",),
-    "ddof": ("correction",),
-    "size": ("shape",),
-    "learning_rate": ("lr",),
-    "momentum": ("beta", "decay"),
-    "betas": ("b1", "beta1"),
-    "rng": ("key",),
-    "seed": ("key",),
-}
 # What has an argument of a name under another name, by the end of the function's.
 ELSEWHERE = {
     ("optim.SGD", "momentum"): "ft.optim.MomentumSGD(params, lr, momentum=0.9)",
@@ -58,36 +38,6 @@ NOWHERE = {"device": "ft.to_device(x, device)"}
 JOINED = ("arrays", "tup", "seq", "operands")
 # How the notes begin that say where an exception comes from.
 NOTES = ("  in ", "  at ")
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """Returns the known name that is most like another one, or an empty string."""
-    from difflib import get_close_matches  # costs milliseconds
-
-    for other in SYNONYMS.get(name, ()):
-        if other in known:
-            return other
-    lower = {other.lower() for other in known}
-    found = get_close_matches(name.lower(), sorted(lower), 1, 0.65)
-    alike = [other for other in known if other.lower() in found]
-    # Names that differ in case alone: classes, and functions.
-    same_case = [other for other in alike if other[0].isupper() == name[0].isupper()]
-    return (same_case or alike or [""])[0]
-
-
-def shown(x: Any, depth: int = 2) -> str:
-    """Returns an argument as messages show it: a number itself, an array's dtype and shape."""
-    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    if isinstance(shape, tuple) and dtype is not None:
-        return f"{dtype}[{', '.join(map(str, shape))}]"
-    if x is None or isinstance(x, bool | int | float | complex | str):
-        text = repr(x)
-        return text if len(text) <= 40 else f"{text[:36]}...{text[-1]}"
-    if type(x) in (list, tuple) and depth:
-        left, right = "[]" if isinstance(x, list) else "()"
-        inner = [shown(item, depth - 1) for item in x[:3]] + ["..."] * (len(x) > 3)
-        return f"{left}{', '.join(inner)}{',' * (isinstance(x, tuple) and len(x) == 1)}{right}"
-    return getattr(x, "__name__", None) or type(x).__name__
 
 
 def signature_of(function: Any) -> inspect.Signature | None:

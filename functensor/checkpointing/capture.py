@@ -13,10 +13,10 @@ from typing import Any
 
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import all_apart_from, apart_from, plain_arrays, wrap
-from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 from ..primitives.core.errors import ReplayError, function_name, message
 from ..primitives.core.primitive import Primitive, evaluate
 from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 from ..traces.reverse import ReverseTrace, ReverseTracer, is_inexact
 
 __all__ = ["CaptureTrace", "RehearsalTrace", "ReplayTrace", "captured"]

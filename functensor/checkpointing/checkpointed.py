@@ -13,16 +13,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from . import transforms, reverse
 from .. import tree
-from ..functions.arguments import in_arrays, is_array_like
+from ..checkpoint_policies import everything_saveable, nothing_saveable
+from ..functions.arguments import in_arrays
+from ..functions.wrapping import transformed
+from ..primitives.core.array_likes import is_array_like
+from ..primitives.core.buffers import owned
+from ..primitives.core.errors import function_name
+from ..primitives.core.trace import slot
+from . import reverse, transforms
 from .call import CheckpointCall
 from .closure_snapshot import Frozen
-from ..checkpoint_policies import everything_saveable, nothing_saveable
-from ..primitives.core.buffers import owned
-from ..primitives.core.trace import slot
-from ..primitives.core.errors import function_name
-from ..functions.wrapping import transformed
 
 __all__ = ["checkpoint", "remat"]
 

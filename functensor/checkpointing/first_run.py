@@ -16,6 +16,7 @@ import numpy as np
 from ..backends.restoring import Restoring, in_turn
 from ..checkpoint_policies import RECOMPUTE, Offload
 from ..custom.call import CustomCall
+from ..hooks.watched_calls import PrimitiveCall, Watched
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import (
     all_apart_from,
@@ -25,17 +26,16 @@ from ..primitives.core.buffers import (
     plain_arrays,
     wrap,
 )
-from ..primitives.core.trace import RAW, Trace, under
 from ..primitives.core.errors import user_line
-from ..primitives.identities import checkpoint_name
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.trace import RAW, Trace, under
+from ..primitives.identities import checkpoint_name
 from ..programs.program import argument_type
-from .capture import signature
 from ..traces.reverse import is_inexact
 from ..tree import containers as tree
-from ..hooks.watched_calls import PrimitiveCall, Watched
+from .capture import signature
 
 __all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched"]
 

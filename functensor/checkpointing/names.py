@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import tree
-from ..functions.arguments import is_array_like
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.identities import checkpoint_name as named
 from ..primitives.identities import optimization_barrier as barrier
 from ..programs.program import argument_type

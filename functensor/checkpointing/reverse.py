@@ -9,14 +9,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from .call import CheckpointCall, handles
-from ..traces.forward import zeros_like
-from ..random.key_reuse import ledger
 from ..primitives.core.buffers import wrap
-from ..primitives.core.trace import Trace, base_trace, run, under
 from ..primitives.core.shape_dtype import shape_dtype
-from .first_run import RecordingTrace, Saved
-from .capture import RehearsalTrace, ReplayTrace, captured, signature
+from ..primitives.core.trace import Trace, base_trace, run, under
+from ..random.key_reuse import ledger
+from ..traces.forward import zeros_like
 from ..traces.reverse import (
     NO_PARAMS,
     PROJECTION,
@@ -27,6 +24,9 @@ from ..traces.reverse import (
     is_inexact,
     make_node,
 )
+from .call import CheckpointCall, handles
+from .capture import RehearsalTrace, ReplayTrace, captured, signature
+from .first_run import RecordingTrace, Saved
 from .second_run import SelectiveTrace
 
 __all__ = ["Pull"]

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import tree
-from ..functions.arguments import is_array_like
-from .reverse import Pull
-from ..transforms.tensor_entrance import entrance
 from ..primitives.core.array import Array, Tracer
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import WEAK_TYPES, to_buffer, wrap
-from ..primitives.core.trace import base_trace, run
 from ..primitives.core.errors import user_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.trace import base_trace, run
 from ..traces.reverse import Node, ReverseTrace, ReverseTracer, is_inexact
+from ..transforms.tensor_entrance import entrance
+from .reverse import Pull
 
 __all__ = ["Residual", "print_saved_residuals", "saved_residuals"]
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..traces.device_scalars import watch
-from ..random.key_reuse import ledger
 from ..primitives.core.buffers import device_of, wrap
-from ..primitives.core.trace import Trace, under
 from ..primitives.core.errors import MissingRuleError
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import ShapeDtype
+from ..primitives.core.trace import Trace, under
 from ..programs.program import argument_type
-from .first_run import Saved, is_watched
-from .capture import ReplayTrace, signature
+from ..random.key_reuse import ledger
+from ..traces.device_scalars import watch
 from ..traces.reverse import (
     NO_PARAMS,
     PROJECTION,
@@ -29,6 +27,8 @@ from ..traces.reverse import (
     make_node,
     next_number,
 )
+from .capture import ReplayTrace, signature
+from .first_run import Saved, is_watched
 
 __all__ = ["SelectiveTrace", "SelectiveTracer"]
 

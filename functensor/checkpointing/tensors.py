@@ -11,14 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
-from .closure_snapshot import Frozen
+from ..primitives.core.buffers import owned
+from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.trace import under
+from ..random.key_reuse import ledger
 from ..tensors.grad_mode import enable_grad, mode
 from ..tensors.tape import TAPE
-from ..random.key_reuse import ledger
-from ..primitives.core.buffers import owned
-from ..primitives.core.trace import under
-from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
-from .capture import ReplayTrace
 from ..traces.reverse import (
     NO_PARAMS,
     PROJECTION,
@@ -28,6 +26,8 @@ from ..traces.reverse import (
     make_node,
     next_number,
 )
+from .capture import ReplayTrace
+from .closure_snapshot import Frozen
 
 __all__ = ["checkpointed_tensors"]
 

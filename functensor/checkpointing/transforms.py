@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
-from .call import CheckpointCall, handles
-from ..traces.forward import ForwardTrace, ForwardTracer
 from ..hooks import Handle, HookTrace, Kept
 from ..primitives.core.buffers import wrap
 from ..primitives.core.trace import RAW, base_trace, run, slot, under
 from ..primitives.identities import optimization_barrier as barrier
 from ..programs import Program, Variable
 from ..programs.program import type_of
-from .capture import CaptureTrace, captured
 from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer, replayed
 from ..programs.staging import StagingTrace, hoisted
+from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
+from ..traces.forward import ForwardTrace, ForwardTracer
+from .call import CheckpointCall, handles
+from .capture import CaptureTrace, captured
 
 __all__ = ["StagedCheckpoint"]
 

@@ -18,10 +18,10 @@ from ..backends.devices import to_host
 from ..hooks import Handle, Hook, Operation
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import BUFFER_TYPES
-from ..primitives.core.trace import RAW, slot, under
 from ..primitives.core.errors import NonFiniteError, describe, message
-from ..primitives.shape.index import Scatter
 from ..primitives.core.python_numbers import BASES, plain
+from ..primitives.core.trace import RAW, slot, under
+from ..primitives.shape.index import Scatter
 from ..traces.reverse import PROJECTION, Part
 
 __all__ = ["checking"]

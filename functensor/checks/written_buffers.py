@@ -15,10 +15,10 @@ from zlib import crc32
 import numpy as np
 
 from ..backends.config import config
-from .finite import Standing, levels_of, nodes_of, values_of
 from ..hooks import Handle, Hook, Operation
 from ..primitives.core.buffers import is_changeable, plain_arrays
 from ..primitives.core.errors import BackwardError, describe, message
+from .finite import Standing, levels_of, nodes_of, values_of
 
 __all__ = ["checking"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ..faces.publish import publish
 from .associative import associative_scan
+from .carry_types import BodyTypeError
 from .cond_switch import cond, switch
 from .loops import fori_loop, map, scan, while_loop
-from .carry_types import BodyTypeError
 
 __all__ = [
     "BodyTypeError",

@@ -15,8 +15,8 @@ from ..primitives.core.errors import (
 )
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import shape_dtype
-from .checks import check_function
 from .carry_types import leaves_of, same_structure
+from .checks import check_function
 
 __all__ = ["associative_scan"]
 

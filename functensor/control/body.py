@@ -11,9 +11,9 @@ from typing import Any
 
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import wrap
-from ..primitives.core.trace import Trace, base_trace, is_staged, run, under
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import ShapeDtype
+from ..primitives.core.trace import Trace, base_trace, is_staged, run, under
 from ..programs.program import Program, Variable, argument_type
 from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer
 from ..programs.staging import StagingTrace, wrap_constant

@@ -7,10 +7,10 @@ from itertools import count
 from typing import Any
 
 from ..custom.call import CustomCall, at_face_pair
+from ..jitting.compile import compiled
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import expose, to_buffer, wrap
 from ..primitives.core.trace import Trace, at_face, base_trace, slot, under
-from ..jitting.compile import compiled
 from ..programs.program import Program, Variable, used
 from ..traces.reverse import is_inexact
 from .body import is_staged

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..functions.arguments import is_array_like
 from ..primitives.core.array import Array, Tracer
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import WEAK_TYPES, owned, to_buffer, wrap
 from ..primitives.core.errors import function_name, message
-from ..primitives.elementwise.cast_and_complex import cast
+from ..primitives.core.python_numbers import plain
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, result_type
-from ..primitives.core.python_numbers import plain
+from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import argument_type
 
 __all__ = [

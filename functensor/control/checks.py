@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ..functions.arguments import is_array_like
 from ..primitives.core.array import Tracer
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.errors import describe, message
 from ..primitives.core.shape_dtype import shape_dtype
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..jitting.compile import prepared
+from ..jitting.program_call import ProgramCall
+from ..jitting.program_derivatives import is_differentiable, pulled, pushed
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..jitting.program_call import ProgramCall
-from ..jitting.compile import prepared
-from ..jitting.program_derivatives import is_differentiable, pulled, pushed
 from ..programs.program import Program, Variable, type_of
 from ..traces.reverse import is_inexact
 from .body import known

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..functions.arguments import is_array_like
 from ..backends.restoring import quiet
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of
 from ..primitives.core.errors import message
 from ..primitives.core.registry import registry as ops
@@ -14,9 +14,9 @@ from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..programs.program import Variable, argument_type
 from ..tree import containers as tree
 from .body import Body, is_staged, known, united
+from .carry_types import BodyTypeError, as_type, joined, leaves_of, public, returned, same_structure
 from .checks import check_function, check_scalar, refused, shown
 from .cond_rules import CondCall
-from .carry_types import BodyTypeError, as_type, joined, leaves_of, public, returned, same_structure
 
 __all__ = ["cond", "switch"]
 

@@ -8,19 +8,19 @@ from typing import Any
 from ..primitives.core.array import Tracer, unknown_behind
 from ..primitives.core.buffers import device_of, wrap
 from ..primitives.core.errors import AxisSizeError, describe, function_name, message
+from ..primitives.core.python_numbers import plain
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, result_type, shape_dtype
-from ..primitives.core.python_numbers import plain
 from ..programs.program import Variable, argument_type
-from ..tree import containers as tree
 from ..transforms.vmap import vmap
+from ..tree import containers as tree
 from .body import Body, is_staged
+from .carry_types import BodyTypeError, Carry, leaves_of, returned, same_structure
 from .checks import as_count, check_function, check_scalar
 from .eager import scanned, stacked, whiled
-from .while_rules import WhileCall
 from .program_edits import zeros
 from .scan_rules import ScanCall
-from .carry_types import BodyTypeError, Carry, leaves_of, returned, same_structure
+from .while_rules import WhileCall
 
 __all__ = ["fori_loop", "map", "scan", "while_loop"]
 

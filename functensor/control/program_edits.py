@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import on_device
-from ..primitives.core.buffers import wrap
-from ..primitives.elementwise.cast_and_complex import cast
-from ..primitives.core.shape_dtype import ShapeDtype
 from ..jitting.program_derivatives import is_differentiable, mapped, staged
+from ..primitives.core.buffers import wrap
+from ..primitives.core.shape_dtype import ShapeDtype
+from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import Equation, Program, Variable, type_of, used
 
 __all__ = [

@@ -1,33 +1,32 @@
 """A body that is run for one slice after the other, and hands on a carry."""
 
 from __future__ import annotations
-from collections.abc import Sequence
+
+from collections.abc import Callable, Sequence
 from typing import Any
+
 import numpy as np
-from ..backends.devices import resolved
+
 from ..backends.cpu.plan import Loop
+from ..backends.devices import resolved
+from ..jitting.compile import looped
+from ..jitting.program_call import ProgramCall
+from ..jitting.program_derivatives import Pulled, is_differentiable, pulled, pushed
 from ..primitives.core.buffers import device_of, expose
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..jitting.program_call import ProgramCall
-from ..jitting.compile import looped
-from ..jitting.program_derivatives import Pulled, is_differentiable, pulled, pushed
-from ..programs.program import Program, Variable, type_of
+from ..programs.program import Program, Variable, type_of, used
 from .call import ControlCall, Flat, Rules, runner, weakened
 from .program_edits import (
     batched_body,
     batched_inputs,
     chained,
+    invariant,
     program_of,
     reached,
     rewired,
     zeros,
 )
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
-from ..programs.program import Program, Variable, type_of, used
-from .call import Flat, Rules
-from .program_edits import invariant, rewired, zeros
 
 __all__ = ["ScanCall", "ScanRules"]
 

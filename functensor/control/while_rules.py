@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..backends.cpu.plan import Loop
+from ..jitting.compile import looped
+from ..jitting.program_call import ProgramCall
+from ..jitting.program_derivatives import is_differentiable, pushed
 from ..primitives.core.buffers import device_of, expose
-from ..primitives.core.trace import Trace, at_face, under
 from ..primitives.core.errors import MissingRuleError, message
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..jitting.program_call import ProgramCall
-from ..jitting.compile import looped
-from ..jitting.program_derivatives import is_differentiable, pushed
+from ..primitives.core.trace import Trace, at_face, under
 from ..programs.program import Program, Variable, type_of
 from ..traces.reverse import is_inexact
 from .body import known

@@ -7,11 +7,10 @@ from functools import update_wrapper
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..functions.arguments import is_array_like
-from .call import CustomCall
 from ..functions.alike import Unlike, likeness
 from ..primitives.core.array import Tracer
-from ..primitives.core.trace import base_trace
+from ..primitives.core.array_likes import is_array_like
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import (
     ConcretizationError,
     MissingRuleError,
@@ -21,10 +20,11 @@ from ..primitives.core.errors import (
     function_name,
     message,
 )
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.trace import base_trace
 from ..programs.staging import eval_shape
 from ..tree import containers as tree
+from .call import CustomCall
 
 __all__ = ["CallArguments", "RuleBearer", "replaced"]
 

@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from threading import local
 from typing import Any
 
-from ..functions.arguments import is_array_like
 from ..backends.restoring import setting
-from ..traces.forward import zeros_like
-from ..transforms.grad import vjp
 from ..primitives.core.array import Tracer
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import expose, owned, to_buffer, wrap
-from ..primitives.core.trace import RAW, Trace, at_face, slot, under
-from ..primitives.shape.index import Scatter
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.index_key import Key
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.trace import RAW, Trace, at_face, slot, under
+from ..primitives.shape.index import Scatter
+from ..traces.forward import zeros_like
 from ..traces.reverse import is_inexact
+from ..transforms.grad import vjp
 from ..transforms.vmap import vmap
 
 __all__ = ["CustomCall", "at_face_pair", "filled"]

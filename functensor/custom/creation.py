@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backends.devices import resolved
-from .call import CustomCall
 from ..primitives.core.shape_dtype import ShapeDtype
+from .call import CustomCall
 
 __all__ = ["created"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .arguments import replaced
-from .call import CustomCall, at_face_pair, filled
-from ..transforms.jvp import jvp
-from ..transforms.grad import vjp
 from ..primitives.core.trace import Trace, at_face, under
 from ..traces.reverse import is_inexact
+from ..transforms.grad import vjp
+from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
+from .arguments import replaced
+from .call import CustomCall, at_face_pair, filled
 
 __all__ = ["InlinedCall"]
 

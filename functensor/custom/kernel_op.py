@@ -13,18 +13,17 @@ from ..backends.devices import BACKENDS, device_of, on_device
 from ..backends.errors.public_functions import check_function
 from ..backends.protocol import DeviceError
 from ..backends.user_kernels import KINDS, called, kind_of
-from .numpy_function import Call, NumpyFunction, Outputs, Values, examples
-from ..numpy.creation import asarray
-from ..primitives.core.trace import at_face
+from ..primitives.core.derivative_rules import compile_rules, shape_of
 from ..primitives.core.errors import describe, function_name, message
 from ..primitives.core.families import filled
 from ..primitives.core.handing_out import sealed
-from ..primitives.elementwise.cast_and_complex import cast
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import compile_rules, shape_of
-from ..primitives.core.test_samples import Sample
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.test_samples import Sample
+from ..primitives.core.trace import at_face
+from ..primitives.elementwise.cast_and_complex import cast
+from .numpy_function import Call, NumpyFunction, Outputs, Values, examples
 
 __all__ = ["CustomOp", "custom_op"]
 
@@ -71,7 +70,7 @@ class CustomOp(NumpyFunction):
         self.launch = launch
 
     def __call__(self, *operands: Any, **static: Any) -> Any:
-        arrays = [asarray(x) for x in operands]
+        arrays = [ops.asarray(x) for x in operands]
         call = OpCall(self, static)
         outputs = call.outputs(examples(arrays))
         return outputs.shown(outputs.unpack(operation(*arrays, call=call, batch=0)))
@@ -219,7 +218,7 @@ def _batch(
 
     def rule(operands: Values) -> Values:
         axes = tuple(0 if flag else None for flag in flags)
-        found = function.batch(axes, *map(asarray, operands), **call.static)
+        found = function.batch(axes, *map(ops.asarray, operands), **call.static)
         made = list(found) if isinstance(found, tuple | list) else [found]
         got = [describe(v) for v in made]
         wanted = [describe(ShapeDtype((size, *t.shape), t.dtype)) for t in outputs.types]

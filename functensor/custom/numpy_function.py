@@ -14,10 +14,7 @@ import numpy as np
 
 from ..backends.devices import device_of, on_device, to_host
 from ..backends.restoring import quiet
-from ..traces.forward import zeros_like
-from ..transforms.grad import vjp as pull_of
-from ..numpy.creation import asarray
-from ..primitives.core.trace import at_face
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import (
     MissingRuleError,
     RuleResultError,
@@ -28,11 +25,8 @@ from ..primitives.core.errors import (
 )
 from ..primitives.core.families import batch_filled
 from ..primitives.core.handing_out import sealed
-from ..primitives.elementwise.cast_and_complex import cast
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.test_samples import Sample
 from ..primitives.core.shape_dtype import (
     INEXACT,
     ShapeDtype,
@@ -40,6 +34,11 @@ from ..primitives.core.shape_dtype import (
     result_type,
     shape_dtype,
 )
+from ..primitives.core.test_samples import Sample
+from ..primitives.core.trace import at_face
+from ..primitives.elementwise.cast_and_complex import cast
+from ..traces.forward import zeros_like
+from ..transforms.grad import vjp as pull_of
 from ..transforms.vmap import vmap as map_over
 
 __all__ = ["BATCHING", "Call", "NumpyFunction", "Outputs", "Rule", "Values", "examples"]
@@ -82,7 +81,7 @@ class Outputs:
     def unpack(self, packed: Any, *, cotangents: bool = False) -> Values:
         """Returns the outputs, or cotangents of them: of integers, those are zeros as packed."""
         if self.single:
-            return [asarray(packed)]
+            return [ops.asarray(packed)]
         parts, end = [], 0
         for known in self.types:
             start, end = end, end + known.size
@@ -148,7 +147,7 @@ class NumpyFunction:
         self.fix = fix
 
     def __call__(self, *operands: Any, **static: Any) -> Any:
-        arrays = [asarray(x) for x in operands]
+        arrays = [ops.asarray(x) for x in operands]
         call = Call(self, static)
         packed = host(*arrays, call=call, batch=0)
         outputs = call.outputs(examples(arrays))
@@ -367,7 +366,7 @@ class Call:
         places = [i for i, x in enumerate(xs) if shape_dtype(x).dtype.kind in INEXACT]
 
         def rule(gs: Values, answers: Values, operands: Values) -> Values:
-            operands = [asarray(x) for x in operands]
+            operands = [ops.asarray(x) for x in operands]
             g = outputs.shown(outputs.unpack(gs[0], cotangents=True))
             answer = outputs.shown(outputs.unpack(answers[0]))
             if function.vjp is not None:
@@ -391,7 +390,7 @@ class Call:
         places = [i for i, x in enumerate(xs) if shape_dtype(x).dtype.kind in INEXACT]
 
         def rule(tangents: Values, answers: Values, operands: Values) -> Values:
-            operands = [asarray(x) for x in operands]
+            operands = [ops.asarray(x) for x in operands]
             likes = outputs.unpack(answers[0])
             answer = outputs.shown(likes)
             if function.jvp is not None:

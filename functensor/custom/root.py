@@ -14,16 +14,16 @@ import numpy as np
 from .. import tree
 from ..backends.errors.public_functions import check_function
 from ..functions.closure import close
-from .arguments import replaced
-from .call import CustomCall
-from ..transforms.jvp import jvp
-from ..transforms.grad import vjp
 from ..primitives.core.buffers import beside, owned, wrap
 from ..primitives.core.errors import RuleResultError, message
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, finfo, shape_dtype
 from ..traces.reverse import is_inexact
+from ..transforms.grad import vjp
+from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
+from .arguments import replaced
+from .call import CustomCall
 
 __all__ = ["ImplicitCall", "custom_root", "dense_solve", "from_vector", "to_vector"]
 
@@ -78,13 +78,11 @@ def dense_solve(matvec: Callable[[Values], Values], rhs: Values) -> Values:
         matvec: the linear function, of lists of arrays.
         rhs: what it is to give; its solution has the same shapes.
     """
-    from ..numpy.linalg import solve
-
     types = [shape_dtype(leaf) for leaf in rhs]
     vector = to_vector(rhs)
     basis = beside(vector, np.eye(vector.shape[0], dtype=vector.dtype))
     columns = vmap(lambda e: to_vector(matvec(from_vector(e, types)), vector.dtype))(basis)
-    return from_vector(solve(columns.T, vector), types)
+    return from_vector(ops.solve(columns.T, vector[:, None])[:, 0], types)
 
 
 # -- the rule

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
-from ..functions.arguments import is_array_like
-from .arguments import CallArguments, RuleBearer, replaced
-from .call import CustomCall, at_face_pair, filled
-from ..traces.forward import zeros_like
 from ..primitives.core.array import Array, concrete
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import owned, wrap
-from ..primitives.core.trace import Trace, at_face, under
 from ..primitives.core.errors import function_name
 from ..primitives.core.registry import registry as ops
+from ..primitives.core.trace import Trace, at_face, under
+from ..traces.forward import zeros_like
+from .arguments import CallArguments, RuleBearer, replaced
+from .call import CustomCall, at_face_pair, filled
 
 __all__ = [
     "CustomCall",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection
 
-from ..backends.errors.wrong_calls import nearest
+from ..backends.errors.words import nearest
 
 __all__ = ["advised"]
 

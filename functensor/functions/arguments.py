@@ -6,31 +6,15 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..backends import get as get_backend
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import BUFFER_TYPES, WEAK_TYPES, own_array
+from ..primitives.core.array_likes import is_array_like
+from ..primitives.core.buffers import own_array
 from ..primitives.core.errors import GradientInputError, function_name, message
 from ..primitives.core.shape_dtype import shape_dtype
 from ..traces.reverse import is_inexact
 from ..tree import containers as tree
 
-__all__ = ["Selection", "check_argnums", "check_inexact", "in_arrays", "is_array_like"]
-
-
-def is_array_like(x: Any) -> bool:
-    """Says whether a leaf is an array, a tracer, a NumPy array or scalar, or a number."""
-    kind = type(x)
-    if isinstance(x, Array) or kind in BUFFER_TYPES:
-        return True
-    return kind in WEAK_TYPES or is_first_of_cupy(x)
-
-
-def is_first_of_cupy(x: Any) -> bool:
-    """Says whether a leaf is the first of CuPy's arrays to be met, and loads the backend then."""
-    if type(x).__module__.partition(".")[0] != "cupy" or not hasattr(x, "__cuda_array_interface__"):
-        return False
-    get_backend("cupy")
-    return type(x) in BUFFER_TYPES
+__all__ = ["Selection", "check_argnums", "check_inexact", "in_arrays"]
 
 
 def in_arrays(out: Any) -> Any:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
-from .arguments import is_array_like
 from ..primitives.core.array import Tracer
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import wrap
-from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 
 __all__ = ["close"]
 

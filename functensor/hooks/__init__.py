@@ -18,11 +18,11 @@ from weakref import ref
 
 from ..backends.errors.public_functions import begins, check_function
 from ..backends.restoring import InC, in_turn, leaving
+from ..faces.publish import publish
 from ..primitives.core.array import Tracer
-from ..primitives.core.trace import RAW, Trace, settled, slot, under
 from ..primitives.core.errors import function_name, user_line
 from ..primitives.core.primitive import Primitive, evaluate
-from ..faces.publish import publish
+from ..primitives.core.trace import RAW, Trace, settled, slot, under
 from .watched_calls import PrimitiveCall, Watched, replacement
 
 __all__ = ["FnHook", "Handle", "Hook", "Operation", "use"]

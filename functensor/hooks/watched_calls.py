@@ -7,15 +7,15 @@ from threading import local
 from typing import Any
 
 from ..custom.rules import CustomCall
-from ..traces.forward import tangent_of
-from ..transforms.grad import vjp
 from ..primitives.core.buffers import owned, wrap
-from ..primitives.core.trace import Trace
 from ..primitives.core.errors import RuleResultError, describe, message
-from ..primitives.shape.index import Scatter, index_primitive, scatter_sum
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.trace import Trace
+from ..primitives.shape.index import Scatter, index_primitive, scatter_sum
+from ..traces.forward import tangent_of
 from ..traces.reverse import fitted, is_inexact
+from ..transforms.grad import vjp
 from ..transforms.vmap import vmap
 
 __all__ = ["PrimitiveCall", "Watched", "muting", "replacement"]

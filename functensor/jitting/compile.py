@@ -1,19 +1,21 @@
 """From a program to what runs it: its passes, and the plan that a backend makes of the result."""
 
 from __future__ import annotations
+
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
+
 from ..backends import get as get_backend
 from ..passes.fusion import fusion
 from ..passes.pipeline import optimized
 from ..passes.scatter_updates import scattered
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import expose, to_buffer, wrap
-from ..primitives.core.trace import under
 from ..primitives.core.donation import claimed, restored
-from ..programs.program import Program
+from ..primitives.core.trace import under
 from ..programs.costs import Cost, cost_of
+from ..programs.program import Program
 
 __all__ = ["Compiled", "Lowered", "compiled", "looped", "prepared"]
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from numpy import ndarray
 
-from ..transforms.grad import taken
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
 from ..primitives.core.python_numbers import BASES
-from .signature import exact
+from ..transforms.grad import taken
 from ..tree import containers as tree
 from ..tree.containers import is_named
+from .signature import exact
 
 __all__ = ["LARGEST", "UNLIKE", "Guard", "guard"]
 

@@ -12,32 +12,32 @@ from types import MethodType
 from typing import Any, overload
 from weakref import WeakSet
 
-from ..functions.arguments import in_arrays, is_array_like
 from ..backends.config import config
 from ..backends.devices import placement
 from ..backends.errors.public_functions import check_function, complain, wrap_methods
 from ..backends.restoring import setting
-from ..transforms.grad import taken
-from .guard import LARGEST, UNLIKE, Guard, guard
+from ..functions.arguments import in_arrays
+from ..functions.wrapping import pickled
 from ..primitives.core.array import Array, Tracer
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of, owned, wrap
-from ..primitives.core.trace import base_trace, slot, under
 from ..primitives.core.errors import function_name
+from ..primitives.core.python_numbers import as_number
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, number_dtype
-from ..primitives.core.python_numbers import as_number
-from .program_call import ProgramCall
-from .compile import Compiled, compiled
+from ..primitives.core.trace import base_trace, slot, under
 from ..programs.costs import Cost
-from .compile import Lowered
+from ..programs.named_scope import scoped
 from ..programs.program import Program, Variable, argument_type
 from ..programs.side_effects import Look, check_leaks, check_same
-from .history import History
-from ..programs.named_scope import scoped
-from .signature import Signature, axes_of, context_of
 from ..programs.staging import StagingTrace, hoisted, inputs_of, staged_run
-from ..functions.wrapping import pickled
+from ..transforms.grad import taken
 from ..tree import containers as tree
+from .compile import Compiled, Lowered, compiled
+from .guard import LARGEST, UNLIKE, Guard, guard
+from .history import History
+from .program_call import ProgramCall
+from .signature import Signature, axes_of, context_of
 
 __all__ = ["Jitted", "disable_jit", "jit"]
 

@@ -11,10 +11,10 @@ from typing import Any
 from ..custom.call import CustomCall, at_face_pair
 from ..primitives.core.trace import Trace, at_face, slot, under
 from ..programs.named_scope import active_scope, scoped
+from ..programs.program import Program, type_of
 from ..programs.staging import StagingTrace
 from .compile import compiled
 from .program_derivatives import is_differentiable, mapped, pulled, pushed
-from ..programs.program import Program, type_of
 
 __all__ = ["ProgramCall"]
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..traces.batch import BatchTracer, batch_trace
-from ..transforms.jvp import jvp
-from ..primitives.core.trace import RAW, base_trace, run, under
+from ..hooks.watched_calls import muting
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
-from ..traces.reverse import ReverseTrace, ReverseTracer, backward
+from ..primitives.core.trace import RAW, base_trace, run, under
 from ..programs.named_scope import scoped
-from ..programs.staging import StagedTracer, StagingTrace
-from ..hooks.watched_calls import muting
 from ..programs.program import Equation, Program, Variable, type_of, used
+from ..programs.staging import StagedTracer, StagingTrace
+from ..traces.batch import BatchTracer, batch_trace
+from ..traces.reverse import ReverseTrace, ReverseTracer, backward
+from ..transforms.jvp import jvp
 
 __all__ = ["Pulled", "batched", "is_differentiable", "mapped", "pulled", "pushed"]
 

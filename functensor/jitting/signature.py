@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import update_wrapper
 from typing import Any
 
-from ..functions.arguments import is_array_like
 from ..backends.config import config
 from ..backends.devices import placement
-from ..primitives.core.trace import RAW, slot
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.errors import function_name, message
+from ..primitives.core.trace import RAW, slot
 from ..tree import containers as tree
 
 __all__ = ["Signature", "StaticArgumentError", "axes_of", "context_of"]

@@ -5,6 +5,9 @@ Nothing here holds state: weights are arguments, and random functions take a key
 
 from __future__ import annotations
 
+from ..faces.publish import publish
+from ..primitives.contract.conv import conv_transpose
+from ..primitives.elementwise.trigonometric import tanh
 from ..primitives.nn.activations import (
     elu,
     gelu,
@@ -15,11 +18,8 @@ from ..primitives.nn.activations import (
     softmax,
     softplus,
 )
-from ..primitives.contract.conv import conv_transpose
 from ..primitives.nn.pooling import avg_pool, max_pool
 from ..primitives.reduce.reductions import logsumexp
-from ..primitives.elementwise.trigonometric import tanh
-from ..faces.publish import publish
 from . import init
 from .activations import (
     celu,

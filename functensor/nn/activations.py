@@ -8,9 +8,9 @@ import numpy as np
 
 from ..numpy.creation import asarray
 from ..primitives.core.buffers import beside
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import describe
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import canonical_axis
 
 __all__ = [

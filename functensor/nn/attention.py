@@ -9,12 +9,12 @@ import numpy as np
 
 from ..numpy.creation import asarray
 from ..primitives.core.array import Tracer
-from ..primitives.nn.attention import attention as attend
-from ..primitives.nn.attention import check_shapes
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, describe, message
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import result_type
+from ..primitives.nn.attention import attention as attend
+from ..primitives.nn.attention import check_shapes
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from .. import random
+from ..faces.publish import publish
 from ..numpy import zeros_ones
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
-from ..faces.publish import publish
 
 __all__ = [
     "Initializer",

@@ -12,12 +12,12 @@ from .. import random
 from ..numpy.creation import asarray
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, describe, message
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import canonical_axes, canonical_axis
 from ..primitives.nn.layer_norm import affine_normalize, normalize
 from ..primitives.random.dropout import dropout as drop
-from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.shape_dtype import canonical_axes, canonical_axis
 from ..random.keys import checked
 
 __all__ = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..numpy.creation import asarray
-from ..primitives.core.errors import ShapeError, describe, message
-from ..primitives.nn.cross_entropy import cross_entropy
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.errors import ShapeError, describe, message
+from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, REAL, canonical_axis
+from ..primitives.nn.cross_entropy import cross_entropy
 
 __all__ = [
     "absolute_error",

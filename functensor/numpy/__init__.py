@@ -12,64 +12,62 @@ from typing import TYPE_CHECKING, Any
 import numpy as _numpy
 
 from ..backends.errors.tracebacks import tidy
-from ..primitives.core.ufunc_facts import FACTS as _FACTS
 from ..faces.publish import no_such_name, publish
+from ..primitives.core.ufunc_facts import FACTS as _FACTS
 from . import (
-    primitive_names,
     apply,
-    creation,
-    dtypes,
-    elementary,
-    printing,
-    files,
-    zeros_ones,
-    conversion,
-    histograms,
-    indexing,
     array_api_info,
     comparison,
+    conversion,
+    correlation,
+    creation,
+    differences,
+    dtypes,
+    elementary,
+    files,
+    histograms,
+    indexing,
     matrices,
     nans,
-    primitive_names,
-    sorting,
     polynomials,
+    primitive_names,
+    printing,
     quantiles,
     ranges,
-    searching,
-    differences,
-    sets,
     reshaping,
-    correlation,
+    searching,
+    sets,
+    sorting,
     statistics,
     window_functions,
+    zeros_ones,
 )
-from .primitive_names import *
 from .apply import *
-from .creation import *
-from .dtypes import *
-from .elementary import *
-from .printing import *
-from .files import *
-from .zeros_ones import *
-from .conversion import *
-from .histograms import *
-from .indexing import *
 from .array_api_info import *
 from .comparison import *
+from .conversion import *
+from .correlation import *
+from .creation import *
+from .differences import *
+from .dtypes import *
+from .elementary import *
+from .files import *
+from .histograms import *
+from .indexing import *
 from .matrices import *
 from .nans import *
-from .primitive_names import *
-from .sorting import *
 from .polynomials import *
+from .primitive_names import *
+from .printing import *
 from .quantiles import *
 from .ranges import *
-from .searching import *
-from .differences import *
-from .sets import *
 from .reshaping import *
-from .correlation import *
+from .searching import *
+from .sets import *
+from .sorting import *
 from .statistics import *
 from .window_functions import *
+from .zeros_ones import *
 
 # Each module says which of its names are public. Add a line here, one above, and one further up.
 __all__: list[str] = []
@@ -88,7 +86,6 @@ __all__ += array_api_info.__all__
 __all__ += comparison.__all__
 __all__ += matrices.__all__
 __all__ += nans.__all__
-__all__ += primitive_names.__all__
 __all__ += sorting.__all__
 __all__ += polynomials.__all__
 __all__ += quantiles.__all__

@@ -21,9 +21,9 @@ from ..primitives.core.shape_dtype import broadcast_shapes, canonical_axis
 from ..transforms.vmap import vmap
 from .arguments import array_beside
 from .creation import asarray
-from .zeros_ones import zeros_like
-from .reshaping import indices
 from .known_values import is_at_hand, value_of
+from .reshaping import indices
+from .zeros_ones import zeros_like
 
 __all__ = ["apply_along_axis", "apply_over_axes", "fromfunction", "piecewise", "vectorize"]
 

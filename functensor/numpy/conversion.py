@@ -8,6 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..primitives.core.buffers import beside, operands_together
+from ..primitives.core.errors import refuse_out, refuse_where
+from ..primitives.core.registry import registry
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import REAL, canonical_axes, canonical_axis, finfo
 from ..primitives.elementwise.number_parts import (
     bitwise_count,
     exponent_of,
@@ -17,16 +22,11 @@ from ..primitives.elementwise.number_parts import (
     ldexp,
     spacing,
 )
-from ..primitives.core.buffers import beside, operands_together
-from ..primitives.core.errors import refuse_out, refuse_where
 from ..primitives.shape.reshape_transpose import as_shape
-from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
-from ..primitives.core.shape_dtype import REAL, canonical_axes, canonical_axis, finfo
 from .creation import asarray
-from .zeros_ones import zeros_like
-from .sorting import compress
 from .known_values import value_of
+from .sorting import compress
+from .zeros_ones import zeros_like
 
 __all__ = [
     "asanyarray",

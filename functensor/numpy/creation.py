@@ -22,12 +22,12 @@ from ..primitives.core.buffers import (
     to_buffer,
     wrap,
 )
-from ..primitives.core.trace import is_staged, slot
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, message
 from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import ShapeDtype, is_number_dtype, is_small, number_dtype
+from ..primitives.core.trace import is_staged, slot
 
 __all__ = ["array", "asarray", "copy", "from_dlpack"]
 

@@ -8,16 +8,16 @@ import numpy as np
 
 from ..primitives.core.array import Array, Tracer, is_unknown
 from ..primitives.core.buffers import beside, operands_together
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import misfit, refuse_out
 from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import canonical_axis
 from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
-from .zeros_ones import full_like
-from .searching import searchsorted
 from .known_values import value_of
+from .searching import searchsorted
+from .zeros_ones import full_like
 
 __all__ = [
     "cross",

@@ -49,8 +49,8 @@ from numpy import (
 
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import holds_array
-from ..primitives.core.registry import registry
 from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import canonical_axes, shape_dtype
 from ..primitives.core.shape_dtype import finfo as _finfo
 from ..primitives.core.shape_dtype import result_type as _result_type

@@ -11,8 +11,8 @@ from ..primitives.core.errors import refuse_out, refuse_where
 from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, number_dtype, result_type, shape_dtype
-from ..primitives.core.ufunc_methods import METHODS
 from ..primitives.core.ufunc_facts import check_casting
+from ..primitives.core.ufunc_methods import METHODS
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
 from .zeros_ones import zeros_like

@@ -10,12 +10,12 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from ..faces.publish import publish
 from ..primitives.contract import fourier
-from ..primitives.core.errors import refuse_out
 from ..primitives.contract.fourier import NORMS
+from ..primitives.core.errors import refuse_out
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
-from ..faces.publish import publish
 from .arguments import as_inexact
 from .fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 

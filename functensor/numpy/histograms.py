@@ -17,11 +17,11 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, result_type
 from .arguments import array_beside
 from .creation import asarray
-from .ranges import linspace
-from .searching import searchsorted
 from .differences import diff
-from .reshaping import unstack
 from .known_values import is_computed, value_of
+from .ranges import linspace
+from .reshaping import unstack
+from .searching import searchsorted
 
 __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 

@@ -11,16 +11,16 @@ from numpy import index_exp, ndindex, s_
 
 from ..backends.errors.public_functions import wrap_methods
 from ..primitives.core.array import Array, is_unknown
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import refuse_out
 from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import broadcast_shapes, result_type
 from .arguments import arrays_together, device_of_first
 from .creation import asarray
+from .known_values import is_at_hand, value_of
 from .ranges import arange, linspace
 from .reshaping import meshgrid
-from .known_values import is_at_hand, value_of
 
 __all__ = [
     "c_",

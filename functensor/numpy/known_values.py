@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.errors.asked_values import asking
 from ..backends.devices import device_of, to_host
+from ..backends.errors.asked_values import asking
 from ..primitives.core.array import Tracer, concrete, unknown_behind
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import ConcretizationError, message

@@ -19,8 +19,8 @@ from ..primitives.core.shape_dtype import finfo, result_type
 from ..primitives.core.ufunc_methods import on_axes
 from .arguments import array_beside, arrays_together
 from .creation import asarray
-from .searching import nonzero
 from .reshaping import diag_indices, tril_indices, triu_indices
+from .searching import nonzero
 
 __all__ = [
     "block",

@@ -21,8 +21,8 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type
 from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
-from .zeros_ones import eye, ones_like, zeros_like
 from .known_values import is_computed, is_known, value_of
+from .zeros_ones import eye, ones_like, zeros_like
 
 __all__ = [
     "poly",

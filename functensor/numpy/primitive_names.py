@@ -1,6 +1,10 @@
 """NumPy's functions that are primitives, or made in the modules that declare those."""
 
 from __future__ import annotations
+
+from ..primitives.contract.einsum import einsum
+from ..primitives.contract.matmul import dot, inner, kron, matmul, outer, tensordot, vdot, vecdot
+from ..primitives.core.registry import registry as ops
 from ..primitives.elementwise.arithmetic import (
     abs,
     add,
@@ -23,50 +27,7 @@ from ..primitives.elementwise.arithmetic import (
     subtract,
     trunc,
 )
-from ..primitives.shape.axis_functions import (
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    broadcast_arrays,
-    diag,
-    diagonal,
-    expand_dims,
-    moveaxis,
-    ravel,
-    squeeze,
-    swapaxes,
-    trace,
-)
-from ..primitives.contract.matmul import dot, inner, kron, matmul, outer, tensordot, vdot, vecdot
-from ..primitives.reduce.cumulative import cumprod, cumsum
-from ..primitives.contract.einsum import einsum
-from ..primitives.elementwise.exponential import (
-    cbrt,
-    erf,
-    erfc,
-    exp,
-    exp2,
-    expm1,
-    log,
-    log1p,
-    log2,
-    log10,
-    logaddexp,
-    logaddexp2,
-    reciprocal,
-    sqrt,
-)
-from ..primitives.shape.index import put_along_axis, take, take_along_axis
-from ..primitives.shape.join_split import (
-    array_split,
-    concatenate,
-    hstack,
-    repeat,
-    split,
-    stack,
-    tile,
-    vstack,
-)
+from ..primitives.elementwise.cast_and_complex import angle, astype, conj, imag, real
 from ..primitives.elementwise.comparison import (
     bitwise_and,
     bitwise_or,
@@ -89,40 +50,20 @@ from ..primitives.elementwise.comparison import (
     right_shift,
     signbit,
 )
-from ..primitives.shape.reshape_transpose import (
-    broadcast_to,
-    flip,
-    reshape,
-    roll,
-    transpose,
-    tril,
-    triu,
+from ..primitives.elementwise.exponential import (
+    cbrt,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    logaddexp,
+    logaddexp2,
+    reciprocal,
+    sqrt,
 )
-from ..primitives.elementwise.cast_and_complex import angle, astype, conj, imag, real
-from ..primitives.shape.pad import pad
-from ..primitives.reduce.reductions import (
-    all,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    logsumexp,
-    max,
-    mean,
-    min,
-    prod,
-    sum,
-)
-from ..primitives.elementwise.where_and_extrema import (
-    clip,
-    fmax,
-    fmin,
-    heaviside,
-    maximum,
-    minimum,
-    where,
-)
-from ..primitives.reduce.sort import argsort, sort
 from ..primitives.elementwise.trigonometric import (
     arccos,
     arccosh,
@@ -141,8 +82,67 @@ from ..primitives.elementwise.trigonometric import (
     tan,
     tanh,
 )
+from ..primitives.elementwise.where_and_extrema import (
+    clip,
+    fmax,
+    fmin,
+    heaviside,
+    maximum,
+    minimum,
+    where,
+)
+from ..primitives.reduce.cumulative import cumprod, cumsum
+from ..primitives.reduce.reductions import (
+    all,
+    any,
+    argmax,
+    argmin,
+    count_nonzero,
+    logsumexp,
+    max,
+    mean,
+    min,
+    prod,
+    sum,
+)
+from ..primitives.reduce.sort import argsort, sort
 from ..primitives.reduce.variance import std, var
-from ..primitives.core.registry import registry as ops
+from ..primitives.shape.axis_functions import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    broadcast_arrays,
+    diag,
+    diagonal,
+    expand_dims,
+    moveaxis,
+    ravel,
+    squeeze,
+    swapaxes,
+    trace,
+)
+from ..primitives.shape.index import put_along_axis, take, take_along_axis
+from ..primitives.shape.join_split import (
+    array_split,
+    concatenate,
+    hstack,
+    repeat,
+    split,
+    stack,
+    tile,
+    vstack,
+)
+from ..primitives.shape.pad import pad
+from ..primitives.shape.reshape_transpose import (
+    broadcast_to,
+    flip,
+    reshape,
+    roll,
+    transpose,
+    tril,
+    triu,
+)
+from ..primitives.special.error_function import erf, erfc
 
 __all__ = [
     "abs",
@@ -235,9 +235,9 @@ __all__ = [
     "less",
     "less_equal",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "logaddexp",
     "logaddexp2",
     "logical_and",

@@ -14,15 +14,15 @@ import numpy as np
 from ..backends.restoring import errstate
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import beside, operands_together
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import misfit, refuse_out
 from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import INEXACT, REAL, canonical_axes, result_type
 from .arguments import arrays_together
 from .creation import asarray
-from .zeros_ones import full_like
 from .known_values import is_at_hand, value_of
+from .zeros_ones import full_like
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 

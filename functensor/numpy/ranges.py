@@ -12,10 +12,10 @@ import numpy as np
 from ..backends.devices import resolved, to_host
 from ..primitives.core.array import Array, Tracer, concrete
 from ..primitives.core.buffers import WEAK_TYPES, beside, device_of, operands_together, to_buffer
-from ..primitives.core.trace import is_staged
+from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.python_numbers import plain
 from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import (
     INEXACT,
     ShapeDtype,
@@ -23,7 +23,7 @@ from ..primitives.core.shape_dtype import (
     result_type,
     shape_dtype,
 )
-from ..primitives.core.python_numbers import plain
+from ..primitives.core.trace import is_staged
 from .creation import asarray, is_made_later, made_later, placed
 
 __all__ = ["arange", "geomspace", "linspace", "logspace"]

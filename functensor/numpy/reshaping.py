@@ -16,8 +16,8 @@ from ..primitives.core.shape_dtype import broadcast_shapes as _broadcast_shapes
 from ..primitives.core.shape_dtype import canonical_axis, number_dtype
 from .arguments import arrays_together
 from .creation import asarray
-from .sorting import compress
 from .known_values import is_known, value_of
+from .sorting import compress
 
 __all__ = [
     "append",

@@ -18,10 +18,10 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
 from .arguments import arrays_together
 from .creation import asarray
-from .zeros_ones import full_like, zeros_like
-from .sorting import lexsort
-from .searching import searchsorted
 from .known_values import first_true, is_at_hand, value_of
+from .searching import searchsorted
+from .sorting import lexsort
+from .zeros_ones import full_like, zeros_like
 
 __all__ = [
     "UniqueAllResult",

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..primitives.core.errors import misfit, refuse_out
-from ..primitives.reduce.partition import argpartition
 from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
+from ..primitives.reduce.partition import argpartition
 from .arguments import arrays_together
 from .creation import asarray
-from .zeros_ones import full_like
 from .known_values import first_true, value_of
+from .zeros_ones import full_like
 
 __all__ = ["argpartition", "compress", "extract", "lexsort", "partition", "sort_complex"]
 

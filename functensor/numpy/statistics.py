@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..primitives.core.buffers import operands_together
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import misfit, refuse_out
 from ..primitives.core.registry import operand, registry
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import REAL, canonical_axis, result_type
 from .creation import asarray
-from .zeros_ones import full_like, zeros_like
 from .known_values import value_of
+from .zeros_ones import full_like, zeros_like
 
 __all__ = ["average", "bincount", "ptp"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..primitives.core.buffers import beside
-from ..primitives.special.modified_bessel import modified_bessel
 from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
+from ..primitives.special.modified_bessel import modified_bessel
 from .arguments import as_inexact
 from .creation import asarray
 from .zeros_ones import ones, zeros

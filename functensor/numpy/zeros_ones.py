@@ -9,11 +9,11 @@ import numpy as np
 
 from ..primitives.core.array import Array, is_unknown
 from ..primitives.core.buffers import DEVICE_TYPES, operands_together, to_buffer
-from ..primitives.core.trace import is_staged
-from ..primitives.shape.reshape_transpose import as_shape
 from ..primitives.core.registry import operand, registry
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, number_dtype, shape_dtype
+from ..primitives.core.trace import is_staged
+from ..primitives.shape.reshape_transpose import as_shape
 from .creation import asarray, numbers_of, placed
 
 __all__ = [

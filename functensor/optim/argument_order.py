@@ -8,10 +8,10 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ..transforms.grad import Taken, taken
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.errors import user_line
 from ..programs.staged_tracers import StagedTracer
+from ..transforms.grad import Taken, taken
 
 __all__ = ["Order"]
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ..functions.arguments import is_array_like
 from ..backends.errors.public_functions import check_function, entry, guarded
 from ..backends.protocol import loaded
-from ..transforms.grad import differentiated
 from ..primitives.core.array import Array, Tracer
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import wrap
-from ..primitives.core.trace import slot
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import GradientInputError, ShapeError, describe, message
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type, shape_dtype
+from ..primitives.core.trace import slot
+from ..transforms.grad import differentiated
 from ..tree import containers as tree
 from .argument_order import Order
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..tensors import Tensor, gradient_of, missing_reason
 from ..primitives.core.errors import GradientInputError, MissingGradientError, message
 from ..primitives.core.shape_dtype import INEXACT, shape_dtype
+from ..tensors import Tensor, gradient_of, missing_reason
 from ..tree import containers as tree
 from .algorithms import adagrad, adam, adamw, lion, momentum, sgd
 from .optimizer import Optimizer, Rate, rate_at

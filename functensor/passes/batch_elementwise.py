@@ -10,7 +10,6 @@ from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Equation, Program, Variable, type_of
 from . import batch_elementwise_groups
-from .simplify_shapes import sliced
 from .batch_elementwise_groups import (
     Chain,
     Group,
@@ -21,6 +20,7 @@ from .batch_elementwise_groups import (
     is_small,
     sums_of,
 )
+from .simplify_shapes import sliced
 
 __all__ = ["stacked"]
 

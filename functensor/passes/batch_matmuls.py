@@ -7,9 +7,9 @@ from typing import Any
 from ..primitives.core.buffers import wrap
 from ..primitives.core.index_key import Key
 from ..programs.program import Equation, Program, Variable, type_of, used
-from .simplify_shapes import sliced
 from .constants import buffer_of, constant_key
 from .rewriter import Rule, Sweep, swept
+from .simplify_shapes import sliced
 
 __all__ = ["joined_products"]
 

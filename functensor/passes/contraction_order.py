@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..backends.arrays.einsum import Contract, Multiply, Tidy, plan
 from ..backends.arrays.column_times_row import is_widened
+from ..backends.arrays.einsum import Contract, Multiply, Tidy, plan
 from ..programs.program import Equation, Program, Variable, type_of, used
 from .rewriter import Rule, Sweep, swept
 

@@ -8,9 +8,8 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from ..programs.program import Equation, Program, Variable, type_of, used
 from ..programs.named_scope import common_scope
-from .schedule_parallel import neighbours
+from ..programs.program import Equation, Program, Variable, type_of, used
 from .fused_region import (
     Kinds,
     Place,
@@ -21,6 +20,7 @@ from .fused_region import (
     operand_place,
     row_place,
 )
+from .schedule_parallel import neighbours
 
 __all__ = ["fusion"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..primitives.identities import checkpoint_name
 from ..primitives.core.registry import registry
-from ..programs.program import Equation, Program, Variable, type_of
+from ..primitives.identities import checkpoint_name
 from ..programs.named_scope import joined_scope
+from ..programs.program import Equation, Program, Variable, type_of
 
 __all__ = ["inlined"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..programs.program import Program
-from .simplify import algebra
+from .batch_elementwise import stacked
+from .batch_matmuls import joined_products
 from .common_subexpressions import common_subexpressions
 from .constant_folding import constant_folding
 from .contraction_order import contraction_paths
 from .dead_code import dead_code
 from .inline_calls import inlined
-from .batch_matmuls import joined_products
+from .simplify import algebra
 from .sink_broadcasts import sinking
-from .batch_elementwise import stacked
 
 __all__ = ["PASSES", "optimized"]
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..programs.program import ProgramError
-from ..programs.program import Equation, Program, Variable, used
+from ..programs.program import Equation, Program, ProgramError, Variable, used
 
 __all__ = ["proved"]
 

@@ -9,9 +9,9 @@ from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Equation, Program, Variable, type_of
-from .simplify_shapes import SHAPE_RULES
 from .constants import uniform_value
 from .rewriter import ELEMENTWISE, Rule, Sweep, behind, swept
+from .simplify_shapes import SHAPE_RULES
 
 __all__ = ["algebra"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..programs.program import Equation, Program, Variable, type_of
-from .simplify_shapes import SHAPE_RULES
 from .rewriter import ELEMENTWISE, Rule, Sweep, behind, swept
+from .simplify_shapes import SHAPE_RULES
 
 __all__ = ["sinking"]
 

@@ -1,6 +1,5 @@
 """Programs: what staging records, passes transform, and plans run."""
 
-from .program import ProgramError, check
-from .program import Equation, Program, Variable
+from .program import Equation, Program, ProgramError, Variable, check
 
 __all__ = ["Equation", "Program", "ProgramError", "Variable", "check"]

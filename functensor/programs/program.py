@@ -1,22 +1,20 @@
 """A staged function: typed equations in order, which can be printed, checked and run."""
 
 from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
 import numpy as np
+
 from .. import tree
 from ..backends.config import config
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import WEAK_TYPES, own_array, to_buffer
+from ..primitives.core.errors import describe
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from .python_numbers import as_numbers
-from collections.abc import Sequence
-from ..primitives.core.array import Array
-from ..primitives.core.shape_dtype import ShapeDtype
-from ..primitives.core.array import Tracer
-from ..primitives.core.errors import describe
-from ..primitives.core.shape_dtype import shape_dtype
 
 __all__ = [
     "Equation",

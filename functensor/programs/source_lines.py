@@ -13,11 +13,11 @@ from types import FrameType
 from typing import Any
 
 from ..backends.messages import NOT_THE_USERS
-from ..primitives.core.trace import slot
 from ..primitives.core.primitive import Primitive
-from .program import Program
+from ..primitives.core.trace import slot
 from ..traces.reverse import backward, next_number
 from .named_scope import active_scope, joined_scope
+from .program import Program
 
 __all__ = ["Origins"]
 
@@ -97,4 +97,4 @@ def is_ours(primitive: Any) -> bool:
         return False
     # A user's that is declared in a thread has the module of the class.
     module, own = primitive.module, Primitive.__module__
-    return module.rpartition(".")[0] == own.rpartition(".")[0] and module != own
+    return module.startswith("functensor.primitives.") and module != own

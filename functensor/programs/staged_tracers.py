@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ..traces.forward import depends_on
 from ..primitives.core.array import Array, Tracer
-from ..primitives.core.trace import RAW, Trace, under
 from ..primitives.core.errors import function_name
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import ShapeDtype, is_small
+from ..primitives.core.trace import RAW, Trace, under
+from ..traces.forward import depends_on
 from .program import Equation, Variable, used
 from .python_numbers import NumberOperators
 from .staging_warnings import warn_of_text

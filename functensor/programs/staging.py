@@ -10,25 +10,25 @@ from typing import Any
 
 from numpy import array_equal, ndarray
 
-from ..functions.arguments import is_array_like
 from ..backends.devices import placement
 from ..backends.errors.public_functions import check_function, guarded
-from .source_lines import Origins
 from ..primitives.core.array import Array, Tracer, unknown_behind
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.augmented_assignment import VIEWS
 from ..primitives.core.buffers import WEAK_TYPES, expose, is_changeable, to_buffer, wrap
-from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 from ..primitives.core.errors import MissingRuleError, function_name
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.python_numbers import plain
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import CONSTANT_BYTES, INEXACT, ShapeDtype, is_small, shape_dtype
-from ..primitives.core.python_numbers import plain
+from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
+from ..tree import containers as tree
 from .costs import cost_of, trips_of
 from .program import Equation, Program, Variable, argument_type, type_of, used
 from .python_numbers import kind_of
-from .staged_types import StagedTypes
+from .source_lines import Origins
 from .staged_tracers import KnownTracer, StagedTracer, is_at_once, known_tracer
-from ..tree import containers as tree
+from .staged_types import StagedTypes
 
 __all__ = ["StagedTracer", "StagingTrace", "closed", "eval_shape", "hoisted", "make_program"]
 

@@ -19,7 +19,6 @@ what the loop over keys gives, element by element.
 
 from __future__ import annotations
 
-from .key_reuse import KeyReuseWarning, check_reuse, warn_on_reuse
 from ..faces.publish import publish
 from .continuous import (
     cauchy,
@@ -48,10 +47,11 @@ from .discrete import (
     randint,
 )
 from .gamma_family import beta, chisquare, dirichlet, f, gamma, loggamma, student_t, t
+from .key_reuse import KeyReuseWarning, check_reuse, warn_on_reuse
+from .key_stream import KeyStream
 from .keys import PRNGKey, bits, fold_in, key, split
 from .multivariate import multivariate_normal, orthogonal
 from .sampling import choice, permutation
-from .key_stream import KeyStream
 
 __all__ = [
     "KeyReuseWarning",

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..numpy.creation import asarray
 from ..primitives.core.array import Array
-from ..primitives.random.rejection import random_binomial, random_poisson
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, canonical_axis, shape_dtype
+from ..primitives.random.rejection import random_binomial, random_poisson
 from .continuous import gumbel
 from .keys import (
     DRAWN,

@@ -17,8 +17,8 @@ import numpy as np
 from ..custom.rules import custom_jvp
 from ..numpy.creation import asarray
 from ..primitives.core.buffers import beside
-from ..primitives.random.rejection import gamma_moment, random_loggamma
 from ..primitives.core.registry import registry as ops
+from ..primitives.random.rejection import gamma_moment, random_loggamma
 from .continuous import normal
 from .keys import beside_draws, checked, real_dtype, real_parameters, split
 

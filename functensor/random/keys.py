@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import placement
-from .key_reuse import ledger
 from ..numpy.creation import asarray
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, device_of, wrap
-from ..primitives.core.errors import ConcretizationError, DeviceError, ShapeError, describe, message
-from ..primitives.random.bits import random_bits, random_keys
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.errors import ConcretizationError, DeviceError, ShapeError, describe, message
+from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, broadcast_shapes, finfo, number_dtype
+from ..primitives.random.bits import random_bits, random_keys
+from .key_reuse import ledger
 
 __all__ = [
     "PRNGKey",

@@ -12,9 +12,9 @@ from ..backends.restoring import errstate
 from ..numpy.creation import asarray
 from ..numpy.searching import searchsorted
 from ..primitives.core.array import Array
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, message
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import canonical_axis
 from .continuous import gumbel
 from .discrete import randint

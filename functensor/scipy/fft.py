@@ -8,13 +8,13 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from ..faces.publish import publish
 from ..numpy import fft as numpy_fft
 from ..numpy.arguments import as_inexact
 from ..numpy.fft import fftfreq, fftshift, ifftshift, rfftfreq
 from ..primitives.contract.fourier import NORMS
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis, listed
-from ..faces.publish import publish
 from .fft_cosine_sine import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 
 __all__ = [

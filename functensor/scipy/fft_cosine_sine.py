@@ -24,9 +24,9 @@ import numpy as np
 
 from ..numpy import fft
 from ..numpy.arguments import as_inexact
+from ..primitives.contract.fourier import NORMS
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
-from ..primitives.contract.fourier import NORMS
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis, finfo, listed
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..faces.publish import publish
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..numpy.differences import diff
@@ -14,7 +15,6 @@ from ..numpy.known_values import is_at_hand, value_of
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis, finfo
-from ..faces.publish import publish
 from .ode import odeint
 
 __all__ = ["cumulative_simpson", "cumulative_trapezoid", "odeint", "simpson", "trapezoid"]

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..faces.publish import publish
 from ..numpy.arguments import as_inexact
 from ..numpy.known_values import is_at_hand, value_of
-from ..primitives.linalg.banded import banded_solve
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import listed
-from ..faces.publish import publish
+from ..primitives.linalg.banded import banded_solve
 from ..tree import register
 from .piecewise_polynomials import PPoly, hermite, points, trailing
 

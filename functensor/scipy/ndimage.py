@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ..faces.publish import publish
 from ..numpy import fft
 from ..numpy.creation import asarray
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type
-from ..faces.publish import publish
 
 __all__ = ["map_coordinates"]
 

@@ -14,26 +14,26 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..functions.arguments import is_array_like
 from ..backends.devices import backend_of, to_host
 from ..backends.errors.public_functions import check_function
-from ..functions.closure import close
 from ..custom.arguments import replaced
 from ..custom.call import CustomCall, at_face_pair
-from ..transforms.jvp import jvp
-from ..traces.forward import zeros_like
-from ..transforms.grad import vjp
 from ..custom.inline_call import InlinedCall
+from ..functions.closure import close
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import beside, device_of, expose, to_buffer, wrap
-from ..primitives.core.trace import RAW, Trace, slot, under
 from ..primitives.core.errors import ConcretizationError, TracerConversionError
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, ShapeDtype, result_type, shape_dtype
+from ..primitives.core.trace import RAW, Trace, slot, under
 from ..programs import Program, Variable
-from ..traces.reverse import is_inexact
 from ..programs.staging import make_program
+from ..traces.forward import zeros_like
+from ..traces.reverse import is_inexact
+from ..transforms.grad import vjp
+from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 from .runge_kutta import Norm, Options, integrate
 

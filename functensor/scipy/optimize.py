@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..functions.arguments import is_array_like
 from ..backends.errors.public_functions import check_function
 from ..backends.optional_modules import extra
-from ..transforms.grad import grad, value_and_grad
 from ..custom.root import from_vector, to_vector
+from ..faces.publish import publish
 from ..numpy.arguments import as_inexact
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.errors import MissingRuleError, ShapeError, function_name, message
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import shape_dtype
-from ..faces.publish import publish
+from ..transforms.grad import grad, value_and_grad
 from .bounds import Bounds, constraints_of, free_gradient, limits_of, scipy_constraint
 from .optimize_results import (
     Arguments,

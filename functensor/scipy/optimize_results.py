@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..functions.arguments import is_array_like
-from ..functions.closure import close
 from ..custom.arguments import replaced
-from ..transforms.jvp import jvp
-from ..transforms.grad import grad
 from ..custom.root import ImplicitCall, dense_solve, from_vector, to_vector
+from ..functions.closure import close
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of, expose, wrap
-from ..primitives.core.trace import slot
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from ..primitives.core.trace import slot
+from ..transforms.grad import grad
+from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 
 __all__ = [

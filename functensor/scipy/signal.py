@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ..faces.publish import publish
 from ..numpy import fft
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
-from ..primitives.core.buffers import beside, wrap
 from ..primitives.contract.conv import Geometry, conv
+from ..primitives.core.buffers import beside, wrap
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, canonical_axis, finfo, listed, result_type
-from ..faces.publish import publish
 from .signal_filters import filtfilt, lfilter, lfilter_zi, sosfilt, sosfilt_zi, sosfiltfilt
 from .signal_smoothing import hilbert, hilbert2, resample, savgol_coeffs, savgol_filter
 

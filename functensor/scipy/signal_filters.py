@@ -8,9 +8,9 @@ import numpy as np
 
 from ..numpy.arguments import array_beside, as_inexact
 from ..numpy.known_values import is_at_hand, value_of
+from ..primitives.contract.linear_filter import linear_filter
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import ShapeError, message
-from ..primitives.contract.linear_filter import linear_filter
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis, result_type
 

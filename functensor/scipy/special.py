@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from ..faces.publish import publish
 from ..numpy.arguments import as_inexact
 from ..numpy.elementary import sinc
 from ..numpy.window_functions import i0
 from ..primitives.core.buffers import beside
-from ..primitives.elementwise.exponential import cbrt, erf, erfc, exp2, expm1, log1p
 from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
+from ..primitives.core.shape_dtype import canonical_axes, result_type
+from ..primitives.elementwise.exponential import cbrt, exp2, expm1, log1p
 from ..primitives.special.bessel import (
     i0e,
     i1,
@@ -54,6 +56,7 @@ from ..primitives.special.error import (
     ndtri,
     ndtri_exp,
 )
+from ..primitives.special.error_function import erf, erfc
 from ..primitives.special.gamma import (
     beta,
     betaln,
@@ -79,8 +82,6 @@ from ..primitives.special.incomplete import (
 )
 from ..primitives.special.integrals import cosine_integral, exp1, expi, expn, sine_integral, spence
 from ..primitives.special.zeta import zeta as hurwitz_zeta
-from ..primitives.core.shape_dtype import canonical_axes, result_type
-from ..faces.publish import publish
 from .special_box_cox import boxcox, boxcox1p, exprel, inv_boxcox, inv_boxcox1p
 from .special_probabilities import (
     bdtr,

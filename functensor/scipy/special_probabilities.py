@@ -13,10 +13,10 @@ import numpy as np
 
 from ..backends.restoring import quiet
 from ..numpy.arguments import arrays_together
-from ..primitives.special import gamma, incomplete  # noqa: F401 - they enter the registry
 from ..primitives.core.docstrings import document
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, result_type
+from ..primitives.special import gamma, incomplete  # noqa: F401 - they enter the registry
 from .student_t import t_cdf, t_ppf
 
 __all__ = [

@@ -6,9 +6,9 @@ from math import log, pi
 from typing import Any
 
 from ..custom.rules import custom_jvp
-from ..transforms.jvp import jvp
-from ..primitives.special import error, gamma, incomplete  # noqa: F401 - enters
 from ..primitives.core.registry import registry as ops
+from ..primitives.special import error, gamma, incomplete  # noqa: F401 - enters
+from ..transforms.jvp import jvp
 
 __all__ = ["t_cdf", "t_logpdf", "t_ppf"]
 

@@ -11,14 +11,14 @@ import numpy as np
 from .. import tree
 from ..backends.devices import default_device
 from ..backends.errors.public_functions import check_function, guarded
-from ..transforms.jvp import jvp
-from ..transforms.tensor_entrance import entrance
-from ..transforms.grad import grad, vjp
 from ..primitives.core.buffers import beside, device_of
 from ..primitives.core.errors import ShapeError, function_name, message
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
 from ..programs.staging import make_program
+from ..transforms.grad import grad, vjp
+from ..transforms.jvp import jvp
+from ..transforms.tensor_entrance import entrance
 from ..transforms.vmap import vmap
 from .colouring import coloured
 from .pattern import Dependence, dependence_of

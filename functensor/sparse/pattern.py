@@ -18,12 +18,12 @@ import numpy as np
 from ..backends.devices import to_host
 from ..custom.arguments import replaced
 from ..custom.call import CustomCall
-from ..transforms.jvp import jvp
 from ..primitives.core.buffers import to_buffer
 from ..primitives.core.errors import ConcretizationError, TracerConversionError
 from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
 from ..programs import Equation, Program, Variable
 from ..programs.staging import make_program
+from ..transforms.jvp import jvp
 
 __all__ = ["Dependence", "dependence_of"]
 

@@ -10,9 +10,9 @@ from .. import tree
 from ..backends.optional_modules import extra
 from ..numpy.creation import asarray
 from ..primitives.core.buffers import beside
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, message
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 
 __all__ = ["Pattern", "Triplets"]
 

@@ -19,8 +19,8 @@ from ..primitives.core.errors import BackwardError, OperandError, ShapeError, me
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
 from .grad_mode import mode
-from .torch_names import TorchNames
 from .tape import Leaf, receiver_of
+from .torch_names import TorchNames
 from .views import changed, is_basic, is_there, refresh, taken, viewing
 
 __all__ = ["InPlace"]

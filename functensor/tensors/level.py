@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .. import tree
-from ..transforms.tensor_entrance import entrance
-from ..transforms.grad import KeepingTrace
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import owned
-from ..primitives.core.trace import RAW, settled, slot
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.trace import RAW, settled, slot
 from ..traces.reverse import Node, ReverseTracer
+from ..transforms.grad import KeepingTrace
+from ..transforms.tensor_entrance import entrance
 from .grad_mode import mode
 from .tape import TAPE, lost
 

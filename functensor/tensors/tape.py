@@ -13,14 +13,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..traces.device_scalars import watch
 from ..hooks import Registration
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
-from ..primitives.core.trace import RAW, base_trace, slot, under
 from ..primitives.core.errors import TracerConversionError, message, user_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import INEXACT, result_type
+from ..primitives.core.trace import RAW, base_trace, slot, under
+from ..traces.device_scalars import watch
 from ..traces.reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
 from .grad_mode import mode, no_grad
 

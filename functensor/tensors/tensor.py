@@ -14,10 +14,8 @@ import numpy as np
 
 from ..backends.devices import on_device, to_host
 from ..backends.errors.public_functions import begins, check_function, wrap_methods
-from ..transforms.tensor_entrance import entrance
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, brought, to_buffer, wrap
-from ..primitives.core.trace import under
 from ..primitives.core.errors import (
     BackwardError,
     GradientInputError,
@@ -31,12 +29,14 @@ from ..primitives.core.errors import (
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, REAL
+from ..primitives.core.trace import under
 from ..traces.reverse import cotangent_of
-from .copies import added_to, of_class, with_state
+from ..transforms.tensor_entrance import entrance
 from .buffers import buffer_of
+from .copies import added_to, of_class, with_state
+from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .in_place import InPlace
 from .level import LEVEL
-from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .tape import TAPE, HookHandle, Leaf, TapeTrace, receiver_of, run_backward
 from .views import viewing
 

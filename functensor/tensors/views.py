@@ -15,7 +15,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..backends.errors.public_functions import PASSING
+from ..backends.errors.words import PASSING
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import BackwardError, message
 from ..primitives.core.index_key import STATIC

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .forward import depends_on
+from ..primitives.collectives import Collective
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import all_apart_from, apart_from, plain_arrays, wrap
-from ..primitives.collectives import Collective
-from ..primitives.core.trace import Trace, slot, under
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.trace import Trace, slot, under
+from .forward import depends_on
 
 __all__ = ["BatchTrace", "BatchTracer", "NamedBatchTrace", "batch_trace"]
 

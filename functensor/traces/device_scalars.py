@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..backends.protocol import Backend, when_registered
-from .forward import ForwardTracer
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import BUFFER_TYPES, WEAK_TYPES, device_of
-from ..primitives.core.trace import under
 from ..primitives.core.registry import registry as ops
+from ..primitives.core.trace import under
+from .forward import ForwardTracer
 from .reverse import NO_PARAMS, Node, ReverseTrace, make_node
 
 __all__ = ["watch"]

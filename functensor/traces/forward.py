@@ -8,12 +8,12 @@ from typing import Any
 from ..backends.restoring import quiet
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import all_apart_from, apart_from, beside, plain_arrays, wrap
-from ..primitives.core.trace import Trace, slot, under
 from ..primitives.core.errors import missing_rule
-from ..primitives.elementwise.cast_and_complex import cast
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.trace import Trace, slot, under
+from ..primitives.elementwise.cast_and_complex import cast
 from .reverse import is_inexact
 
 __all__ = ["ForwardTrace", "ForwardTracer", "zeros_like"]

@@ -27,15 +27,15 @@ from ..primitives.core.buffers import (
     plain_arrays,
     wrap,
 )
-from ..primitives.core.trace import RAW, Trace, slot
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.dispatch import ADDERS
 from ..primitives.core.errors import BackwardError, RuleResultError, describe, message
-from ..primitives.shape.index import Scatter, scatter_sum
-from ..primitives.elementwise.cast_and_complex import cast
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
+from ..primitives.core.trace import RAW, Trace, slot
+from ..primitives.elementwise.cast_and_complex import cast
+from ..primitives.shape.index import Scatter, scatter_sum
 
 __all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "cotangent_of", "is_inexact"]
 

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from .. import tree
-from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.collectives import axis_device, check_axis
+from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis, shape_dtype
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from .. import tree
-from ..functions.arguments import is_array_like
 from ..backends.config import config
 from ..backends.devices import default_device, devices, set_default_device
 from ..backends.dtypes import is_number_dtype
+from ..primitives.core.array_likes import is_array_like
+from ..primitives.device import to_device as move
 from ..traces.device_scalars import watch
 from ..traces.forward import ForwardTrace
-from ..primitives.device import to_device as move
 from ..traces.reverse import ReverseTrace
-
-# Hooks are there once somebody wants them.
-config.checks["check_buffers"] = lambda: import_module("functensor.checks.written_buffers").checking()
-config.checks["check_finite"] = lambda: import_module("functensor.checks.finite").checking()
 
 __all__ = ["config", "default_device", "devices", "set_default_device", "to_device"]
 

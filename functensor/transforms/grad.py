@@ -11,11 +11,11 @@ from weakref import ref
 
 from numpy import ndarray
 
-from ..functions.arguments import Selection, check_argnums, check_inexact, is_array_like
 from ..backends.errors.public_functions import check_function, guarded
-from .tensor_entrance import entrance
-from ..traces.forward import zeros_like
+from ..functions.arguments import Selection, check_argnums, check_inexact
+from ..functions.wrapping import transformed
 from ..primitives.core.array import Array
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import (
     apart_from,
     beside,
@@ -26,7 +26,6 @@ from ..primitives.core.buffers import (
     to_buffer,
     wrap,
 )
-from ..primitives.core.trace import RAW, Trace, base_trace, run, under
 from ..primitives.core.errors import (
     NonScalarOutputError,
     RuleResultError,
@@ -36,9 +35,11 @@ from ..primitives.core.errors import (
 )
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, shape_dtype
+from ..primitives.core.trace import RAW, Trace, base_trace, run, under
+from ..traces.forward import zeros_like
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
-from ..functions.wrapping import transformed
 from ..tree import containers as tree
+from .tensor_entrance import entrance
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 

@@ -11,18 +11,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..functions.arguments import Selection, check_argnums, check_inexact
-from .jvp import linearize, pushed
-from .tensor_entrance import entrance
-from .grad import check_holomorphic, pair_of, pulled
+from ..functions.wrapping import Transformed, transformed
 from ..primitives.core.buffers import ARRAY_TYPES, beside, wrap
-from ..primitives.core.trace import base_trace
 from ..primitives.core.errors import function_name
-from ..primitives.elementwise.cast_and_complex import complex_of
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import shape_dtype
+from ..primitives.core.trace import base_trace
+from ..primitives.elementwise.cast_and_complex import complex_of
 from ..programs.staging import StagingTrace, inputs_of, staged_run
-from ..functions.wrapping import Transformed, transformed
 from ..tree import containers as tree
+from .grad import check_holomorphic, pair_of, pulled
+from .jvp import linearize, pushed
+from .tensor_entrance import entrance
 from .vmap import vmap
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..functions.arguments import Selection, check_argnums, check_inexact
 from ..backends.errors.public_functions import check_function, guarded
 from ..backends.restoring import quiet
-from .tensor_entrance import entrance
-from ..traces.forward import ForwardTrace, ForwardTracer, zeros_like
-from .grad import check_holomorphic, check_kind, differentiated, leaf_path, pair_of, pulled
+from ..functions.arguments import Selection, check_argnums, check_inexact
+from ..functions.wrapping import transformed
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import (
     apart_from,
@@ -27,7 +25,6 @@ from ..primitives.core.buffers import (
     to_buffer,
     wrap,
 )
-from ..primitives.core.trace import RAW, base_trace, run, under
 from ..primitives.core.errors import (
     GradientInputError,
     RuleResultError,
@@ -37,10 +34,13 @@ from ..primitives.core.errors import (
 )
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import finfo, shape_dtype
-from ..traces.reverse import cotangent_of, is_inexact
+from ..primitives.core.trace import RAW, base_trace, run, under
 from ..programs.staging import StagingTrace
-from ..functions.wrapping import transformed
+from ..traces.forward import ForwardTrace, ForwardTracer, zeros_like
+from ..traces.reverse import cotangent_of, is_inexact
 from ..tree import containers as tree
+from .grad import check_holomorphic, check_kind, differentiated, leaf_path, pair_of, pulled
+from .tensor_entrance import entrance
 
 __all__ = ["elementwise_grad", "hvp", "jvp", "linear_transpose", "linearize"]
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
-from ..functions.arguments import is_array_like
-from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
-from .tensor_entrance import entrance
+from ..functions.wrapping import transformed
+from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import apart_from, as_array, owned, plain_arrays
-from ..primitives.core.trace import base_trace, run, under
+from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import AxisSizeError, describe, function_name, message
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.shape_dtype import canonical_axis
-from ..functions.wrapping import transformed
+from ..primitives.core.trace import base_trace, run, under
+from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
 from ..tree import containers as tree
+from .tensor_entrance import entrance
 
 __all__ = ["vmap"]
 

@@ -39,10 +39,10 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     # Containers alone need nothing but the standard library.
     import numpy
 
-    from ..functions.arguments import is_array_like
-    from ..primitives.elementwise.cast_and_complex import cast
+    from ..primitives.core.array_likes import is_array_like
     from ..primitives.core.registry import registry as ops
     from ..primitives.core.shape_dtype import result_type, shape_dtype
+    from ..primitives.elementwise.cast_and_complex import cast
 
     found, treedef = flatten_with_path(tree)
     for path, leaf in found:

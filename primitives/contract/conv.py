@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ..core.derivative_rules import shape_of
 from ..core.families import linear
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
 from ..core.shape_dtype import ShapeDtype, result_type
+from ..core.test_samples import Sample
 from ..shape.sliding_windows import (
     Padding,
     count_windows,
@@ -273,7 +273,7 @@ conv = linear(
     infer=_infer_conv,
     batch=_batch,
     dtypes="fdD",
-    reference="tests.references.conv",
+    reference="support.references.conv",
     samples=[
         Sample((2, 3, 5), (4, 3, 2), geometry=_PLAIN),
         Sample((2, 2, 5, 4), (3, 2, 3, 2), geometry=_STRIDED),
@@ -315,7 +315,7 @@ conv_input_grad = linear(
     infer=_infer_input_grad,
     batch=_batch,
     dtypes="fdD",
-    reference="tests.references.conv_input_grad",
+    reference="support.references.conv_input_grad",
     samples=[
         Sample((2, 4, 4), (4, 3, 2), spatial=(5,), geometry=_PLAIN),
         Sample((2, 3, 5, 3), (3, 2, 3, 2), spatial=(5, 4), geometry=_STRIDED),
@@ -346,7 +346,7 @@ conv_kernel_grad = linear(
     infer=_infer_kernel_grad,
     batch=_batch,
     dtypes="fdD",
-    reference="tests.references.conv_kernel_grad",
+    reference="support.references.conv_kernel_grad",
     samples=[
         Sample((2, 3, 5), (2, 4, 4), kernel=(2,), geometry=_PLAIN),
         Sample((2, 2, 5, 4), (2, 3, 5, 3), kernel=(3, 2), geometry=_STRIDED),

@@ -14,8 +14,8 @@ from ..core.errors import ShapeError, message
 from ..core.families import batch_filled, linear
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.test_samples import Sample
 from ..core.shape_dtype import ShapeDtype, result_type
+from ..core.test_samples import Sample
 
 __all__ = ["convolve_full", "correlate_valid"]
 

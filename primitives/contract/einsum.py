@@ -8,22 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, count
-from string import ascii_letters
 from typing import Any
 
 import numpy as np
 
 from ...backends.arrays.einsum import compute, split
 from ..core.buffers import beside, operands_together
+from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, refuse_out
 from ..core.kept_values import Keepers
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
 from ..core.shape_dtype import ShapeDtype, result_type
+from ..core.test_samples import Sample
 
 __all__ = ["einsum"]
+
+# As in the module `string`, whose import compiles a pattern.
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 Shape = tuple[int, ...]
 Axes = tuple[int, ...]
@@ -34,7 +36,7 @@ Axes = tuple[int, ...]
 
 def letters() -> Iterator[str]:
     """Yields letters for axes without end: first a-z and A-Z, then what Unicode has."""
-    return chain(ascii_letters, map(chr, count(0xC0)))
+    return chain(LETTERS, map(chr, count(0xC0)))
 
 
 def fresh(taken: str) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..core.buffers import beside
+from ..core.derivative_rules import shape_of
 from ..core.families import batch_along, linear
-from ..elementwise.cast_and_complex import complex_of, real_of
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
 from ..core.shape_dtype import ShapeDtype
+from ..core.test_samples import Sample
+from ..elementwise.cast_and_complex import complex_of, real_of
 
 __all__ = ["NORMS", "fft", "irfft", "rfft"]
 

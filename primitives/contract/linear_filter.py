@@ -9,14 +9,14 @@ import numpy as np
 
 from ...backends.optional_modules import scipy_module
 from ..core.buffers import beside
+from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import batch_elementwise
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
+from ..core.shape_dtype import ShapeDtype, broadcast_shapes, result_type, shape_dtype
 from ..core.test_samples import POSITIVE, Operand, Sample
 from .correlate import correlate_valid
-from ..core.shape_dtype import ShapeDtype, broadcast_shapes, result_type, shape_dtype
 
 __all__ = ["linear_filter"]
 

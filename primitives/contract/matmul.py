@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.blas_calls import LOOKED_AT, product
 from ...backends.arrays.column_times_row import columns_by_rows
+from ...backends.blas_calls import LOOKED_AT, product
 from ..core.buffers import DEVICE_TYPES, operands_together
-from .einsum import einsum, letters
+from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, refuse_out
 from ..core.primitive import Binary, Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
 from ..core.shape_dtype import ShapeDtype, canonical_axis, result_type
+from ..core.test_samples import Sample
 from ..core.ufunc_methods import on_axes
+from .einsum import einsum, letters
 
 __all__ = [
     "dot",

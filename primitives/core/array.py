@@ -14,12 +14,13 @@ from weakref import ref
 
 import numpy as np
 
-from ...backends.errors.asked_values import asking
 from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, to_host
-from ...backends.errors.public_functions import INDEXED, complain
-from ...backends.messages import Running, library, user_code, user_frame
+from ...backends.errors.asked_values import asking
+from ...backends.errors.public_functions import complain
 from ...backends.errors.tracebacks import tidy
+from ...backends.errors.words import INDEXED
+from ...backends.messages import Running, library, user_code, user_frame
 from .at import At
 from .errors import (
     ConcretizationError,
@@ -32,8 +33,8 @@ from .errors import (
 )
 from .foreign_names import ForeignNames
 from .methods import Methods
-from .operators import Operators
 from .numpy_protocols import NumpyProtocols, buffer_error, is_ours, stores_item, unlazy
+from .operators import Operators
 from .refused_indices import refused
 from .registry import registry as ops
 from .shape_dtype import INEXACT

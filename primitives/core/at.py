@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.errors.public_functions import CODE, check_function, wrap_methods
+from .derivative_rules import shape_of
 from .errors import (
     ConcretizationError,
     ImmutableArrayError,
@@ -21,7 +22,6 @@ from .errors import (
     no_option,
 )
 from .registry import registry as ops
-from .derivative_rules import shape_of
 from .shape_dtype import INEXACT
 
 __all__ = ["UPDATING", "At", "result_is_dropped"]

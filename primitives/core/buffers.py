@@ -11,12 +11,12 @@ import numpy as np
 from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, placement, resolved
 from .array import Array, Tracer
+from .derivative_rules import shape_of
 from .errors import DeviceError, OperandError, describe, message
 from .operators import leave_to_its_class
-from .registry import registry
-from .derivative_rules import shape_of
-from .shape_dtype import NUMBERS, is_number_dtype
 from .python_numbers import BASES, plain
+from .registry import registry
+from .shape_dtype import NUMBERS, is_number_dtype
 
 __all__ = [
     "ARRAY_TYPES",

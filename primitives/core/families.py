@@ -15,14 +15,14 @@ import numpy as np
 from ...backends.restoring import quiet
 from .array import Array
 from .buffers import BUFFER_TYPES, beside, device_of
-from .trace import RAW, slot
+from .derivative_rules import shape_of
 from .docstrings import document
 from .errors import ShapeError, message, refuse_out
 from .primitive import Binary, Primitive, Unary
 from .registry import registry as ops
-from .derivative_rules import shape_of
-from .test_samples import REAL, Domain, Operand, Sample
 from .shape_dtype import ShapeDtype, broadcast_shapes, canonical_axes, shape_dtype
+from .test_samples import REAL, Domain, Operand, Sample
+from .trace import RAW, slot
 
 __all__ = [
     "Reduction",

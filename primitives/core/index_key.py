@@ -14,9 +14,9 @@ import numpy as np
 
 from .array import Array, Tracer, concrete
 from .buffers import ARRAY_TYPES, computing_on, to_buffer
+from .derivative_rules import shape_of
 from .errors import ConcretizationError, message
 from .registry import registry as ops
-from .derivative_rules import shape_of
 from .shape_dtype import broadcast_shapes
 
 __all__ = [

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from .errors import missing_rule
 from .derivative_rules import keeper, letters, no_derivative
-
-if TYPE_CHECKING:
-    from .primitive import Primitive
+from .errors import missing_rule
 
 __all__ = ["Keepers"]
+
+
+class Differentiable(Protocol):
+    """A primitive with rules of reverse mode.
+
+    Attributes:
+        name: its name.
+        constant: whether its derivative is zero.
+        vjp: the rules as they are declared, by the letters of which it is known what they read.
+        vjps: a rule for each operand, or None.
+    """
+
+    name: str
+    constant: bool
+    vjp: Any
+    vjps: Any
 
 
 class Keepers(dict[int, Any]):
@@ -26,7 +39,7 @@ class Keepers(dict[int, Any]):
     """
 
     def __init__(
-        self, primitive: Primitive, keep: Callable[[Any, Any], tuple[Any, ...]] | None = None
+        self, primitive: Differentiable, keep: Callable[[Any, Any], tuple[Any, ...]] | None = None
     ) -> None:
         super().__init__()
         self.primitive = primitive

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.errors.public_functions import MISSING, complain
+from ...backends.errors.public_functions import complain
+from ...backends.messages import MISSING
 from .array import Array, Tracer
 from .buffers import (
     BUFFER_TYPES,
@@ -21,7 +22,7 @@ from .buffers import (
     to_buffer,
     unshared,
 )
-from .trace import RAW, Trace, explained, slot
+from .derivative_rules import checked, compile_rule, compile_rules, keeper, letters
 from .dispatch import dispatching
 from .errors import (
     DeviceError,
@@ -29,11 +30,11 @@ from .errors import (
     missing_rule,
 )
 from .kept_values import Keepers
-from .ufunc_options import SEQUENCES, chosen, joined, joined_again, of_one, of_two
 from .registry import operand, registry
-from .derivative_rules import checked, compile_rule, compile_rules, keeper, letters
 from .shape_dtype import number_dtype
+from .trace import RAW, Trace, explained, slot
 from .ufunc_facts import BinaryMethods, Ufunc
+from .ufunc_options import SEQUENCES, chosen, joined, joined_again, of_one, of_two
 
 __all__ = ["Binary", "Primitive", "Unary", "evaluate"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import INEXACT, NUMBERS, REAL, finfo, is_number_dtype, named, result_type
-from .errors import OperandError, ShapeError, message
 from .derivative_rules import shape_of
+from .errors import OperandError, ShapeError, message
 from .python_numbers import HIGHEST, LOWEST, Complex, Float, Int
 
 __all__ = [

@@ -11,13 +11,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from numpy import ndarray
 
+from ...backends.errors.tracebacks import Within
 from ...backends.messages import Running
 from ...backends.restoring import Restoring
-from ...backends.errors.tracebacks import Within
 from .array import Array, Tracer
 from .buffers import (
     BUFFER_TYPES,
@@ -42,9 +42,6 @@ from .errors import (
 from .numpy_protocols import Bottom
 from .refused_indices import refused_index
 from .shape_dtype import number_dtype, shape_dtype
-
-if TYPE_CHECKING:
-    from .primitive import Primitive
 
 __all__ = [
     "RAW",
@@ -91,6 +88,24 @@ def _pass_up(x: Any) -> Any:
             return x if isinstance(x, Tracer) else wrap(x)
         return x
     return x if type(x) in BUFFER_TYPES or type(x) is Array else expose(to_buffer(x))
+
+
+class Operation(Protocol):
+    """A primitive, as far as traces know it.
+
+    Attributes:
+        name: its name.
+        impl: computes it on raw buffers.
+        ahead: the same, and what rules get in the output's place; None where nothing is done ahead.
+        infer: infers the result's shape and dtype; refuses operands in words.
+        under: does its work under a trace, on values of that level.
+    """
+
+    name: str
+    impl: Callable[..., Any]
+    ahead: Callable[..., tuple[Any, Any]] | None
+    infer: Callable[..., Any]
+    under: Callable[[Any, Sequence[Any], dict[str, Any]], Any]
 
 
 class Trace:
@@ -144,19 +159,19 @@ class Trace:
         """
         return apart_from(x.value, given) if isinstance(x, Tracer) and x.owner is self else x
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does a primitive's work for this transformation."""
         raise MissingRuleError(f"{self.name} does not process primitives")
 
-    def process1(self, primitive: Primitive, x: Any) -> Any:
+    def process1(self, primitive: Operation, x: Any) -> Any:
         """Does the work of a primitive of one operand without parameters."""
         return self.process(primitive, (x,), {})
 
-    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Operation, x: Any, y: Any) -> Any:
         """Does the work of a primitive of two operands without parameters."""
         return self.process(primitive, (x, y), {})
 
-    def below(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    def below(self, primitive: Operation, values: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does a primitive's work under the parent, on values of its level."""
         return primitive.under(self.parent, values, params)
 
@@ -217,7 +232,7 @@ class EvalTrace(Trace):
         self.alive = True
         self.lift = to_buffer
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Computes the primitive."""
         try:
             return primitive.impl(*args, **params)
@@ -225,7 +240,7 @@ class EvalTrace(Trace):
             raise explained(primitive, args, params, error) from error
 
     def process_ahead(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+        self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]
     ) -> tuple[Any, Any]:
         """Computes a primitive that has an ``ahead``: the output, and what rules get for it."""
         assert primitive.ahead is not None
@@ -234,12 +249,12 @@ class EvalTrace(Trace):
         except (ValueError, TypeError, IndexError) as error:
             raise explained(primitive, args, params, error) from error
 
-    def process1(self, primitive: Primitive, x: Any) -> Any:
+    def process1(self, primitive: Operation, x: Any) -> Any:
         """Computes the primitive; a Python scalar stays one, so that it stays weak."""
         ans = primitive.impl(x)
         return ans if type(x) not in WEAK_TYPES else ans.item()
 
-    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Operation, x: Any, y: Any) -> Any:
         """Computes the primitive; two Python scalars give one."""
         try:
             ans = primitive.impl(x, y)
@@ -353,7 +368,7 @@ Bottom.reached = staticmethod(lambda: slot.trace is RAW)
 
 
 def explained(
-    primitive: Primitive, args: Sequence[Any], params: dict[str, Any], error: Exception
+    primitive: Operation, args: Sequence[Any], params: dict[str, Any], error: Exception
 ) -> Exception:
     """Returns the error to raise in place of the array module's, which knows no axis names.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.errors.public_functions import MISSING
+from ...backends.messages import MISSING
 from .registry import registry as ops
 from .shape_dtype import canonical_axis, number_dtype
 

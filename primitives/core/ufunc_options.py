@@ -11,8 +11,8 @@ from .buffers import DEVICE_TYPES, device_of
 from .errors import refuse_out, refuse_where
 from .registry import registry
 from .shape_dtype import ShapeDtype, number_dtype, shape_dtype
-from .ufunc_methods import on_axes
 from .ufunc_facts import check_casting, check_order, checked_axes, loop_of
+from .ufunc_methods import on_axes
 
 __all__ = ["SEQUENCES", "chosen", "joined", "joined_again", "of_one", "of_two"]
 

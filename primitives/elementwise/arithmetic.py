@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.errors.public_functions import MISSING
+from ...backends.messages import MISSING
 from ..core.errors import refuse_out
 from ..core.families import binary, elementwise, unary
-from .cast_and_complex import is_complex
 from ..core.primitive import Unary
 from ..core.registry import registry as ops
 from ..core.test_samples import NONZERO, POSITIVE, REAL, Domain
+from .cast_and_complex import is_complex
 
 __all__ = [
     "abs",

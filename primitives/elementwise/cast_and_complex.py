@@ -8,8 +8,8 @@ import numpy as np
 
 from ..core.families import elementwise, unary
 from ..core.registry import registry as ops
-from ..core.test_samples import POSITIVE
 from ..core.shape_dtype import INEXACT, finfo, number_dtype
+from ..core.test_samples import POSITIVE
 
 __all__ = ["angle", "astype", "cast", "complex_of", "conj", "imag", "is_complex", "real", "real_of"]
 

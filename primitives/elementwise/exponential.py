@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, roots, and the error function."""
+"""Exponentials, logarithms and roots."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.errors.public_functions import MISSING
 from ...backends.restoring import errstate
-from ..core.families import binary, elementwise, unary
-from .cast_and_complex import is_complex
-from ..core.primitive import Unary
+from ..core.families import binary, unary
 from ..core.registry import registry as ops
-from ..core.test_samples import NONZERO, POSITIVE, REAL, Domain
+from ..core.test_samples import NONZERO, POSITIVE, Domain
+from .cast_and_complex import is_complex
 
 __all__ = [
     "cbrt",
-    "erf",
-    "erfc",
     "exp",
     "exp2",
     "expm1",
@@ -150,51 +146,4 @@ logaddexp2 = binary(
     lambda g, x, y: g * ops.logistic(LN2 * ops.log_ratio(y, x)),
     doc="Returns ``log2(2**x + 2**y)`` without overflow.",
     example="np.logaddexp2(1000.0, 1000.0) -> 1001.0",
-)
-
-# -- the error function
-
-# erf'(x) = 2 exp(-x^2) / sqrt(pi), with the factor in the exponent.
-LOG_PEAK = math.log(2.0 / math.sqrt(math.pi))
-
-
-class ErrorFunction(Unary):
-    """A function of real numbers; that of complex ones is made of other primitives."""
-
-    def __call__(self, x: Any = MISSING, /, *rest: Any, **options: Any) -> Any:
-        try:
-            if x is MISSING or rest or options:
-                return super().__call__(x, *rest, **options)
-            if not hasattr(x, "dtype") and not isinstance(x, int | float | complex):
-                x = ops.asarray(x)
-            if not is_complex(x):
-                return super().__call__(x)
-            from ..special.complex_error import OF_COMPLEX  # which only this needs
-
-            return OF_COMPLEX[self.name](x)
-        except Exception as error:
-            self.complain(error, (x, *rest), options)
-            raise
-
-
-def _bell(g: Any, x: Any) -> Any:
-    return g * ops.exp(LOG_PEAK - x * x)
-
-
-erf = elementwise(
-    "erf",
-    _bell,
-    kind=ErrorFunction,
-    domains=REAL,
-    reference="scipy.special.erf",
-    doc="Returns the error function, the integral of ``2 exp(-t**2) / sqrt(pi)`` from 0 to x.",
-    example="np.erf([0.0, np.inf]) -> [0.0, 1.0]",
-)
-erfc = elementwise(
-    "erfc",
-    lambda g, x: -_bell(g, x),
-    kind=ErrorFunction,
-    reference="scipy.special.erfc",
-    doc="Returns ``1 - erf(x)``, without losing digits where erf is close to 1.",
-    example="np.erfc([0.0, np.inf]) -> [1.0, 0.0]",
 )

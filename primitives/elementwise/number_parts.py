@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.derivative_rules import shape_of
 from ..core.errors import misfit
 from ..core.families import binary, unary
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import INTEGER, NONZERO, REAL, Domain, Operand, Sample
 from ..core.shape_dtype import ShapeDtype, finfo, result_type, shape_dtype
+from ..core.test_samples import INTEGER, NONZERO, REAL, Domain, Operand, Sample
 
 __all__ = [
     "bitwise_count",

@@ -12,11 +12,11 @@ import numpy as np
 
 from ...backends.arrays import lapack
 from ...backends.optional_modules import scipy_module
-from .stacks import chunked, near, of_matrices
-from ..core.registry import registry as ops
 from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
+from ..core.registry import registry as ops
 from ..core.shape_dtype import result_type
+from ..core.test_samples import Sample
+from .stacks import chunked, near, of_matrices
 
 __all__ = ["banded_solve"]
 

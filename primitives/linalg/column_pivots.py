@@ -8,8 +8,8 @@ import numpy as np
 
 from ...backends.arrays import lapack
 from ...backends.optional_modules import scipy_module
-from .stacks import chunked, of_matrices
 from ..core.test_samples import Sample
+from .stacks import chunked, of_matrices
 
 __all__ = ["qr_pivots"]
 

@@ -17,6 +17,10 @@ import numpy as np
 
 from ...backends.arrays import linalg
 from ..core.buffers import beside
+from ..core.derivative_rules import shape_of
+from ..core.registry import registry as ops
+from ..core.test_samples import Sample
+from ..elementwise.cast_and_complex import complex_of, is_complex, real_of
 from .stacks import (
     adjoint,
     coinciding,
@@ -30,10 +34,6 @@ from .stacks import (
     safe_reciprocal,
     unpacked,
 )
-from ..elementwise.cast_and_complex import complex_of, is_complex, real_of
-from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
 
 __all__ = [
     "eig",

@@ -9,11 +9,11 @@ import numpy as np
 from ...backends.arrays import linalg, matrix_functions
 from ...backends.optional_modules import scipy_module
 from ..core.buffers import beside
-from .stacks import chunked, near, of_matrices
-from ..core.registry import registry as ops
 from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
+from ..core.registry import registry as ops
 from ..core.shape_dtype import result_type
+from ..core.test_samples import Sample
+from .stacks import chunked, near, of_matrices
 
 __all__ = ["along_block", "expm", "logm", "solve_sylvester", "sqrtm"]
 

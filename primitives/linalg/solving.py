@@ -13,12 +13,12 @@ import numpy as np
 
 from ...backends.arrays import linalg
 from ..core.buffers import beside
-from ..core.families import reduction
-from .stacks import adjoint, conjugate, hermitian_part, near, of_matrices, safe_reciprocal
-from ..reduce.reductions import spread
-from ..core.registry import registry as ops
 from ..core.derivative_rules import shape_of
+from ..core.families import reduction
+from ..core.registry import registry as ops
 from ..core.test_samples import NONZERO, Sample
+from ..reduce.reductions import spread
+from .stacks import adjoint, conjugate, hermitian_part, near, of_matrices, safe_reciprocal
 
 __all__ = [
     "cholesky",

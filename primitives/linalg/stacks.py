@@ -14,14 +14,14 @@ import numpy as np
 
 from ...backends.blas_calls import calmly
 from ..core.buffers import beside
+from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import batch_elementwise
-from ..elementwise.cast_and_complex import is_complex
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Domain, Operand
 from ..core.shape_dtype import ShapeDtype, broadcast_shapes, finfo, result_type
+from ..core.test_samples import Domain, Operand
+from ..elementwise.cast_and_complex import is_complex
 
 __all__ = [
     "adjoint",

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from ...backends.arrays import lapack, linalg
-from ...backends.optional_modules import scipy_module
 from ...backends.arrays.substitution import eliminated, is_eliminated, is_substituted, substituted
+from ...backends.optional_modules import scipy_module
 from ..core.buffers import beside
+from ..core.derivative_rules import shape_of
 from ..core.families import batch_elementwise
-from .stacks import chunked, near, of_matrices, packed, unpacked
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Domain, Operand, Sample
 from ..core.shape_dtype import ShapeDtype, result_type
+from ..core.test_samples import Domain, Operand, Sample
+from .stacks import chunked, near, of_matrices, packed, unpacked
 
 __all__ = ["lu", "lu_shapes", "pivots_to_permutation", "triangular_solve"]
 

@@ -1,19 +1,20 @@
 """Activation functions: stable for all arguments, and sparing of what they keep for later."""
 
 from __future__ import annotations
+
 import math
-from typing import Any
-import numpy as np
-from ..core.families import along, elementwise, unary
-from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import NONZERO, REAL, Operand, Sample
-from ..core.shape_dtype import canonical_axes
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
 from ...backends.cpu.activations import silu_slope
+from ..core.derivative_rules import shape_of
 from ..core.docstrings import document
-from ..core.families import batch_elementwise, binary, elementwise, infer_elementwise
+from ..core.families import along, batch_elementwise, binary, elementwise, infer_elementwise, unary
 from ..core.primitive import Primitive
+from ..core.registry import registry as ops
+from ..core.shape_dtype import canonical_axes
 from ..core.test_samples import NONZERO, REAL, UNIT, Domain, Operand, Sample
 
 __all__ = [

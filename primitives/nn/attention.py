@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from ...backends.cpu.attention import stacked_shape
+from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import filled
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import LOGICAL, Operand, Sample
 from ..core.shape_dtype import ShapeDtype
+from ..core.test_samples import LOGICAL, Operand, Sample
 
 __all__ = ["attention", "attention_grad", "check_shapes"]
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..core.buffers import beside
+from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Domain, Operand, Sample
 from ..core.shape_dtype import REAL, ShapeDtype
+from ..core.test_samples import Domain, Operand, Sample
 
 __all__ = ["cross_entropy", "cross_entropy_slope"]
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.derivative_rules import shape_of
 from ..core.families import linear
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import DISTINCT, Domain, Operand, Sample
 from ..core.shape_dtype import ShapeDtype
+from ..core.test_samples import DISTINCT, Domain, Operand, Sample
 from ..shape.sliding_windows import (
     Padding,
     count_windows,
@@ -237,7 +237,7 @@ max_pool = Primitive(
     batch=_batch,
     vjp=(lambda g, x, *, windows: _scatter(g, _winner(x, windows), shape_of(x)[2:], windows),),
     jvp=(lambda g, x, *, windows: _take(g, _winner(x, windows), windows),),
-    reference="tests.references.max_pool",
+    reference="support.references.max_pool",
     samples=[
         Sample(Operand((2, 3, 6), DISTINCT), windows=_PLAIN),
         Sample(Operand((2, 2, 5, 4), DISTINCT), windows=_SQUARE),
@@ -269,7 +269,7 @@ max_pool_argmax = Primitive(
     infer=_infer_down,
     batch=_batch,
     constant=True,
-    reference="tests.references.max_pool_argmax",
+    reference="support.references.max_pool_argmax",
     samples=max_pool.samples,
     doc=f"""Returns which element of every window is its maximum, the first of equal ones.
 {_ARGUMENTS.format(padding=", less than all")}
@@ -291,7 +291,7 @@ pool_take = Primitive(
     vjp=(lambda g, x_shape, y, *, windows: _scatter(g, y, x_shape[2:], windows), None),
     jvp=(lambda g, y, *, windows: _take(g, y, windows), None),
     dtypes="fdD",
-    reference="tests.references.pool_take",
+    reference="support.references.pool_take",
     samples=[
         Sample((2, 3, 6), Operand((2, 3, 3), _PLACE), windows=_PLAIN),
         Sample((2, 2, 5, 4), Operand((2, 2, 2, 2), _PLACE), windows=_SQUARE),
@@ -320,7 +320,7 @@ pool_scatter = Primitive(
     vjp=(lambda g, y, *, windows: _take(g, y, windows), None),
     jvp=(lambda g, y, *, spatial, windows: _scatter(g, y, spatial, windows), None),
     dtypes="fdD",
-    reference="tests.references.pool_scatter",
+    reference="support.references.pool_scatter",
     samples=[
         Sample((2, 3, 3), Operand((2, 3, 3), _PLACE), spatial=(6,), windows=_PLAIN),
         Sample((2, 3, 3), Operand((2, 3, 3), _PLACE), spatial=(7,), windows=_PLAIN),
@@ -364,7 +364,7 @@ avg_pool = linear(
     infer=_infer_down,
     batch=_batch,
     dtypes="fdD",
-    reference="tests.references.avg_pool",
+    reference="support.references.avg_pool",
     samples=[
         Sample((2, 3, 6), windows=_PLAIN, count_include_pad=True),
         Sample((2, 2, 5, 4), windows=_SQUARE, count_include_pad=True),
@@ -398,7 +398,7 @@ avg_pool_grad = linear(
     infer=_infer_up,
     batch=_batch,
     dtypes="fdD",
-    reference="tests.references.avg_pool_grad",
+    reference="support.references.avg_pool_grad",
     samples=[
         Sample((2, 3, 3), spatial=(6,), windows=_PLAIN, count_include_pad=True),
         Sample((2, 2, 2, 2), spatial=(5, 4), windows=_SQUARE, count_include_pad=True),

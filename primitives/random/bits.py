@@ -10,8 +10,8 @@ from ...backends.arrays import philox
 from ..core.errors import ShapeError, message
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
-from ..core.test_samples import Domain, Operand, Sample
 from ..core.shape_dtype import ShapeDtype
+from ..core.test_samples import Domain, Operand, Sample
 
 __all__ = ["random_bits", "random_keys"]
 

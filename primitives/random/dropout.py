@@ -11,8 +11,8 @@ from ..core.errors import ShapeError, message
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.test_samples import Domain, Operand, Sample
 from ..core.shape_dtype import ShapeDtype
+from ..core.test_samples import Domain, Operand, Sample
 
 __all__ = ["dropout"]
 

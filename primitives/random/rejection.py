@@ -18,8 +18,8 @@ from ..core.errors import ShapeError, message
 from ..core.families import batch_filled, elementwise
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.test_samples import POSITIVE, Domain, Operand, Sample
 from ..core.shape_dtype import ShapeDtype
+from ..core.test_samples import POSITIVE, Domain, Operand, Sample
 
 __all__ = ["gamma_moment", "random_binomial", "random_loggamma", "random_poisson"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...backends.arrays import cumulative
+from ..core.derivative_rules import shape_of
 from ..core.errors import refuse_out
 from ..core.families import along, filled, infer_along
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
 from ..core.shape_dtype import broadcast_shapes, canonical_axis, number_dtype, result_type
+from ..core.test_samples import Sample
 
 __all__ = ["cumprod", "cumsum", "linear_recurrence", "shift"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...backends.restoring import errstate
+from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import infer_reduction, prepare_reduction, reduction, selecting, with_options
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import DISTINCT, LOGICAL
 from ..core.shape_dtype import ShapeDtype, canonical_axes, number_dtype, shape_dtype
+from ..core.test_samples import DISTINCT, LOGICAL
 
 __all__ = [
     "all",

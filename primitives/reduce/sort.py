@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.derivative_rules import shape_of
 from ..core.families import batch_along
 from ..core.primitive import Primitive
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import DISTINCT, Operand, Sample
 from ..core.shape_dtype import ShapeDtype, canonical_axis
+from ..core.test_samples import DISTINCT, Operand, Sample
 
 __all__ = ["argsort", "sort"]
 

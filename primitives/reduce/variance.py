@@ -10,15 +10,15 @@ import numpy as np
 from ...backends.restoring import errstate
 from ..core.array import is_unknown
 from ..core.buffers import beside
+from ..core.derivative_rules import shape_of
 from ..core.errors import refuse_out
 from ..core.families import Reduction, batch_reduction, infer_reduction
-from ..elementwise.cast_and_complex import is_complex, real_of
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
 from ..core.shape_dtype import INEXACT, ShapeDtype, canonical_axes, result_type, shape_dtype
+from ..core.test_samples import Sample
+from ..elementwise.cast_and_complex import is_complex, real_of
 
 __all__ = ["std", "var"]
 

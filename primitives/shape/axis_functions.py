@@ -10,12 +10,12 @@ import numpy as np
 
 from ..core.array import is_unknown
 from ..core.buffers import beside
+from ..core.derivative_rules import shape_of
 from ..core.errors import refuse_out
-from .reshape_transpose import as_shape
 from ..core.registry import operand, registry
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
 from ..core.shape_dtype import broadcast_shapes, canonical_axes, canonical_axis, shape_dtype
+from .reshape_transpose import as_shape
 
 __all__ = [
     "atleast_1d",

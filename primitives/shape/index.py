@@ -14,15 +14,15 @@ import numpy as np
 
 from ..core.array import Array
 from ..core.buffers import ARRAY_TYPES, operands_together
-from ..core.trace import slot
+from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, refuse_out, would_change
 from ..core.index_key import ARRAY, FULL, STATIC, Key, basic_key, batch_key, split_key
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import INDEX, Operand, Sample
 from ..core.shape_dtype import ShapeDtype, canonical_axis
+from ..core.test_samples import INDEX, Operand, Sample
+from ..core.trace import slot
 
 __all__ = [
     "Scatter",

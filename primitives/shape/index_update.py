@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from ..core.buffers import beside
+from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
-from .index import Scatter, index_primitive, inverse, scatter_sum, transposed
 from ..core.index_key import ARRAY, FULL, Key, batch_key, is_unknown_mask, split_key
 from ..core.primitive import Primitive
 from ..core.registry import registry
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import INDEX, Operand, Sample
 from ..core.shape_dtype import ShapeDtype, broadcast_shapes, shape_dtype
+from ..core.test_samples import INDEX, Operand, Sample
+from .index import Scatter, index_primitive, inverse, scatter_sum, transposed
 
 __all__ = [
     "index_add_primitive",

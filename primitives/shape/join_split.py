@@ -13,17 +13,17 @@ from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, to_host
 from ..core.array import Array, concrete
 from ..core.buffers import DEVICE_TYPES, beside, device_of, operands_together
+from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, refuse_out
 from ..core.families import filled
-from .index import index_primitive
 from ..core.index_key import FULL, Key
-from .reshape_transpose import as_shape
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
 from ..core.shape_dtype import ShapeDtype, canonical_axis, result_type, shape_dtype
+from ..core.test_samples import Sample
+from .index import index_primitive
+from .reshape_transpose import as_shape
 
 __all__ = [
     "array_split",

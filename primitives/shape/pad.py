@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..core.buffers import beside
+from ..core.derivative_rules import shape_of
 from ..core.errors import would_change
-from .index import index_primitive
 from ..core.index_key import Key
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
 from ..core.shape_dtype import INEXACT, ShapeDtype, canonical_axis, shape_dtype
+from ..core.test_samples import Sample
+from .index import index_primitive
 
 __all__ = ["pad", "pad_primitive"]
 

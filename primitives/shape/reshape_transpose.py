@@ -11,15 +11,15 @@ import numpy as np
 
 from ..core.array import is_unknown
 from ..core.buffers import beside
+from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, misfit
 from ..core.families import structural
 from ..core.index_key import FULL
 from ..core.primitive import Primitive
 from ..core.registry import operand
 from ..core.registry import registry as ops
-from ..core.derivative_rules import shape_of
-from ..core.test_samples import Sample
 from ..core.shape_dtype import broadcast_shapes, canonical_axes, canonical_axis, shape_dtype
+from ..core.test_samples import Sample
 
 __all__ = ["as_shape", "broadcast_to", "flip", "reshape", "roll", "transpose", "tril", "triu"]
 

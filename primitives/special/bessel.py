@@ -7,10 +7,10 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from . import modified_bessel
 from ..core.families import binary, unary
 from ..core.registry import registry as ops
 from ..core.test_samples import REAL, Domain
+from . import modified_bessel
 from .gamma import DLMF, by_scipy, without_derivative
 
 __all__ = [
@@ -67,7 +67,7 @@ def _of_order(
         without_derivative(name, f"its order {order}"),
         rule,
         compute=by_scipy(name),
-        reference=f"tests.special_references.{name}",
+        reference=f"support.special_references.{name}",
         domains=(ORDER, domain),
         dtypes="d",
         doc=f"Returns the {kind} of an order{scale}.",

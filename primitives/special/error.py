@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from ...backends.arrays import special_error as kernels
-from ..elementwise.exponential import ErrorFunction
 from ..core.families import elementwise, unary
 from ..core.registry import registry as ops
 from ..core.test_samples import REAL, Domain
+from .error_function import ErrorFunction
 from .gamma import DLMF, by_scipy
 
 __all__ = [
@@ -72,7 +72,7 @@ erfcx_integral = elementwise(
     lambda g, x, *, order: (-2 * (order + 1)) * (g * ops.erfcx_integral(x, order=order + 1)),
     compute=kernels.erfcx_integral,
     params=({"order": 1},),
-    reference="tests.special_references.erfcx_integral",
+    reference="support.special_references.erfcx_integral",
     doc="Returns ``exp(x**2)`` times the repeated integral of erfc from x on.",
     options={"order": "how many integrals."},
     source=DLMF + "7.18",
@@ -121,14 +121,14 @@ log_ndtr_slope = unary(
     "log_ndtr_slope",
     lambda g, ans, x: -(g * (ans * ops.log_ndtr_gap(x))),
     compute=kernels.log_ndtr_slope,
-    reference="tests.special_references.log_ndtr_slope",
+    reference="support.special_references.log_ndtr_slope",
     doc="Returns the derivative of ``log_ndtr``: the normal density over ``ndtr(x)``.",
 )
 log_ndtr_gap = unary(
     "log_ndtr_gap",
     lambda g, ans, x: g * (1 - ops.log_ndtr_slope(x) * ans),
     compute=kernels.log_ndtr_gap,
-    reference="tests.special_references.log_ndtr_gap",
+    reference="support.special_references.log_ndtr_gap",
     doc="Returns ``x + log_ndtr_slope(x)``.",
 )
 ndtri_exp = unary(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.arrays import special_gamma as kernels
+from ...backends.arrays.special_remainders import as_arrays, loop_dtype
 from ...backends.dtypes import result_type
 from ...backends.optional_modules import scipy_module
-from ...backends.arrays.special_remainders import as_arrays, loop_dtype
 from ..core.errors import MissingRuleError, message
 from ..core.families import binary, unary
 from ..core.registry import registry as ops
@@ -160,7 +160,7 @@ polygamma = binary(
     without_derivative("polygamma", "its order n"),
     lambda g, x, y: g * ops.polygamma(x + 1, y),
     compute=kernels.polygamma,
-    reference="tests.special_references.polygamma",
+    reference="support.special_references.polygamma",
     domains=(ORDER, POSITIVE),
     dtypes="dD",
     doc="Returns the n-th derivative of digamma.",
@@ -194,7 +194,7 @@ beta = binary(
     lambda g, ans, x, y: -g * (ans * digamma_rise(x, y)),
     lambda g, ans, x, y: -g * (ans * digamma_rise(y, x)),
     compute=kernels.beta,
-    reference="tests.special_references.beta",
+    reference="support.special_references.beta",
     domains=POSITIVE,
     doc="Returns the beta function ``gamma(a) gamma(b) / gamma(a + b)``.",
     arguments={"a, b": "arrays whose shapes broadcast, or numbers."},
@@ -206,7 +206,7 @@ betaln = binary(
     lambda g, x, y: -g * digamma_rise(x, y),
     lambda g, x, y: -g * digamma_rise(y, x),
     compute=kernels.betaln,
-    reference="tests.special_references.betaln",
+    reference="support.special_references.betaln",
     domains=POSITIVE,
     doc="Returns the logarithm of the absolute value of the beta function.",
     arguments={"a, b": "arrays whose shapes broadcast, or numbers."},
@@ -227,7 +227,7 @@ poch = binary(
     _poch_by_z,
     lambda g, ans, x, y: g * (ans * ops.digamma(x + y)),
     compute=kernels.poch,
-    reference="tests.special_references.poch",
+    reference="support.special_references.poch",
     domains=POSITIVE,
     doc="Returns Pochhammer's symbol ``gamma(z + m) / gamma(z)``, the rising factorial.",
     arguments={"z, m": "arrays whose shapes broadcast, or numbers."},
@@ -283,7 +283,7 @@ binom = binary(
     lambda g, ans, x, y: g * _binom_slopes(ans, x, y)[0],
     lambda g, ans, x, y: g * _binom_slopes(ans, x, y)[1],
     compute=kernels.binom,
-    reference="tests.special_references.binom",
+    reference="support.special_references.binom",
     domains=(Domain(3.1, 6.0), Domain(0.3, 2.9)),
     dtypes="d",
     doc="Returns the binomial coefficient ``gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1)``.",

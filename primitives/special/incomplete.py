@@ -1,7 +1,8 @@
 """Incomplete gamma and beta functions and their inverses, differentiable in every argument.
 
-Derivatives by the parameters are integrals, done by the kernels of ``backends/arrays/special_gamma.py``
-and ``special_beta.py``; each is a primitive that knows its own derivatives, to any order.
+Derivatives by the parameters are integrals, done by the kernels of ``special_gamma.py`` and
+``special_beta.py`` in ``backends/arrays``; each is a primitive that knows its own derivatives, to
+any order.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ gamma_density = binary(
     _gamma_density_by_a,
     lambda g, ans, x, y: g * (ops.gamma_density(x - 1, y) - ans),
     compute=gamma_kernels.gamma_density,
-    reference="tests.special_references.gamma_density",
+    reference="support.special_references.gamma_density",
     domains=POSITIVE,
     doc="Returns ``x**(a - 1) exp(-x) / gamma(a)``: the density of the gamma distribution.",
     arguments=A_X,
@@ -102,7 +103,7 @@ gammainc_slope = elementwise(
     _slope_by_x,
     compute=gamma_kernels.gammainc_slope,
     params=({"order": 1},),
-    reference="tests.special_references.gammainc_slope",
+    reference="support.special_references.gammainc_slope",
     domains=POSITIVE,
     doc="Returns the derivative of ``gammainc`` by its parameter a.",
     arguments=A_X,
@@ -113,7 +114,7 @@ gammainc = binary(
     lambda g, x, y: g * ops.gammainc_slope(x, y, order=1),
     lambda g, x, y: g * ops.gamma_density(x, y),
     compute=by_scipy("gammainc"),
-    reference="tests.special_references.gammainc",
+    reference="support.special_references.gammainc",
     domains=POSITIVE,
     doc="Returns the regularised lower incomplete gamma function P(a, x).",
     arguments=A_X_OF_TAILS,
@@ -125,7 +126,7 @@ gammaincc = binary(
     lambda g, x, y: -(g * ops.gammainc_slope(x, y, order=1)),
     lambda g, x, y: -(g * ops.gamma_density(x, y)),
     compute=by_scipy("gammaincc"),
-    reference="tests.special_references.gammaincc",
+    reference="support.special_references.gammaincc",
     domains=POSITIVE,
     doc="Returns the regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x).",
     arguments=A_X_OF_TAILS,
@@ -151,7 +152,7 @@ gammaincinv = binary(
     _inverse_by_a,
     lambda g, ans, x: g / ops.gamma_density(x, ans),
     compute=by_scipy("gammaincinv"),
-    reference="tests.special_references.gammaincinv",
+    reference="support.special_references.gammaincinv",
     domains=(POSITIVE, UNIT_INTERVAL),
     doc="Returns that x for which ``gammainc(a, x)`` is y.",
     arguments=A_Y,
@@ -162,7 +163,7 @@ gammainccinv = binary(
     _inverse_by_a,
     lambda g, ans, x: -(g / ops.gamma_density(x, ans)),
     compute=by_scipy("gammainccinv"),
-    reference="tests.special_references.gammainccinv",
+    reference="support.special_references.gammainccinv",
     domains=(POSITIVE, UNIT_INTERVAL),
     doc="Returns that x for which ``gammaincc(a, x)`` is y.",
     arguments=A_Y,
@@ -196,7 +197,7 @@ beta_density = elementwise(
     _beta_density_by_x,
     compute=beta_kernels.beta_density,
     params=({"low": 0, "high": 0}, {"low": 1, "high": 0}),
-    reference="tests.special_references.beta_density",
+    reference="support.special_references.beta_density",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns ``x**(a - 1 - low) (1 - x)**(b - 1 - high) / B(a, b)``: with low and high 0 the "
     "density of the beta distribution.",
@@ -254,7 +255,7 @@ betainc_slope = elementwise(
     _beta_slope_by_x,
     compute=beta_kernels.betainc_slope,
     params=({"by_a": 1, "by_b": 0},),
-    reference="tests.special_references.betainc_slope",
+    reference="support.special_references.betainc_slope",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns a derivative of ``betainc`` by its parameters.",
     arguments=A_B_X,
@@ -276,7 +277,7 @@ betainc = elementwise(
     lambda g, x, y, z: g * _by_b(x, y, z),
     lambda g, x, y, z: g * _density(x, y, z),
     compute=by_scipy("betainc"),
-    reference="tests.special_references.betainc",
+    reference="support.special_references.betainc",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns the regularised incomplete beta function I_x(a, b).",
     arguments=A_B_X,
@@ -289,7 +290,7 @@ betaincc = elementwise(
     lambda g, x, y, z: -(g * _by_b(x, y, z)),
     lambda g, x, y, z: -(g * _density(x, y, z)),
     compute=by_scipy("betaincc"),
-    reference="tests.special_references.betaincc",
+    reference="support.special_references.betaincc",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns 1 minus the regularised incomplete beta function I_x(a, b).",
     arguments=A_B_X,
@@ -308,7 +309,7 @@ betaincinv = elementwise(
     _inverse_by_parameter(_by_b),
     lambda g, ans, x, y: g / _density(x, y, ans),
     compute=beta_kernels.betaincinv,
-    reference="tests.special_references.betaincinv",
+    reference="support.special_references.betaincinv",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns that x for which ``betainc(a, b, x)`` is y.",
     arguments=A_B_Y,
@@ -320,7 +321,7 @@ betainccinv = elementwise(
     _inverse_by_parameter(_by_b),
     lambda g, ans, x, y: -(g / _density(x, y, ans)),
     compute=beta_kernels.betainccinv,
-    reference="tests.special_references.betainccinv",
+    reference="support.special_references.betainccinv",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns that x for which ``betaincc(a, b, x)`` is y.",
     arguments=A_B_Y,

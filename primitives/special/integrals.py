@@ -52,7 +52,7 @@ expn = binary(
     without_derivative("expn", "its order n"),
     _expn_rule,
     compute=by_scipy("expn"),
-    reference="tests.special_references.expn",
+    reference="support.special_references.expn",
     domains=(Domain(0, 3, kind="i"), RIGHT),
     dtypes="d",
     doc="Returns the generalised exponential integral, that of ``exp(-x t) / t**n`` from 1 on.",

@@ -64,7 +64,7 @@ zeta = binary(
     lambda g, x, y: g * zeta_slope(x, y),
     lambda g, x, y: g * (-x * ops.zeta(x + 1, y)),
     compute=by_scipy("zeta"),
-    reference="tests.special_references.zeta",
+    reference="support.special_references.zeta",
     domains=(Domain(1.5, 5.0), POSITIVE),
     dtypes="d",
     doc="Returns Hurwitz's zeta function, the sum of ``(q + k)**-x`` over k from 0 up.",

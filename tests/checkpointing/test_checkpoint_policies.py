@@ -15,8 +15,8 @@ from support.trees import close
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.primitives.core.trace import EvalTrace
 from functensor.primitives.core.errors import ReplayError
+from functensor.primitives.core.trace import EvalTrace
 from functensor.testing import check_grads
 
 policies = ft.checkpoint_policies

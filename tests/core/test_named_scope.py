@@ -5,23 +5,23 @@ import threading
 
 import numpy
 import pytest
-from support.error_cases import line_of
 from hypothesis import given, settings
+from support.error_cases import line_of
 from support.long_forms import sized
 from support.random_programs import arrays, steps, taken
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.passes.simplify import algebra
+from functensor.passes.batch_elementwise import stacked
+from functensor.passes.batch_matmuls import joined_products
 from functensor.passes.contraction_order import contraction_paths
 from functensor.passes.fusion import fusion
 from functensor.passes.inline_calls import inlined
-from functensor.passes.batch_matmuls import joined_products
 from functensor.passes.pipeline import PASSES, optimized
+from functensor.passes.simplify import algebra
 from functensor.passes.sink_broadcasts import sinking
-from functensor.passes.batch_elementwise import stacked
-from functensor.programs.program import Equation
 from functensor.programs.named_scope import active, common_scope, joined_scope
+from functensor.programs.program import Equation
 
 X = numpy.linspace(0.1, 0.9, 4)
 EVERY = (*PASSES, contraction_paths, inlined, joined_products, stacked, fusion, optimized)

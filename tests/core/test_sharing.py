@@ -4,10 +4,10 @@ import warnings
 
 import numpy
 import pytest
-from support.long_forms import sized
-from support.registry_cases import operands_of
 from public_functions import all_cases
 from public_functions.harness import leaves_of
+from support.long_forms import sized
+from support.registry_cases import operands_of
 
 import functensor as ft
 import functensor.numpy as np

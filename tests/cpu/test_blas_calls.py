@@ -6,7 +6,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
-from functensor.backends import blas_threads, blas_calls
+from functensor.backends import blas_calls, blas_threads
 
 pytestmark = pytest.mark.skipif(
     blas_threads.controlled() is None, reason="BLAS is none that can be kept to a thread"

@@ -14,9 +14,9 @@ import functensor.numpy as fnp
 from functensor.backends.cpu import (
     activations,
     blocks,
+    error_function,
     reductions,
     where_and_extrema,
-    error_function,
 )
 
 INF = math.inf

@@ -11,9 +11,9 @@ import functensor.numpy as fnp
 import functensor.scipy.special  # its primitives are in the registry then
 from functensor import nn
 from functensor.backends import get as get_backend
-from functensor.backends.fresh_results import FRESH, REDUCTIONS
-from functensor.backends.cpu.plan.liveness import is_fresh
 from functensor.backends.cpu.plan.codegen.ufuncs import is_ufunc
+from functensor.backends.cpu.plan.liveness import is_fresh
+from functensor.backends.fresh_results import FRESH, REDUCTIONS
 from functensor.extend import elementwise, reduction
 from functensor.primitives.core.registry import registry
 from functensor.primitives.core.shape_dtype import shape_dtype

@@ -7,7 +7,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends import get as get_backend
-from functensor.backends.cpu.plan.regions import block_source, axis_order
+from functensor.backends.cpu.plan.regions import axis_order, block_source
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
 

@@ -10,12 +10,12 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends import get as get_backend
+from functensor.backends.cpu.plan.codegen.source import Source
 from functensor.backends.cpu.plan.regions.block_source import BlockCode
 from functensor.backends.cpu.plan.regions.proofs import PlanError, proved
-from functensor.backends.cpu.plan.codegen.source import Source
+from functensor.passes.fused_region import Region
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
-from functensor.passes.fused_region import Region
 from functensor.programs import ProgramError, check
 
 RNG = np.random.default_rng(7)

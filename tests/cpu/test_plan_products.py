@@ -11,8 +11,8 @@ import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends import blas_threads
 from functensor.backends.cpu import convolution, parallel
-from functensor.backends.cpu.plan.threads import pool, matmul
 from functensor.backends.cpu.plan import equations
+from functensor.backends.cpu.plan.threads import matmul, pool
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_products_keep_to_small_parts_of_few_rows():
     assert [s.stop - s.start for s in matmul.cuts(5, 3)] == [1, 2, 2]
 
 
-@pytest.mark.skipif(blas_threads.controlled() is None, reason="BLAS is none that can be kept to a thread")
+@pytest.mark.skipif(blas_threads.controlled() is None, reason="BLAS keeps to no thread")
 def test_plans_that_share_work_keep_blas_to_one_thread_throughout(everything_shared, monkeypatch):
     seen = []
     multiply = convolution.multiply
@@ -128,7 +128,7 @@ def test_convolutions_in_parts(options, channels, three_threads, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.skipif(blas_threads.controlled() is None, reason="BLAS is none that can be kept to a thread")
+@pytest.mark.skipif(blas_threads.controlled() is None, reason="BLAS keeps to no thread")
 def test_the_number_of_threads_does_not_change_the_gradient_of_a_kernel(monkeypatch):
     monkeypatch.setattr(convolution, "BLOCK_BYTES", 4096)
     x, w = normal(5, 16, 12, 11), normal(4, 16, 3, 3, seed=1)
@@ -141,7 +141,7 @@ def test_the_number_of_threads_does_not_change_the_gradient_of_a_kernel(monkeypa
     assert all(np.array_equal(found[0], x) for x in found)
 
 
-@pytest.mark.skipif(blas_threads.controlled() is None, reason="BLAS is none that can be kept to a thread")
+@pytest.mark.skipif(blas_threads.controlled() is None, reason="BLAS keeps to no thread")
 @pytest.mark.parametrize("options", [{}, {"stride": 1}, {"padding": 1}, {"stride": 3}])
 @pytest.mark.parametrize("images", [0, 1, 7])
 def test_pools_in_parts(options, images, three_threads, monkeypatch):

@@ -10,10 +10,10 @@ import functensor as ft
 from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan.regions import (
     block_source,
+    broadcast_rows,
     cost,
     outer_rows,
     region_run,
-    broadcast_rows,
 )
 from functensor.backends.cpu.plan.threads import pool
 from functensor.passes.fusion import fusion

@@ -9,8 +9,8 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan.regions import row_sums
-from functensor.backends.cpu.plan.regions.grid import Grid
 from functensor.backends.cpu.plan.regions.broadcast_rows import is_rowwise, row_by_row, rowwise
+from functensor.backends.cpu.plan.regions.grid import Grid
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
 

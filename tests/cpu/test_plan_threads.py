@@ -200,7 +200,7 @@ def test_threads_do_not_warn():
 def test_a_forked_process_has_threads_of_its_own():
     code = """
 import os, numpy as np
-from functensor.backends.cpu.plan import pool
+from functensor.backends.cpu.plan.threads import pool
 done = []
 pool.share(lambda: done.append(1), 3)
 child = os.fork()
@@ -219,7 +219,7 @@ def test_a_child_that_is_forked_while_blas_is_held_holds_it_no_more():
         pytest.skip("NumPy's BLAS has no functions to ask it")
     code = """
 import os
-from functensor.backends import blas
+from functensor.backends import blas_threads as blas
 control = blas.controlled()
 control._set(2)
 with blas.alone():
@@ -259,7 +259,8 @@ def test_the_environment_says_how_many_threads(variables, wanted, monkeypatch):
 
 def test_small_regions_stay_in_one_thread(monkeypatch):
     calls = []
-    monkeypatch.setattr("functensor.backends.cpu.plan.regions.region_run.share", lambda work, n: calls.append(n))
+    share = "functensor.backends.cpu.plan.regions.region_run.share"
+    monkeypatch.setattr(share, lambda work, n: calls.append(n))
     small = np.ones((128, 480), "float32")
     program = fusion(ft.make_program(lambda x: fnp.sin(x) * fnp.cos(x))(small), 1024)
     get_backend("numpy").plan(program)([small])

@@ -7,13 +7,13 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends import blas_threads
 from functensor.backends import get as get_backend
+from functensor.backends.cpu.plan import equations
 from functensor.backends.cpu.plan.regions import cost, region_run
 from functensor.backends.cpu.plan.threads import pool, side_by_side
-from functensor.backends.cpu.plan import equations
 from functensor.passes import schedule_parallel as neighbours_pass
 from functensor.passes.fusion import fusion
-from functensor.passes.schedule_parallel import neighbours
 from functensor.passes.pipeline import optimized
+from functensor.passes.schedule_parallel import neighbours
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import gc
 import numpy as np
 import pytest
 
-from functensor.backends.cpu import attention as on_the_cpu
 from functensor.backends.config import config
+from functensor.backends.cpu import attention as on_the_cpu
 
 pytestmark = pytest.mark.gpu
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from functensor.backends.cpu import convolution as on_the_cpu
 from functensor.backends.config import config
+from functensor.backends.cpu import convolution as on_the_cpu
 from functensor.primitives.contract.conv import Geometry
 
 pytestmark = pytest.mark.gpu

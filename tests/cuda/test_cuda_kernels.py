@@ -6,13 +6,17 @@ import re
 from functools import cache, partial
 from pathlib import Path
 
-from support import nvrtc
 import pytest
+from support import nvrtc
 from support.long_forms import LONG, sized
 
-FOLDER = Path(__file__).resolve().parent.parent / "backends" / "cuda"
-FAMILIES = sorted(path.stem for path in FOLDER.glob("*.cu"))
-MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+FOLDER = Path(__file__).resolve().parents[2] / "backends" / "cuda"
+FAMILIES = sorted(path.stem for path in FOLDER.rglob("*.cu"))
+MODULES = sorted(
+    ".".join(path.relative_to(FOLDER).with_suffix("").parts)
+    for path in FOLDER.rglob("*.py")
+    if path.stem != "__init__"
+)
 # Importing it registers the backend, which needs a GPU.
 NEEDS_GPU = {"backend"}
 # A short run compiles the first instance of each kernel for this one alone; a long run, as in CI,

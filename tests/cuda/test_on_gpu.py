@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import support.registry_cases as cases
-from support.run_on_device import calls_on
+from core.test_primitives import PRIMITIVES
 from public_functions import all_cases
 from public_functions.harness import CHECKS
-from core.test_primitives import PRIMITIVES
+from support.run_on_device import calls_on
 
 import functensor as ft
 from functensor.primitives.core.registry import registry

@@ -6,9 +6,9 @@ from support.error_cases import check
 
 import functensor as ft
 import functensor.numpy as np
+from functensor.custom.kernel_op import CustomOp, NoKernel
 from functensor.primitives.core.errors import DeviceError, MissingRuleError, RuleResultError
 from functensor.testing import check_grads
-from functensor.custom.kernel_op import CustomOp, NoKernel
 
 X = numpy.array([0.3, -0.5, 2.0])
 MANY = numpy.stack([X, 2 * X, X - 1, X + 1])

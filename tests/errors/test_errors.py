@@ -26,7 +26,7 @@ ESCAPE_FIX = (
 
 
 def test_every_error_has_an_anchor_in_the_documentation():
-    documentation = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
+    documentation = Path(__file__).resolve().parents[2] / "docs" / "errors.md"
     documented = {int(n) for n in re.findall(r'id="error-(\d+)"', documentation.read_text())}
     docstrings = [getattr(errors, name).__doc__ or "" for name in errors.__all__]
     promised = {int(n) for doc in docstrings for n in re.findall(r"errors\.md#error-(\d+)", doc)}

@@ -10,10 +10,10 @@ from importlib import import_module
 
 import numpy
 import pytest
-from support.error_cases import line_of
 from errors.test_misused_calls import CALLABLES, NAMESPACES
 from errors.test_traced_parameters import NAMED, PARAMETERS, SAMPLES, called
 from errors.test_whose_line import told
+from support.error_cases import line_of
 
 import functensor as ft
 import functensor.numpy as np

@@ -10,10 +10,10 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.primitives.core.donation import DonatedArrayError
-from functensor.primitives.core.errors import ConcretizationError
 from functensor.jitting.history import RetraceError, RetraceWarning
 from functensor.jitting.signature import StaticArgumentError
+from functensor.primitives.core.donation import DonatedArrayError
+from functensor.primitives.core.errors import ConcretizationError
 
 X = np.linspace(-1.0, 2.0, 6).reshape(2, 3)
 W = np.linspace(0.5, 1.5, 12).reshape(3, 4)

@@ -17,10 +17,10 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.primitives.core.trace import slot
-from functensor.primitives.core.errors import ConcretizationError, OperandError
 from functensor.jitting.history import RetraceWarning
 from functensor.jitting.signature import StaticArgumentError
+from functensor.primitives.core.errors import ConcretizationError, OperandError
+from functensor.primitives.core.trace import slot
 
 X = np.linspace(-1.0, 2.0, 6).reshape(2, 3)
 Pair = namedtuple("Pair", "a b")

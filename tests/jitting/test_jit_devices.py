@@ -7,10 +7,10 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.jitting.history import History
 from functensor.jitting.jitted import Entry
 from functensor.primitives.core.shape_dtype import ShapeDtype
 from functensor.programs.program import Equation, Program, Variable
-from functensor.jitting.history import History
 
 
 def on_gpu(shape):

@@ -9,7 +9,7 @@ import pytest
 import functensor as ft
 from functensor import nn, optim, tree
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # What makes the function that a program calls once a step, and how many steps are enough.
 STEPS = 2
 TRAINERS = {

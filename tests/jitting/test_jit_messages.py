@@ -10,9 +10,9 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.traces.forward import ForwardTrace, ForwardTracer
 from functensor.primitives.core.trace import RAW
 from functensor.programs.program import weakened
+from functensor.traces.forward import ForwardTrace, ForwardTracer
 
 X = np.linspace(-1.0, 2.0, 3)
 

@@ -11,11 +11,11 @@ import zlib
 import numpy as np
 import pytest
 import support.registry_cases as cases
-from support.long_forms import only_long
-from support.run_on_device import calls_jitted
+from core.test_primitives import PRIMITIVES
 from public_functions import all_cases
 from public_functions.harness import CHECKS, inexact_leaves, leaves_of
-from core.test_primitives import PRIMITIVES
+from support.long_forms import only_long
+from support.run_on_device import calls_jitted
 
 import functensor as ft
 from functensor.backends.cpu.plan import Plan

@@ -4,9 +4,9 @@ import inspect
 
 import numpy as np
 import pytest
-from support.frequencies import assert_frequencies
 from scipy import special
 from scipy.spatial import distance
+from support.frequencies import assert_frequencies
 
 import functensor as ft
 import functensor.numpy as fnp

@@ -87,8 +87,9 @@ def test_absent_names_say_what_to_use_instead():
 
 def test_public_functions_have_an_example():
     for module in (
-        "applying", "environment", "forms", "histograms", "indexing", "matrices", "nans",
-        "ordering", "polynomials", "quantiles", "searching", "sets", "signals", "windows",
+        "apply", "printing", "conversion", "histograms", "indexing", "matrices", "nans",
+        "sorting", "polynomials", "quantiles", "searching", "sets", "correlation",
+        "window_functions",
     ):
         names = __import__(f"functensor.numpy.{module}", fromlist=["__all__"])
         for name in names.__all__:

@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from support import references
 
 import functensor as ft
 from functensor import nn
@@ -16,7 +17,6 @@ from functensor.primitives.contract.conv import Geometry
 from functensor.primitives.core.errors import ShapeError
 from functensor.primitives.core.registry import registry as ops
 from functensor.testing import check_grads
-from tests import references
 
 RNG = np.random.default_rng(0)
 

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.linalg
-from support.counted import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.counted import lines_run
 
 import functensor as ft
 import functensor.numpy as fnp

@@ -9,13 +9,13 @@ from support.pass_cases import EDGES, D, F, M, body, operations, outcomes, same,
 import functensor as ft
 import functensor.numpy as np
 import functensor.random as random
-from functensor.passes.simplify import algebra
 from functensor.passes.common_subexpressions import common_subexpressions
 from functensor.passes.constant_folding import constant_folding
 from functensor.passes.contraction_order import contraction_paths
 from functensor.passes.dead_code import dead_code
 from functensor.passes.inline_calls import inlined
 from functensor.passes.pipeline import PASSES, optimized
+from functensor.passes.simplify import algebra
 from functensor.passes.sink_broadcasts import sinking
 from functensor.primitives.core.registry import registry as ops
 from functensor.programs.program import Equation, Program, Variable, type_of

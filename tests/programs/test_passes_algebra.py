@@ -6,9 +6,9 @@ from support.pass_cases import EDGES, C, D, F, M, N, body, operations, same, sta
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.passes.simplify import algebra
 from functensor.passes.constants import uniform_value
 from functensor.passes.dead_code import dead_code
+from functensor.passes.simplify import algebra
 from functensor.primitives.core.registry import registry as ops
 
 IDENTITIES = [

@@ -8,10 +8,10 @@ from support.pass_cases import body, close, operations, run, same, staged
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.passes.simplify import algebra
-from functensor.passes.dead_code import dead_code
 from functensor.passes.batch_matmuls import LARGE, joined_products
+from functensor.passes.dead_code import dead_code
 from functensor.passes.pipeline import optimized
+from functensor.passes.simplify import algebra
 from functensor.programs.program import Equation
 
 

@@ -10,11 +10,11 @@ from support.pass_cases import bits, close, largest, run, staged
 
 import functensor as ft
 import functensor.numpy as np
+from functensor.passes.batch_elementwise import stacked
+from functensor.passes.batch_matmuls import joined_products
 from functensor.passes.contraction_order import contraction_paths
 from functensor.passes.inline_calls import inlined
-from functensor.passes.batch_matmuls import joined_products
 from functensor.passes.pipeline import PASSES, optimized
-from functensor.passes.batch_elementwise import stacked
 from functensor.primitives.core.registry import registry as ops
 from functensor.programs.program import type_of
 

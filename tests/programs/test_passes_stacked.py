@@ -15,9 +15,9 @@ import functensor as ft
 import functensor.numpy as np
 from functensor.backends import get as get_backend
 from functensor.passes import batch_elementwise_groups
+from functensor.passes.batch_elementwise import stacked
 from functensor.passes.dead_code import dead_code
 from functensor.passes.pipeline import optimized
-from functensor.passes.batch_elementwise import stacked
 from functensor.primitives.core.buffers import wrap
 from functensor.primitives.core.registry import registry
 

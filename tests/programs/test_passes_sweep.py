@@ -4,8 +4,8 @@ import pytest
 from support.pass_cases import M, staged
 
 import functensor.numpy as np
-from functensor.passes.simplify import algebra
 from functensor.passes.rewriter import ELEMENTWISE, _behind, behind, swept
+from functensor.passes.simplify import algebra
 from functensor.primitives.core.registry import registry as ops
 from functensor.programs.program import Variable
 

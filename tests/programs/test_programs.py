@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-PROGRAMS = Path(__file__).resolve().parent.parent / "examples" / "programs"
+PROGRAMS = Path(__file__).resolve().parents[2] / "examples" / "programs"
 
 # By program: how many steps, and what its results have to be.
 GOALS = {

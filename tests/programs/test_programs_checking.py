@@ -5,9 +5,9 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as np
+from functensor.jitting.program_call import ProgramCall
 from functensor.passes.fusion import fusion
 from functensor.programs import Equation, Program, ProgramError, check
-from functensor.jitting.program_call import ProgramCall
 
 X = numpy.linspace(0.1, 0.9, 4)
 

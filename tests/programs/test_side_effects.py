@@ -159,7 +159,7 @@ def test_values_that_outlive_their_program(wrap):
     with pytest.raises(EscapedTracerError, match=r"outlived the staging of") as caught:
         wrap(f)(X)
     SEEN.clear()
-    assert re.search(r"made at \S+test_purity\.py:\d+, outlived", str(caught.value))
+    assert re.search(r"made at \S+test_side_effects\.py:\d+, outlived", str(caught.value))
     assert str(caught.value).endswith(
         "  fix: return the value, and store what a call returns\n"
         "  see python -m functensor.errors 6"

@@ -9,8 +9,8 @@ import functensor.numpy as np
 from functensor import extend
 from functensor.extend import registry as ops
 from functensor.hooks import Hook, use
-from functensor.programs.source_lines import is_ours
 from functensor.primitives.core.trace import slot
+from functensor.programs.source_lines import is_ours
 
 X = np.array([0.5, -1.5, 2.0])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md") if ">>> " in path.read_text())
 # A block that needs a GPU stands below this mark.
 ON_GPU = re.compile(r"^<!-- gpu -->\n```python\n.*?^```$", re.MULTILINE | re.DOTALL)

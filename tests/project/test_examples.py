@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.long_forms import only_long
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 # By example: how many steps, and what it prints, as a regular expression.

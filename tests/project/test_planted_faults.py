@@ -17,8 +17,8 @@ from functensor.primitives.core.families import (
 )
 from functensor.primitives.core.primitive import Primitive
 from functensor.primitives.core.registry import registry as ops
-from functensor.primitives.core.test_samples import POSITIVE, Operand, Sample
 from functensor.primitives.core.shape_dtype import ShapeDtype
+from functensor.primitives.core.test_samples import POSITIVE, Operand, Sample
 
 ALL = [*cases.SAMPLE_CHECKS]
 

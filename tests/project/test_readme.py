@@ -12,7 +12,7 @@ from support import registry_cases
 import functensor as ft
 from functensor.primitives.core.registry import registry
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r'^<a id="error-(\d+)"></a>\n(.*?)(?=^<a id=|\Z)', re.MULTILINE | re.DOTALL)
 

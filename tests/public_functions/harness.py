@@ -10,8 +10,8 @@ from collections import Counter
 from importlib import import_module
 
 import numpy as np
-from support.run_on_device import placed
 from support.registry_cases import DTYPES, at_axes, by_inexact, draw, seed_of, subsets
+from support.run_on_device import placed
 
 import functensor as ft
 from functensor.primitives.core.test_samples import REAL, Domain, Operand

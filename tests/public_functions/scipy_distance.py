@@ -1,8 +1,8 @@
 """Cases of distances of vectors."""
 
 import numpy as np
-from support.run_on_device import beside
 from scipy.spatial.distance import pdist
+from support.run_on_device import beside
 
 from functensor.primitives.core.test_samples import DISTINCT, POSITIVE
 

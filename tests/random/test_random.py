@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from support.frequencies import assert_frequencies
 from scipy import stats
+from support.frequencies import assert_frequencies
 
 import functensor as ft
 import functensor.numpy as fnp

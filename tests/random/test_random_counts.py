@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from support.frequencies import assert_frequencies
 from scipy import stats
+from support.frequencies import assert_frequencies
 
 import functensor as ft
 from functensor import random

@@ -372,7 +372,8 @@ def test_scipy_is_an_extra(monkeypatch):
         raise ImportError(module)
 
     monkeypatch.setattr(optional_modules, "import_module", missing)
-    with pytest.raises(optional_modules.MissingExtraError, match=r"pip install 'functensor\[scipy\]'"):
+    missing_extra = optional_modules.MissingExtraError
+    with pytest.raises(missing_extra, match=r"pip install 'functensor\[scipy\]'"):
         minimize(lambda x: x**2, 1.0)
 
 

@@ -4,9 +4,9 @@ from functools import partial
 
 import numpy as onp
 import pytest
-from support.counted import lines_run, peak_of
 from hypothesis import given
 from hypothesis import strategies as st
+from support.counted import lines_run, peak_of
 
 import functensor as ft
 import functensor.numpy as np

@@ -15,9 +15,9 @@ from support.run_on_device import placed, settled
 
 import functensor as ft
 from functensor.primitives.core.buffers import wrap
-from functensor.primitives.core.trace import slot
-from functensor.primitives.core.test_samples import Sample
 from functensor.primitives.core.shape_dtype import ShapeDtype, shape_dtype
+from functensor.primitives.core.test_samples import Sample
+from functensor.primitives.core.trace import slot
 from functensor.testing import assert_allclose, check_grads
 
 DTYPES = {"f": "float32", "d": "float64", "D": "complex128"}

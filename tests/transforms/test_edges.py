@@ -11,8 +11,8 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.primitives.core import errors
 from functensor.primitives import registry
+from functensor.primitives.core import errors
 from functensor.primitives.core.trace import slot
 
 

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import random
-from functensor.primitives.core.trace import RAW, under
 from functensor.primitives.core.registry import registry as ops
+from functensor.primitives.core.trace import RAW, under
 
 X = np.linspace(0.1, 0.9, 4).reshape(2, 2)
 

@@ -9,12 +9,12 @@ from support.trees import close
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.transforms.jacobian import _known
 from functensor.primitives.core.errors import (
     GradientInputError,
     NonScalarOutputError,
     RuleResultError,
 )
+from functensor.transforms.jacobian import _known
 
 X = np.array([0.3, -1.2, 2.0])
 M = np.arange(6.0).reshape(2, 3) / 7

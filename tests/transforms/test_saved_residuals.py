@@ -30,7 +30,7 @@ def test_what_is_kept_with_its_size_and_line():
     assert found[0].shape == (3, 3)
     assert found[0].dtype == np.float64
     assert found[0].line == ""
-    assert found[2].line.rpartition(":")[0].endswith("test_residuals.py")
+    assert found[2].line.rpartition(":")[0].endswith("test_saved_residuals.py")
     assert str(found[2]).startswith("float64[3], 24 bytes: output of tanh at ")
 
 
@@ -41,7 +41,7 @@ def test_what_a_checkpoint_keeps():
     found = ft.saved_residuals(named, {"a": W}, X)
     wanted = [*given, "saved by the policy of layer, named 'hidden'"]
     assert [kept.source for kept in found] == wanted
-    assert found[2].line.rpartition(":")[0].endswith("test_residuals.py")
+    assert found[2].line.rpartition(":")[0].endswith("test_saved_residuals.py")
     dots = ft.checkpoint(layer, policy=ft.checkpoint_policies.dots_saveable)
     assert sources(dots, {"a": W}, X)[2:] == ["saved by the policy of layer, output of matmul"]
     closing = ft.checkpoint(lambda x: layer({"a": W}, x))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .liveness import Liveness
 from .codegen.operands import is_variable, plain
+from .liveness import Liveness
 
 __all__ = ["Donation"]
 

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ...blas_calls import BY_ONE, READING, SHARED, VECTOR, work_of
 from ...arrays.column_times_row import is_widened
-from .liveness import is_copied
-from .joined_results import JOINED, rows_of
+from ...blas_calls import BY_ONE, READING, SHARED, VECTOR, work_of
 from .codegen.operands import is_variable, plain
-
-if TYPE_CHECKING:
-    from .writer import Straight
+from .joined_results import JOINED, rows_of
+from .liveness import is_copied
 
 __all__ = ["WRITERS", "key_part", "product_beside"]
 
@@ -30,7 +27,36 @@ SMALL_SUM = 512
 WRITING = 2
 
 
-def _reshape(writer: Straight, number: int, equation: Any) -> str | None:
+class Writer(Protocol):
+    """The writer of a plan, as far as the lines of single equations need it."""
+
+    source: Any
+    rows: Any
+    joined: Any
+    shares: bool
+    parts: Any
+    spread: Any
+
+    def buffer_for(self, out: Any) -> str:
+        """Returns a kept buffer for a result; empty where there is none."""
+
+    def row_buffer(self, joined: Any, part: Any) -> str:
+        """Returns the part of a joined array's buffer in which an operand of it is."""
+
+    def view(self, base: str, how: Any, argument: Any) -> str:
+        """Returns the name of a part of a kept buffer; empty if it would be a copy."""
+
+    def is_view(self, equation: Any, how: Any, argument: Any) -> bool:
+        """Says whether a result is a part of a kept buffer, for which nothing need be run."""
+
+    def lies_in(self, variable: Any, name: str) -> None:
+        """Notes that a variable is what a name of kept memory stands for."""
+
+    def is_kept(self, name: str) -> bool:
+        """Says whether a name is that of kept memory or of a part of it."""
+
+
+def _reshape(writer: Writer, number: int, equation: Any) -> str | None:
     (x,) = equation.operands
     if not is_variable(x) or not x.type.shape:
         return None
@@ -39,7 +65,7 @@ def _reshape(writer: Straight, number: int, equation: Any) -> str | None:
     return f"{writer.source.shown(x)}.reshape({equation.params['shape']!r})"
 
 
-def _transpose(writer: Straight, number: int, equation: Any) -> str | None:
+def _transpose(writer: Writer, number: int, equation: Any) -> str | None:
     (x,) = equation.operands
     if not is_variable(x) or not x.type.shape:
         return None
@@ -48,7 +74,7 @@ def _transpose(writer: Straight, number: int, equation: Any) -> str | None:
     return f"{writer.source.shown(x)}.transpose({equation.params['axes']!r})"
 
 
-def _index(writer: Straight, number: int, equation: Any) -> str | None:
+def _index(writer: Writer, number: int, equation: Any) -> str | None:
     x, *indices = equation.operands
     if indices or not is_variable(x) or not x.type.shape:
         return None
@@ -71,7 +97,7 @@ def key_part(item: Any) -> str:
     return ":".join(parts if parts[2] else parts[:2])
 
 
-def _sum(writer: Straight, number: int, equation: Any) -> str | None:
+def _sum(writer: Writer, number: int, equation: Any) -> str | None:
     (x,) = equation.operands
     params = equation.params
     if (
@@ -87,7 +113,7 @@ def _sum(writer: Straight, number: int, equation: Any) -> str | None:
     return f"np.add.reduce({writer.source.shown(x)}, {axis!r}{rest})"
 
 
-def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
+def _matmul(writer: Writer, number: int, equation: Any) -> str | None:
     if not is_product(writer, equation):
         return None
     x, y = equation.operands
@@ -120,7 +146,7 @@ def _matmul(writer: Straight, number: int, equation: Any) -> str | None:
     return f"np.matmul({given})"
 
 
-def is_product(writer: Straight, equation: Any) -> bool:
+def is_product(writer: Writer, equation: Any) -> bool:
     """Says whether an equation is a product that BLAS computes."""
     x, y = equation.operands
     if not (is_variable(x) and is_variable(y) and x.type.shape and y.type.shape):
@@ -158,7 +184,7 @@ def is_alike(equation: Any) -> bool:
     return bool(x.type.shape[:-2] == y.type.shape[:-2] if y.type.ndim > 2 else x.type.ndim <= 2)
 
 
-def product_beside(writer: Straight, equation: Any) -> Any:
+def product_beside(writer: Writer, equation: Any) -> Any:
     """Returns what computes a product beside other large work; None for all that is not one."""
     if equation.primitive.name != "matmul" or not is_product(writer, equation):
         return None
@@ -173,7 +199,7 @@ def product_beside(writer: Straight, equation: Any) -> Any:
     return Product(rows, equation.outputs[0].type.shape)
 
 
-def _broadcast(writer: Straight, number: int, equation: Any) -> str | None:
+def _broadcast(writer: Writer, number: int, equation: Any) -> str | None:
     (x,), (out,) = equation.operands, equation.outputs
     if not is_copied(equation):
         return None
@@ -185,7 +211,7 @@ def _broadcast(writer: Straight, number: int, equation: Any) -> str | None:
     return ""
 
 
-def _astype(writer: Straight, number: int, equation: Any) -> str | None:
+def _astype(writer: Writer, number: int, equation: Any) -> str | None:
     (x,) = equation.operands
     dtype = equation.params["dtype"]
     if not is_variable(x) or not plain(x.type) or x.type.dtype == dtype:
@@ -193,7 +219,7 @@ def _astype(writer: Straight, number: int, equation: Any) -> str | None:
     return f"{writer.source.shown(x)}.astype({writer.source.bind(dtype, 'dtype')})"
 
 
-def _join(writer: Straight, number: int, equation: Any) -> str | None:
+def _join(writer: Writer, number: int, equation: Any) -> str | None:
     (out,) = equation.outputs
     axis = equation.params["axis"]
     stack = equation.primitive.name == "stack"
@@ -225,7 +251,7 @@ def _join(writer: Straight, number: int, equation: Any) -> str | None:
     return ""
 
 
-WRITERS: dict[str, Callable[[Straight, int, Any], str | None]] = {
+WRITERS: dict[str, Callable[[Writer, int, Any], str | None]] = {
     **dict.fromkeys(JOINED, _join),
     "astype": _astype,
     "broadcast_to": _broadcast,

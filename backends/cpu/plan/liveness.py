@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ...fresh_results import FRESH, REDUCTIONS
-from .codegen.ufuncs import is_ufunc
 from .codegen.operands import is_variable, nbytes, plain
+from .codegen.ufuncs import is_ufunc
 
 __all__ = ["Liveness", "Storage"]
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ...config import config
 from .codegen.called import apart
-from .donation import Donation
-from .memory import Kept, Slot
-from .liveness import Liveness, Storage
-from .joined_results import placed
+from .codegen.operands import is_variable, nbytes, plain
 from .codegen.source import Source
 from .codegen.ufuncs import as_operand, ufunc_of
-from .codegen.operands import is_variable, nbytes, plain
+from .donation import Donation
 from .equations import WRITERS, product_beside
+from .joined_results import placed
+from .liveness import Liveness, Storage
+from .memory import Kept, Slot
 
 if TYPE_CHECKING:
     from .regions.region_run import RegionRun
@@ -126,8 +126,8 @@ class Straight:
     def _blocks(self, numbers: Sequence[int]) -> None:
         """Writes the loops of regions, and enters what runs them."""
         # Programs without regions, which are small, do not wait for these.
-        from .regions.block_source import BlockCode
         from .regions.axis_order import memory_orders, region_order
+        from .regions.block_source import BlockCode
         from .regions.proofs import proved
         from .regions.region_run import RegionRun
 

@@ -16,9 +16,9 @@ import numpy as np
 from cupy._core._routines_linalg import set_compute_type
 from cupy.cuda.device import get_cublas_handle
 
+from ...arrays.einsum import Contract, compute
 from ...config import config
 from ...dtypes import result_type
-from ...arrays.einsum import Contract, compute
 from .matmul_calls import Axis, Product, planned
 
 __all__ = ["TABLE", "contract", "einsum", "matmul"]

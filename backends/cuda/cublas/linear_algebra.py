@@ -17,8 +17,8 @@ import numpy as np
 
 from ...arrays import linalg
 from ...optional_modules import scipy_module
-from ..unsupported import absent
 from ..launch import Kernel
+from ..unsupported import absent
 
 __all__ = ["TABLE"]
 
@@ -209,7 +209,7 @@ def lu(a: Array) -> Array:
     return out
 
 
-swap_rows = Kernel("permutation", "swap_rows", "pplll")
+swap_rows = Kernel("row_swaps", "swap_rows", "pplll")
 
 
 def pivots_to_permutation(pivots: Array, *, rows: int) -> Array:

@@ -10,8 +10,8 @@ import cupy
 import numpy as np
 
 from ...dtypes import result_type
-from .elementwise import contiguous
 from ..launch import Kernel
+from .elementwise import contiguous
 
 __all__ = ["TABLE", "promoted"]
 

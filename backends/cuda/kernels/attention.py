@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from ...cpu.attention import stacked_shape
 from ...config import config
+from ...cpu.attention import stacked_shape
 from .. import cudnn
+from ..index_tables import table
 from ..launch import Kernel
 from .attention_by_products import backward_by_blocks, forward_by_blocks, kind_of
-from ..index_tables import table
 
 __all__ = ["TABLE", "attention", "attention_grad"]
 

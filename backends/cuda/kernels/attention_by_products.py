@@ -24,8 +24,8 @@ WORKING = {"float16": "float32", "bfloat16": "float32"}
 NO_MASK, BOOLEAN, ADDED = range(3)
 
 TYPES = ("float, float", "double, double", "float, half_t", "float, bfloat16_t")
-WEIGHTS = Kernel("scores", "attention_weights", "pppllllllllllld", TYPES)
-SLOPES = Kernel("scores", "attention_slopes", "ppppplld", TYPES)
+WEIGHTS = Kernel("attention_by_products", "attention_weights", "pppllllllllllld", TYPES)
+SLOPES = Kernel("attention_by_products", "attention_slopes", "ppppplld", TYPES)
 
 
 def kind_of(mask: Any) -> int:

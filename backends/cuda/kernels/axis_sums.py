@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from .elementwise import contiguous
 from ..launch import C_TYPES, Kernel
+from .elementwise import contiguous
 
 __all__ = ["TABLE", "mean", "sum"]
 
@@ -46,9 +46,9 @@ MOST = 65535
 PAIRS = ("half_t, float", "half_t, half_t", "bfloat16_t, float", "bfloat16_t, bfloat16_t",
          "float, float", "float, half_t", "float, bfloat16_t", "double, double")
 PACKED = tuple(f"{pair}, {WIDE // BYTES[pair.partition(',')[0]]}" for pair in PAIRS)
-COLUMN_SUMS = Kernel("columns", "column_sums", "ppdlllll", PACKED)
+COLUMN_SUMS = Kernel("axis_sums", "column_sums", "ppdlllll", PACKED)
 ROW_SUMS = Kernel(
-    "columns",
+    "axis_sums",
     "row_sums",
     "ppdllllll",
     tuple(

@@ -9,8 +9,8 @@ import cupy
 import numpy as np
 
 from ...arrays.special_remainders import as_arrays, loop_dtype
-from ..unsupported import refused
 from ..launch import Kernel
+from ..unsupported import refused
 
 __all__ = ["TABLE"]
 

@@ -17,8 +17,8 @@ import numpy as np
 from ...dtypes import result_type
 from .. import cudnn
 from ..cublas.gemm import multiply
-from ..launch import Kernel, c_type
 from ..index_tables import table
+from ..launch import Kernel, c_type
 
 __all__ = ["TABLE", "conv", "conv_input_grad", "conv_kernel_grad"]
 

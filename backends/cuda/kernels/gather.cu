@@ -1,5 +1,5 @@
 // Elements at the places that index arrays name: rows of words, whatever is in them.
-#include "places.cuh"
+#include "index_places.cuh"
 
 // The result is C-contiguous: outer rows, one for every place, columns; strides are in words.
 template <int BYTES> __global__ void gather(

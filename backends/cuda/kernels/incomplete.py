@@ -9,8 +9,8 @@ import cupy
 import numpy as np
 
 from ...arrays import special_beta, special_gamma
-from ...dtypes import result_type
 from ...arrays.special_remainders import as_arrays, nodes
+from ...dtypes import result_type
 from ..launch import Kernel
 
 __all__ = ["TABLE"]

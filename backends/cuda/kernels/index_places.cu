@@ -1,5 +1,5 @@
 // Several index arrays of one key, combined into one array of places.
-#include "places.cuh"
+#include "index_places.cuh"
 
 struct spread {
     indices array;

@@ -42,7 +42,7 @@ THREADS = 256
 # Bytes of arrays that are remembered, as training brings the same numbers of examples every step.
 SMALL = 1 << 16
 
-COMBINE = Kernel("places", "combine", "plll" + "pllllll" * ARRAYS)
+COMBINE = Kernel("index_places", "combine", "plll" + "pllllll" * ARRAYS)
 
 
 class Places(NamedTuple):

@@ -1,6 +1,6 @@
 // Pooling: windows of up to three spatial axes, in any order in memory.
 #include "complex.cuh"
-#include "places.cuh"
+#include "index_places.cuh"
 
 // Strides of an array in elements: of channels that lie innermost, of planes, of the spatial axes.
 struct strides_of {

@@ -70,7 +70,7 @@ def _drawn(law: str, dtype: Any, key: Any, *parameters: Any) -> Any:
 
 
 def gamma_moment(a: Any, y: Any, *, n: int) -> Any:
-    """Returns a moment of a part of the gamma distribution: see ``backends/arrays/gamma_moments.py``."""
+    """Returns a moment of a part of the gamma distribution, as ``arrays/gamma_moments.py`` does."""
     dtype = cupy.result_type(a, y)
     a, y = cupy.asarray(a), cupy.asarray(y)
     shape = np.broadcast_shapes(a.shape, y.shape)

@@ -7,6 +7,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from ...arrays.special_remainders import AT_ONCE
 from ..launch import Kernel
 
 __all__ = ["remainder"]
@@ -24,3 +25,6 @@ def remainder(name: str, x: Any) -> Any:
     if x.size:
         remainder_of(name, -(-x.size // BLOCK), BLOCK, x, out, x.size)
     return out
+
+
+AT_ONCE["cupy"] = remainder

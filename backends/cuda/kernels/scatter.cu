@@ -1,5 +1,5 @@
 // Values that are added to, or put at, the places that index arrays name.
-#include "places.cuh"
+#include "index_places.cuh"
 
 __device__ __forceinline__ void add_at(float *p, float v) { atomicAdd(p, v); }
 __device__ __forceinline__ void add_at(double *p, double v) { atomicAdd(p, v); }

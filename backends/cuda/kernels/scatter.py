@@ -15,8 +15,8 @@ import numpy as np
 
 from ...config import config
 from ...protocol import DeviceError
-from .gather import WIDEST
 from ..launch import Kernel, c_type
+from .gather import WIDEST
 from .index_places import (
     THREADS,
     Places,
@@ -29,8 +29,8 @@ from .index_places import (
     strides_of,
     uploaded,
 )
-from .sorting_places import FEW
 from .scatter_ordered import combined
+from .sorting_places import FEW
 
 __all__ = [
     "TABLE",

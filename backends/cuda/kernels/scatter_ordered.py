@@ -28,8 +28,8 @@ TYPES = (
     "long long, long long, smaller, 1",
     "half_t, half_t, larger, 1",
 )
-SEGMENTS = Kernel("segments", "segments", "pppplllll" + FORM, TYPES)
-JOINED = Kernel("segments", "joined", "pppplllll" + FORM, TYPES)
+SEGMENTS = Kernel("scatter_ordered", "segments", "pppplllll" + FORM, TYPES)
+JOINED = Kernel("scatter_ordered", "joined", "pppplllll" + FORM, TYPES)
 
 
 def combined(operation: str, out: Any, values: Any, places: Places, pointer: Pointer) -> None:

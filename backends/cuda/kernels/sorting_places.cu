@@ -1,6 +1,6 @@
 // Places in order. Every number that is sorted holds a place in its upper bits and whose it is in the
 // lower ones, so that no two are equal and equal places stay in order.
-#include "places.cuh"
+#include "index_places.cuh"
 
 typedef unsigned long long tagged;
 

@@ -20,11 +20,11 @@ DIGIT, LEAST_SPAN, MOST_SPANS = 8, 4096, 1024
 OWN = THREADS // 8
 
 SORTS = "pll" + "pllll"
-RANK = Kernel("ranking", "rank_places", SORTS, ("unsigned int", "unsigned long long"))
-TAG = Kernel("ranking", "tag_places", SORTS)
-COUNT = Kernel("ranking", "count_digits", "pplll")
-SUM = Kernel("ranking", "sums_before", "pl")
-MOVE = Kernel("ranking", "move_digits", "ppplll")
+RANK = Kernel("sorting_places", "rank_places", SORTS, ("unsigned int", "unsigned long long"))
+TAG = Kernel("sorting_places", "tag_places", SORTS)
+COUNT = Kernel("sorting_places", "count_digits", "pplll")
+SUM = Kernel("sorting_places", "sums_before", "pl")
+MOVE = Kernel("sorting_places", "move_digits", "ppplll")
 
 
 def in_order(pointer: Pointer, count: int, shift: int) -> Any:

@@ -13,11 +13,12 @@ import cupy
 import numpy as np
 
 from ...arrays import special_gamma
-from ...dtypes import result_type
 from ...arrays.special_beta import betaincc
 from ...arrays.special_error import log_ndtr_slope
 from ...arrays.special_remainders import DROP, as_arrays, elements, integrate, loop_dtype, special
+from ...dtypes import result_type
 from ..launch import Kernel
+from . import remainders as remainders  # which enters its kernels
 
 __all__ = ["TABLE"]
 

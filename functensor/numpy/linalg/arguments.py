@@ -8,9 +8,9 @@ import numpy as np
 
 from ...primitives.core.buffers import beside, operands_together
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.linalg.stacks import adjoint
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import result_type
+from ...primitives.linalg.stacks import adjoint
 from ..arguments import as_inexact
 from ..creation import asarray
 

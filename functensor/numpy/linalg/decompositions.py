@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ...primitives.core.registry import registry as ops
 from ...primitives.linalg.decompositions import eig_shapes, qr_shapes, svd_shapes
 from ...primitives.linalg.stacks import adjoint, unpacked
-from ...primitives.core.registry import registry as ops
 from .arguments import matrices, mirrored
 
 __all__ = [

@@ -11,8 +11,8 @@ from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
 from ..arguments import arrays_together
 from ..creation import asarray
-from ..zeros_ones import eye
 from ..differences import cross as cross_of_axes
+from ..zeros_ones import eye
 from .arguments import matrices, with_matrices
 
 __all__ = [

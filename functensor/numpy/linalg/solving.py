@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...primitives.linalg import matrix_functions, solving
 from ...primitives.core.array import Tracer
 from ...primitives.core.buffers import operands_together
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.linalg.stacks import adjoint, unpacked
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
+from ...primitives.linalg import matrix_functions, solving
+from ...primitives.linalg.stacks import adjoint, unpacked
 from ..arguments import array_beside
-from ..zeros_ones import zeros_like
 from ..known_values import is_at_hand
+from ..zeros_ones import zeros_like
 from .arguments import inexact, matrices, mirrored, right_hand_side
 
 __all__ = [

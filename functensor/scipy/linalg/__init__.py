@@ -7,6 +7,7 @@ from numpy.linalg import LinAlgError
 from ...faces.publish import publish
 from .decompositions import eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from .factors import cho_factor, cho_solve, cholesky, lu, lu_factor, lu_solve
+from .hessenberg import funm, hessenberg, qr_multiply
 from .matrix_functions import (
     cosm,
     expm,
@@ -17,7 +18,6 @@ from .matrix_functions import (
     sinm,
     sqrtm,
 )
-from .hessenberg import funm, hessenberg, qr_multiply
 from .special_matrices import (
     block_diag,
     circulant,

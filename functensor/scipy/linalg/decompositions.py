@@ -9,10 +9,10 @@ from typing import Any
 
 from ...numpy.linalg import decompositions
 from ...numpy.linalg.arguments import alike, matrices, mirrored
-from ...primitives.linalg import solving, triangular
-from ...primitives.linalg.stacks import adjoint
-from ...primitives.linalg.column_pivots import qr_pivots
 from ...primitives.core.registry import registry as ops
+from ...primitives.linalg import solving, triangular
+from ...primitives.linalg.column_pivots import qr_pivots
+from ...primitives.linalg.stacks import adjoint
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"]
 

@@ -10,11 +10,11 @@ import numpy as np
 from ...numpy.creation import asarray
 from ...numpy.linalg import solving as numpy_solving
 from ...numpy.linalg.arguments import matrices, right_hand_side
-from ...primitives.linalg import triangular
 from ...primitives.core.buffers import beside
-from ...primitives.linalg.stacks import conjugate, unpacked
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
+from ...primitives.linalg import triangular
+from ...primitives.linalg.stacks import conjugate, unpacked
 
 __all__ = [
     "as_given",

@@ -9,17 +9,17 @@ import numpy as np
 
 from ...backends.restoring import quiet
 from ...custom.rules import custom_jvp
-from ...transforms.jvp import jvp
 from ...numpy.creation import asarray
+from ...numpy.known_values import is_known, value_of
 from ...numpy.linalg.arguments import matrices
 from ...numpy.linalg.decompositions import eig
 from ...numpy.linalg.solving import inv
-from ...numpy.known_values import is_known, value_of
 from ...primitives.core.buffers import beside
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.linalg.stacks import adjoint, conjugate
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
+from ...primitives.linalg.stacks import adjoint, conjugate
+from ...transforms.jvp import jvp
 from .decompositions import qr
 
 __all__ = ["funm", "hessenberg", "qr_multiply"]

@@ -11,11 +11,11 @@ from ...numpy.linalg.arguments import alike, matrices
 from ...numpy.linalg.decompositions import svd
 from ...numpy.linalg.products import matrix_power
 from ...numpy.linalg.solving import expm
-from ...primitives.linalg import matrix_functions
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.linalg.stacks import adjoint
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import result_type
+from ...primitives.linalg import matrix_functions
+from ...primitives.linalg.stacks import adjoint
 
 __all__ = [
     "cosm",

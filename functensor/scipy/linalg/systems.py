@@ -11,13 +11,13 @@ from ...numpy.creation import asarray
 from ...numpy.linalg import decompositions, norms
 from ...numpy.linalg import solving as numpy_solving
 from ...numpy.linalg.arguments import alike, matrices, mirrored, right_hand_side
-from ...primitives.linalg import matrix_functions, solving
-from ...primitives.linalg.banded import banded_solve
 from ...primitives.core.buffers import beside, wrap
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.linalg.stacks import adjoint, conjugate
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
+from ...primitives.linalg import matrix_functions, solving
+from ...primitives.linalg.banded import banded_solve
+from ...primitives.linalg.stacks import adjoint, conjugate
 from .factors import as_given, cho_factor, cho_solve, solved_by_triangle, system
 
 __all__ = [

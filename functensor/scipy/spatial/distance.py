@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from ...faces.publish import publish
 from ...numpy.arguments import as_inexact
 from ...numpy.creation import asarray
-from ...numpy.linalg.solving import inv
 from ...numpy.known_values import is_at_hand, value_of
+from ...numpy.linalg.solving import inv
 from ...primitives.core.buffers import beside
 from ...primitives.core.errors import ShapeError, message
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import result_type
-from ...faces.publish import publish
 from ...transforms.vmap import vmap
 
 __all__ = ["cdist", "pdist", "squareform"]

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...backends.restoring import quiet
 from ...primitives.core.registry import registry as ops
-from ...tree import register
 from ...transforms.vmap import vmap
+from ...tree import register
 from .. import special
 from .hypotheses import ConfidenceInterval
 from .normality import SignificanceResult

@@ -120,9 +120,12 @@ def log_or_minus_inf(p: Any) -> Any:
     return ops.where(zero, -INF, ops.log(ops.where(zero, 1.0, p)))
 
 
+HOME = "functensor.scipy.stats"
+
+
 def named(name: str) -> Any:
     """Returns a distribution by its name: there is one object of each, which pickles refer to."""
-    return getattr(import_module("functensor.scipy.stats"), name)
+    return getattr(import_module(HOME), name)
 
 
 class Law:

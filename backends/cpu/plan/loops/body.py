@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from ...scatter import add_at
-from .elements import Updates, is_element
-from .scalars import GROWING, HIGHEST, LOWEST, kind_of, number_text, wrapped
-from ..writer import Straight
-from .sums import is_zero, keys_of, sums_of
 from ..codegen.operands import SCALARS, constant, is_variable, plain
 from ..equations import key_part
+from ..writer import Straight
+from .elements import Updates, is_element
+from .scalars import GROWING, HIGHEST, LOWEST, kind_of, number_text, wrapped
+from .sums import is_zero, keys_of, sums_of
 
 __all__ = ["BodyCode"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .scalars import kind_of
 from ..codegen.operands import constant, is_variable, plain
+from .scalars import kind_of
 
 __all__ = ["UPDATES", "Updates", "is_element"]
 

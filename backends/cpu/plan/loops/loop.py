@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..codegen.operands import SCALARS, constant, is_variable, plain
+from ..plan import Plan
 from .body import BodyCode
 from .elements import UPDATES, Updates
 from .scalars import HIGHEST, kind_of, wrapped
-from ..plan import Plan
 from .sums import outer_sums
-from ..codegen.operands import SCALARS, constant, is_variable, plain
 
 __all__ = ["Loop", "LoopPlan", "looped"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .block_steps import ALONG_LAST
 from ..codegen.operands import is_variable
+from .block_steps import ALONG_LAST
 
 __all__ = ["memory_orders", "region_order"]
 

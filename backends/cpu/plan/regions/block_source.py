@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from ..codegen.operands import constant, is_variable
+from ..codegen.source import Source
 from .block_steps import Blockwise
 from .cost import effort
-from ..codegen.source import Source
 from .steps import Step, Value
-from ..codegen.operands import constant, is_variable
 
 __all__ = ["BlockCode"]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.operands import constant, is_variable
+from ..codegen.source import Source
+from ..codegen.ufuncs import as_operand, ufunc_of
 from .expansions import BY_ELEMENT, BY_ROW
 from .grid import Grid
 from .row_sums import column_product, row_product
-from ..codegen.source import Source
 from .steps import Steps, Value
-from ..codegen.ufuncs import as_operand, ufunc_of
-from ..codegen.operands import constant, is_variable
 
 __all__ = ["ALONG_LAST", "Blockwise", "Output"]
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ....blas_threads import alone
-from .block_source import BlockCode
-from .cost import SHARED
 from ..threads.pool import arena, share, threads
+from .block_source import BlockCode
 from .broadcast_rows import row_by_row
+from .cost import SHARED
 
 __all__ = ["RegionRun"]
 

@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.operands import SCALARS, constant
+from ..codegen.source import Source
+from ..codegen.ufuncs import as_operand
+from .broadcast_rows import is_rowwise, rowwise
 from .grid import Grid
 from .outer_rows import is_outer, outer
 from .row_sums import (
@@ -19,10 +23,6 @@ from .row_sums import (
     total_dot,
     total_sum,
 )
-from .broadcast_rows import is_rowwise, rowwise
-from ..codegen.source import Source
-from ..codegen.ufuncs import as_operand
-from ..codegen.operands import SCALARS, constant
 
 __all__ = ["Step", "Steps", "Value"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ....blas_threads import controlled
 from ....arrays.column_times_row import widened
+from ....blas_threads import controlled
 from .pool import share, threads
 
 __all__ = ["Product", "multiplied"]

@@ -1,0 +1,1 @@
+"""Kernels for any array module: NumPy's, CuPy's or another one."""

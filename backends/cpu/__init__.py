@@ -1,0 +1,1 @@
+"""The CPU's backend: kernels over NumPy, and plans of programs."""

@@ -1,0 +1,1 @@
+"""Text of plans: names, operands and calls of NumPy's functions."""

@@ -1,0 +1,1 @@
+"""Elementwise work and reductions in blocks that fit the cache."""

@@ -1,0 +1,1 @@
+"""Work of a plan that threads share, or do side by side."""

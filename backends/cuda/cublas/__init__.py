@@ -1,0 +1,1 @@
+"""Products and factors of matrices on a GPU, by cuBLAS and cuSOLVER."""

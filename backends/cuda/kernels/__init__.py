@@ -1,0 +1,1 @@
+"""CUDA kernels: each family has a module and a source of one name."""

@@ -1,0 +1,1 @@
+"""Errors as users get them: by public names, at the user's line, with a fix."""

@@ -1,0 +1,1 @@
+"""Debugging switches of ``ft.config`` that look at every operation."""

@@ -1,0 +1,1 @@
+"""Public namespaces: the wrappers of their functions, and advice for wrong names."""

@@ -1,0 +1,1 @@
+"""Functions that are transformed: their arguments, closures and wrappers."""

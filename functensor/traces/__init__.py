@@ -1,0 +1,1 @@
+"""The traces of reverse mode, forward mode and batching."""

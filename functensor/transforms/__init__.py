@@ -1,0 +1,1 @@
+"""Transformations for users: ``grad``, ``jvp``, ``vmap`` and what is made of them."""

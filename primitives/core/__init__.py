@@ -1,0 +1,1 @@
+"""The core: arrays, tracers, traces, primitives and what declares them."""

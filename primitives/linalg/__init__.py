@@ -1,0 +1,1 @@
+"""Factors, solutions and functions of matrices."""

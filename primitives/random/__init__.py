@@ -1,0 +1,1 @@
+"""Random bits of keys, and what is drawn by rejection."""

@@ -1,0 +1,1 @@
+"""Sums, extrema, cumulative sums, sorting and other work along axes."""

@@ -1,0 +1,1 @@
+"""Reshaping, joining, indexing and updating by index."""

@@ -45,7 +45,7 @@ class Control:
 
     @property
     def held(self) -> bool:
-        """Whether BLAS is kept to one thread."""
+        """Says whether BLAS is kept to one thread."""
         return bool(self._holders)
 
     def several(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a user may choose about how backends compute."""
+"""The choices that users have about how backends compute."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Config(threading.local):
 
     @property
     def matmul_precision(self) -> str:
-        """How float32 matrices are multiplied on a GPU: ``"highest"`` or ``"tf32"``."""
+        """The precision of products of float32 matrices on a GPU: ``"highest"`` or ``"tf32"``."""
         return self._matmul_precision
 
     @matmul_precision.setter

@@ -34,7 +34,7 @@ BACKENDS = {"cpu": "numpy", "cuda": "cupy"}
 
 
 class Placement(threading.local):
-    """Where a thread makes arrays when nothing says where."""
+    """The device on which a thread makes arrays when nothing says where."""
 
     device = "cpu"
 
@@ -110,7 +110,7 @@ def devices() -> list[str]:
 
 
 class DefaultDevice(ContextDecorator):
-    """What `default_device` returns: a context, which decorates functions too."""
+    """The result of `default_device`: a context, which decorates functions too."""
 
     def __init__(self, device: str) -> None:
         self.device = device

@@ -101,7 +101,7 @@ def user_code() -> str:
 
 
 class Running:
-    """What is running; the core, which knows, puts its own function here."""
+    """The function that is running; the core, which knows, puts its own here."""
 
     stack: Callable[[], str] = staticmethod(lambda: "")
 

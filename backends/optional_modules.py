@@ -1,4 +1,4 @@
-"""What is installed only where it is wanted, imported when it is first used."""
+"""Modules that are installed only where they are wanted, imported when first used."""
 
 from __future__ import annotations
 

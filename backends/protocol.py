@@ -1,4 +1,4 @@
-"""What a backend is, and the registry of those that can be had."""
+"""The protocol of backends, and the registry of those that can be had."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DeviceError(ValueError):
 
 
 class Plan(Protocol):
-    """What runs a program on raw buffers.
+    """A plan: it runs a program on raw buffers.
 
     Attributes:
         source: the text that was generated for it.

@@ -49,7 +49,7 @@ HOSTS = frozenset({"pinned_host", "unpinned_host"})
 
 
 class _Recompute:
-    """What a policy answers for a name whose value is not to be saved under any other."""
+    """A policy's answer for a name whose value is not to be saved under any other."""
 
     def __bool__(self) -> bool:
         return False
@@ -65,7 +65,7 @@ RECOMPUTE = _Recompute()
 
 
 class Offload:
-    """What a policy answers for an output that is to be saved elsewhere, or in another form.
+    """A policy's answer for an output that is to be saved elsewhere, or in another form.
 
     Derivatives of any order take what is restored for the output itself, so that ``offload`` may
     round, quantise or compress. Integers and booleans are saved as they are, unless they are only

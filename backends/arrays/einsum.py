@@ -1,4 +1,4 @@
-"""How a sum of products over named axes is computed: two operands at a time, as matrices.
+"""Sums of products over named axes, computed two operands at a time, as matrices.
 
 A plan is a list of steps, in the order that opt_einsum finds; plans are remembered by shape. Each
 step is one matrix multiplication on transposed views.

@@ -1,4 +1,4 @@
-"""What the kernels of incomplete gamma and beta functions share: remainders without cancellation.
+"""Remainders without cancellation, which kernels of incomplete gamma and beta functions share.
 
 Sums are arranged so that the leading terms, which cancel, are never formed.
 """

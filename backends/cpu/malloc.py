@@ -1,4 +1,4 @@
-"""How the C library gives memory back, which decides what a large temporary array costs.
+"""The C library's way to give memory back, which decides what a large temporary array costs.
 
 By default glibc returns freed memory to the system as soon as a few arrays lie free, and every new
 array then faults its pages in again: half of the time of elementwise work on megabytes. Kept

@@ -1,4 +1,4 @@
-"""What stands between this process and a GPU, and the command that brings what is missing."""
+"""The driver: what it lacks for this process to use a GPU, and the command that brings that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How arrays are seen as rows: what the launches of all kernels that work on rows share."""
+"""Arrays as rows, as the launches of all kernels that work on rows see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is no reasonable way to compute on a GPU, and what to do instead."""
+"""Primitives that GPUs do not compute in any reasonable way, and what to do instead."""
 
 from __future__ import annotations
 

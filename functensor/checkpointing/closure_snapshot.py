@@ -1,4 +1,4 @@
-"""What a function closes over and is given, as it was when it was called."""
+"""Snapshots of what a function closes over and is given, taken when it is called."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ Policy = Callable[..., Any]
 
 
 class Saved:
-    """What is saved of one value.
+    """The saved form of one value.
 
     Attributes:
         stored: arrays of the level at which the function runs; let go when they are handed over.

@@ -1,4 +1,4 @@
-"""What a function says of its values: a name for policies, an order for what is staged."""
+"""Marks on a function's values: a name for policies, an order for what is staged."""
 
 from __future__ import annotations
 

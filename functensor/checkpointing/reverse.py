@@ -35,7 +35,7 @@ Values = list[Any]
 
 
 class Record:
-    """What the first run of a function left behind.
+    """The record that a function's first run leaves behind.
 
     Attributes:
         log: the operations that depend on its inputs.
@@ -87,7 +87,7 @@ class Pull:
 
     @property
     def residuals(self) -> Values:
-        """What is kept: operands, what is closed over, and what the policy saves."""
+        """The kept values: operands, closed-over values, and what the policy saves."""
         closed = [tracer.value for tracer in self.record.met.values()]
         return [*self.values, *closed, *self.saved]
 

@@ -1,4 +1,4 @@
-"""What reverse mode keeps of a function's run for the backward pass, as a list to look at."""
+"""The values that reverse mode keeps of a function's run, as a list to look at."""
 
 from __future__ import annotations
 

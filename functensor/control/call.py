@@ -1,4 +1,4 @@
-"""What loops and branches have in common as calls: rules made of those of their bodies."""
+"""Loops and branches as calls: their rules are made of those of their bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which types the values of loops and branches have, and what is said where they disagree."""
+"""Types of the values of loops and branches, and the messages where they disagree."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def same_structure(what: str, got: Any, wanted: Any, instead: str, fix: str) -> 
 
 
 class Carry:
-    """What a loop hands from one step to the next: its structure and the leaves' types.
+    """The carry of a loop: its structure and the leaves' types.
 
     Args:
         loop: the name of the loop.

@@ -1,4 +1,4 @@
-"""What loops and branches are called with: functions, numbers of steps, and what decides."""
+"""Checks of what loops and branches are called with: functions, numbers of steps, conditions."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def _selected(
 
 
 class Results:
-    """What branches return, which has to be of one structure and of the same types.
+    """The results of branches, which have one structure and the same types.
 
     Args:
         what: what chooses between them.

@@ -319,7 +319,7 @@ Values = list[Any]
 
 
 class ScanRules:
-    """What the way back over a scan needs, and from where it has it.
+    """The values that the way back over a scan needs, and their sources.
 
     Of the body's residuals, inputs are taken from the scan's operands, what is the same in every
     step is computed once, and all else is stacked.

@@ -1,4 +1,4 @@
-"""What functions with rules of their own have in common: their arguments, and what is checked."""
+"""Arguments of functions with rules of their own, and their checks."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def asks_for_values(error: BaseException | None) -> bool:
 
 
 class RuleBearer:
-    """What functions with rules have in common: how a call binds."""
+    """A function with rules of its own: it binds calls."""
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ NO_HIGHER = "vjp= or jvp= made of functensor.numpy, which have derivatives thems
 
 
 class Outputs:
-    """What a function returns: one array, or a tuple of them, and how those are packed.
+    """The outputs of a function, one array or a tuple of them, and their packing.
 
     Attributes:
         types: shape and dtype of each.

@@ -1,4 +1,4 @@
-"""Which arguments a transformation is about, and what they must be."""
+"""The arguments that a transformation is about, and their checks."""
 
 from __future__ import annotations
 

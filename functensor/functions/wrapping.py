@@ -1,4 +1,4 @@
-"""What transformations make of functions: called as fast as a function, and pickled."""
+"""The results of transformations: called as fast as a function, and pickled."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ next_id = count(1).__next__
 
 
 class Operation:
-    """What a hook is told of the operation that it sees.
+    """An operation, as hooks are told of it.
 
     Attributes:
         name: the primitive's name.

@@ -22,7 +22,7 @@ __all__ = ["PrimitiveCall", "Watched", "muting", "replacement"]
 
 
 class Muting(local):
-    """Whether hooks see nothing of a backward pass that is staged.
+    """The switch by which hooks see nothing of a backward pass that is staged.
 
     Attributes:
         met: the registrations that would have, while they do not; None where they do.

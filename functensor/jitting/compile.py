@@ -26,7 +26,7 @@ import_module("..backends.cpu.plan", __package__)
 
 
 class Compiled:
-    """What runs a program on arrays.
+    """A compiled program: it runs on arrays.
 
     Args:
         program: as it was staged.
@@ -125,7 +125,7 @@ class Lowered:
 
     @property
     def optimized(self) -> Program:
-        """What the passes made of the program."""
+        """The program that the passes made."""
         return self._compiled.program
 
     @property

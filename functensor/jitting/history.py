@@ -32,7 +32,7 @@ class RetraceError(RuntimeError):
 
 
 class History:
-    """When and why a function was staged.
+    """The times at which a function was staged, and the reasons.
 
     Args:
         fun: the function.

@@ -47,7 +47,7 @@ MANY = 256
 
 
 class Switch(threading.local):
-    """Whether jitted functions run as plans in a thread."""
+    """The switch by which jitted functions run as plans in a thread."""
 
     off = False
 
@@ -73,7 +73,7 @@ def disable_jit(disable: bool = True) -> setting:
 
 
 class Entry:
-    """What one kind of arguments leads to.
+    """The plan for one kind of arguments.
 
     Attributes:
         program: what was staged.

@@ -1,4 +1,4 @@
-"""Which arguments of a jitted function are static and which are given away."""
+"""Static and donated arguments of a jitted function."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def hashable(value: Any) -> str:
 
 
 class Fields(tuple[Any, ...]):
-    """What a dataclass is compared by; a field that has no hash may still be compared."""
+    """The fields by which a dataclass is compared; one without a hash may still be."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What the namespace offers, in the words of the Python array API standard."""
+"""The namespace's abilities, in the words of the Python array API standard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which frequencies the elements of a spectrum have, and in which order they stand."""
+"""Frequencies of the elements of a spectrum, and their order."""
 
 from __future__ import annotations
 

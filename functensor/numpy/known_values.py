@@ -1,4 +1,4 @@
-"""What functions need whose results depend on values in their shape: the values, or a size."""
+"""Known values, or a size, for functions whose results depend on values in their shape."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ __all__ = [
 
 
 class UniqueAllResult(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Any
     indices: Any
@@ -51,14 +51,14 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Any
     counts: Any
 
 
 class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Any
     inverse_indices: Any

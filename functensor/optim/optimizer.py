@@ -1,4 +1,4 @@
-"""What an optimizer is, and how a rule for one parameter becomes one for a tree of them."""
+"""Optimizers: rules for one parameter, made rules for a tree of them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Optimizer:
 
 
 class Buffers:
-    """What rules compute with where all is known: ufuncs that write where they are told."""
+    """Arithmetic of rules where all is known: ufuncs that write where they are told."""
 
     add = np.add
     subtract = np.subtract
@@ -128,7 +128,7 @@ class Buffers:
 
 
 class Primitives:
-    """What rules compute with inside transformations: primitives, which never write."""
+    """Arithmetic of rules inside transformations: primitives, which never write."""
 
     @staticmethod
     def add(x: Any, y: Any, out: Any) -> Any:
@@ -317,7 +317,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 
 class _Numbers:
-    """What a rule needs in a step, in the dtypes of parameters.
+    """The numbers that a rule needs in a step, in the dtypes of parameters.
 
     Traced numbers are float64, and would have all be computed so that they meet.
 

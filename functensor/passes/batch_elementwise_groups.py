@@ -1,4 +1,4 @@
-"""Which small elementwise operations of a program can be computed together."""
+"""Groups of small elementwise operations that can be computed together."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def at_most(known: ShapeDtype) -> int:
 
 
 class Order:
-    """Where equations are, and what has been taken out of them already.
+    """The order of equations, and those that have been taken out already.
 
     Attributes:
         equations: the program's equations.
@@ -248,7 +248,7 @@ def _terms(order: Order, root: int, inner: dict[Variable, int]) -> tuple[list[An
 
 
 class Begun:
-    """What more equations may come to.
+    """A group to which more equations may come.
 
     Attributes:
         members: their numbers.

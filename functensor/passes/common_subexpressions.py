@@ -1,4 +1,4 @@
-"""What is computed twice is computed once."""
+"""Equations that compute the same become one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What depends on no input is computed once."""
+"""Equations that depend on no input are computed once, when the program is made."""
 
 from __future__ import annotations
 

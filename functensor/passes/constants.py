@@ -1,4 +1,4 @@
-"""What passes know about constants: whether two are the same, and whether one is a number."""
+"""Constants, as passes see them: whether two are the same, and whether one is a number."""
 
 from __future__ import annotations
 

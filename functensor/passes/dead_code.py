@@ -1,4 +1,4 @@
-"""What no output depends on is left out."""
+"""Equations on which no output depends are left out."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def row_place(
 
 
 class Kinds(dict[int, str]):
-    """How equations can take part, by their numbers: each is found out when it is asked for."""
+    """The parts that equations can take, by their numbers; each is found when it is asked for."""
 
     def __init__(self, equations: Sequence[Equation]) -> None:
         super().__init__()

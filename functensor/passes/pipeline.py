@@ -1,4 +1,4 @@
-"""Which passes a program goes through before it is planned."""
+"""The passes that a program goes through before it is planned."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _behind: dict[Any, str] = {}
 
 
 class Sweep:
-    """What rules look at, and what they add.
+    """The program that rules look at, and the equations that they add.
 
     A rule is called with the sweep and an equation whose operands have been rewritten already. It
     returns None where it does not apply, an equation of the same output to stand in its place, or

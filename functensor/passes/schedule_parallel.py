@@ -1,4 +1,4 @@
-"""What is large and independent comes one after the other, so that threads share it all at once."""
+"""Large independent equations come one after the other, so that threads share all of them."""
 
 from __future__ import annotations
 

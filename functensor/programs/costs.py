@@ -1,4 +1,4 @@
-"""What a program costs: operations of arithmetic, bytes moved, and memory at the worst moment."""
+"""Costs of programs: operations of arithmetic, bytes moved, and memory at the worst moment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VIEWING = frozenset(["broadcast_to", "reshape", "transpose"])
 
 
 class EquationCost:
-    """What one equation costs.
+    """The cost of one equation.
 
     Attributes:
         name: the operation.
@@ -47,7 +47,7 @@ class EquationCost:
 
 
 class Cost:
-    """What a program costs.
+    """The cost of a program.
 
     Attributes:
         equations: what each of its equations does.

@@ -1,4 +1,4 @@
-"""Where the equations of a program come from: lines of the user's code, and named scopes.
+"""Origins of a program's equations: lines of the user's code, and named scopes.
 
 A rule that runs on the way back belongs to the line and the scope of the operation whose rule it
 is, and what a program does when it is staged again to those that it was staged from. Both are found

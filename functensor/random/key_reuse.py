@@ -25,7 +25,7 @@ class KeyReuseWarning(UserWarning):
 
 
 class Ledger:
-    """Where each key was used first, while that is being checked.
+    """The first use of every key, while that is being checked.
 
     Attributes:
         active: whether it is.

@@ -1,4 +1,4 @@
-"""What SciPy's solvers find: as trees, with derivatives of their own."""
+"""Solutions of SciPy's solvers, as trees with derivatives of their own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EXTRAS = [ShapeDtype((), np.bool_), *[ShapeDtype((), np.int64)] * len(COUNTS)]
 
 
 class OptimizeResult(dict[str, Any]):
-    """What a solver found, by key or by attribute; a tree of arrays with a message.
+    """A solver's result, by key or by attribute; a tree of arrays with a message.
 
     Attributes:
         x: the solution, a tree as the initial guess.

@@ -56,7 +56,7 @@ GROW = 10.0
 
 
 class Options(NamedTuple):
-    """How exactly to solve: tolerances, steps between two points, and the longest step."""
+    """The precision of a solution: tolerances, steps between two points, and the longest step."""
 
     rtol: float
     atol: float

@@ -1,4 +1,4 @@
-"""Which inputs every element of a program's values depends on.
+"""The inputs on which every element of a program's values depends.
 
 What is kept for a value is a ``Dependence``: pairs of an element of it and an input. An equation
 either moves elements about, which running it on their numbers shows; or computes element by

@@ -18,7 +18,7 @@ __all__ = ["Pattern", "Triplets"]
 
 
 class Pattern:
-    """Where a matrix may differ from zero.
+    """The places at which a matrix may differ from zero.
 
     Args:
         rows, cols: the places, in any order; what occurs twice counts once.

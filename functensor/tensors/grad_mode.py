@@ -1,4 +1,4 @@
-"""Whether tensors record what is done with them: a switch of every thread."""
+"""The switch of every thread by which tensors record what is done with them."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class InPlace(TorchNames):
 
     @property
     def _version(self) -> int:
-        """How many times the tensor was changed in place."""
+        """The number of times the tensor was changed in place."""
         return getattr(self, "_changes", 0)
 
     def _change(self, compute: Callable[[], Any], what: str) -> Any:

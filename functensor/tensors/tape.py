@@ -42,7 +42,7 @@ adding = threading.Lock()
 
 
 class Receiver:
-    """What becomes of the gradient of one tensor: hooks see it, and it is added to ``grad``.
+    """The end of one tensor's gradient: hooks see it, and it is added to ``grad``.
 
     Attributes:
         hooks: functions from a buffer to a buffer, by the ids of their handles.

@@ -1,4 +1,4 @@
-"""What the examples of a vmap with a named axis tell each other: ``psum`` and its kin.
+"""Sums and exchanges among the examples of a vmap with a named axis: ``psum`` and its kin.
 
 Derivatives are those of the function of the whole batch. Within the mapped function ``grad`` means
 the derivative of the sum of all examples' outputs by an example's own inputs, since what an example

@@ -1,4 +1,4 @@
-"""Where arrays are, and how they get elsewhere."""
+"""Devices of arrays, and copies to other ones."""
 
 from __future__ import annotations
 

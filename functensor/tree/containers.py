@@ -66,7 +66,7 @@ def keystr(path: Path) -> str:
 
 
 class _Kind:
-    """How the nodes of a class come apart, go together, name their children and print."""
+    """A class of nodes: they come apart, go together, name their children and print."""
 
     def __init__(self, flatten: _Function, unflatten: _Function, pattern: str,
                  keys: _Keys = None, show: _Function = lambda static: []) -> None:

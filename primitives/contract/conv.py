@@ -34,7 +34,7 @@ Shape = tuple[int, ...]
 
 
 class Geometry(NamedTuple):
-    """Where a kernel is put: a stride, a padding (before, after) and a dilation for each axis."""
+    """The places of a kernel: a stride, a padding (before, after) and a dilation for each axis."""
 
     stride: Shape
     padding: Padding

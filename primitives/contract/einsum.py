@@ -221,7 +221,7 @@ def _transposed(g: Any, xs: Sequence[Any], i: int, *, subscripts: str) -> Any:
 
 @lru_cache(maxsize=256)
 def _diagonal(term: str, shape: Shape) -> Any:
-    """Where the indices of axes with the same letter agree, in a shape that broadcasts."""
+    """Tells where indices of axes with the same letter agree, in a shape that broadcasts."""
     mask = np.ones((1,) * len(term), bool)
     index = np.ogrid[tuple(slice(n) for n in shape)]
     for axis, letter in enumerate(term):

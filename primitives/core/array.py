@@ -113,7 +113,7 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
 
     @property
     def device(self) -> str:
-        """Where the buffer is: ``"cpu"``, or a GPU, ``"cuda:0"``."""
+        """The device of the buffer: ``"cpu"``, or a GPU, ``"cuda:0"``."""
         return buffer_device(self._data)
 
     @property

@@ -1,4 +1,4 @@
-"""How a derivative rule, written with the letters that it needs, becomes callable by a trace.
+"""Derivative rules, written with the letters that they need, made callable by traces.
 
 A rule is a function of ``g`` (the cotangent, or the tangent) and of those fixed letters that it
 needs, in any order: ``ans`` the output; ``x, y, z`` the first, second and third operand; ``xs``

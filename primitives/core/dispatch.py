@@ -1,4 +1,4 @@
-"""Which backend computes a primitive: the one whose buffers it is given.
+"""Finds the backend that computes a primitive: the one whose buffers it is given.
 
 While NumPy's is the only backend, a primitive's ``impl`` is NumPy's function itself. When another
 is loaded, every primitive's becomes one that looks at its operands first.

@@ -1,4 +1,4 @@
-"""What may stand between brackets: ``x[key]`` taken apart, measured and batched.
+"""Keys of ``x[key]``, taken apart, measured and batched.
 
 The static part of a key is a ``Key``: hashable, equal by value, and ready for the array module.
 Index arrays are no part of it but operands, so that they can be traced and batched.
@@ -97,7 +97,7 @@ def _shown(item: Any) -> str:
 
 
 class Layout:
-    """Where the axes of ``x[key]`` come from.
+    """The origins of the axes of ``x[key]``.
 
     NumPy's rule: index arrays (and with them integers) broadcast to axes of their own, which stand
     where the first of them stands, or in front if a slice, None or Ellipsis comes between them.

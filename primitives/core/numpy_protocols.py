@@ -1,4 +1,4 @@
-"""How NumPy and DLPack meet our arrays: NumPy's own functions dispatch to the primitives."""
+"""NumPy's and DLPack's protocols: NumPy's own functions dispatch to the primitives."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class NumpyProtocols:
 
     @property
     def __pandas_priority__(self) -> int:
-        """Where the array stands among pandas' operands.
+        """The array's place among pandas' operands.
 
         Pandas makes a column of what has one axis. Of more axes it takes NumPy's arrays only, and
         what is traced has no values for it: those come first, and their own operator answers.

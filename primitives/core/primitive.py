@@ -229,7 +229,7 @@ class Primitive:
 
     @cached_property
     def samples(self) -> Sequence[Any]:
-        """What the registry-driven tests call it with."""
+        """The operands with which the registry-driven tests call it."""
         return self._samples() if callable(self._samples) else self._samples
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -259,7 +259,7 @@ class Primitive:
 
     @property
     def namespace(self) -> str:
-        """Where users find it, as messages write that."""
+        """The place where users find it, as messages write that."""
         module = self.public.rpartition(".")[0]
         return module.replace("functensor.numpy", "np") or "np"
 

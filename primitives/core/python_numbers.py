@@ -103,7 +103,7 @@ def unary(name: str) -> Callable[[Any], Any]:
 
 
 class Number:
-    """What the classes have in common: their operators."""
+    """The operators that all classes of numbers have."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What is known of an array without its values."""
+"""Shapes, dtypes and weakness: all that is known of an array without its values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the registry-driven tests call a primitive with."""
+"""Operands with which the registry-driven tests call a primitive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Domain:
-    """Where an operand's values are drawn from.
+    """The range from which an operand's values are drawn.
 
     Args:
         low, high: bounds of the values.

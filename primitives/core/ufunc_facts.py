@@ -121,7 +121,7 @@ class Ufunc:
 
     @property
     def identity(self) -> Any:
-        """What changes nothing as an operand, or None."""
+        """The operand that changes nothing, or None."""
         return getattr(np.__dict__.get(self.name), "identity", None)
 
     @property

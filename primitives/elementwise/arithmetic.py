@@ -176,7 +176,7 @@ abs = unary(
 
 
 def _turned(g: Any, x: Any) -> Any:
-    """How much an angle changes: the imaginary part of a change, over the radius."""
+    """Returns the change of an angle: the imaginary part of a change, over the radius."""
     radius = ops.abs(x)
     return ops.imag(g) / ops.where(radius == 0, 1, radius)
 

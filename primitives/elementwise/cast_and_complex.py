@@ -1,4 +1,4 @@
-"""What numbers are made of: dtypes, real and imaginary parts, angles."""
+"""Casts, real and imaginary parts, and angles of numbers."""
 
 from __future__ import annotations
 

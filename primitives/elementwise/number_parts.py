@@ -1,4 +1,4 @@
-"""What numbers look like inside: common divisors, bits, mantissas, exponents and fractions."""
+"""Parts of numbers: common divisors, bits, mantissas, exponents and fractions."""
 
 from __future__ import annotations
 

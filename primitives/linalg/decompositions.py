@@ -242,7 +242,7 @@ def _svd(xp: Any, a: Any, *, full_matrices: bool) -> Any:
 
 
 class _Factors:
-    """What both rules of the decomposition are made of.
+    """Factors of which both rules of the decomposition are made.
 
     Attributes:
         u, v: the vectors that singular values belong to.

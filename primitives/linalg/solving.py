@@ -172,7 +172,7 @@ cofactors = of_matrices(
 
 
 def _cofactors_reference(a: Any, *directions: Any) -> Any:
-    """What the determinant's expansion by rows gives, one element after the other."""
+    """Returns cofactors by the determinant's expansion, one element after the other."""
     stack = np.broadcast_shapes(*(m.shape[:-2] for m in (a, *directions)))
     n = a.shape[-1]
     out = np.zeros((*stack, n, n), a.dtype)

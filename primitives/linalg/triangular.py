@@ -195,7 +195,7 @@ def _lu_vjp(g: Any, ans: Any, x: Any) -> Any:
 
 
 def _lu_reference(a: Any) -> Any:
-    """What elimination with the largest pivot of each column gives, row by row."""
+    """Returns the factors of elimination with the largest pivot of each column, row by row."""
     stack, (m, n) = a.shape[:-2], a.shape[-2:]
     out = np.zeros((*stack, m * n + min(m, n)), a.dtype)
     for place in np.ndindex(*stack):

@@ -35,7 +35,7 @@ Shape = tuple[int, ...]
 
 
 class Windows(NamedTuple):
-    """Which windows there are: their shape, how far apart they lie, the padding around."""
+    """The windows: their shape, their distances, the padding around."""
 
     window: Shape
     stride: Shape

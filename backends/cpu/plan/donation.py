@@ -11,7 +11,7 @@ __all__ = ["Donation"]
 
 
 class Donation:
-    """Which result may lie where which donated input lies.
+    """Donated inputs, and the results that may lie in their memory.
 
     The i-th result lies where the i-th input is donated, if both have one shape and dtype: what a
     step updates stays where it is. Other results take what is left.

@@ -1,4 +1,4 @@
-"""Which memory every variable of a program lies in, and until when it is needed.
+"""The memory in which every variable of a program lies, and until when it is needed.
 
 A view needs the memory of what it is a view of, so that liveness is that of storages: what one
 allocation holds, whatever names it has.

@@ -37,7 +37,7 @@ set_compute_type(np.float32, 1)
 
 
 class Kind:
-    """How matrices of a dtype are multiplied: cuBLAS's numbers, and 1 and 0 to point to."""
+    """A dtype as cuBLAS multiplies it: cuBLAS's numbers, and 1 and 0 to point to."""
 
     __slots__ = ("dtype", "exact", "fast", "held", "itemsize", "one", "zero")
 

@@ -1,4 +1,4 @@
-"""How a product of two strided arrays becomes calls of cuBLAS: what is copied, and what is not.
+"""Products of two strided arrays as calls of cuBLAS, with few copies.
 
 Every axis belongs to one of four groups: rows are the left operand's and the result's, columns the
 right one's and the result's, summed axes those of both operands, and batch axes are everybody's.
@@ -66,7 +66,7 @@ class Calls(NamedTuple):
 
 
 class Product(NamedTuple):
-    """How a product is computed.
+    """The calls that compute a product.
 
     Attributes:
         x_order, y_order: the axes in whose order an operand is copied first; None for none.

@@ -110,7 +110,7 @@ def recalled(out: Any, q: Any, k: Any) -> Any:
 
 
 class Sums(NamedTuple):
-    """What belongs to an output: in which way it was made, and the logarithms of its rows' sums.
+    """The companion of an output: the way it was made, and the logarithms of its rows' sums.
 
     Attributes:
         way: ``cudnn``, ``kernels``, ``blocks``, or ``nothing``.
@@ -146,7 +146,7 @@ def planned(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Plan:
 
 
 class Plan:
-    """How attention is computed for operands of given shapes and strides.
+    """The launches of attention for operands of given shapes and strides.
 
     Attributes:
         way: ``kernels``, ``blocks``, or ``nothing``.

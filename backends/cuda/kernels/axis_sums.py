@@ -72,7 +72,7 @@ class Pass(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a contiguous array is reduced.
+    """The launches that reduce a contiguous array.
 
     Attributes:
         shape: the result's.

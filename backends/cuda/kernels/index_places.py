@@ -1,4 +1,4 @@
-"""Where the elements of ``x[key]`` lie in memory, brought into the one form that kernels know.
+"""The places of ``x[key]`` in memory, brought into the one form that kernels know.
 
 That form is three axes: outer ones, those of the index arrays, inner ones, each with one stride.
 """

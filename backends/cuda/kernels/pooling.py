@@ -131,7 +131,7 @@ def avg_pool_grad(g: Any, *, spatial: Shape, windows: Any, count_include_pad: bo
 
 
 class Plan(NamedTuple):
-    """How windows over arrays of certain dtypes, shapes and strides are launched.
+    """The launches over windows of arrays of certain dtypes, shapes and strides.
 
     Attributes:
         shape: the result's shape, as it lies in memory.

@@ -1,4 +1,4 @@
-"""What all distributions have in common, so that a table of formulas declares one.
+"""The common parts of distributions, so that a table of formulas declares one.
 
 A formula is written for the standard form of a distribution, inside of its support. The class
 supplies location and scale, what is outside of the support (where no derivative becomes NaN),
@@ -28,7 +28,7 @@ INF = float("inf")
 NAN = float("nan")
 
 class Kind:
-    """What a parameter may be: a real number between bounds.
+    """The domain of a parameter: real numbers between bounds.
 
     Args:
         low, high: the bounds.

@@ -1,4 +1,4 @@
-"""What generated code calls beside NumPy and primitives."""
+"""Functions that generated code calls beside NumPy and primitives."""
 
 from __future__ import annotations
 

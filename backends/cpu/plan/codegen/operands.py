@@ -1,4 +1,4 @@
-"""What a program's operands are to a plan: variables, and constants as raw buffers."""
+"""Operands of a program as a plan sees them: variables, and constants as raw buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which equations are one call of a NumPy ufunc, and with which operands."""
+"""Equations that are one call of a NumPy ufunc, and its operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is added up over the steps of a loop, added where it is made."""
+"""Sums over the steps of a loop, added up where their terms are made."""
 
 from __future__ import annotations
 

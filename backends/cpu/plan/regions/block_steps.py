@@ -1,4 +1,4 @@
-"""What a region computes in a block: its equations as steps over the joined axes of its grid."""
+"""The equations of a region as steps of a block, over the joined axes of its grid."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALONG_LAST = frozenset(
 
 
 class Output:
-    """What a region returns.
+    """A result of a region.
 
     Attributes:
         type: its shape and dtype.

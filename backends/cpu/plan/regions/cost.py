@@ -1,4 +1,4 @@
-"""How much work a block's steps are, which says whether threads are to share a region."""
+"""The work of a block's steps, which decides whether threads share a region."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the grid of a region is cut into blocks, and how values lie in it."""
+"""The grid of a region: its blocks, and the places of values in it."""
 
 from __future__ import annotations
 

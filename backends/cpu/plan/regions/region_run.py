@@ -1,4 +1,4 @@
-"""What runs a region: arrays brought to its grid, blocks shared among threads, parts put together.
+"""Runs a region: brings arrays to its grid, shares blocks among threads, puts parts together.
 
 The sum over all elements, and any reduction of the first axis, is that of the blocks' sums, each
 of which NumPy has added up pairwise: the rounding error grows with the logarithm of a block's size

@@ -32,7 +32,7 @@ BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtyp
 
 
 class Value:
-    """What a name of a block holds.
+    """The value of a name in a block.
 
     Attributes:
         text: how it is written.

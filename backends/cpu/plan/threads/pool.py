@@ -52,7 +52,7 @@ NUMBERS = np.zeros(1 << 14, np.float32)
 
 
 class Threads:
-    """How many threads compute large regions.
+    """The number of threads that compute large regions.
 
     Attributes:
         number: that, with the caller; the environment and the cores decide at first.

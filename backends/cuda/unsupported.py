@@ -33,5 +33,9 @@ def absent(name: str, reason: str) -> Callable[..., Any]:
 FADDEEVA = "CuPy has no error functions of complex numbers"
 
 TABLE: dict[str, Callable[..., Any]] = {
-    name: absent(name, FADDEEVA) for name in ("complex_erf", "complex_erfc", "faddeeva")
+    name: absent(name, FADDEEVA)
+    for name in (
+        *("complex_erf", "complex_erfc", "complex_erfcx", "complex_erfi", "complex_ndtr"),
+        "faddeeva",
+    )
 }

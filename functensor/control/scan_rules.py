@@ -315,9 +315,6 @@ def _array(make: str, known: ShapeDtype, out: Any) -> Any:
     return getattr(xp, make)(known.shape, known.dtype)
 
 
-Values = list[Any]
-
-
 class ScanRules:
     """The values that the way back over a scan needs, and their sources.
 

@@ -48,7 +48,7 @@ def check_argnums(name: str, argnums: Any, argnames: Any = None) -> None:
 
 
 def _no_choice(name: str, option: str, given: Any, words: str, fix: str) -> TypeError:
-    from ..backends.errors.wrong_calls import shown  # which only messages need
+    from ..backends.errors.words import shown  # which only messages need
 
     what = f"{name}: {option}={shown(given)} is no {words}"
     return TypeError(message(what, fix=fix, number=None))

@@ -418,7 +418,7 @@ def check_is_bool(data: Any, requires_grad: Any) -> None:
         TypeError: ``requires_grad`` is something else than True or False.
     """
     if type(requires_grad) is not bool and not isinstance(requires_grad, np.bool_):
-        from ..backends.errors.wrong_calls import shown  # which only messages need
+        from ..backends.errors.words import shown  # which only messages need
 
         raise TypeError(
             message(

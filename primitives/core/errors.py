@@ -162,7 +162,7 @@ def function_line(fun: Any) -> str:
 
 def no_option(name: str, option: str, known: Sequence[str]) -> TypeError:
     """Returns the error for an option that something called by a name does not have."""
-    from ...backends.errors.wrong_calls import nearest  # which only messages need
+    from ...backends.errors.words import nearest  # which only messages need
 
     near = nearest(option, known)
     asked = f": did you mean {near!r}?" if near else ""

@@ -18,13 +18,15 @@ class Differentiable(Protocol):
         name: its name.
         constant: whether its derivative is zero.
         vjp: the rules as they are declared, by the letters of which it is known what they read.
-        vjps: a rule for each operand, or None.
     """
 
     name: str
     constant: bool
     vjp: Any
-    vjps: Any
+
+    @property
+    def vjps(self) -> Any:
+        """The rules, ready to be called: one for each operand, or None."""
 
 
 class Keepers(dict[int, Any]):

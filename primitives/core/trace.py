@@ -98,14 +98,15 @@ class Operation(Protocol):
         impl: computes it on raw buffers.
         ahead: the same, and what rules get in the output's place; None where nothing is done ahead.
         infer: infers the result's shape and dtype; refuses operands in words.
-        under: does its work under a trace, on values of that level.
     """
 
     name: str
     impl: Callable[..., Any]
     ahead: Callable[..., tuple[Any, Any]] | None
     infer: Callable[..., Any]
-    under: Callable[[Any, Sequence[Any], dict[str, Any]], Any]
+
+    def under(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Does its work under a trace, on values of that level."""
 
 
 class Trace:
@@ -159,19 +160,19 @@ class Trace:
         """
         return apart_from(x.value, given) if isinstance(x, Tracer) and x.owner is self else x
 
-    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does a primitive's work for this transformation."""
         raise MissingRuleError(f"{self.name} does not process primitives")
 
-    def process1(self, primitive: Operation, x: Any) -> Any:
+    def process1(self, primitive: Any, x: Any) -> Any:
         """Does the work of a primitive of one operand without parameters."""
         return self.process(primitive, (x,), {})
 
-    def process2(self, primitive: Operation, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Any, x: Any, y: Any) -> Any:
         """Does the work of a primitive of two operands without parameters."""
         return self.process(primitive, (x, y), {})
 
-    def below(self, primitive: Operation, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    def below(self, primitive: Any, values: Sequence[Any], params: dict[str, Any]) -> Any:
         """Does a primitive's work under the parent, on values of its level."""
         return primitive.under(self.parent, values, params)
 
@@ -232,7 +233,7 @@ class EvalTrace(Trace):
         self.alive = True
         self.lift = to_buffer
 
-    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Computes the primitive."""
         try:
             return primitive.impl(*args, **params)
@@ -249,12 +250,12 @@ class EvalTrace(Trace):
         except (ValueError, TypeError, IndexError) as error:
             raise explained(primitive, args, params, error) from error
 
-    def process1(self, primitive: Operation, x: Any) -> Any:
+    def process1(self, primitive: Any, x: Any) -> Any:
         """Computes the primitive; a Python scalar stays one, so that it stays weak."""
         ans = primitive.impl(x)
         return ans if type(x) not in WEAK_TYPES else ans.item()
 
-    def process2(self, primitive: Operation, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Any, x: Any, y: Any) -> Any:
         """Computes the primitive; two Python scalars give one."""
         try:
             ans = primitive.impl(x, y)

@@ -348,16 +348,15 @@ def gelu_curvature(x: Any, approximate: bool) -> Any:
     return s * rest * (2 * rise + x * ((rest - s) * rise * rise + 6 * CUBIC * x))
 
 
-def _gelu_arguments(x: Any, y: Any, approximate: bool = True) -> Any:
+def _gelu_derivative_arguments(x: Any, y: Any, approximate: bool = True) -> Any:
     return (x, y), {"approximate": bool(approximate)}
 
 
-def _gelu_reference(x: Any, y: Any, approximate: bool) -> Any:
-
+def _gelu_derivative_reference(x: Any, y: Any, approximate: bool) -> Any:
     return x * slope_reference(_strong(y, x), approximate)
 
 
-def _gelu(xp: Any, x: Any, y: Any, approximate: bool) -> Any:
+def _gelu_derivative(xp: Any, x: Any, y: Any, approximate: bool) -> Any:
     return ops.gelu_slope.impl(_strong(y, x), approximate=approximate) * x
 
 
@@ -365,10 +364,10 @@ gelu_derivative = elementwise(
     "gelu_derivative",
     lambda g, y, *, approximate: ops.gelu_derivative(g, y, approximate),
     lambda g, x, y, *, approximate: g * x * gelu_curvature(y, approximate),
-    prepare=_gelu_arguments,
+    prepare=_gelu_derivative_arguments,
     params=({"approximate": True}, {"approximate": False}),
-    compute=_gelu,
-    reference=_gelu_reference,
+    compute=_gelu_derivative,
+    reference=_gelu_derivative_reference,
     doc="Returns the derivative of gelu at y in the direction x.",
     arguments=ARGUMENT,
     options={"approximate": "whether it is that of the usual approximation."},

@@ -31,6 +31,7 @@ class Writer(Protocol):
     """The writer of a plan, as far as the lines of single equations need it."""
 
     source: Any
+    kept: Any
     rows: Any
     joined: Any
     shares: bool
@@ -43,17 +44,11 @@ class Writer(Protocol):
     def row_buffer(self, joined: Any, part: Any) -> str:
         """Returns the part of a joined array's buffer in which an operand of it is."""
 
-    def view(self, base: str, how: Any, argument: Any) -> str:
-        """Returns the name of a part of a kept buffer; empty if it would be a copy."""
-
     def is_view(self, equation: Any, how: Any, argument: Any) -> bool:
         """Says whether a result is a part of a kept buffer, for which nothing need be run."""
 
     def lies_in(self, variable: Any, name: str) -> None:
         """Notes that a variable is what a name of kept memory stands for."""
-
-    def is_kept(self, name: str) -> bool:
-        """Says whether a name is that of kept memory or of a part of it."""
 
 
 def _reshape(writer: Writer, number: int, equation: Any) -> str | None:

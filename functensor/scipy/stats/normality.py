@@ -83,8 +83,8 @@ def skewtest(
     powerful and informative tests of normality", The American Statistician 44 (1990).
 
     >>> from functensor.scipy import stats
-    >>> stats.skewtest([-3.0, -2, -1, 0, 0, 1, 2, 3]).statistic.tolist()
-    0.0
+    >>> stats.skewtest([-3.0, -2, -1, 0, 0, 1, 2, 4]).statistic.round(3).tolist()
+    0.552
     """
     rows = Samples("skewtest", [a], axis, nan_policy)
     (x,) = rows.arrays
@@ -148,8 +148,8 @@ def normaltest(
     (1973).
 
     >>> from functensor.scipy import stats
-    >>> stats.normaltest([-3.0, -2, -1, 0, 0, 1, 2, 3]).pvalue.round(3).tolist()
-    0.934
+    >>> stats.normaltest([-3.0, -2, -1, 0, 0, 1, 2, 4]).pvalue.round(3).tolist()
+    0.844
     """
     rows = Samples("normaltest", [a], axis, nan_policy)
     (x,) = rows.arrays

@@ -64,11 +64,19 @@ class Relocation(threading.local):
 
 
 RELOCATION = Relocation()
+ENTRY = ("ignore", RELOCATION, RuntimeWarning, RELOCATION, 0)
+# Python makes entries of patterns that are strings alone, and moves an entry that it has already:
+# one with this pattern, which matches nothing, is nobody else's.
+STAND_IN = r"(?!)functensor"
 
 
 def relocate_warnings() -> None:
-    """Puts the filter in front of those that there are."""
-    warnings.simplefilter("ignore", RuntimeWarning)
-    # Python makes patterns of strings alone. The filter that it has put in front becomes ours.
+    """Puts the filter in front of those that there are, none of which is lost."""
+    # Python notes that the filters have changed, and asks them again of what it has told.
+    warnings.filterwarnings("ignore", STAND_IN, RuntimeWarning)
     filters: list[object] = warnings.filters  # type: ignore[assignment]
-    filters[0] = ("ignore", RELOCATION, RuntimeWarning, RELOCATION, 0)
+    stand_in = filters[0]
+    if ENTRY in filters:
+        filters.remove(ENTRY)
+    filters.insert(0, ENTRY)
+    filters.remove(stand_in)

@@ -267,3 +267,32 @@ def test_importing_functensor_is_enough():
     error = subprocess.run(command, capture_output=True, text=True).stderr.splitlines()
     assert [line for line in error if "File" in line] == ['  File "<string>", line 3, in <module>']
     assert "RuntimeWarning: divide by zero encountered in log" in error
+
+
+@pytest.mark.parametrize(
+    ("flags", "first"),
+    [
+        ([], "warnings.filterwarnings('ignore', category=RuntimeWarning)"),
+        ([], "warnings.simplefilter('ignore', RuntimeWarning)"),
+        ([], "warnings.filterwarnings('ignore', '(?!)', RuntimeWarning)"),
+        ([], "warnings.resetwarnings()"),
+        (["-W", "ignore::RuntimeWarning"], ""),
+        (["-W", "ignore"], ""),
+    ],
+)
+def test_importing_functensor_loses_no_filter_of_the_users(flags, first):
+    program = (
+        "import numpy, sys, warnings\n"
+        f"{first}\n"
+        "before = warnings.filters[:]\n"
+        "import functensor.numpy as np\n"
+        "assert warnings.filters[1:] == before, warnings.filters\n"
+        "from functensor.backends.errors.warnings import relocate_warnings\n"
+        "relocate_warnings()\n"
+        "assert warnings.filters[1:] == before, warnings.filters\n"
+        "numpy.log(numpy.zeros(1)), np.log(np.zeros(1))\n"
+    )
+    command = [sys.executable, *flags, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert ("divide by zero" in run.stderr) == ("reset" in first or "?!" in first)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import ref
 
-__all__ = ["asking", "name_the_asking"]
+__all__ = ["Refused", "asking", "name_the_asking", "named"]
 
 # How the clause begins that names the argument.
 CLAUSE = "; a plain value is wanted for "
@@ -13,9 +14,19 @@ CLAUSE = "; a plain value is wanted for "
 DEPTH = 3
 
 
+class Refused:
+    """Tells what value an error of NumPy's is about; the core puts its own answer here."""
+
+    value: Callable[[Exception], Any] = staticmethod(lambda error: None)
+
+
 def asking(error: Any, value: Any) -> Any:
-    """Returns an error with the value that was asked for, which its message is about."""
-    error.asked = value
+    """Returns an error with the value that was asked for, which its message is about.
+
+    Errors outlive what they are about: this one does not keep it alive. Its class has a slot for
+    it, since all that is in an error's ``__dict__`` is pickled with it.
+    """
+    error.asked = ref(value)
     return error
 
 
@@ -53,6 +64,32 @@ def parameter_of(value: Any, given: Mapping[str, Any]) -> str | None:
     return found[0] if found else None
 
 
+def asking_name(
+    value: Any,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    bound: int = 0,
+) -> str | None:
+    """Returns the name of the argument of a call whose value was asked for, as far as is known."""
+    import inspect  # costs milliseconds
+
+    if value is None:
+        return None
+    try:
+        known = inspect.signature(function).bind_partial(*args, **kwargs)
+    except (TypeError, ValueError):
+        return None
+    parameters = list(known.signature.parameters.values())
+    given = {
+        p.name: known.arguments[p.name]
+        for p in parameters[bound:]
+        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name in known.arguments
+    }
+    given |= next((kwargs for p in parameters if p.kind is p.VAR_KEYWORD), {})
+    return parameter_of(value, given)
+
+
 def name_the_asking(
     error: Any,
     function: Callable[..., Any],
@@ -63,24 +100,22 @@ def name_the_asking(
 ) -> None:
     """Names a function's argument in the error that its value, which is traced, is not known.
 
-    An outer function puts its own name in the place of an inner one's.
+    An outer function puts its own name in the place of an inner one's. An error of NumPy's keeps
+    the words for ours, which takes its place where the function was transformed.
     """
-    import inspect  # costs milliseconds
-
-    try:
-        known = inspect.signature(function).bind_partial(*args, **kwargs)
-    except (TypeError, ValueError):
-        return
-    parameters = list(known.signature.parameters.values())
-    named = {
-        p.name: known.arguments[p.name]
-        for p in parameters[bound:]
-        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name in known.arguments
-    }
-    named |= next((kwargs for p in parameters if p.kind is p.VAR_KEYWORD), {})
-    parameter = parameter_of(error.asked, named)
+    ours = hasattr(error, "asked")
+    value = error.asked() if ours else Refused.value(error)
+    parameter = asking_name(value, function, args, kwargs, bound)
     if parameter is None:
         return
-    head, newline, rest = str(error).partition("\n")
-    head = head.partition(CLAUSE)[0]
-    error.args = (f"{head}{CLAUSE}{parameter!r} of {name}(){newline}{rest}",)
+    clause = f"{CLAUSE}{parameter!r} of {name}()"
+    if ours:
+        error.args = (named(str(error), clause),)
+    else:
+        error.clause = clause
+
+
+def named(text: str, clause: str) -> str:
+    """Returns a message with a clause behind its first line, in the place of an earlier one."""
+    head, newline, rest = text.partition("\n")
+    return f"{head.partition(CLAUSE)[0]}{clause}{newline}{rest}"

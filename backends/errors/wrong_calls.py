@@ -271,7 +271,7 @@ def describe_call(
         return
     if type(error) is TypeError and "Tracer' object" in str(error):
         # NumPy's, in whose place ours is put where the function was transformed.
-        error.call = function, name, args, kwargs, bound  # type: ignore[attr-defined]
+        name_the_asking(error, function, name, args, kwargs, bound)
     notes = getattr(error, "__notes__", [])
     mine = [note for note in notes if note.startswith(NOTES)]
     advised = getattr(error, "advised", False)

@@ -58,6 +58,8 @@ class ImmutableArrayError(TypeError):
 class ConcretizationError(TypeError):
     """A traced value was asked for the number that it stands for (docs/errors.md#error-4)."""
 
+    __slots__ = ("__weakref__", "asked")
+
 
 class EscapedTracerError(RuntimeError):
     """A tracer was used after its transformation had ended (docs/errors.md#error-6)."""

@@ -6,13 +6,13 @@ import threading
 from typing import Any
 from weakref import ref
 
-from ...backends.errors.asked_values import asking, name_the_asking
+from ...backends.errors.asked_values import Refused, asking, named
 from .errors import ConcretizationError
 
 __all__ = ["refused", "refused_index"]
 
 
-class Refused(threading.local):
+class LastRefused(threading.local):
     """The last index that was refused in a thread.
 
     Attributes:
@@ -22,7 +22,27 @@ class Refused(threading.local):
     last: tuple[tuple[Any, int], str, str, ref[Any]] | None = None
 
 
-refused = Refused()
+refused = LastRefused()
+
+
+def is_about(error: Exception) -> bool:
+    """Says whether an error of NumPy's is about the last index that was refused."""
+    if refused.last is None or type(error) is not TypeError:
+        return False
+    place, name, _, _ = refused.last
+    if name not in str(error):
+        return False
+    level = error.__traceback__
+    while level is not None:
+        if place == (level.tb_frame.f_code, level.tb_lasti):
+            return True
+        level = level.tb_next
+    return False
+
+
+def refused_value(error: Exception) -> Any:
+    """Returns the traced index that an error of NumPy's is about, or None."""
+    return refused.last[-1]() if refused.last is not None and is_about(error) else None
 
 
 def refused_index(error: TypeError) -> ConcretizationError | None:
@@ -30,17 +50,12 @@ def refused_index(error: TypeError) -> ConcretizationError | None:
 
     What takes a shape, ``np.zeros(n)``, says of whatever is no index that it is none.
     """
-    if refused.last is None or type(error) is not TypeError:
+    if refused.last is None or not is_about(error):
         return None
-    place, name, text, traced = refused.last
-    if name not in str(error):
-        return None
-    level = error.__traceback__
-    while level is not None:
-        if place == (level.tb_frame.f_code, level.tb_lasti):
-            out: ConcretizationError = asking(ConcretizationError(text), traced())
-            if hasattr(error, "call"):
-                name_the_asking(out, *error.call)
-            return out
-        level = level.tb_next
-    return None
+    *_, text, traced = refused.last
+    out = ConcretizationError(named(text, getattr(error, "clause", "")))
+    value = traced()
+    return out if value is None else asking(out, value)
+
+
+Refused.value = staticmethod(refused_value)

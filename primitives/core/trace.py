@@ -328,15 +328,17 @@ def run(trace: Trace, fun: Callable[..., Any], args: Sequence[Any], kwargs: Any 
         raise
     except TypeError as error:
         asked = refused_index(error)
-        if asked is not None:
-            raise asked.with_traceback(error.__traceback__) from None
-        raise
+        if asked is None:
+            raise
+        asked.__traceback__ = error.__traceback__
     finally:
         # Assignments first, between which no interrupt can come.
         slot.trace, slot.running = before, outer
         trace.alive = False
         if before is not None and before.interceptor:
             slot.trace = settled(before)
+    # Raised within the block it would have NumPy's as its context, which holds what was traced.
+    raise asked
 
 
 def at_face(fun: Callable[..., Sequence[Any]], *groups: Sequence[Any]) -> list[Any]:

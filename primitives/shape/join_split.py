@@ -305,9 +305,11 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     try:
         cuts = [0, *map(operator.index, indices_or_sections), length]
     except TypeError:
+        cuts = []
+    if not cuts:
         sections = operator.index(indices_or_sections)
         if sections <= 0:
-            raise ValueError("number sections must be larger than 0") from None
+            raise ValueError("number sections must be larger than 0")
         size, longer = divmod(length, sections)
         cuts = [i * size + min(i, longer) for i in range(sections + 1)]
     before = (FULL,) * axis

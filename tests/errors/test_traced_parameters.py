@@ -4,8 +4,12 @@ The parameters are found by walking the signatures. Either the result is that of
 or the error is ours: it names the public function and the parameter, and says what to write.
 """
 
+import copy
+import gc
 import inspect
+import pickle
 import re
+import weakref
 from functools import cache
 from importlib import import_module
 from itertools import product
@@ -16,6 +20,7 @@ from errors.test_misused_calls import NAMESPACES, PLAIN
 
 import functensor as ft
 import functensor.numpy as np
+from functensor.errors import ConcretizationError
 from functensor.primitives.core.ufunc_facts import Ufunc
 
 P = inspect.Parameter
@@ -253,3 +258,65 @@ def test_every_parameter_for_integers_takes_a_traced_one_or_says_its_name(form, 
             bad += [f"{name}, {p.name}: {fault}" for fault in faults(name, p, form, *known)]
     assert len(PARAMETERS) > 500
     assert not bad, f"{len(bad)}:\n" + "\n".join(bad)
+
+
+# -- errors hold nothing of what was traced
+
+KEPT = []
+ASKING = {
+    "bool": lambda x: x if x > 0 else -x,
+    "float": float,
+    "number": lambda x: numpy.zeros(x),
+    "shape": lambda x: np.full(x, 1.0),
+    "axis": lambda x: np.sum(np.ones((2, 3)), axis=x),
+    "list": lambda x: np.reshape(np.ones(6), [2, x]),
+    "of NumPy": lambda x: np.array_split(np.ones(6), x),
+    "value": lambda x: np.unique(np.ones(6) * x),
+    "repeats": lambda x: np.repeat(np.ones(2), x),
+}
+
+
+def error_of(call):
+    """Returns what a call raises, as one keeps it who reads the message alone."""
+    try:
+        call()
+    except TypeError as error:
+        return error.with_traceback(None)
+    return None
+
+
+@pytest.mark.parametrize("name", ASKING)
+@pytest.mark.parametrize("form", [ft.jit, ft.vmap, lambda f: ft.grad(ft.jit(f), allow_int=True)])
+def test_errors_are_pickled_and_copied(name, form):
+    error = error_of(lambda: form(ASKING[name])(np.ones(1, int) if form is ft.vmap else 3))
+    assert isinstance(error, ConcretizationError)
+    for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(other) is type(error)
+        assert str(other) == str(error)
+
+
+@pytest.mark.filterwarnings("ignore::functensor.programs.staging_warnings.StagingWarning")
+@pytest.mark.parametrize("name", ASKING)
+def test_errors_that_are_kept_are_no_leaks(name):
+    def f(x):
+        KEPT.append(error_of(lambda: ASKING[name](x)))
+        return x * 2
+
+    with ft.config.using(check_tracer_leaks=True):
+        assert ft.jit(f)(3) == 6
+    assert all(isinstance(error, TypeError) for error in KEPT)
+    KEPT.clear()
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_errors_that_are_kept_keep_no_program(name):
+    seen = []
+
+    def f(x):
+        seen.append(weakref.ref(x))
+        return ASKING[name](x)
+
+    error = error_of(lambda: ft.jit(f)(3))
+    gc.collect()
+    assert isinstance(error, ConcretizationError)
+    assert [traced() is None for traced in seen] == [True]

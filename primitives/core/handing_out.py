@@ -32,8 +32,10 @@ def is_overwriting(frame: FrameType | None) -> bool:
             names = getattr(getattr(known["f"], "__code__", None), "co_varnames", ())
             named.append(dict(zip(names, known["args"], strict=False)))
         for names in named:
-            if any(x is True and str(k).startswith("overwrite_") for k, x in names.items()):
-                return True
+            for key, x in names.items():
+                # Whatever else is given may be true, and a copy is never wrong.
+                if x is not False and x is not None and str(key).startswith("overwrite_"):
+                    return True
         frame = frame.f_back
     return False
 

@@ -74,3 +74,40 @@ def test_others_get_views():
     seen = []
     scipy.linalg.funm(SQUARE, lambda w: seen.append(np.asarray(x)) or w)
     assert np.shares_memory(seen[0], np.asarray(x))
+
+
+@pytest.mark.parametrize("by_position", [False, True])
+@pytest.mark.parametrize("true", [1, -1, 0.5, np.int64(1), np.True_, np.ones(1), "yes", (0,)])
+def test_whatever_is_true_overwrites_no_array(true, by_position):
+    b = fnp.asarray([1.0, 2.0])
+    try:
+        if by_position:
+            out = scipy.linalg.solve_triangular(np.eye(2) * 2, b, 0, False, False, true)
+        else:
+            out = scipy.linalg.solve_triangular(np.eye(2) * 2, b, overwrite_b=true)
+        assert out.tolist() == [0.5, 1.0]
+    except TypeError:  # what LAPACK's functions take for no flag
+        assert not isinstance(true, int | np.int64)
+    assert b.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("true", [1, np.int64(1), np.True_])
+@pytest.mark.parametrize("name", OVERWRITING)
+def test_flags_that_are_not_booleans(name, true):
+    function = getattr(scipy.linalg, name)
+    made = []
+
+    def of(values):
+        made.append((fnp.asarray(np.array(values, order="F")), values))
+        return made[-1][0]
+
+    args = OPERANDS.get(name, lambda of: (of(SQUARE),))(of)
+    signature = inspect.signature(function)
+    bound = signature.bind_partial(*args).arguments
+    flags = [p for p in signature.parameters if p.startswith("overwrite") and p not in bound]
+    try:
+        function(*args, **dict.fromkeys(flags, true))
+    except TypeError:
+        assert true is np.True_
+    for x, values in made:
+        np.testing.assert_array_equal(np.asarray(x), values)

@@ -17,6 +17,8 @@ __all__ = [
     "loop_of",
 ]
 
+# Python's numbers, whose dtypes are weak.
+NUMBERS = (int, float, complex)
 # What NumPy's ufuncs tell of themselves.
 FACTS = ("identity", "nargs", "nin", "nout", "ntypes", "signature", "types")
 
@@ -37,9 +39,16 @@ def check_casting(name: str, known: list[ShapeDtype], dtype: Any, casting: Any) 
     np.can_cast(np.int8, np.int8, casting)
     ufunc: Any = np.__dict__.get(name)
     if isinstance(ufunc, np.ufunc) and all(x.dtype.kind in "biufc" for x in known):
-        types = [x.weak if x.weak in (int, float, complex) else x.dtype for x in known]
-        more: Any = {} if dtype is None else {"signature": (*[None] * len(types), np.dtype(dtype))}
-        ufunc.resolve_dtypes((*types, None), casting=casting, **more)
+        more: Any = {} if dtype is None else {"signature": (*[None] * len(known), np.dtype(dtype))}
+        if ufunc.signature is not None:
+            ufunc.resolve_dtypes((*[x.dtype for x in known], None), casting=casting, **more)
+            return
+        # Called on nothing: of Python's types and "equiv" resolve_dtypes reads memory that is not
+        # there. All dtypes have a one.
+        args: list[Any] = [x.weak(1) if x.weak in NUMBERS else np.empty(0, x.dtype) for x in known]
+        if all(x.weak in NUMBERS for x in known):
+            args = [np.empty(0, x.dtype) for x in known]
+        ufunc(*args, casting=casting, **more)
 
 
 def check_order(name: str, order: Any) -> None:
@@ -91,7 +100,9 @@ def loop_of(
         raise TypeError(f"{name}: signature=, sig= and dtype= say the same: give one of them")
     if not isinstance(ufunc, np.ufunc) or any(x.dtype.kind not in "biufc" for x in known):
         raise TypeError(f"{name}: signature= is for NumPy's functions and dtypes: use dtype=")
-    types = [x.weak if x.weak in (int, float, complex) else x.dtype for x in known]
+    # Python's types under "equiv", for NumPy, would read memory that is not there.
+    numbers = () if casting == "equiv" else NUMBERS
+    types = [x.weak if x.weak in numbers else x.dtype for x in known]
     *kinds, result = ufunc.resolve_dtypes(
         (*types, None), signature=given[0], casting=casting or "same_kind"
     )

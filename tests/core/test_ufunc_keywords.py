@@ -197,3 +197,30 @@ def test_what_has_no_meaning_is_refused_with_its_reason():
         fnp.add(X, X, axis=0)
     with pytest.raises(TypeError, match=r"signature=, sig= and dtype= say the same"):
         fnp.add(X, X, signature="dd->d", dtype=float)
+
+
+NUMBERS = (-1, 2, 1.5, 2j)
+DTYPES = ("bool", "int8", "uint8", "int64", "float32", "float64", "complex64", "complex128")
+
+
+@pytest.mark.parametrize("casting", KEYWORDS["casting"])
+@pytest.mark.parametrize(
+    "name", [name for name in BINARY if type(getattr(fnp, name)).__name__ == "Binary"]
+)
+def test_pythons_numbers_are_cast_as_numpy_does(name, casting):
+    ours, theirs = getattr(fnp, name), getattr(np, name)
+    for kind, number, turned in itertools.product(DTYPES, NUMBERS, (False, True)):
+        x = np.ones(2, kind)
+        args = (number, x) if turned else (x, number)
+        said = f"{name}({args}, casting={casting!r})"
+        wanted = outcome(theirs, *args, casting=casting)
+        got = outcome(ours, *args, casting=casting)
+        assert_numpys(got, wanted, said)
+
+
+def test_pythons_numbers_are_cast_in_loops_by_name():
+    for casting in KEYWORDS["casting"]:
+        for args in itertools.product((-1, 1.5, *(np.ones(2, kind) for kind in DTYPES)), (2, 0.5)):
+            got = outcome(fnp.add, *args, signature="dd->d", casting=casting)
+            wanted = outcome(np.add, *args, signature="dd->d", casting=casting)
+            assert_numpys(got, wanted, f"{args}, {casting}")

@@ -50,7 +50,7 @@ def user_frame() -> FrameType | None:
     """Returns the innermost frame of neither functensor nor of what calls it for the user."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        module = frame.f_globals.get("__name__", "")
+        module = frame.f_globals.get("__name__") or ""
         mine = _users.get(module)
         if mine is None:
             # Tests of such libraries are users of them.
@@ -70,7 +70,7 @@ def library() -> str:
     frame: FrameType | None = sys._getframe(1)
     users, outermost = user_frame(), OURS
     while frame is not None and frame is not users:
-        name = frame.f_globals.get("__name__", "").partition(".")[0]
+        name = (frame.f_globals.get("__name__") or "").partition(".")[0]
         outermost = outermost if name in PLUMBING else name
         frame = frame.f_back
     return "" if outermost == OURS else outermost

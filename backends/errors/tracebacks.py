@@ -36,7 +36,7 @@ def levels(traceback: TracebackType | None) -> Iterator[tuple[TracebackType, boo
     """Yields the levels of a traceback from the outermost in, and whether each is ours."""
     inside = False
     while traceback is not None:
-        package = traceback.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+        package = (traceback.tb_frame.f_globals.get("__name__") or "").partition(".")[0]
         inside = package == OURS or (inside and package in BENEATH)
         yield traceback, inside
         traceback = traceback.tb_next

@@ -329,7 +329,7 @@ def key_of(key: Any) -> str:
 def placed(x: Any) -> str:
     """Returns an argument as messages show it, a function of the user's with its line."""
     code = getattr(x, "__code__", None)
-    if code is None or x.__module__.partition(".")[0] == "functensor":
+    if code is None or str(x.__module__).partition(".")[0] == "functensor":
         return shown(x)
     return f"{shown(x)} ({code.co_filename}:{code.co_firstlineno})"
 

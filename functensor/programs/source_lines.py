@@ -78,7 +78,7 @@ class Origins:
                 if equation.line:
                     return equation.line, joined_scope(scope, equation.scope)
             elif code.co_filename not in ours:
-                name = frame.f_globals.get("__name__", "")
+                name = frame.f_globals.get("__name__") or ""
                 if name.partition(".")[0] not in NOT_THE_USERS:
                     return f"{code.co_filename}:{frame.f_lineno}", scope
                 ours.add(code.co_filename)

@@ -57,7 +57,7 @@ def warn_of_text(tracer: Any) -> None:
     if frame.f_code.co_name == "__format__":
         frame = frame.f_back or frame
     # Messages of the library's own have the text too.
-    if frame.f_globals.get("__name__", "").partition(".")[0] != "functensor":
+    if (frame.f_globals.get("__name__") or "").partition(".")[0] != "functensor":
         warn(
             f"a traced value {tracer.describe()} was printed or formatted while "
             f"{function_line(tracer.owner.fun)} was staged: it has no value yet, and the text is "

@@ -376,7 +376,7 @@ AN_INDEX = "an index"
 
 def is_numpys(frame: FrameType) -> bool:
     """Says whether a frame runs code of NumPy's."""
-    name: str = frame.f_globals.get("__name__", "")
+    name: str = frame.f_globals.get("__name__") or ""
     return name.startswith("numpy.")
 
 

@@ -360,10 +360,10 @@ def refuse_dropped(kind: str) -> None:
         ImmutableArrayError: the library throws away what array_api_extra returns.
     """
     frame: FrameType | None = _caller(sys._getframe(3))
-    module: str = frame.f_globals.get("__name__", "") if frame is not None else ""
+    module: str = (frame.f_globals.get("__name__") or "") if frame is not None else ""
     if not module.endswith(UPDATING):
         return
-    while frame is not None and frame.f_globals.get("__name__", "") == module:
+    while frame is not None and (frame.f_globals.get("__name__") or "") == module:
         frame = frame.f_back
     if frame is not None and drops(frame):
         code = frame.f_code

@@ -46,7 +46,7 @@ def watch() -> None:
 def _augmented(self: Any, other: Any) -> Any:
     """Refuses what would be lost; else the usual operator comes next."""
     frame = sys._getframe(1)
-    if frame.f_globals.get("__name__", "").startswith(LIBRARIES):
+    if (frame.f_globals.get("__name__") or "").startswith(LIBRARIES):
         name = lost_by(self, frame)
         if name:
             raise _refusal(self, frame, name)

@@ -266,7 +266,7 @@ def objects(tracer: Any) -> Any:
 
 def wants_plain(frame: FrameType, arguments: Any) -> bool:
     """Says whether a call of NumPy's by a library is to be answered by NumPy, on plain values."""
-    caller: str = frame.f_globals.get("__name__", "")
+    caller: str = frame.f_globals.get("__name__") or ""
     return caller.startswith(PLAIN) and first_tracer(arguments) is None
 
 
@@ -418,7 +418,9 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
         # One of our functions wants an integer: not NumPy has been called, but a number is unknown.
         return refused_number(tracer)
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("functensor"):
+    while frame.f_back is not None and (frame.f_globals.get("__name__") or "").startswith(
+        "functensor"
+    ):
         frame = frame.f_back
     if stores_item(frame) and not asked_by:
         return buffer_error(tracer, None)
@@ -444,9 +446,9 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
 def is_ours(frame: FrameType) -> bool:
     """Says whether a frame, or the code of NumPy's that it calls, runs one of our functions."""
     asking: FrameType | None = frame
-    while asking is not None and asking.f_globals.get("__name__", "").startswith("numpy."):
+    while asking is not None and (asking.f_globals.get("__name__") or "").startswith("numpy."):
         asking = asking.f_back
-    name: str = "" if asking is None else asking.f_globals.get("__name__", "")
+    name: str = "" if asking is None else (asking.f_globals.get("__name__") or "")
     return name.startswith("functensor.") and not name.startswith("functensor.tensors")
 
 

@@ -118,7 +118,7 @@ def leave_to_its_class(x: Any) -> None:
         OperandError: the operator returns ``NotImplemented`` then, and Python asks the class.
     """
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("functensor."):
+    while frame is not None and (frame.f_globals.get("__name__") or "").startswith("functensor."):
         if frame.f_code in ASKING:
             known = frame.f_locals
             own = is_of_pandas(x) or has_own(type(x), REFLECTED[known["name"]])

@@ -116,7 +116,7 @@ def running_module() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
-    return frame.f_globals["__name__"] if frame is not None else __name__
+    return __name__ if frame is None else frame.f_globals.get("__name__") or "__main__"
 
 
 def unpickled(module: str, name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from operator import index
 from typing import Any
@@ -43,7 +44,14 @@ def loop(name: str, kind: np.dtype[Any], dtype: Any) -> tuple[np.dtype[Any], np.
     Raises:
         TypeError: NumPy has none in which what comes out could go in again.
     """
-    wanted = None if dtype is None else number_dtype(dtype)
+    return known_loop(name, kind, None if dtype is None else number_dtype(dtype))
+
+
+@lru_cache(1024)  # NumPy takes microseconds to look for it
+def known_loop(
+    name: str, kind: np.dtype[Any], wanted: np.dtype[Any] | None
+) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """Returns what `loop` does, which depends on the dtypes alone."""
     if wanted is None and name in UFUNC_ACCUMULATIONS and kind.kind in "biu" and kind.itemsize < 8:
         wanted = np.dtype(np.uint64 if kind.kind == "u" else np.int64)
     ufunc: Any = np.__dict__.get(name)
@@ -79,6 +87,19 @@ def reduced(
     """Does what ``ufunc.reduce`` does, over the first axis by default."""
     shape = x.shape
     count = len(shape)
+    if (
+        dtype is None
+        and not keepdims
+        and (initial is MISSING or initial is np._NoValue)
+        and (where is True or where is np._NoValue)
+        and name in UFUNC_REDUCTIONS
+        and type(axis) is int
+        and -count <= axis < count
+        and shape[axis]
+        and loop(name, x.dtype, None)[0] == x.dtype
+    ):
+        # The plain call, in the dtype of the array, needs nothing else.
+        return ops.find(UFUNC_REDUCTIONS[name])(x, axis=axis)
     named = axis if isinstance(axis, tuple) else tuple(range(count)) if axis is None else (axis,)
     # A number has an axis for this, of which nothing is left.
     axes = tuple(canonical_axis(a, max(count, 1)) for a in named) if count or named else ()
@@ -100,7 +121,7 @@ def reduced(
     if empty:
         total: Any = ops.astype(ops.broadcast_to(ops.asarray(start), rest), first)
     elif name in ASSOCIATIVE:
-        x = ops.astype(x, first)
+        x = x if x.dtype == first else ops.astype(x, first)
         # What has no identity gives the same when the initial value comes several times.
         identity = start_of(name, MISSING)
         neutral = start if identity is None else identity
@@ -115,8 +136,10 @@ def reduced(
         if reduction is None and start is not None:
             # Of one element as well: of a negative one `gcd` and `hypot` change the sign.
             initial, given = start, True
-        total = ops.astype(total, first)
-        total = function(ops.astype(ops.asarray(initial), first), total) if given else total
+        if given:
+            total = function(
+                ops.astype(ops.asarray(initial), first), ops.astype(total, first)
+            )
     else:
         total = ops.astype(ops.asarray(start), first) if given or masked else None
         steps = together(x, axes, rest)
@@ -124,10 +147,12 @@ def reduced(
         # What does not count is no reason for NaN, nor for an error.
         steps = ops.where(masks, steps, ops.ones_like(steps)) if masked else steps
         total = folded(function, steps, masks, total, first, then)[-1]
-    total = ops.broadcast_to(total, rest)
+    total = total if total.shape == rest else ops.broadcast_to(total, rest)
     if keepdims and axes:
         total = ops.reshape(total, tuple([1 if i in axes else n for i, n in enumerate(shape)]))
-    return ops.astype(total, first)
+    # What is computed along an axis has its dtype, and is no number of Python's that yields to
+    # others.
+    return total if axes and total.dtype == first else ops.astype(total, first)
 
 
 def together(x: Any, axes: tuple[int, ...], rest: tuple[int, ...]) -> Any:

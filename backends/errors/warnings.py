@@ -65,18 +65,19 @@ class Relocation(threading.local):
 
 RELOCATION = Relocation()
 ENTRY = ("ignore", RELOCATION, RuntimeWarning, RELOCATION, 0)
-# Python makes entries of patterns that are strings alone, and moves an entry that it has already:
-# one with this pattern, which matches nothing, is nobody else's.
-STAND_IN = r"(?!)functensor"
+
+
+class StandIn(RuntimeWarning):
+    """The category of an entry that can be nobody else's: Python moves one that it has already."""
 
 
 def relocate_warnings() -> None:
     """Puts the filter in front of those that there are, none of which is lost."""
-    # Python notes that the filters have changed, and asks them again of what it has told.
-    warnings.filterwarnings("ignore", STAND_IN, RuntimeWarning)
+    # Python makes entries of patterns that are strings alone. It notes that the filters have
+    # changed, and asks them again of what it has told.
+    warnings.simplefilter("ignore", StandIn)
     filters: list[object] = warnings.filters  # type: ignore[assignment]
-    stand_in = filters[0]
     if ENTRY in filters:
         filters.remove(ENTRY)
     filters.insert(0, ENTRY)
-    filters.remove(stand_in)
+    filters.remove(("ignore", None, StandIn, None, 0))

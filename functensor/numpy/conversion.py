@@ -13,6 +13,7 @@ from ..primitives.core.errors import refuse_out, refuse_where
 from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, canonical_axes, canonical_axis, finfo
+from ..primitives.core.ufunc_methods import method_of
 from ..primitives.elementwise.number_parts import (
     bitwise_count,
     exponent_of,
@@ -342,6 +343,10 @@ def divmod(x1: Any, x2: Any, /, out: Any = None, *, where: Any = True) -> tuple[
     refuse_where("divmod", where)
     x1, x2 = operands_together("divmod", x1, x2)
     return ops.floor_divide(x1, x2), ops.remainder(x1, x2)
+
+
+# Of the methods of NumPy's ufuncs it has one, as there: the others are for single results.
+setattr(divmod, "outer", method_of(divmod, "divmod", "outer"))  # noqa: B010 - mypy knows no attribute
 
 
 @registry.add_function

@@ -12,7 +12,7 @@ from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, number_dtype, result_type, shape_dtype
 from ..primitives.core.ufunc_facts import check_casting
-from ..primitives.core.ufunc_methods import METHODS
+from ..primitives.core.ufunc_methods import METHODS, method_of
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
 from .zeros_ones import zeros_like
@@ -94,18 +94,8 @@ def float_power(x: Any, y: Any, /, out: Any = None, *, where: Any = True) -> Any
     return ops.power(x, y)
 
 
-def _method(method: str) -> Any:
-    """Returns a method of NumPy's ufuncs for `float_power`, which is made of a primitive."""
-
-    def call(x: Any, *args: Any, **options: Any) -> Any:
-        refuse_out(f"float_power.{method}", options.pop("out", None))
-        return METHODS[method](float_power, "float_power", asarray(x), *args, **options)
-
-    return call
-
-
 for _name in METHODS:
-    setattr(float_power, _name, _method(_name))
+    setattr(float_power, _name, method_of(float_power, "float_power", _name))
 
 
 @registry.add_function

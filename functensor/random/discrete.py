@@ -88,8 +88,8 @@ def randint(
         dtype: an integer dtype.
 
     Returns:
-        An array of that shape and dtype. Probabilities differ by less than a factor of
-        1 + (maxval - minval) / 2**64.
+        An array of that shape and dtype. Probabilities differ by a factor of at most
+        1 + 1 / (2**64 // (maxval - minval)).
 
     Raises:
         ValueError: the bounds are plain numbers and there is no integer between them, or they do

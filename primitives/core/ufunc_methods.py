@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ...backends.messages import MISSING
+from .errors import refuse_out
 from .registry import registry as ops
 from .shape_dtype import canonical_axis, number_dtype
 
-__all__ = ["METHODS", "on_axes"]
+__all__ = ["METHODS", "method_of", "on_axes"]
 
 # The reductions, and the cumulative functions, that ufuncs offer.
 UFUNC_REDUCTIONS = {
@@ -277,3 +278,13 @@ METHODS: dict[str, Callable[..., Any]] = {
     "reduce": reduced,
     "reduceat": reduced_parts,
 }
+
+
+def method_of(function: Any, name: str, method: str) -> Callable[..., Any]:
+    """Returns a method of NumPy's ufuncs for a function that is made of primitives."""
+
+    def call(x: Any, *args: Any, **options: Any) -> Any:
+        refuse_out(f"{name}.{method}", options.pop("out", None))
+        return METHODS[method](function, name, ops.asarray(x), *args, **options)
+
+    return call

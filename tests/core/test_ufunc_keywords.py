@@ -239,3 +239,25 @@ def test_plain_reductions_cost_little_more_than_those_they_are(name):
     # In another dtype, over all axes: no more than a few operations.
     ours.reduce(x, axis=None)
     assert lines_run(lambda: ours.reduce(x, axis=None)) <= lines_run(lambda: inner(x, None)) + 120
+
+
+@pytest.mark.parametrize("name", ["divmod", "float_power"])
+def test_outer_of_functions_that_are_no_primitives(name):
+    ours, theirs = getattr(fnp, name), getattr(np, name)
+
+    def protocol(x, y):
+        return theirs.outer(fnp.asarray(x), fnp.asarray(y))
+
+    for x, y in (("floats", "singles"), ("integers", "bytes"), ("number", "singles")):
+        x, y = np.abs(ARRAYS[x]), ARRAYS[y]
+        for form in (ours.outer, ft.jit(ours.outer), protocol):
+            for got, wanted in zip(listed(form(x, y)), listed(theirs.outer(x, y)), strict=True):
+                assert_numpys(np.asarray(got), wanted, name)
+    with pytest.raises(ft.errors.ImmutableArrayError, match=rf"{name}\.outer: out="):
+        ours.outer(x, y, out=fnp.ones((4, 4)))
+    assert not {"reduce", "accumulate", "reduceat"} & set(vars(fnp.divmod))
+
+
+def listed(results):
+    """Returns the results of a function, of which there may be several."""
+    return results if isinstance(results, tuple) else (results,)

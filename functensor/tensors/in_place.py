@@ -18,10 +18,11 @@ from ..primitives.core.buffers import beside, to_buffer
 from ..primitives.core.errors import BackwardError, OperandError, ShapeError, message
 from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
+from ..primitives.core.trace import under
 from .grad_mode import mode
 from .tape import Leaf, receiver_of
 from .torch_names import TorchNames
-from .views import changed, is_basic, is_there, refresh, taken, viewing
+from .views import changed, is_basic, is_there, refresh, taken, viewing, within
 
 __all__ = ["InPlace"]
 
@@ -120,6 +121,13 @@ class InPlace(TorchNames):
                     "x = x + y makes a new tensor"
                 )
             result = ops.astype(result, self.dtype)
+        if within():
+            with under(None):
+                return self._put(result, what)
+        return self._put(result, what)
+
+    def _put(self, result: Any, what: str) -> Any:
+        """Takes a value, and has all tensors that share memory with this one take theirs."""
         if getattr(self, "_source", None) is None:
             self._settle(result)
             if getattr(self, "_views", None):
@@ -154,8 +162,12 @@ class InPlace(TorchNames):
     # -- views
 
     def __getitem__(self, key: Any) -> Any:
-        out = super().__getitem__(key)
-        return taken(self, out, None, key) if is_basic(key) else out
+        if not is_basic(key):
+            return super().__getitem__(key)
+        if within():
+            with under(None):
+                return taken(self, super().__getitem__(key), None, key)
+        return taken(self, super().__getitem__(key), None, key)
 
     def __iter__(self) -> Any:
         if not self.shape:

@@ -20,10 +20,11 @@ from ..primitives.core.buffers import beside
 from ..primitives.core.errors import BackwardError, message
 from ..primitives.core.index_key import STATIC
 from ..primitives.core.registry import registry as ops
+from ..primitives.core.trace import RAW, slot, under
 from .grad_mode import GradMode, mode
 from .tape import TAPE, Leaf
 
-__all__ = ["changed", "is_basic", "is_there", "refresh", "taken", "viewing"]
+__all__ = ["changed", "is_basic", "is_there", "refresh", "taken", "viewing", "within"]
 
 
 # Threads may take views of one tensor at the same time.
@@ -66,8 +67,6 @@ def taken(
 ) -> Any:
     """Returns a view that knows its base; the base knows it as long as others hold it.
 
-    Within transformations there are arrays, which cannot be changed, in place of views.
-
     Args:
         base: a tensor.
         view: what was taken from it.
@@ -100,13 +99,38 @@ def viewing(
     """
 
     def view(self: Any, *args: Any, **options: Any) -> Any:
-        out = method(self, *args, **options)
+        # The view may be taken anew later, after a list of lengths was changed.
+        args = tuple(map(_frozen, args)) if args else args
+        if options:
+            options = {name: _frozen(option) for name, option in options.items()}
+        if within():
+            # What the caller writes to a view of a tensor must not be lost in an array.
+            with under(None):
+                out = method(self, *args, **options)
+        else:
+            out = method(self, *args, **options)
         if copies and not _shares(out, self):
             return out
         return taken(self, out, lambda x: method(x, *args, **options), recorded=recorded)
 
     PASSING.add(view.__code__)
     return update_wrapper(view, method)
+
+
+def within() -> bool:
+    """Says whether a transformation runs, whose arrays would stand in place of views."""
+    return slot.trace is not None and slot.trace is not RAW
+
+
+def _frozen(argument: Any) -> Any:
+    """Returns an argument that nobody can change any more."""
+    if isinstance(argument, list | tuple):
+        return tuple(map(_frozen, argument))
+    return tuple(argument.tolist()) if _is_row(argument) else argument
+
+
+def _is_row(argument: Any) -> bool:
+    return type(argument) is np.ndarray and argument.ndim == 1
 
 
 def _shares(view: Any, base: Any) -> bool:
@@ -119,6 +143,9 @@ def _shares(view: Any, base: Any) -> bool:
         if tensor.numel() > source[0].numel():
             return False
         tensor = source[0]
+    # One element lies in order however it is shaped; what has no axes is no array of NumPy's.
+    if view.size == 1:
+        return True
     if type(view._data) is np.ndarray:
         return np.may_share_memory(view._data, base._data)
     return getattr(view._data, "base", None) is not None

@@ -186,3 +186,62 @@ def test_repeated_elements_in_another_shape_are_a_copy():
     x += 1
     assert copy.tolist() == [1.0, 2.0, 1.0, 2.0]
     assert repeated.tolist() == [[2.0, 3.0]] * 2
+
+
+SHAPES_OF_ONE = {
+    "flatten": lambda x: x.flatten(),
+    "ravel": lambda x: x.ravel(),
+    "reshape": lambda x: x.reshape(1, 1),
+    "view": lambda x: x.view(1),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES_OF_ONE)
+def test_single_elements_in_another_shape_are_views(name):
+    x = ft.Tensor([1.0, 2.0])
+    shaped = SHAPES_OF_ONE[name](x[0])
+    shaped += 1
+    total = x.sum()
+    SHAPES_OF_ONE[name](total).add_(1)
+    assert (x.tolist(), total.tolist()) == ([2.0, 2.0], 5.0)
+
+
+WITHIN = {
+    "grad": lambda f: ft.grad(f)(2.0),
+    "jit": lambda f: ft.jit(f)(2.0),
+    "jvp": lambda f: ft.jvp(f, (2.0,), (1.0,))[1],
+    "vmap": lambda f: ft.vmap(f)(numpy.full(2, 2.0)),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("form", WITHIN)
+def test_writes_of_traced_values_to_views_are_refused(form, name):
+    def lost(a):
+        y = ft.Tensor(X)
+        view = METHODS[name](y)
+        view += a
+        return y.sum()
+
+    with pytest.raises(ft.errors.TracerConversionError):
+        WITHIN[form](lost)
+
+
+@pytest.mark.parametrize("form", WITHIN)
+def test_writes_of_numbers_to_views_are_seen_within_transformations(form):
+    def scaled(a):
+        y = ft.Tensor(X)
+        view = y[1:].T
+        view += 1
+        return y.sum() * a
+
+    assert (numpy.asarray(WITHIN[form](scaled)) % 74 == 0).all()
+
+
+@pytest.mark.parametrize("lengths", [[3, 2], numpy.array([3, 2])], ids=["list", "array"])
+def test_lists_that_views_were_made_by_may_change(lengths):
+    x = ft.Tensor(numpy.arange(6.0))
+    views = [x.view(lengths), x.reshape(lengths), x.view(3, 2).permute([1, 0])]
+    lengths[:] = [6, 1]
+    x += 1
+    assert [view.shape for view in views] == [(3, 2), (3, 2), (2, 3)]

@@ -22,7 +22,7 @@ from ..primitives.core.trace import under
 from .grad_mode import mode
 from .tape import Leaf, receiver_of
 from .torch_names import TorchNames
-from .views import changed, is_basic, is_there, refresh, taken, viewing, within
+from .views import changed, fall_behind, is_basic, is_there, taken, viewing, within
 
 __all__ = ["InPlace"]
 
@@ -89,8 +89,11 @@ class InPlace(TorchNames):
 
     @property
     def _version(self) -> int:
-        """The number of times the tensor was changed in place."""
-        return getattr(self, "_changes", 0)
+        """The number of times the tensor, or what it is a view of, was changed in place."""
+        tensor = self
+        while (source := getattr(tensor, "_source", None)) is not None:
+            tensor = source[0]
+        return getattr(tensor, "_changes", 0)
 
     def _change(self, compute: Callable[[], Any], what: str) -> Any:
         """Gives the tensor the value, and the node, of what ``compute`` returns."""
@@ -129,18 +132,22 @@ class InPlace(TorchNames):
     def _put(self, result: Any, what: str) -> Any:
         """Takes a value, and has all tensors that share memory with this one take theirs."""
         if getattr(self, "_source", None) is None:
-            self._settle(result)
-            if getattr(self, "_views", None):
-                refresh(self)
+            if not hasattr(self, "_views"):
+                return self._settle(result)
+            with self._views.lock:
+                self._settle(result)
+                fall_behind(self)
             return self
-        changes = changed(self, result, what)
-        for tensor, value, grad_mode in changes:
-            with grad_mode:
-                tensor._settle(value)
-        refresh(changes[-1][0])
+        # Between reading a base and writing it no other thread may write to it.
+        with self._source[0]._views.lock:
+            changes = changed(self, result, what)
+            for tensor, value, grad_mode in changes:
+                with grad_mode:
+                    tensor._settle(value)
+            fall_behind(changes[-1][0])
         return self
 
-    def _settle(self, result: Any) -> None:
+    def _settle(self, result: Any) -> Any:
         """Takes a value, and its node where tensors record; a leaf stays a leaf."""
         node = self.node
         if isinstance(result, InPlace):
@@ -152,7 +159,8 @@ class InPlace(TorchNames):
             self.node = made
             if made is not None and kept is not None and kept.keeps:
                 receiver_of(made, make=True).keeps = True
-        self._changes = self._version + 1
+        self._changes = getattr(self, "_changes", 0) + 1
+        return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
         # After x[key] += y the view has written its elements already.

@@ -202,6 +202,8 @@ class TapeTrace(ReverseTrace):
     standing = True
     # The class of the tensors, which names itself here.
     tracer: Any = Tracer
+    # The class of views that are behind their base, which does too.
+    late: Any = None
     # The level on which transformations of tensors stand, which does too.
     level: Any = None
 

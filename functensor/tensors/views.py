@@ -1,7 +1,8 @@
 """Views of tensors: what is written to one is seen through its base, and through all others.
 
 Buffers never change. A view knows the tensor that it was taken from and how; after a change in
-place the base takes the new elements, and every view that is still held is taken anew. What was
+place the base takes the new elements, and every view that is still held is behind it: it takes
+itself anew when it is next read. So a write costs the same however many views are held. What was
 computed from any of them before keeps its value and its graph.
 """
 
@@ -22,35 +23,63 @@ from ..primitives.core.index_key import STATIC
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
 from .grad_mode import GradMode, mode
-from .tape import TAPE, Leaf
+from .tape import TAPE, Leaf, receiver_of
 
-__all__ = ["changed", "is_basic", "is_there", "refresh", "taken", "viewing", "within"]
+__all__ = [
+    "catch_up",
+    "changed",
+    "fall_behind",
+    "is_basic",
+    "is_there",
+    "taken",
+    "viewing",
+    "within",
+]
 
 
-# Threads may take views of one tensor at the same time.
-dropping = threading.Lock()
+# Threads may take the first view of one tensor at the same time.
+naming = threading.Lock()
 
 
 class Views(list[Any]):
-    """References to the views of a tensor.
+    """References to the views of a tensor that are not behind it.
 
     Attributes:
         most: how many there may be before those that are gone are left out.
+        lock: held where one of all tensors that share memory is written, or catches up.
     """
 
-    __slots__ = ("most",)
+    __slots__ = ("lock", "most")
 
-    def __init__(self) -> None:
+    def __init__(self, lock: Any) -> None:
         super().__init__()
         self.most = 16
+        self.lock = lock
 
     def drop(self) -> None:
         """Leaves out those that are gone."""
-        with dropping:
+        with self.lock:
             number = len(self)
             # Others may come behind these meanwhile.
             self[:number] = [view for view in self[:number] if view() is not None]
             self.most = 2 * len(self) + 16
+
+    def pop_all(self) -> list[Any]:
+        """Takes all of them out, and returns those that are not gone."""
+        found = self[:]
+        del self[: len(found)]
+        return [view for reference in found if (view := reference()) is not None]
+
+
+def views_of(base: Any) -> Views:
+    """Returns the views of a tensor, to be added to."""
+    with naming:
+        views = getattr(base, "_views", None)
+        if views is None:
+            source = getattr(base, "_source", None)
+            lock = threading.RLock() if source is None else source[0]._views.lock
+            views = base._views = Views(lock)
+        return views
 
 
 def is_basic(key: Any) -> bool:
@@ -76,11 +105,11 @@ def taken(
     """
     if view is base or not isinstance(view, TAPE.tracer):
         return view
-    view._source = (base, take, key, recorded and mode.enabled)
     try:
         views = base._views
     except AttributeError:
-        views = base._views = Views()
+        views = views_of(base)
+    view._source = (base, take, key, recorded and mode.enabled, base.node)
     views.append(ref(view))
     if len(views) > views.most:
         views.drop()
@@ -156,7 +185,7 @@ def is_there(base: Any, key: Any, value: Any) -> bool:
     source = getattr(value, "_source", None)
     if source is None or isinstance(value.node, Leaf):
         return False
-    origin, take, taken_by, recorded = source
+    origin, take, taken_by, recorded, *_ = source
     indexed = take is None and recorded and origin is base
     return indexed and type(key) is type(taken_by) and bool(key == taken_by)
 
@@ -192,7 +221,7 @@ def changed(view: Any, value: Any, what: str) -> list[tuple[Any, Any, GradMode]]
 
 def _placed(source: Any, view: Any, value: Any, what: str) -> Any:
     """Returns the base's value with other elements where a view of it lies."""
-    base, take, key, _ = source
+    base, take, key, *_ = source
     if take is None:
         return ops.index_set(base, key, value)
     size = base.numel()
@@ -213,15 +242,57 @@ def _placed(source: Any, view: Any, value: Any, what: str) -> Any:
     return ops.reshape(flat, base.shape)
 
 
-def refresh(base: Any) -> None:
-    """Takes all views of a tensor anew, and the views of these."""
-    left = [base]
+def fall_behind(root: Any) -> None:
+    """Leaves all views of a tensor, and the views of these, to take themselves anew."""
+    tracer, late = TAPE.tracer, TAPE.late
+    left = [root]
     while left:
-        base = left.pop()
-        for reference in tuple(getattr(base, "_views", ())):
-            view = reference()
-            if view is not None:
-                _, take, key, recorded = view._source
-                with GradMode(recorded and mode.enabled):
-                    view._settle(ops.index(base, key) if take is None else take(base))
+        for view in left.pop()._views.pop_all():
+            if type(view) is tracer:
+                # Other threads find the slots full, or the class that fills them.
+                node = view.node
+                view._source = (*view._source, node)
+                view.__class__ = late
+                del view._data, view.node
+            elif type(view) is not late:
+                # A class of the user's stays what it is.
+                _take_anew(view, view.node)
+            if hasattr(view, "_views"):
                 left.append(view)
+
+
+def catch_up(view: Any) -> None:
+    """Takes a view anew, and before it those that it was taken from, where they are behind."""
+    late = TAPE.late
+    with view._source[0]._views.lock, under(None):
+        behind = []
+        while type(view) is late:
+            behind.append(view)
+            view = view._source[0]
+        for view in reversed(behind):
+            _take_anew(view, view._source[5])
+
+
+def _take_anew(view: Any, node: Any) -> None:
+    """Gives a view the elements of its base, and their node if that of the base is another.
+
+    Args:
+        view: what has a source.
+        node: the view's node before.
+    """
+    base, take, key, recorded, seen = view._source[:5]
+    now = base.node
+    anew = recorded and now is not seen and not isinstance(node, Leaf)
+    with GradMode(anew):
+        value = ops.index(base, key) if take is None else take(base)
+    if anew:
+        kept = None if node is None else receiver_of(node)
+        node = value.node
+        if node is not None and kept is not None and kept.keeps:
+            receiver_of(node, make=True).keeps = True
+    view._data = value._data
+    view.node = node
+    view._source = (base, take, key, recorded, now)
+    if type(view) is TAPE.late:
+        view.__class__ = TAPE.tracer
+    base._views.append(ref(view))

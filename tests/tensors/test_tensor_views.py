@@ -1,6 +1,11 @@
 """Views of tensors see what is written to any of them, as NumPy's and PyTorch's do."""
 
+import copy
+import pickle
 import random
+import sys
+import threading
+import types
 
 import numpy
 import pytest
@@ -245,3 +250,122 @@ def test_lists_that_views_were_made_by_may_change(lengths):
     lengths[:] = [6, 1]
     x += 1
     assert [view.shape for view in views] == [(3, 2), (3, 2), (2, 3)]
+
+
+def calls_of(run):
+    """Returns how many functions were called, counted."""
+    number = 0
+
+    def count(frame, event, argument):
+        nonlocal number
+        number += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return number
+
+
+MANY = {
+    "rows": lambda views, x: [view.add_(1) for view in views],
+    "base": lambda views, x: [x.add_(1) for _ in views],
+    "not recorded": lambda views, x: ft.no_grad(MANY["rows"])(views, x),
+    "read between": lambda views, x: [view.add_(views[0]) for view in views],
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_writes_cost_the_same_however_many_views_are_held(name):
+    def work(n, requires_grad):
+        w = ft.Tensor(numpy.ones((n, 2)), requires_grad=requires_grad)
+        x = w * 1
+        views = list(x) + [x[i:] for i in range(n)] + [x.T[:, i] for i in range(n)]
+
+        def run():
+            MANY[name](views[:n], x)
+            views[-1].sum()
+
+        return calls_of(run)
+
+    for requires_grad in (False, True):
+        few, many = work(20, requires_grad), work(80, requires_grad)
+        assert many < 5 * few
+
+
+def test_reads_of_tensors_are_reads_of_their_slots():
+    kinds = [kind for kind in ft.Tensor.__mro__ if "_data" in vars(kind)]
+    assert [type(vars(kind)["_data"]) for kind in kinds] == [types.MemberDescriptorType]
+    assert not hasattr(ft.Tensor, "__getattr__")
+    assert ft.Tensor.__getattribute__ is object.__getattribute__
+
+
+def test_views_that_are_behind_are_tensors_in_all_they_do():
+    def behind():
+        x = ft.Tensor(X)
+        rows = list(x)
+        x += 1
+        return rows[0]
+
+    wanted = X[0] + 1
+    assert isinstance(behind(), ft.Tensor)
+    assert type(behind()).__name__ == "Tensor"
+    assert "1." in repr(behind())
+    assert behind().shape == (4,)
+    assert type(copy.copy(behind())) is type(copy.deepcopy(behind())) is ft.Tensor
+    assert type(pickle.loads(pickle.dumps(behind()))) is ft.Tensor
+    assert behind().is_leaf
+    assert not hasattr(behind(), "nothing")
+    for f in (ft.jit(lambda a: a * 1), lambda a: ft.grad(lambda b: np.sum(b * b / 2))(a), np.abs):
+        numpy.testing.assert_array_equal(f(behind()).numpy(), wanted)
+
+
+def test_views_of_views_catch_up_in_their_order():
+    x = ft.Tensor(X)
+    views = [x]
+    for _ in range(3000):
+        views.append(views[-1][...])
+    x += 1
+    views[1500].mul_(2)
+    assert views[-1].tolist() == x.tolist() == ((X + 1) * 2).tolist()
+
+
+def test_modes_of_writes_decide_what_is_recorded_of_views():
+    w = ft.Tensor([1.0, 2.0], requires_grad=True)
+    x = w * 1
+    row = x[:1]
+    x *= 3
+    with ft.no_grad():
+        x += 100
+        assert row.tolist() == [103.0]
+    with ft.no_grad():
+        x += 1
+    x *= 2
+    row.retain_grad()
+    (row * row).sum().backward()
+    assert w.grad.tolist() == [2 * 208.0 * 6, 0.0]
+    assert row.grad.tolist() == [416.0]
+
+
+def test_threads_write_to_parts_of_one_tensor():
+    x = ft.Tensor(numpy.zeros((4, 3)))
+    rows = list(x)
+
+    def work(i):
+        for _ in range(100):
+            rows[i].add_(1)
+            x.T[1, i].add_(1)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert x.tolist() == [[100.0, 200.0, 100.0]] * 4
+    assert [row.tolist() for row in rows] == x.tolist()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import wraps
 from itertools import count
 from typing import Any
 
@@ -22,7 +23,7 @@ from ..primitives.core.trace import under
 from .grad_mode import mode
 from .tape import Leaf, receiver_of
 from .torch_names import TorchNames
-from .views import changed, fall_behind, is_basic, is_there, taken, viewing, within
+from .views import changed, fall_behind, is_basic, is_there, part, taken, viewing, within
 
 __all__ = ["InPlace"]
 
@@ -62,6 +63,14 @@ def _function(name: str) -> Callable[[Any], Any]:
 
     method.__doc__ = f"Puts ``functensor.numpy.{name}`` of the tensor in its place."
     return method
+
+
+@wraps(TorchNames.diagonal)
+def _diagonal(self: Any, *args: Any, **options: Any) -> Any:
+    out = TorchNames.diagonal(self, *args, **options)
+    # The function copies; whether a view of the view is one is asked of the memory.
+    out._data = self._data.diagonal(*args, **options)
+    return out
 
 
 class InPlace(TorchNames):
@@ -149,11 +158,16 @@ class InPlace(TorchNames):
 
     def _settle(self, result: Any) -> Any:
         """Takes a value, and its node where tensors record; a leaf stays a leaf."""
-        node = self.node
+        buffer, node = self._data, self.node
         if isinstance(result, InPlace):
             self._data, made = result._data, result.node
         else:
             self._data, made = to_buffer(result), None
+        if self._data.strides != buffer.strides and getattr(self, "_source", None) is None:
+            # Whether another shape is a view is not to depend on what was written.
+            in_order = buffer.copy("K")
+            in_order[...] = self._data
+            self._data = in_order
         if mode.enabled and not isinstance(node, Leaf):
             kept = None if node is None else receiver_of(node)
             self.node = made
@@ -185,6 +199,8 @@ class InPlace(TorchNames):
     T = property(viewing(lambda self: ops.transpose(self)), doc=TorchNames.T.__doc__)
     mT = property(viewing(lambda self: ops.swapaxes(self, -1, -2)), doc=TorchNames.mT.__doc__)
     flat = property(viewing(lambda self: ops.reshape(self, -1)), doc=TorchNames.flat.__doc__)
+    real = property(part("real"), doc="The real part; the tensor itself where it is real.")
+    imag = property(part("imag"), doc="The imaginary part; 0 where the tensor is real.")
     view = viewing(TorchNames.view)
     reshape = viewing(TorchNames.reshape, copies=True)
     ravel = viewing(TorchNames.ravel, copies=True)
@@ -193,7 +209,7 @@ class InPlace(TorchNames):
     permute = viewing(TorchNames.permute)
     transpose = viewing(TorchNames.transpose)
     swapaxes = viewing(TorchNames.swapaxes)
-    diagonal = viewing(TorchNames.diagonal)
+    diagonal = viewing(_diagonal)
     t = viewing(TorchNames.t)
     unsqueeze = viewing(TorchNames.unsqueeze)
     squeeze = viewing(TorchNames.squeeze)

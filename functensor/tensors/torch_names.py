@@ -80,28 +80,28 @@ class Casts(Tracer):
     __slots__ = ()
 
     def float(self) -> Any:
-        """Returns the elements as float32."""
-        return self.astype(np.float32)
+        """Returns the elements as float32; the tensor itself where they are."""
+        return self.to(np.float32)
 
     def double(self) -> Any:
-        """Returns the elements as float64."""
-        return self.astype(np.float64)
+        """Returns the elements as float64; the tensor itself where they are."""
+        return self.to(np.float64)
 
     def half(self) -> Any:
-        """Returns the elements as float16."""
-        return self.astype(np.float16)
+        """Returns the elements as float16; the tensor itself where they are."""
+        return self.to(np.float16)
 
     def long(self) -> Any:
-        """Returns the elements as int64."""
-        return self.astype(np.int64)
+        """Returns the elements as int64; the tensor itself where they are."""
+        return self.to(np.int64)
 
     def int(self) -> Any:
-        """Returns the elements as int32."""
-        return self.astype(np.int32)
+        """Returns the elements as int32; the tensor itself where they are."""
+        return self.to(np.int32)
 
     def bool(self) -> Any:
-        """Returns the elements as booleans."""
-        return self.astype(np.bool_)
+        """Returns the elements as booleans; the tensor itself where they are."""
+        return self.to(np.bool_)
 
 
 def _reduction(name: str, what: str) -> Callable[..., Any]:
@@ -371,8 +371,12 @@ class TorchNames(Casts):
         return found if as_tuple else ops.stack(found, 1)
 
     def contiguous(self) -> Any:
-        """Returns the tensor itself: how elements lie in memory is no part of it."""
-        return self
+        """Returns a copy whose elements lie in order; the tensor itself where they do so."""
+        if self._data.flags.c_contiguous:
+            return self
+        out = ops.positive(self)
+        out._data = out._data.copy("C")
+        return out
 
     def gather(self, dim: int, index: Any) -> Any:
         """Returns elements along an axis, by an own index for every place on the others."""

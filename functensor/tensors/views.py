@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import update_wrapper
 from typing import Any
 from weakref import ref
@@ -17,7 +18,7 @@ from weakref import ref
 import numpy as np
 
 from ..backends.errors.words import PASSING
-from ..primitives.core.buffers import beside
+from ..primitives.core.buffers import beside, to_buffer
 from ..primitives.core.errors import BackwardError, message
 from ..primitives.core.index_key import STATIC
 from ..primitives.core.registry import registry as ops
@@ -31,6 +32,7 @@ __all__ = [
     "fall_behind",
     "is_basic",
     "is_there",
+    "part",
     "taken",
     "viewing",
     "within",
@@ -146,6 +148,45 @@ def viewing(
     return update_wrapper(view, method)
 
 
+class Part:
+    """Takes the real or the imaginary parts of complex numbers, and puts others in their place."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, x: Any) -> Any:
+        return getattr(ops, self.name)(x)
+
+    def put(self, x: Any, value: Any) -> Any:
+        """Returns complex numbers with other parts."""
+        tensor = isinstance(value, TAPE.tracer)
+        given = value._data if tensor else to_buffer(value)
+        # A number without axes cannot be written to.
+        buffer = x._data.copy() if x.shape else np.array(x._data)
+        setattr(buffer, self.name, given)
+        out = TAPE.wrap(buffer[()], None)
+        if mode.enabled and (x.node is not None or (tensor and value.node is not None)):
+            real, imag = (value, ops.imag(x)) if self.name == "real" else (ops.real(x), value)
+            # What it computes is not exact beside infinity; its rules do not ask for the value.
+            out.node = ops.add(real, ops.multiply(imag, 1j)).node
+        return out
+
+
+def part(name: str) -> Callable[[Any], Any]:
+    """Returns a method whose result is the real or the imaginary part, a view of the tensor."""
+    take = Part(name)
+
+    def method(self: Any) -> Any:
+        if self.dtype.kind != "c":
+            return self if name == "real" else take(self)
+        with under(None) if within() else nullcontext():
+            return taken(self, take(self), take)
+
+    return method
+
+
 def within() -> bool:
     """Says whether a transformation runs, whose arrays would stand in place of views."""
     return slot.trace is not None and slot.trace is not RAW
@@ -224,6 +265,8 @@ def _placed(source: Any, view: Any, value: Any, what: str) -> Any:
     base, take, key, *_ = source
     if take is None:
         return ops.index_set(base, key, value)
+    if type(take) is Part:
+        return take.put(base, value)
     size = base.numel()
     with GradMode(False):
         numbers = beside(base, np.arange(size).reshape(base.shape))

@@ -369,3 +369,117 @@ def test_threads_write_to_parts_of_one_tensor():
         sys.setswitchinterval(before)
     assert x.tolist() == [[100.0, 200.0, 100.0]] * 4
     assert [row.tolist() for row in rows] == x.tolist()
+
+
+ITSELF = {
+    "contiguous": lambda x: x.contiguous(),
+    "double": lambda x: x.double(),
+    "real": lambda x: x.real,
+    "to": lambda x: x.to("float64"),
+}
+
+
+@pytest.mark.parametrize("name", ITSELF)
+def test_what_changes_nothing_returns_the_tensor_itself(name):
+    x = ft.Tensor(X)
+    assert ITSELF[name](x) is x
+    for kind in ("float", "half", "long", "int", "bool"):
+        cast = getattr(x, kind)()
+        assert cast is not x
+        assert getattr(cast, kind)() is cast
+
+
+def test_contiguous_copies_what_does_not_lie_in_order():
+    leaf = ft.Tensor(X, requires_grad=True)
+    x = leaf * 1
+    copy = x.T.contiguous()
+    copy.mul_(2)
+    assert x.tolist() == X.tolist()
+    flat = copy.reshape(-1)
+    flat += 1
+    assert copy.tolist() == (X.T * 2 + 1).tolist()
+    copy[0].sum().backward()
+    assert leaf.grad.tolist() == [[2.0, 0.0, 0.0, 0.0]] * 3
+
+
+def test_what_was_written_does_not_decide_what_is_a_view():
+    for value in (X[:1], X.T.copy().T):
+        x = ft.Tensor(numpy.zeros((3, 4)))
+        x.copy_(ft.Tensor(value))
+        x.reshape(-1).add_(1)
+        assert x.tolist() == (numpy.broadcast_to(value, (3, 4)) + 1).tolist()
+
+
+@pytest.mark.parametrize("shape", [(), (2, 2)])
+def test_parts_of_complex_numbers_are_views(shape):
+    given = numpy.full(shape, complex(1.0, numpy.inf))
+    x = ft.Tensor(given)
+    real, imag = x.real, x.imag
+    real += 1
+    assert (real == 2).all()
+    assert (x.numpy() == complex(2.0, numpy.inf)).all()
+    imag.fill_(3)
+    x.T.real.mul_(2)
+    assert (x.numpy() == 4 + 3j).all()
+    assert (real == 4).all()
+
+
+def test_gradients_go_through_parts_that_were_written():
+    def loss(w):
+        x = w * 2
+        x.real.mul_(w.imag)
+        x[0].imag.add_(w.real[1])
+        return (abs(x) ** 2).sum()
+
+    at = numpy.array([1 + 2j, 3 - 1j])
+    w = ft.Tensor(at, requires_grad=True)
+    loss(w).backward()
+    for direction in (numpy.array([1.0, 0]), numpy.array([0, 1.0]), numpy.array([1j, 2j])):
+        high, low = (loss(ft.Tensor(at + h * direction)).item() for h in (1e-6, -1e-6))
+        slope = (w.grad.numpy() * direction).sum().real
+        numpy.testing.assert_allclose(slope, (high - low) / 2e-6, rtol=1e-6)
+
+
+# Lines that mean the same for PyTorch's tensors and ours; {x} is of any shape.
+TORCH_VIEWS = [
+    "{x}[0]", "{x}[..., None]", "{x}[1:]", "{x}.T", "{x}.reshape(-1)", "{x}.flatten()",
+    "{x}.ravel()", "{x}.unsqueeze(0)", "{x}.squeeze()", "{x}.contiguous()", "{x}.double()",
+    "{x}.real", "{x}.detach()", "{x}.clone()", "{x}.contiguous().view([-1])",
+    "{x}.diagonal()", "{x}.float()", "{x}.sum()", "list({x})[-1]", "{x}[None].swapaxes(-1, 0)",
+    "{x}[None].transpose(0, -1)",
+    "{x}.to({x}.dtype)", "{x}.permute(list(range({x}.dim()))[::-1])",
+]  # fmt: skip
+TORCH_WRITES = [
+    "{v} += 0.5", "{v}.mul_(2.0)", "{v}[0] = 0.25", "{v}[..., -1] -= 1.5", "{v}.zero_()",
+    "{v}.copy_({v}.flatten()[0] * 1)", "{v}.clamp_(-1.0, 1.0)", "{v}[1:].neg_()", "{v}.fill_(1.5)",
+]  # fmt: skip
+
+
+def outcome(lines, x):
+    """Runs lines, and returns what they name as lists; a line that is refused does nothing."""
+    values, done = {"x": x}, []
+    for line in lines:
+        try:
+            exec(line, {}, values)
+            done.append(True)
+        except (RuntimeError, IndexError, NameError, TypeError, ValueError):
+            done.append(False)
+    return {name: value.detach().tolist() for name, value in values.items()}, done
+
+
+@pytest.mark.filterwarnings("ignore:The use of `x.T` on tensors of dimension")
+@pytest.mark.parametrize("seed", range(120))
+def test_programs_that_write_to_views_do_as_with_pytorch(seed):
+    torch = pytest.importorskip("torch")
+    choose = random.Random(seed)
+    lines, names = [], ["x"]
+    for i in range(choose.randint(4, 12)):
+        if choose.random() < 0.6:
+            lines.append(f"v{i} = " + choose.choice(TORCH_VIEWS).format(x=choose.choice(names)))
+            names.append(f"v{i}")
+        else:
+            lines.append(choose.choice(TORCH_WRITES).format(v=choose.choice(names)))
+    start = numpy.arange(24.0).reshape(2, 3, 4)[:, :, : choose.choice([1, 4])] / 8 - 1
+    start = start[choose.choice([0, slice(None)])]
+    wanted = outcome(lines, torch.tensor(start))
+    assert outcome(lines, ft.Tensor(start)) == wanted, "\n".join(lines)

@@ -408,6 +408,10 @@ def test_what_was_written_does_not_decide_what_is_a_view():
         x.copy_(ft.Tensor(value))
         x.reshape(-1).add_(1)
         assert x.tolist() == (numpy.broadcast_to(value, (3, 4)) + 1).tolist()
+    x = ft.Tensor(X.T.copy()).T.clone()
+    x.copy_(ft.Tensor(X) * 2)
+    x.reshape(-1).add_(1)
+    assert x.tolist() == (X * 2).tolist()
 
 
 @pytest.mark.parametrize("shape", [(), (2, 2)])
@@ -467,7 +471,7 @@ def outcome(lines, x):
     return {name: value.detach().tolist() for name, value in values.items()}, done
 
 
-@pytest.mark.filterwarnings("ignore:The use of `x.T` on tensors of dimension")
+@pytest.mark.filterwarnings("ignore:The use of `x.T` on", "ignore:Tensor.T is deprecated on 0-D")
 @pytest.mark.parametrize("seed", range(120))
 def test_programs_that_write_to_views_do_as_with_pytorch(seed):
     torch = pytest.importorskip("torch")

@@ -78,6 +78,7 @@ class Casts(Tracer):
     """The methods that cast; apart from the others, since they have the names of types."""
 
     __slots__ = ()
+    to: Any
 
     def float(self) -> Any:
         """Returns the elements as float32; the tensor itself where they are."""

@@ -163,8 +163,9 @@ class Part:
         """Returns complex numbers with other parts."""
         tensor = isinstance(value, TAPE.tracer)
         given = value._data if tensor else to_buffer(value)
-        # A number without axes cannot be written to.
-        buffer = x._data.copy() if x.shape else np.array(x._data)
+        # NumPy's scalars cannot be written to.
+        buffer = x._data
+        buffer = np.array(buffer) if isinstance(buffer, np.generic) else buffer.copy()
         setattr(buffer, self.name, given)
         out = TAPE.wrap(buffer[()], None)
         if mode.enabled and (x.node is not None or (tensor and value.node is not None)):
@@ -214,7 +215,7 @@ def _shares(view: Any, base: Any) -> bool:
             return False
         tensor = source[0]
     # One element lies in order however it is shaped; what has no axes is no array of NumPy's.
-    if view.size == 1:
+    if view._data.size == 1:
         return True
     if type(view._data) is np.ndarray:
         return np.may_share_memory(view._data, base._data)

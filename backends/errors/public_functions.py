@@ -18,7 +18,7 @@ __all__ = [
 
 
 def complain(error: Exception, *call: Any) -> None:
-    """Does what ``calls.complain`` does, which only errors import."""
+    """Does what ``wrong_calls.complain`` does, which only errors import."""
     from .wrong_calls import complain
 
     complain(error, *call)

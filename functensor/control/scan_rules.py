@@ -1,4 +1,8 @@
-"""A body that is run for one slice after the other, and hands on a carry."""
+"""Scans of programs: a body that is run for one slice after the other, and hands on a carry.
+
+Its batches, tangents and cotangents are here. Where no program is staged, ``eager.py`` runs scans
+as Python's own loops.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``x.at[i].set(v)``: updates of immutable arrays."""
+"""The syntax ``x.at[i].set(v)``, its options and modes; ``shape/index_update.py`` computes it."""
 
 from __future__ import annotations
 

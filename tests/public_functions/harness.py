@@ -2,7 +2,7 @@
 
 A case is a call written once, with the namespace as its first argument: given NumPy it says what
 is right, given functensor.numpy it is put through every transformation. A family's cases are in a
-module of their own, a list named ``CASES``; ``test_surface.py`` and the table of what is supported
+module of their own, a list named ``CASES``; ``test_public_functions.py`` and the table of what is supported
 in the documentation go over all of them.
 """
 

@@ -134,3 +134,41 @@ def test_an_associative_scan_takes_few_steps():
     numpy.testing.assert_array_equal(prefixes, numpy.arange(1.0, 1025))
     assert len(calls) <= 20
     assert sum(calls) <= 2 * 1024
+
+
+CONSTANT = numpy.ones(3)
+LOOPS_OF_CONSTANTS = {
+    "scan": lambda n, u: ft.scan(
+        lambda c, y: ((c[0] + 1, CONSTANT), (CONSTANT, c[0])), (n, u), None, length=4
+    ),
+    "backwards": lambda n, u: ft.scan(
+        lambda c, y: ((c[0] + 1, CONSTANT), CONSTANT + y), (n, u), CONSTANT, reverse=True
+    ),
+    "fori_loop": lambda n, u: ft.fori_loop(0, 4, lambda i, c: (c[0] + 1, CONSTANT), (n, u)),
+    "while_loop": lambda n, u: ft.while_loop(
+        lambda c: c[0] < 4, lambda c: (c[0] + 1, CONSTANT), (n, u)
+    ),
+    "cond": lambda n, u: ft.fori_loop(
+        0,
+        4,
+        lambda i, c: ft.cond(
+            c[0] > 1, lambda c: (c[0] + 1, CONSTANT), lambda c: (c[0] + 1, c[1]), c
+        ),
+        (n, u),
+    ),
+    "gradient": lambda n, u: ft.grad(
+        lambda u: np.sum(
+            ft.scan(lambda c, y: ((c[0] + 1, CONSTANT), c[1] * y), (n, u), CONSTANT)[1]
+        )
+    )(u),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS_OF_CONSTANTS)
+def test_loops_take_constants_that_are_arrays(name):
+    fun = LOOPS_OF_CONSTANTS[name]
+    for n in (numpy.int64(2), 2):
+        args = n, numpy.arange(3.0)
+        wanted = ft.tree.leaves(fun(*args))
+        for x, y in zip(ft.tree.leaves(ft.jit(fun)(*args)), wanted, strict=True):
+            numpy.testing.assert_array_equal(numpy.asarray(x), numpy.asarray(y), strict=True)

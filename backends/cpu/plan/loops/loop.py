@@ -284,8 +284,9 @@ def counters(program: Any, loop: Loop) -> dict[int, Any]:
     found: dict[int, Any] = {}
     if loop.tested:
         return found
-    taken = [x for equation in program.equations for x in equation.operands if is_variable(x)]
-    taken += program.outputs[loop.carries :]
+    # Variables only: a constant may be an array, which no list is searched for.
+    operands = [x for equation in program.equations for x in equation.operands]
+    taken = set(filter(is_variable, [*operands, *program.outputs[loop.carries :]]))
     made = {equation.outputs[0]: equation for equation in program.equations}
     for i, (x, out) in enumerate(zip(program.inputs[: loop.carries], program.outputs)):
         equation = made.get(out) if is_variable(out) else None

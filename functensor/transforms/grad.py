@@ -245,16 +245,21 @@ def differentiated(
 class Taken(threading.local):
     """The gradients that this thread took last, with where it took them, while somebody asks.
 
-    Nothing is kept alive: the first leaves of arguments and gradients are held weakly.
+    Attributes:
+        count: how many were taken, of tracers too.
+        pairs: the last ones. Nothing is kept alive: the first leaves of arguments and gradients
+            are held weakly.
     """
 
     watched = False
 
     def __init__(self) -> None:
+        self.count = 0
         self.pairs: deque[tuple[Any, Any]] = deque(maxlen=8)
 
     def note(self, at: Any, gradient: Any) -> None:
         """Notes the first leaf of an argument, and of its gradient."""
+        self.count += 1
         if type(gradient) is Array and type(at) in (Array, ndarray):
             self.pairs.append((ref(at), ref(gradient)))
 

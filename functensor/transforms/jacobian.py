@@ -16,12 +16,10 @@ from ..primitives.core.buffers import ARRAY_TYPES, beside, wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import base_trace
 from ..primitives.elementwise.cast_and_complex import complex_of
-from ..programs.staging import StagingTrace, inputs_of, staged_run
 from ..tree import containers as tree
-from .grad import check_holomorphic, pair_of, pulled
-from .jvp import linearize, pushed
+from .grad import Taken, check_holomorphic, pulled, taken
+from .jvp import linearized, pushed
 from .tensor_entrance import entrance
 from .vmap import vmap
 
@@ -105,9 +103,9 @@ def jacobian(
         fun, argnums, argnames, has_aux, holomorphic, chunk_size: as for `jacfwd`.
         mode: ``"fwd"``, ``"rev"``, or ``"auto"``: forward mode unless there are more elements of
             arguments than of outputs, or, where ``fun`` takes a gradient itself, not fewer than
-            three quarters. That is found by staging ``fun``, or, where it branches on values, in
-            the one run that gives the result too; once for arguments of the same shapes and
-            dtypes, as long as ``fun``, or what `grad` and the like made it of, is the same object.
+            three quarters. That is found in the first run for arguments of the same shapes and
+            dtypes, which gives the result too, by `linearize`; and not again as long as ``fun``,
+            or what `grad` and the like made it of, is the same object.
 
     Returns:
         As `jacfwd`.
@@ -197,13 +195,13 @@ def _jacobian(
         chosen = mode
         if mode == "auto":
             known, key = _known(fun, leaves, holomorphic)
+            if key not in known and sum(shape_dtype(leaf).size for leaf in leaves) <= 1:
+                known[key] = "fwd"
             if key not in known:
-                known[key] = _cheaper(call, selection.values, leaves, has_aux, holomorphic)
-            chosen = known[key]
-            if not chosen:
                 given = (name, call, selection, has_aux, holomorphic, chunk_size)
                 known[key], found = _by_a_linear_function(*given)
                 return found
+            chosen = known[key]
         if chosen == "fwd":
             return _by_columns(name, call, selection, has_aux, chunk_size)
         return _by_rows(name, call, selection, has_aux, holomorphic, chunk_size)
@@ -242,23 +240,6 @@ def _lasting(fun: Any) -> tuple[Any, tuple[Any, ...]]:
     return fun, tuple(made_by)
 
 
-def _cheaper(
-    call: Callable[..., Any], values: Any, leaves: list[Any], has_aux: bool, holomorphic: bool
-) -> str:
-    """Returns the mode that is cheaper, or nothing where the function cannot be staged."""
-    if sum(shape_dtype(leaf).size for leaf in leaves) <= 1:
-        return "fwd"
-    trace = StagingTrace(base_trace(), "jacobian", call)
-    inputs, treedef = inputs_of(trace, ((values,), {}))
-    try:
-        out = staged_run(trace, *treedef.unflatten(inputs))
-        if has_aux:
-            out, _ = pair_of(call, out)
-    except Exception:  # whatever staging cannot do; what is the user's own mistake fails again
-        return ""
-    return _cheaper_by(leaves, out, bool(trace.gradients), holomorphic)
-
-
 def _cheaper_by(leaves: list[Any], out: Any, has_gradient: bool, holomorphic: bool) -> str:
     """Returns the mode that is cheaper, by the sizes of arguments and outputs.
 
@@ -284,12 +265,16 @@ def _by_a_linear_function(
     holomorphic: bool,
     chunk_size: int | None,
 ) -> tuple[str, Any]:
-    """Returns the mode that is cheaper, and the Jacobian, of a function that cannot be staged.
+    """Returns the mode that is cheaper, and the Jacobian, of a function of which nothing is known.
 
     The function runs once: its derivative is a linear function, whose Jacobian is the same.
     """
-    out, linear, *aux = linearize(call, selection.values, has_aux=has_aux)
-    mode = _cheaper_by(tree.leaves(selection.values), out, False, holomorphic)
+    Taken.watched = True
+    before = taken.count
+    given = (selection.values,)
+    out, linear, *aux = linearized(name, call, given, has_aux, selection.path)
+    has_gradient = taken.count > before
+    mode = _cheaper_by(tree.leaves(selection.values), out, has_gradient, holomorphic)
     if mode == "fwd":
         found = _by_columns(name, linear, selection, False, chunk_size)
     else:

@@ -216,11 +216,22 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     """
     if entrance.classes and entrance.is_met(primals):
         return entrance.with_function(linearize, (fun, *primals), {"has_aux": has_aux})
+    return linearized("linearize", fun, primals, has_aux)
+
+
+def linearized(
+    name: str,
+    fun: Callable[..., Any],
+    primals: Any,
+    has_aux: bool,
+    path: Callable[[int], str] | None = None,
+) -> Any:
+    """Does as `linearize`, for a transformation that messages call by another name."""
     leaves, treedef = tree.flatten(primals)
     leaves = [owned(leaf) for leaf in leaves]
-    staging = StagingTrace(base_trace(), "linearize", fun)
+    staging = StagingTrace(base_trace(), name, fun)
     inputs = [staging.input(shape_dtype(x).strong()) if is_inexact(x) else None for x in leaves]
-    call = (fun, staging, leaves, treedef, inputs, has_aux, "linearize")
+    call = (fun, staging, leaves, treedef, inputs, has_aux, name, path)
     out, tangents, aux = run(staging, _push, call)
     out_leaves, out_treedef = tree.flatten(out)
     found = [i for i, t in enumerate(tangents) if t is not None]
@@ -232,7 +243,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         return push(*directions)
 
     def push(*directions: Any) -> Any:
-        given = _directions("linearize", fun, directions, leaves, treedef)
+        given = _directions(name, fun, directions, leaves, treedef)
         results: list[Any] = [None] * len(out_leaves)
         base = base_trace()
         # Hooks saw the operations when they were linearized.
@@ -247,7 +258,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
             ]
         return out_treedef.unflatten(filled)
 
-    pushing = guarded(linear, f"linearize({function_name(fun)})[1]")
+    pushing = guarded(linear, f"{name}({function_name(fun)})[1]")
     return (out, pushing, aux) if has_aux else (out, pushing)
 
 

@@ -10,6 +10,8 @@ __all__ = ["Refused", "asking", "name_the_asking", "named"]
 
 # How the clause begins that names the argument.
 CLAUSE = "; a plain value is wanted for "
+# How the words begin that say what was asked for.
+VALUE = " asked for the value of "
 # How deep lists and tuples are searched for a value.
 DEPTH = 3
 
@@ -39,13 +41,17 @@ def holds(given: Any, value: Any, depth: int = DEPTH) -> bool:
     return False
 
 
-def is_traced_integer(given: Any, kind: type, depth: int = DEPTH) -> bool:
-    """Says whether an argument is traced like a value and holds integers, or a list of such."""
+def traced_integer(given: Any, kind: type, depth: int = DEPTH) -> Any:
+    """Returns an argument, or an item of a list, that is traced like a value and holds integers.
+
+    None stands for no such one.
+    """
     if isinstance(given, kind):
-        return given.dtype.kind in "iub"  # type: ignore[attr-defined]
+        return given if given.dtype.kind in "iub" else None  # type: ignore[attr-defined]
     if depth and isinstance(given, list | tuple):
-        return any(is_traced_integer(item, kind, depth - 1) for item in given)
-    return False
+        found = (traced_integer(item, kind, depth - 1) for item in given)
+        return next((x for x in found if x is not None), None)
+    return None
 
 
 def parameter_of(value: Any, given: Mapping[str, Any]) -> str | None:
@@ -58,7 +64,8 @@ def parameter_of(value: Any, given: Mapping[str, Any]) -> str | None:
     found = [key for key, x in given.items() if holds(x, value)]
     if not found:
         # It was computed from an argument: which one is clear where there is only one.
-        found = [key for key, x in given.items() if is_traced_integer(x, type(value))]
+        kind = type(value)
+        found = [key for key, x in given.items() if traced_integer(x, kind) is not None]
         if len(found) > 1:
             return None
     return found[0] if found else None
@@ -70,16 +77,16 @@ def asking_name(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     bound: int = 0,
-) -> str | None:
-    """Returns the name of the argument of a call whose value was asked for, as far as is known."""
+) -> tuple[str | None, Any]:
+    """Returns the argument of a call whose value was asked for, as far as is known, by name."""
     import inspect  # costs milliseconds
 
     if value is None:
-        return None
+        return None, None
     try:
         known = inspect.signature(function).bind_partial(*args, **kwargs)
     except (TypeError, ValueError):
-        return None
+        return None, None
     parameters = list(known.signature.parameters.values())
     given = {
         p.name: known.arguments[p.name]
@@ -87,7 +94,8 @@ def asking_name(
         if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name in known.arguments
     }
     given |= next((kwargs for p in parameters if p.kind is p.VAR_KEYWORD), {})
-    return parameter_of(value, given)
+    parameter = parameter_of(value, given)
+    return parameter, None if parameter is None else given[parameter]
 
 
 def name_the_asking(
@@ -105,14 +113,19 @@ def name_the_asking(
     """
     ours = hasattr(error, "asked")
     value = error.asked() if ours else Refused.value(error)
-    parameter = asking_name(value, function, args, kwargs, bound)
+    parameter, argument = asking_name(value, function, args, kwargs, bound)
     if parameter is None:
         return
     clause = f"{CLAUSE}{parameter!r} of {name}()"
-    if ours:
-        error.args = (named(str(error), clause),)
-    else:
+    if not ours:
         error.clause = clause
+        return
+    text = str(error)
+    if not holds(argument, value):
+        # The user gave an integer, and knows nothing of what was computed of it.
+        integer = traced_integer(argument, type(value))
+        text = text.replace(f"{VALUE}{value.describe()}", f"{VALUE}{integer.describe()}", 1)
+    error.args = (named(text, clause),)
 
 
 def named(text: str, clause: str) -> str:

@@ -459,7 +459,7 @@ def concrete(x: Any, wanted: str, fix: str = "") -> Any:
                 # One of our functions looks at an argument, which is to be a number of Python's.
                 wanted = user_code() or "an integer"
             if index:
-                wanted = user_code() or wanted
+                wanted = user_code() or ("an integer" if is_ours(sys._getframe(2)) else wanted)
             fix = fix or _fix(wanted)
             option = inner.owner.static_option(inner) if inner.owner.name == "jit" else ""
             if option:

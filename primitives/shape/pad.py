@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
-from ..core.errors import would_change
+from ..core.errors import ImmutableArrayError, would_change
 from ..core.index_key import Key
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
@@ -22,6 +22,10 @@ from .index import index_primitive
 __all__ = ["pad", "pad_primitive"]
 
 Widths = tuple[tuple[int, int], ...]
+
+# The right code of who writes into an array, and of a function that fills rows.
+WRITTEN = "fix: x = x.at[i].set(value)"
+FILLED = "fix: row = row.at[i].set(value), and return row from the function"
 
 
 def _inside(shape: tuple[int, ...], pad_width: Widths) -> Key:
@@ -214,7 +218,12 @@ def _by_function(x: Any, function: Any, widths: Widths, options: dict[str, Any])
     for axis, ends in enumerate(widths):
 
         def fill(row: Any, axis: int = axis, ends: tuple[int, int] = ends) -> Any:
-            out = function(row, ends, axis, options)
+            try:
+                out = function(row, ends, axis, options)
+            except ImmutableArrayError as error:
+                # NumPy's function writes into the row, and returns nothing.
+                error.args = (str(error).replace(WRITTEN, FILLED), *error.args[1:])
+                raise
             if out is None:
                 raise would_change(
                     "pad(mode=function): a function that returns nothing",

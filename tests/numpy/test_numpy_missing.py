@@ -134,8 +134,9 @@ def test_padding_by_a_function():
     wanted = np.pad(X, ((1, 2), (0, 3)), numpys, value=7.0)
     np.testing.assert_allclose(fnp.pad(X, ((1, 2), (0, 3)), ours, value=7.0), wanted)
     check_grads(lambda x: fnp.pad(x, 1, ours, value=7.0) ** 2, (wrap(X),), order=2)
-    with pytest.raises(ImmutableArrayError, match="immutable"):
+    with pytest.raises(ImmutableArrayError, match="immutable") as caught:
         fnp.pad(X, 1, numpys, value=7.0)
+    assert "fix: row = row.at[i].set(value), and return row from the function" in str(caught.value)
     with pytest.raises(ImmutableArrayError, match=r"return row\.at"):
         fnp.pad(X, 1, lambda *args: None)
 

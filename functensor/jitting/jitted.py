@@ -246,6 +246,9 @@ class Jitted:
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
         inputs, in_tree = inputs_of(trace, dynamic)
+        if taken.watched:
+            for at, of, gradient in taken.among(tree.leaves(dynamic)):
+                trace.given[inputs[of].variable] = inputs[at].variable, gradient
         look = Look(fun)
         with look.taken():
             with scoped(""):

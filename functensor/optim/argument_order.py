@@ -21,7 +21,7 @@ class Order:
 
     An array that `init` saw, or that `update` returned as the first parameter, is a parameter. A
     value that ``grad`` returned to a program is none, and of an array and the gradient that was
-    taken at it the gradient is none. All else may be either, so that some calls in the wrong order
+    taken at it the gradient is none, also where ``jit`` stages a program of both. All else may be either, so that some calls in the wrong order
     are not noticed. Arrays are told by their identity, and none is kept alive.
     """
 
@@ -59,7 +59,13 @@ class Order:
         if not params:
             return
         first = params[0]
-        if type(step) is int:
+        if is_gradient(first):
+            swapped = all(map(is_gradient, params)) and not any(map(is_gradient, grads))
+        elif isinstance(first, StagedTracer):
+            at, gradient = first.owner.given.get(first.variable, (None, None))
+            found = at is not None and getattr(grads[0], "variable", None) is at
+            swapped = found and not self._is_made(gradient())
+        elif type(step) is int:
             if isinstance(first, Tracer) or first is grads[0] or self._is_made(first):
                 return
             swapped = taken.is_pair(grads[0], first) or (
@@ -67,8 +73,6 @@ class Order:
                 if step
                 else all(map(self._is_begun, grads)) and not any(map(self._is_begun, params))
             )
-        elif is_gradient(first):
-            swapped = all(map(is_gradient, params)) and not any(map(is_gradient, grads))
         else:
             return
         if swapped:

@@ -81,13 +81,15 @@ class StagingTrace(Trace):
         types: the types of what it records.
         gradients: the variables that are what ``grad`` and its kin returned, with those at which
             they were taken, if these are variables.
+        given: the inputs that were given gradients, with the input at whose value each was taken,
+            and a weak reference to the gradient itself.
         of_python: whether what is computed of numbers of Python's alone is one: by operators of
             Python's, and where a program is staged again.
         copies: plain arrays that are constants, and copies of them, by their ids.
     """
 
     __slots__ = (
-        *("copies", "device", "equations", "gradients", "known"),
+        *("copies", "device", "equations", "given", "gradients", "known"),
         *("of_python", "origins", "paths", "types"),
     )
 
@@ -102,6 +104,7 @@ class StagingTrace(Trace):
         self.device = placement.device
         self.types = StagedTypes()
         self.gradients: dict[Variable, Variable | None] = {}
+        self.given: dict[Variable, tuple[Variable, Any]] = {}
         self.of_python = False
         self.copies: dict[int, tuple[Any, Any]] = {}
 

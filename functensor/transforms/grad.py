@@ -267,6 +267,13 @@ class Taken(threading.local):
         """Says whether an array is the gradient that was taken at another one."""
         return any(pair[0]() is at and pair[1]() is gradient for pair in self.pairs)
 
+    def among(self, leaves: Sequence[Any]) -> list[tuple[int, int, Any]]:
+        """Returns the numbers of arrays and of the gradients taken at them, and these, weakly."""
+        places = {id(leaf): i for i, leaf in enumerate(leaves)}
+        # A leaf is never None, so that what is gone is not found.
+        found = [(places.get(id(at())), places.get(id(of())), of) for at, of in self.pairs]
+        return [(i, j, of) for i, j, of in found if i is not None and j is not None]
+
 
 taken = Taken()
 

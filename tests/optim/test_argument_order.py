@@ -121,6 +121,34 @@ def test_the_order_of_optax_is_an_error_whatever_is_known_of_the_state(name, beg
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_order_of_optax_is_an_error_where_a_program_is_staged_of_arguments(name):
+    opt = made(name)
+    for make in (np.asarray, numpy.asarray):
+        params = params_of(make)
+        state, grads = opt.init(params), ft.grad(loss_of)(params)
+        step = ft.jit(opt.update)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="which is Optax's order"):
+                step(grads, state, params)
+        with pytest.raises(ValueError, match="which is Optax's order"):
+            ft.jit(lambda p, g, s=state, opt=opt: opt.update(g, s, p))(params, grads)
+        for _ in range(3):
+            step(params, state, grads)
+        # An array that is a gradient, and is what is optimized.
+        for update in (opt.update, ft.jit(opt.update)):
+            update(grads, opt.init(grads), params)
+
+
+def test_a_program_says_nothing_of_arguments_of_other_calls():
+    opt, passing = optim.sgd(0.1), ft.jit(lambda p, g: (p, g))
+    params = params_of(np.asarray)
+    state = opt.init(ft.tree.map(np.zeros_like, params))
+    passing(params, ft.grad(loss_of)(params))
+    other, halves = passing(params_of(np.asarray), ft.tree.map(lambda x: x / 2, params))
+    opt.update(halves, state, other)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_parameters_that_an_update_returned_are_no_gradients(name):
     opt = made(name)
     params = params_of(np.asarray)

@@ -10,9 +10,9 @@ import numpy as np
 from .. import tree
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import WEAK_TYPES, owned, to_buffer, wrap
+from ..primitives.core.buffers import WEAK_TYPES, owned, to_buffer, too_large, wrap
 from ..primitives.core.errors import function_name, message
-from ..primitives.core.python_numbers import plain
+from ..primitives.core.python_numbers import HIGHEST, LOWEST, plain
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, result_type
 from ..primitives.elementwise.cast_and_complex import cast
@@ -74,9 +74,16 @@ def as_type(x: Any, known: ShapeDtype) -> Any:
 
 
 def public(leaf: Any) -> Any:
-    """Returns a leaf as a body sees it: an array; Python scalars stay weak."""
+    """Returns a leaf as a body sees it: an array; Python scalars stay weak.
+
+    Raises:
+        OverflowError: it is an integer that int64 does not hold.
+    """
     if type(leaf) in WEAK_TYPES:
-        return plain(leaf)
+        number = plain(leaf)
+        if type(number) is int and not LOWEST <= number <= HIGHEST:
+            raise too_large(number)
+        return number
     if isinstance(leaf, Tracer | Array):
         return leaf
     return wrap(owned(to_buffer(leaf)))

@@ -50,6 +50,7 @@ from numpy import (
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import holds_array
 from ..primitives.core.derivative_rules import shape_of
+from ..primitives.core.python_numbers import plain
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import canonical_axes, shape_dtype
 from ..primitives.core.shape_dtype import finfo as _finfo
@@ -119,8 +120,8 @@ newaxis = None
 
 
 def _typed(x: Any) -> Any:
-    """Returns an array's dtype in its place; everything else as it is."""
-    return x.dtype if isinstance(x, Array) else x
+    """Returns an array's dtype in its place, a number as Python's own; all else as it is."""
+    return x.dtype if isinstance(x, Array) else plain(x)
 
 
 @registry.add_function

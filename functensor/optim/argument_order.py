@@ -21,8 +21,9 @@ class Order:
 
     An array that `init` saw, or that `update` returned as the first parameter, is a parameter. A
     value that ``grad`` returned to a program is none, and of an array and the gradient that was
-    taken at it the gradient is none, also where ``jit`` stages a program of both. All else may be either, so that some calls in the wrong order
-    are not noticed. Arrays are told by their identity, and none is kept alive.
+    taken at it the gradient is none, also where ``jit`` stages a program for both. All else may be
+    either, so that some calls in the wrong order are not noticed. Arrays are told by their
+    identity, and none is kept alive.
     """
 
     __slots__ = ("_begun", "_made")

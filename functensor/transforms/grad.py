@@ -247,8 +247,7 @@ class Taken(threading.local):
 
     Attributes:
         count: how many were taken, of tracers too.
-        pairs: the last ones. Nothing is kept alive: the first leaves of arguments and gradients
-            are held weakly.
+        pairs: the first leaves of the last arguments and gradients, which are held weakly.
     """
 
     watched = False

@@ -220,11 +220,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
 
 def linearized(
-    name: str,
-    fun: Callable[..., Any],
-    primals: Any,
-    has_aux: bool,
-    path: Callable[[int], str] | None = None,
+    name: str, fun: Callable[..., Any], primals: Any, has_aux: bool, path: Any = None
 ) -> Any:
     """Does as `linearize`, for a transformation that messages call by another name."""
     leaves, treedef = tree.flatten(primals)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..functions.wrapping import transformed
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import apart_from, as_array, owned, plain_arrays
+from ..primitives.core.buffers import apart_from, as_array, owned, plain_arrays, wrap
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import AxisSizeError, describe, function_name, message
 from ..primitives.core.registry import registry as ops
@@ -238,6 +238,8 @@ def _output(trace: BatchTrace, leaf: Any, place: Any) -> Any:
     leaf = owned(leaf)
     if place is None:
         return leaf
+    if type(leaf) is int:
+        wrap(leaf)  # raises where no dtype holds it
     value = trace.lift(leaf)
     shape = shape_of(value)
     place = canonical_axis(place, len(shape) + 1)

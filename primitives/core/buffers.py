@@ -14,7 +14,7 @@ from .array import Array, Tracer
 from .derivative_rules import shape_of
 from .errors import DeviceError, OperandError, describe, message
 from .operators import leave_to_its_class
-from .python_numbers import BASES, plain
+from .python_numbers import BASES, Int, plain
 from .registry import registry
 from .shape_dtype import NUMBERS, is_number_dtype
 
@@ -42,6 +42,7 @@ __all__ = [
     "plain_arrays",
     "stacked",
     "to_buffer",
+    "too_large",
     "unshared",
     "wrap",
 ]
@@ -67,8 +68,28 @@ def wrap(buffer: Any) -> Any:
     if isinstance(buffer, Array):
         return buffer
     out = new(Array)
-    out._data = np.asarray(buffer)[()] if type(buffer) in WEAK_TYPES else buffer
+    out._data = of_number(buffer) if type(buffer) in WEAK_TYPES else buffer
     return out
+
+
+def of_number(x: Any) -> Any:
+    """Returns a number of Python's as NumPy's.
+
+    Raises:
+        OverflowError: it is an integer that no dtype holds.
+    """
+    found = np.asarray(x)[()]
+    if type(found) is int or type(found) is Int:
+        raise too_large(found)
+    return found
+
+
+def too_large(x: int) -> OverflowError:
+    """Returns the error for an integer of Python's that arrays do not hold."""
+    return OverflowError(
+        f"an integer of {x.bit_length()} bits is to be an array, but arrays' integers have 64 with "
+        "their sign: float(n)"
+    )
 
 
 def expose(value: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from .registry import registry
 
-__all__ = ["BASES", "Complex", "Float", "Int", "Number", "as_number", "plain"]
+__all__ = ["BASES", "HIGHEST", "LOWEST", "Complex", "Float", "Int", "Number", "as_number", "plain"]
 
 PLAIN = frozenset({bool, int, float, complex})
 # What takes truth values for whole numbers, as Python does. NumPy's functions do not.
@@ -136,6 +136,9 @@ class Number:
         # NumPy knows Python's numbers by their class: instances of another one are not weak.
         return getattr(ufunc, method)(*map(plain, inputs), **options)
 
+    def __array_function__(self, fun: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        return fun(*plainly(args), **{name: plainly(x) for name, x in kwargs.items()})
+
 
 power, powered = binary("power"), reflected("power")
 
@@ -173,6 +176,11 @@ def as_number(x: Any) -> Any:
     """Returns a Python number as one that computes as arrays do; all else as it is."""
     kind = KINDS.get(type(x))
     return x if kind is None else kind(x)
+
+
+def plainly(x: Any) -> Any:
+    """Returns a number, or those in a list or tuple, as Python's own; all else as it is."""
+    return type(x)(map(plainly, x)) if type(x) in (list, tuple) else plain(x)
 
 
 def plain(x: Any) -> Any:

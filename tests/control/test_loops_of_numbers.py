@@ -229,3 +229,54 @@ def test_check_finite_names_the_operation_on_numbers(kind, wrapped, words, start
     assert __file__ in str(caught.value)
     # Without it the same is infinity or NaN.
     assert not all(np.isfinite(x).all() for x in ft.tree.leaves(call()))
+
+
+LARGE = 2**70
+TOO_LARGE = {
+    "returned": lambda s, i: LARGE,
+    "64 bits": lambda s, i: 2**63,
+    "add": lambda s, i: s + LARGE,
+    "subtract": lambda s, i: LARGE - s,
+    "multiply": lambda s, i: s * LARGE,
+    "floor_divide": lambda s, i: s // LARGE,
+    "remainder": lambda s, i: s % LARGE,
+    "or": lambda s, i: s | 2**63,
+    "less": lambda s, i: (s < LARGE) * 1 + s,
+    "float": lambda s, i: s * 0.5 + LARGE,
+}
+
+
+@pytest.mark.parametrize("kind", ["fori", "scan", "while"])
+@pytest.mark.parametrize("name", TOO_LARGE)
+@pytest.mark.parametrize("start", [3, np.int64(3)])
+def test_integers_that_64_bits_do_not_hold(name, kind, start):
+    begin = start * 1.0 if name == "float" else start
+    plainly = outcome(loops(TOO_LARGE[name], begin)[kind])
+    assert plainly == outcome(ft.jit(lambda x: loops(TOO_LARGE[name], x)[kind]()), begin)
+    assert (plainly is OverflowError) == (name not in ("less", "float"))
+
+
+RETURNING = {
+    "cond": lambda: ft.cond(True, lambda x: LARGE, lambda x: x, 1),
+    "jit": lambda: ft.jit(lambda: LARGE)(),
+    "vjp": lambda: ft.vjp(lambda x: LARGE, 1.0)[0],
+    "jvp": lambda: ft.jvp(lambda x: LARGE, (1.0,), (1.0,)),
+    "vmap": lambda: ft.vmap(lambda x: LARGE)(np.ones(2)),
+    "init": lambda: ft.fori_loop(0, 2, lambda i, c: c, LARGE),
+}
+
+
+@pytest.mark.parametrize("name", RETURNING)
+def test_no_array_holds_an_integer_of_pythons(name):
+    with pytest.raises(OverflowError, match="an integer of 71 bits"):
+        RETURNING[name]()
+
+
+def test_numbers_decide_no_dtype_in_functions_of_numpys_either():
+    x = np.ones(2, "float32")
+    for number, whole in ((2.5, 1), (as_number(2.5), as_number(1))):
+        assert fnp.result_type("float32", number) == np.result_type(x, number) == "float32"
+        assert np.where(x > 0, x, number).dtype == np.clip(x, whole, number).dtype == "float32"
+        assert fnp.where(x > 0, x, number).dtype == "float32"
+        assert np.stack([number, whole]).tolist() == [2.5, 1.0]
+        assert np.linspace(0, number, whole + 1).tolist() == [0.0, 2.5]

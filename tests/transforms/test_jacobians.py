@@ -171,31 +171,6 @@ def test_auto_looks_once_which_mode_is_cheaper(made):
     assert looked == [True, False, False, True, False, False]
 
 
-def test_side_effects_happen_once():
-    runs = []
-
-    def growing(x):
-        runs.append(1)
-        return x * len(runs)
-
-    for jacobian in (ft.jacobian, ft.jacfwd, ft.jacrev):
-        runs.clear()
-        close(jacobian(growing)(X), np.eye(3))
-        assert len(runs) == 1
-
-
-def test_a_users_mistake_is_raised_as_it_is():
-    runs = []
-
-    def wrong(x):
-        runs.append(1)
-        raise RuntimeError("mine")
-
-    with pytest.raises(RuntimeError, match="mine"):
-        ft.jacobian(wrong)(X)
-    assert len(runs) == 1
-
-
 @pytest.mark.parametrize("outputs", [1, 3, 20])
 @pytest.mark.parametrize("has_aux", [False, True])
 @pytest.mark.parametrize("chunk_size", [None, 2])

@@ -222,3 +222,28 @@ def test_a_verdict_is_of_what_a_function_closes_over():
     assert runs == [True, False]
     with pytest.raises(ft.errors.RuleResultError):
         gradient(make(False, 2))
+
+
+def test_side_effects_happen_once():
+    runs = []
+
+    def growing(x):
+        runs.append(1)
+        return x * len(runs)
+
+    for jacobian in (ft.jacobian, ft.jacfwd, ft.jacrev):
+        runs.clear()
+        numpy.testing.assert_array_equal(jacobian(growing)(X), numpy.eye(3))
+        assert len(runs) == 1
+
+
+def test_a_users_mistake_is_raised_as_it_is():
+    runs = []
+
+    def wrong(x):
+        runs.append(1)
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        ft.jacobian(wrong)(X)
+    assert len(runs) == 1

@@ -56,12 +56,13 @@ class Operand:
         text: how it is written.
         as_float: how it is written as a float.
         nonzero: whether it is surely not 0.
+        large: whether it is an integer that 64 bits do not hold.
     """
 
-    __slots__ = ("as_float", "kind", "nonzero", "text")
+    __slots__ = ("as_float", "kind", "large", "nonzero", "text")
 
     def __init__(self, writer: Straight, x: Any) -> None:
-        self.nonzero = False
+        self.nonzero = self.large = False
         self.kind: type | None
         if is_variable(x):
             self.kind = kind_of(x.type)
@@ -73,6 +74,7 @@ class Operand:
             value = value.item() if value.shape == () and value.dtype in KINDS else None
         self.kind = type(value) if type(value) in (float, int, bool) else None
         self.nonzero = bool(value)
+        self.large = self.kind is int and wrapped(value) != value
         self.text = writer.source.shown(value) if self.kind else ""
         self.as_float = writer.source.shown(float(value)) if self.kind else ""
 
@@ -105,6 +107,11 @@ def number_text(writer: Straight, equation: Any, ufunc: Any) -> str | None:
         return x.as_kind(kind) if x.kind is kind or kind is float else None
     if equation.params:
         return None
+    if kind is int:
+        for x in operands:
+            if x.large:
+                # An error where the line runs, as where NumPy computes it.
+                x.text = f"{writer.source.numpy('int64')}({x.text})"
     write = WRITERS.get(name)
     text = write(writer, name, operands, kind) if write is not None else None
     if text is None and ufunc is not None and kind is float:
@@ -136,7 +143,7 @@ def _divide(writer: Straight, name: str, operands: list[Operand], kind: type) ->
 
 def _whole(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
     x, y = operands
-    if not (kind is x.kind is y.kind is int and y.nonzero and y.text.isdecimal()):
+    if not (kind is x.kind is y.kind is int and y.nonzero and (y.large or y.text.isdecimal())):
         return None
     return f"{x.text} {'//' if name == 'floor_divide' else '%'} {y.text}"
 

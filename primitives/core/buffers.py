@@ -14,7 +14,7 @@ from .array import Array, Tracer
 from .derivative_rules import shape_of
 from .errors import DeviceError, OperandError, describe, message
 from .operators import leave_to_its_class
-from .python_numbers import BASES, Int, plain
+from .python_numbers import BASES, plain
 from .registry import registry
 from .shape_dtype import NUMBERS, is_number_dtype
 
@@ -64,24 +64,23 @@ BUFFER_TYPES = {
 
 
 def wrap(buffer: Any) -> Any:
-    """Returns a raw buffer as an ``Array``; what is one already, or a tracer, as it is."""
-    if isinstance(buffer, Array):
-        return buffer
-    out = new(Array)
-    out._data = of_number(buffer) if type(buffer) in WEAK_TYPES else buffer
-    return out
-
-
-def of_number(x: Any) -> Any:
-    """Returns a number of Python's as NumPy's.
+    """Returns a raw buffer as an ``Array``; what is one already, or a tracer, as it is.
 
     Raises:
         OverflowError: it is an integer that no dtype holds.
     """
-    found = np.asarray(x)[()]
-    if type(found) is int or type(found) is Int:
-        raise too_large(found)
-    return found
+    if isinstance(buffer, Array):
+        return buffer
+    out = new(Array)
+    if type(buffer) in WEAK_TYPES:
+        found: Any = np.asarray(buffer)[()]
+        # NumPy keeps an integer that none of its dtypes holds.
+        if type(found) in WEAK_TYPES:
+            raise too_large(found)
+        out._data = found
+    else:
+        out._data = buffer
+    return out
 
 
 def too_large(x: int) -> OverflowError:

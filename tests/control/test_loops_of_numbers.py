@@ -280,3 +280,19 @@ def test_numbers_decide_no_dtype_in_functions_of_numpys_either():
         assert fnp.where(x > 0, x, number).dtype == "float32"
         assert np.stack([number, whole]).tolist() == [2.5, 1.0]
         assert np.linspace(0, number, whole + 1).tolist() == [0.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("body", "instead"),
+    [
+        (lambda s, i: s + 1.0 / i, lambda s, i: s + fnp.divide(1.0, i)),
+        (lambda s, i: s + True / i, lambda s, i: s + 1 / i),
+        (lambda s, i: s + (i > 5) / (i > 9), lambda s, i: s + fnp.divide(i > 5, i > 9)),
+    ],
+)
+def test_what_python_computes_itself_as_the_docs_say(body, instead):
+    run = loops(body, 0.0)["fori"]
+    assert outcome(run) is ZeroDivisionError
+    wanted = outcome(ft.jit(run))
+    assert wanted == outcome(loops(instead, 0.0)["fori"])
+    assert wanted[0][1] in ("inf", "nan")

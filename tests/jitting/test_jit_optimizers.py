@@ -7,6 +7,9 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import optim
 
+# An optimizer's functions are staged anew for each optimizer.
+pytestmark = pytest.mark.filterwarnings("ignore::functensor.errors.RetraceWarning")
+
 RATES = {"number": 1e-2, "schedule": lambda step: 1e-2 / (1 + step)}
 MAKERS = {
     "sgd": optim.sgd,

@@ -2,8 +2,8 @@
 
 A case is a call written once, with the namespace as its first argument: given NumPy it says what
 is right, given functensor.numpy it is put through every transformation. A family's cases are in a
-module of their own, a list named ``CASES``; ``test_public_functions.py`` and the table of what is supported
-in the documentation go over all of them.
+module of their own, a list named ``CASES``; ``test_public_functions.py`` and the documentation's
+table of what is supported go over all of them.
 """
 
 from collections import Counter

@@ -98,4 +98,6 @@ def test_errors_inside_a_plan_name_the_line_of_the_operation():
     with np.testing.assert_raises(np.linalg.LinAlgError) as caught:
         gradient(np.zeros((2, 2)), np.ones(2))
     line = f.__code__.co_firstlineno + 1
-    assert any(f"at {__file__}:{line}\n" in note for note in caught.exception.__notes__)
+    assert caught.exception.__notes__ == [
+        f"in solve of f, at {__file__}:{line}\n  fix: lstsq and pinv take singular matrices too"
+    ]

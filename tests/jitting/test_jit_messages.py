@@ -64,7 +64,8 @@ def test_shapes_of_numpys_own_arrays(form, f, code):
     assert lines[1] == f"  at {__file__}:{f.__code__.co_firstlineno}"
     assert lines[-1] == "  see python -m functensor.errors 5"
     # What NumPy raised is not shown.
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
     assert any(entry.frame.code.raw is f.__code__ for entry in caught.traceback)
 
 

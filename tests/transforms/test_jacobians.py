@@ -308,7 +308,8 @@ def test_hvp_and_its_errors():
     close(aux["x"], X)
     first = lambda x: loss(x)[0]  # noqa: E731
     close(ft.vmap(lambda v: ft.hvp(first, (X,), (v,)))(np.eye(3)), np.diag(6 * X))
-    with pytest.raises(TypeError, match=r"hvp takes a tuple or list .*ft.hvp\(f, "):
+    told = r"(?s)hvp takes a tuple or list .*ft.hvp\(f, .*hvp\(<lambda>"
+    with pytest.raises(TypeError, match=told):
         ft.hvp(first, X, X)
     with pytest.raises(RuleResultError, match="hvp of <lambda>: the tangents have the structure"):
         ft.hvp(first, (X,), (X, X))

@@ -1,0 +1,31 @@
+"""The types of operands and results, for signatures, and the registry as typed code sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, cast
+
+import numpy as np
+
+from ...backends.annotations import Buffer
+from .array import Array
+from .registry import registry
+
+__all__ = ["ArrayLike", "Number", "Operations", "Value", "operations"]
+
+Number: TypeAlias = bool | int | float | complex
+# What functions of arrays take: arrays of ours and of others, numbers, and nested lists of them.
+ArrayLike: TypeAlias = Array | Buffer | np.generic | Number | Sequence[Any]
+# What a trace works on: an array at its parent's level, at the bottom a buffer or a number.
+Value: TypeAlias = Array | Buffer | Number
+
+
+class Operations(Protocol):
+    """The primitives and functions of the registry, which return arrays."""
+
+    def __getattr__(self, name: str) -> Callable[..., Array]: ...
+
+    def __getitem__(self, name: str) -> Any: ...
+
+
+operations = cast(Operations, registry)

@@ -32,6 +32,7 @@ from ..programs.program import Program, Variable, argument_type
 from ..programs.side_effects import Look, check_leaks, check_same
 from ..programs.staging import StagingTrace, hoisted, inputs_of, staged_run
 from ..transforms.grad import taken
+from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
 from .compile import Compiled, Lowered, compiled
 from .guard import LARGEST, UNLIKE, Guard, guard
@@ -193,7 +194,10 @@ class Jitted:
         leaves, treedef = tree.flatten(dynamic)
         context = context_of()
         kinds = tuple([kind_of(leaf) for leaf in leaves])
-        key = treedef, kinds, static, context, axes_of()
+        # Of tensors, some statements mean something else.
+        classes = entrance.classes
+        tensors = slot.aliases is not None or any(isinstance(leaf, classes) for leaf in leaves)
+        key = treedef, kinds, static, context, axes_of(), "tensors" if tensors else "arrays"
         entry = known = self._entries.get(key)
         if entry is None:
             with self._lock:
@@ -221,7 +225,11 @@ class Jitted:
         """Stages the function for a new kind of arguments."""
         number = self._history.record(key, dynamic)
         try:
-            program, captured, gradient = self._program(dynamic, static)
+            if key[5] == "tensors":
+                staged = entrance.admitting(self._program, dynamic, static)
+            else:
+                staged = self._program(dynamic, static)
+            program, captured, gradient = staged
             entry = Entry(program, captured, self._signature.donated(dynamic), key[3])
             entry.gradient = gradient
         except BaseException as error:

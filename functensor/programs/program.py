@@ -252,11 +252,7 @@ def weakened(value: Any, kind: type) -> Any:
 
 def standing_for(tracer: Tracer, value: Any) -> Tracer:
     """Returns a tracer that is like another one, which others may hold, but of another value."""
-    out: Tracer = object.__new__(type(tracer))
-    for cls in type(tracer).__mro__:
-        for name in getattr(cls, "__slots__", ()):
-            if name != "__weakref__" and hasattr(tracer, name):
-                setattr(out, name, getattr(tracer, name))
+    out = tracer.twin()
     out.value = value
     return out
 

@@ -11,12 +11,13 @@ from typing import Any
 
 from .. import tree
 from ..primitives.core.array import Array, Tracer
-from ..primitives.core.buffers import owned
+from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import RAW, settled, slot
 from ..traces.reverse import Node, ReverseTracer
 from ..transforms.grad import KeepingTrace
 from ..transforms.tensor_entrance import entrance
+from .aliases import admitting
 from .grad_mode import mode
 from .tape import TAPE, lost
 
@@ -90,18 +91,21 @@ def lifted(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         args, kwargs: its arguments, trees with tensors.
     """
     given, named = tree.map(_inside, (tuple(args), dict(kwargs)))
+    return tree.map(_outside, admitting(_on_level, fun, given, named))
+
+
+def _on_level(fun: Callable[..., Any], given: Any, named: Any) -> Any:
     before = slot.trace
     try:
         slot.trace = LEVEL if before is None else before.over(LEVEL)
-        out = fun(*given, **named)
+        return fun(*given, **named)
     finally:
         slot.trace = settled(before)
-    return tree.map(_outside, out)
 
 
 def _inside(x: Any) -> Any:
     # What a graph keeps must not change with NumPy arrays.
-    return LEVEL.entered(x) if isinstance(x, TAPE.tracer) else owned(x)
+    return wrap(LEVEL.entered(x)) if isinstance(x, TAPE.tracer) else owned(x)
 
 
 def _outside(x: Any) -> Any:

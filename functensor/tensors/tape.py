@@ -206,6 +206,8 @@ class TapeTrace(ReverseTrace):
     late: Any = None
     # The level on which transformations of tensors stand, which does too.
     level: Any = None
+    # Notes that a transformation has met a tensor.
+    admitted: Callable[[], None]
 
     def wrap(self, value: Any, node: Node | None) -> Any:
         """Returns the tensor of a buffer and its node."""
@@ -297,6 +299,7 @@ class TapeTrace(ReverseTrace):
             TracerConversionError: it requires grad, and its gradient would get lost.
         """
         if tracer.node is None or not mode.enabled:
+            self.admitted()
             return tracer._data
         raise lost(tracer.name())
 

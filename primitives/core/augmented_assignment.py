@@ -1,7 +1,9 @@
-"""Augmented assignment in libraries written for NumPy, where ``view += y`` writes into an array.
+"""Augmented assignment where ``view += y`` is meant to write into an array.
 
-Of immutable arrays it makes a new one, and gives that the view's name. What the view was taken of
-stays as it is. Where the same function reads that afterwards, its result would be wrong: it raises.
+Libraries written for NumPy mean it so, and programs that give tensors to transformations. Of
+immutable arrays it makes a new one, and gives that the view's name. The array that the view was
+taken of stays as it is. Where it is read afterwards, the result would be wrong: the statement
+raises.
 """
 
 from __future__ import annotations
@@ -15,16 +17,20 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.errors.tracebacks import tidy
 from .array import Array, Tracer
 from .errors import ImmutableArrayError, message
 from .numpy_protocols import LIBRARIES, Asked
+from .trace import slot
 
 __all__ = ["watch"]
 
-METHODS = (
-    "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "imatmul", "ipow", "iand", "ior",
-    "ixor", "ilshift", "irshift",
-)  # fmt: skip
+# The operators of augmented assignment, by the names of their methods.
+SYMBOLS = {
+    "iadd": "+=", "isub": "-=", "imul": "*=", "itruediv": "/=", "ifloordiv": "//=", "imod": "%=",
+    "imatmul": "@=", "ipow": "**=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=",
+    "irshift": ">>=",
+}  # fmt: skip
 # How many steps are taken to find out whether two views meet; beyond, they count as doing so.
 MOST_WORK: Any = 10_000
 # Attributes that a write does not change.
@@ -34,23 +40,38 @@ VIEWS = frozenset({"broadcast_to", "flip", "index", "reshape", "transpose"})
 
 
 def watch() -> None:
-    """Lets augmented assignments of libraries be looked at, from now on.
+    """Lets augmented assignments be looked at, from now on.
 
-    Users' own code meets no such method before a library asks an array for its namespace.
+    Users' own code meets no such method before a library asks an array for its namespace, or a
+    tensor enters a transformation.
     """
     if "__iadd__" not in Array.__dict__:
-        for name in METHODS:
-            setattr(Array, f"__{name}__", _augmented)
+        for name, symbol in SYMBOLS.items():
+            setattr(Array, f"__{name}__", _augmented(symbol))
 
 
-def _augmented(self: Any, other: Any) -> Any:
-    """Refuses what would be lost; else the usual operator comes next."""
-    frame = sys._getframe(1)
-    if (frame.f_globals.get("__name__") or "").startswith(LIBRARIES):
-        name = lost_by(self, frame)
-        if name:
-            raise _refusal(self, frame, name)
-    return NotImplemented
+def _augmented(symbol: str) -> Callable[[Any, Any], Any]:
+    """Returns the method of an operator, which refuses what would be lost.
+
+    Otherwise the operator without assignment comes next.
+    """
+
+    def method(self: Any, other: Any) -> Any:
+        aliases = slot.aliases
+        if aliases is not None:
+            held = sys.getrefcount(self)
+            error = aliases.refusal(self, symbol, held)
+            if error is not None:
+                tidy(error)
+                raise error
+        frame = sys._getframe(1)
+        if (frame.f_globals.get("__name__") or "").startswith(LIBRARIES):
+            name = lost_by(self, frame)
+            if name:
+                raise _refusal(self, frame, name)
+        return NotImplemented
+
+    return method
 
 
 def lost_by(x: Array, frame: FrameType) -> str:

@@ -68,6 +68,8 @@ class Slot(threading.local):
 
     Attributes:
         stood_for: the ids of tracers in whose place a trace that is running puts values.
+        aliases: what would share memory among the traced values of tensors; None where no
+            transformation has met a tensor.
         turn: the node whose rules a backward pass is running, alone in a list; None outside of all.
     """
 
@@ -75,6 +77,7 @@ class Slot(threading.local):
     running: Trace | None = None
     stood_for: Collection[int] = ()
     turn: list[Any] | None = None
+    aliases: Any = None
 
 
 slot = Slot()
@@ -121,7 +124,7 @@ class Trace:
         within: the trace that messages name before it; None where that is the parent.
     """
 
-    __slots__ = ("alive", "fun", "lift", "name", "parent", "within")
+    __slots__ = ("__weakref__", "alive", "fun", "lift", "name", "parent", "within")
 
     # An interceptor has no tracers of its own and always stands innermost.
     interceptor = False

@@ -1,0 +1,237 @@
+"""What traced values of tensors would share, so that augmented assignment loses no write.
+
+Of a tensor, ``v *= 3`` writes into memory that views and other variables see. A transformation that
+is given a tensor runs on traced values, which do not change: there the statement gives one name to
+a new value. Both are the same as long as nothing else sees the memory; where something does, the
+statement raises. So the traced values that would be views are remembered while tensors are inside.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+from weakref import ref
+
+from ..primitives.core.array import Array, Tracer
+from ..primitives.core.augmented_assignment import watch
+from ..primitives.core.errors import ImmutableArrayError, message
+from ..primitives.core.registry import registry as ops
+from ..primitives.core.trace import RAW, Trace, slot
+from ..programs.program import argument_type
+from ..transforms.tensor_entrance import entrance
+from .tape import TapeTrace
+from .views import is_basic
+
+__all__ = ["Aliases", "admitting"]
+
+# What arrays have of the methods and properties whose results are views of a tensor, or copies.
+METHODS = ("diagonal", "flatten", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "view")
+PROPERTIES = ("T", "flat", "imag", "mT", "real")
+COPIES = ("astype", "copy")
+
+
+class Aliases:
+    """The traced values that would share memory, in groups, while tensors are inside.
+
+    Args:
+        until: the transformation with which it ends, by a weak reference; None where its caller
+            ends it.
+    """
+
+    __slots__ = ("_groups", "_most", "until")
+
+    def __init__(self, until: Any = None) -> None:
+        self._groups: dict[int, tuple[Any, list[Any]]] = {}
+        self._most = 64
+        self.until = until
+
+    def note(self, base: Any, view: Any) -> None:
+        """Remembers that a value is a view of another, and of all that share memory with it."""
+        if view is base or not isinstance(view, Array):
+            return
+        group = self._group(base)
+        if group is None:
+            group = self._enter(base, [])
+        self._enter(view, group)
+
+    def sees_others(self, x: Any) -> bool:
+        """Says whether another value that is still held would share memory with one."""
+        group = self._group(x)
+        return group is not None and any(y() is not None and y() is not x for y in group)
+
+    def refusal(self, x: Array, symbol: str, held: int) -> ImmutableArrayError | None:
+        """Returns the error of an augmented assignment that would lose what it writes.
+
+        Args:
+            x: what is on the left.
+            symbol: its operator.
+            held: how often x is referred to.
+        """
+        if self.until is not None and self.until() is not (outermost() or self):
+            slot.aliases = None
+            return None
+        # Python's numbers do not change, and are no tensors where they are traced.
+        if argument_type(x).weak is not None:
+            return None
+        if held <= ALONE and not self.sees_others(x):
+            return None
+        return ImmutableArrayError(
+            message(
+                f"x {symbol} y: of a tensor it writes into memory that another variable sees too, "
+                f"but x is its traced value ({x.describe()}), which is immutable",
+                fix=f"x = x {symbol[:-1]} y, where the other is not to change; base = "
+                "base.at[i].set(x), where x is a view of it",
+                number=3,
+            )
+        )
+
+    def _group(self, x: Any) -> list[Any] | None:
+        known = self._groups.get(id(x))
+        # Another object may have had the same id.
+        return known[1] if known is not None and known[0]() is x else None
+
+    def _enter(self, x: Any, group: list[Any]) -> list[Any]:
+        reference = ref(x)
+        group.append(reference)
+        self._groups[id(x)] = reference, group
+        if len(self._groups) > self._most:
+            self._groups = {i: known for i, known in self._groups.items() if known[0]() is not None}
+            for kept in {id(kept): kept for _, kept in self._groups.values()}.values():
+                kept[:] = [y for y in kept if y() is not None]
+            self._most = 2 * len(self._groups) + 64
+        return group
+
+
+def outermost() -> Trace | None:
+    """Returns the trace of the transformation that was begun first, of those that run."""
+    trace, found = slot.trace, None
+    while trace is not None and trace is not RAW:
+        trace, found = trace.parent, trace
+    return found
+
+
+def admitting(call: Callable[..., Any], *args: Any) -> Any:
+    """Calls what runs a transformation on tensors, and remembers what shares memory meanwhile."""
+    before = slot.aliases
+    install()
+    try:
+        # One that ends with a transformation may have ended already.
+        slot.aliases = Aliases() if before is None or before.until is not None else before
+        return call(*args)
+    finally:
+        slot.aliases = before
+
+
+def admitted() -> None:
+    """Notes that the transformation that runs has met a tensor which it was not given."""
+    aliases, trace = slot.aliases, outermost()
+    if trace is None or (aliases is not None and aliases.until is None):
+        return
+    if aliases is None or aliases.until() is not trace:
+        install()
+        slot.aliases = Aliases(ref(trace))
+
+
+class Probe:
+    """Counts references to what has one name, as this version of Python takes them."""
+
+    def __iadd__(self, other: object) -> Any:
+        return sys.getrefcount(self)
+
+
+def references_of_one_name() -> int:
+    """Returns how often an object is referred to there where nobody else holds it."""
+    x: Any = Probe()
+    x += 1
+    return int(x)
+
+
+ALONE = references_of_one_name()
+
+
+def install() -> None:
+    """Lets the methods of arrays that make views say so, from the first tensor on.
+
+    Programs without tensors meet no such method, and their indexing costs what it did.
+    """
+    watch()
+    if getattr(Array.__getitem__, "__wrapped__", None) is not None:
+        return
+    array: Any = Array
+    for name in METHODS:
+        if hasattr(array, name):
+            setattr(array, name, noting(getattr(array, name)))
+    for name in PROPERTIES:
+        found = getattr(array, name)
+        setattr(array, name, property(noting(found.fget), doc=found.__doc__))
+    for name in COPIES:
+        setattr(array, name, copying(getattr(array, name)))
+    array.__iter__ = noting_all(array.__iter__)
+    array.__getitem__ = noting_part(array.__getitem__)
+
+
+def noting(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a method whose result is remembered as a view."""
+
+    @wraps(method)
+    def noted(self: Any, *args: Any, **options: Any) -> Any:
+        out = method(self, *args, **options)
+        aliases = slot.aliases
+        if aliases is not None:
+            aliases.note(self, out)
+        return out
+
+    return noted
+
+
+def copying(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a method whose result is another object, also where the value is the same."""
+
+    @wraps(method)
+    def copied(self: Any, *args: Any, **options: Any) -> Any:
+        out = method(self, *args, **options)
+        if out is not self or slot.aliases is None:
+            return out
+        return self.twin() if isinstance(self, Tracer) else ops.copy(self)
+
+    return copied
+
+
+def noting_part(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Returns ``__getitem__``, whose result is remembered as a view where the index is basic."""
+
+    @wraps(method)
+    def noted(self: Any, key: Any) -> Any:
+        out = method(self, key)
+        aliases = slot.aliases
+        if aliases is not None and is_basic(key):
+            aliases.note(self, out)
+        return out
+
+    return noted
+
+
+def noting_all(method: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
+    """Returns ``__iter__``, whose items are remembered as views."""
+
+    @wraps(method)
+    def noted(self: Any) -> Iterator[Any]:
+        items = method(self)
+        return items if slot.aliases is None else each_noted(self, items)
+
+    return noted
+
+
+def each_noted(base: Any, items: Iterator[Any]) -> Iterator[Any]:
+    """Yields the items of a traced value, each remembered as a view of it."""
+    for item in items:
+        aliases = slot.aliases
+        if aliases is not None:
+            aliases.note(base, item)
+        yield item
+
+
+entrance.admitting = admitting
+TapeTrace.admitted = staticmethod(admitted)

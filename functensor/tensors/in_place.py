@@ -142,7 +142,12 @@ class InPlace(TorchNames):
         """Takes a value, and has all tensors that share memory with this one take theirs."""
         if getattr(self, "_source", None) is None:
             if not hasattr(self, "_views"):
-                return self._settle(result)
+                self._settle(result)
+                # Another thread may have taken the first view meanwhile.
+                if hasattr(self, "_views"):
+                    with self._views.lock:
+                        fall_behind(self)
+                return self
             with self._views.lock:
                 self._settle(result)
                 fall_behind(self)
@@ -186,10 +191,11 @@ class InPlace(TorchNames):
     def __getitem__(self, key: Any) -> Any:
         if not is_basic(key):
             return super().__getitem__(key)
+        seen = self._data
         if within():
             with under(None):
-                return taken(self, super().__getitem__(key), None, key)
-        return taken(self, super().__getitem__(key), None, key)
+                return taken(self, super().__getitem__(key), seen, None, key)
+        return taken(self, super().__getitem__(key), seen, None, key)
 
     def __iter__(self) -> Any:
         if not self.shape:

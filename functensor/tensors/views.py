@@ -94,13 +94,19 @@ def is_basic(key: Any) -> bool:
 
 
 def taken(
-    base: Any, view: Any, take: Callable[[Any], Any] | None, key: Any = None, recorded: bool = True
+    base: Any,
+    view: Any,
+    seen: Any,
+    take: Callable[[Any], Any] | None,
+    key: Any = None,
+    recorded: bool = True,
 ) -> Any:
     """Returns a view that knows its base; the base knows it as long as others hold it.
 
     Args:
         base: a tensor.
         view: what was taken from it.
+        seen: the base's buffer before that.
         take: takes the view of a tensor anew; None where it is indexed.
         key: what the base was indexed by.
         recorded: whether gradients flow between the two.
@@ -115,6 +121,10 @@ def taken(
     views.append(ref(view))
     if len(views) > views.most:
         views.drop()
+    if base._data is not seen:
+        # Another thread wrote to the base before this view stood among those that fall behind.
+        with views.lock:
+            _take_anew(view, view.node)
     return view
 
 
@@ -134,6 +144,7 @@ def viewing(
         args = tuple(map(_frozen, args)) if args else args
         if options:
             options = {name: _frozen(option) for name, option in options.items()}
+        seen = self._data
         if within():
             # What the caller writes to a view of a tensor must not be lost in an array.
             with under(None):
@@ -142,7 +153,7 @@ def viewing(
             out = method(self, *args, **options)
         if copies and not _shares(out, self):
             return out
-        return taken(self, out, lambda x: method(x, *args, **options), recorded=recorded)
+        return taken(self, out, seen, lambda x: method(x, *args, **options), recorded=recorded)
 
     PASSING.add(view.__code__)
     return update_wrapper(view, method)
@@ -182,8 +193,9 @@ def part(name: str) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
         if self.dtype.kind != "c":
             return self if name == "real" else take(self)
+        seen = self._data
         with under(None) if within() else nullcontext():
-            return taken(self, take(self), take)
+            return taken(self, take(self), seen, take)
 
     return method
 

@@ -234,7 +234,7 @@ def test_what_would_be_lost_raises(program, transformation):
         # It runs the function on tensors.
         assert float(call(program)) == wanted
         return
-    with pytest.raises(ImmutableArrayError, match="x .*= y: of a tensor it writes") as caught:
+    with pytest.raises(ImmutableArrayError, match=r"x .*= y: of a tensor it writes") as caught:
         call(program)
     assert "test_aliases.py" in str(caught.value)
 

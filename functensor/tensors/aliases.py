@@ -1,4 +1,4 @@
-"""What traced values of tensors would share, so that augmented assignment loses no write.
+"""The memory that traced values of tensors would share: augmented assignment loses no write.
 
 Of a tensor, ``v *= 3`` writes into memory that views and other variables see. A transformation that
 is given a tensor runs on traced values, which do not change: there the statement gives one name to

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-__all__ = ["ArrayModule", "Axes", "Axis", "Buffer", "DType", "DTypeLike", "Shape", "ShapeLike"]
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+else:
+    # Importing numpy.typing runs 5,000 lines, and nobody asks for the alias when programs run.
+    DTypeLike = Any
+
+__all__ = [
+    "ArrayModule",
+    "Axes",
+    "Axis",
+    "Buffer",
+    "DType",
+    "DTypeLike",
+    "Number",
+    "Shape",
+    "ShapeLike",
+]
 
 # The length of every axis.
 Shape: TypeAlias = tuple[int, ...]
@@ -19,6 +34,8 @@ Axes: TypeAlias = tuple[int, ...]
 # What users give for an axis or several; None stands for all of them.
 Axis: TypeAlias = int | Sequence[int] | None
 DType: TypeAlias = np.dtype[Any]
+# Python's numbers.
+Number: TypeAlias = bool | int | float | complex
 # The memory behind an array. CuPy's arrays have NumPy's methods, and pass for NumPy's here.
 Buffer: TypeAlias = np.ndarray[Any, Any]
 

@@ -313,7 +313,8 @@ def batch_norm(
     else:
         mean, variance = ops.mean(x, axis=others), ops.var(x, axis=others)
         if statistics is None:
-            statistics = tuple([beside(x, f(channels, x.dtype)) for f in (np.zeros, np.ones)])
+            zeros, ones = np.zeros(channels, x.dtype), np.ones(channels, x.dtype)
+            statistics = beside(x, zeros), beside(x, ones)
         count = prod([x.shape[i] for i in others])
         unbiased = ops.multiply(variance, count / max(count - 1, 1))
         statistics = tuple(

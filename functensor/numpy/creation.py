@@ -13,12 +13,13 @@ from ..backends.devices import on_device, placement, resolved
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import (
     BUFFER_TYPES,
+    SEQUENCES,
     beside,
     device_of,
     holds_array,
     is_changeable,
     on_gpu,
-    stacked,
+    stacked_buffers,
     to_buffer,
     wrap,
 )
@@ -31,7 +32,6 @@ from ..primitives.core.trace import is_staged, slot
 
 __all__ = ["array", "asarray", "copy", "from_dlpack"]
 
-SEQUENCES = (list, tuple)
 # From how many values on a list is taken apart into what is traced and what is not.
 MANY = 32
 # What makes arrays of one number, of a shape, maybe the number, and a dtype.
@@ -257,10 +257,10 @@ def _stacked(leaves: Sequence[Any]) -> Any:
         return ops.stack(leaves)
     # Among many constants, what is traced is put in its places: the rest costs no rules.
     if not varying:
-        return wrap(stacked([to_buffer(x) for x in leaves]))
+        return wrap(stacked_buffers([to_buffer(x) for x in leaves]))
     joined = ops.stack([leaves[i] for i in varying])
     fixed = [np.zeros(x.shape, x.dtype) if isinstance(x, Tracer) else to_buffer(x) for x in leaves]
-    return ops.index_set(beside(joined, stacked(fixed)), np.array(varying), joined)
+    return ops.index_set(beside(joined, stacked_buffers(fixed)), np.array(varying), joined)
 
 
 def _ragged(items: Any, shapes: Sequence[tuple[int, ...]]) -> ShapeError:

@@ -12,7 +12,7 @@ from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, number_dtype, result_type, shape_dtype
 from ..primitives.core.ufunc_facts import check_casting
-from ..primitives.core.ufunc_methods import METHODS, method_of
+from ..primitives.core.ufunc_methods import UFUNC_METHODS, method_of
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
 from .zeros_ones import zeros_like
@@ -94,7 +94,7 @@ def float_power(x: Any, y: Any, /, out: Any = None, *, where: Any = True) -> Any
     return ops.power(x, y)
 
 
-for _name in METHODS:
+for _name in UFUNC_METHODS:
     setattr(float_power, _name, method_of(float_power, "float_power", _name))
 
 

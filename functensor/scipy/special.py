@@ -16,6 +16,7 @@ from ..faces.publish import publish
 from ..numpy.arguments import as_inexact
 from ..numpy.elementary import sinc
 from ..numpy.window_functions import i0
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry
 from ..primitives.core.registry import registry as ops
@@ -249,7 +250,7 @@ def multigammaln(a: Any, d: int) -> Any:
     a = as_inexact(a)
     inside = ops.greater(a, 0.5 * (int(d) - 1))
     safe = ops.where(inside, a, float(d))
-    total = 0.25 * d * (d - 1) * math.log(math.pi)
+    total: Array | float = 0.25 * d * (d - 1) * math.log(math.pi)
     for j in range(int(d)):
         total = gammaln(safe - 0.5 * j) + total
     return ops.where(inside, total, np.nan)

@@ -15,7 +15,7 @@ import numpy as np
 from ..backends.devices import on_device, to_host
 from ..backends.errors.public_functions import begins, check_function, wrap_methods
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import beside, brought, to_buffer, wrap
+from ..primitives.core.buffers import beside, required_on, to_buffer, wrap
 from ..primitives.core.errors import (
     BackwardError,
     GradientInputError,
@@ -171,7 +171,7 @@ class Tensor(InPlace):
         Raises:
             DeviceError: it is set to an array on another device.
         """
-        return wrap(self._data)  # type: ignore[no-any-return]
+        return wrap(self._data)
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -185,7 +185,7 @@ class Tensor(InPlace):
             buffer = buffer_of(value, None)
             if given is None:
                 return on_device(buffer, self.device)
-            return brought(buffer, self.device, "x.data = value: the value")
+            return required_on(buffer, self.device, "x.data = value: the value")
 
         with no_grad():
             self._change(new, "x.data = value")

@@ -19,10 +19,10 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import (
     apart_from,
     beside,
-    brought,
     device_of,
     owned,
     plain_arrays,
+    required_on,
     to_buffer,
     wrap,
 )
@@ -409,7 +409,7 @@ def _pull(
             roots = []
             for g, (kind, node, place) in zip(gs, known, strict=True):
                 if node is not None:
-                    g = brought(owned(g), place, f"a cotangent of {name}")
+                    g = required_on(owned(g), place, f"a cotangent of {name}")
                     roots.append((node, cotangent_of(kind, to_buffer(g) if level is RAW else g)))
             grads = backward(roots, consume=False)
             result = [

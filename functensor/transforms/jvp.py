@@ -17,11 +17,11 @@ from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import (
     apart_from,
     beside,
-    brought,
     computing_on,
     device_of,
     owned,
     plain_arrays,
+    required_on,
     to_buffer,
     wrap,
 )
@@ -142,7 +142,7 @@ def _directions(
     with under(base):
         what = f"a tangent of {name}"
         placed = [
-            brought(to_buffer(owned(t)) if base is RAW else owned(t), device_of(leaf), what)
+            required_on(to_buffer(owned(t)) if base is RAW else owned(t), device_of(leaf), what)
             if is_inexact(leaf)
             else None
             for leaf, t in zip(leaves, given, strict=True)

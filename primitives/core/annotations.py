@@ -7,17 +7,16 @@ from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from ...backends.annotations import Buffer
+from ...backends.annotations import Buffer, Number
 from .array import Array
 from .registry import registry
 
 __all__ = ["ArrayLike", "Number", "Operations", "Value", "operations"]
 
-Number: TypeAlias = bool | int | float | complex
 # What functions of arrays take: arrays of ours and of others, numbers, and nested lists of them.
 ArrayLike: TypeAlias = Array | Buffer | np.generic | Number | Sequence[Any]
 # What a trace works on: an array at its parent's level, at the bottom a buffer or a number.
-Value: TypeAlias = Array | Buffer | Number
+Value: TypeAlias = Array | Buffer | np.generic | Number
 
 
 class Operations(Protocol):

@@ -9,11 +9,12 @@ import operator
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
 
+from ...backends.annotations import Buffer, DType, Shape
 from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, to_host
 from ...backends.errors.asked_values import asking
@@ -36,17 +37,23 @@ from .methods import Methods
 from .numpy_protocols import NumpyProtocols, buffer_error, is_ours, stores_item, unlazy
 from .operators import Operators
 from .refused_indices import refused
-from .registry import registry as ops
+from .registry import registry
 from .shape_dtype import INEXACT
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from .array_annotations import AnyOperand, ArrayFunctions
 
 __all__ = ["Array", "Tracer", "concrete", "is_unknown", "unknown_behind"]
 
-NUMBERS = ("complex()", "float()", "int()")
+ops: ArrayFunctions = registry
+NUMBER_CONVERSIONS = ("complex()", "float()", "int()")
 # Conversions of which a derivative is expected; that of int() is zero.
 DIFFERENTIABLE = ("complex()", "float()", ".item()", ".tolist()", "pickle")
 
 
-def of_index(x: Any, key: Any, /) -> Any:
+def index_signature(x: Any, key: Any, /) -> Any:
     """Stands for the signature of ``x[key]``."""
 
 
@@ -64,17 +71,17 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
     """
 
     __slots__ = ("__weakref__", "_data")
-    _data: Any
+    _data: Buffer
 
     # -- what it is
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """The length of every axis."""
         return self._data.shape  # type: ignore[no-any-return]
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """The type of the elements."""
         return self._data.dtype  # type: ignore[no-any-return]
 
@@ -117,12 +124,12 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
         return buffer_device(self._data)
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Self:
         """The array with its axes reversed."""
         return ops.transpose(self)
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Self:
         """The array with its last two axes swapped."""
         try:
             return ops.swapaxes(self, -1, -2)
@@ -138,30 +145,30 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
             raise
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Self:
         """The real part."""
         return ops.real(self)
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Self:
         """The imaginary part."""
         return ops.imag(self)
 
     @property
-    def at(self) -> At:
+    def at(self) -> At[Self]:
         """Updates by index: ``x.at[i].set(v)``, add, multiply, min, max and get."""
         return At(self)
 
     # -- containers and conversion
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Self:
         try:
             return ops.index(self, key)
         except Exception as error:
-            complain(error, of_index, INDEXED, (self, key), {}, 1)
+            complain(error, index_signature, INDEXED, (self, key), {}, 1)
             raise
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Any, value: AnyOperand | None) -> None:
         try:
             raise ImmutableArrayError(
                 message(
@@ -190,7 +197,7 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
             tidy(error)
             raise
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Self]:
         try:
             if not self.shape:
                 # What NumPy cannot index by, since it is not known, it goes over.
@@ -249,12 +256,12 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
     def __trunc__(self) -> int:
         return int(ops.trunc(self))
 
-    def __round__(self, ndigits: int | None = None) -> Any:
+    def __round__(self, ndigits: int | None = None) -> int | Self:
         if ndigits is None and not self.shape:
             return int(ops.round(self))
         return ops.round(self, ndigits or 0)
 
-    def item(self, *index: Any) -> Any:
+    def item(self, *index: int) -> Any:
         """Returns the only element, or that at an index, as a Python scalar."""
         return to_host(concrete(self, ".item()")).item(*index)
 
@@ -262,13 +269,13 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
         """Returns the elements as nested lists of Python scalars."""
         return concrete(self, ".tolist()").tolist()
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         buffer = concrete(self, "pickle")
         return _rebuild, (np.asarray(to_host(buffer)), buffer_device(buffer))
 
@@ -277,8 +284,9 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
     def __repr__(self) -> str:
-        if hasattr(type(self._data), "shown"):
-            return f"<{self._data.shown} {type(self).__name__}, which {self._data.to} took>"
+        gone: Any = self._data
+        if hasattr(type(gone), "shown"):
+            return f"<{gone.shown} {type(self).__name__}, which {gone.to} took>"
         body = np.array2string(np.asarray(to_host(self._data)), separator=", ", prefix="Array(")
         if 0 in self.shape:
             body = f"[], shape={self.shape}"
@@ -309,11 +317,11 @@ class Tracer(Array):
     lazy = False
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         return np.shape(self.value) if not hasattr(self.value, "shape") else self.value.shape
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         if hasattr(self.value, "dtype"):
             return self.value.dtype  # type: ignore[no-any-return]
         return np.dtype(type(self.value))
@@ -361,7 +369,7 @@ class Tracer(Array):
         return format(to_host(concrete(self, "format()"))[()], spec)
 
 
-def unknown_behind(x: Any) -> Any:
+def unknown_behind(x: Any) -> Tracer | None:
     """Returns the tracer whose value Python cannot ask for behind an array, or None."""
     while isinstance(x, Tracer) and not x.lazy:
         if not x.concrete:
@@ -434,7 +442,7 @@ def _fix(wanted: str) -> str:
     return "compute with arrays, or pass the number in from outside"
 
 
-def concrete(x: Any, wanted: str, fix: str = "") -> Any:
+def concrete(x: AnyOperand, wanted: str, fix: str = "") -> Buffer:
     """Returns the buffer behind an array or a tracer.
 
     Args:
@@ -445,22 +453,22 @@ def concrete(x: Any, wanted: str, fix: str = "") -> Any:
     Raises:
         ConcretizationError: under vmap or staging the value is not known.
     """
-    x = unlazy(x)
-    if isinstance(x, Tracer) and not x.owner.standing:
+    asked: Any = unlazy(x)
+    if isinstance(asked, Tracer) and not asked.owner.standing:
         # NumPy asks for the number that it is to store in a buffer of its own.
-        if wanted in NUMBERS and stores_item(sys._getframe(2)):
-            raise buffer_error(x, None)
-        if wanted in DIFFERENTIABLE and x.concrete and x.dtype.kind in INEXACT:
+        if wanted in NUMBER_CONVERSIONS and stores_item(sys._getframe(2)):
+            raise buffer_error(asked, None)
+        if wanted in DIFFERENTIABLE and asked.concrete and asked.dtype.kind in INEXACT:
             raise TracerConversionError(
                 message(
-                    f"{wanted} asked for the plain value of {x.describe()}{x.dependence()}, and "
-                    "would lose its derivative",
-                    under=x.under(),
+                    f"{wanted} asked for the plain value of {asked.describe()}"
+                    f"{asked.dependence()}, and would lose its derivative",
+                    under=asked.under(),
                     fix="compute with functensor.numpy; ft.value(x) drops the derivative",
                     number=1,
                 )
             )
-    inner = x
+    inner = asked
     while isinstance(inner, Tracer):
         if not inner.concrete:
             index = wanted == AN_INDEX
@@ -474,23 +482,24 @@ def concrete(x: Any, wanted: str, fix: str = "") -> Any:
             if option:
                 fix += f"; or make the argument static: {option}"
             text = message(
-                f"{wanted} asked for the value of {x.describe()}{x.dependence()}, "
+                f"{wanted} asked for the value of {asked.describe()}{asked.dependence()}, "
                 "which is not known while the function is traced",
-                under=x.under(),
+                under=asked.under(),
                 fix=fix,
                 number=4 if wanted == "bool()" else 5,
             )
             if index:
                 frame = sys._getframe(2)
-                refused.last = (frame.f_code, frame.f_lasti), type(x).__name__, text, ref(x)
-            raise asking(ConcretizationError(text), x)
+                place = frame.f_code, frame.f_lasti
+                refused.last = place, type(asked).__name__, text, ref(asked)
+            raise asking(ConcretizationError(text), asked)
         inner = inner.value
     if isinstance(inner, Array):
         return inner._data
     return np.asarray(inner)[()] if buffer_device(inner) == "cpu" else inner
 
 
-def _rebuild(buffer: Any, device: str) -> Array:
+def _rebuild(buffer: Buffer, device: str) -> Array:
     out = object.__new__(Array)
     out._data = on_device(buffer, device)
     return out

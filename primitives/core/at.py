@@ -8,10 +8,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from math import prod
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from ...backends.annotations import Buffer, DType, Number
 from ...backends.errors.public_functions import CODE, check_function, wrap_methods
 from .derivative_rules import shape_of
 from .errors import (
@@ -24,29 +25,34 @@ from .errors import (
 from .registry import registry as ops
 from .shape_dtype import INEXACT
 
-__all__ = ["UPDATING", "At", "result_is_dropped"]
+if TYPE_CHECKING:
+    from .array_annotations import AnyArray, AnyOperand
 
-OPTIONS = ("indices_are_sorted", "unique_indices", "mode", "wrap_negative_indices")
+__all__ = ["UPDATING_LIBRARY", "At", "result_is_dropped"]
+
+UPDATE_OPTIONS = ("indices_are_sorted", "unique_indices", "mode", "wrap_negative_indices")
 # Of so many indices that are not known any may repeat: as many updates are made in turn.
 MOST_TURNS = 8
 
 # Where array_api_extra updates arrays by index; libraries carry it within.
-UPDATING = "array_api_extra._lib._at"
+UPDATING_LIBRARY = "array_api_extra._lib._at"
+
+A = TypeVar("A", bound="AnyArray")
 
 
-class At:
+class At(Generic[A]):
     """The ``at`` of an array: ``x.at[key]`` names the elements to update."""
 
     __slots__ = ("_array",)
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: A) -> None:
         self._array = array
 
-    def __getitem__(self, key: Any) -> Update:
+    def __getitem__(self, key: Any) -> Update[A]:
         return Update(self._array, key)
 
 
-class Update:
+class Update(Generic[A]):
     """Elements of an array about to be updated; every method returns a new array.
 
     Methods take the options that JAX's have. ``indices_are_sorted`` changes nothing here;
@@ -58,11 +64,11 @@ class Update:
 
     __slots__ = ("_array", "_key")
 
-    def __init__(self, array: Any, key: Any) -> None:
+    def __init__(self, array: A, key: Any) -> None:
         self._array = array
         self._key = key
 
-    def get(self, *, fill_value: Any = None, **options: Any) -> Any:
+    def get(self, *, fill_value: Number | None = None, **options: Any) -> A:
         """Returns the elements; out of bounds a fill value, NaN or the least integer, if told."""
         mode, wraps = _mode(options)
         x, key = self._array, self._key
@@ -70,33 +76,34 @@ class Update:
             if fill_value is None:
                 fill_value = _nothing(x.dtype)
             x, key = _brought_in(x, key, mode, fill_value, wraps)
-        return ops.index(x, key)
+        elements: A = ops.index(x, key)
+        return elements
 
-    def set(self, values: Any, **options: Any) -> Any:
+    def set(self, values: AnyOperand, **options: Any) -> A:
         """Returns the array with the elements replaced; of repeated indices the last wins."""
         return self._updated("set", values, options)
 
-    def add(self, values: Any, **options: Any) -> Any:
+    def add(self, values: AnyOperand, **options: Any) -> A:
         """Returns the array with values added; repeated indices add up."""
         return self._updated("add", values, options)
 
-    def subtract(self, values: Any, **options: Any) -> Any:
+    def subtract(self, values: AnyOperand, **options: Any) -> A:
         """Returns the array with values subtracted; repeated indices add up."""
         return self._updated("subtract", values, options)
 
-    def multiply(self, values: Any, **options: Any) -> Any:
+    def multiply(self, values: AnyOperand, **options: Any) -> A:
         """Returns the array with the elements multiplied."""
         return self._updated("multiply", values, options)
 
-    def mul(self, values: Any, **options: Any) -> Any:
+    def mul(self, values: AnyOperand, **options: Any) -> A:
         """Returns the array with the elements multiplied: `multiply`."""
         return self._updated("multiply", values, options)
 
-    def divide(self, values: Any, **options: Any) -> Any:
+    def divide(self, values: AnyOperand, **options: Any) -> A:
         """Returns the array with the elements divided; by all values of repeated indices."""
         return self._updated("divide", values, options)
 
-    def power(self, values: Any, **options: Any) -> Any:
+    def power(self, values: AnyOperand, **options: Any) -> A:
         """Returns the array with the elements to a power; to one after the other where repeated.
 
         Raises:
@@ -105,15 +112,15 @@ class Update:
         """
         return self._updated("power", values, options)
 
-    def min(self, values: Any, **options: Any) -> Any:
+    def min(self, values: AnyOperand, **options: Any) -> A:
         """Returns the array with the smaller of element and value."""
         return self._updated("min", values, options)
 
-    def max(self, values: Any, **options: Any) -> Any:
+    def max(self, values: AnyOperand, **options: Any) -> A:
         """Returns the array with the larger of element and value."""
         return self._updated("max", values, options)
 
-    def apply(self, ufunc: Callable[[Any], Any], **options: Any) -> Any:
+    def apply(self, ufunc: Callable[[A], A], **options: Any) -> A:
         """Returns the array with the elements replaced by what a function makes of them.
 
         Args:
@@ -128,7 +135,7 @@ class Update:
         check_function("x.at[i].apply", ufunc, "ufunc")
         return self._updated("apply", ufunc, options)
 
-    def _updated(self, kind: str, values: Any, options: dict[str, Any]) -> Any:
+    def _updated(self, kind: str, values: Any, options: dict[str, Any]) -> A:
         mode, wraps = _mode(options)
         if __debug__ and result_is_dropped():
             warnings.warn(
@@ -162,14 +169,14 @@ class Update:
             kind, values = "set", values(old) if kind == "apply" else ops.power(old, values)
         return self._trimmed(ops.find(f"index_{kind}")(x, key, values))
 
-    def _trimmed(self, out: Any) -> Any:
+    def _trimmed(self, out: A) -> A:
         """Returns an updated array without the elements that were appended."""
         lengths = shape_of(self._array)
         if out.shape != lengths:
             out = ops.index(out, tuple([slice(length) for length in lengths]))
         return out
 
-    def _in_turns(self, x: Any, places: Any, values: Any) -> Any:
+    def _in_turns(self, x: A, places: AnyArray | Buffer, values: Any) -> A:
         """Returns the array updated at places of which some repeat, one after the other.
 
         Args:
@@ -195,9 +202,9 @@ def _mode(options: dict[str, Any]) -> tuple[str | None, bool]:
 
     Beside it stands whether negative indices count from the end.
     """
-    unknown = set(options) - set(OPTIONS)
+    unknown = set(options) - set(UPDATE_OPTIONS)
     if unknown:
-        raise no_option("x.at[i]", sorted(unknown)[0], OPTIONS)
+        raise no_option("x.at[i]", sorted(unknown)[0], UPDATE_OPTIONS)
     mode, wraps = options.get("mode"), bool(options.get("wrap_negative_indices", True))
     if mode in (None, "promise_in_bounds"):
         return None, wraps
@@ -209,7 +216,7 @@ def _mode(options: dict[str, Any]) -> tuple[str | None, bool]:
     return str(mode), wraps
 
 
-def repeated(x: Any, key: Any, kind: str) -> Any:
+def repeated(x: AnyArray, key: Any, kind: str) -> AnyArray | Buffer | None:
     """Returns the numbers of the elements that a key names, or None where none is named twice.
 
     Raises:
@@ -245,7 +252,7 @@ def _is_list(item: Any) -> bool:
     return isinstance(item, list | tuple) or bool(getattr(item, "shape", ()))
 
 
-def turns(places: Any, size: int) -> Iterator[tuple[Any, Any]]:
+def turns(places: AnyArray | Buffer, size: int) -> Iterator[tuple[Any, Any]]:
     """Yields places of which none repeats, those that come first at first, and their numbers.
 
     Args:
@@ -272,7 +279,7 @@ def turns(places: Any, size: int) -> Iterator[tuple[Any, Any]]:
         yield ops.where(ops.equal(ranks, turn), places, size), slice(None)
 
 
-def _nothing(dtype: np.dtype[Any]) -> Any:
+def _nothing(dtype: DType) -> Number:
     """Returns what stands for elements that are not there."""
     if dtype.kind in INEXACT:
         return np.nan
@@ -281,7 +288,9 @@ def _nothing(dtype: np.dtype[Any]) -> Any:
     return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
 
 
-def _brought_in(x: Any, key: Any, mode: str | None, fill: Any, wraps: bool) -> tuple[Any, Any]:
+def _brought_in(
+    x: A, key: Any, mode: str | None, fill: Number, wraps: bool
+) -> tuple[A, tuple[Any, ...]]:
     """Returns an array and a key that has no index out of bounds.
 
     Unless they are clipped, such indices name an element appended to their axis.
@@ -299,7 +308,7 @@ def _brought_in(x: Any, key: Any, mode: str | None, fill: Any, wraps: bool) -> t
         if item is Ellipsis:
             axis += len(lengths) - sum(spans)
         elif _is_index(item) and axis < len(lengths):
-            items[place] = _bounded(item, lengths[axis], mode, wraps)
+            items[place] = _index_in_bounds(item, lengths[axis], mode, wraps)
             appended[axis] = int(mode in ("drop", "fill"))
         axis += span
     if any(appended):
@@ -322,7 +331,7 @@ def _is_index(item: Any) -> bool:
     return getattr(item, "dtype", np.dtype(bool)).kind in "iu"
 
 
-def _bounded(index: Any, length: int, mode: str | None, wraps: bool) -> Any:
+def _index_in_bounds(index: Any, length: int, mode: str | None, wraps: bool) -> Any:
     if isinstance(index, int):
         if index < 0:
             # What does not count from the end is as far out as what lies behind it.
@@ -343,10 +352,10 @@ def _bounded(index: Any, length: int, mode: str | None, wraps: bool) -> Any:
 
 def result_is_dropped() -> bool:
     """Says whether the caller's caller pops the result that it is waiting for."""
-    return drops(_caller(sys._getframe(3)))
+    return drops(_calling_frame(sys._getframe(3)))
 
 
-def _caller(frame: FrameType) -> FrameType:
+def _calling_frame(frame: FrameType) -> FrameType:
     """Returns the frame that called a public method, given the next one out of it."""
     return frame.f_back or frame if frame.f_code is CODE else frame
 
@@ -359,9 +368,9 @@ def refuse_dropped(kind: str) -> None:
     Raises:
         ImmutableArrayError: the library throws away what array_api_extra returns.
     """
-    frame: FrameType | None = _caller(sys._getframe(3))
+    frame: FrameType | None = _calling_frame(sys._getframe(3))
     module: str = (frame.f_globals.get("__name__") or "") if frame is not None else ""
-    if not module.endswith(UPDATING):
+    if not module.endswith(UPDATING_LIBRARY):
         return
     while frame is not None and (frame.f_globals.get("__name__") or "") == module:
         frame = frame.f_back

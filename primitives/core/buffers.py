@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from ...backends.annotations import Buffer
 from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, placement, resolved
+from .annotations import ArrayLike, Value
 from .array import Array, Tracer
 from .derivative_rules import shape_of
 from .errors import DeviceError, OperandError, describe, message
@@ -22,16 +24,16 @@ __all__ = [
     "ARRAY_TYPES",
     "BUFFER_TYPES",
     "DEVICE_TYPES",
+    "SEQUENCES",
     "WEAK_TYPES",
     "TracedListError",
     "all_apart_from",
-    "apart",
     "apart_from",
     "as_array",
     "beside",
-    "brought",
     "computing_on",
     "device_of",
+    "different_devices",
     "expose",
     "holds_array",
     "is_changeable",
@@ -40,16 +42,19 @@ __all__ = [
     "own_array",
     "owned",
     "plain_arrays",
-    "stacked",
+    "required_on",
+    "stacked_buffers",
     "to_buffer",
     "too_large",
     "unshared",
     "wrap",
 ]
 
-new = object.__new__
-# A tuple, which is many times faster to ask for than the union of types.
+T = TypeVar("T")
+new_object = object.__new__
+# Tuples, which are many times faster to ask for than unions of types.
 LISTS = (list, tuple, range)
+SEQUENCES = (list, tuple)
 
 # Python's scalars: as operands they are weak and do not decide a promotion.
 WEAK_TYPES = frozenset({float, int, bool, complex, *BASES})
@@ -63,7 +68,7 @@ BUFFER_TYPES = {
 }  # fmt: skip
 
 
-def wrap(buffer: Any) -> Any:
+def wrap(buffer: Any) -> Array:
     """Returns a raw buffer as an ``Array``; what is one already, or a tracer, as it is.
 
     Raises:
@@ -71,7 +76,7 @@ def wrap(buffer: Any) -> Any:
     """
     if isinstance(buffer, Array):
         return buffer
-    out = new(Array)
+    out = new_object(Array)
     if type(buffer) in WEAK_TYPES:
         found: Any = np.asarray(buffer)[()]
         # NumPy keeps an integer that none of its dtypes holds.
@@ -91,7 +96,7 @@ def too_large(x: int) -> OverflowError:
     )
 
 
-def expose(value: Any) -> Any:
+def expose(value: Value | None) -> Any:
     """Returns a value of any level as a user's function sees it: Python scalars stay weak."""
     return value if value is None or type(value) in WEAK_TYPES else wrap(value)
 
@@ -100,7 +105,7 @@ class TracedListError(OperandError):
     """A list of traced values has no buffer: it is to be joined by a primitive first."""
 
 
-def holds_array(items: Any, kind: type = Array) -> bool:
+def holds_array(items: Iterable[Any], kind: type = Array) -> bool:
     """Says whether nested lists hold an array, so that NumPy alone cannot join them."""
     types = set(map(type, items))
     if types <= BUFFER_TYPES:
@@ -110,8 +115,10 @@ def holds_array(items: Any, kind: type = Array) -> bool:
     )
 
 
-def to_buffer(x: Any) -> Any:
+def to_buffer(x: ArrayLike) -> Any:
     """Returns the raw buffer of an operand: an array, a NumPy array or scalar, a number, a list.
+
+    Python's numbers stay what they are.
 
     Raises:
         EscapedTracerError: it is a tracer of a transformation that has ended.
@@ -130,10 +137,10 @@ def to_buffer(x: Any) -> Any:
         if holds_array(x):
             if any(isinstance(item, Tracer) and not item.owner.standing for item in x):
                 raise TracedListError(f"a list of traced values is no array: np.stack({x!r:.60})")
-            return stacked([to_buffer(item) for item in x])
+            return stacked_buffers([to_buffer(item) for item in x])
         buffer = np.asarray(x)
         if buffer.dtype.kind == "O":
-            buffer = stacked([to_buffer(item) for item in x])
+            buffer = stacked_buffers([to_buffer(item) for item in x])
         if placement.device != "cpu" and buffer.dtype.kind in NUMBERS:
             # Numbers in a list are nowhere yet.
             return on_device(buffer, placement.device)
@@ -158,12 +165,13 @@ def to_buffer(x: Any) -> Any:
     return buffer
 
 
-def stacked(buffers: list[Any]) -> Any:
+def stacked_buffers(buffers: list[Buffer]) -> Buffer:
     """Returns buffers of one shape as one, along a new axis in front."""
     device = next((d for d in map(buffer_device, buffers) if d != "cpu"), "cpu")
     if device == "cpu":
         return np.asarray([np.asarray(b) for b in buffers])
-    return resolved(device)[0].xp.stack([on_device(b, device) for b in buffers])
+    whole: Buffer = resolved(device)[0].xp.stack([on_device(b, device) for b in buffers])
+    return whole
 
 
 def on_gpu(x: Any) -> bool:
@@ -174,12 +182,12 @@ def on_gpu(x: Any) -> bool:
     return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] == 2
 
 
-def device_of(x: Any) -> str:
+def device_of(x: Value) -> str:
     """Returns the name of the device where an array, a tracer or a buffer is."""
     return x.device if isinstance(x, Array) else buffer_device(x)
 
 
-def beside(x: Any, constant: Any) -> Any:
+def beside(x: Value, constant: T) -> T:
     """Returns a NumPy constant where it can meet an array: on the same device.
 
     Rules and functions that bring constants of their own, like the identity matrix, put them
@@ -189,7 +197,7 @@ def beside(x: Any, constant: Any) -> Any:
     return constant if device == "cpu" else on_device(constant, device)
 
 
-def brought(x: Any, device: str, what: str) -> Any:
+def required_on(x: Value, device: str, what: str) -> Value:
     """Returns what has to be on a device; a number goes there by itself.
 
     Raises:
@@ -199,7 +207,8 @@ def brought(x: Any, device: str, what: str) -> Any:
     if here == device:
         return x
     if here == "cpu" and not shape_of(x):
-        return on_device(to_buffer(x), device)
+        moved: Value = on_device(to_buffer(x), device)
+        return moved
     raise DeviceError(
         message(
             f"{what} is on {here}, but what it belongs to is on {device}",
@@ -228,11 +237,11 @@ def operands_together(name: str, *xs: Any) -> list[Any]:
         known = {i: device_of(x) for i, x in enumerate(out) if getattr(x, "shape", ())}
         if len(set(known.values())) > 1:
             listed = (f"operand {i} ({describe(out[i])}) on {d}" for i, d in known.items())
-            raise apart(name, ", ".join(listed), out)
+            raise different_devices(name, ", ".join(listed), out)
     return out
 
 
-def apart(name: str, listed: str, operands: Iterable[Any]) -> DeviceError:
+def different_devices(name: str, listed: str, operands: Iterable[Any]) -> DeviceError:
     """Returns the error for operands on different devices.
 
     Args:
@@ -250,7 +259,7 @@ def apart(name: str, listed: str, operands: Iterable[Any]) -> DeviceError:
     )
 
 
-def computing_on(values: Iterable[Any]) -> AbstractContextManager[Any]:
+def computing_on(values: Iterable[Value]) -> AbstractContextManager[Any]:
     """Returns a context in which an array module computes where the values are.
 
     Rules write operators, which CPU and GPU buffers do by themselves, and of several GPUs only on
@@ -271,7 +280,7 @@ def owned(x: Any) -> Any:
     return x.copy() if type(x) in ARRAY_TYPES and is_changeable(x) else x
 
 
-def own_array(x: Any) -> Any:
+def own_array(x: Value) -> Any:
     """Returns a plain array as an ``Array`` with memory of its own; all else as it is."""
     return wrap(owned(x)) if type(x) in ARRAY_TYPES else x
 
@@ -286,12 +295,12 @@ def is_changeable(x: Any) -> bool:
     return not (x is None or type(x) is bytes or type(x).__name__ == "mmap")
 
 
-def plain_arrays(leaves: Iterable[Any]) -> list[Any]:
+def plain_arrays(leaves: Iterable[Any]) -> list[Buffer]:
     """Returns those leaves of arguments that are NumPy's arrays, which their owner may change."""
     return [x for x in leaves if type(x) is np.ndarray]
 
 
-def unshared(buffer: Any, given: Iterable[Any]) -> Any:
+def unshared(buffer: Value, given: Iterable[Buffer]) -> Any:
     """Returns a buffer, or a copy if it shares memory with a plain array that was given.
 
     What is returned is immutable, and must not change when its owner changes that array.
@@ -303,7 +312,7 @@ def unshared(buffer: Any, given: Iterable[Any]) -> Any:
     return buffer
 
 
-def apart_from(x: Any, given: Sequence[Any]) -> Any:
+def apart_from(x: Value, given: Sequence[Buffer]) -> Array:
     """Returns a result as an array whose memory is its own; see `unshared`."""
     out = wrap(x)
     if given and type(out) is Array:
@@ -313,7 +322,7 @@ def apart_from(x: Any, given: Sequence[Any]) -> Any:
     return out
 
 
-def all_apart_from(outs: Sequence[Any], given: Iterable[Any]) -> Sequence[Any]:
+def all_apart_from(outs: Sequence[Value], given: Iterable[Any]) -> Sequence[Value]:
     """Returns outputs of a call, raw or not, with memory of their own; see `unshared`."""
     plain = plain_arrays(given)
     if not plain:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from numpy import empty, ndarray
 
+from ...backends.annotations import Buffer
+from .annotations import ArrayLike, Value
 from .array import Array
 from .buffers import wrap
 from .errors import message
@@ -38,7 +40,7 @@ class _Gone:
     def __init__(self, to: str) -> None:
         self.to = to
 
-    def _refuse(self) -> Any:
+    def _refuse(self) -> NoReturn:
         raise DonatedArrayError(
             message(
                 f"an array was used after it had been donated to {self.to}, which wrote its "
@@ -48,14 +50,14 @@ class _Gone:
             )
         )
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         if name in ("__array_priority__", "__array_struct__", "__array_interface__"):
             raise AttributeError(name)
-        return self._refuse()
+        self._refuse()
 
 
-def _refused(gone: _Gone, *args: Any, **kwargs: Any) -> Any:
-    return gone._refuse()
+def _refused(gone: _Gone, *args: Any, **kwargs: Any) -> NoReturn:
+    gone._refuse()
 
 
 # Python looks for special methods in the class, and never asks ``__getattr__`` for them.
@@ -63,7 +65,7 @@ for name in SPECIAL:
     setattr(_Gone, name, _refused)
 
 
-def references(buffers: list[Any], i: int) -> int:
+def references(buffers: list[Value], i: int) -> int:
     """Returns how many references the interpreter counts of one of the operands' buffers."""
     return sys.getrefcount(buffers[i])
 
@@ -73,7 +75,7 @@ def references_alone() -> int:
 
     Interpreters count differently. 0, as no buffer has, where another reference is not counted.
     """
-    buffers: list[Any] = [empty(1)]
+    buffers: list[Value] = [empty(1)]
     array = wrap(buffers[0])
     alone = references(buffers, 0)
     another = array._data
@@ -84,7 +86,7 @@ def references_alone() -> int:
 ALONE = references_alone()
 
 
-def claimed(array: Any, buffers: list[Any], i: int, to: str) -> None:
+def claimed(array: ArrayLike, buffers: list[Value], i: int, to: str) -> None:
     """Takes the buffer of an operand for the one who calls, who may write into it.
 
     A copy stands in for a buffer that others see too: views of the array, or a NumPy array of the
@@ -110,15 +112,18 @@ def claimed(array: Any, buffers: list[Any], i: int, to: str) -> None:
     if not mine and hasattr(buffer, "copy"):
         buffers[i] = buffer.copy("K")
     if type(array) is Array:
-        array._data = _Gone(to)
+        gone: Any = _Gone(to)
+        array._data = gone
 
 
-def restored(array: Any, buffer: Any) -> None:
+def restored(array: ArrayLike, buffer: Buffer) -> None:
     """Gives a result its buffer back if it is an operand that was donated as another one as well.
 
     Args:
         array: the operand.
         buffer: its buffer; who claimed it got a copy.
     """
-    if type(array) is Array and type(array._data) is _Gone:
-        array._data = buffer
+    if type(array) is Array:
+        held: Any = array._data
+        if type(held) is _Gone:
+            array._data = buffer

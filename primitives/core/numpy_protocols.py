@@ -20,7 +20,7 @@ from .errors import (
 )
 from .handing_out import is_overwriting, sealed
 from .registry import registry as ops
-from .ufunc_methods import METHODS
+from .ufunc_methods import UFUNC_METHODS
 
 __all__ = ["NumpyProtocols", "has_own"]
 
@@ -158,8 +158,8 @@ class NumpyProtocols:
                 written(f"numpy.{name}", kwargs["out"][0], inputs, fix)
             elif method == "at":
                 written(f"numpy.{name}.at", inputs[0], inputs[1:], f"x = x.at[i].{name}(values)")
-            elif function is not None and method in METHODS:
-                answer = METHODS[method](function, name, *inputs, **kwargs)
+            elif function is not None and method in UFUNC_METHODS:
+                answer = UFUNC_METHODS[method](function, name, *inputs, **kwargs)
                 if answer is not NotImplemented:
                     return answer
             known = np.__dict__.get(name) is ufunc

@@ -5,54 +5,58 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...backends.errors.tracebacks import tidy
 from .errors import OperandError
 from .numpy_protocols import has_own
-from .registry import registry as ops
+from .registry import registry
 from .shape_dtype import NUMBERS
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from .array_annotations import A, AnyArray, AnyOperand, ArrayFunctions, Operator
 
 __all__ = ["Operators", "leave_to_its_class"]
 
-Operator = Callable[[Any, Any], Any]
-
+ops: ArrayFunctions = registry
 # Primitives by name, as they are once all modules have declared theirs.
-primitives = ops.__dict__
+PRIMITIVES = registry.__dict__
 
 
-def binary(name: str) -> tuple[Operator, Operator]:
+def binary_operator(name: str) -> tuple[Operator, Operator]:
     """Returns an operator and its reflection, which leave foreign operands to their own class."""
 
     def operator(self: Any, other: Any) -> Any:
         try:
-            return primitives[name].applied(self, other)
+            return PRIMITIVES[name].applied(self, other)
         except OperandError:
             return by_its_class(other, name, self)
         except Exception as error:
-            primitives[name].complain(error, (self, other), {})
+            PRIMITIVES[name].complain(error, (self, other), {})
             raise
 
     def reflected(self: Any, other: Any) -> Any:
         try:
-            return primitives[name].applied(other, self)
+            return PRIMITIVES[name].applied(other, self)
         except OperandError:
             return by_its_class(other, name, self, turned=True)
         except Exception as error:
-            primitives[name].complain(error, (other, self), {})
+            PRIMITIVES[name].complain(error, (other, self), {})
             raise
 
     return operator, reflected
 
 
-def unary(name: str) -> Callable[[Any], Any]:
+def unary_operator(name: str) -> Callable[[A], A]:
     """Returns an operator of one operand."""
 
     def operator(self: Any) -> Any:
         try:
-            return primitives[name](self)
+            return PRIMITIVES[name](self)
         except Exception as error:
             tidy(error)
             raise
@@ -72,7 +76,7 @@ REFLECTED = {
 COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 
 
-def by_its_class(other: Any, name: str, x: Any, turned: bool = False) -> Any:
+def by_its_class(other: Any, name: str, x: AnyArray, turned: bool = False) -> Any:
     """Returns what Python is told of an operand that is left to its own class.
 
     Pandas turns down arrays of two axes that are not NumPy's, so that its operator is called here
@@ -134,7 +138,7 @@ def leave_to_its_class(x: Any) -> None:
         frame = frame.f_back
 
 
-def equality(name: str, *, unequal: bool) -> Operator:
+def equality(name: str, *, unequal: bool) -> Callable[[Any, Any], Any]:
     """Returns a comparison that has an answer for what is no number, as NumPy's has.
 
     Only None is compared with the array, not with its elements.
@@ -142,7 +146,7 @@ def equality(name: str, *, unequal: bool) -> Operator:
 
     def operator(self: Any, other: Any) -> Any:
         try:
-            return primitives[name].applied(self, other)
+            return PRIMITIVES[name].applied(self, other)
         except TypeError as error:
             own = isinstance(error, OperandError) and is_array(self)
             if own and has_own(type(other), REFLECTED[name]):
@@ -173,7 +177,7 @@ def equality(name: str, *, unequal: bool) -> Operator:
 # The code of operators, by which frames are known that run one.
 ASKER: Any
 TURNED: Any
-ASKER, TURNED = binary("add")
+ASKER, TURNED = binary_operator("add")
 COMPARER: Any = equality("equal", unequal=False)
 ASKING = {ASKER.__code__, COMPARER.__code__}
 
@@ -183,30 +187,30 @@ class Operators:
 
     __slots__ = ()
 
-    __add__, __radd__ = binary("add")
-    __sub__, __rsub__ = binary("subtract")
-    __mul__, __rmul__ = binary("multiply")
-    __truediv__, __rtruediv__ = binary("divide")
-    __floordiv__, __rfloordiv__ = binary("floor_divide")
-    __mod__, __rmod__ = binary("remainder")
-    __matmul__, __rmatmul__ = binary("matmul")
-    __and__, __rand__ = binary("bitwise_and")
-    __or__, __ror__ = binary("bitwise_or")
-    __xor__, __rxor__ = binary("bitwise_xor")
-    __lshift__, __rlshift__ = binary("left_shift")
-    __rshift__, __rrshift__ = binary("right_shift")
-    __lt__, _ = binary("less")
-    __le__, _ = binary("less_equal")
-    __gt__, _ = binary("greater")
-    __ge__, _ = binary("greater_equal")
+    __add__, __radd__ = binary_operator("add")
+    __sub__, __rsub__ = binary_operator("subtract")
+    __mul__, __rmul__ = binary_operator("multiply")
+    __truediv__, __rtruediv__ = binary_operator("divide")
+    __floordiv__, __rfloordiv__ = binary_operator("floor_divide")
+    __mod__, __rmod__ = binary_operator("remainder")
+    __matmul__, __rmatmul__ = binary_operator("matmul")
+    __and__, __rand__ = binary_operator("bitwise_and")
+    __or__, __ror__ = binary_operator("bitwise_or")
+    __xor__, __rxor__ = binary_operator("bitwise_xor")
+    __lshift__, __rlshift__ = binary_operator("left_shift")
+    __rshift__, __rrshift__ = binary_operator("right_shift")
+    __lt__, _ = binary_operator("less")
+    __le__, _ = binary_operator("less_equal")
+    __gt__, _ = binary_operator("greater")
+    __ge__, _ = binary_operator("greater_equal")
     __eq__ = equality("equal", unequal=False)
     __ne__ = equality("not_equal", unequal=True)
-    _power, __rpow__ = binary("power")
+    _power, __rpow__ = binary_operator("power")
     del _
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: AnyOperand) -> Self:
         # Squares are the most frequent powers, and multiplying is far cheaper than pow.
         if type(other) in (int, float) and other == 2:
             return ops.square(self)
@@ -216,21 +220,21 @@ class Operators:
             tidy(error)
             raise
 
-    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+    def __divmod__(self, other: AnyOperand) -> tuple[Self, Self]:
         try:
             return self // other, self % other
         except Exception as error:
             tidy(error)
             raise
 
-    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+    def __rdivmod__(self, other: AnyOperand) -> tuple[Self, Self]:
         try:
             return other // self, other % self
         except Exception as error:
             tidy(error)
             raise
 
-    __neg__ = unary("negative")
-    __pos__ = unary("positive")
-    __abs__ = unary("abs")
-    __invert__ = unary("invert")
+    __neg__ = unary_operator("negative")
+    __pos__ = unary_operator("positive")
+    __abs__ = unary_operator("abs")
+    __invert__ = unary_operator("invert")

@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
 from types import FrameType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...backends.annotations import Buffer
 from ...backends.errors.public_functions import complain
 from ...backends.messages import MISSING
+from .annotations import ArrayLike
 from .array import Array, Tracer
 from .buffers import (
     BUFFER_TYPES,
+    SEQUENCES,
     TracedListError,
     holds_array,
     plain_arrays,
@@ -34,37 +37,46 @@ from .registry import operand, registry
 from .shape_dtype import number_dtype
 from .trace import RAW, Trace, explained, slot
 from .ufunc_facts import BinaryMethods, Ufunc
-from .ufunc_options import SEQUENCES, chosen, joined, joined_again, of_one, of_two
+from .ufunc_options import (
+    binary_arguments,
+    call_with_options,
+    joined_after_error,
+    unary_arguments,
+    with_lists_joined,
+)
+
+if TYPE_CHECKING:
+    from inspect import Signature
 
 __all__ = ["Binary", "Primitive", "Unary", "evaluate"]
 
 # The kinds of dtypes that are numbers.
-NUMBERS = "fiubc"
+NUMBER_KINDS = "fiubc"
 ndarray = np.ndarray
 NO_OPERAND = slice(0, 0)
 # The primitives of one operand that return it, or a part of its memory.
-PASSING = frozenset({"conj", "imag", "real", "stop_gradient"})
+RETURN_OPERAND = frozenset({"conj", "imag", "real", "stop_gradient"})
 
 
-def of_any(*operands: Any) -> Any:
+def any_operands(*operands: ArrayLike) -> None:
     """Stands for the signature of a primitive that declares none."""
 
 
-def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+def evaluate(primitive: Primitive, args: Sequence[ArrayLike], params: dict[str, Any]) -> Array:
     """Computes a primitive at the public face: buffers are unwrapped and the result wrapped."""
-    buffers = []
-    given = []
+    buffers: list[Any] = []
+    given: list[Buffer] = []
     for a in args:
         if type(a) is Array:
             buffers.append(a._data)
         elif type(a) in BUFFER_TYPES:
             if type(a) is ndarray:
-                if a.dtype.kind not in NUMBERS:
+                if a.dtype.kind not in NUMBER_KINDS:
                     number_dtype(a.dtype)
                 given.append(a)
             buffers.append(a)
         elif isinstance(a, Tracer):
-            trace = a.owner
+            trace: Trace = a.owner
             if not trace.standing:
                 value = trace.leave(a)
                 if value is a:
@@ -74,9 +86,9 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             try:
                 return trace.process(primitive, args, params)
             except (TracerConversionError, DeviceError) as error:
-                return trace.process(primitive, joined_again(args, error), params)
+                return trace.process(primitive, joined_after_error(args, error), params)
         elif isinstance(a, SEQUENCES) and holds_array(a, Tracer):
-            return evaluate(primitive, joined(args), params)
+            return evaluate(primitive, with_lists_joined(args), params)
         else:
             buffers.append(to_buffer(a))
             given.append(buffers[-1])
@@ -84,13 +96,13 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     try:
         out._data = RAW.process(primitive, buffers, params)
     except DeviceError as error:
-        return evaluate(primitive, joined_again(args, error), params)
+        return evaluate(primitive, joined_after_error(args, error), params)
     if given and type(out._data) is ndarray:
         out._data = unshared(out._data, plain_arrays(given))
     return out
 
 
-def _renamed(function: Callable[..., Any] | None, name: str) -> Callable[..., Any] | None:
+def _with_name(function: Callable[..., Any] | None, name: str) -> Callable[..., Any] | None:
     """Returns a function that errors about its arguments call by another name."""
     if type(function) is not FunctionType:
         return function
@@ -119,11 +131,12 @@ def running_module() -> str:
     return __name__ if frame is None else frame.f_globals.get("__name__") or "__main__"
 
 
-def unpickled(module: str, name: str) -> Any:
+def unpickled(module: str, name: str) -> Primitive:
     """Returns a primitive by its name; its module may not have been imported in this process."""
     if name not in registry:
         import_module(module)
-    return registry[name]
+    primitive: Primitive = registry[name]
+    return primitive
 
 
 class Primitive:
@@ -164,7 +177,7 @@ class Primitive:
     # The name by which users call it, with its module, once that has been imported.
     public = ""
     # The signature by which a call is checked, where `prepare` does not say it.
-    form: Any = staticmethod(of_any)
+    form: Callable[..., Any] = staticmethod(any_operands)
 
     def __init__(
         self,
@@ -198,7 +211,7 @@ class Primitive:
         self.hosted = hosted or creates
         self.ahead: Callable[..., tuple[Any, Any]] | None = None
         self.impl = dispatching(self)
-        self.prepare = _renamed(prepare, name)
+        self.prepare = _with_name(prepare, name)
         self.infer = infer or _unruled(name, "infer")
         self.batch = batch or _unruled(name, "batch")
         self.vjp = checked(vjp)
@@ -232,7 +245,7 @@ class Primitive:
         """The operands with which the registry-driven tests call it."""
         return self._samples() if callable(self._samples) else self._samples
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Array:
         operands: Any = args
         params = kwargs
         try:
@@ -240,7 +253,7 @@ class Primitive:
                 if not args:
                     operands, params = self.by_place(kwargs)
                 elif isinstance(args[0], SEQUENCES):
-                    operands = (*joined(args)[:1], *args[1:])
+                    operands = (*with_lists_joined(args)[:1], *args[1:])
                 operands, params = self.prepare(*operands, **params)
             trace = slot.trace
             if trace is None:
@@ -248,7 +261,7 @@ class Primitive:
             try:
                 return trace.process(self, operands, params)
             except (TracedListError, DeviceError) as error:
-                return trace.process(self, joined_again(operands, error), params)
+                return trace.process(self, joined_after_error(operands, error), params)
         except Exception as error:
             self.complain(error, args, kwargs)
             raise
@@ -272,19 +285,19 @@ class Primitive:
         rest = dict(kwargs)
         return (operand(rest.pop(name)),), rest
 
-    def bind(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def bind(self, args: Sequence[ArrayLike], params: dict[str, Any]) -> Array:
         """Applies the primitive to operands and parameters that are prepared already."""
         trace = slot.trace
         if trace is None:
             return evaluate(self, args, params)
         return self.under(trace, args, params)
 
-    def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def under(self, trace: Trace, args: Sequence[ArrayLike], params: dict[str, Any]) -> Array:
         """Hands the primitive to a trace in the form that its class has."""
         return trace.process(self, args, params)
 
     @property
-    def __signature__(self) -> Any:
+    def __signature__(self) -> Signature:
         """The public signature, for ``help`` and ``inspect``."""
         import inspect  # costs milliseconds
 
@@ -293,7 +306,7 @@ class Primitive:
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return unpickled, (self.module, self.name)
 
 
@@ -310,22 +323,23 @@ class Unary(Ufunc, Primitive):
     def passes(self) -> bool:
         """Those of the library are known; ``test_sharing.py`` asks all of them."""
         ours = __name__.rpartition(".")[0]
-        return self.name in PASSING or self.module.rpartition(".")[0] != ours
+        return self.name in RETURN_OPERAND or self.module.rpartition(".")[0] != ours
 
-    def __call__(self, x: Any = MISSING, /, *rest: Any, **options: Any) -> Any:
+    def __call__(self, x: ArrayLike = MISSING, /, *rest: Any, **options: Any) -> Array:
         try:
             if rest or options:
-                return chosen(self, *of_one(x, *rest, **options))
+                return call_with_options(self, *unary_arguments(x, *rest, **options))
             trace = slot.trace
             if trace is not None:
                 try:
                     return trace.process1(self, x)
                 except TracedListError:
-                    return trace.process1(self, *joined((x,)))
+                    return trace.process1(self, *with_lists_joined((x,)))
+            a: ArrayLike
             if type(x) is Array:
                 a = x._data
             elif type(x) is ndarray:
-                if self.passes or x.dtype.kind not in NUMBERS:
+                if self.passes or x.dtype.kind not in NUMBER_KINDS:
                     return evaluate(self, (x,), {})
                 a = x
             elif type(x) in BUFFER_TYPES:
@@ -339,9 +353,9 @@ class Unary(Ufunc, Primitive):
             self.complain(error, (x, *rest), options)
             raise
 
-    form = staticmethod(of_one)
+    form = staticmethod(unary_arguments)
 
-    def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def under(self, trace: Trace, args: Sequence[ArrayLike], params: dict[str, Any]) -> Array:
         """Hands the primitive to a trace in the form that its class has."""
         return trace.process1(self, args[0])
 
@@ -354,36 +368,40 @@ class Binary(BinaryMethods, Primitive):
 
     arity = 2
 
-    def under(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def under(self, trace: Trace, args: Sequence[ArrayLike], params: dict[str, Any]) -> Array:
         """Hands the primitive to a trace in the form that its class has."""
         return trace.process2(self, args[0], args[1])
 
-    def __call__(self, x: Any = MISSING, y: Any = MISSING, /, *rest: Any, **options: Any) -> Any:
+    def __call__(
+        self, x: ArrayLike = MISSING, y: ArrayLike = MISSING, /, *rest: Any, **options: Any
+    ) -> Array:
         try:
             if rest or options:
-                return chosen(self, *of_two(x, y, *rest, **options))
+                return call_with_options(self, *binary_arguments(x, y, *rest, **options))
             return self.applied(x, y)
         except Exception as error:
             self.complain(error, (x, y, *rest), options)
             raise
 
-    def applied(self, x: Any, y: Any) -> Any:
+    def applied(self, x: ArrayLike, y: ArrayLike) -> Array:
         """Does as a call without options; what calls this method saves that of an instance."""
         trace = slot.trace
         if trace is not None:
             try:
                 return trace.process2(self, x, y)
             except (TracedListError, DeviceError) as error:
-                return trace.process2(self, *joined_again((x, y), error))
+                return trace.process2(self, *joined_after_error((x, y), error))
+        a: ArrayLike
+        b: ArrayLike
         if type(x) is Array:
             a = x._data
-        elif type(x) in BUFFER_TYPES and (type(x) is not ndarray or x.dtype.kind in NUMBERS):
+        elif type(x) in BUFFER_TYPES and (type(x) is not ndarray or x.dtype.kind in NUMBER_KINDS):
             a = x
         else:
             return evaluate(self, (x, y), {})
         if type(y) is Array:
             b = y._data
-        elif type(y) in BUFFER_TYPES and (type(y) is not ndarray or y.dtype.kind in NUMBERS):
+        elif type(y) in BUFFER_TYPES and (type(y) is not ndarray or y.dtype.kind in NUMBER_KINDS):
             b = y
         else:
             return evaluate(self, (x, y), {})
@@ -394,4 +412,4 @@ class Binary(BinaryMethods, Primitive):
             raise explained(self, (a, b), {}, error) from error
         return out
 
-    form = staticmethod(of_two)
+    form = staticmethod(binary_arguments)

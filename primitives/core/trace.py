@@ -11,20 +11,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from numpy import ndarray
 
 from ...backends.errors.tracebacks import Within
 from ...backends.messages import Running
 from ...backends.restoring import Restoring
+from .annotations import ArrayLike, Value
 from .array import Array, Tracer
 from .buffers import (
     BUFFER_TYPES,
     WEAK_TYPES,
-    apart,
     apart_from,
     as_array,
+    different_devices,
     expose,
     owned,
     to_buffer,
@@ -81,9 +82,10 @@ class Slot(threading.local):
 
 
 slot = Slot()
+R = TypeVar("R")
 
 
-def _pass_up(x: Any) -> Any:
+def _pass_up(x: ArrayLike) -> Any:
     """Returns an operand as a value of an outer trace, which will unwrap it in its turn."""
     if isinstance(x, Tracer):
         if not x.owner.alive:
@@ -108,12 +110,14 @@ class Operation(Protocol):
     ahead: Callable[..., tuple[Any, Any]] | None
     infer: Callable[..., Any]
 
-    def under(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def under(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Array:
         """Does its work under a trace, on values of that level."""
 
 
 class Trace:
     """Processes primitives on behalf of one run of one transformation.
+
+    Signatures write ``Array`` for what a primitive returns. Under ``RAW`` it is a raw buffer.
 
     Attributes:
         parent: the trace under which this one works; ``RAW`` at the bottom.
@@ -141,13 +145,13 @@ class Trace:
         self.fun = fun
         self.within = within
         self.alive = True
-        self.lift: Callable[[Any], Any] = to_buffer if parent is RAW else _pass_up
+        self.lift: Callable[[ArrayLike], Any] = to_buffer if parent is RAW else _pass_up
 
     def stack(self) -> str:
         """Returns the transformations down to this one, outermost first, for messages."""
         return stack_of(self)
 
-    def argument(self, x: Any) -> Any:
+    def argument(self, x: ArrayLike) -> Any:
         """Returns an argument of the transformed function as a value of the parent's level."""
         if type(x) is ndarray and x.dtype.kind == "V":
             number_dtype(x.dtype)
@@ -163,15 +167,15 @@ class Trace:
         """
         return apart_from(x.value, given) if isinstance(x, Tracer) and x.owner is self else x
 
-    def process(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Array:
         """Does a primitive's work for this transformation."""
         raise MissingRuleError(f"{self.name} does not process primitives")
 
-    def process1(self, primitive: Any, x: Any) -> Any:
+    def process1(self, primitive: Any, x: Any) -> Array:
         """Does the work of a primitive of one operand without parameters."""
         return self.process(primitive, (x,), {})
 
-    def process2(self, primitive: Any, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Any, x: Any, y: Any) -> Array:
         """Does the work of a primitive of two operands without parameters."""
         return self.process(primitive, (x, y), {})
 
@@ -191,7 +195,7 @@ class Trace:
         """Does the work of a function that brings its own derivative rule."""
         raise MissingRuleError(f"{self.name} does not process custom rules")
 
-    def leave(self, tracer: Tracer) -> Any:
+    def leave(self, tracer: Tracer) -> Value:
         """Answers for a tracer that is used where this trace is not running.
 
         Raises:
@@ -236,7 +240,7 @@ class EvalTrace(Trace):
         self.alive = True
         self.lift = to_buffer
 
-    def process(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Computes the primitive."""
         try:
             return primitive.impl(*args, **params)
@@ -253,12 +257,12 @@ class EvalTrace(Trace):
         except (ValueError, TypeError, IndexError) as error:
             raise explained(primitive, args, params, error) from error
 
-    def process1(self, primitive: Any, x: Any) -> Any:
+    def process1(self, primitive: Operation, x: Any) -> Any:
         """Computes the primitive; a Python scalar stays one, so that it stays weak."""
         ans = primitive.impl(x)
         return ans if type(x) not in WEAK_TYPES else ans.item()
 
-    def process2(self, primitive: Any, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Operation, x: Any, y: Any) -> Any:
         """Computes the primitive; two Python scalars give one."""
         try:
             ans = primitive.impl(x, y)
@@ -313,7 +317,9 @@ def settled(trace: Trace | None) -> Trace | None:
     return trace
 
 
-def run(trace: Trace, fun: Callable[..., Any], args: Sequence[Any], kwargs: Any = None) -> Any:
+def run(
+    trace: Trace, fun: Callable[..., R], args: Sequence[Any], kwargs: dict[str, Any] | None = None
+) -> R:
     """Calls a function with a trace in the slot, below the interceptors that are there already.
 
     However the function ends, the slot is restored and the trace is over.
@@ -374,14 +380,14 @@ Bottom.reached = staticmethod(lambda: slot.trace is RAW)
 
 
 def explained(
-    primitive: Operation, args: Sequence[Any], params: dict[str, Any], error: Exception
+    primitive: Operation, args: Sequence[ArrayLike], params: dict[str, Any], error: Exception
 ) -> Exception:
     """Returns the error to raise in place of the array module's, which knows no axis names.
 
     Shape inference holds the words: whatever it refuses, it refuses by name.
     """
     if type(error) is DeviceError:
-        return apart(primitive.name, str(error), args)
+        return different_devices(primitive.name, str(error), args)
     try:
         primitive.infer(primitive, *map(shape_dtype, args), **params)
     except ShapeError as better:

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
+from ...backends.annotations import Axis, DType, DTypeLike, Number
 from ...backends.errors.public_functions import wrap_methods
+from .annotations import ArrayLike
+from .array import Array
 from .errors import ImmutableArrayError, message, refuse_out
 from .registry import registry
 from .shape_dtype import ShapeDtype
-from .ufunc_methods import METHODS
+from .ufunc_methods import UFUNC_METHODS
+
+if TYPE_CHECKING:
+    from .array_annotations import Casting
 
 __all__ = [
-    *("FACTS", "BinaryMethods", "Ufunc", "check_casting", "check_order", "checked_axes"),
-    "loop_of",
+    *("FACTS", "BinaryMethods", "LoopSignature", "Ufunc", "check_casting", "check_order"),
+    *("checked_axes", "loop_of"),
 ]
 
+# What NumPy's ufuncs take for a loop: a text such as ``"dd->d"``, or dtypes; None is not fixed.
+LoopSignature: TypeAlias = str | tuple[DTypeLike | None, ...] | None
 # Python's numbers, whose dtypes are weak.
-NUMBERS = (int, float, complex)
+PYTHON_TYPES = (int, float, complex)
 # What NumPy's ufuncs tell of themselves.
 FACTS = ("identity", "nargs", "nin", "nout", "ntypes", "signature", "types")
 
 
-def check_casting(name: str, known: list[ShapeDtype], dtype: Any, casting: Any) -> None:
+def check_casting(
+    name: str, known: list[ShapeDtype], dtype: DTypeLike | None, casting: Casting
+) -> None:
     """Checks that operands are cast no further than a rule of NumPy's allows.
 
     Args:
@@ -45,13 +56,15 @@ def check_casting(name: str, known: list[ShapeDtype], dtype: Any, casting: Any) 
             return
         # Called on nothing: of Python's types and "equiv" resolve_dtypes reads memory that is not
         # there. All dtypes have a one.
-        args: list[Any] = [x.weak(1) if x.weak in NUMBERS else np.empty(0, x.dtype) for x in known]
-        if all(x.weak in NUMBERS for x in known):
+        args: list[Any] = [
+            x.weak(1) if x.weak in PYTHON_TYPES else np.empty(0, x.dtype) for x in known
+        ]
+        if all(x.weak in PYTHON_TYPES for x in known):
             args = [np.empty(0, x.dtype) for x in known]
         ufunc(*args, casting=casting, **more)
 
 
-def check_order(name: str, order: Any) -> None:
+def check_order(name: str, order: str | None) -> None:
     """Checks a layout in memory, which changes nothing here.
 
     Raises:
@@ -61,7 +74,9 @@ def check_order(name: str, order: Any) -> None:
         raise ValueError(f"{name}: order={order!r}: it is 'K', 'C', 'F' or 'A'; leave it out")
 
 
-def checked_axes(primitive: Any, axes: Any, axis: Any, keepdims: Any) -> tuple[str, Any]:
+def checked_axes(
+    primitive: Ufunc, axes: Sequence[Any] | None, axis: int | None, keepdims: bool | None
+) -> tuple[str, Sequence[Any]]:
     """Returns the signature of a product, and which axes its operands have for it.
 
     Raises:
@@ -79,8 +94,12 @@ def checked_axes(primitive: Any, axes: Any, axis: Any, keepdims: Any) -> tuple[s
 
 
 def loop_of(
-    name: str, known: list[ShapeDtype], signatures: tuple[Any, Any], dtype: Any, casting: Any
-) -> tuple[list[Any], Any]:
+    name: str,
+    known: list[ShapeDtype],
+    signatures: tuple[LoopSignature, LoopSignature],
+    dtype: DTypeLike | None,
+    casting: Casting | None,
+) -> tuple[list[DType], DType]:
     """Returns the dtypes to which operands are cast, and that of the result.
 
     Args:
@@ -101,10 +120,11 @@ def loop_of(
     if not isinstance(ufunc, np.ufunc) or any(x.dtype.kind not in "biufc" for x in known):
         raise TypeError(f"{name}: signature= is for NumPy's functions and dtypes: use dtype=")
     # Python's types under "equiv", for NumPy, would read memory that is not there.
-    numbers = () if casting == "equiv" else NUMBERS
+    numbers = () if casting == "equiv" else PYTHON_TYPES
     types = [x.weak if x.weak in numbers else x.dtype for x in known]
+    loop: Any = given[0]
     *kinds, result = ufunc.resolve_dtypes(
-        (*types, None), signature=given[0], casting=casting or "same_kind"
+        (*types, None), signature=loop, casting=casting or "same_kind"
     )
     return kinds, result
 
@@ -131,7 +151,7 @@ class Ufunc:
         return self.arity + 1
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Number | None:
         """The operand that changes nothing, or None."""
         return getattr(np.__dict__.get(self.name), "identity", None)
 
@@ -150,7 +170,7 @@ class Ufunc:
         """The number of these."""
         return len(self.types)
 
-    def at(self, x: Any, indices: Any, *values: Any) -> None:
+    def at(self, x: ArrayLike, indices: Any, *values: ArrayLike) -> NoReturn:
         """Refuses to write into an array.
 
         Raises:
@@ -171,7 +191,7 @@ class Ufunc:
         )
 
 
-    def reduce(self, x: Any, /, *args: Any, **options: Any) -> Any:
+    def reduce(self, x: ArrayLike, /, *args: Any, **options: Any) -> Array:
         """Refuses to put elements together, as all methods but those of two operands.
 
         Raises:
@@ -182,15 +202,15 @@ class Ufunc:
             f"np.{self.name}(x) is done to each"
         )
 
-    def accumulate(self, x: Any, /, *args: Any, **options: Any) -> Any:
+    def accumulate(self, x: ArrayLike, /, *args: Any, **options: Any) -> Array:
         """Refuses as `reduce`."""
         return Ufunc.reduce(self, x)
 
-    def reduceat(self, x: Any, /, *args: Any, **options: Any) -> Any:
+    def reduceat(self, x: ArrayLike, /, *args: Any, **options: Any) -> Array:
         """Refuses as `reduce`."""
         return Ufunc.reduce(self, x)
 
-    def outer(self, x: Any, /, *args: Any, **options: Any) -> Any:
+    def outer(self, x: ArrayLike, /, *args: Any, **options: Any) -> Array:
         """Refuses as `reduce`."""
         return Ufunc.reduce(self, x)
 
@@ -198,7 +218,7 @@ class Ufunc:
 class BinaryMethods(Ufunc):
     """The methods of NumPy's ufuncs of two operands, as far as they have a meaning."""
 
-    def reduce(self, x: Any, /, axis: Any = 0, **options: Any) -> Any:
+    def reduce(self, x: ArrayLike, /, axis: Axis = 0, **options: Any) -> Array:
         """Returns what is left when neighbours along axes are put together, until one is left.
 
         Args:
@@ -215,7 +235,7 @@ class BinaryMethods(Ufunc):
         """
         return self._method("reduce", x, axis=axis, **options)
 
-    def accumulate(self, x: Any, /, axis: int = 0, **options: Any) -> Any:
+    def accumulate(self, x: ArrayLike, /, axis: int = 0, **options: Any) -> Array:
         """Returns what all elements up to each place along an axis are put together to.
 
         >>> registry.maximum.accumulate([1, 3, 2]).tolist()
@@ -223,7 +243,9 @@ class BinaryMethods(Ufunc):
         """
         return self._method("accumulate", x, axis=axis, **options)
 
-    def reduceat(self, x: Any, /, indices: Any, axis: int = 0, **options: Any) -> Any:
+    def reduceat(
+        self, x: ArrayLike, /, indices: ArrayLike, axis: int = 0, **options: Any
+    ) -> Array:
         """Returns what is left of parts along an axis, each from one index up to the next.
 
         Args:
@@ -238,7 +260,7 @@ class BinaryMethods(Ufunc):
         """
         return self._method("reduceat", x, indices, axis=axis, **options)
 
-    def outer(self, x: Any, y: Any, /, **options: Any) -> Any:
+    def outer(self, x: ArrayLike, y: ArrayLike, /, **options: Any) -> Array:
         """Returns what every element of one array gives with every one of another.
 
         >>> registry.subtract.outer([1, 2], [0, 1]).tolist()
@@ -246,12 +268,13 @@ class BinaryMethods(Ufunc):
         """
         return self._method("outer", x, y, **options)
 
-    def _method(self, method: str, x: Any, *args: Any, **options: Any) -> Any:
+    def _method(self, method: str, x: ArrayLike, *args: Any, **options: Any) -> Array:
         name = f"{self.name}.{method}"
         refuse_out(name, options.pop("out", None))
         if self.signature is not None and method != "outer":
             raise RuntimeError(f"{name} is not there: {self.name} puts no two elements together")
-        return METHODS[method](self, self.name, registry.asarray(x), *args, **options)
+        out: Array = UFUNC_METHODS[method](self, self.name, registry.asarray(x), *args, **options)
+        return out
 
 
 # Messages put the function's own name in the place of this one.

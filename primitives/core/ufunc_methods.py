@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...backends.annotations import Axes, Axis, Buffer, DType, DTypeLike, Shape
 from ...backends.messages import MISSING
 from .errors import refuse_out
 from .registry import registry as ops
 from .shape_dtype import canonical_axis, number_dtype
 
-__all__ = ["METHODS", "method_of", "on_axes"]
+if TYPE_CHECKING:
+    from .array_annotations import A, AnyArray, AnyOperand, B
+
+__all__ = ["UFUNC_METHODS", "method_of", "on_axes"]
 
 # The reductions, and the cumulative functions, that ufuncs offer.
 UFUNC_REDUCTIONS = {
@@ -34,7 +38,7 @@ ASSOCIATIVE |= {"logical_and", "logical_or", "logical_xor", "gcd", "lcm", "hypot
 ASSOCIATIVE |= {"bitwise_and", "bitwise_or", "bitwise_xor", "add", "multiply"}
 
 
-def loop(name: str, kind: np.dtype[Any], dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
+def loop(name: str, kind: DType, dtype: DTypeLike | None) -> tuple[DType, DType]:
     """Returns the dtypes of what is put together so far, and of what comes next to it.
 
     Args:
@@ -50,8 +54,8 @@ def loop(name: str, kind: np.dtype[Any], dtype: Any) -> tuple[np.dtype[Any], np.
 
 @lru_cache(1024)  # NumPy takes microseconds to look for it
 def known_loop(
-    name: str, kind: np.dtype[Any], wanted: np.dtype[Any] | None
-) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    name: str, kind: DType, wanted: DType | None
+) -> tuple[DType, DType]:
     """Returns what `loop` does, which depends on the dtypes alone."""
     if wanted is None and name in UFUNC_ACCUMULATIONS and kind.kind in "biu" and kind.itemsize < 8:
         wanted = np.dtype(np.uint64 if kind.kind == "u" else np.int64)
@@ -75,11 +79,11 @@ def start_of(name: str, initial: Any) -> Any:
 
 
 def reduced(
-    function: Any,
+    function: Callable[..., Any],
     name: str,
-    x: Any,
-    axis: Any = 0,
-    dtype: Any = None,
+    x: AnyArray,
+    axis: Axis = 0,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = MISSING,
@@ -133,7 +137,7 @@ def reduced(
         elif reduction is not None:
             total = reduction(x, axis=axes)
         else:
-            total = halved(function, together(x, axes, rest))
+            total = halved(function, axes_in_front(x, axes, rest))
         if reduction is None and start is not None:
             # Of one element as well: of a negative one `gcd` and `hypot` change the sign.
             initial, given = start, True
@@ -143,11 +147,11 @@ def reduced(
             )
     else:
         total = ops.astype(ops.asarray(start), first) if given or masked else None
-        steps = together(x, axes, rest)
-        masks = together(where, axes, rest) if masked else None
+        steps = axes_in_front(x, axes, rest)
+        masks = axes_in_front(where, axes, rest) if masked else None
         # What does not count is no reason for NaN, nor for an error.
         steps = ops.where(masks, steps, ops.ones_like(steps)) if masked else steps
-        total = folded(function, steps, masks, total, first, then)[-1]
+        total = steps_folded(function, steps, masks, total, first, then)[-1]
     total = total if total.shape == rest else ops.broadcast_to(total, rest)
     if keepdims and axes:
         total = ops.reshape(total, tuple([1 if i in axes else n for i, n in enumerate(shape)]))
@@ -156,14 +160,14 @@ def reduced(
     return total if axes and total.dtype == first else ops.astype(total, first)
 
 
-def together(x: Any, axes: tuple[int, ...], rest: tuple[int, ...]) -> Any:
+def axes_in_front(x: Any, axes: Axes, rest: Shape) -> Any:
     """Returns an array with some axes as one in front."""
     behind = [i for i in range(len(x.shape)) if i not in axes]
     count = prod([x.shape[a] for a in axes])
     return ops.reshape(ops.transpose(x, (*axes, *behind)), (count, *rest))
 
 
-def halved(function: Any, x: Any) -> Any:
+def halved(function: Callable[..., B], x: B) -> B:
     """Returns what all along the first axis are put together to, in as few steps as there can be.
 
     The halves are put together until one is left.
@@ -175,9 +179,9 @@ def halved(function: Any, x: Any) -> Any:
     return x[0]
 
 
-def folded(
-    function: Any, steps: Any, masks: Any, total: Any, first: Any, then: Any
-) -> list[Any]:
+def steps_folded(
+    function: Callable[..., B], steps: B, masks: Any, total: B | None, first: DType, then: DType
+) -> list[B]:
     """Returns what comes out after each step along the first axis, in order."""
     out = []
     for i in range(steps.shape[0]):
@@ -191,7 +195,12 @@ def folded(
 
 
 def accumulated(
-    function: Any, name: str, x: Any, axis: int = 0, dtype: Any = None, out: None = None
+    function: Callable[..., Any],
+    name: str,
+    x: AnyArray,
+    axis: int = 0,
+    dtype: DTypeLike | None = None,
+    out: None = None,
 ) -> Any:
     """Does what ``ufunc.accumulate`` does; each step doubles how far back an element looks."""
     if not x.shape:
@@ -199,7 +208,7 @@ def accumulated(
     first, then = loop(name, x.dtype, dtype)
     if name not in ASSOCIATIVE:
         x = ops.moveaxis(x, axis, 0)
-        parts = folded(function, x, None, None, first, then)
+        parts = steps_folded(function, x, None, None, first, then)
         return ops.moveaxis(ops.stack(parts) if parts else ops.astype(x, first), 0, axis)
     x = ops.astype(x, first)
     if name in UFUNC_ACCUMULATIONS:
@@ -212,19 +221,21 @@ def accumulated(
     return ops.moveaxis(x, 0, axis)
 
 
-def outer(function: Any, name: str, x: Any, y: Any, **kwargs: Any) -> Any:
+def outer(
+    function: Callable[..., Any], name: str, x: AnyArray, y: AnyArray, **kwargs: Any
+) -> Any:
     """Does what ``ufunc.outer`` does: all elements of one operand meet all of the other."""
     x, y = ops.asarray(x), ops.asarray(y)
     return function(ops.reshape(x, x.shape + (1,) * len(y.shape)), y, **kwargs)
 
 
 def reduced_parts(
-    function: Any,
+    function: Callable[..., Any],
     name: str,
-    x: Any,
-    indices: Any,
+    x: AnyArray,
+    indices: Buffer | AnyArray | Sequence[int],
     axis: int = 0,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
 ) -> Any:
     """Does what ``ufunc.reduceat`` does; every part is reduced by itself."""
@@ -241,7 +252,12 @@ def reduced_parts(
     return ops.moveaxis(ops.concatenate(parts) if parts else none, 0, axis)
 
 
-def on_axes(function: Any, signature: str, operands: Any, axes: Any) -> Any:
+def on_axes(
+    function: Callable[..., A],
+    signature: str,
+    operands: Sequence[AnyOperand],
+    axes: Sequence[Any],
+) -> A:
     """Applies a product to axes of its operands, as ``axes=`` of NumPy's products says.
 
     Args:
@@ -272,7 +288,7 @@ def on_axes(function: Any, signature: str, operands: Any, axes: Any) -> Any:
     return ops.moveaxis(out, tuple(range(-len(last), 0)), last) if last else out
 
 
-METHODS: dict[str, Callable[..., Any]] = {
+UFUNC_METHODS: dict[str, Callable[..., Any]] = {
     "accumulate": accumulated,
     "outer": outer,
     "reduce": reduced,
@@ -280,11 +296,11 @@ METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
-def method_of(function: Any, name: str, method: str) -> Callable[..., Any]:
+def method_of(function: Callable[..., Any], name: str, method: str) -> Callable[..., Any]:
     """Returns a method of NumPy's ufuncs for a function that is made of primitives."""
 
-    def call(x: Any, *args: Any, **options: Any) -> Any:
+    def call(x: AnyOperand, *args: Any, **options: Any) -> Any:
         refuse_out(f"{name}.{method}", options.pop("out", None))
-        return METHODS[method](function, name, ops.asarray(x), *args, **options)
+        return UFUNC_METHODS[method](function, name, ops.asarray(x), *args, **options)
 
     return call

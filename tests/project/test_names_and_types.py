@@ -1,4 +1,4 @@
-"""The names of the house: one for each idea, annotations that say something, docstrings in words."""
+"""The names of the house: one for each idea; annotations that say something; plain docstrings."""
 
 import ast
 import importlib

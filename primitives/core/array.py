@@ -37,17 +37,17 @@ from .methods import Methods
 from .numpy_protocols import NumpyProtocols, buffer_error, is_ours, stores_item, unlazy
 from .operators import Operators
 from .refused_indices import refused
-from .registry import registry
 from .shape_dtype import INEXACT
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from .array_annotations import AnyOperand, ArrayFunctions
+    from .array_annotations import AnyOperand
+    from .array_annotations import array_functions as ops
+else:
+    from .registry import registry as ops
 
 __all__ = ["Array", "Tracer", "concrete", "is_unknown", "unknown_behind"]
-
-ops: ArrayFunctions = registry
 NUMBER_CONVERSIONS = ("complex()", "float()", "int()")
 # Conversions of which a derivative is expected; that of int() is zero.
 DIFFERENTIABLE = ("complex()", "float()", ".item()", ".tolist()", "pickle")

@@ -16,13 +16,13 @@ __all__ = [
     "A",
     "AnyArray",
     "AnyOperand",
-    "ArrayFunctions",
     "B",
     "Casting",
     "Operator",
     "ReductionOptions",
     "SelectionOptions",
     "TracedArray",
+    "array_functions",
 ]
 
 
@@ -113,6 +113,9 @@ class ArrayFunctions(Protocol):
     def __getattr__(self, name: str) -> ArrayFunction: ...
 
     def __getitem__(self, name: str) -> ArrayFunction: ...
+
+
+array_functions: ArrayFunctions
 
 
 class Operator(Protocol):

@@ -24,16 +24,18 @@ if TYPE_CHECKING:
     from .array_annotations import (
         AnyArray,
         AnyOperand,
-        ArrayFunctions,
         B,
         Casting,
         ReductionOptions,
         SelectionOptions,
     )
+    from .array_annotations import (
+        array_functions as ops,
+    )
+else:
+    from .registry import registry as ops
 
 __all__ = ["Methods"]
-
-ops: ArrayFunctions = registry
 
 
 class Methods:

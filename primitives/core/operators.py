@@ -18,11 +18,12 @@ from .shape_dtype import NUMBERS
 if TYPE_CHECKING:
     from typing import Self
 
-    from .array_annotations import A, AnyArray, AnyOperand, ArrayFunctions, Operator
+    from .array_annotations import A, AnyArray, AnyOperand, Operator
+    from .array_annotations import array_functions as ops
+else:
+    from .registry import registry as ops
 
 __all__ = ["Operators", "leave_to_its_class"]
-
-ops: ArrayFunctions = registry
 # Primitives by name, as they are once all modules have declared theirs.
 PRIMITIVES = registry.__dict__
 

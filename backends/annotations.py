@@ -45,6 +45,7 @@ class ArrayModule(Protocol):
 
     linalg: Any
     fft: Any
+    lib: Any
     pi: float
     inf: float
     nan: float

@@ -10,14 +10,19 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ...backends.annotations import Shape, ShapeLike
+from ..core.annotations import ArrayLike, Prepared
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.families import linear
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
+from ..core.registry import registry
 from ..core.shape_dtype import ShapeDtype, result_type
 from ..core.test_samples import Sample
 from ..shape.sliding_windows import (
     Padding,
+    PaddingLike,
     count_windows,
     per_axis,
     refuse,
@@ -26,8 +31,6 @@ from ..shape.sliding_windows import (
 )
 
 __all__ = ["Geometry", "conv", "conv_input_grad", "conv_kernel_grad", "conv_transpose"]
-
-Shape = tuple[int, ...]
 
 
 # -- parameters and shapes
@@ -47,7 +50,8 @@ class Geometry(NamedTuple):
 
 
 def _geometry(
-    name: str, spatial: Shape, kernel: Shape, stride: Any, padding: Any, dilation: Any, groups: Any
+    name: str, spatial: Shape, kernel: Shape, stride: ShapeLike, padding: PaddingLike,
+    dilation: ShapeLike, groups: int,
 ) -> Geometry:
     rank = len(spatial)
     if len(kernel) != rank:
@@ -71,7 +75,7 @@ def _divide(name: str, what: str, channels: int, groups: int) -> int:
     return channels // groups
 
 
-def _same(name: str, first: str, a: Any, second: str, b: Any) -> None:
+def _same(name: str, first: str, a: int | Shape, second: str, b: int | Shape) -> None:
     if a != b:
         raise refuse(
             f"{name}: {first} is {a}, {second} is {b}",
@@ -134,7 +138,7 @@ _FOLDS = {
 }
 
 
-def _fold(v: Any, axis: int, groups: int) -> Any:
+def _fold(v: Array, axis: int, groups: int) -> Array:
     """Folds the batch axis into another, between the groups that this consists of and the rest."""
     shape = shape_of(v)
     length = shape[axis + 1]
@@ -143,7 +147,7 @@ def _fold(v: Any, axis: int, groups: int) -> Any:
     return ops.reshape(v, (*shape[1 : axis + 1], shape[0] * length, *shape[axis + 2 :]))
 
 
-def _unfold(v: Any, axis: int, groups: int, size: int) -> Any:
+def _unfold(v: Array, axis: int, groups: int, size: int) -> Array:
     """Undoes ``_fold``."""
     shape = shape_of(v)
     length = shape[axis] // size
@@ -153,8 +157,8 @@ def _unfold(v: Any, axis: int, groups: int, size: int) -> Any:
 
 
 def _batch(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Array], flags: Sequence[bool], params: dict[str, Any]
+) -> Array:
     layouts, geometry = _LAYOUTS[primitive.name], params["geometry"]
     size = shape_of(values[flags.index(True)])[0]
     if not size:
@@ -182,20 +186,22 @@ def _batch(
 # -- the three primitives
 
 
-def _checked(primitive: Primitive, first: Any, second: Any, params: dict[str, Any]) -> Any:
+def _checked(
+    primitive: Primitive, first: ArrayLike, second: ArrayLike, params: dict[str, Any]
+) -> Prepared:
     """Returns what ``prepare`` does, once the shapes are known to fit: kernels rely on it."""
     primitive.infer(primitive, *(ShapeDtype(shape_of(v), float) for v in (first, second)), **params)
     return (first, second), params
 
 
 def _geometry_of(
-    x_shape: Shape, w_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: Any
+    x_shape: Shape, w_shape: Shape, stride: ShapeLike, padding: PaddingLike,
+    dilation: ShapeLike, groups: int,
 ) -> Geometry:
     """Returns the geometry of ``conv``, once shapes are known to fit: kernels rely on it."""
     spatial, kernel = spatial_of("conv", x_shape), spatial_of("conv", w_shape)
     geometry = _geometry("conv", spatial, kernel, stride, padding, dilation, groups)
-    params = {"geometry": geometry}
-    _checked(conv, ShapeDtype(x_shape, float), ShapeDtype(w_shape, float), params)
+    conv.infer(conv, ShapeDtype(x_shape, float), ShapeDtype(w_shape, float), geometry=geometry)
     return geometry
 
 
@@ -203,8 +209,14 @@ _remembered = lru_cache(maxsize=1024)(_geometry_of)
 
 
 def _prepare_conv(
-    x: Any, w: Any, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> Any:
+    x: ArrayLike,
+    w: ArrayLike,
+    *,
+    stride: ShapeLike = 1,
+    padding: PaddingLike = 0,
+    dilation: ShapeLike = 1,
+    groups: int = 1,
+) -> Prepared:
     chosen = stride, padding, dilation, groups
     # Texts and integers can be remembered: nothing that is equal to one has another meaning.
     way = _remembered if {*map(type, chosen)} <= {int, str} else _geometry_of
@@ -212,15 +224,15 @@ def _prepare_conv(
 
 
 def _prepare_input_grad(
-    g: Any,
-    w: Any,
+    g: ArrayLike,
+    w: ArrayLike,
     *,
-    spatial: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    spatial: ShapeLike,
+    stride: ShapeLike = 1,
+    padding: PaddingLike = 0,
+    dilation: ShapeLike = 1,
     groups: int = 1,
-) -> Any:
+) -> Prepared:
     name = "conv_input_grad"
     kernel = spatial_of(name, shape_of(w))
     spatial = per_axis(name, "spatial", spatial, len(spatial_of(name, shape_of(g))))
@@ -229,15 +241,15 @@ def _prepare_input_grad(
 
 
 def _prepare_kernel_grad(
-    x: Any,
-    g: Any,
+    x: ArrayLike,
+    g: ArrayLike,
     *,
-    kernel: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    kernel: ShapeLike,
+    stride: ShapeLike = 1,
+    padding: PaddingLike = 0,
+    dilation: ShapeLike = 1,
     groups: int = 1,
-) -> Any:
+) -> Prepared:
     name = "conv_kernel_grad"
     spatial = spatial_of(name, shape_of(x))
     kernel = per_axis(name, "kernel", kernel, len(spatial_of(name, shape_of(g))))
@@ -245,15 +257,15 @@ def _prepare_kernel_grad(
     return _checked(conv_kernel_grad, x, g, {"kernel": kernel, "geometry": geometry})
 
 
-def _conv(x: Any, w: Any, geometry: Geometry) -> Any:
+def _conv(x: Array, w: Array, geometry: Geometry) -> Array:
     return conv.bind((x, w), {"geometry": geometry})
 
 
-def _by_input(g: Any, w: Any, spatial: Shape, geometry: Geometry) -> Any:
+def _by_input(g: Array, w: Array, spatial: Shape, geometry: Geometry) -> Array:
     return conv_input_grad.bind((g, w), {"spatial": spatial, "geometry": geometry})
 
 
-def _by_kernel(x: Any, g: Any, kernel: Shape, geometry: Geometry) -> Any:
+def _by_kernel(x: Array, g: Array, kernel: Shape, geometry: Geometry) -> Array:
     return conv_kernel_grad.bind((x, g), {"kernel": kernel, "geometry": geometry})
 
 
@@ -370,17 +382,17 @@ conv_kernel_grad = linear(
 )
 
 
-@ops.add_function
+@registry.add_function
 def conv_transpose(
-    x: Any,
-    w: Any,
+    x: ArrayLike,
+    w: ArrayLike,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    dilation: Any = 1,
+    stride: ShapeLike = 1,
+    padding: PaddingLike = 0,
+    output_padding: ShapeLike = 0,
+    dilation: ShapeLike = 1,
     groups: int = 1,
-) -> Any:
+) -> Array:
     """Returns images spread by kernels: the transpose of ``conv``, which restores its shape.
 
     Args:

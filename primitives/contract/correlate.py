@@ -6,14 +6,15 @@ are among the two, so that all orders exist. Nothing is conjugated. Leading axes
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer
+from ..core.annotations import operations as ops
 from ..core.errors import ShapeError, message
 from ..core.families import batch_filled, linear
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, result_type
 from ..core.test_samples import Sample
 
@@ -44,7 +45,7 @@ def _infer_valid(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDty
     return ShapeDtype(shape, result_type(x.dtype, y.dtype))
 
 
-def _dots(xp: Any, x: Any, y: Any) -> Any:
+def _dots(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     """Returns the sums of products of y with what stands at every place along the last axis of x.
 
     The windows overlap in the memory of x, nothing is copied.
@@ -53,11 +54,12 @@ def _dots(xp: Any, x: Any, y: Any) -> Any:
     if xp is np:
         # Of booleans NumPy's conjugates would be integers.
         y = np.conjugate(y) if y.dtype.kind == "c" else y
-        return np.vecdot(y[..., None, :], windows)
+        out: Buffer = np.vecdot(y[..., None, :], windows)
+        return out
     return xp.einsum("...kj,...j->...k", windows, y)
 
 
-def _full(xp: Any, x: Any, y: Any) -> Any:
+def _full(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     if x.ndim == 1:
         return xp.convolve(x, y)
     if x.shape[-1] < y.shape[-1]:
@@ -77,14 +79,14 @@ def _full(xp: Any, x: Any, y: Any) -> Any:
     return out
 
 
-def _valid(xp: Any, x: Any, y: Any) -> Any:
+def _valid(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     return xp.convolve(x, y[::-1], "valid") if x.ndim == 1 else _dots(xp, x, y)
 
 
-def _rows(function: Any) -> Any:
+def _of_rows(function: Callable[[Buffer, Buffer], Buffer]) -> Callable[[Buffer, Buffer], Buffer]:
     """Returns NumPy's function of two sequences, applied to every pair of rows."""
 
-    def reference(x: Any, y: Any) -> Any:
+    def reference(x: Buffer, y: Buffer) -> Buffer:
         pairs = zip(x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1]), strict=True)
         length = len(function(np.ones(x.shape[-1]), np.ones(y.shape[-1])))
         out = [function(row, kernel) for row, kernel in pairs]
@@ -103,7 +105,7 @@ convolve_full = linear(
     infer=_infer_full,
     batch=batch_filled,
     dtypes="fdD",
-    reference=_rows(np.convolve),
+    reference=_of_rows(np.convolve),
     samples=[
         Sample((4,), (3,)),
         Sample((2,), (5,)),
@@ -133,7 +135,7 @@ correlate_valid = linear(
     infer=_infer_valid,
     batch=batch_filled,
     dtypes="fdD",
-    reference=_rows(lambda x, y: np.convolve(x, y[::-1], "valid")),
+    reference=_of_rows(lambda x, y: np.convolve(x, y[::-1], "valid")),
     samples=[
         Sample((4,), (3,)),
         Sample((5,), (2,)),

@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Axes, Buffer, DTypeLike, Shape
 from ...backends.arrays.einsum import compute, split
+from ..core.annotations import Prepared, Value
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import beside, operands_together
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, refuse_out
 from ..core.kept_values import Keepers
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, result_type
 from ..core.test_samples import Sample
 
@@ -27,8 +30,8 @@ __all__ = ["einsum"]
 # As in the module `string`, whose import compiles a pattern.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-Shape = tuple[int, ...]
-Axes = tuple[int, ...]
+# What the axes of a term are called: characters, integers, or Ellipsis for those without a name.
+Labels = tuple[Any, ...]
 
 
 # -- notation: what the user writes becomes terms of one letter an axis, "ij,jk->ik"
@@ -93,7 +96,9 @@ def _lengths(terms: Sequence[Sequence[Any]], shapes: Sequence[Shape]) -> dict[An
 
 
 @lru_cache(maxsize=4096)
-def canonical(inputs: Any, out: Any, shapes: tuple[Shape, ...]) -> tuple[str, tuple[Axes, ...]]:
+def canonical(
+    inputs: tuple[Labels, ...], out: Labels | None, shapes: tuple[Shape, ...]
+) -> tuple[str, tuple[Axes, ...]]:
     """Brings a notation into one letter an axis.
 
     Args:
@@ -140,7 +145,7 @@ def canonical(inputs: Any, out: Any, shapes: tuple[Shape, ...]) -> tuple[str, tu
     return ",".join(spelled[:-1]) + "->" + spelled[-1], tuple(squeezed)
 
 
-def _labels(term: str) -> tuple[Any, ...]:
+def _labels(term: str) -> Labels:
     head, dots, tail = term.partition("...")
     return (*head, Ellipsis, *tail) if dots else tuple(term)
 
@@ -148,18 +153,18 @@ def _labels(term: str) -> tuple[Any, ...]:
 def _einsum_arguments(
     *args: Any,
     out: None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str = "K",
     casting: str = "safe",
-    optimize: Any = True,
-) -> Any:
+    optimize: object = True,
+) -> Prepared:
     # A path is looked for whatever optimize says: it costs little and is kept.
     refuse_out("einsum", out)
-    output: Any = None
+    output: Labels | None = None
     if args and isinstance(args[0], str):
         text, *operands = args
         given, arrow, named = text.replace(" ", "").partition("->")
-        inputs: tuple[Any, ...] = tuple(map(_labels, given.split(",")))
+        inputs: tuple[Labels, ...] = tuple(map(_labels, given.split(",")))
         output = _labels(named) if arrow else None
     else:
         operands = list(args[: len(args) // 2 * 2 : 2])
@@ -192,15 +197,15 @@ def _infer(primitive: Primitive, *operands: ShapeDtype, subscripts: str) -> Shap
 
 
 def _batch(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Array:
     terms, out = split(params["subscripts"])
     axis = fresh(params["subscripts"])
     batched = [axis + term if flag else term for term, flag in zip(terms, flags, strict=True)]
     return primitive.bind(values, {"subscripts": f"{','.join(batched)}->{axis}{out}"})
 
 
-def _transposed(g: Any, xs: Sequence[Any], i: int, *, subscripts: str) -> Any:
+def _transposed(g: Array, xs: Sequence[Array], i: int, *, subscripts: str) -> Array:
     """The cotangent contracted with all other operands, spread to where operand i was summed."""
     terms, out = split(subscripts)
     shape = shape_of(xs[i])
@@ -220,7 +225,7 @@ def _transposed(g: Any, xs: Sequence[Any], i: int, *, subscripts: str) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _diagonal(term: str, shape: Shape) -> Any:
+def _diagonal(term: str, shape: Shape) -> Buffer:
     """Tells where indices of axes with the same letter agree, in a shape that broadcasts."""
     mask = np.ones((1,) * len(term), bool)
     index = np.ogrid[tuple(slice(n) for n in shape)]
@@ -239,7 +244,7 @@ class _EinsumKeepers(Keepers):
             return super().__missing__(mask)
         alone = mask.bit_length() - 1
 
-        def keep(ans: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
+        def keep(ans: Array, xs: Sequence[Array]) -> tuple[Any, ...]:
             return None, *(shape_of(x) if i == alone else x for i, x in enumerate(xs))
 
         self[mask] = keep

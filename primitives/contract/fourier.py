@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Axes, Buffer, DType, Shape
+from ..core.annotations import Value
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.families import batch_along, linear
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import Sample
 from ..elementwise.cast_and_complex import complex_of, real_of
@@ -25,17 +28,20 @@ __all__ = ["NORMS", "fft", "irfft", "rfft"]
 NORMS = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
-def _no_rows(x: Any, *axes: int) -> bool:
+def _no_rows(x: Buffer, *axes: int) -> bool:
     """Says whether there is nothing to transform, which CuPy's FFT does not take."""
     return x.size == 0 and all(x.shape[axis] for axis in axes)
 
 
-def _fftn(xp: Any, x: Any, *, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
+def _fftn(xp: ArrayModule, x: Buffer, *, axes: Axes, inverse: bool, norm: str) -> Buffer:
     if _no_rows(x, *axes):
         return xp.zeros(x.shape, complex_of(x.dtype))
+    out: Buffer
     if len(axes) == 1:
-        return (xp.fft.ifft if inverse else xp.fft.fft)(x, axis=axes[0], norm=norm)
-    return (xp.fft.ifftn if inverse else xp.fft.fftn)(x, axes=axes, norm=norm)
+        out = (xp.fft.ifft if inverse else xp.fft.fft)(x, axis=axes[0], norm=norm)
+    else:
+        out = (xp.fft.ifftn if inverse else xp.fft.fftn)(x, axes=axes, norm=norm)
+    return out
 
 
 def _infer_fft(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
@@ -43,13 +49,13 @@ def _infer_fft(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype
 
 
 def _batch_fft(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Array:
     axes = tuple(axis + 1 for axis in params["axes"])
     return primitive.bind(values, {**params, "axes": axes})
 
 
-def _fft_rule(g: Any, *, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
+def _fft_rule(g: Array, *, axes: Axes, inverse: bool, norm: str) -> Array:
     return fft.bind((g,), {"axes": axes, "inverse": inverse, "norm": norm})
 
 
@@ -95,7 +101,7 @@ def _infer_irfft(
     return ShapeDtype((*x.shape[:axis], n, *x.shape[axis + 1 :]), real_of(x.dtype))
 
 
-def _occurrences(n: int, ndim: int, axis: int, dtype: Any) -> Any:
+def _occurrences(n: int, ndim: int, axis: int, dtype: DType) -> Buffer:
     """Returns how often each element of half a spectrum occurs in the whole one: once or twice."""
     counts = np.full(n // 2 + 1, 2, real_of(dtype))
     counts[0] = 1
@@ -104,26 +110,28 @@ def _occurrences(n: int, ndim: int, axis: int, dtype: Any) -> Any:
     return counts.reshape(-1, *(1,) * (ndim - axis - 1))
 
 
-def _rfft(xp: Any, x: Any, *, axis: int, norm: str) -> Any:
+def _rfft(xp: ArrayModule, x: Buffer, *, axis: int, norm: str) -> Buffer:
     if _no_rows(x, axis):
         shape = (*x.shape[:axis], x.shape[axis] // 2 + 1, *x.shape[axis + 1 :])
         return xp.zeros(shape, complex_of(x.dtype))
-    return xp.fft.rfft(x, axis=axis, norm=norm)
+    out: Buffer = xp.fft.rfft(x, axis=axis, norm=norm)
+    return out
 
 
-def _irfft(xp: Any, x: Any, *, n: int, axis: int, norm: str) -> Any:
+def _irfft(xp: ArrayModule, x: Buffer, *, n: int, axis: int, norm: str) -> Buffer:
     if _no_rows(x, axis):
         return xp.zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), real_of(x.dtype))
-    return xp.fft.irfft(x, n, axis=axis, norm=norm)
+    out: Buffer = xp.fft.irfft(x, n, axis=axis, norm=norm)
+    return out
 
 
-def _rfft_rule(g: Any, x_shape: tuple[int, ...], *, axis: int, norm: str) -> Any:
+def _rfft_rule(g: Array, x_shape: Shape, *, axis: int, norm: str) -> Array:
     n = x_shape[axis]
     once = ops.conj(g) / beside(g, _occurrences(n, len(x_shape), axis, g.dtype))
     return irfft.bind((once,), {"n": n, "axis": axis, "norm": NORMS[norm]})
 
 
-def _irfft_rule(g: Any, *, n: int, axis: int, norm: str) -> Any:
+def _irfft_rule(g: Array, *, n: int, axis: int, norm: str) -> Array:
     spectrum = rfft.bind((g,), {"axis": axis, "norm": NORMS[norm]})
     return ops.conj(spectrum) * beside(g, _occurrences(n, len(shape_of(g)), axis, g.dtype))
 

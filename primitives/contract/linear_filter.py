@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer, Shape
 from ...backends.optional_modules import scipy_module
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import batch_elementwise
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, broadcast_shapes, result_type, shape_dtype
 from ..core.test_samples import POSITIVE, Operand, Sample
 from .correlate import correlate_valid
@@ -35,20 +38,21 @@ def _infer(primitive: Primitive, b: ShapeDtype, a: ShapeDtype, x: ShapeDtype) ->
     return ShapeDtype((*stack, x.shape[-1]), result_type(b.dtype, a.dtype, x.dtype))
 
 
-def _compiled(xp: Any) -> Any:
+def _compiled(xp: ArrayModule) -> Callable[..., Buffer]:
     """Returns the filter of SciPy, or that of CuPy, which warns that it may change."""
+    function: Callable[..., Buffer] = scipy_module(xp, "signal").lfilter
     if xp is np:
-        return scipy_module(xp, "signal").lfilter
+        return function
 
-    def lfilter(*args: Any, **options: Any) -> Any:
+    def lfilter(*args: Buffer, **options: Any) -> Buffer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            return scipy_module(xp, "signal").lfilter(*args, **options)
+            return function(*args, **options)
 
     return lfilter
 
 
-def _filtered(xp: Any, b: Any, a: Any, x: Any) -> Any:
+def _filtered(xp: ArrayModule, b: Buffer, a: Buffer, x: Buffer) -> Buffer:
     """Filters the sequences of each pair of polynomials at once."""
     lfilter = _compiled(xp)
     dtype = result_type(b.dtype, a.dtype, x.dtype)
@@ -74,17 +78,17 @@ def _filtered(xp: Any, b: Any, a: Any, x: Any) -> Any:
     return out.astype(dtype)
 
 
-def _one(x: Any) -> Any:
+def _one(x: Array) -> Array:
     """Returns the polynomial 1 beside others."""
     return ops.ones_like(ops.index(x, (Ellipsis, slice(0, 1))))
 
 
-def _backwards(g: Any, x: Any, y: Any) -> Any:
+def _backwards(g: Array, x: Array, y: Array) -> Array:
     """Returns cotangents filtered from the end."""
     return ops.flip(linear_filter.bind((x, y, ops.flip(g, -1)), {}), -1)
 
 
-def _overlaps(v: Any, x: Any, count: int) -> Any:
+def _overlaps(v: Array, x: Array, count: int) -> Array | Buffer:
     """Returns the sums of products of sequences with others that are 0, 1, ... steps late."""
     stack = shape_of(v)[:-1]
     length = shape_of(v)[-1]
@@ -94,28 +98,28 @@ def _overlaps(v: Any, x: Any, count: int) -> Any:
     return correlate_valid.bind((v, ops.broadcast_to(x, (*stack, length))), {})
 
 
-def _by_numerator(g: Any, y: Any, z: Any, x_shape: tuple[int, ...]) -> Any:
+def _by_numerator(g: Array, y: Array, z: Array, x_shape: Shape) -> Array | Buffer:
     return _overlaps(_backwards(g, _one(y), y), z, x_shape[-1])
 
 
-def _by_denominator(g: Any, ans: Any, y: Any) -> Any:
+def _by_denominator(g: Array, ans: Array, y: Array) -> Array | Buffer:
     return -_overlaps(_backwards(g, _one(y), y), ans, shape_of(y)[-1])
 
 
-def _along_numerator(g: Any, y: Any, z: Any) -> Any:
+def _along_numerator(g: Array, y: Array, z: Array) -> Array:
     return linear_filter.bind((g, y, z), {})
 
 
-def _along_denominator(g: Any, ans: Any, y: Any) -> Any:
+def _along_denominator(g: Array, ans: Array, y: Array) -> Array:
     # Of a y = b x the tangents are ta y + a ty = 0.
     return -linear_filter.bind((g, y, ans), {})
 
 
-def _along_sequences(g: Any, x: Any, y: Any) -> Any:
+def _along_sequences(g: Array, x: Array, y: Array) -> Array:
     return linear_filter.bind((x, y, g), {})
 
 
-def _reference(b: Any, a: Any, x: Any) -> Any:
+def _reference(b: Buffer, a: Buffer, x: Buffer) -> Buffer:
     stack = np.broadcast_shapes(b.shape[:-1], a.shape[:-1], x.shape[:-1])
     out = np.zeros((*stack, x.shape[-1]), np.result_type(b, a, x))
     x = np.broadcast_to(x, out.shape)

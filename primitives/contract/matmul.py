@@ -12,13 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer, Shape
 from ...backends.arrays.column_times_row import columns_by_rows
 from ...backends.blas_calls import LOOKED_AT, product
+from ..core.annotations import ArrayLike
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import DEVICE_TYPES, operands_together
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, refuse_out
 from ..core.primitive import Binary, Primitive
-from ..core.registry import registry as ops
+from ..core.registry import registry
 from ..core.shape_dtype import ShapeDtype, canonical_axis, result_type
 from ..core.test_samples import Sample
 from ..core.ufunc_methods import on_axes
@@ -41,12 +45,12 @@ __all__ = [
 HALF = np.dtype(np.float16)
 
 
-def _blas_operand(xp: Any, x: Any) -> Any:
+def _blas_operand(xp: ArrayModule, x: Buffer) -> Buffer:
     """Returns what BLAS takes: NumPy's own loop, for strides of zero, is many times slower."""
     return xp.ascontiguousarray(x) if 0 in getattr(x, "strides", ()) else x
 
 
-def _multiply_matrices(xp: Any, x: Any, y: Any) -> Any:
+def _multiply_matrices(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     x, y = _blas_operand(xp, x), _blas_operand(xp, y)
     if getattr(x, "dtype", None) is HALF and getattr(y, "dtype", None) is HALF:
         # BLAS has no half precision.
@@ -56,9 +60,11 @@ def _multiply_matrices(xp: Any, x: Any, y: Any) -> Any:
         rows = x.reshape(prod(shape[:-1]), shape[-1])
         return _multiply_matrices(xp, rows, y).reshape(*shape[:-1], other[1])
     if len(shape) > 1 and shape[-1] == 1 and other[-2:-1] == (1,) and x.dtype == y.dtype:
-        return columns_by_rows(xp, x, y)
+        out: Buffer = columns_by_rows(xp, x, y)
+        return out
     if xp is np and shape and other and x.size * other[-1] > LOOKED_AT:
-        return product(x, y)
+        out = product(x, y)
+        return out
     return xp.matmul(x, y)
 
 
@@ -89,8 +95,8 @@ def _infer_matmul(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDt
 
 
 def _batch_matmul(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Array], flags: Sequence[bool], params: dict[str, Any]
+) -> Array:
     x, y = values
     m, n = (len(shape_of(v)) - flag for v, flag in zip(values, flags, strict=True))
     if not flags[1] and n <= 2:
@@ -100,7 +106,7 @@ def _batch_matmul(
     x_shape, y_shape = shape_of(x), shape_of(y)
     rank = max(m, n, 2)
 
-    def matrices(v: Any, flag: bool, tail: tuple[int, ...]) -> Any:
+    def matrices(v: Array, flag: bool, tail: Shape) -> Array:
         """Puts ones between the batch axis and the axes that the example itself has."""
         shape = shape_of(v)
         head, rest = shape[:flag], shape[flag : len(shape) - min(2, len(shape) - flag)]
@@ -119,13 +125,13 @@ def _batch_matmul(
     return stacked if m > 1 and n > 1 else ops.reshape(stacked, tuple(shape))
 
 
-def _rows(x: Any) -> Any:
+def _rows(x: Array) -> Array:
     """Folds all leading axes into one, so that they are contracted in one go."""
     shape = shape_of(x)
     return x if len(shape) == 2 else ops.reshape(x, (prod(shape[:-1]), shape[-1]))
 
 
-def _matmul_by_x(g: Any, x_shape: tuple[int, ...], y: Any) -> Any:
+def _matmul_by_x(g: Array, x_shape: Shape, y: Array) -> Array:
     m, n = len(x_shape), len(shape_of(y))
     if m == n == 1:
         return g * y
@@ -138,7 +144,7 @@ def _matmul_by_x(g: Any, x_shape: tuple[int, ...], y: Any) -> Any:
     return ops.matmul(g, y.mT)
 
 
-def _matmul_by_y(g: Any, x: Any, y_shape: tuple[int, ...]) -> Any:
+def _matmul_by_y(g: Array, x: Array, y_shape: Shape) -> Array:
     m, n = len(shape_of(x)), len(y_shape)
     if m == 1:
         return x * g if n == 1 else ops.matmul(ops.expand_dims(x, -1), ops.expand_dims(g, -2))
@@ -197,8 +203,8 @@ matmul = Binary(
 # -- functions made of matmul and einsum
 
 
-@ops.add_function
-def dot(a: Any, b: Any, out: Any = None) -> Any:
+@registry.add_function
+def dot(a: ArrayLike, b: ArrayLike, out: Any = None) -> Array:
     """Returns the product of two arrays over the last axis of a and the last but one of b.
 
     Args:
@@ -225,8 +231,8 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return ops.matmul(a, b) if m == 1 or n <= 2 else tensordot(a, b, axes=((-1,), (-2,)))
 
 
-@ops.add_function
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+@registry.add_function
+def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
     """Returns the product of two arrays summed over several axes of each.
 
     Args:
@@ -281,8 +287,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     )
 
 
-@ops.add_function
-def inner(a: Any, b: Any) -> Any:
+@registry.add_function
+def inner(a: ArrayLike, b: ArrayLike) -> Array:
     """Returns the product of two arrays summed over the last axis of both.
 
     Args:
@@ -304,8 +310,8 @@ def inner(a: Any, b: Any) -> Any:
     return tensordot(a, b, axes=(-1, -1))
 
 
-@ops.add_function
-def outer(a: Any, b: Any, out: Any = None) -> Any:
+@registry.add_function
+def outer(a: ArrayLike, b: ArrayLike, out: Any = None) -> Array:
     """Returns the products of every element of a with every element of b.
 
     Args:
@@ -326,8 +332,8 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     return ops.multiply(ops.reshape(a, (-1, 1)), ops.reshape(b, (-1,)))
 
 
-@ops.add_function
-def vdot(a: Any, b: Any) -> Any:
+@registry.add_function
+def vdot(a: ArrayLike, b: ArrayLike) -> Array:
     """Returns the sum of the products of all elements, those of a conjugated.
 
     Args:
@@ -348,17 +354,17 @@ def vdot(a: Any, b: Any) -> Any:
     return ops.matmul(ops.conj(ops.reshape(a, (-1,))), ops.reshape(b, (-1,)))
 
 
-@ops.add_function
+@registry.add_function
 def vecdot(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     /,
     out: None = None,
     *,
     axis: int = -1,
     axes: Any = None,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the products of vectors along an axis, those of x conjugated.
 
     Args:
@@ -382,10 +388,10 @@ def vecdot(
     if axes is not None:
         if keepdims:
             raise ValueError("vecdot: keepdims=True goes with axis=, not with axes=")
-        return on_axes(vecdot, "(n),(n)->()", (x, y), axes)
+        found: Array = on_axes(vecdot, "(n),(n)->()", (x, y), axes)
+        return found
     if keepdims:
-        out = vecdot(x, y, axis=axis)
-        return ops.expand_dims(out, axis)
+        return ops.expand_dims(vecdot(x, y, axis=axis), axis)
     x, y = (
         v if axis == -1 else ops.moveaxis(v, axis, -1) for v in operands_together("vecdot", x, y)
     )
@@ -400,8 +406,8 @@ def vecdot(
     return ops.einsum("...i,...i->...", ops.conj(x), y)
 
 
-@ops.add_function
-def kron(a: Any, b: Any) -> Any:
+@registry.add_function
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Returns the Kronecker product: a block for every element of a, that element times b.
 
     Args:

@@ -11,12 +11,14 @@ from ...backends.annotations import Buffer, Number
 from .array import Array
 from .registry import registry
 
-__all__ = ["ArrayLike", "Number", "Operations", "Value", "operations"]
+__all__ = ["ArrayLike", "Number", "Operations", "Prepared", "Value", "operations"]
 
 # What functions of arrays take: arrays of ours and of others, numbers, and nested lists of them.
 ArrayLike: TypeAlias = Array | Buffer | np.generic | Number | Sequence[Any]
 # What a trace works on: an array at its parent's level, at the bottom a buffer or a number.
 Value: TypeAlias = Array | Buffer | np.generic | Number
+# What a primitive's `prepare` makes of a call: operands, and static parameters.
+Prepared: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Operations(Protocol):

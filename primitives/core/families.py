@@ -99,7 +99,7 @@ def _near(x: Any, number: Any) -> Any:
 
 def batch_filled(
     primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+) -> Array:
     """Batches what works on the last axes alone, once all operands have a batch axis."""
     return primitive.bind(filled(values, flags), params)
 

@@ -6,14 +6,16 @@ Row k of the bands of a matrix a holds its diagonal ``upper - k``: ``bands[k, j]
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer, Shape
 from ...backends.arrays import lapack
 from ...backends.optional_modules import scipy_module
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.derivative_rules import shape_of
-from ..core.registry import registry as ops
 from ..core.shape_dtype import result_type
 from ..core.test_samples import Sample
 from .stacks import chunked, near, of_matrices
@@ -21,22 +23,23 @@ from .stacks import chunked, near, of_matrices
 __all__ = ["banded_solve"]
 
 
-def _banded_solve(xp: Any, bands: Any, b: Any, *, lower: int, upper: int) -> Any:
+def _banded_solve(xp: ArrayModule, bands: Buffer, b: Buffer, *, lower: int, upper: int) -> Buffer:
     dtype = result_type(bands.dtype, b.dtype)
     stack = np.broadcast_shapes(bands.shape[:-2], b.shape[:-2])
     if 0 in stack or not b.size:
         return xp.zeros((*stack, *b.shape[-2:]), dtype)
     if xp is np and lapack.is_known(dtype):
-        return lapack.banded_solved(bands, b, dtype, lower=lower, upper=upper)
-    solve = scipy_module(xp, "linalg").solve_banded
+        out: Buffer = lapack.banded_solved(bands, b, dtype, lower=lower, upper=upper)
+        return out
+    solve: Callable[..., Buffer] = scipy_module(xp, "linalg").solve_banded
 
-    def one(rows: Any, columns: Any) -> Any:
+    def one(rows: Buffer, columns: Buffer) -> Buffer:
         return solve((lower, upper), rows, columns, check_finite=False)
 
     return chunked(one, xp, bands, b)
 
 
-def _moved(x: Any, steps: int, axis: int) -> Any:
+def _moved(x: Array, steps: int, axis: int) -> Array:
     """Returns ``x[i + steps]`` along an axis counted from the back, zeros from beyond the ends."""
     length = shape_of(x)[axis]
     start, stop = min(max(steps, 0), length), max(length + min(steps, 0), 0)
@@ -46,11 +49,11 @@ def _moved(x: Any, steps: int, axis: int) -> Any:
     return ops.pad(ops.index(x, (Ellipsis, slice(start, stop), *rest)), widths)
 
 
-def _diagonal(bands: Any, k: int) -> Any:
+def _diagonal(bands: Array, k: int) -> Array:
     return ops.index(bands, (Ellipsis, k, slice(None)))
 
 
-def _times(bands: Any, x: Any, lower: int, upper: int) -> Any:
+def _times(bands: Array, x: Array, lower: int, upper: int) -> Array:
     """Returns the product of band matrices and columns."""
     terms = [
         _moved(ops.expand_dims(_diagonal(bands, k), -1) * x, upper - k, -2)
@@ -59,14 +62,14 @@ def _times(bands: Any, x: Any, lower: int, upper: int) -> Any:
     return sum(terms[1:], terms[0])
 
 
-def _transposed(bands: Any, lower: int, upper: int) -> Any:
+def _transposed(bands: Array, lower: int, upper: int) -> Array:
     """Returns the bands of the transposed matrices, which have ``upper`` lower diagonals."""
     count = lower + upper
     rows = [_moved(_diagonal(bands, count - k), k - lower, -1) for k in range(count + 1)]
     return ops.stack(rows, axis=-2)
 
 
-def _outer(left: Any, right: Any, lower: int, upper: int) -> Any:
+def _outer(left: Array, right: Array, lower: int, upper: int) -> Array:
     """Returns the bands of the products of columns and rows, summed over the pairs."""
     rows = [
         ops.sum(_moved(left, k - upper, -2) * right, axis=-1) for k in range(lower + upper + 1)
@@ -74,20 +77,22 @@ def _outer(left: Any, right: Any, lower: int, upper: int) -> Any:
     return ops.stack(rows, axis=-2)
 
 
-def _solve(bands: Any, b: Any, lower: int, upper: int) -> Any:
-    return ops.banded_solve.bind((bands, b), {"lower": lower, "upper": upper})
+def _solve(bands: Array, b: Array, lower: int, upper: int) -> Array:
+    return banded_solve.bind((bands, b), {"lower": lower, "upper": upper})
 
 
-def _pullback(g: Any, ans: Any, x: Any, *, lower: int, upper: int) -> Any:
+def _pullback(
+    g: Array, ans: Array, x: Array, *, lower: int, upper: int
+) -> tuple[Array, Array]:
     by_y = _solve(_transposed(x, lower, upper), g, upper, lower)
     return -_outer(by_y, ans, lower, upper), by_y
 
 
-def _by_bands(g: Any, ans: Any, x: Any, *, lower: int, upper: int) -> Any:
+def _by_bands(g: Array, ans: Array, x: Array, *, lower: int, upper: int) -> Array:
     return -_solve(x, _times(g, ans, lower, upper), lower, upper)
 
 
-def _reference(bands: Any, b: Any, lower: int, upper: int) -> Any:
+def _reference(bands: Buffer, b: Buffer, lower: int, upper: int) -> Buffer:
     n = bands.shape[-1]
     dense = np.zeros((*bands.shape[:-2], n, n), bands.dtype)
     for i in range(n):
@@ -96,7 +101,7 @@ def _reference(bands: Any, b: Any, lower: int, upper: int) -> Any:
     return np.linalg.solve(dense, b)
 
 
-def _sample(lower: int, upper: int, n: int, rhs: tuple[int, ...], *stack: int) -> Sample:
+def _sample(lower: int, upper: int, n: int, rhs: Shape, *stack: int) -> Sample:
     strong = np.zeros((lower + upper + 1, n))
     strong[upper] = lower + upper + 2.0
     return Sample(near(strong, *stack), rhs, lower=lower, upper=upper)

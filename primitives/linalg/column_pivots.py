@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer
 from ...backends.arrays import lapack
 from ...backends.optional_modules import scipy_module
 from ..core.test_samples import Sample
@@ -14,14 +13,15 @@ from .stacks import chunked, of_matrices
 __all__ = ["qr_pivots"]
 
 
-def _one(matrix: Any) -> Any:
+def _one(matrix: Buffer) -> Buffer:
     if not matrix.size:
         return np.arange(matrix.shape[-1], dtype=np.int32).reshape(1, -1)
     linalg = scipy_module(np, "linalg")
-    return linalg.qr(matrix, mode="r", pivoting=True)[1].astype(np.int32).reshape(1, -1)
+    order: Buffer = linalg.qr(matrix, mode="r", pivoting=True)[1]
+    return order.astype(np.int32).reshape(1, -1)
 
 
-def _pivots(xp: Any, a: Any) -> Any:
+def _pivots(xp: ArrayModule, a: Buffer) -> Buffer:
     # LAPACK's loop has no counterpart on GPUs: it goes back and forth for each column.
     on_host = a if xp is np else xp.asnumpy(a)
     if a.size and lapack.is_known(a.dtype):
@@ -30,7 +30,7 @@ def _pivots(xp: Any, a: Any) -> Any:
     return xp.asarray(out.reshape(*a.shape[:-2], a.shape[-1]))
 
 
-def _reference(a: Any) -> Any:
+def _reference(a: Buffer) -> Buffer:
     """Takes the longest of the columns, less what lies along those before."""
     rest = np.array(a, np.result_type(a, float))
     order: list[int] = []

@@ -11,14 +11,14 @@ without conjugation, so that for ``t -> u t v`` it is ``u.mT g v.mT``.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer, Shape
 from ...backends.arrays import linalg
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
-from ..core.registry import registry as ops
 from ..core.test_samples import Sample
 from ..elementwise.cast_and_complex import complex_of, is_complex, real_of
 from .stacks import (
@@ -48,21 +48,19 @@ __all__ = [
     "svdvals",
 ]
 
-Shape = tuple[int, ...]
-
 SPREAD = {n: 3.0 * np.diag(np.arange(1.0, n + 1)) for n in (0, 1, 2, 3)}
 
 
-def _symmetric(xp: Any, a: Any) -> Any:
+def _symmetric(xp: ArrayModule, a: Buffer) -> Buffer:
     return 0.5 * (a + xp.conj(xp.swapaxes(a, -1, -2)))
 
 
-def _differences(values: Any) -> Any:
+def _differences(values: Array) -> Array:
     """Returns in row i and column j value j less value i."""
     return ops.expand_dims(values, -2) - ops.expand_dims(values, -1)
 
 
-def _inverse_differences(values: Any) -> Any:
+def _inverse_differences(values: Array) -> Array:
     gaps = _differences(values)
     return safe_reciprocal(gaps, coinciding(values, gaps, shape_of(values)[-1]))
 
@@ -75,21 +73,21 @@ def eig_shapes(n: int) -> list[Shape]:
     return [(n,), (n, n)]
 
 
-def _eigh(xp: Any, a: Any) -> Any:
+def _eigh(xp: ArrayModule, a: Buffer) -> Buffer:
     w, v = xp.linalg.eigh(_symmetric(xp, a))
     return packed(xp, [w.astype(v.dtype), v], eig_shapes(a.shape[-1]))
 
 
-def _eigh_jvp(g: Any, ans: Any, x: Any) -> Any:
+def _eigh_jvp(g: Array, ans: Array, x: Array) -> Array:
     shapes = eig_shapes(shape_of(x)[-1])
     w, v = unpacked(ans, shapes)
     change = ops.matmul(adjoint(v), ops.matmul(hermitian_part(g), v))
     turned = ops.matmul(v, _inverse_differences(ops.real(w)) * change)
-    values = ops.real(diagonal_of(change)) * x.dtype.type(1)
+    values: Array = ops.real(diagonal_of(change)) * x.dtype.type(1)
     return packed(ops, [values, turned], shapes)
 
 
-def _eigh_vjp(g: Any, ans: Any, x: Any) -> Any:
+def _eigh_vjp(g: Array, ans: Array, x: Array) -> Array:
     shapes = eig_shapes(shape_of(x)[-1])
     w, v = unpacked(ans, shapes)
     by_w, by_v = unpacked(g, shapes)
@@ -111,12 +109,12 @@ eigh = of_matrices(
 )
 
 
-def _eigvalsh_jvp(g: Any, x: Any) -> Any:
+def _eigvalsh_jvp(g: Array, x: Array) -> Array:
     _, v = unpacked(ops.eigh(x), eig_shapes(shape_of(x)[-1]))
     return ops.real(ops.sum(conjugate(v) * ops.matmul(hermitian_part(g), v), axis=-2))
 
 
-def _eigvalsh_vjp(g: Any, x: Any) -> Any:
+def _eigvalsh_vjp(g: Array, x: Array) -> Array:
     _, v = unpacked(ops.eigh(x), eig_shapes(shape_of(x)[-1]))
     return ops.matmul(conjugate(v) * ops.expand_dims(g, -2), v.mT)
 
@@ -137,23 +135,23 @@ eigvalsh = of_matrices(
 # -- general matrices: a v = v diag(w)
 
 
-def _eig(xp: Any, a: Any) -> Any:
+def _eig(xp: ArrayModule, a: Buffer) -> Buffer:
     w, v = xp.linalg.eig(a)
     dtype = complex_of(a.dtype)
     return packed(xp, [w.astype(dtype), v.astype(dtype)], eig_shapes(a.shape[-1]))
 
 
-def _anchors(v: Any) -> Any:
+def _anchors(v: Array) -> Array | Buffer:
     """Returns 1 at the component of each vector that LAPACK makes real, the largest one."""
     n = shape_of(v)[-1]
     if not n:
         return beside(v, np.zeros((0, 0), bool))
     sizes = ops.where(ops.imag(v) == 0, ops.abs(v), -1)
     largest = ops.expand_dims(ops.argmax(sizes, axis=-2), -2)
-    return largest == beside(v, np.arange(n)[:, None])
+    return ops.equal(largest, beside(v, np.arange(n)[:, None]))
 
 
-def _eig_jvp(g: Any, ans: Any, x: Any) -> Any:
+def _eig_jvp(g: Array, ans: Array, x: Array) -> Array:
     shapes = eig_shapes(shape_of(x)[-1])
     w, v = unpacked(ans, shapes)
     change = ops.solve(v, ops.matmul(g * v.dtype.type(1), v))
@@ -165,7 +163,7 @@ def _eig_jvp(g: Any, ans: Any, x: Any) -> Any:
     return packed(ops, [diagonal_of(change), turned - v * (stretched + 1j * angles)], shapes)
 
 
-def _eig_vjp(g: Any, ans: Any, x: Any) -> Any:
+def _eig_vjp(g: Array, ans: Array, x: Array) -> Array:
     shapes = eig_shapes(shape_of(x)[-1])
     w, v = unpacked(ans, shapes)
     by_w, by_v = unpacked(g, shapes)
@@ -199,12 +197,12 @@ eig = of_matrices(
 )
 
 
-def _eigvals_jvp(g: Any, x: Any) -> Any:
+def _eigvals_jvp(g: Array, x: Array) -> Array:
     _, v = unpacked(ops.eig(x), eig_shapes(shape_of(x)[-1]))
     return diagonal_of(ops.solve(v, ops.matmul(g * v.dtype.type(1), v)))
 
 
-def _eigvals_vjp(g: Any, x: Any) -> Any:
+def _eigvals_vjp(g: Array, x: Array) -> Array:
     _, v = unpacked(ops.eig(x), eig_shapes(shape_of(x)[-1]))
     return ops.matmul(ops.solve(v.mT, diagonal_matrix(g)), v.mT)
 
@@ -236,7 +234,7 @@ def svd_shapes(matrix: Shape, full_matrices: bool) -> list[Shape]:
     return [(m, m if full_matrices else k), (k,), (n if full_matrices else k, n)]
 
 
-def _svd(xp: Any, a: Any, *, full_matrices: bool) -> Any:
+def _svd(xp: ArrayModule, a: Buffer, *, full_matrices: bool) -> Buffer:
     u, s, vh = linalg.svd(xp, a, full_matrices=full_matrices)
     return packed(xp, [u, s.astype(u.dtype), vh], svd_shapes(a.shape[-2:], full_matrices))
 
@@ -252,7 +250,7 @@ class _Factors:
         twisting: the reciprocals of their sums.
     """
 
-    def __init__(self, ans: Any, shape: Shape, full_matrices: bool) -> None:
+    def __init__(self, ans: Array, shape: Shape, full_matrices: bool) -> None:
         m, n = shape
         k = min(m, n)
         self.shapes = svd_shapes(shape, full_matrices)
@@ -268,7 +266,7 @@ class _Factors:
         self.twisting = safe_reciprocal(sums, coinciding(s, sums, length))
 
 
-def _split(vectors: Any, k: int) -> tuple[Any, Any]:
+def _split(vectors: Array, k: int) -> tuple[Array, Array | None]:
     """Returns the first k columns, and the others."""
     if shape_of(vectors)[-1] == k:
         return vectors, None
@@ -276,12 +274,12 @@ def _split(vectors: Any, k: int) -> tuple[Any, Any]:
     return first, ops.index(vectors, (Ellipsis, slice(k, None)))
 
 
-def _outside(vectors: Any, x: Any) -> Any:
+def _outside(vectors: Array, x: Array) -> Array:
     """Returns what of the columns of x is orthogonal to all of the vectors."""
     return x - ops.matmul(vectors, ops.matmul(adjoint(vectors), x))
 
 
-def _moved(vectors: Any, rest: Any, inner: Any, image: Any) -> Any:
+def _moved(vectors: Array, rest: Array | None, inner: Array, image: Array) -> Array:
     """Returns how vectors change: within their space by ``inner``, out of it as the image does."""
     n, k = shape_of(vectors)[-2:]
     change = ops.matmul(vectors, inner)
@@ -293,7 +291,7 @@ def _moved(vectors: Any, rest: Any, inner: Any, image: Any) -> Any:
     return ops.concatenate([change, others], axis=-1)
 
 
-def _svd_jvp(g: Any, ans: Any, x: Any, *, full_matrices: bool) -> Any:
+def _svd_jvp(g: Array, ans: Array, x: Array, *, full_matrices: bool) -> Array:
     f = _Factors(ans, shape_of(x)[-2:], full_matrices)
     image, back_image = ops.matmul(g, f.v), ops.matmul(adjoint(g), f.u)
     change = ops.matmul(adjoint(f.u), image)
@@ -301,11 +299,13 @@ def _svd_jvp(g: Any, ans: Any, x: Any, *, full_matrices: bool) -> Any:
     twisted = f.twisting * 0.5 * (change - adjoint(change))
     u = _moved(f.u, f.u_rest, turned + twisted, image * f.inverse)
     v = _moved(f.v, f.v_rest, turned - twisted, back_image * f.inverse)
-    s = ops.real(diagonal_of(change)) * x.dtype.type(1)
+    s: Array = ops.real(diagonal_of(change)) * x.dtype.type(1)
     return packed(ops, [u, s, adjoint(v)], f.shapes)
 
 
-def _by_image(vectors: Any, rest: Any, by_vectors: Any, by_rest: Any) -> Any:
+def _by_image(
+    vectors: Array, rest: Array | None, by_vectors: Array, by_rest: Array | None
+) -> Array | None:
     """Returns the cotangent of the image that vectors move out of their space with."""
     n, k = shape_of(vectors)[-2:]
     by_image = _outside(conjugate(vectors), by_vectors) if k < n else None
@@ -315,7 +315,7 @@ def _by_image(vectors: Any, rest: Any, by_vectors: Any, by_rest: Any) -> Any:
     return by_image - others
 
 
-def _svd_vjp(g: Any, ans: Any, x: Any, *, full_matrices: bool) -> Any:
+def _svd_vjp(g: Array, ans: Array, x: Array, *, full_matrices: bool) -> Array:
     shape = shape_of(x)[-2:]
     f = _Factors(ans, shape, full_matrices)
     by_u, by_s, by_vh = unpacked(g, f.shapes)
@@ -357,19 +357,19 @@ svd = of_matrices(
 )
 
 
-def _svdvals_factors(x: Any) -> tuple[Any, Any, Any]:
+def _svdvals_factors(x: Array) -> tuple[Array, Array, Array]:
     """Returns the vectors, and where singular values are not 0: there is the kink of a size."""
     shapes = svd_shapes(shape_of(x)[-2:], False)
-    u, s, vh = unpacked(ops.svd.bind((x,), {"full_matrices": False}), shapes)
+    u, s, vh = unpacked(svd.bind((x,), {"full_matrices": False}), shapes)
     return u, adjoint(vh), ops.real(s) != 0
 
 
-def _svdvals_jvp(g: Any, x: Any) -> Any:
+def _svdvals_jvp(g: Array, x: Array) -> Array:
     u, v, positive = _svdvals_factors(x)
     return ops.real(ops.sum(conjugate(u) * ops.matmul(g, v), axis=-2)) * positive
 
 
-def _svdvals_vjp(g: Any, x: Any) -> Any:
+def _svdvals_vjp(g: Array, x: Array) -> Array:
     u, v, positive = _svdvals_factors(x)
     return ops.matmul(conjugate(u) * ops.expand_dims(g * positive, -2), v.mT)
 
@@ -403,20 +403,20 @@ def qr_shapes(matrix: Shape, mode: str) -> list[Shape]:
     return [(m, k), (k, n)]
 
 
-def _qr(xp: Any, a: Any, *, mode: str) -> Any:
+def _qr(xp: ArrayModule, a: Buffer, *, mode: str) -> Buffer:
     return packed(xp, xp.linalg.qr(a, mode=mode), qr_shapes(a.shape[-2:], mode))
 
 
-def _over(x: Any, r: Any) -> Any:
+def _over(x: Array, r: Array) -> Array:
     """Returns x times the inverse of r."""
     return ops.solve(r.mT, x.mT).mT
 
 
-def _strictly_lower(x: Any) -> Any:
+def _strictly_lower(x: Array) -> Array:
     return ops.tril(x, -1)
 
 
-def _qr_parts(values: Any, shape: Shape, mode: str) -> tuple[Any, Any, Any]:
+def _qr_parts(values: Array, shape: Shape, mode: str) -> tuple[Array, Array | None, Array]:
     """Returns q, its columns behind those of r's rows that are not 0, and those rows."""
     q, r = unpacked(values, qr_shapes(shape, mode))
     q, rest = _split(q, shape[1])
@@ -425,7 +425,7 @@ def _qr_parts(values: Any, shape: Shape, mode: str) -> tuple[Any, Any, Any]:
     return q, rest, r
 
 
-def _qr_jvp(g: Any, ans: Any, x: Any, *, mode: str) -> Any:
+def _qr_jvp(g: Array, ans: Array, x: Array, *, mode: str) -> Array:
     m, n = shape_of(x)[-2:]
     q, rest, r = _qr_parts(ans, (m, n), mode)
     step = _over(g, r)
@@ -445,7 +445,7 @@ def _qr_jvp(g: Any, ans: Any, x: Any, *, mode: str) -> Any:
     return packed(ops, parts, qr_shapes((m, n), mode))
 
 
-def _qr_vjp(g: Any, ans: Any, x: Any, *, mode: str) -> Any:
+def _qr_vjp(g: Array, ans: Array, x: Array, *, mode: str) -> Array:
     shape = shape_of(x)[-2:]
     q, rest, r = _qr_parts(ans, shape, mode)
     by_q, by_rest, by_r = _qr_parts(g, shape, mode)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer
 from ...backends.arrays import linalg, matrix_functions
 from ...backends.optional_modules import scipy_module
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
-from ..core.registry import registry as ops
 from ..core.shape_dtype import result_type
 from ..core.test_samples import Sample
 from .stacks import chunked, near, of_matrices
@@ -18,7 +20,7 @@ from .stacks import chunked, near, of_matrices
 __all__ = ["along_block", "expm", "logm", "solve_sylvester", "sqrtm"]
 
 
-def along_block(function: Any, x: Any, direction: Any) -> Any:
+def along_block(function: Callable[[Array], Array], x: Array, direction: Array) -> Array:
     """Returns the derivative of a function of matrices along a direction.
 
     It stands in the upper right block of the function of ``[[x, direction], [0, x]]``: R. Mathias,
@@ -56,10 +58,10 @@ expm = of_matrices(
 LOW = np.array([[3.0, 1.0, 0.0], [-2.0, 4.0, 0.0], [0.0, 1.0, 2.0]])
 
 
-def _each(name: str) -> Any:
+def _each(name: str) -> Callable[[Buffer], Buffer]:
     """Returns SciPy's function of one matrix, for each of a stack."""
 
-    def reference(a: Any) -> Any:
+    def reference(a: Buffer) -> Buffer:
         function = getattr(scipy_module(np, "linalg"), name)
         wide = a.astype(result_type(a.dtype, np.float64))
         return chunked(lambda m: function(m) if m.size else m, np, wide).astype(a.dtype)
@@ -82,17 +84,20 @@ logm = of_matrices(
 # -- Sylvester's equation, which a square root's derivative solves
 
 
-def _sylvester(xp: Any, a: Any, b: Any, q: Any) -> Any:
+def _sylvester(xp: ArrayModule, a: Buffer, b: Buffer, q: Buffer) -> Buffer:
     dtype = result_type(a.dtype, b.dtype, q.dtype)
-    return matrix_functions.solve_sylvester(a, b, q, dtype)
+    out: Buffer = matrix_functions.solve_sylvester(a, b, q, dtype)
+    return out
 
 
-def _sylvester_pullback(g: Any, ans: Any, x: Any, y: Any) -> Any:
+def _sylvester_pullback(
+    g: Array, ans: Array, x: Array, y: Array
+) -> tuple[Array, Array, Array]:
     by_z = ops.solve_sylvester(x.mT, y.mT, g)
     return -ops.matmul(by_z, ans.mT), -ops.matmul(ans.mT, by_z), by_z
 
 
-def _sylvester_reference(a: Any, b: Any, q: Any) -> Any:
+def _sylvester_reference(a: Buffer, b: Buffer, q: Buffer) -> Buffer:
     """The system for all elements of the solution, row by row."""
     m, n = q.shape[-2:]
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], q.shape[:-2])

@@ -7,15 +7,17 @@ cotangent is transposed without conjugation, so that for ``t -> u t v`` it is ``
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Axes, Buffer
 from ...backends.arrays import linalg
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.families import reduction
-from ..core.registry import registry as ops
 from ..core.test_samples import NONZERO, Sample
 from ..reduce.reductions import spread
 from .stacks import adjoint, conjugate, hermitian_part, near, of_matrices, safe_reciprocal
@@ -36,7 +38,7 @@ EYE = {n: 3.0 * np.eye(n) for n in (0, 1, 2, 3)}
 # -- systems and inverses
 
 
-def _solve_pullback(g: Any, ans: Any, x: Any) -> Any:
+def _solve_pullback(g: Array, ans: Array, x: Array) -> tuple[Array, Array]:
     # One factorisation, that of the transposed matrix, serves both operands.
     by_y = ops.solve(x.mT, g)
     return -ops.matmul(by_y, ans.mT), by_y
@@ -66,11 +68,11 @@ solve = of_matrices(
 )
 
 
-def _inv_vjp(g: Any, ans: Any) -> Any:
+def _inv_vjp(g: Array, ans: Array) -> Array:
     return -ops.matmul(ans.mT, ops.matmul(g, ans.mT))
 
 
-def _inv_jvp(g: Any, ans: Any) -> Any:
+def _inv_jvp(g: Array, ans: Array) -> Array:
     return -ops.matmul(ans, ops.matmul(g, ans))
 
 
@@ -91,15 +93,15 @@ inv = of_matrices(
 )
 
 
-def _pinv_terms(ans: Any, x: Any) -> tuple[Any, Any, Any, Any]:
+def _pinv_terms(ans: Array, x: Array) -> tuple[Array, Array, Array, Array]:
     """Returns two Gram matrices of the inverse, and the projections that it makes vanish."""
     m, n = shape_of(x)[-2:]
-    left = beside(x, np.eye(m, dtype=x.dtype)) - ops.matmul(x, ans)
-    right = beside(x, np.eye(n, dtype=x.dtype)) - ops.matmul(ans, x)
+    left = ops.subtract(beside(x, np.eye(m, dtype=x.dtype)), ops.matmul(x, ans))
+    right = ops.subtract(beside(x, np.eye(n, dtype=x.dtype)), ops.matmul(ans, x))
     return ops.matmul(ans, adjoint(ans)), ops.matmul(adjoint(ans), ans), left, right
 
 
-def _pinv_jvp(g: Any, ans: Any, x: Any) -> Any:
+def _pinv_jvp(g: Array, ans: Array, x: Array) -> Array:
     rows, columns, left, right = _pinv_terms(ans, x)
     t = adjoint(g)
     return (
@@ -109,7 +111,7 @@ def _pinv_jvp(g: Any, ans: Any, x: Any) -> Any:
     )
 
 
-def _pinv_vjp(g: Any, ans: Any, x: Any) -> Any:
+def _pinv_vjp(g: Array, ans: Array, x: Array) -> Array:
     rows, columns, left, right = _pinv_terms(ans, x)
     by_adjoint = ops.matmul(rows.mT, ops.matmul(g, left.mT)) + ops.matmul(
         right.mT, ops.matmul(g, columns.mT)
@@ -142,7 +144,7 @@ pinv = of_matrices(
 # -- determinants
 
 
-def _cofactors_rule(g: Any, xs: Any, i: int) -> Any:
+def _cofactors_rule(g: Array, xs: Sequence[Array], i: int) -> Array:
     """Is symmetric in all matrices and linear in each direction, so that it serves both modes."""
     if i == 0:
         return ops.cofactors(*xs, g)
@@ -171,7 +173,7 @@ cofactors = of_matrices(
 )
 
 
-def _cofactors_reference(a: Any, *directions: Any) -> Any:
+def _cofactors_reference(a: Buffer, *directions: Buffer) -> Buffer:
     """Returns cofactors by the determinant's expansion, one element after the other."""
     stack = np.broadcast_shapes(*(m.shape[:-2] for m in (a, *directions)))
     n = a.shape[-1]
@@ -205,28 +207,28 @@ det = of_matrices(
 )
 
 
-def _slogdet(xp: Any, a: Any) -> Any:
+def _slogdet(xp: ArrayModule, a: Buffer) -> Buffer:
     sign, logarithm = xp.linalg.slogdet(a)
     return xp.stack([sign, logarithm.astype(sign.dtype)], axis=-1)
 
 
-def _imaginary_part(x: Any) -> Any:
+def _imaginary_part(x: Array) -> Array:
     """Returns i times the imaginary part."""
     return x - ops.real(x)
 
 
-def _slogdet_jvp(g: Any, ans: Any, x: Any) -> Any:
+def _slogdet_jvp(g: Array, ans: Array, x: Array) -> Array:
     # The logarithm of the determinant changes by this; the sign turns with its imaginary part.
-    change = ops.sum(g * ops.inv.bind((x,), {"strict": False}).mT, axis=(-2, -1))
+    change = ops.sum(g * inv.bind((x,), {"strict": False}).mT, axis=(-2, -1))
     sign = ops.index(ans, (Ellipsis, 0))
     logarithm = ops.real(change) * x.dtype.type(1)
     return ops.stack([sign * _imaginary_part(change), logarithm], axis=-1)
 
 
-def _slogdet_vjp(g: Any, ans: Any, x: Any) -> Any:
+def _slogdet_vjp(g: Array, ans: Array, x: Array) -> Array:
     by_sign = _imaginary_part(ops.index(g, (Ellipsis, 0)) * ops.index(ans, (Ellipsis, 0)))
     change = by_sign + ops.real(ops.index(g, (Ellipsis, 1)))
-    return ops.expand_dims(change, (-2, -1)) * ops.inv.bind((x,), {"strict": False}).mT
+    return ops.expand_dims(change, (-2, -1)) * inv.bind((x,), {"strict": False}).mT
 
 
 slogdet = of_matrices(
@@ -244,18 +246,18 @@ slogdet = of_matrices(
 # -- Cholesky's factor
 
 
-def _half_triangle(x: Any) -> Any:
+def _half_triangle(x: Array) -> Array:
     """Returns the lower triangles with their diagonals halved."""
     n = shape_of(x)[-1]
     return x * beside(x, np.tri(n, dtype=x.dtype) - 0.5 * np.eye(n, dtype=x.dtype))
 
 
-def _cholesky_jvp(g: Any, ans: Any) -> Any:
+def _cholesky_jvp(g: Array, ans: Array) -> Array:
     inner = ops.solve(ans, adjoint(ops.solve(ans, hermitian_part(g))))
     return ops.matmul(ans, _half_triangle(adjoint(inner)))
 
 
-def _cholesky_vjp(g: Any, ans: Any) -> Any:
+def _cholesky_vjp(g: Array, ans: Array) -> Array:
     # The transpose of what forward mode does, from the last step to the first.
     inner = ops.solve(ans.mT, _half_triangle(ops.matmul(ans.mT, g)))
     return hermitian_part(ops.solve(adjoint(ans), inner.mT).mT)
@@ -279,7 +281,7 @@ cholesky = of_matrices(
 # -- lengths
 
 
-def _euclidean_norm(xp: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def _euclidean_norm(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool) -> Buffer:
     if x.dtype == np.float16:
         # Its squares soon overflow.
         wide = _euclidean_norm(xp, x.astype(np.float32), axis=axis, keepdims=keepdims)
@@ -288,14 +290,14 @@ def _euclidean_norm(xp: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -
     return xp.sqrt(squares.sum(axis=axis, keepdims=keepdims))
 
 
-def _direction(x: Any, ans: Any, axis: tuple[int, ...]) -> Any:
+def _direction(x: Array, ans: Array, axis: Axes) -> Array:
     """Returns the conjugate of x over its length, 0 where that is 0."""
     return conjugate(x) * spread(safe_reciprocal(ans, ans == 0), shape_of(x), axis)
 
 
 def _euclidean_norm_jvp(
-    g: Any, ans: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool
-) -> Any:
+    g: Array, ans: Array, x: Array, *, axis: Axes, keepdims: bool
+) -> Array:
     change = ops.real(g * _direction(x, ans, axis))
     return ops.sum(change, axis=axis, keepdims=keepdims) if axis else change
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer, DType, Shape
 from ...backends.blas_calls import calmly
+from ..core.annotations import ArrayLike
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import batch_elementwise
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, broadcast_shapes, finfo, result_type
 from ..core.test_samples import Domain, Operand
 from ..elementwise.cast_and_complex import is_complex
@@ -38,14 +41,14 @@ __all__ = [
     "unpacked",
 ]
 
-Shape = tuple[int, ...]
+Packed = TypeVar("Packed", Array, Buffer)
 
 
 def of_matrices(
     name: str,
     core: Callable[..., Shape],
     *,
-    dtype: Callable[[np.dtype[Any]], Any] = lambda dtype: dtype,
+    dtype: Callable[[DType], Any] = lambda dtype: dtype,
     square: bool = True,
     **declared: Any,
 ) -> Primitive:
@@ -88,7 +91,7 @@ def of_matrices(
     )
 
 
-def near(matrix: Any, *stack: int) -> Operand:
+def near(matrix: ArrayLike, *stack: int) -> Operand:
     """Returns an operand whose numbers are up to 1 above those of a matrix."""
     low: Any = np.asarray(matrix, float)
     high: Any = low + 1.0
@@ -98,7 +101,7 @@ def near(matrix: Any, *stack: int) -> Operand:
 # -- several results in one
 
 
-def packed(xp: Any, parts: Sequence[Any], shapes: Sequence[Shape]) -> Any:
+def packed(xp: Any, parts: Sequence[Packed], shapes: Sequence[Shape]) -> Packed:
     """Returns arrays of the given shapes behind one stack, flattened, one behind the other.
 
     Args:
@@ -107,12 +110,13 @@ def packed(xp: Any, parts: Sequence[Any], shapes: Sequence[Shape]) -> Any:
         shapes: of each what follows the stack's axes.
     """
     first = shape_of(parts[0])
-    stack = first[: len(first) - len(shapes[0])]
+    stack: Shape = first[: len(first) - len(shapes[0])]
     flat = [xp.reshape(x, (*stack, prod(shape))) for x, shape in zip(parts, shapes)]
-    return xp.concatenate(flat, axis=-1)
+    out: Packed = xp.concatenate(flat, axis=-1)
+    return out
 
 
-def unpacked(values: Any, shapes: Sequence[Shape]) -> list[Any]:
+def unpacked(values: Array, shapes: Sequence[Shape]) -> list[Array]:
     """Returns what was packed, in the shapes that it had."""
     stack = shape_of(values)[:-1]
     parts = []
@@ -124,7 +128,7 @@ def unpacked(values: Any, shapes: Sequence[Shape]) -> list[Any]:
     return parts
 
 
-def chunked(compute: Callable[..., Any], xp: Any, *matrices: Any) -> Any:
+def chunked(compute: Callable[..., Any], xp: ArrayModule, *matrices: Buffer) -> Buffer:
     """Calls what works on single matrices for each of a stack, as LAPACK's own loops do.
 
     Args:
@@ -150,32 +154,32 @@ def chunked(compute: Callable[..., Any], xp: Any, *matrices: Any) -> Any:
 # -- what rules are written with
 
 
-def conjugate(x: Any) -> Any:
+def conjugate(x: Array) -> Array:
     """Returns the complex conjugate; what is real as it is."""
     return ops.conj(x) if is_complex(x) else x
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: Array) -> Array:
     """Returns matrices transposed and conjugated."""
     return conjugate(x.mT)
 
 
-def hermitian_part(x: Any) -> Any:
+def hermitian_part(x: Array) -> Array:
     """Returns half of the sum of matrices and their adjoints."""
     return 0.5 * (x + adjoint(x))
 
 
-def diagonal_of(x: Any) -> Any:
+def diagonal_of(x: Array) -> Array:
     """Returns the diagonals of square matrices."""
     return ops.sum(x * beside(x, np.eye(shape_of(x)[-1], dtype=x.dtype)), axis=-1)
 
 
-def diagonal_matrix(x: Any) -> Any:
+def diagonal_matrix(x: Array) -> Array:
     """Returns square matrices that have the last axis as their diagonals."""
     return ops.expand_dims(x, -1) * beside(x, np.eye(shape_of(x)[-1], dtype=x.dtype))
 
 
-def coinciding(values: Any, gaps: Any, length: int) -> Any:
+def coinciding(values: Array, gaps: Array, length: int) -> Array:
     """Returns where gaps between values are no more than rounding makes of 0.
 
     Args:
@@ -184,7 +188,7 @@ def coinciding(values: Any, gaps: Any, length: int) -> Any:
         length: the longer side of the matrix that they are of.
     """
     if not shape_of(values)[-1]:
-        return gaps == 0
+        return ops.equal(gaps, 0)
     largest = ops.max(ops.abs(values), axis=-1, keepdims=True)
     if len(shape_of(gaps)) > len(shape_of(values)):
         largest = ops.expand_dims(largest, -1)
@@ -192,6 +196,6 @@ def coinciding(values: Any, gaps: Any, length: int) -> Any:
     return ops.abs(gaps) <= rounding * largest
 
 
-def safe_reciprocal(x: Any, zero: Any) -> Any:
+def safe_reciprocal(x: Array, zero: Array) -> Array:
     """Returns the reciprocal, and 0 where ``zero`` holds."""
     return ops.where(zero, 0, 1 / ops.where(zero, 1, x))

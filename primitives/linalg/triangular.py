@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer, Shape
 from ...backends.arrays import lapack, linalg
 from ...backends.arrays.substitution import eliminated, is_eliminated, is_substituted, substituted
 from ...backends.optional_modules import scipy_module
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.families import batch_elementwise
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, result_type
 from ..core.test_samples import Domain, Operand, Sample
 from .stacks import chunked, near, of_matrices, packed, unpacked
 
 __all__ = ["lu", "lu_shapes", "pivots_to_permutation", "triangular_solve"]
 
-Shape = tuple[int, ...]
-
 # -- systems
 
 
 def _triangular_solve(
-    xp: Any, a: Any, b: Any, *, lower: bool, transposed: bool, unit_diagonal: bool
-) -> Any:
+    xp: ArrayModule, a: Buffer, b: Buffer, *, lower: bool, transposed: bool, unit_diagonal: bool
+) -> Buffer:
     dtype = result_type(a.dtype, b.dtype)
     flags = {"lower": lower, "transposed": transposed, "unit_diagonal": unit_diagonal}
     if xp is not np or not lapack.is_known(dtype):
-        solve = scipy_module(xp, "linalg").solve_triangular
+        solve: Callable[..., Buffer] | None = scipy_module(xp, "linalg").solve_triangular
     else:
         solve = None
 
-    def one(matrix: Any, columns: Any) -> Any:
+    def one(matrix: Buffer, columns: Buffer) -> Buffer:
         if not columns.size:
             return xp.zeros(columns.shape, dtype)
         if solve is None:
-            return lapack.triangles_solved(matrix, columns, dtype, **flags)
+            out: Buffer = lapack.triangles_solved(matrix, columns, dtype, **flags)
+            return out
         return solve(
             matrix,
             columns,
@@ -57,42 +58,43 @@ def _triangular_solve(
         return xp.moveaxis(one(a, flat).reshape(columns.shape), 0, -2)
     if solve is None and prod(stack := np.broadcast_shapes(a.shape[:-2], b.shape[:-2])) and b.size:
         if is_substituted(prod(stack), *b.shape[-2:]):
-            found = substituted(a, b, dtype, **flags)
+            found: Buffer | None = substituted(a, b, dtype, **flags)
             if found is not None:
                 return found
-        return lapack.triangles_solved(a, b, dtype, **flags)
+        out: Buffer = lapack.triangles_solved(a, b, dtype, **flags)
+        return out
     return chunked(one, xp, a, b)
 
 
-def _solve_again(a: Any, b: Any, transposed: bool, lower: bool, unit_diagonal: bool) -> Any:
+def _solve_again(a: Array, b: Array, transposed: bool, lower: bool, unit_diagonal: bool) -> Array:
     params = {"lower": lower, "transposed": transposed, "unit_diagonal": unit_diagonal}
-    return ops.triangular_solve.bind((a, b), params)
+    return triangular_solve.bind((a, b), params)
 
 
-def _triangle(x: Any, lower: bool, unit_diagonal: bool) -> Any:
+def _triangle(x: Array, lower: bool, unit_diagonal: bool) -> Array:
     """Returns the part of matrices that a triangular system reads."""
     return ops.tril(x, -unit_diagonal) if lower else ops.triu(x, int(unit_diagonal))
 
 
 def _triangular_jvp(
-    g: Any, ans: Any, x: Any, *, lower: bool, transposed: bool, unit_diagonal: bool
-) -> Any:
+    g: Array, ans: Array, x: Array, *, lower: bool, transposed: bool, unit_diagonal: bool
+) -> Array:
     change = _triangle(g, lower, unit_diagonal)
     product = ops.matmul(change.mT if transposed else change, ans)
     return -_solve_again(x, product, transposed, lower, unit_diagonal)
 
 
 def _triangular_pullback(
-    g: Any, ans: Any, x: Any, *, lower: bool, transposed: bool, unit_diagonal: bool
-) -> Any:
+    g: Array, ans: Array, x: Array, *, lower: bool, transposed: bool, unit_diagonal: bool
+) -> tuple[Array, Array]:
     by_y = _solve_again(x, g, not transposed, lower, unit_diagonal)
     left, right = (ans, by_y) if transposed else (by_y, ans)
     return -_triangle(ops.matmul(left, right.mT), lower, unit_diagonal), by_y
 
 
 def _triangular_reference(
-    a: Any, b: Any, lower: bool, transposed: bool, unit_diagonal: bool
-) -> Any:
+    a: Buffer, b: Buffer, lower: bool, transposed: bool, unit_diagonal: bool
+) -> Buffer:
     a = np.tril(a) if lower else np.triu(a)
     if unit_diagonal:
         a = a + np.eye(a.shape[-1], dtype=a.dtype) * (1 - a)
@@ -132,14 +134,14 @@ def lu_shapes(m: int, n: int) -> list[Shape]:
     return [(m, n), (min(m, n),)]
 
 
-def _lu(xp: Any, a: Any) -> Any:
+def _lu(xp: ArrayModule, a: Buffer) -> Buffer:
     if xp is np and a.size and lapack.is_known(a.dtype):
         quicker = is_eliminated(prod(a.shape[:-2]), *a.shape[-2:])
         factors, pivots = eliminated(a) if quicker else lapack.factorised(a)
         return packed(xp, (factors, pivots.astype(a.dtype)), lu_shapes(*a.shape[-2:]))
     factor = scipy_module(xp, "linalg").lapack.get_lapack_funcs(("getrf",), (a[..., :1, :1],))[0]
 
-    def one(matrix: Any) -> Any:
+    def one(matrix: Buffer) -> Buffer:
         if not matrix.size:
             return xp.zeros(min(matrix.shape), a.dtype)
         factors, pivots, _ = factor(matrix)
@@ -148,12 +150,12 @@ def _lu(xp: Any, a: Any) -> Any:
     return chunked(one, xp, a)
 
 
-def _lu_parts(values: Any, shape: Shape) -> tuple[Any, Any, Any]:
+def _lu_parts(values: Array, shape: Shape) -> tuple[Array, Array, Array]:
     """Returns both factors, filled up to square matrices with the identity, and the permutation."""
     m, n = shape
     k = min(m, n)
     both, pivots = unpacked(values, lu_shapes(m, n))
-    order = ops.pivots_to_permutation.bind((ops.real(pivots),), {"rows": m})
+    order = pivots_to_permutation.bind((ops.real(pivots),), {"rows": m})
     lower = ops.tril(ops.index(both, (Ellipsis, slice(None, k))), -1)
     upper = ops.triu(ops.index(both, (Ellipsis, slice(None, k), slice(None))))
     lower = _padded(lower, m - k, -1) + beside(both, np.eye(m, dtype=both.dtype))
@@ -161,19 +163,19 @@ def _lu_parts(values: Any, shape: Shape) -> tuple[Any, Any, Any]:
     return lower, _padded(upper, n - k, -2) + rest, order
 
 
-def _padded(x: Any, count: int, axis: int) -> Any:
+def _padded(x: Array, count: int, axis: int) -> Array:
     widths = [(0, 0)] * len(shape_of(x))
     widths[axis] = (0, count)
     return ops.pad(x, widths) if count else x
 
 
-def _with_rows(x: Any, order: Any) -> Any:
+def _with_rows(x: Array, order: Array) -> Array:
     """Returns matrices with their rows in another order."""
     order = ops.expand_dims(order, -1)
     return ops.take_along_axis(x, ops.broadcast_to(order, shape_of(x)), axis=-2)
 
 
-def _lu_jvp(g: Any, ans: Any, x: Any) -> Any:
+def _lu_jvp(g: Array, ans: Array, x: Array) -> Array:
     shapes = lu_shapes(*shape_of(x)[-2:])
     lower, upper, order = _lu_parts(ans, shapes[0])
     change = _solve_again(lower, _with_rows(g, order), False, True, True)
@@ -183,7 +185,7 @@ def _lu_jvp(g: Any, ans: Any, x: Any) -> Any:
     return packed(ops, [both, pivots], shapes)
 
 
-def _lu_vjp(g: Any, ans: Any, x: Any) -> Any:
+def _lu_vjp(g: Array, ans: Array, x: Array) -> Array:
     shapes = lu_shapes(*shape_of(x)[-2:])
     lower, upper, order = _lu_parts(ans, shapes[0])
     by_both, _ = unpacked(g, shapes)
@@ -194,7 +196,7 @@ def _lu_vjp(g: Any, ans: Any, x: Any) -> Any:
     return _with_rows(by_change, ops.argsort(order, axis=-1))
 
 
-def _lu_reference(a: Any) -> Any:
+def _lu_reference(a: Buffer) -> Buffer:
     """Returns the factors of elimination with the largest pivot of each column, row by row."""
     stack, (m, n) = a.shape[:-2], a.shape[-2:]
     out = np.zeros((*stack, m * n + min(m, n)), a.dtype)
@@ -238,7 +240,7 @@ lu = of_matrices(
 
 
 
-def _permutation_reference(pivots: Any, rows: int) -> Any:
+def _permutation_reference(pivots: Buffer, rows: int) -> Buffer:
     out = np.empty((*pivots.shape[:-1], rows), np.intp)
     for place in np.ndindex(*pivots.shape[:-1]):
         order = list(range(rows))

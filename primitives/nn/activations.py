@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Axes, Axis, Buffer, Shape
 from ...backends.cpu.activations import silu_slope
+from ..core.annotations import ArrayLike, Prepared
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.docstrings import document
 from ..core.families import along, batch_elementwise, binary, elementwise, infer_elementwise, unary
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import canonical_axes
 from ..core.test_samples import NONZERO, REAL, UNIT, Domain, Operand, Sample
 
@@ -72,11 +75,11 @@ silu = unary(
 )
 
 
-def _elu_arguments(x: Any, alpha: float = 1.0) -> Any:
+def _elu_arguments(x: ArrayLike, alpha: float = 1.0) -> Prepared:
     return (x,), {"alpha": float(alpha)}
 
 
-def _elu(xp: Any, x: Any, *, alpha: float) -> Any:
+def _elu(xp: ArrayModule, x: Buffer, *, alpha: float) -> Buffer:
     # Of negative x only, so that nothing overflows.
     return xp.where(xp.less(x, 0), alpha * xp.expm1(xp.minimum(x, 0)), x)[()]
 
@@ -98,24 +101,24 @@ elu = elementwise(
 # -- gelu. Its slope is a primitive of its own, done in a few passes and in place.
 
 
-def _gelu_arguments(x: Any, approximate: bool = True) -> Any:
+def _gelu_arguments(x: ArrayLike, approximate: bool = True) -> Prepared:
     return (x,), {"approximate": bool(approximate)}
 
 
-def _probability(x: Any) -> Any:
+def _probability(x: Buffer) -> Any:
     return 0.5 * np.vectorize(math.erfc, otypes="d")(np.multiply(x, -math.sqrt(0.5)))
 
 
-def _gelu_by_tanh(x: Any) -> Any:
+def _gelu_by_tanh(x: Buffer) -> Any:
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-def _gelu_reference(x: Any, approximate: bool) -> Any:
+def _gelu_reference(x: Buffer, approximate: bool) -> Buffer:
     value = _gelu_by_tanh(x) if approximate else x * _probability(x)
     return np.asarray(value, np.result_type(x))
 
 
-def slope_reference(x: Any, approximate: bool) -> Any:
+def slope_reference(x: Buffer, approximate: bool) -> Buffer:
     """The derivative of gelu, as the tests compare with it."""
     if approximate:
         # A complex step, which is the derivative without loss of digits.
@@ -156,14 +159,14 @@ gelu_slope = elementwise(
 # -- softmax
 
 
-def _axes_argument(x: Any, axis: Any = -1) -> Any:
+def _axes_argument(x: ArrayLike, axis: Axis = -1) -> Prepared:
     shape = shape_of(x)
     return (x,), {"axis": canonical_axes(axis if shape else None, len(shape))}
 
 
-def _samples(*domains: Any) -> list[Sample]:
+def _samples(*domains: Domain) -> list[Sample]:
     """Every operand of the same shape."""
-    shapes: list[tuple[tuple[int, ...], Any]] = [
+    shapes: list[tuple[Shape, Any]] = [
         ((), None),
         ((4,), -1),
         ((2, 3), 0),
@@ -177,16 +180,17 @@ def _samples(*domains: Any) -> list[Sample]:
     ]
 
 
-def _sum(x: Any, axis: tuple[int, ...]) -> Any:
-    return ops.sum.bind((x,), {"axis": axis, "keepdims": True, "dtype": None})
+def _sum(x: Array, axis: Axes) -> Array:
+    total: Array = ops["sum"].bind((x,), {"axis": axis, "keepdims": True, "dtype": None})
+    return total
 
 
 AXIS = {"axis": "the axis or axes whose elements are taken together; None for all of them."}
 
 softmax = along(
     "softmax",
-    lambda g, ans, *, axis: ops.softmax_derivative.bind((g, ans), {"axis": axis}),
-    jvp=(lambda t, ans, *, axis: ops.softmax_derivative.bind((t, ans), {"axis": axis}),),
+    lambda g, ans, *, axis: softmax_derivative.bind((g, ans), {"axis": axis}),
+    jvp=(lambda t, ans, *, axis: softmax_derivative.bind((t, ans), {"axis": axis}),),
     prepare=_axes_argument,
     samples=_samples(REAL),
     reference=lambda x, axis: np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=True),
@@ -196,22 +200,22 @@ softmax = along(
 )
 
 
-def _two_operands(g: Any, ans: Any, axis: Any = -1) -> Any:
+def _two_operands(g: ArrayLike, ans: ArrayLike, axis: Axis = -1) -> Prepared:
     return (g, ans), _axes_argument(g, axis)[1]
 
 
-def _softmax_second(h: Any, g: Any, p: Any, axis: tuple[int, ...]) -> Any:
+def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
     """The transposed derivative of ``p * (g - sum(g * p))`` by p."""
     return h * (g - _sum(g * p, axis)) - g * _sum(h * p, axis)
 
 
 # The derivative of softmax at the point where it is p, in a direction: linear and symmetric in it.
-softmax_derivative = along(
+softmax_derivative: Primitive = along(
     "softmax_derivative",
-    lambda g, y, *, axis: ops.softmax_derivative.bind((g, y), {"axis": axis}),
+    lambda g, y, *, axis: softmax_derivative.bind((g, y), {"axis": axis}),
     lambda g, x, y, *, axis: _softmax_second(g, x, y, axis),
     jvp=(
-        lambda t, y, *, axis: ops.softmax_derivative.bind((t, y), {"axis": axis}),
+        lambda t, y, *, axis: softmax_derivative.bind((t, y), {"axis": axis}),
         lambda t, x, y, *, axis: t * (x - _sum(x * y, axis)) - y * _sum(x * t, axis),
     ),
     prepare=_two_operands,
@@ -245,14 +249,14 @@ PROBABILITY = Domain(0.1, 0.9)
 REAL_DTYPE = np.dtype(float)
 
 
-def _strong(x: Any, other: Any) -> Any:
+def _strong(x: Any, other: Buffer) -> Any:
     """Returns a number in the dtype of the operand beside it, which functions would not keep."""
     if type(x) is float and getattr(other, "dtype", REAL_DTYPE).kind == "f":
         return getattr(other, "dtype", REAL_DTYPE).type(x)
     return x
 
 
-def _relu(xp: Any, x: Any, y: Any) -> Any:
+def _relu(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     return xp.where(xp.greater(y, 0), _strong(x, y), 0)
 
 
@@ -299,20 +303,22 @@ softplus_derivative = binary(
 )
 
 
-def _silu(xp: Any, x: Any, y: Any) -> Any:
-    return silu_slope(_strong(y, x)) * x
+def _silu(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
+    out: Buffer = silu_slope(_strong(y, x)) * x
+    return out
 
 
-def _silu_reference(x: Any, y: Any) -> Any:
+def _silu_reference(x: Buffer, y: Buffer) -> Buffer:
     y = _strong(y, x)
-    return x * (1 + np.exp(-y) * (1 + y)) / (1 + np.exp(-y)) ** 2
+    out: Buffer = x * (1 + np.exp(-y) * (1 + y)) / (1 + np.exp(-y)) ** 2
+    return out
 
 
 # Further from 0 the curvature of silu is 0 in all dtypes.
 VANISHING = 800.0
 
 
-def _silu_curvature(x: Any) -> Any:
+def _silu_curvature(x: Array) -> Array:
     x = ops.clip(x, -VANISHING, VANISHING)
     s, rest = ops.sigmoid(x), ops.sigmoid(-x)
     return s * rest * (2 + x * (rest - s))
@@ -336,7 +342,7 @@ CUBIC = 0.044715 * LINEAR
 FAR = 40.0
 
 
-def gelu_curvature(x: Any, approximate: bool) -> Any:
+def gelu_curvature(x: Array, approximate: bool) -> Array:
     """The second derivative of gelu, which is 0 far from 0."""
     x = ops.clip(x, -FAR, FAR)
     squared = x * x
@@ -348,16 +354,17 @@ def gelu_curvature(x: Any, approximate: bool) -> Any:
     return s * rest * (2 * rise + x * ((rest - s) * rise * rise + 6 * CUBIC * x))
 
 
-def _gelu_derivative_arguments(x: Any, y: Any, approximate: bool = True) -> Any:
+def _gelu_derivative_arguments(x: ArrayLike, y: ArrayLike, approximate: bool = True) -> Prepared:
     return (x, y), {"approximate": bool(approximate)}
 
 
-def _gelu_derivative_reference(x: Any, y: Any, approximate: bool) -> Any:
+def _gelu_derivative_reference(x: Buffer, y: Buffer, approximate: bool) -> Buffer:
     return x * slope_reference(_strong(y, x), approximate)
 
 
-def _gelu_derivative(xp: Any, x: Any, y: Any, approximate: bool) -> Any:
-    return ops.gelu_slope.impl(_strong(y, x), approximate=approximate) * x
+def _gelu_derivative(xp: ArrayModule, x: Buffer, y: Buffer, approximate: bool) -> Buffer:
+    out: Buffer = gelu_slope.impl(_strong(y, x), approximate=approximate) * x
+    return out
 
 
 gelu_derivative = elementwise(
@@ -379,13 +386,14 @@ gelu_derivative = elementwise(
 def _biased(name: str, reference: Callable[..., Any], **declared: Any) -> Primitive:
     derivative = f"{name}_derivative"
 
-    def pullback(g: Any, ans: Any) -> Any:
+    def pullback(g: Array, ans: Array) -> tuple[Array, Array]:
         # One pass for both; the bias's is summed down to its shape.
         d = ops[derivative](g, ans)
         return d, d
 
-    def pushforward(ts: Any, ans: Any) -> Any:
-        return ops[derivative](ts[0] + ts[1], ans)
+    def pushforward(ts: Sequence[Array], ans: Array) -> Array:
+        out: Array = ops[derivative](ts[0] + ts[1], ans)
+        return out
 
     return Primitive(
         f"{name}_biased",

@@ -18,18 +18,20 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Buffer, Shape
 from ...backends.cpu.attention import stacked_shape
+from ..core.annotations import ArrayLike, Prepared
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import filled
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import LOGICAL, Operand, Sample
 
 __all__ = ["attention", "attention_grad", "check_shapes"]
 
-Shape = tuple[int, ...]
 Params = dict[str, Any]
 
 
@@ -72,15 +74,15 @@ def check_shapes(name: str, shapes: Sequence[Shape]) -> None:
 
 
 def _prepare(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any = None,
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    mask: ArrayLike | None = None,
     *,
     causal: bool = False,
     scale: float = 1.0,
     learned: bool = True,
-) -> Any:
+) -> Prepared:
     operands = (q, k, v) if mask is None else (q, k, v, mask)
     check_shapes("attention", [shape_of(x) for x in operands])
     return operands, {"causal": bool(causal), "scale": float(scale), "learned": bool(learned)}
@@ -106,7 +108,7 @@ def _infer_grad(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> S
     return ShapeDtype(stacked_shape(q.shape, k.shape, v.shape), q.dtype)
 
 
-def _filled(values: Sequence[Any], flags: Sequence[bool], arrays: int) -> list[Any]:
+def _filled(values: Sequence[Array], flags: Sequence[bool], arrays: int) -> list[Array]:
     """Returns operands that all have a batch axis; a mask that has none needs none."""
     out = filled(values[:arrays], [*flags[:arrays]]) if any(flags[:arrays]) else None
     if out is None:
@@ -123,21 +125,21 @@ def _filled(values: Sequence[Any], flags: Sequence[bool], arrays: int) -> list[A
 
 
 def _batch(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: Params
-) -> Any:
+    primitive: Primitive, values: Sequence[Array], flags: Sequence[bool], params: Params
+) -> Array:
     return primitive.bind(_filled(values, flags, 3), params)
 
 
 def _batch_grad(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: Params
-) -> Any:
+    primitive: Primitive, values: Sequence[Array], flags: Sequence[bool], params: Params
+) -> Array:
     return ops.moveaxis(primitive.bind(_filled(values, flags, 5), params), 1, 0)
 
 
 # -- the formula, of other primitives
 
 
-def _scores(q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Any:
+def _scores(q: Array, k: Array, mask: Array | None, causal: bool, scale: float) -> Array:
     scores = ops.matmul(ops.multiply(q, scale), ops.swapaxes(k, -1, -2))
     if mask is not None:
         if mask.dtype.kind == "b":
@@ -151,7 +153,7 @@ def _scores(q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Any:
     return scores
 
 
-def _weights(scores: Any) -> Any:
+def _weights(scores: Array) -> Array:
     """Returns the softmax of rows; zeros for one that is minus infinity throughout."""
     if not shape_of(scores)[-1]:
         return scores
@@ -162,27 +164,29 @@ def _weights(scores: Any) -> Any:
     return ops.divide(powers, ops.where(ops.equal(total, 0), 1, total))
 
 
-def _slope(x: Any, weights: Any) -> Any:
+def _slope(x: Array, weights: Array) -> Array:
     """Returns the derivative of softmax where it is ``weights``, which is its own transpose."""
     return ops.multiply(weights, ops.subtract(x, _total(ops.multiply(x, weights))))
 
 
-def _total(x: Any) -> Any:
+def _total(x: Array) -> Array:
     return ops.sum(x, -1, keepdims=True)
 
 
-def _turned(x: Any) -> Any:
+def _turned(x: Array) -> Array:
     return ops.swapaxes(x, -1, -2)
 
 
-def _summed_to(x: Any, shape: Shape) -> Any:
+def _summed_to(x: Array, shape: Shape) -> Array:
     """Sums an array down to a shape that broadcasts to its own."""
     extra = len(shape_of(x)) - len(shape)
     axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1))
     return ops.reshape(ops.sum(x, axes), shape) if axes else x
 
 
-def _moved_scores(t_q: Any, t_k: Any, t_mask: Any, q: Any, k: Any, scale: float) -> Any:
+def _moved_scores(
+    t_q: Array | None, t_k: Array | None, t_mask: Array | None, q: Array, k: Array, scale: float
+) -> Array | None:
     """Returns how the scores move with q, k and a mask; None stands for what does not move."""
     parts = []
     if t_q is not None:
@@ -194,7 +198,7 @@ def _moved_scores(t_q: Any, t_k: Any, t_mask: Any, q: Any, k: Any, scale: float)
     return _added(parts)
 
 
-def _added(parts: Sequence[Any]) -> Any:
+def _added(parts: Sequence[Array | None]) -> Array | None:
     """Returns the sum of what is not None."""
     known = [part for part in parts if part is not None]
     total = known[0] if known else None
@@ -203,16 +207,16 @@ def _added(parts: Sequence[Any]) -> Any:
     return total
 
 
-def _times(x: Any, y: Any) -> Any:
+def _times(x: Array | None, y: Array | None) -> Array | None:
     """Returns the matrix product, None where a factor is."""
     return None if x is None or y is None else ops.matmul(x, y)
 
 
-def _derivable(mask: Any) -> Any:
-    return mask is not None and mask.dtype.kind != "b"
+def _derivable(mask: Array) -> bool:
+    return mask.dtype.kind != "b"
 
 
-def _split(xs: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+def _split(xs: Sequence[Array]) -> tuple[Array, Array, Array, Array | None]:
     """Returns queries, keys, values and a mask, None if there is none."""
     q, k, v, *masks = xs
     return q, k, v, masks[0] if masks else None
@@ -222,11 +226,11 @@ def _split(xs: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
 
 
 def _pull(
-    g: Any, ans: Any, xs: Sequence[Any], *, causal: bool, scale: float, learned: bool
-) -> list[Any]:
+    g: Array, ans: Array, xs: Sequence[Array], *, causal: bool, scale: float, learned: bool
+) -> list[Array | None]:
     q, k, v, mask = _split(xs)
-    stacked = ops["attention_grad"].bind((g, ans, *xs), {"causal": causal, "scale": scale})
-    pulled = [_part(stacked, i, shape_of(x)) for i, x in enumerate((q, k, v))]
+    stacked = attention_grad.bind((g, ans, *xs), {"causal": causal, "scale": scale})
+    pulled: list[Array | None] = [_part(stacked, i, shape_of(x)) for i, x in enumerate((q, k, v))]
     if mask is not None:
         by_mask = None
         if learned and _derivable(mask):
@@ -237,14 +241,16 @@ def _pull(
     return pulled
 
 
-def _part(stacked: Any, number: int, shape: Shape) -> Any:
+def _part(stacked: Array, number: int, shape: Shape) -> Array:
     """Returns one of three gradients without its padding."""
     if shape_of(stacked)[-2:] == shape[-2:]:
         return stacked[number]
     return stacked[number, ..., : shape[-2], : shape[-1]]
 
 
-def _push(ts: Any, xs: Sequence[Any], *, causal: bool, scale: float, learned: bool) -> Any:
+def _push(
+    ts: Sequence[Array], xs: Sequence[Array], *, causal: bool, scale: float, learned: bool
+) -> Array | None:
     q, k, v, mask = _split(xs)
     t_q, t_k, t_v, t_mask = _split(ts)
     weights = _weights(_scores(q, k, mask, causal, scale))
@@ -253,20 +259,24 @@ def _push(ts: Any, xs: Sequence[Any], *, causal: bool, scale: float, learned: bo
     return _added([through, _times(weights, t_v)])
 
 
-def _reference(q: Any, k: Any, v: Any, mask: Any = None, **params: Any) -> Any:
+def _reference(
+    q: Buffer, k: Buffer, v: Buffer, mask: Buffer | None = None, **params: Any
+) -> Buffer:
     return np.asarray(_weights_by_definition(q, k, mask, **params) @ v, np.result_type(q))
 
 
 def _weights_by_definition(
-    q: Any, k: Any, mask: Any, *, causal: bool, scale: float, learned: bool = False
-) -> Any:
+    q: Buffer, k: Buffer, mask: Buffer | None, *, causal: bool, scale: float, learned: bool = False
+) -> Buffer:
     scores = scale * (q @ np.swapaxes(k, -1, -2))
     if mask is not None:
         scores = np.where(mask, scores, -inf) if mask.dtype.kind == "b" else scores + mask
     if causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -inf)
     powers = np.exp(scores)
-    return powers / np.maximum(np.sum(powers, -1, keepdims=True), np.finfo(powers.dtype).tiny)
+    total = np.maximum(np.sum(powers, -1, keepdims=True), np.finfo(powers.dtype).tiny)
+    out: Buffer = powers / total
+    return out
 
 
 _PLAIN = {"causal": False, "scale": 0.5}
@@ -310,8 +320,8 @@ attention = Primitive(
 
 
 def _pull_grad(
-    h: Any, ans: Any, xs: Sequence[Any], *, causal: bool, scale: float
-) -> list[Any]:
+    h: Array, ans: Array, xs: Sequence[Array], *, causal: bool, scale: float
+) -> list[Array | None]:
     g, out, (q, k, v, mask) = xs[0], xs[1], _split(xs[2:])
     h_q, h_k, h_v = (_part(h, i, shape_of(x)) for i, x in enumerate((q, k, v)))
     weights = _weights(_scores(q, k, mask, causal, scale))
@@ -323,7 +333,7 @@ def _pull_grad(
     by_scores = _slope(
         ops.add(ops.multiply(moved, by_weight), ops.matmul(g, _turned(h_v))), weights
     )
-    pulled = [
+    pulled: list[Array | None] = [
         _added(
             [
                 ops.matmul(weighted, v),
@@ -341,11 +351,13 @@ def _pull_grad(
     return pulled
 
 
-def _scaled(x: Any, scale: float) -> Any:
+def _scaled(x: Array | None, scale: float) -> Array | None:
     return None if x is None else ops.multiply(x, scale)
 
 
-def _push_grad(ts: Any, ans: Any, xs: Sequence[Any], *, causal: bool, scale: float) -> Any:
+def _push_grad(
+    ts: Sequence[Array], ans: Array, xs: Sequence[Array], *, causal: bool, scale: float
+) -> Array:
     g, out, (q, k, v, mask) = xs[0], xs[1], _split(xs[2:])
     t_g, t_out, (t_q, t_k, t_v, t_mask) = ts[0], ts[1], _split(ts[2:])
     weights = _weights(_scores(q, k, mask, causal, scale))
@@ -387,7 +399,7 @@ def _push_grad(ts: Any, ans: Any, xs: Sequence[Any], *, causal: bool, scale: flo
     return ops.stack([_padded(part, x, ans) for part, x in zip(parts, (q, k, v))])
 
 
-def _padded(part: Any, x: Any, ans: Any) -> Any:
+def _padded(part: Array | None, x: Array, ans: Array) -> Array:
     """Returns a part, zeros if it is None, with as many rows and columns as all have together."""
     shape, wanted = shape_of(x), shape_of(ans)[1:]
     if part is None:
@@ -397,8 +409,8 @@ def _padded(part: Any, x: Any, ans: Any) -> Any:
 
 
 def _grad_reference(
-    g: Any, out: Any, q: Any, k: Any, v: Any, mask: Any = None, **params: Any
-) -> Any:
+    g: Buffer, out: Any, q: Buffer, k: Buffer, v: Buffer, mask: Buffer | None = None, **params: Any
+) -> Buffer:
     weights = _weights_by_definition(q, k, mask, **params)
     slope = weights * (g @ np.swapaxes(v, -1, -2) - np.sum(g * out, -1, keepdims=True))
     stacked = np.zeros(stacked_shape(q.shape, k.shape, v.shape), np.result_type(q))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Buffer
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import REAL, ShapeDtype
 from ..core.test_samples import Domain, Operand, Sample
 
@@ -37,35 +38,35 @@ def _infer_slope(
     return ShapeDtype(x.shape, _infer_loss(primitive, x, labels).dtype)
 
 
-def _row(v: Any) -> Any:
+def _row(v: Array) -> Array:
     """Returns values that belong to rows with an axis for the classes."""
     return ops.reshape(v, (*shape_of(v), 1))
 
 
-def _total(x: Any) -> Any:
+def _total(x: Array) -> Array:
     return ops.sum(x, axis=-1)
 
 
-def _picked(x: Any, labels: Any) -> Any:
+def _picked(x: Array, labels: Array) -> Array:
     """Returns the elements of the labels."""
     return ops.reshape(ops.take_along_axis(x, _row(labels), axis=-1), shape_of(labels))
 
 
-def _probabilities(x: Any, loss: Any, labels: Any) -> Any:
+def _probabilities(x: Array, loss: Array, labels: Array) -> Array:
     return ops.exp(ops.subtract(x, _row(ops.add(loss, _picked(x, labels)))))
 
 
-def _less_picked(x: Any, total: Any, labels: Any) -> Any:
+def _less_picked(x: Array, total: Array, labels: Array) -> Array:
     """Returns an array with a number for every row subtracted at its label."""
     places = beside(x, np.arange(shape_of(x)[-1]))
     return ops.subtract(x, ops.where(ops.equal(_row(labels), places), _row(total), 0))
 
 
-def _slope(x: Any, loss: Any, g: Any, labels: Any) -> Any:
-    return ops["cross_entropy_slope"].bind((x, loss, g, labels), {})
+def _slope(x: Array, loss: Array, g: Array, labels: Array) -> Array:
+    return cross_entropy_slope.bind((x, loss, g, labels), {})
 
 
-def _push_loss(t: Any, ans: Any, x: Any, y: Any) -> Any:
+def _push_loss(t: Array, ans: Array, x: Array, y: Array) -> Array:
     return ops.subtract(_total(ops.multiply(t, _probabilities(x, ans, y))), _picked(t, y))
 
 
@@ -98,7 +99,7 @@ cross_entropy = Primitive(
 )
 
 
-def _pull_slope(g: Any, xs: Sequence[Any]) -> list[Any]:
+def _pull_slope(g: Array, xs: Sequence[Array]) -> list[Array | None]:
     x, loss, scale, labels = xs
     weighted = ops.multiply(g, _probabilities(x, loss, labels))
     by_scale = ops.subtract(_total(weighted), _picked(g, labels))
@@ -107,7 +108,7 @@ def _pull_slope(g: Any, xs: Sequence[Any]) -> list[Any]:
     return [_less_picked(by_logit, by_row, labels), ops.negative(by_row), by_scale, None]
 
 
-def _push_slope(ts: Any, xs: Sequence[Any]) -> Any:
+def _push_slope(ts: Sequence[Array], xs: Sequence[Array]) -> Array:
     x, loss, scale, labels = xs
     by_x, by_loss, by_scale, _ = ts
     probabilities = _probabilities(x, loss, labels)
@@ -116,10 +117,11 @@ def _push_slope(ts: Any, xs: Sequence[Any]) -> Any:
     return _less_picked(ops.multiply(probabilities, growth), by_scale, labels)
 
 
-def _slope_reference(x: Any, loss: Any, g: Any, labels: Any) -> Any:
+def _slope_reference(x: Buffer, loss: Buffer, g: Buffer, labels: Buffer) -> Buffer:
     onehot = np.arange(np.shape(x)[-1]) == np.asarray(labels)[..., None]
     picked = np.sum(np.where(onehot, x, 0), axis=-1)
-    return np.asarray(g)[..., None] * (np.exp(x - (loss + picked)[..., None]) - onehot)
+    out: Buffer = np.exp(x - (loss + picked)[..., None]) - onehot
+    return np.asarray(g)[..., None] * out
 
 
 cross_entropy_slope = Primitive(

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Buffer, Shape
+from ..core.annotations import Value
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import REAL, ShapeDtype, result_type
 from ..core.test_samples import Sample
 
@@ -35,27 +38,28 @@ def _infer(
     return ShapeDtype(x.shape, x.dtype if x.dtype.kind in REAL else float)
 
 
-def _mean(x: Any) -> Any:
+def _mean(x: Array) -> Array:
     return ops.mean(x, -1, keepdims=True)
 
 
-def _normal(x: Any, eps: float, center: bool) -> Any:
-    return ops["normalize"].bind((x,), {"eps": eps, "center": center})
+def _normal(x: Array, eps: float, center: bool) -> Array:
+    return normalize.bind((x,), {"eps": eps, "center": center})
 
 
-def _slope(g: Any, x: Any, eps: float, center: bool) -> Any:
-    return ops["normalize_slope"].bind((g, x), {"eps": eps, "center": center})
+def _slope(g: Array, x: Array, eps: float, center: bool) -> Array:
+    return normalize_slope.bind((g, x), {"eps": eps, "center": center})
 
 
-def _scale(x: Any, eps: float, center: bool) -> Any:
+def _scale(x: Array, eps: float, center: bool) -> Array:
     """Returns what deviations are multiplied by; its derivative by x is -scale^2 y / length."""
     spread = ops.var(x, -1, keepdims=True) if center else _mean(ops.square(x))
     return ops.reciprocal(ops.sqrt(ops.add(spread, eps)))
 
 
-def _reference(x: Any, eps: float, center: bool) -> Any:
+def _reference(x: Buffer, eps: float, center: bool) -> Buffer:
     x = x - x.mean(-1, keepdims=True) if center else x
-    return x / ((x * x).mean(-1, keepdims=True) + eps) ** 0.5
+    out: Buffer = x / ((x * x).mean(-1, keepdims=True) + eps) ** 0.5
+    return out
 
 
 normalize = Primitive(
@@ -88,25 +92,26 @@ normalize = Primitive(
 # symmetric in g; without mean(g) where the mean stays.
 
 
-def _slope_by_x(h: Any, g: Any, x: Any, eps: float, center: bool) -> Any:
+def _slope_by_x(h: Array, g: Array, x: Array, eps: float, center: bool) -> Array:
     y, scale = _normal(x, eps, center), _scale(x, eps, center)
     through_scale = y * _mean(h * _slope(g, x, eps, center))
     through_y = _slope(h * _mean(g * y) + g * _mean(h * y), x, eps, center)
     return -scale * (through_scale + through_y)
 
 
-def _slope_along_x(t: Any, g: Any, x: Any, eps: float, center: bool) -> Any:
+def _slope_along_x(t: Array, g: Array, x: Array, eps: float, center: bool) -> Array:
     y, scale = _normal(x, eps, center), _scale(x, eps, center)
     moved = _slope(t, x, eps, center)
     through_scale = _mean(y * t) * _slope(g, x, eps, center)
     return -scale * (through_scale + moved * _mean(g * y) + y * _mean(g * moved))
 
 
-def _slope_reference(g: Any, x: Any, eps: float, center: bool) -> Any:
+def _slope_reference(g: Buffer, x: Buffer, eps: float, center: bool) -> Buffer:
     y = _reference(x, eps, center)
     spread = x.var(-1, keepdims=True) if center else (x * x).mean(-1, keepdims=True)
     out = g - y * (g * y).mean(-1, keepdims=True)
-    return (out - g.mean(-1, keepdims=True) if center else out) * (spread + eps) ** -0.5
+    moved: Buffer = (out - g.mean(-1, keepdims=True) if center else out) * (spread + eps) ** -0.5
+    return moved
 
 
 normalize_slope = Primitive(
@@ -178,25 +183,25 @@ def _infer_affine_slope(
     return ShapeDtype((*groups, rows + 1 + bias, x.shape[-1]), out.dtype)
 
 
-def _groups_and_rows(shape: tuple[int, ...], weight: tuple[int, ...]) -> tuple[Any, int]:
+def _groups_and_rows(shape: Shape, weight: Shape) -> tuple[Shape, int]:
     """Returns the first axes, which the weights have too, and how many rows share one weight."""
     groups = len(weight) - 1
     return shape[:groups], prod(shape[groups:-1])
 
 
-def _over_rows(weight: Any, shape: tuple[int, ...]) -> Any:
+def _over_rows(weight: Array, shape: Shape) -> Array:
     """Returns weights in a shape that broadcasts against the rows."""
     own = shape_of(weight)
     return ops.reshape(weight, (*own[:-1], *(1,) * (len(shape) - len(own)), own[-1]))
 
 
-def _total(values: Any, weight: Any) -> Any:
+def _total(values: Array, weight: Array) -> Array:
     """Returns the sum over the rows that share a weight."""
     first, last = len(shape_of(weight)) - 1, len(shape_of(values)) - 1
     return ops.sum(values, axis=tuple(range(first, last)))
 
 
-def _packed(by_x: Any, *totals: Any) -> Any:
+def _packed(by_x: Array, *totals: Array) -> Array:
     """Returns what belongs to rows, and behind them what belongs to their weights, as rows too."""
     groups, rows = _groups_and_rows(shape_of(by_x), shape_of(totals[0]))
     length = shape_of(by_x)[-1]
@@ -205,21 +210,21 @@ def _packed(by_x: Any, *totals: Any) -> Any:
     return ops.concatenate(parts, axis=-2)
 
 
-def _taken_apart(packed: Any, x: Any, weight: Any, bias: bool) -> list[Any]:
+def _taken_apart(packed: Array, x: Array, weight: Array, bias: bool) -> list[Array]:
     shape = shape_of(x)
     _, rows = _groups_and_rows(shape, shape_of(weight))
     parts = [ops.reshape(packed[..., :rows, :], shape), packed[..., rows, :]]
     return [*parts, packed[..., rows + 1, :]] if bias else parts
 
 
-def _pull_affine(g: Any, xs: Sequence[Any], *, eps: float, center: bool) -> list[Any]:
+def _pull_affine(g: Array, xs: Sequence[Array], *, eps: float, center: bool) -> list[Array]:
     x, weight, *bias = xs
     params = {"eps": eps, "center": center, "bias": bool(bias)}
-    packed = ops["affine_normalize_slope"].bind((g, x, weight), params)
+    packed = affine_normalize_slope.bind((g, x, weight), params)
     return _taken_apart(packed, x, weight, bool(bias))
 
 
-def _push_affine(ts: Sequence[Any], xs: Sequence[Any], *, eps: float, center: bool) -> Any:
+def _push_affine(ts: Sequence[Array], xs: Sequence[Array], *, eps: float, center: bool) -> Array:
     x, weight, *_ = xs
     t, by_weight, *by_bias = ts
     shape = shape_of(x)
@@ -229,15 +234,15 @@ def _push_affine(ts: Sequence[Any], xs: Sequence[Any], *, eps: float, center: bo
 
 
 def _batch_affine(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Array:
     """Examples are more rows where the weights are the same for all of them."""
     if not any(flags[1:]) and len(shape_of(values[1])) == 1:
         return primitive.bind(values, params)
     return batch_filled(primitive, values, flags, params)
 
 
-def _affine_reference(x: Any, weight: Any, *bias: Any, eps: float, center: bool) -> Any:
+def _affine_reference(x: Buffer, weight: Buffer, *bias: Buffer, eps: float, center: bool) -> Buffer:
     shape = (*weight.shape[:-1], *(1,) * (x.ndim - weight.ndim), weight.shape[-1])
     out = _reference(x, eps, center) * weight.reshape(shape)
     return out + bias[0].reshape(shape) if bias else out
@@ -276,8 +281,8 @@ affine_normalize = Primitive(
 
 
 def _pull_affine_slope(
-    h: Any, xs: Sequence[Any], *, eps: float, center: bool, bias: bool
-) -> list[Any]:
+    h: Array, xs: Sequence[Array], *, eps: float, center: bool, bias: bool
+) -> list[Array]:
     g, x, weight = xs
     shape = shape_of(x)
     by_x, *totals = _taken_apart(h, x, weight, bias)
@@ -293,8 +298,8 @@ def _pull_affine_slope(
 
 
 def _push_affine_slope(
-    ts: Sequence[Any], xs: Sequence[Any], *, eps: float, center: bool, bias: bool
-) -> Any:
+    ts: Sequence[Array], xs: Sequence[Array], *, eps: float, center: bool, bias: bool
+) -> Array:
     g, x, weight = xs
     by_g, by_x, by_weight = ts
     shape = shape_of(x)
@@ -307,8 +312,8 @@ def _push_affine_slope(
 
 
 def _affine_slope_reference(
-    g: Any, x: Any, weight: Any, eps: float, center: bool, bias: bool
-) -> Any:
+    g: Buffer, x: Buffer, weight: Buffer, eps: float, center: bool, bias: bool
+) -> Buffer:
     groups, rows = _groups_and_rows(x.shape, weight.shape)
     g, x = (v.reshape(*groups, rows, x.shape[-1]) for v in (g, x))
     parts = [_slope_reference(g * weight[..., None, :], x, eps, center)]

@@ -14,14 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...backends.annotations import Shape, ShapeLike
+from ..core.annotations import ArrayLike, Prepared, Value
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.families import linear
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import DISTINCT, Domain, Operand, Sample
 from ..shape.sliding_windows import (
     Padding,
+    PaddingLike,
     count_windows,
     per_axis,
     refuse,
@@ -30,8 +34,6 @@ from ..shape.sliding_windows import (
 )
 
 __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter", "pool_take"]
-
-Shape = tuple[int, ...]
 
 
 class Windows(NamedTuple):
@@ -53,11 +55,11 @@ class Windows(NamedTuple):
 def _prepared(
     primitive: Primitive,
     xs: tuple[Any, ...],
-    window: Any,
-    stride: Any,
-    padding: Any,
+    window: ShapeLike,
+    stride: ShapeLike | None,
+    padding: PaddingLike,
     **params: Any,
-) -> Any:
+) -> Prepared:
     """Returns what ``prepare`` does, once the shapes are known to fit: kernels rely on it.
 
     Args:
@@ -76,7 +78,7 @@ def _prepared(
     return xs, params
 
 
-def _plain(value: Any) -> bool:
+def _plain(value: object) -> bool:
     """Says whether a parameter is equal only to what means the same: 2 is equal to 2.0 too."""
     if type(value) is tuple:
         return all(type(v) is int for v in value)
@@ -87,10 +89,10 @@ def _plain(value: Any) -> bool:
 def _resolved(
     primitive: Primitive,
     shapes: tuple[Shape, ...],
-    window: Any,
-    stride: Any,
-    padding: Any,
-    spatial: Any,
+    window: ShapeLike,
+    stride: ShapeLike | None,
+    padding: PaddingLike,
+    spatial: ShapeLike | None,
 ) -> tuple[Windows, Shape]:
     """Returns the windows and the spatial shape below them, for operands of certain shapes."""
     name = primitive.name
@@ -112,40 +114,62 @@ def _resolved(
     return windows, below
 
 
-def _prepare_max(x: Any, window: Any, stride: Any = None, padding: Any = 0) -> Any:
+def _prepare_max(
+    x: ArrayLike, window: ShapeLike, stride: ShapeLike | None = None, padding: PaddingLike = 0
+) -> Prepared:
     return _prepared(max_pool, (x,), window, stride, padding)
 
 
-def _prepare_argmax(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> Any:
+def _prepare_argmax(
+    x: ArrayLike, window: ShapeLike, *, stride: ShapeLike | None = None, padding: PaddingLike = 0
+) -> Prepared:
     return _prepared(max_pool_argmax, (x,), window, stride, padding)
 
 
-def _prepare_take(x: Any, winner: Any, *, window: Any, stride: Any = None, padding: Any = 0) -> Any:
+def _prepare_take(
+    x: ArrayLike,
+    winner: ArrayLike,
+    *,
+    window: ShapeLike,
+    stride: ShapeLike | None = None,
+    padding: PaddingLike = 0,
+) -> Prepared:
     return _prepared(pool_take, (x, winner), window, stride, padding)
 
 
 def _prepare_scatter(
-    g: Any, winner: Any, *, spatial: Any, window: Any, stride: Any = None, padding: Any = 0
-) -> Any:
+    g: ArrayLike,
+    winner: ArrayLike,
+    *,
+    spatial: ShapeLike,
+    window: ShapeLike,
+    stride: ShapeLike | None = None,
+    padding: PaddingLike = 0,
+) -> Prepared:
     return _prepared(pool_scatter, (g, winner), window, stride, padding, spatial=spatial)
 
 
 def _prepare_avg(
-    x: Any, window: Any, stride: Any = None, padding: Any = 0, *, count_include_pad: bool = True
-) -> Any:
+    x: ArrayLike,
+    window: ShapeLike,
+    stride: ShapeLike | None = None,
+    padding: PaddingLike = 0,
+    *,
+    count_include_pad: bool = True,
+) -> Prepared:
     include = bool(count_include_pad)
     return _prepared(avg_pool, (x,), window, stride, padding, count_include_pad=include)
 
 
 def _prepare_avg_grad(
-    g: Any,
+    g: ArrayLike,
     *,
-    spatial: Any,
-    window: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    spatial: ShapeLike,
+    window: ShapeLike,
+    stride: ShapeLike | None = None,
+    padding: PaddingLike = 0,
     count_include_pad: bool = True,
-) -> Any:
+) -> Prepared:
     params = {"spatial": spatial, "count_include_pad": bool(count_include_pad)}
     return _prepared(avg_pool_grad, (g,), window, stride, padding, **params)
 
@@ -185,8 +209,8 @@ def _infer_up(
 
 
 def _batch(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Array:
     """Batches by taking every example's images for more images."""
     size, images = shape_of(values[flags.index(True)])[:2]
     folded = []
@@ -201,15 +225,15 @@ def _batch(
 # -- the maximum
 
 
-def _winner(x: Any, windows: Windows) -> Any:
+def _winner(x: Array, windows: Windows) -> Array:
     return max_pool_argmax.bind((x,), {"windows": windows})
 
 
-def _take(x: Any, winner: Any, windows: Windows) -> Any:
+def _take(x: Array, winner: Array, windows: Windows) -> Array:
     return pool_take.bind((x, winner), {"windows": windows})
 
 
-def _scatter(g: Any, winner: Any, spatial: Shape, windows: Windows) -> Any:
+def _scatter(g: Array, winner: Array, spatial: Shape, windows: Windows) -> Array:
     return pool_scatter.bind((g, winner), {"spatial": spatial, "windows": windows})
 
 
@@ -346,11 +370,11 @@ pool_scatter = Primitive(
 # -- the mean
 
 
-def _mean(x: Any, windows: Windows, include: bool) -> Any:
+def _mean(x: Array, windows: Windows, include: bool) -> Array:
     return avg_pool.bind((x,), {"windows": windows, "count_include_pad": include})
 
 
-def _spread(g: Any, spatial: Shape, windows: Windows, include: bool) -> Any:
+def _spread(g: Array, spatial: Shape, windows: Windows, include: bool) -> Array:
     params = {"spatial": spatial, "windows": windows, "count_include_pad": include}
     return avg_pool_grad.bind((g,), params)
 

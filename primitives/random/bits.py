@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...backends.annotations import Buffer, Shape
 from ...backends.arrays import philox
 from ..core.errors import ShapeError, message
 from ..core.families import batch_filled
@@ -21,7 +20,7 @@ def _infer(
     key: ShapeDtype,
     start: ShapeDtype,
     *,
-    shape: tuple[int, ...],
+    shape: Shape,
     bits: int,
     stream: int,
 ) -> ShapeDtype:
@@ -37,8 +36,8 @@ def _infer(
 
 
 def _reference(
-    key: Any, start: Any, *, shape: tuple[int, ...], bits: int, stream: int
-) -> np.ndarray[Any, Any]:
+    key: Buffer, start: Buffer, *, shape: Shape, bits: int, stream: int
+) -> Buffer:
     rows = [
         np.random.Philox(
             key=np.asarray(k).astype("uint64"),
@@ -52,7 +51,7 @@ def _reference(
     return np.reshape(np.array(rows, f"uint{bits}"), (*np.shape(start), *shape))
 
 
-def _sample(batch: tuple[int, ...], shape: tuple[int, ...], bits: int) -> Sample:
+def _sample(batch: Shape, shape: Shape, bits: int) -> Sample:
     numbers = Domain(0, 1000, kind="i")
     operands = Operand((*batch, 2), numbers), Operand(batch, numbers)
     return Sample(*operands, shape=shape, bits=bits, stream=3)

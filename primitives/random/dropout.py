@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...backends.annotations import Buffer, Shape
 from ...backends.arrays import philox
+from ..core.array import Array
 from ..core.errors import ShapeError, message
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import Domain, Operand, Sample
 
@@ -30,12 +29,12 @@ def _infer(primitive: Primitive, x: ShapeDtype, key: ShapeDtype, *, rate: float)
     return ShapeDtype(x.shape, np.divide(np.ones((), x.dtype), 0.5).dtype)
 
 
-def _again(g: Any, key: Any, rate: float) -> Any:
+def _again(g: Array, key: Array, rate: float) -> Array:
     """Drops the same elements of a cotangent or a tangent: dropout is linear."""
-    return ops["dropout"].bind((g, key), {"rate": rate})
+    return dropout.bind((g, key), {"rate": rate})
 
 
-def _reference(x: Any, key: Any, *, rate: float) -> Any:
+def _reference(x: Buffer, key: Buffer, *, rate: float) -> Buffer:
     batch = np.shape(key)[:-1]
     shape = np.shape(x)[len(batch) :]
     rows = [
@@ -48,7 +47,7 @@ def _reference(x: Any, key: Any, *, rate: float) -> Any:
     return np.where(drawn < rate * 2.0**32, 0, x / (1 - rate))
 
 
-def _sample(batch: tuple[int, ...], shape: tuple[int, ...], rate: float) -> Sample:
+def _sample(batch: Shape, shape: Shape, rate: float) -> Sample:
     keys = Operand((*batch, 2), Domain(0, 1000, kind="i"))
     return Sample(Operand((*batch, *shape)), keys, rate=rate)
 

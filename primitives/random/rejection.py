@@ -6,22 +6,26 @@ transformation, and the same numbers under each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import cos, exp, floor, log, log1p, pi, prod, sqrt
-from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Buffer
 from ...backends.arrays import gamma_moments, rejection
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.errors import ShapeError, message
 from ..core.families import batch_filled, elementwise
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import POSITIVE, Domain, Operand, Sample
 
 __all__ = ["gamma_moment", "random_binomial", "random_loggamma", "random_poisson"]
+
+# One number of four that are uniform in (0, 1), and parameters; None where it is rejected.
+ScalarProposal = Callable[..., float | None]
 
 
 def _infer(primitive: Primitive, key: ShapeDtype, *parameters: ShapeDtype) -> ShapeDtype:
@@ -40,7 +44,7 @@ def _infer(primitive: Primitive, key: ShapeDtype, *parameters: ShapeDtype) -> Sh
     return ShapeDtype(parameters[0].shape, primitive.impl(*probe).dtype)
 
 
-def _by_element(propose: Callable[..., Any], key: Any, *parameters: Any) -> Any:
+def _by_element(propose: ScalarProposal, dtype: str, key: Buffer, *parameters: Buffer) -> Buffer:
     """Draws one element after the other, with NumPy's generator and Python's numbers."""
     parameters = tuple(np.asarray(p) for p in parameters)
     shape = parameters[0].shape
@@ -51,10 +55,10 @@ def _by_element(propose: Callable[..., Any], key: Any, *parameters: Any) -> Any:
         for j, k in enumerate(keys)
         for i in range(rows[0].shape[1])
     ]
-    return np.reshape(out, shape).astype(propose(None, *(1.0 for _ in rows)))
+    return np.reshape(out, shape).astype(dtype)
 
 
-def _accepted(propose: Callable[..., Any], key: Any, place: int, parameters: list[float]) -> Any:
+def _accepted(propose: ScalarProposal, key: Buffer, place: int, parameters: list[float]) -> float:
     stream = rejection.FIRST_STREAM
     while True:
         counter = np.array([place, 0, 0, stream], np.uint64)
@@ -65,10 +69,8 @@ def _accepted(propose: Callable[..., Any], key: Any, place: int, parameters: lis
         stream += 1
 
 
-def _loggamma(units: Any, a: float) -> Any:
+def _loggamma_proposal(units: Sequence[float], a: float) -> float | None:
     """Marsaglia and Tsang's method for one number: None where it is rejected."""
-    if units is None:
-        return "float64"
     normal = sqrt(-2 * log(units[0])) * cos(2 * pi * units[1])
     d = (a + 1 if a < 1 else a) - 1 / 3
     v = (1 + normal / sqrt(9 * d)) ** 3
@@ -77,10 +79,8 @@ def _loggamma(units: Any, a: float) -> Any:
     return log(d * v) + (log(units[3]) / a if a < 1 else 0.0)
 
 
-def _poisson(units: Any, rate: float) -> Any:
+def _poisson_by_inversion(units: Sequence[float], rate: float) -> int:
     """Inversion, which is what small rates are drawn by."""
-    if units is None:
-        return "int64"
     k, term, total = 0, exp(-rate), exp(-rate)
     while units[1] > total:
         k += 1
@@ -89,10 +89,8 @@ def _poisson(units: Any, rate: float) -> Any:
     return k
 
 
-def _binomial(units: Any, n: float, p: float) -> Any:
+def _binomial_by_inversion(units: Sequence[float], n: float, p: float) -> int:
     """Inversion, which is what small means are drawn by."""
-    if units is None:
-        return "int64"
     q = min(p, 1 - p)
     k, term, total = 0, exp(n * log1p(-q)), exp(n * log1p(-q))
     while units[1] > total:
@@ -112,7 +110,9 @@ def _samples(*domains: Domain) -> list[Sample]:
     ]
 
 
-def _sampler(name: str, propose: Callable[..., Any], *domains: Domain, doc: str) -> Primitive:
+def _sampler(
+    name: str, propose: ScalarProposal, dtype: str, *domains: Domain, doc: str
+) -> Primitive:
     return Primitive(
         name,
         compute=getattr(rejection, name),
@@ -121,7 +121,7 @@ def _sampler(name: str, propose: Callable[..., Any], *domains: Domain, doc: str)
         constant=True,
         movable=slice(0, 1),
         hosted=True,
-        reference=partial(_by_element, propose),
+        reference=partial(_by_element, propose, dtype),
         samples=_samples(*domains),
         dtypes="d",
         doc=doc,
@@ -130,7 +130,8 @@ def _sampler(name: str, propose: Callable[..., Any], *domains: Domain, doc: str)
 
 random_loggamma = _sampler(
     "random_loggamma",
-    _loggamma,
+    _loggamma_proposal,
+    "float64",
     POSITIVE,
     doc="""Returns logarithms of gamma random numbers, constants for derivatives.
 
@@ -144,7 +145,8 @@ random_loggamma = _sampler(
 )
 random_poisson = _sampler(
     "random_poisson",
-    _poisson,
+    _poisson_by_inversion,
+    "int64",
     POSITIVE,
     doc="""Returns Poisson random numbers.
 
@@ -158,7 +160,8 @@ random_poisson = _sampler(
 )
 random_binomial = _sampler(
     "random_binomial",
-    _binomial,
+    _binomial_by_inversion,
+    "int64",
     Domain(0, 20, kind="i"),
     Domain(0.05, 0.95),
     doc="""Returns binomial random numbers.
@@ -177,7 +180,7 @@ random_binomial = _sampler(
 # -- the moments that derivatives of gamma random numbers are made of
 
 
-def _reference(a: Any, y: Any, *, n: int) -> Any:
+def _reference(a: Buffer, y: Buffer, *, n: int) -> Buffer:
     from scipy.integrate import quad
 
     def one(a: float, y: float) -> float:
@@ -196,14 +199,15 @@ def _reference(a: Any, y: Any, *, n: int) -> Any:
         ends = (0, 2), (2, 6), (6, 30)
         return sum(float(quad(part, *end, epsabs=0, epsrel=1e-11)[0]) for end in ends)
 
-    return np.vectorize(one, otypes=[np.result_type(a, y)])(a, y)
+    out: Buffer = np.vectorize(one, otypes=[np.result_type(a, y)])(a, y)
+    return out
 
 
-def _by_shape(g: Any, x: Any, y: Any, *, n: int) -> Any:
+def _by_shape(g: Array, x: Array, y: Array, *, n: int) -> Array:
     return g * ops.where(_is_upper(x, y), 1.0, -1.0) * gamma_moment.bind((x, y), {"n": n + 1})
 
 
-def _by_point(g: Any, ans: Any, x: Any, y: Any, *, n: int) -> Any:
+def _by_point(g: Array, ans: Array, x: Array, y: Array, *, n: int) -> Array:
     point = ops.exp(y)
     below = n * gamma_moment.bind((x, y), {"n": n - 1}) if n else 1.0
     beyond = ops.where(_is_upper(x, y), -1.0, 1.0) * below + (point - x) * ans
@@ -212,7 +216,7 @@ def _by_point(g: Any, ans: Any, x: Any, y: Any, *, n: int) -> Any:
     return g * ops.where(ops.less_equal(point, gamma_moments.SMALL), small, beyond)
 
 
-def _is_upper(x: Any, y: Any) -> Any:
+def _is_upper(x: Array, y: Array) -> Array:
     point = ops.exp(y)
     return ops.logical_and(ops.greater(point, gamma_moments.SMALL), ops.greater(point, x))
 

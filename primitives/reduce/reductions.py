@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.restoring import errstate
+from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import infer_reduction, prepare_reduction, reduction, selecting, with_options
@@ -35,13 +36,14 @@ __all__ = [
 Axes = tuple[int, ...]
 
 
-def spread(reduced: Any, shape: tuple[int, ...], axis: Axes) -> Any:
+def spread(reduced: Any, shape: tuple[int, ...], axis: Axes) -> Array:
     """Returns a reduced value broadcast back over the axes that were reduced, without a copy."""
     if len(axis) < len(shape):
         kept = tuple(1 if i in axis else n for i, n in enumerate(shape))
         if shape_of(reduced) != kept:
             reduced = ops.reshape.bind((reduced,), {"shape": kept})
-    return ops.broadcast_to.bind((reduced,), {"shape": shape})
+    out: Array = ops.broadcast_to.bind((reduced,), {"shape": shape})
+    return out
 
 
 def _dtype_arguments(

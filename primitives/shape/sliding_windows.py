@@ -14,6 +14,7 @@ from ..core.errors import ConcretizationError, ShapeError, message
 
 __all__ = [
     "Padding",
+    "PaddingLike",
     "count_windows",
     "per_axis",
     "refuse",
@@ -23,6 +24,8 @@ __all__ = [
 
 Shape = tuple[int, ...]
 Padding = tuple[tuple[int, int], ...]
+# What users give for one: integers, pairs, "SAME" or "VALID".
+PaddingLike = int | str | Sequence[int | tuple[int, int]]
 
 
 def refuse(what: str, fix: str) -> ShapeError:
@@ -57,7 +60,7 @@ def per_axis(name: str, what: str, value: Any, rank: int, least: int = 1) -> Sha
 
 
 def resolve_padding(
-    name: str, padding: Any, spatial: Shape, window: Shape, stride: Shape, dilation: Shape
+    name: str, padding: PaddingLike, spatial: Shape, window: Shape, stride: Shape, dilation: Shape
 ) -> Padding:
     """Returns a padding as a pair (before, after) for each spatial axis.
 

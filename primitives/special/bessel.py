@@ -7,10 +7,11 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.families import binary, unary
-from ..core.registry import registry as ops
+from ..core.primitive import Primitive
 from ..core.test_samples import REAL, Domain
-from . import modified_bessel
 from .gamma import DLMF, by_scipy, without_derivative
 
 __all__ = [
@@ -41,7 +42,7 @@ AT_ZERO = {"j": 1.0, "y": -inf, "i": 1.0, "k": inf}
 RECURRENCE = {"j": "10.6.1", "y": "10.6.1", "i": "10.29.1", "k": "10.29.1"}
 
 
-def _plain(name: str, kind: str, domain: Domain, rule: Callable[..., Any]) -> Any:
+def _plain(name: str, kind: str, domain: Domain, rule: Callable[..., Any]) -> Primitive:
     """Declares a function of order 0 or 1."""
     return unary(
         name,
@@ -60,7 +61,7 @@ def _plain(name: str, kind: str, domain: Domain, rule: Callable[..., Any]) -> An
 
 def _of_order(
     name: str, kind: str, domain: Domain, rule: Callable[..., Any], order: str, scale: str = ""
-) -> Any:
+) -> Primitive:
     """Declares a function of any order, by which there is no derivative."""
     return binary(
         name,
@@ -109,9 +110,8 @@ yn = _of_order("yn", SECOND, RIGHT, _descending("yn"), "n")
 yv = _of_order("yv", SECOND, RIGHT, _descending("yv"), "v")
 
 
-def _i1_rule(g: Any, x: Any) -> Any:
-    below = modified_bessel.modified_bessel(x, order=0)
-    return g * (0.5 * (below + modified_bessel.modified_bessel(x, order=2)))
+def _i1_rule(g: Array, x: Array) -> Array:
+    return g * (0.5 * (ops.modified_bessel(x, order=0) + ops.modified_bessel(x, order=2)))
 
 
 # Beyond this, and beyond the square of the order, derivatives of scaled functions are those of
@@ -120,20 +120,20 @@ HANKEL = 50.0
 HANKEL_TERMS = 18
 
 
-def _far(order: Any, x: Any) -> Any:
+def _far(order: Array | float, x: Array) -> Array:
     return ops.greater(ops.abs(x), ops.maximum(HANKEL, ops.square(order)))
 
 
-def _hankel_slope(order: Any, x: Any, sign: float, factor: float) -> Any:
+def _hankel_slope(order: Array | float, x: Array, sign: float, factor: float) -> Array:
     """Returns the derivative of ``factor / sqrt(x)`` times a series in 1/x, for large x.
 
     DLMF 10.40.1 and 10.40.2, whose terms have alternating signs and one sign.
     """
-    terms: list[Any] = [1.0]
+    terms: list[Array | float] = [1.0]
     for k in range(1, HANKEL_TERMS):
         step = (4 * ops.square(order) - (2 * k - 1) ** 2) / (8 * k)
         terms.append(terms[-1] * (sign * step))
-    total: Any = 0.0
+    total: Array | float = 0.0
     for k in range(HANKEL_TERMS - 1, -1, -1):
         total = total / x + (k + 0.5) * terms[k]
     # One factor after the other: the power of large x alone would vanish too early.
@@ -141,8 +141,8 @@ def _hankel_slope(order: Any, x: Any, sign: float, factor: float) -> Any:
 
 
 def _slope_beside(
-    near: Callable[..., Any], order: Any, x: Any, first: bool
-) -> tuple[Any, Any, Any]:
+    near: Callable[[Array], Array], order: Array | float, x: Array, first: bool
+) -> tuple[Array, Array, Array]:
     """Returns where Hankel's expansion holds, ``near(x)`` elsewhere, and its derivative there.
 
     Args:
@@ -161,14 +161,14 @@ def _slope_beside(
     return far, near(safe), slope
 
 
-def _i0e_rule(g: Any, x: Any) -> Any:
+def _i0e_rule(g: Array, x: Array) -> Array:
     far, near, slope = _slope_beside(
         lambda x: ops.i1e(x) - ops.sign(x) * ops.i0e(x), 0.0, x, True
     )
     return g * ops.where(far, ops.sign(x) * slope, near)
 
 
-def _i1e_rule(g: Any, x: Any) -> Any:
+def _i1e_rule(g: Array, x: Array) -> Array:
     # The mean of the orders below and above, which is smooth at 0, where i1e(x) / x is not.
     far, near, slope = _slope_beside(
         lambda x: 0.5 * (ops.i0e(x) + ops.ive(2.0, x)) - ops.sign(x) * ops.i1e(x), 1.0, x, True
@@ -176,7 +176,7 @@ def _i1e_rule(g: Any, x: Any) -> Any:
     return g * ops.where(far, slope, near)
 
 
-def _ive_rule(g: Any, x: Any, y: Any) -> Any:
+def _ive_rule(g: Array, x: Array, y: Array) -> Array:
     far, near, slope = _slope_beside(
         lambda y: 0.5 * (ops.ive(x - 1, y) + ops.ive(x + 1, y)) - ops.sign(y) * ops.ive(x, y),
         x, y, True,
@@ -186,19 +186,19 @@ def _ive_rule(g: Any, x: Any, y: Any) -> Any:
     return g * ops.where(far, sign * slope, near)
 
 
-def _k0e_rule(g: Any, x: Any) -> Any:
+def _k0e_rule(g: Array, x: Array) -> Array:
     far, near, slope = _slope_beside(lambda x: ops.k0e(x) - ops.k1e(x), 0.0, x, False)
     return g * ops.where(far, slope, near)
 
 
-def _k1e_rule(g: Any, x: Any) -> Any:
+def _k1e_rule(g: Array, x: Array) -> Array:
     far, near, slope = _slope_beside(
         lambda x: ops.k1e(x) - ops.k0e(x) - ops.k1e(x) / x, 1.0, x, False
     )
     return g * ops.where(far, slope, near)
 
 
-def _kve_rule(g: Any, x: Any, y: Any) -> Any:
+def _kve_rule(g: Array, x: Array, y: Array) -> Array:
     far, near, slope = _slope_beside(
         lambda y: ops.kve(x, y) - 0.5 * (ops.kve(x - 1, y) + ops.kve(x + 1, y)), x, y, False
     )

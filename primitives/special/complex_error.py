@@ -7,11 +7,13 @@ complex operands over to these.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
+from ...backends.annotations import ArrayModule, Buffer
 from ...backends.optional_modules import scipy_module
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.families import unary
-from ..core.registry import registry as ops
 from ..core.test_samples import REAL
 from .gamma import DLMF
 
@@ -26,9 +28,10 @@ FAR = 8.0
 TERMS = 20
 
 
-def _by_scipy(name: str) -> Any:
-    def compute(xp: Any, x: Any) -> Any:
-        return getattr(scipy_module(xp, "special"), name)(x)
+def _by_scipy(name: str) -> Callable[..., Buffer]:
+    def compute(xp: ArrayModule, x: Buffer) -> Buffer:
+        function: Callable[[Buffer], Buffer] = getattr(scipy_module(xp, "special"), name)
+        return function(x)
 
     return compute
 
@@ -55,7 +58,7 @@ complex_erfc = unary(
 )
 
 
-def _faddeeva_slope(x: Any) -> Any:
+def _faddeeva_slope(x: Array) -> Array:
     """Returns ``-2 x w(x) + 2 i / sqrt(pi)``, which cancels where x is large.
 
     There, in the upper half plane, by DLMF 7.12.1; w(x) is ``2 exp(-x**2) - w(-x)`` in the lower.
@@ -66,7 +69,7 @@ def _faddeeva_slope(x: Any) -> Any:
     direct = -2 * near * ops.faddeeva(near) + 1j * PEAK
     z = ops.where(far, ops.where(below, -x, x), 1j * FAR)
     u = 0.5 / (z * z)
-    total: Any = 0.0
+    total: Array | float = 0.0
     for k in range(TERMS, 0, -1):
         total = (2 * k + 1) * (1 + total) * u
     series = -0.5j * PEAK * (1 + total) / (z * z)

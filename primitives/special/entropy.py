@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...backends.arrays import special_error as kernels
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.families import binary, unary
-from ..core.registry import registry as ops
 from ..core.test_samples import POSITIVE, Domain
 from .gamma import by_scipy
 
 __all__ = ["entr", "kl_div", "rel_entr", "xlog1py", "xlogy"]
 
 
-def _ratio(x: Any, y: Any) -> Any:
+def _ratio(x: Array, y: Array) -> Array:
     """Returns ``x / y``, and 0 where both are."""
     both = ops.logical_and(ops.equal(x, 0), ops.equal(y, 0))
     return x / ops.where(both, 1, y)
@@ -44,7 +43,7 @@ xlog1py = binary(
 )
 
 
-def _entr_rule(g: Any, x: Any) -> Any:
+def _entr_rule(g: Array, x: Array) -> Array:
     # Left of 0, where the value is -inf, there is nothing to derive.
     outside = ops.less(x, 0)
     g, x = ops.where(outside, 0, g), ops.where(outside, 1, x)
@@ -62,7 +61,7 @@ entr = unary(
 )
 
 
-def _proper(g: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:
+def _proper(g: Array, x: Array, y: Array) -> tuple[Array, Array, Array]:
     """Returns operands with those replaced for which a relative entropy is infinite."""
     positive = ops.logical_and(ops.greater(x, 0), ops.greater(y, 0))
     zero = ops.logical_and(ops.equal(x, 0), ops.greater_equal(y, 0))
@@ -70,22 +69,22 @@ def _proper(g: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:
     return ops.where(proper, g, 0), ops.where(proper, x, 1), ops.where(proper, y, 1)
 
 
-def _rel_entr_by_x(g: Any, x: Any, y: Any) -> Any:
+def _rel_entr_by_x(g: Array, x: Array, y: Array) -> Array:
     g, x, y = _proper(g, x, y)
     return ops.xlogy(g, _ratio(x, y)) + g
 
 
-def _rel_entr_by_y(g: Any, x: Any, y: Any) -> Any:
+def _rel_entr_by_y(g: Array, x: Array, y: Array) -> Array:
     g, x, y = _proper(g, x, y)
     return -(g * _ratio(x, y))
 
 
-def _kl_div_by_x(g: Any, x: Any, y: Any) -> Any:
+def _kl_div_by_x(g: Array, x: Array, y: Array) -> Array:
     g, x, y = _proper(g, x, y)
     return ops.xlogy(g, _ratio(x, y))
 
 
-def _kl_div_by_y(g: Any, x: Any, y: Any) -> Any:
+def _kl_div_by_y(g: Array, x: Array, y: Array) -> Array:
     g, x, y = _proper(g, x, y)
     # Close to x the difference is exact, far from it the quotient is that of x alone.
     far = ops.less(2 * x, y)

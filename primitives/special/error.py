@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ...backends.arrays import special_error as kernels
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.families import elementwise, unary
-from ..core.registry import registry as ops
 from ..core.test_samples import REAL, Domain
 from .error_function import ErrorFunction
 from .gamma import DLMF, by_scipy
@@ -145,7 +145,7 @@ ndtri_exp = unary(
 # -- the logistic distribution, and powers of ten
 
 
-def _logit_rule(g: Any, x: Any) -> Any:
+def _logit_rule(g: Array, x: Array) -> Array:
     return g / (x * (1 - x))
 
 

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from ...backends.messages import MISSING
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.families import elementwise
 from ..core.primitive import Unary
-from ..core.registry import registry as ops
 from ..core.test_samples import REAL
 from ..elementwise.cast_and_complex import is_complex
 
@@ -37,7 +38,7 @@ class ErrorFunction(Unary):
             raise
 
 
-def _bell(g: Any, x: Any) -> Any:
+def _bell(g: Array, x: Array) -> Array:
     return g * ops.exp(LOG_PEAK - x * x)
 
 

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer
 from ...backends.arrays import special_gamma as kernels
 from ...backends.arrays.special_remainders import as_arrays, loop_dtype
 from ...backends.dtypes import result_type
 from ...backends.optional_modules import scipy_module
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.errors import MissingRuleError, message
 from ..core.families import binary, unary
-from ..core.registry import registry as ops
 from ..core.test_samples import POSITIVE, Domain
 
 __all__ = [
@@ -43,8 +45,8 @@ def by_scipy(name: str) -> Callable[..., Any]:
     Python's numbers beside single precision, of which SciPy would make double, are cast.
     """
 
-    def compute(xp: Any, *operands: Any) -> Any:
-        function = getattr(scipy_module(xp, "special"), name)
+    def compute(xp: ArrayModule, *operands: Buffer) -> Buffer:
+        function: Callable[..., Buffer] = getattr(scipy_module(xp, "special"), name)
         if xp is not np:
             return function(*as_arrays(xp, loop_dtype(name, *operands), *operands))
         if len(operands) == 1:
@@ -60,7 +62,7 @@ def by_scipy(name: str) -> Callable[..., Any]:
 def without_derivative(name: str, by: str) -> Callable[..., Any]:
     """Returns the rule for an operand by which a function has no derivative here."""
 
-    def rule(g: Any) -> Any:
+    def rule(g: Array) -> Array:
         raise MissingRuleError(
             message(
                 f"{name} has no derivative by {by}",
@@ -118,7 +120,7 @@ gammasgn = unary(
 )
 
 
-def rgamma_slope(x: Any) -> Any:
+def rgamma_slope(x: Array) -> Array:
     """Returns the derivative of ``1 / gamma``, which has no poles.
 
     Left of 1/2 by the reflection formula, DLMF 5.5.3: 1 / gamma(x) is gamma(1 - x) sin(pi x) / pi.
@@ -175,7 +177,7 @@ polygamma = binary(
 FAR = 60.0
 
 
-def digamma_rise(x: Any, y: Any) -> Any:
+def digamma_rise(x: Array, y: Array) -> Array:
     """Returns ``digamma(x + y) - digamma(x)``, in which all digits cancel where y is small."""
     far = ops.logical_and(ops.greater(x, FAR), ops.greater(x + y, FAR))
     a, b = ops.where(far, x, FAR), ops.where(far, y, 1)
@@ -213,7 +215,7 @@ betaln = binary(
     example="special.betaln(1.0, 1.0) -> 0.0",
     source=DLMF + "5.12.1",
 )
-def _poch_by_z(g: Any, ans: Any, x: Any, y: Any) -> Any:
+def _poch_by_z(g: Array, ans: Array, x: Array, y: Array) -> Array:
     # Close to the pole of digamma at 0 from the symbol of z + 1, times z over z + m.
     near = ops.logical_and(ops.less(ops.abs(x), 0.25), ops.greater_equal(y, 0.25))
     z, m = ops.where(near, x, 0), ops.where(near, y, 1)
@@ -236,14 +238,14 @@ poch = binary(
 )
 
 
-def _beside(x: Any, y: Any) -> Any:
+def _beside(x: Array, y: Array) -> Array:
     """Returns where k is left of 0 or right of n, where digamma has its poles."""
     return ops.logical_and(
         ops.greater(x, -1), ops.logical_or(ops.greater(y, x + 0.5), ops.less(y, -0.5))
     )
 
 
-def _wave(x: Any) -> tuple[Any, Any]:
+def _wave(x: Array) -> tuple[Array, Array]:
     """Returns ``sin(pi x) / pi`` and ``cos(pi x)``, exact where x is an integer."""
     whole = ops.rint(x)
     sign = 1 - 2 * ops.remainder(whole, 2)
@@ -251,7 +253,7 @@ def _wave(x: Any) -> tuple[Any, Any]:
     return sign * ops.sin(rest) / math.pi, sign * ops.cos(rest)
 
 
-def _beyond(x: Any, y: Any) -> tuple[Any, Any]:
+def _beyond(x: Array, y: Array) -> tuple[Array, Array]:
     """Returns both derivatives where ``k > n > -1``, by the reflection formula, DLMF 5.5.3.
 
     There the coefficient is ``beta(n + 1, k - n) sin(pi (n - k + 1)) / pi``.
@@ -264,7 +266,7 @@ def _beyond(x: Any, y: Any) -> tuple[Any, Any]:
     return by_x, by_y
 
 
-def _binom_slopes(ans: Any, x: Any, y: Any) -> tuple[Any, Any]:
+def _binom_slopes(ans: Array, x: Array, y: Array) -> tuple[Array, Array]:
     """Returns both derivatives of the binomial coefficient."""
     outside, mirrored = _beside(x, y), ops.less(y, -0.5)
     # Left of 0 by the symmetry of k and n - k.

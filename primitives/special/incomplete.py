@@ -7,13 +7,14 @@ any order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import comb
-from typing import Any
 
 from ...backends.arrays import special_beta as beta_kernels
 from ...backends.arrays import special_gamma as gamma_kernels
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.families import binary, elementwise
-from ..core.registry import registry as ops
 from ..core.test_samples import POSITIVE, Domain
 from .gamma import DLMF, by_scipy, rgamma_slope
 
@@ -57,12 +58,12 @@ A_B_Y = {"a, b": "the parameters, positive.", "y": "a probability; the shapes br
 # -- the density of the gamma distribution, which is the derivative of gammainc by x
 
 
-def _level(a: Any, x: Any) -> Any:
+def _level(a: Array, x: Array) -> Array:
     """Returns the derivative of the density's logarithm by a, for positive x."""
     return ops.log(ops.where(ops.equal(x, 0), 1, x)) - ops.digamma(a)
 
 
-def _gamma_density_by_a(g: Any, ans: Any, x: Any, y: Any) -> Any:
+def _gamma_density_by_a(g: Array, ans: Array, x: Array, y: Array) -> Array:
     # 1 / gamma(a), a factor, has no poles, though digamma has: rules shift a down by integers.
     shifted = ops.less(x, 0.5)
     by_logarithm = ops.xlogy(ans, y)
@@ -85,7 +86,7 @@ gamma_density = binary(
 )
 
 
-def _slope_by_x(g: Any, x: Any, y: Any, *, order: int) -> Any:
+def _slope_by_x(g: Array, x: Array, y: Array, *, order: int) -> Array:
     """The derivative of the density by a: every further one is due to a product."""
     level = _level(x, y)
     made = [ops.gamma_density(x, y)]
@@ -137,12 +138,12 @@ gammaincc = binary(
 # -- inverses: where F(a, x) = y, dx/dy is 1 / F_x, and dx/da is -F_a / F_x
 
 
-def _quotient(numerator: Any, density: Any) -> Any:
+def _quotient(numerator: Array, density: Array) -> Array:
     """Returns a quotient that is 0 where a density vanishes, at an end, as the numerator does."""
     return numerator / ops.where(ops.equal(density, 0), 1, density)
 
 
-def _inverse_by_a(g: Any, ans: Any, x: Any) -> Any:
+def _inverse_by_a(g: Array, ans: Array, x: Array) -> Array:
     slope = ops.gammainc_slope(x, ans, order=1)
     return -(g * _quotient(slope, ops.gamma_density(x, ans)))
 
@@ -173,17 +174,17 @@ gammainccinv = binary(
 # -- the density of the beta distribution, and powers of x and 1 - x over B
 
 
-def _density(a: Any, b: Any, x: Any, low: int = 0, high: int = 0) -> Any:
+def _density(a: Array, b: Array, x: Array, low: int = 0, high: int = 0) -> Array:
     return ops.beta_density(a, b, x, low=low, high=high)
 
 
-def _term(c: Any, edge: int, a: Any, b: Any, x: Any, low: int, high: int) -> Any:
+def _term(c: Array, edge: int, a: Array, b: Array, x: Array, low: int, high: int) -> Array:
     """Returns c times a power of 0 at an edge, which is 0 where c is, though the power is not."""
     vanishes = ops.logical_and(ops.equal(c, 0), ops.equal(x, edge))
     return c * _density(a, b, ops.where(vanishes, 0.5, x), low, high)
 
 
-def _beta_density_by_x(g: Any, x: Any, y: Any, z: Any, *, low: int, high: int) -> Any:
+def _beta_density_by_x(g: Array, x: Array, y: Array, z: Array, *, low: int, high: int) -> Array:
     rise = _term(x - (1 + low), 0, x, y, z, low + 1, high)
     return g * (rise - _term(y - (1 + high), 1, x, y, z, low, high + 1))
 
@@ -207,7 +208,7 @@ beta_density = elementwise(
 )
 
 
-def _levels(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
+def _levels(a: Array, b: Array, x: Array) -> tuple[Array, Array]:
     """Returns the derivatives of the density's logarithm by a and b, for x inside of (0, 1)."""
     edge = ops.logical_or(ops.equal(x, 0), ops.equal(x, 1))
     t = ops.where(edge, 0.5, x)
@@ -215,7 +216,7 @@ def _levels(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     return ops.log(t) - ops.digamma(a) + both, ops.log1p(-t) - ops.digamma(b) + both
 
 
-def _cumulant(a: Any, b: Any, n: int, m: int) -> Any:
+def _cumulant(a: Array, b: Array, n: int, m: int) -> Array:
     """Returns a second or higher derivative of the density's logarithm."""
     value = ops.polygamma(n + m - 1, a + b)
     if not m:
@@ -225,20 +226,20 @@ def _cumulant(a: Any, b: Any, n: int, m: int) -> Any:
     return value
 
 
-def _beta_slope_by_x(g: Any, x: Any, y: Any, z: Any, *, by_a: int, by_b: int) -> Any:
+def _beta_slope_by_x(g: Array, x: Array, y: Array, z: Array, *, by_a: int, by_b: int) -> Array:
     """The derivative of the density by a and b: every further one is due to a product."""
     levels = _levels(x, y, z)
 
-    def derivative(n: int, m: int) -> Any:
+    def derivative(n: int, m: int) -> Array:
         if (n, m) in ((1, 0), (0, 1)):
             return levels[m]
         return _cumulant(x, y, n, m)
 
-    def density(n: int, m: int) -> Any:
+    def density(n: int, m: int) -> Array | int:
         if not n and not m:
             return _density(x, y, z)
         p, q, i, k = (n - 1, m, 1, 0) if n else (n, m - 1, 0, 1)
-        total = 0
+        total: Array | int = 0
         for j in range(p + 1):
             for r in range(q + 1):
                 weight = comb(p, j) * comb(q, r)
@@ -263,11 +264,11 @@ betainc_slope = elementwise(
 )
 
 
-def _by_a(a: Any, b: Any, x: Any) -> Any:
+def _by_a(a: Array, b: Array, x: Array) -> Array:
     return ops.betainc_slope(a, b, x, by_a=1, by_b=0)
 
 
-def _by_b(a: Any, b: Any, x: Any) -> Any:
+def _by_b(a: Array, b: Array, x: Array) -> Array:
     return ops.betainc_slope(a, b, x, by_a=0, by_b=1)
 
 
@@ -299,7 +300,7 @@ betaincc = elementwise(
 )
 
 
-def _inverse_by_parameter(slope: Any) -> Any:
+def _inverse_by_parameter(slope: Callable[..., Array]) -> Callable[..., Array]:
     return lambda g, ans, x, y: -(g * _quotient(slope(x, y, ans), _density(x, y, ans)))
 
 

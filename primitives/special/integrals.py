@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...backends.optional_modules import extra, scipy_module
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.families import binary, unary
-from ..core.registry import registry as ops
 from ..core.test_samples import REAL, Domain
 from .gamma import DLMF, by_scipy, without_derivative
 
@@ -40,7 +39,7 @@ expi = unary(
 )
 
 
-def _expn_rule(g: Any, x: Any, y: Any) -> Any:
+def _expn_rule(g: Array, x: Array, y: Array) -> Array:
     # Below order 0, exp(-y) / y, there is that function's derivative.
     lowest = ops.equal(x, 0)
     below = ops.expn(ops.where(lowest, 1, x) - 1, y)
@@ -65,7 +64,7 @@ expn = binary(
 )
 
 
-def _sine_rule(g: Any, x: Any) -> Any:
+def _sine_rule(g: Array, x: Array) -> Array:
     """The derivative, sin(x) / x, is 1 at 0, and next to it a series."""
     near = ops.less(ops.abs(x), NEAR)
     square = ops.square(ops.where(near, x, 0))
@@ -94,12 +93,12 @@ cosine_integral = unary(
 )
 
 
-def _spence_rule(g: Any, x: Any) -> Any:
+def _spence_rule(g: Array, x: Array) -> Array:
     """The derivative, log(x) / (1 - x), is -1 at 1, and next to it a series."""
     u = 1 - x
     near = ops.less(ops.abs(u), NEAR)
     small, far = ops.where(near, u, 0), ops.where(near, 2, x)
-    series = 1 / TERMS
+    series: Array | float = 1 / TERMS
     for k in range(TERMS - 1, 0, -1):
         series = series * small + 1 / k
     return g * ops.where(near, -series, ops.log(far) / (1 - far))

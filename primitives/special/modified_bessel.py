@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from math import factorial
-from typing import Any
 
+import numpy as np
+
+from ...backends.annotations import ArrayModule, Buffer
 from ...backends.optional_modules import extra
 from ...backends.restoring import errstate
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.families import elementwise
-from ..core.registry import registry as ops
 from ..core.test_samples import REAL
 
 __all__ = ["modified_bessel"]
@@ -20,7 +23,7 @@ ASYMPTOTIC_TERMS = 24
 LARGE = 25.0
 
 
-def _by_powers(xp: Any, x: Any, order: int) -> Any:
+def _by_powers(xp: ArrayModule, x: Buffer, order: int) -> Buffer:
     """DLMF 10.25.2: the sum of (x/2)^(2k + n) / (k! (k + n)!)."""
     square = x * x / 4
     total = xp.ones_like(x)
@@ -29,7 +32,7 @@ def _by_powers(xp: Any, x: Any, order: int) -> Any:
     return total * (x / 2) ** order / factorial(order)
 
 
-def _by_reciprocals(xp: Any, x: Any, order: int) -> Any:
+def _by_reciprocals(xp: ArrayModule, x: Buffer, order: int) -> Buffer:
     """DLMF 10.40.1: exp(x) / sqrt(2 pi x) times a series in 1/x."""
     total = xp.ones_like(x)
     for k in range(ASYMPTOTIC_TERMS, 0, -1):
@@ -39,10 +42,10 @@ def _by_reciprocals(xp: Any, x: Any, order: int) -> Any:
     return half * (total / xp.sqrt(2 * xp.pi * xp.minimum(x, 2000.0))) * half
 
 
-def _compute(xp: Any, x: Any, *, order: int) -> Any:
+def _compute(xp: ArrayModule, x: Buffer, *, order: int) -> Buffer:
     x = xp.asarray(x)
-    kind = xp.result_type(x, xp.float16) if x.dtype.kind != "f" else x.dtype
-    size = xp.abs(x).astype(xp.float64)
+    dtype = np.result_type(x.dtype, np.float16) if x.dtype.kind != "f" else x.dtype
+    size = xp.abs(x).astype(np.float64)
     limit = max(LARGE, float(order * order))
     with errstate(over="ignore"):
         out = _by_powers(xp, xp.minimum(size, limit), order)
@@ -53,10 +56,10 @@ def _compute(xp: Any, x: Any, *, order: int) -> Any:
     if order % 2:
         out = xp.copysign(out, x)
     with errstate(over="ignore"):
-        return out.astype(xp.float64 if kind == xp.float16 and x.dtype.kind != "f" else kind)[()]
+        return out.astype(np.float64 if dtype == np.float16 and x.dtype.kind != "f" else dtype)[()]
 
 
-def _derivative(g: Any, x: Any, *, order: int) -> Any:
+def _derivative(g: Array, x: Array, *, order: int) -> Array:
     """DLMF 10.29.1: the mean of the two neighbouring orders."""
     above = ops.modified_bessel(x, order=order + 1)
     if not order:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.families import binary, unary
-from ..core.registry import registry as ops
 from ..core.test_samples import POSITIVE, Domain
 from .gamma import DLMF, by_scipy
 
@@ -23,12 +23,12 @@ CORRECTIONS = (
 LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
-def zeta_slope(x: Any, y: Any) -> Any:
+def zeta_slope(x: Array, y: Array | float) -> Array:
     """Returns the derivative of ``zeta(x, y)`` by x: the formula of Euler and Maclaurin's.
 
     DLMF 25.11.8, differentiated; further derivatives, by y too, are those of the terms.
     """
-    total: Any = 0.0
+    total: Array | float = 0.0
     for k in range(TERMS):
         total = total - ops.log(y + k) * ops.power(y + k, -x)
     w = y + TERMS
@@ -45,7 +45,7 @@ def zeta_slope(x: Any, y: Any) -> Any:
     return total
 
 
-def _riemann_slope(x: Any) -> Any:
+def _riemann_slope(x: Array) -> Array:
     """Returns the derivative of Riemann's function, left of 0 by reflection, DLMF 25.4.2."""
     left = ops.less(x, 0)
     right = zeta_slope(ops.where(left, 2, x), 1.0)

@@ -49,7 +49,7 @@ class Geometry(NamedTuple):
         return count_windows(name, spatial, kernel, self.stride, self.padding, self.dilation)
 
 
-def _geometry(
+def _resolved_geometry(
     name: str, spatial: Shape, kernel: Shape, stride: ShapeLike, padding: PaddingLike,
     dilation: ShapeLike, groups: int,
 ) -> Geometry:
@@ -65,7 +65,7 @@ def _geometry(
     return Geometry(strides, paddings, dilations, *per_axis(name, "groups", groups, 1))
 
 
-def _divide(name: str, what: str, channels: int, groups: int) -> int:
+def _channels_per_group(name: str, what: str, channels: int, groups: int) -> int:
     """Returns how many channels a group has."""
     if channels % groups:
         raise refuse(
@@ -75,7 +75,7 @@ def _divide(name: str, what: str, channels: int, groups: int) -> int:
     return channels // groups
 
 
-def _same(name: str, first: str, a: int | Shape, second: str, b: int | Shape) -> None:
+def _check_same(name: str, first: str, a: int | Shape, second: str, b: int | Shape) -> None:
     if a != b:
         raise refuse(
             f"{name}: {first} is {a}, {second} is {b}",
@@ -87,10 +87,10 @@ def _infer_conv(
     primitive: Primitive, x: ShapeDtype, w: ShapeDtype, *, geometry: Geometry
 ) -> ShapeDtype:
     name = primitive.name
-    per_group = _divide(name, "channels of x (axis 1)", x.shape[1], geometry.groups)
-    _divide(name, "outputs of w (axis 0)", w.shape[0], geometry.groups)
+    per_group = _channels_per_group(name, "channels of x (axis 1)", x.shape[1], geometry.groups)
+    _channels_per_group(name, "outputs of w (axis 0)", w.shape[0], geometry.groups)
     of_x = f"the number of x's channels (axis 1), in each of groups={geometry.groups},"
-    _same(name, of_x, per_group, "that of w's channels (axis 1)", w.shape[1])
+    _check_same(name, of_x, per_group, "that of w's channels (axis 1)", w.shape[1])
     count = geometry.places(name, x.shape[2:], w.shape[2:])
     return ShapeDtype((x.shape[0], w.shape[0], *count), result_type(x.dtype, w.dtype))
 
@@ -99,11 +99,11 @@ def _infer_input_grad(
     primitive: Primitive, g: ShapeDtype, w: ShapeDtype, *, spatial: Shape, geometry: Geometry
 ) -> ShapeDtype:
     name = primitive.name
-    _divide(name, "outputs of w (axis 0)", w.shape[0], geometry.groups)
+    _channels_per_group(name, "outputs of w (axis 0)", w.shape[0], geometry.groups)
     of_g = "the number of channels (axis 1) of what is convolved"
-    _same(name, of_g, g.shape[1], "that of w's outputs (axis 0)", w.shape[0])
+    _check_same(name, of_g, g.shape[1], "that of w's outputs (axis 0)", w.shape[0])
     count = geometry.places(name, spatial, w.shape[2:])
-    _same(name, "its spatial shape", g.shape[2:], "the one that is transposed from", count)
+    _check_same(name, "its spatial shape", g.shape[2:], "the one that is transposed from", count)
     shape = (g.shape[0], w.shape[1] * geometry.groups, *spatial)
     return ShapeDtype(shape, result_type(g.dtype, w.dtype))
 
@@ -112,11 +112,12 @@ def _infer_kernel_grad(
     primitive: Primitive, x: ShapeDtype, g: ShapeDtype, *, kernel: Shape, geometry: Geometry
 ) -> ShapeDtype:
     name = primitive.name
-    per_group = _divide(name, "channels of x (axis 1)", x.shape[1], geometry.groups)
-    _divide(name, "channels of g (axis 1)", g.shape[1], geometry.groups)
-    _same(name, "the batch size of x", x.shape[0], "that of g", g.shape[0])
+    per_group = _channels_per_group(name, "channels of x (axis 1)", x.shape[1], geometry.groups)
+    _channels_per_group(name, "channels of g (axis 1)", g.shape[1], geometry.groups)
+    _check_same(name, "the batch size of x", x.shape[0], "that of g", g.shape[0])
     count = geometry.places(name, x.shape[2:], kernel)
-    _same(name, "the spatial shape of g", g.shape[2:], "the one that is transposed from", count)
+    of_count = "the one that is transposed from"
+    _check_same(name, "the spatial shape of g", g.shape[2:], of_count, count)
     return ShapeDtype((g.shape[1], per_group, *kernel), result_type(x.dtype, g.dtype))
 
 
@@ -156,7 +157,7 @@ def _unfold(v: Array, axis: int, groups: int, size: int) -> Array:
     return ops.reshape(v, (size, *shape[:axis], length, *shape[axis + 1 :]))
 
 
-def _batch(
+def _batch_conv(
     primitive: Primitive, values: Sequence[Array], flags: Sequence[bool], params: dict[str, Any]
 ) -> Array:
     layouts, geometry = _LAYOUTS[primitive.name], params["geometry"]
@@ -186,7 +187,7 @@ def _batch(
 # -- the three primitives
 
 
-def _checked(
+def _prepared_conv(
     primitive: Primitive, first: ArrayLike, second: ArrayLike, params: dict[str, Any]
 ) -> Prepared:
     """Returns what ``prepare`` does, once the shapes are known to fit: kernels rely on it."""
@@ -200,7 +201,7 @@ def _geometry_of(
 ) -> Geometry:
     """Returns the geometry of ``conv``, once shapes are known to fit: kernels rely on it."""
     spatial, kernel = spatial_of("conv", x_shape), spatial_of("conv", w_shape)
-    geometry = _geometry("conv", spatial, kernel, stride, padding, dilation, groups)
+    geometry = _resolved_geometry("conv", spatial, kernel, stride, padding, dilation, groups)
     conv.infer(conv, ShapeDtype(x_shape, float), ShapeDtype(w_shape, float), geometry=geometry)
     return geometry
 
@@ -236,8 +237,8 @@ def _prepare_input_grad(
     name = "conv_input_grad"
     kernel = spatial_of(name, shape_of(w))
     spatial = per_axis(name, "spatial", spatial, len(spatial_of(name, shape_of(g))))
-    geometry = _geometry(name, spatial, kernel, stride, padding, dilation, groups)
-    return _checked(conv_input_grad, g, w, {"spatial": spatial, "geometry": geometry})
+    geometry = _resolved_geometry(name, spatial, kernel, stride, padding, dilation, groups)
+    return _prepared_conv(conv_input_grad, g, w, {"spatial": spatial, "geometry": geometry})
 
 
 def _prepare_kernel_grad(
@@ -253,8 +254,8 @@ def _prepare_kernel_grad(
     name = "conv_kernel_grad"
     spatial = spatial_of(name, shape_of(x))
     kernel = per_axis(name, "kernel", kernel, len(spatial_of(name, shape_of(g))))
-    geometry = _geometry(name, spatial, kernel, stride, padding, dilation, groups)
-    return _checked(conv_kernel_grad, x, g, {"kernel": kernel, "geometry": geometry})
+    geometry = _resolved_geometry(name, spatial, kernel, stride, padding, dilation, groups)
+    return _prepared_conv(conv_kernel_grad, x, g, {"kernel": kernel, "geometry": geometry})
 
 
 def _conv(x: Array, w: Array, geometry: Geometry) -> Array:
@@ -270,12 +271,12 @@ def _by_kernel(x: Array, g: Array, kernel: Shape, geometry: Geometry) -> Array:
 
 
 # Geometries of samples: one, two and three axes, and every parameter.
-_PLAIN = Geometry((1,), ((0, 0),), (1,), 1)
+_PLAIN_KERNEL = Geometry((1,), ((0, 0),), (1,), 1)
 _STRIDED = Geometry((1, 2), ((1, 1), (1, 1)), (1, 1), 1)
 _GROUPED = Geometry((1, 1), ((0, 1), (2, 0)), (1, 1), 2)
 _DILATED = Geometry((2, 1), ((0, 1), (0, 1)), (2, 1), 1)
-_SOLID = Geometry((1, 1, 1), ((0, 1),) * 3, (1, 1, 1), 2)
-_SPARSE = Geometry((3, 3), ((0, 0), (0, 0)), (1, 1), 1)
+_SOLID_KERNEL = Geometry((1, 1, 1), ((0, 1),) * 3, (1, 1, 1), 2)
+_SPARSE_KERNEL = Geometry((3, 3), ((0, 0), (0, 0)), (1, 1), 1)
 
 conv = linear(
     "conv",
@@ -283,17 +284,17 @@ conv = linear(
     lambda g, x, y_shape, *, geometry: _by_kernel(x, g, y_shape[2:], geometry),
     prepare=_prepare_conv,
     infer=_infer_conv,
-    batch=_batch,
+    batch=_batch_conv,
     dtypes="fdD",
     reference="support.references.conv",
     samples=[
-        Sample((2, 3, 5), (4, 3, 2), geometry=_PLAIN),
+        Sample((2, 3, 5), (4, 3, 2), geometry=_PLAIN_KERNEL),
         Sample((2, 2, 5, 4), (3, 2, 3, 2), geometry=_STRIDED),
         Sample((1, 4, 4, 5), (4, 2, 2, 2), geometry=_GROUPED),
         Sample((2, 8, 6, 3), (1, 8, 2, 2), geometry=_DILATED),
-        Sample((1, 2, 3, 4, 3), (2, 1, 2, 2, 2), geometry=_SOLID),
-        Sample((2, 3, 4, 4), (2, 3, 1, 1), geometry=_SPARSE),
-        Sample((0, 3, 5), (4, 3, 2), geometry=_PLAIN),
+        Sample((1, 2, 3, 4, 3), (2, 1, 2, 2, 2), geometry=_SOLID_KERNEL),
+        Sample((2, 3, 4, 4), (2, 3, 1, 1), geometry=_SPARSE_KERNEL),
+        Sample((0, 3, 5), (4, 3, 2), geometry=_PLAIN_KERNEL),
     ],
     doc="""Convolves images with kernels (correlates, as neural networks have it).
 
@@ -325,17 +326,17 @@ conv_input_grad = linear(
     lambda g, x, y_shape, *, geometry: _by_kernel(g, x, y_shape[2:], geometry),
     prepare=_prepare_input_grad,
     infer=_infer_input_grad,
-    batch=_batch,
+    batch=_batch_conv,
     dtypes="fdD",
     reference="support.references.conv_input_grad",
     samples=[
-        Sample((2, 4, 4), (4, 3, 2), spatial=(5,), geometry=_PLAIN),
+        Sample((2, 4, 4), (4, 3, 2), spatial=(5,), geometry=_PLAIN_KERNEL),
         Sample((2, 3, 5, 3), (3, 2, 3, 2), spatial=(5, 4), geometry=_STRIDED),
         Sample((1, 4, 4, 6), (4, 2, 2, 2), spatial=(4, 5), geometry=_GROUPED),
         Sample((2, 2, 3, 3), (2, 8, 2, 2), spatial=(6, 3), geometry=_DILATED),
-        Sample((1, 2, 3, 4, 3), (2, 1, 2, 2, 2), spatial=(3, 4, 3), geometry=_SOLID),
-        Sample((2, 2, 2, 2), (2, 3, 1, 1), spatial=(4, 4), geometry=_SPARSE),
-        Sample((0, 4, 4), (4, 3, 2), spatial=(5,), geometry=_PLAIN),
+        Sample((1, 2, 3, 4, 3), (2, 1, 2, 2, 2), spatial=(3, 4, 3), geometry=_SOLID_KERNEL),
+        Sample((2, 2, 2, 2), (2, 3, 1, 1), spatial=(4, 4), geometry=_SPARSE_KERNEL),
+        Sample((0, 4, 4), (4, 3, 2), spatial=(5,), geometry=_PLAIN_KERNEL),
     ],
     doc="""Transposes ``conv`` in its images: the cotangent of x for that of the output.
 
@@ -356,17 +357,17 @@ conv_kernel_grad = linear(
     lambda g, x, *, geometry: _conv(x, g, geometry),
     prepare=_prepare_kernel_grad,
     infer=_infer_kernel_grad,
-    batch=_batch,
+    batch=_batch_conv,
     dtypes="fdD",
     reference="support.references.conv_kernel_grad",
     samples=[
-        Sample((2, 3, 5), (2, 4, 4), kernel=(2,), geometry=_PLAIN),
+        Sample((2, 3, 5), (2, 4, 4), kernel=(2,), geometry=_PLAIN_KERNEL),
         Sample((2, 2, 5, 4), (2, 3, 5, 3), kernel=(3, 2), geometry=_STRIDED),
         Sample((1, 4, 4, 5), (1, 4, 4, 6), kernel=(2, 2), geometry=_GROUPED),
         Sample((2, 8, 6, 3), (2, 1, 3, 3), kernel=(2, 2), geometry=_DILATED),
-        Sample((1, 2, 3, 4, 3), (1, 2, 3, 4, 3), kernel=(2, 2, 2), geometry=_SOLID),
-        Sample((2, 3, 4, 4), (2, 2, 2, 2), kernel=(1, 1), geometry=_SPARSE),
-        Sample((0, 3, 5), (0, 4, 4), kernel=(2,), geometry=_PLAIN),
+        Sample((1, 2, 3, 4, 3), (1, 2, 3, 4, 3), kernel=(2, 2, 2), geometry=_SOLID_KERNEL),
+        Sample((2, 3, 4, 4), (2, 2, 2, 2), kernel=(1, 1), geometry=_SPARSE_KERNEL),
+        Sample((0, 3, 5), (0, 4, 4), kernel=(2,), geometry=_PLAIN_KERNEL),
     ],
     doc="""Transposes ``conv`` in its kernels: the cotangent of w for that of the output.
 
@@ -420,7 +421,7 @@ def conv_transpose(
     rank = len(spatial)
     strides = per_axis(name, "stride", stride, rank)
     wider = tuple(n * s for n, s in zip(spatial, strides))
-    geometry = _geometry(name, wider, kernel, stride, padding, dilation, groups)
+    geometry = _resolved_geometry(name, wider, kernel, stride, padding, dilation, groups)
     extra = per_axis(name, "output_padding", output_padding, rank, least=0)
     for axis, (more, *bounds) in enumerate(zip(extra, strides, geometry.dilation)):
         if more >= max(bounds):
@@ -439,4 +440,4 @@ def conv_transpose(
         if any(further):
             x = ops.pad(x, [(0, 0), (0, 0), *((0, n) for n in further)])
     params = {"spatial": wider, "geometry": geometry}
-    return conv_input_grad.bind(*_checked(conv_input_grad, x, w, params))
+    return conv_input_grad.bind(*_prepared_conv(conv_input_grad, x, w, params))

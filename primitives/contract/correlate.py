@@ -21,7 +21,7 @@ from ..core.test_samples import Sample
 __all__ = ["convolve_full", "correlate_valid"]
 
 
-def _check(name: str, x: ShapeDtype, y: ShapeDtype, longer: bool) -> None:
+def _refuse_sequences(name: str, x: ShapeDtype, y: ShapeDtype, longer: bool) -> None:
     n, m = x.shape[-1], y.shape[-1]
     if x.shape[:-1] != y.shape[:-1] or not n or not m or (longer and n < m):
         raise ShapeError(
@@ -34,13 +34,13 @@ def _check(name: str, x: ShapeDtype, y: ShapeDtype, longer: bool) -> None:
 
 
 def _infer_full(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
-    _check("convolve", x, y, False)
+    _refuse_sequences("convolve", x, y, False)
     shape = (*x.shape[:-1], x.shape[-1] + y.shape[-1] - 1)
     return ShapeDtype(shape, result_type(x.dtype, y.dtype))
 
 
 def _infer_valid(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
-    _check("correlate", x, y, True)
+    _refuse_sequences("correlate", x, y, True)
     shape = (*x.shape[:-1], x.shape[-1] - y.shape[-1] + 1)
     return ShapeDtype(shape, result_type(x.dtype, y.dtype))
 

@@ -28,7 +28,7 @@ from ..core.test_samples import Sample
 __all__ = ["einsum"]
 
 # As in the module `string`, whose import compiles a pattern.
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LATIN_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 # What the axes of a term are called: characters, integers, or Ellipsis for those without a name.
 Labels = tuple[Any, ...]
@@ -37,9 +37,9 @@ Labels = tuple[Any, ...]
 # -- notation: what the user writes becomes terms of one letter an axis, "ij,jk->ik"
 
 
-def letters() -> Iterator[str]:
+def axis_letters() -> Iterator[str]:
     """Yields letters for axes without end: first a-z and A-Z, then what Unicode has."""
-    return chain(LETTERS, map(chr, count(0xC0)))
+    return chain(LATIN_LETTERS, map(chr, count(0xC0)))
 
 
 def fresh(taken: str) -> str:
@@ -48,7 +48,7 @@ def fresh(taken: str) -> str:
     >>> fresh("ab,bc->ac")
     'd'
     """
-    return next(letter for letter in letters() if letter not in taken)
+    return next(letter for letter in axis_letters() if letter not in taken)
 
 
 def _refuse(what: str, fix: str) -> ShapeError:
@@ -75,7 +75,7 @@ def _label_text(label: Any) -> str:
     return f"axis -{label[1]} of '...'" if isinstance(label, tuple) else f"index {label!r}"
 
 
-def _lengths(terms: Sequence[Sequence[Any]], shapes: Sequence[Shape]) -> dict[Any, int]:
+def _axis_lengths(terms: Sequence[Sequence[Any]], shapes: Sequence[Shape]) -> dict[Any, int]:
     """Returns every label's length; an axis of length 1 broadcasts against the same label."""
     lengths: dict[Any, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
@@ -118,7 +118,7 @@ def canonical(
         _expand(term, len(shape), i, written[i])
         for i, (term, shape) in enumerate(zip(inputs, shapes, strict=True))
     ]
-    lengths = _lengths(terms, shapes)
+    lengths = _axis_lengths(terms, shapes)
     covered = sorted((x for x in lengths if isinstance(x, tuple)), key=lambda x: -x[1])
     if out is None:
         flat = [label for term in terms for label in term]
@@ -139,7 +139,7 @@ def canonical(
         squeezed.append(tuple(i for i, (x, n) in pairs if n == 1 and lengths[x] != 1))
         kept.append([x for i, (x, _) in pairs if i not in squeezed[-1]])
     own = {x for x in lengths if isinstance(x, str)}
-    unused = (letter for letter in letters() if letter not in own)
+    unused = (letter for letter in axis_letters() if letter not in own)
     symbols = {x: x if isinstance(x, str) else next(unused) for x in lengths}
     spelled = ["".join(map(symbols.__getitem__, term)) for term in (*kept, result)]
     return ",".join(spelled[:-1]) + "->" + spelled[-1], tuple(squeezed)
@@ -190,13 +190,13 @@ def _einsum_arguments(
 # -- rules
 
 
-def _infer(primitive: Primitive, *operands: ShapeDtype, subscripts: str) -> ShapeDtype:
+def _infer_einsum(primitive: Primitive, *operands: ShapeDtype, subscripts: str) -> ShapeDtype:
     terms, out = split(subscripts)
-    lengths = _lengths(terms, [x.shape for x in operands])
+    lengths = _axis_lengths(terms, [x.shape for x in operands])
     return ShapeDtype([lengths[x] for x in out], result_type(*(x.dtype for x in operands)))
 
 
-def _batch(
+def _batch_einsum(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Array:
     terms, out = split(params["subscripts"])
@@ -205,7 +205,7 @@ def _batch(
     return primitive.bind(values, {"subscripts": f"{','.join(batched)}->{axis}{out}"})
 
 
-def _transposed(g: Array, xs: Sequence[Array], i: int, *, subscripts: str) -> Array:
+def _einsum_vjp(g: Array, xs: Sequence[Array], i: int, *, subscripts: str) -> Array:
     """The cotangent contracted with all other operands, spread to where operand i was summed."""
     terms, out = split(subscripts)
     shape = shape_of(xs[i])
@@ -220,12 +220,12 @@ def _transposed(g: Array, xs: Sequence[Array], i: int, *, subscripts: str) -> Ar
     places = [n if x in found and new else 1 for n, x, new in zip(shape, terms[i], first)]
     g = ops.reshape(g, tuple(places))
     if not all(first):
-        g = ops.where(beside(g, _diagonal(terms[i], shape)), g, 0)
+        g = ops.where(beside(g, _diagonal_mask(terms[i], shape)), g, 0)
     return ops.broadcast_to(g, shape)
 
 
 @lru_cache(maxsize=256)
-def _diagonal(term: str, shape: Shape) -> Buffer:
+def _diagonal_mask(term: str, shape: Shape) -> Buffer:
     """Tells where indices of axes with the same letter agree, in a shape that broadcasts."""
     mask = np.ones((1,) * len(term), bool)
     index = np.ogrid[tuple(slice(n) for n in shape)]
@@ -255,9 +255,9 @@ einsum = Primitive(
     "einsum",
     compute=compute,
     prepare=_einsum_arguments,
-    infer=_infer,
-    batch=_batch,
-    vjp=_transposed,
+    infer=_infer_einsum,
+    batch=_batch_einsum,
+    vjp=_einsum_vjp,
     linear=True,
     dtypes="fdD",
     reference=lambda *xs, subscripts: np.einsum(subscripts, *xs),

@@ -55,13 +55,13 @@ def _batch_fft(
     return primitive.bind(values, {**params, "axes": axes})
 
 
-def _fft_rule(g: Array, *, axes: Axes, inverse: bool, norm: str) -> Array:
+def _fft_vjp(g: Array, *, axes: Axes, inverse: bool, norm: str) -> Array:
     return fft.bind((g,), {"axes": axes, "inverse": inverse, "norm": norm})
 
 
 fft = linear(
     "fft",
-    _fft_rule,
+    _fft_vjp,
     compute=_fftn,
     infer=_infer_fft,
     batch=_batch_fft,
@@ -125,20 +125,20 @@ def _irfft(xp: ArrayModule, x: Buffer, *, n: int, axis: int, norm: str) -> Buffe
     return out
 
 
-def _rfft_rule(g: Array, x_shape: Shape, *, axis: int, norm: str) -> Array:
+def _rfft_vjp(g: Array, x_shape: Shape, *, axis: int, norm: str) -> Array:
     n = x_shape[axis]
     once = ops.conj(g) / beside(g, _occurrences(n, len(x_shape), axis, g.dtype))
     return irfft.bind((once,), {"n": n, "axis": axis, "norm": NORMS[norm]})
 
 
-def _irfft_rule(g: Array, *, n: int, axis: int, norm: str) -> Array:
+def _irfft_vjp(g: Array, *, n: int, axis: int, norm: str) -> Array:
     spectrum = rfft.bind((g,), {"axis": axis, "norm": NORMS[norm]})
     return ops.conj(spectrum) * beside(g, _occurrences(n, len(shape_of(g)), axis, g.dtype))
 
 
 rfft = linear(
     "rfft",
-    _rfft_rule,
+    _rfft_vjp,
     compute=_rfft,
     infer=_infer_rfft,
     batch=batch_along,
@@ -166,7 +166,7 @@ rfft = linear(
 
 irfft = linear(
     "irfft",
-    _irfft_rule,
+    _irfft_vjp,
     compute=_irfft,
     infer=_infer_irfft,
     batch=batch_along,

@@ -24,7 +24,7 @@ from .correlate import correlate_valid
 __all__ = ["linear_filter"]
 
 
-def _infer(primitive: Primitive, b: ShapeDtype, a: ShapeDtype, x: ShapeDtype) -> ShapeDtype:
+def _infer_filter(primitive: Primitive, b: ShapeDtype, a: ShapeDtype, x: ShapeDtype) -> ShapeDtype:
     if not min(b.ndim, a.ndim, x.ndim) or not b.shape[-1] or not a.shape[-1]:
         raise ShapeError(
             message(
@@ -38,7 +38,7 @@ def _infer(primitive: Primitive, b: ShapeDtype, a: ShapeDtype, x: ShapeDtype) ->
     return ShapeDtype((*stack, x.shape[-1]), result_type(b.dtype, a.dtype, x.dtype))
 
 
-def _compiled(xp: ArrayModule) -> Callable[..., Buffer]:
+def _compiled_filter(xp: ArrayModule) -> Callable[..., Buffer]:
     """Returns the filter of SciPy, or that of CuPy, which warns that it may change."""
     function: Callable[..., Buffer] = scipy_module(xp, "signal").lfilter
     if xp is np:
@@ -54,7 +54,7 @@ def _compiled(xp: ArrayModule) -> Callable[..., Buffer]:
 
 def _filtered(xp: ArrayModule, b: Buffer, a: Buffer, x: Buffer) -> Buffer:
     """Filters the sequences of each pair of polynomials at once."""
-    lfilter = _compiled(xp)
+    lfilter = _compiled_filter(xp)
     dtype = result_type(b.dtype, a.dtype, x.dtype)
     # There is no loop for half precision.
     kind = np.dtype(np.float32) if dtype == np.float16 else dtype
@@ -78,12 +78,12 @@ def _filtered(xp: ArrayModule, b: Buffer, a: Buffer, x: Buffer) -> Buffer:
     return out.astype(dtype)
 
 
-def _one(x: Array) -> Array:
+def _unit_polynomial(x: Array) -> Array:
     """Returns the polynomial 1 beside others."""
     return ops.ones_like(ops.index(x, (Ellipsis, slice(0, 1))))
 
 
-def _backwards(g: Array, x: Array, y: Array) -> Array:
+def _filter_vjp_sequences(g: Array, x: Array, y: Array) -> Array:
     """Returns cotangents filtered from the end."""
     return ops.flip(linear_filter.bind((x, y, ops.flip(g, -1)), {}), -1)
 
@@ -98,28 +98,28 @@ def _overlaps(v: Array, x: Array, count: int) -> Array | Buffer:
     return correlate_valid.bind((v, ops.broadcast_to(x, (*stack, length))), {})
 
 
-def _by_numerator(g: Array, y: Array, z: Array, x_shape: Shape) -> Array | Buffer:
-    return _overlaps(_backwards(g, _one(y), y), z, x_shape[-1])
+def _filter_vjp_numerator(g: Array, y: Array, z: Array, x_shape: Shape) -> Array | Buffer:
+    return _overlaps(_filter_vjp_sequences(g, _unit_polynomial(y), y), z, x_shape[-1])
 
 
-def _by_denominator(g: Array, ans: Array, y: Array) -> Array | Buffer:
-    return -_overlaps(_backwards(g, _one(y), y), ans, shape_of(y)[-1])
+def _filter_vjp_denominator(g: Array, ans: Array, y: Array) -> Array | Buffer:
+    return -_overlaps(_filter_vjp_sequences(g, _unit_polynomial(y), y), ans, shape_of(y)[-1])
 
 
-def _along_numerator(g: Array, y: Array, z: Array) -> Array:
+def _filter_jvp_numerator(g: Array, y: Array, z: Array) -> Array:
     return linear_filter.bind((g, y, z), {})
 
 
-def _along_denominator(g: Array, ans: Array, y: Array) -> Array:
+def _filter_jvp_denominator(g: Array, ans: Array, y: Array) -> Array:
     # Of a y = b x the tangents are ta y + a ty = 0.
     return -linear_filter.bind((g, y, ans), {})
 
 
-def _along_sequences(g: Array, x: Array, y: Array) -> Array:
+def _filter_jvp_sequences(g: Array, x: Array, y: Array) -> Array:
     return linear_filter.bind((x, y, g), {})
 
 
-def _reference(b: Buffer, a: Buffer, x: Buffer) -> Buffer:
+def _filter_reference(b: Buffer, a: Buffer, x: Buffer) -> Buffer:
     stack = np.broadcast_shapes(b.shape[:-1], a.shape[:-1], x.shape[:-1])
     out = np.zeros((*stack, x.shape[-1]), np.result_type(b, a, x))
     x = np.broadcast_to(x, out.shape)
@@ -136,20 +136,20 @@ linear_filter: Primitive = Primitive(
     "linear_filter",
     family="filtering",
     compute=_filtered,
-    infer=_infer,
+    infer=_infer_filter,
     batch=batch_elementwise,
     broadcasts=True,
     vjp=(
-        _by_numerator,
-        _by_denominator,
-        _backwards,
+        _filter_vjp_numerator,
+        _filter_vjp_denominator,
+        _filter_vjp_sequences,
     ),
     jvp=(
-        _along_numerator,
-        _along_denominator,
-        _along_sequences,
+        _filter_jvp_numerator,
+        _filter_jvp_denominator,
+        _filter_jvp_sequences,
     ),
-    reference=_reference,
+    reference=_filter_reference,
     dtypes="fdD",
     samples=[
         Sample((3,), Operand((2,), POSITIVE), (5,)),

@@ -26,7 +26,7 @@ from ..core.registry import registry
 from ..core.shape_dtype import ShapeDtype, canonical_axis, result_type
 from ..core.test_samples import Sample
 from ..core.ufunc_methods import on_axes
-from .einsum import einsum, letters
+from .einsum import axis_letters, einsum
 
 __all__ = [
     "dot",
@@ -125,13 +125,13 @@ def _batch_matmul(
     return stacked if m > 1 and n > 1 else ops.reshape(stacked, tuple(shape))
 
 
-def _rows(x: Array) -> Array:
+def _as_rows(x: Array) -> Array:
     """Folds all leading axes into one, so that they are contracted in one go."""
     shape = shape_of(x)
     return x if len(shape) == 2 else ops.reshape(x, (prod(shape[:-1]), shape[-1]))
 
 
-def _matmul_by_x(g: Array, x_shape: Shape, y: Array) -> Array:
+def _matmul_vjp_x(g: Array, x_shape: Shape, y: Array) -> Array:
     m, n = len(x_shape), len(shape_of(y))
     if m == n == 1:
         return g * y
@@ -144,14 +144,14 @@ def _matmul_by_x(g: Array, x_shape: Shape, y: Array) -> Array:
     return ops.matmul(g, y.mT)
 
 
-def _matmul_by_y(g: Array, x: Array, y_shape: Shape) -> Array:
+def _matmul_vjp_y(g: Array, x: Array, y_shape: Shape) -> Array:
     m, n = len(shape_of(x)), len(y_shape)
     if m == 1:
         return x * g if n == 1 else ops.matmul(ops.expand_dims(x, -1), ops.expand_dims(g, -2))
     if n == 1:
-        return ops.matmul(ops.reshape(g, (-1,)), _rows(x))
+        return ops.matmul(ops.reshape(g, (-1,)), _as_rows(x))
     if n == 2:
-        return ops.matmul(_rows(x).mT, _rows(g))
+        return ops.matmul(_as_rows(x).mT, _as_rows(g))
     return ops.matmul(x.mT, g)
 
 
@@ -160,7 +160,7 @@ matmul = Binary(
     compute=_multiply_matrices,
     infer=_infer_matmul,
     batch=_batch_matmul,
-    vjp=(_matmul_by_x, _matmul_by_y),
+    vjp=(_matmul_vjp_x, _matmul_vjp_y),
     linear=True,
     broadcasts=True,
     dtypes="fdD",
@@ -267,7 +267,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
                 number=16,
             )
         )
-    names = letters()
+    names = axis_letters()
     x_names = [next(names) for _ in range(m)]
     y_names = [next(names) for _ in range(n)]
     for i, j in zip(*summed, strict=True):

@@ -39,7 +39,7 @@ def _banded_solve(xp: ArrayModule, bands: Buffer, b: Buffer, *, lower: int, uppe
     return chunked(one, xp, bands, b)
 
 
-def _moved(x: Array, steps: int, axis: int) -> Array:
+def _shifted_by(x: Array, steps: int, axis: int) -> Array:
     """Returns ``x[i + steps]`` along an axis counted from the back, zeros from beyond the ends."""
     length = shape_of(x)[axis]
     start, stop = min(max(steps, 0), length), max(length + min(steps, 0), 0)
@@ -49,50 +49,50 @@ def _moved(x: Array, steps: int, axis: int) -> Array:
     return ops.pad(ops.index(x, (Ellipsis, slice(start, stop), *rest)), widths)
 
 
-def _diagonal(bands: Array, k: int) -> Array:
+def _band(bands: Array, k: int) -> Array:
     return ops.index(bands, (Ellipsis, k, slice(None)))
 
 
-def _times(bands: Array, x: Array, lower: int, upper: int) -> Array:
+def _bands_times(bands: Array, x: Array, lower: int, upper: int) -> Array:
     """Returns the product of band matrices and columns."""
     terms = [
-        _moved(ops.expand_dims(_diagonal(bands, k), -1) * x, upper - k, -2)
+        _shifted_by(ops.expand_dims(_band(bands, k), -1) * x, upper - k, -2)
         for k in range(lower + upper + 1)
     ]
     return sum(terms[1:], terms[0])
 
 
-def _transposed(bands: Array, lower: int, upper: int) -> Array:
+def _transposed_bands(bands: Array, lower: int, upper: int) -> Array:
     """Returns the bands of the transposed matrices, which have ``upper`` lower diagonals."""
     count = lower + upper
-    rows = [_moved(_diagonal(bands, count - k), k - lower, -1) for k in range(count + 1)]
+    rows = [_shifted_by(_band(bands, count - k), k - lower, -1) for k in range(count + 1)]
     return ops.stack(rows, axis=-2)
 
 
-def _outer(left: Array, right: Array, lower: int, upper: int) -> Array:
+def _outer_bands(left: Array, right: Array, lower: int, upper: int) -> Array:
     """Returns the bands of the products of columns and rows, summed over the pairs."""
     rows = [
-        ops.sum(_moved(left, k - upper, -2) * right, axis=-1) for k in range(lower + upper + 1)
+        ops.sum(_shifted_by(left, k - upper, -2) * right, axis=-1) for k in range(lower + upper + 1)
     ]
     return ops.stack(rows, axis=-2)
 
 
-def _solve(bands: Array, b: Array, lower: int, upper: int) -> Array:
+def _solve_bands(bands: Array, b: Array, lower: int, upper: int) -> Array:
     return banded_solve.bind((bands, b), {"lower": lower, "upper": upper})
 
 
-def _pullback(
+def _banded_pullback(
     g: Array, ans: Array, x: Array, *, lower: int, upper: int
 ) -> tuple[Array, Array]:
-    by_y = _solve(_transposed(x, lower, upper), g, upper, lower)
-    return -_outer(by_y, ans, lower, upper), by_y
+    by_y = _solve_bands(_transposed_bands(x, lower, upper), g, upper, lower)
+    return -_outer_bands(by_y, ans, lower, upper), by_y
 
 
-def _by_bands(g: Array, ans: Array, x: Array, *, lower: int, upper: int) -> Array:
-    return -_solve(x, _times(g, ans, lower, upper), lower, upper)
+def _banded_jvp_bands(g: Array, ans: Array, x: Array, *, lower: int, upper: int) -> Array:
+    return -_solve_bands(x, _bands_times(g, ans, lower, upper), lower, upper)
 
 
-def _reference(bands: Buffer, b: Buffer, lower: int, upper: int) -> Buffer:
+def _banded_reference(bands: Buffer, b: Buffer, lower: int, upper: int) -> Buffer:
     n = bands.shape[-1]
     dense = np.zeros((*bands.shape[:-2], n, n), bands.dtype)
     for i in range(n):
@@ -101,7 +101,7 @@ def _reference(bands: Buffer, b: Buffer, lower: int, upper: int) -> Buffer:
     return np.linalg.solve(dense, b)
 
 
-def _sample(lower: int, upper: int, n: int, rhs: Shape, *stack: int) -> Sample:
+def _banded_sample(lower: int, upper: int, n: int, rhs: Shape, *stack: int) -> Sample:
     strong = np.zeros((lower + upper + 1, n))
     strong[upper] = lower + upper + 2.0
     return Sample(near(strong, *stack), rhs, lower=lower, upper=upper)
@@ -112,17 +112,17 @@ banded_solve = of_matrices(
     lambda bands, b, **params: (b[0], b[1]),
     square=False,
     compute=_banded_solve,
-    reference=_reference,
-    pullback=_pullback,
-    jvp=(_by_bands, lambda g, x, *, lower, upper: _solve(x, g, lower, upper)),
+    reference=_banded_reference,
+    pullback=_banded_pullback,
+    jvp=(_banded_jvp_bands, lambda g, x, *, lower, upper: _solve_bands(x, g, lower, upper)),
     dtypes="fdD",
     samples=[
-        _sample(1, 1, 4, (4, 2)),
-        _sample(0, 2, 3, (3, 1), 2),
-        _sample(2, 0, 3, (2, 3, 1)),
-        _sample(2, 1, 2, (2, 1)),
-        _sample(0, 0, 2, (2, 2)),
-        _sample(1, 1, 0, (0, 2)),
+        _banded_sample(1, 1, 4, (4, 2)),
+        _banded_sample(0, 2, 3, (3, 1), 2),
+        _banded_sample(2, 0, 3, (2, 3, 1)),
+        _banded_sample(2, 1, 2, (2, 1)),
+        _banded_sample(0, 0, 2, (2, 2)),
+        _banded_sample(1, 1, 0, (0, 2)),
     ],
     doc="Returns x with ``a @ x = b`` of matrices that are given by their diagonals.",
 )

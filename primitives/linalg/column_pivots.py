@@ -13,7 +13,7 @@ from .stacks import chunked, of_matrices
 __all__ = ["qr_pivots"]
 
 
-def _one(matrix: Buffer) -> Buffer:
+def _pivots_of_one(matrix: Buffer) -> Buffer:
     if not matrix.size:
         return np.arange(matrix.shape[-1], dtype=np.int32).reshape(1, -1)
     linalg = scipy_module(np, "linalg")
@@ -26,11 +26,11 @@ def _pivots(xp: ArrayModule, a: Buffer) -> Buffer:
     on_host = a if xp is np else xp.asnumpy(a)
     if a.size and lapack.is_known(a.dtype):
         return xp.asarray(lapack.column_orders(on_host))
-    out = chunked(_one, np, on_host)
+    out = chunked(_pivots_of_one, np, on_host)
     return xp.asarray(out.reshape(*a.shape[:-2], a.shape[-1]))
 
 
-def _reference(a: Buffer) -> Buffer:
+def _pivots_reference(a: Buffer) -> Buffer:
     """Takes the longest of the columns, less what lies along those before."""
     rest = np.array(a, np.result_type(a, float))
     order: list[int] = []
@@ -52,7 +52,7 @@ qr_pivots = of_matrices(
     square=False,
     compute=_pivots,
     constant=True,
-    reference=lambda a: _reference(a) if a.ndim == 2 else np.stack([_reference(m) for m in a]),
+    reference=np.vectorize(_pivots_reference, otypes=[np.int32], signature="(m,n)->(n)"),
     dtypes="fdD",
     samples=[Sample((3, 3)), Sample((2, 4, 2)), Sample((0, 2))],
     doc="Returns the order of columns in which QR with pivoting takes them.",

@@ -30,7 +30,7 @@ from .stacks import (
     hermitian_part,
     near,
     of_matrices,
-    packed,
+    packed_parts,
     safe_reciprocal,
     unpacked,
 )
@@ -48,7 +48,12 @@ __all__ = [
     "svdvals",
 ]
 
-SPREAD = {n: 3.0 * np.diag(np.arange(1.0, n + 1)) for n in (0, 1, 2, 3)}
+SPACED_DIAGONALS = {n: 3.0 * np.diag(np.arange(1.0, n + 1)) for n in (0, 1, 2, 3)}
+SPACED_SAMPLES = [
+    Sample(near(SPACED_DIAGONALS[3])),
+    Sample(near(SPACED_DIAGONALS[2], 2)),
+    Sample(near(SPACED_DIAGONALS[0])),
+]
 
 
 def _symmetric(xp: ArrayModule, a: Buffer) -> Buffer:
@@ -75,7 +80,7 @@ def eig_shapes(n: int) -> list[Shape]:
 
 def _eigh(xp: ArrayModule, a: Buffer) -> Buffer:
     w, v = xp.linalg.eigh(_symmetric(xp, a))
-    return packed(xp, [w.astype(v.dtype), v], eig_shapes(a.shape[-1]))
+    return packed_parts(xp, [w.astype(v.dtype), v], eig_shapes(a.shape[-1]))
 
 
 def _eigh_jvp(g: Array, ans: Array, x: Array) -> Array:
@@ -84,7 +89,7 @@ def _eigh_jvp(g: Array, ans: Array, x: Array) -> Array:
     change = ops.matmul(adjoint(v), ops.matmul(hermitian_part(g), v))
     turned = ops.matmul(v, _inverse_differences(ops.real(w)) * change)
     values: Array = ops.real(diagonal_of(change)) * x.dtype.type(1)
-    return packed(ops, [values, turned], shapes)
+    return packed_parts(ops, [values, turned], shapes)
 
 
 def _eigh_vjp(g: Array, ans: Array, x: Array) -> Array:
@@ -104,7 +109,7 @@ eigh = of_matrices(
     reference=lambda a: _eigh(np, a),
     vjp=(_eigh_vjp,),
     jvp=(_eigh_jvp,),
-    samples=[Sample(near(SPREAD[3])), Sample(near(SPREAD[2], 2)), Sample(near(SPREAD[0]))],
+    samples=SPACED_SAMPLES,
     doc="Returns the eigenvalues of Hermitian parts in rising order, and the vectors, packed.",
 )
 
@@ -128,7 +133,7 @@ eigvalsh = of_matrices(
     vjp=(_eigvalsh_vjp,),
     jvp=(_eigvalsh_jvp,),
     dtypes="fdD",
-    samples=[Sample(near(SPREAD[3])), Sample(near(SPREAD[2], 2)), Sample(near(SPREAD[0]))],
+    samples=SPACED_SAMPLES,
     doc="Returns the eigenvalues of Hermitian parts in rising order.",
 )
 
@@ -138,7 +143,7 @@ eigvalsh = of_matrices(
 def _eig(xp: ArrayModule, a: Buffer) -> Buffer:
     w, v = xp.linalg.eig(a)
     dtype = complex_of(a.dtype)
-    return packed(xp, [w.astype(dtype), v.astype(dtype)], eig_shapes(a.shape[-1]))
+    return packed_parts(xp, [w.astype(dtype), v.astype(dtype)], eig_shapes(a.shape[-1]))
 
 
 def _anchors(v: Array) -> Array | Buffer:
@@ -160,7 +165,7 @@ def _eig_jvp(g: Array, ans: Array, x: Array) -> Array:
     stretched = ops.real(ops.sum(conjugate(v) * turned, axis=-2, keepdims=True))
     anchored = ops.where(_anchors(v), turned / ops.where(_anchors(v), v, 1), 0)
     angles = ops.imag(ops.sum(anchored, axis=-2, keepdims=True))
-    return packed(ops, [diagonal_of(change), turned - v * (stretched + 1j * angles)], shapes)
+    return packed_parts(ops, [diagonal_of(change), turned - v * (stretched + 1j * angles)], shapes)
 
 
 def _eig_vjp(g: Array, ans: Array, x: Array) -> Array:
@@ -185,9 +190,9 @@ eig = of_matrices(
     jvp=(_eig_jvp,),
     dtypes="fdD",
     samples=[
-        Sample(near(SPREAD[3])),
+        Sample(near(SPACED_DIAGONALS[3])),
         Sample(near([[0.0, 3.0], [-5.0, 0.0]], 2)),
-        Sample(near(SPREAD[0])),
+        Sample(near(SPACED_DIAGONALS[0])),
     ],
     doc="""Returns eigenvalues and eigenvectors of any square matrices, packed; always complex.
 
@@ -217,9 +222,9 @@ eigvals = of_matrices(
     jvp=(_eigvals_jvp,),
     dtypes="fdD",
     samples=[
-        Sample(near(SPREAD[3])),
+        Sample(near(SPACED_DIAGONALS[3])),
         Sample(near([[0.0, 3.0], [-5.0, 0.0]], 2)),
-        Sample(near(SPREAD[0])),
+        Sample(near(SPACED_DIAGONALS[0])),
     ],
     doc="Returns the eigenvalues of any square matrices; always complex.",
 )
@@ -236,7 +241,7 @@ def svd_shapes(matrix: Shape, full_matrices: bool) -> list[Shape]:
 
 def _svd(xp: ArrayModule, a: Buffer, *, full_matrices: bool) -> Buffer:
     u, s, vh = linalg.svd(xp, a, full_matrices=full_matrices)
-    return packed(xp, [u, s.astype(u.dtype), vh], svd_shapes(a.shape[-2:], full_matrices))
+    return packed_parts(xp, [u, s.astype(u.dtype), vh], svd_shapes(a.shape[-2:], full_matrices))
 
 
 class _Factors:
@@ -256,8 +261,8 @@ class _Factors:
         self.shapes = svd_shapes(shape, full_matrices)
         u, s, vh = unpacked(ans, self.shapes)
         s, v = ops.real(s), adjoint(vh)
-        self.u, self.u_rest = _split(u, k)
-        self.v, self.v_rest = _split(v, k)
+        self.u, self.u_rest = _split_columns(u, k)
+        self.v, self.v_rest = _split_columns(v, k)
         sums = ops.expand_dims(s, -2) + ops.expand_dims(s, -1)
         gaps = _differences(s)
         length = max(m, n)
@@ -266,7 +271,7 @@ class _Factors:
         self.twisting = safe_reciprocal(sums, coinciding(s, sums, length))
 
 
-def _split(vectors: Array, k: int) -> tuple[Array, Array | None]:
+def _split_columns(vectors: Array, k: int) -> tuple[Array, Array | None]:
     """Returns the first k columns, and the others."""
     if shape_of(vectors)[-1] == k:
         return vectors, None
@@ -274,17 +279,17 @@ def _split(vectors: Array, k: int) -> tuple[Array, Array | None]:
     return first, ops.index(vectors, (Ellipsis, slice(k, None)))
 
 
-def _outside(vectors: Array, x: Array) -> Array:
+def _outside_span(vectors: Array, x: Array) -> Array:
     """Returns what of the columns of x is orthogonal to all of the vectors."""
     return x - ops.matmul(vectors, ops.matmul(adjoint(vectors), x))
 
 
-def _moved(vectors: Array, rest: Array | None, inner: Array, image: Array) -> Array:
+def _vector_changes(vectors: Array, rest: Array | None, inner: Array, image: Array) -> Array:
     """Returns how vectors change: within their space by ``inner``, out of it as the image does."""
     n, k = shape_of(vectors)[-2:]
     change = ops.matmul(vectors, inner)
     if k < n:
-        change = change + _outside(vectors, image)
+        change = change + _outside_span(vectors, image)
     if rest is None:
         return change
     others = -ops.matmul(vectors, adjoint(ops.matmul(adjoint(rest), image)))
@@ -297,10 +302,10 @@ def _svd_jvp(g: Array, ans: Array, x: Array, *, full_matrices: bool) -> Array:
     change = ops.matmul(adjoint(f.u), image)
     turned = f.turning * 0.5 * (change + adjoint(change))
     twisted = f.twisting * 0.5 * (change - adjoint(change))
-    u = _moved(f.u, f.u_rest, turned + twisted, image * f.inverse)
-    v = _moved(f.v, f.v_rest, turned - twisted, back_image * f.inverse)
+    u = _vector_changes(f.u, f.u_rest, turned + twisted, image * f.inverse)
+    v = _vector_changes(f.v, f.v_rest, turned - twisted, back_image * f.inverse)
     s: Array = ops.real(diagonal_of(change)) * x.dtype.type(1)
-    return packed(ops, [u, s, adjoint(v)], f.shapes)
+    return packed_parts(ops, [u, s, adjoint(v)], f.shapes)
 
 
 def _by_image(
@@ -308,7 +313,7 @@ def _by_image(
 ) -> Array | None:
     """Returns the cotangent of the image that vectors move out of their space with."""
     n, k = shape_of(vectors)[-2:]
-    by_image = _outside(conjugate(vectors), by_vectors) if k < n else None
+    by_image = _outside_span(conjugate(vectors), by_vectors) if k < n else None
     if rest is None:
         return by_image
     others = ops.matmul(conjugate(rest), adjoint(ops.matmul(vectors.mT, by_rest)))
@@ -319,8 +324,8 @@ def _svd_vjp(g: Array, ans: Array, x: Array, *, full_matrices: bool) -> Array:
     shape = shape_of(x)[-2:]
     f = _Factors(ans, shape, full_matrices)
     by_u, by_s, by_vh = unpacked(g, f.shapes)
-    by_u, by_u_rest = _split(by_u, min(shape))
-    by_v, by_v_rest = _split(adjoint(by_vh), min(shape))
+    by_u, by_u_rest = _split_columns(by_u, min(shape))
+    by_v, by_v_rest = _split_columns(adjoint(by_vh), min(shape))
     inner_u, inner_v = ops.matmul(f.u.mT, by_u), ops.matmul(f.v.mT, by_v)
     turned, twisted = f.turning * (inner_u + inner_v), f.twisting * (inner_u - inner_v)
     by_change = (
@@ -348,7 +353,7 @@ svd = of_matrices(
     vjp=(_svd_vjp,),
     jvp=(_svd_jvp,),
     samples=[
-        Sample(near(SPREAD[3]), full_matrices=True),
+        Sample(near(SPACED_DIAGONALS[3]), full_matrices=True),
         Sample(near(np.eye(3, 2) * [6.0, 3.0], 2), full_matrices=False),
         Sample(near(np.eye(2, 3) * [[6.0], [3.0]]), full_matrices=False),
         Sample((0, 2), full_matrices=False),
@@ -385,7 +390,7 @@ svdvals = of_matrices(
     jvp=(_svdvals_jvp,),
     dtypes="fdD",
     samples=[
-        Sample(near(SPREAD[3])),
+        Sample(near(SPACED_DIAGONALS[3])),
         Sample(near(np.eye(3, 2) * [6.0, 3.0], 2)),
         Sample(near(np.eye(2, 3) * [[6.0], [3.0]])),
         Sample((0, 2)),
@@ -404,10 +409,10 @@ def qr_shapes(matrix: Shape, mode: str) -> list[Shape]:
 
 
 def _qr(xp: ArrayModule, a: Buffer, *, mode: str) -> Buffer:
-    return packed(xp, xp.linalg.qr(a, mode=mode), qr_shapes(a.shape[-2:], mode))
+    return packed_parts(xp, xp.linalg.qr(a, mode=mode), qr_shapes(a.shape[-2:], mode))
 
 
-def _over(x: Array, r: Array) -> Array:
+def _times_inverse(x: Array, r: Array) -> Array:
     """Returns x times the inverse of r."""
     return ops.solve(r.mT, x.mT).mT
 
@@ -419,7 +424,7 @@ def _strictly_lower(x: Array) -> Array:
 def _qr_parts(values: Array, shape: Shape, mode: str) -> tuple[Array, Array | None, Array]:
     """Returns q, its columns behind those of r's rows that are not 0, and those rows."""
     q, r = unpacked(values, qr_shapes(shape, mode))
-    q, rest = _split(q, shape[1])
+    q, rest = _split_columns(q, shape[1])
     if rest is not None:
         r = ops.index(r, (Ellipsis, slice(None, shape[1]), slice(None)))
     return q, rest, r
@@ -428,7 +433,7 @@ def _qr_parts(values: Array, shape: Shape, mode: str) -> tuple[Array, Array | No
 def _qr_jvp(g: Array, ans: Array, x: Array, *, mode: str) -> Array:
     m, n = shape_of(x)[-2:]
     q, rest, r = _qr_parts(ans, (m, n), mode)
-    step = _over(g, r)
+    step = _times_inverse(g, r)
     change = ops.matmul(adjoint(q), step)
     lower = _strictly_lower(change)
     turned = lower - adjoint(lower)
@@ -438,11 +443,11 @@ def _qr_jvp(g: Array, ans: Array, x: Array, *, mode: str) -> Array:
     by_r = ops.matmul(change - turned, r)
     by_q = step - ops.matmul(q, change - turned)
     if rest is None:
-        return packed(ops, [by_q, by_r], qr_shapes((m, n), mode))
+        return packed_parts(ops, [by_q, by_r], qr_shapes((m, n), mode))
     others = -ops.matmul(q, adjoint(ops.matmul(adjoint(rest), step)))
     below = ops.broadcast_to(beside(x, np.zeros((), x.dtype)), (*shape_of(by_r)[:-2], m - n, n))
     parts = [ops.concatenate([by_q, others], axis=-1), ops.concatenate([by_r, below], axis=-2)]
-    return packed(ops, parts, qr_shapes((m, n), mode))
+    return packed_parts(ops, parts, qr_shapes((m, n), mode))
 
 
 def _qr_vjp(g: Array, ans: Array, x: Array, *, mode: str) -> Array:
@@ -470,7 +475,7 @@ qr = of_matrices(
     jvp=(_qr_jvp,),
     dtypes="fdD",
     samples=[
-        Sample(near(SPREAD[3]), mode="reduced"),
+        Sample(near(SPACED_DIAGONALS[3]), mode="reduced"),
         Sample(near(np.eye(3, 2) * 3.0, 2), mode="reduced"),
         Sample(near(np.eye(2, 2) * 3.0), mode="complete"),
         Sample(near(np.zeros((2, 0))), mode="reduced"),

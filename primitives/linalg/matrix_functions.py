@@ -55,10 +55,11 @@ expm = of_matrices(
     doc="Returns the exponentials of matrices.",
 )
 
-LOW = np.array([[3.0, 1.0, 0.0], [-2.0, 4.0, 0.0], [0.0, 1.0, 2.0]])
+PRINCIPAL = np.array([[3.0, 1.0, 0.0], [-2.0, 4.0, 0.0], [0.0, 1.0, 2.0]])
+PRINCIPAL_SAMPLES = [Sample(near(PRINCIPAL[:n, :n], *stack)) for n, *stack in ((3,), (2, 2), (0,))]
 
 
-def _each(name: str) -> Callable[[Buffer], Buffer]:
+def _scipy_for_each(name: str) -> Callable[[Buffer], Buffer]:
     """Returns SciPy's function of one matrix, for each of a stack."""
 
     def reference(a: Buffer) -> Buffer:
@@ -73,11 +74,11 @@ logm = of_matrices(
     "logm",
     lambda a: a,
     compute=lambda xp, a: matrix_functions.logm(a),
-    reference=_each("logm"),
+    reference=_scipy_for_each("logm"),
     vjp=(lambda g, x: along_block(ops.logm, x.mT, g),),
     jvp=(lambda g, x: along_block(ops.logm, x, g),),
     dtypes="fdD",
-    samples=[Sample(near(LOW)), Sample(near(LOW[:2, :2], 2)), Sample(near(LOW[:0, :0]))],
+    samples=PRINCIPAL_SAMPLES,
     doc="Returns the principal logarithms of matrices.",
 )
 
@@ -134,11 +135,11 @@ sqrtm = of_matrices(
     "sqrtm",
     lambda a: a,
     compute=lambda xp, a: matrix_functions.sqrtm(a),
-    reference=_each("sqrtm"),
+    reference=_scipy_for_each("sqrtm"),
     vjp=(lambda g, ans: ops.solve_sylvester(ans.mT, ans.mT, g),),
     jvp=(lambda g, ans: ops.solve_sylvester(ans, ans, g),),
     dtypes="fdD",
-    samples=[Sample(near(LOW)), Sample(near(LOW[:2, :2], 2)), Sample(near(LOW[:0, :0]))],
+    samples=PRINCIPAL_SAMPLES,
     doc="""Returns the principal square roots of matrices.
 
     The derivative t of the root r solves ``r t + t r = g``: N. Higham, "Functions of Matrices",

@@ -36,7 +36,7 @@ __all__ = [
     "hermitian_part",
     "near",
     "of_matrices",
-    "packed",
+    "packed_parts",
     "safe_reciprocal",
     "unpacked",
 ]
@@ -101,7 +101,7 @@ def near(matrix: ArrayLike, *stack: int) -> Operand:
 # -- several results in one
 
 
-def packed(xp: Any, parts: Sequence[Packed], shapes: Sequence[Shape]) -> Packed:
+def packed_parts(xp: Any, parts: Sequence[Packed], shapes: Sequence[Shape]) -> Packed:
     """Returns arrays of the given shapes behind one stack, flattened, one behind the other.
 
     Args:

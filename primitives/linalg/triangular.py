@@ -19,7 +19,7 @@ from ..core.families import batch_elementwise
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype, result_type
 from ..core.test_samples import Domain, Operand, Sample
-from .stacks import chunked, near, of_matrices, packed, unpacked
+from .stacks import chunked, near, of_matrices, packed_parts, unpacked
 
 __all__ = ["lu", "lu_shapes", "pivots_to_permutation", "triangular_solve"]
 
@@ -66,12 +66,14 @@ def _triangular_solve(
     return chunked(one, xp, a, b)
 
 
-def _solve_again(a: Array, b: Array, transposed: bool, lower: bool, unit_diagonal: bool) -> Array:
+def _solve_triangle(
+    a: Array, b: Array, transposed: bool, lower: bool, unit_diagonal: bool
+) -> Array:
     params = {"lower": lower, "transposed": transposed, "unit_diagonal": unit_diagonal}
     return triangular_solve.bind((a, b), params)
 
 
-def _triangle(x: Array, lower: bool, unit_diagonal: bool) -> Array:
+def _triangle_read(x: Array, lower: bool, unit_diagonal: bool) -> Array:
     """Returns the part of matrices that a triangular system reads."""
     return ops.tril(x, -unit_diagonal) if lower else ops.triu(x, int(unit_diagonal))
 
@@ -79,17 +81,17 @@ def _triangle(x: Array, lower: bool, unit_diagonal: bool) -> Array:
 def _triangular_jvp(
     g: Array, ans: Array, x: Array, *, lower: bool, transposed: bool, unit_diagonal: bool
 ) -> Array:
-    change = _triangle(g, lower, unit_diagonal)
+    change = _triangle_read(g, lower, unit_diagonal)
     product = ops.matmul(change.mT if transposed else change, ans)
-    return -_solve_again(x, product, transposed, lower, unit_diagonal)
+    return -_solve_triangle(x, product, transposed, lower, unit_diagonal)
 
 
 def _triangular_pullback(
     g: Array, ans: Array, x: Array, *, lower: bool, transposed: bool, unit_diagonal: bool
 ) -> tuple[Array, Array]:
-    by_y = _solve_again(x, g, not transposed, lower, unit_diagonal)
+    by_y = _solve_triangle(x, g, not transposed, lower, unit_diagonal)
     left, right = (ans, by_y) if transposed else (by_y, ans)
-    return -_triangle(ops.matmul(left, right.mT), lower, unit_diagonal), by_y
+    return -_triangle_read(ops.matmul(left, right.mT), lower, unit_diagonal), by_y
 
 
 def _triangular_reference(
@@ -109,7 +111,7 @@ triangular_solve = of_matrices(
     pullback=_triangular_pullback,
     jvp=(
         _triangular_jvp,
-        lambda g, x, *, lower, transposed, unit_diagonal: _solve_again(
+        lambda g, x, *, lower, transposed, unit_diagonal: _solve_triangle(
             x, g, transposed, lower, unit_diagonal
         ),
     ),
@@ -138,7 +140,7 @@ def _lu(xp: ArrayModule, a: Buffer) -> Buffer:
     if xp is np and a.size and lapack.is_known(a.dtype):
         quicker = is_eliminated(prod(a.shape[:-2]), *a.shape[-2:])
         factors, pivots = eliminated(a) if quicker else lapack.factorised(a)
-        return packed(xp, (factors, pivots.astype(a.dtype)), lu_shapes(*a.shape[-2:]))
+        return packed_parts(xp, (factors, pivots.astype(a.dtype)), lu_shapes(*a.shape[-2:]))
     factor = scipy_module(xp, "linalg").lapack.get_lapack_funcs(("getrf",), (a[..., :1, :1],))[0]
 
     def one(matrix: Buffer) -> Buffer:
@@ -158,12 +160,12 @@ def _lu_parts(values: Array, shape: Shape) -> tuple[Array, Array, Array]:
     order = pivots_to_permutation.bind((ops.real(pivots),), {"rows": m})
     lower = ops.tril(ops.index(both, (Ellipsis, slice(None, k))), -1)
     upper = ops.triu(ops.index(both, (Ellipsis, slice(None, k), slice(None))))
-    lower = _padded(lower, m - k, -1) + beside(both, np.eye(m, dtype=both.dtype))
+    lower = _zero_padded(lower, m - k, -1) + beside(both, np.eye(m, dtype=both.dtype))
     rest = beside(both, np.diag(np.r_[np.zeros(k), np.ones(n - k)]).astype(both.dtype))
-    return lower, _padded(upper, n - k, -2) + rest, order
+    return lower, _zero_padded(upper, n - k, -2) + rest, order
 
 
-def _padded(x: Array, count: int, axis: int) -> Array:
+def _zero_padded(x: Array, count: int, axis: int) -> Array:
     widths = [(0, 0)] * len(shape_of(x))
     widths[axis] = (0, count)
     return ops.pad(x, widths) if count else x
@@ -178,11 +180,11 @@ def _with_rows(x: Array, order: Array) -> Array:
 def _lu_jvp(g: Array, ans: Array, x: Array) -> Array:
     shapes = lu_shapes(*shape_of(x)[-2:])
     lower, upper, order = _lu_parts(ans, shapes[0])
-    change = _solve_again(lower, _with_rows(g, order), False, True, True)
-    change = _solve_again(upper, change.mT, True, False, False).mT
+    change = _solve_triangle(lower, _with_rows(g, order), False, True, True)
+    change = _solve_triangle(upper, change.mT, True, False, False).mT
     both = ops.matmul(lower, ops.tril(change, -1)) + ops.matmul(ops.triu(change), upper)
     pivots = ops.broadcast_to(beside(x, np.zeros((), x.dtype)), (*shape_of(x)[:-2], *shapes[1]))
-    return packed(ops, [both, pivots], shapes)
+    return packed_parts(ops, [both, pivots], shapes)
 
 
 def _lu_vjp(g: Array, ans: Array, x: Array) -> Array:
@@ -191,8 +193,8 @@ def _lu_vjp(g: Array, ans: Array, x: Array) -> Array:
     by_both, _ = unpacked(g, shapes)
     by_lower = ops.tril(ops.matmul(lower.mT, ops.tril(by_both, -1)), -1)
     by_change = by_lower + ops.triu(ops.matmul(ops.triu(by_both), upper.mT))
-    by_change = _solve_again(lower, by_change, True, True, True)
-    by_change = _solve_again(upper, by_change.mT, False, False, False).mT
+    by_change = _solve_triangle(lower, by_change, True, True, True)
+    by_change = _solve_triangle(upper, by_change.mT, False, False, False).mT
     return _with_rows(by_change, ops.argsort(order, axis=-1))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.annotations import ArrayModule, Axes, Axis, Buffer, Shape
-from ...backends.cpu.activations import silu_slope
+from ...backends.cpu.activations import CUBIC, LINEAR, silu_slope
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.array import Array
@@ -105,7 +105,7 @@ def _gelu_arguments(x: ArrayLike, approximate: bool = True) -> Prepared:
     return (x,), {"approximate": bool(approximate)}
 
 
-def _probability(x: Buffer) -> Any:
+def _normal_probability(x: Buffer) -> Any:
     return 0.5 * np.vectorize(math.erfc, otypes="d")(np.multiply(x, -math.sqrt(0.5)))
 
 
@@ -114,17 +114,17 @@ def _gelu_by_tanh(x: Buffer) -> Any:
 
 
 def _gelu_reference(x: Buffer, approximate: bool) -> Buffer:
-    value = _gelu_by_tanh(x) if approximate else x * _probability(x)
+    value = _gelu_by_tanh(x) if approximate else x * _normal_probability(x)
     return np.asarray(value, np.result_type(x))
 
 
-def slope_reference(x: Buffer, approximate: bool) -> Buffer:
+def gelu_grad_reference(x: Buffer, approximate: bool) -> Buffer:
     """The derivative of gelu, as the tests compare with it."""
     if approximate:
         # A complex step, which is the derivative without loss of digits.
         value = np.imag(_gelu_by_tanh(np.asarray(x, complex) + 1e-30j)) / 1e-30
     else:
-        value = _probability(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+        value = _normal_probability(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
     return np.asarray(value, np.result_type(x))
 
 
@@ -150,7 +150,7 @@ gelu_slope = elementwise(
     lambda g, x, *, approximate: g * gelu_curvature(x, approximate),
     prepare=_gelu_arguments,
     params=BOTH_GELUS,
-    reference=slope_reference,
+    reference=gelu_grad_reference,
     doc="Returns the derivative of gelu.",
     options=GELU_OPTIONS,
     source=GELU_SOURCE,
@@ -164,7 +164,7 @@ def _axes_argument(x: ArrayLike, axis: Axis = -1) -> Prepared:
     return (x,), {"axis": canonical_axes(axis if shape else None, len(shape))}
 
 
-def _samples(*domains: Domain) -> list[Sample]:
+def _along_samples(*domains: Domain) -> list[Sample]:
     """Every operand of the same shape."""
     shapes: list[tuple[Shape, Any]] = [
         ((), None),
@@ -180,7 +180,7 @@ def _samples(*domains: Domain) -> list[Sample]:
     ]
 
 
-def _sum(x: Array, axis: Axes) -> Array:
+def _sum_along(x: Array, axis: Axes) -> Array:
     total: Array = ops["sum"].bind((x,), {"axis": axis, "keepdims": True, "dtype": None})
     return total
 
@@ -192,7 +192,7 @@ softmax = along(
     lambda g, ans, *, axis: softmax_derivative.bind((g, ans), {"axis": axis}),
     jvp=(lambda t, ans, *, axis: softmax_derivative.bind((t, ans), {"axis": axis}),),
     prepare=_axes_argument,
-    samples=_samples(REAL),
+    samples=_along_samples(REAL),
     reference=lambda x, axis: np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=True),
     doc="Returns ``exp(x) / sum(exp(x))``: the probabilities in proportion to ``exp(x)``.",
     options=AXIS,
@@ -206,7 +206,7 @@ def _two_operands(g: ArrayLike, ans: ArrayLike, axis: Axis = -1) -> Prepared:
 
 def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
     """The transposed derivative of ``p * (g - sum(g * p))`` by p."""
-    return h * (g - _sum(g * p, axis)) - g * _sum(h * p, axis)
+    return h * (g - _sum_along(g * p, axis)) - g * _sum_along(h * p, axis)
 
 
 # The derivative of softmax at the point where it is p, in a direction: linear and symmetric in it.
@@ -216,20 +216,20 @@ softmax_derivative: Primitive = along(
     lambda g, x, y, *, axis: _softmax_second(g, x, y, axis),
     jvp=(
         lambda t, y, *, axis: softmax_derivative.bind((t, y), {"axis": axis}),
-        lambda t, x, y, *, axis: t * (x - _sum(x * y, axis)) - y * _sum(x * t, axis),
+        lambda t, x, y, *, axis: t * (x - _sum_along(x * y, axis)) - y * _sum_along(x * t, axis),
     ),
     prepare=_two_operands,
-    samples=_samples(REAL, REAL),
+    samples=_along_samples(REAL, REAL),
     reference=lambda g, p, axis: p * (g - np.sum(g * p, axis=axis, keepdims=True)),
     doc="Returns ``y * (x - sum(x * y))``: how softmax changes with its argument where it is y.",
     options={"y": "the softmax, of x's shape."} | AXIS,
 )
 log_softmax = along(
     "log_softmax",
-    lambda g, ans, *, axis: g - ops.exp(ans) * _sum(g, axis),
-    jvp=(lambda t, ans, *, axis: t - _sum(ops.exp(ans) * t, axis),),
+    lambda g, ans, *, axis: g - ops.exp(ans) * _sum_along(g, axis),
+    jvp=(lambda t, ans, *, axis: t - _sum_along(ops.exp(ans) * t, axis),),
     prepare=_axes_argument,
-    samples=_samples(REAL),
+    samples=_along_samples(REAL),
     reference=lambda x, axis: x - np.log(np.sum(np.exp(x), axis=axis, keepdims=True)),
     doc="Returns the logarithm of softmax, without its rounding to 0 or 1.",
     options=AXIS,
@@ -237,15 +237,15 @@ log_softmax = along(
 )
 
 
-VALUE = {
+DIRECTION_AND_VALUE = {
     "x": "the direction, or a cotangent.",
     "y": "the function's value where the derivative is taken.",
 }
-ARGUMENT = {
+DIRECTION_AND_ARGUMENT = {
     "x": "the direction, or a cotangent.",
     "y": "where the derivative is taken.",
 }
-PROBABILITY = Domain(0.1, 0.9)
+SIGMOID_VALUES = Domain(0.1, 0.9)
 REAL_DTYPE = np.dtype(float)
 
 
@@ -256,7 +256,7 @@ def _strong(x: Any, other: Buffer) -> Any:
     return x
 
 
-def _relu(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
+def _compute_relu_grad(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     return xp.where(xp.greater(y, 0), _strong(x, y), 0)
 
 
@@ -264,11 +264,11 @@ relu_derivative = binary(
     "relu_derivative",
     lambda g, y: ops.relu_derivative(g, y),
     lambda g: None,
-    compute=_relu,
+    compute=_compute_relu_grad,
     domains=(REAL, NONZERO),
     reference=lambda x, y: np.where(y > 0, x + 0 * y, 0),
     doc="Returns x where y is positive, 0 elsewhere: the derivative of relu.",
-    arguments=VALUE,
+    arguments=DIRECTION_AND_VALUE,
 )
 sigmoid_derivative = binary(
     "sigmoid_derivative",
@@ -276,9 +276,9 @@ sigmoid_derivative = binary(
     lambda g, x, y: g * x * (1 - 2 * y),
     compute=lambda xp, x, y: (1 - y) * y * x,
     reference=lambda x, y: x * (y - y * y),
-    domains=(REAL, PROBABILITY),
+    domains=(REAL, SIGMOID_VALUES),
     doc="Returns ``x y (1 - y)``: the derivative of sigmoid.",
-    arguments=VALUE,
+    arguments=DIRECTION_AND_VALUE,
 )
 tanh_derivative = binary(
     "tanh_derivative",
@@ -289,7 +289,7 @@ tanh_derivative = binary(
     domains=(REAL, UNIT),
     dtypes="fdD",
     doc="Returns ``x (1 - y^2)``: the derivative of tanh.",
-    arguments=VALUE,
+    arguments=DIRECTION_AND_VALUE,
 )
 softplus_derivative = binary(
     "softplus_derivative",
@@ -299,11 +299,11 @@ softplus_derivative = binary(
     reference=lambda x, y: x * (1 - np.exp(-_strong(y, x))),
     domains=(REAL, Domain(0.1, 3.0)),
     doc="Returns ``x (1 - exp(-y))``: the derivative of softplus.",
-    arguments=VALUE,
+    arguments=DIRECTION_AND_VALUE,
 )
 
 
-def _silu(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
+def _compute_silu_grad(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     out: Buffer = silu_slope(_strong(y, x)) * x
     return out
 
@@ -315,11 +315,11 @@ def _silu_reference(x: Buffer, y: Buffer) -> Buffer:
 
 
 # Further from 0 the curvature of silu is 0 in all dtypes.
-VANISHING = 800.0
+LARGEST_CURVED_SILU = 800.0
 
 
 def _silu_curvature(x: Array) -> Array:
-    x = ops.clip(x, -VANISHING, VANISHING)
+    x = ops.clip(x, -LARGEST_CURVED_SILU, LARGEST_CURVED_SILU)
     s, rest = ops.sigmoid(x), ops.sigmoid(-x)
     return s * rest * (2 + x * (rest - s))
 
@@ -328,23 +328,21 @@ silu_derivative = binary(
     "silu_derivative",
     lambda g, y: ops.silu_derivative(g, y),
     lambda g, x, y: g * x * _silu_curvature(y),
-    compute=_silu,
+    compute=_compute_silu_grad,
     reference=_silu_reference,
     doc="Returns the derivative of silu at y in the direction x.",
-    arguments=ARGUMENT,
+    arguments=DIRECTION_AND_ARGUMENT,
 )
 
 # -- gelu
 
 LOG_DENSITY = -0.5 * math.log(2 * math.pi)
-LINEAR = 2 * math.sqrt(2 / math.pi)
-CUBIC = 0.044715 * LINEAR
-FAR = 40.0
+LARGEST_CURVED_GELU = 40.0
 
 
 def gelu_curvature(x: Array, approximate: bool) -> Array:
     """The second derivative of gelu, which is 0 far from 0."""
-    x = ops.clip(x, -FAR, FAR)
+    x = ops.clip(x, -LARGEST_CURVED_GELU, LARGEST_CURVED_GELU)
     squared = x * x
     if not approximate:
         return (2 - squared) * ops.exp(LOG_DENSITY - 0.5 * squared)
@@ -354,15 +352,15 @@ def gelu_curvature(x: Array, approximate: bool) -> Array:
     return s * rest * (2 * rise + x * ((rest - s) * rise * rise + 6 * CUBIC * x))
 
 
-def _gelu_derivative_arguments(x: ArrayLike, y: ArrayLike, approximate: bool = True) -> Prepared:
+def _gelu_grad_arguments(x: ArrayLike, y: ArrayLike, approximate: bool = True) -> Prepared:
     return (x, y), {"approximate": bool(approximate)}
 
 
-def _gelu_derivative_reference(x: Buffer, y: Buffer, approximate: bool) -> Buffer:
-    return x * slope_reference(_strong(y, x), approximate)
+def _gelu_grad_along_reference(x: Buffer, y: Buffer, approximate: bool) -> Buffer:
+    return x * gelu_grad_reference(_strong(y, x), approximate)
 
 
-def _gelu_derivative(xp: ArrayModule, x: Buffer, y: Buffer, approximate: bool) -> Buffer:
+def _compute_gelu_grad(xp: ArrayModule, x: Buffer, y: Buffer, approximate: bool) -> Buffer:
     out: Buffer = gelu_slope.impl(_strong(y, x), approximate=approximate) * x
     return out
 
@@ -371,12 +369,12 @@ gelu_derivative = elementwise(
     "gelu_derivative",
     lambda g, y, *, approximate: ops.gelu_derivative(g, y, approximate),
     lambda g, x, y, *, approximate: g * x * gelu_curvature(y, approximate),
-    prepare=_gelu_derivative_arguments,
+    prepare=_gelu_grad_arguments,
     params=({"approximate": True}, {"approximate": False}),
-    compute=_gelu_derivative,
-    reference=_gelu_derivative_reference,
+    compute=_compute_gelu_grad,
+    reference=_gelu_grad_along_reference,
     doc="Returns the derivative of gelu at y in the direction x.",
-    arguments=ARGUMENT,
+    arguments=DIRECTION_AND_ARGUMENT,
     options={"approximate": "whether it is that of the usual approximation."},
 )
 

@@ -73,7 +73,7 @@ def check_shapes(name: str, shapes: Sequence[Shape]) -> None:
         )
 
 
-def _prepare(
+def _prepare_attention(
     q: ArrayLike,
     k: ArrayLike,
     v: ArrayLike,
@@ -88,15 +88,15 @@ def _prepare(
     return operands, {"causal": bool(causal), "scale": float(scale), "learned": bool(learned)}
 
 
-def _infer(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
+def _infer_attention(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
     check_shapes(primitive.name, [x.shape for x in operands])
     q, _, v, *_ = operands
     return ShapeDtype((*q.shape[:-1], v.shape[-1]), q.dtype)
 
 
-def _infer_grad(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
+def _infer_attention_grad(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> ShapeDtype:
     g, out, q, k, v, *masks = operands
-    wanted = _infer(primitive, q, k, v, *masks).shape
+    wanted = _infer_attention(primitive, q, k, v, *masks).shape
     if g.shape != wanted or out.shape != wanted:
         raise ShapeError(
             message(
@@ -108,7 +108,7 @@ def _infer_grad(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> S
     return ShapeDtype(stacked_shape(q.shape, k.shape, v.shape), q.dtype)
 
 
-def _filled(values: Sequence[Array], flags: Sequence[bool], arrays: int) -> list[Array]:
+def _with_batch_axes(values: Sequence[Array], flags: Sequence[bool], arrays: int) -> list[Array]:
     """Returns operands that all have a batch axis; a mask that has none needs none."""
     out = filled(values[:arrays], [*flags[:arrays]]) if any(flags[:arrays]) else None
     if out is None:
@@ -124,23 +124,23 @@ def _filled(values: Sequence[Array], flags: Sequence[bool], arrays: int) -> list
     return out
 
 
-def _batch(
+def _batch_attention(
     primitive: Primitive, values: Sequence[Array], flags: Sequence[bool], params: Params
 ) -> Array:
-    return primitive.bind(_filled(values, flags, 3), params)
+    return primitive.bind(_with_batch_axes(values, flags, 3), params)
 
 
-def _batch_grad(
+def _batch_attention_grad(
     primitive: Primitive, values: Sequence[Array], flags: Sequence[bool], params: Params
 ) -> Array:
-    return ops.moveaxis(primitive.bind(_filled(values, flags, 5), params), 1, 0)
+    return ops.moveaxis(primitive.bind(_with_batch_axes(values, flags, 5), params), 1, 0)
 
 
 # -- the formula, of other primitives
 
 
-def _scores(q: Array, k: Array, mask: Array | None, causal: bool, scale: float) -> Array:
-    scores = ops.matmul(ops.multiply(q, scale), ops.swapaxes(k, -1, -2))
+def _attention_scores(q: Array, k: Array, mask: Array | None, causal: bool, scale: float) -> Array:
+    scores = ops.matmul(ops.multiply(q, scale), k.mT)
     if mask is not None:
         if mask.dtype.kind == "b":
             scores = ops.where(mask, scores, -inf)
@@ -153,7 +153,7 @@ def _scores(q: Array, k: Array, mask: Array | None, causal: bool, scale: float) 
     return scores
 
 
-def _weights(scores: Array) -> Array:
+def _softmax_rows(scores: Array) -> Array:
     """Returns the softmax of rows; zeros for one that is minus infinity throughout."""
     if not shape_of(scores)[-1]:
         return scores
@@ -164,17 +164,13 @@ def _weights(scores: Array) -> Array:
     return ops.divide(powers, ops.where(ops.equal(total, 0), 1, total))
 
 
-def _slope(x: Array, weights: Array) -> Array:
+def _softmax_grad(x: Array, weights: Array) -> Array:
     """Returns the derivative of softmax where it is ``weights``, which is its own transpose."""
-    return ops.multiply(weights, ops.subtract(x, _total(ops.multiply(x, weights))))
+    return ops.multiply(weights, ops.subtract(x, _row_total(ops.multiply(x, weights))))
 
 
-def _total(x: Array) -> Array:
+def _row_total(x: Array) -> Array:
     return ops.sum(x, -1, keepdims=True)
-
-
-def _turned(x: Array) -> Array:
-    return ops.swapaxes(x, -1, -2)
 
 
 def _summed_to(x: Array, shape: Shape) -> Array:
@@ -190,9 +186,9 @@ def _moved_scores(
     """Returns how the scores move with q, k and a mask; None stands for what does not move."""
     parts = []
     if t_q is not None:
-        parts.append(ops.matmul(ops.multiply(t_q, scale), _turned(k)))
+        parts.append(ops.matmul(ops.multiply(t_q, scale), k.mT))
     if t_k is not None:
-        parts.append(ops.matmul(ops.multiply(q, scale), _turned(t_k)))
+        parts.append(ops.matmul(ops.multiply(q, scale), t_k.mT))
     if t_mask is not None:
         parts.append(t_mask)
     return _added(parts)
@@ -207,7 +203,7 @@ def _added(parts: Sequence[Array | None]) -> Array | None:
     return total
 
 
-def _times(x: Array | None, y: Array | None) -> Array | None:
+def _matmul_or_none(x: Array | None, y: Array | None) -> Array | None:
     """Returns the matrix product, None where a factor is."""
     return None if x is None or y is None else ops.matmul(x, y)
 
@@ -216,7 +212,7 @@ def _derivable(mask: Array) -> bool:
     return mask.dtype.kind != "b"
 
 
-def _split(xs: Sequence[Array]) -> tuple[Array, Array, Array, Array | None]:
+def _split_operands(xs: Sequence[Array]) -> tuple[Array, Array, Array, Array | None]:
     """Returns queries, keys, values and a mask, None if there is none."""
     q, k, v, *masks = xs
     return q, k, v, masks[0] if masks else None
@@ -225,41 +221,43 @@ def _split(xs: Sequence[Array]) -> tuple[Array, Array, Array, Array | None]:
 # -- the output
 
 
-def _pull(
+def _attention_pullback(
     g: Array, ans: Array, xs: Sequence[Array], *, causal: bool, scale: float, learned: bool
 ) -> list[Array | None]:
-    q, k, v, mask = _split(xs)
+    q, k, v, mask = _split_operands(xs)
     stacked = attention_grad.bind((g, ans, *xs), {"causal": causal, "scale": scale})
-    pulled: list[Array | None] = [_part(stacked, i, shape_of(x)) for i, x in enumerate((q, k, v))]
+    pulled: list[Array | None] = [
+        _stacked_part(stacked, i, shape_of(x)) for i, x in enumerate((q, k, v))
+    ]
     if mask is not None:
         by_mask = None
         if learned and _derivable(mask):
-            weights = _weights(_scores(q, k, mask, causal, scale))
-            by_weight = ops.subtract(ops.matmul(g, _turned(v)), _total(ops.multiply(g, ans)))
+            weights = _softmax_rows(_attention_scores(q, k, mask, causal, scale))
+            by_weight = ops.subtract(ops.matmul(g, v.mT), _row_total(ops.multiply(g, ans)))
             by_mask = _summed_to(ops.multiply(weights, by_weight), shape_of(mask))
         pulled.append(by_mask)
     return pulled
 
 
-def _part(stacked: Array, number: int, shape: Shape) -> Array:
+def _stacked_part(stacked: Array, number: int, shape: Shape) -> Array:
     """Returns one of three gradients without its padding."""
     if shape_of(stacked)[-2:] == shape[-2:]:
         return stacked[number]
     return stacked[number, ..., : shape[-2], : shape[-1]]
 
 
-def _push(
+def _attention_pushforward(
     ts: Sequence[Array], xs: Sequence[Array], *, causal: bool, scale: float, learned: bool
 ) -> Array | None:
-    q, k, v, mask = _split(xs)
-    t_q, t_k, t_v, t_mask = _split(ts)
-    weights = _weights(_scores(q, k, mask, causal, scale))
+    q, k, v, mask = _split_operands(xs)
+    t_q, t_k, t_v, t_mask = _split_operands(ts)
+    weights = _softmax_rows(_attention_scores(q, k, mask, causal, scale))
     moved = _moved_scores(t_q, t_k, t_mask, q, k, scale)
-    through = None if moved is None else ops.matmul(_slope(moved, weights), v)
-    return _added([through, _times(weights, t_v)])
+    through = None if moved is None else ops.matmul(_softmax_grad(moved, weights), v)
+    return _added([through, _matmul_or_none(weights, t_v)])
 
 
-def _reference(
+def _attention_reference(
     q: Buffer, k: Buffer, v: Buffer, mask: Buffer | None = None, **params: Any
 ) -> Buffer:
     return np.asarray(_weights_by_definition(q, k, mask, **params) @ v, np.result_type(q))
@@ -279,24 +277,24 @@ def _weights_by_definition(
     return out
 
 
-_PLAIN = {"causal": False, "scale": 0.5}
+_FULL = {"causal": False, "scale": 0.5}
 _CAUSAL = {"causal": True, "scale": 0.8}
 
 attention = Primitive(
     "attention",
-    prepare=_prepare,
-    infer=_infer,
-    batch=_batch,
-    pullback=_pull,
-    pushforward=_push,
-    reference=_reference,
+    prepare=_prepare_attention,
+    infer=_infer_attention,
+    batch=_batch_attention,
+    pullback=_attention_pullback,
+    pushforward=_attention_pushforward,
+    reference=_attention_reference,
     samples=[
-        Sample((3, 2), (4, 2), (4, 3), **_PLAIN, learned=True),
+        Sample((3, 2), (4, 2), (4, 3), **_FULL, learned=True),
         Sample((2, 3, 2), (2, 3, 2), (2, 3, 2), **_CAUSAL, learned=True),
         Sample((1, 2, 4, 2), (1, 2, 3, 2), (1, 2, 3, 2), (2, 1, 3), **_CAUSAL, learned=True),
-        Sample((2, 3, 2), (2, 4, 2), (2, 4, 1), Operand((3, 4), LOGICAL), **_PLAIN, learned=True),
-        Sample((0, 3, 2), (0, 4, 2), (0, 4, 3), **_PLAIN, learned=True),
-        Sample((2, 3, 2), (2, 0, 2), (2, 0, 3), **_PLAIN, learned=True),
+        Sample((2, 3, 2), (2, 4, 2), (2, 4, 1), Operand((3, 4), LOGICAL), **_FULL, learned=True),
+        Sample((0, 3, 2), (0, 4, 2), (0, 4, 3), **_FULL, learned=True),
+        Sample((2, 3, 2), (2, 0, 2), (2, 0, 3), **_FULL, learned=True),
     ],
     doc="""Returns ``softmax(scale * q @ k^T + mask) @ v`` and never holds all scores.
 
@@ -319,19 +317,19 @@ attention = Primitive(
 # -- its gradients. The output is an operand of its own, although it follows from the others.
 
 
-def _pull_grad(
+def _attention_grad_pullback(
     h: Array, ans: Array, xs: Sequence[Array], *, causal: bool, scale: float
 ) -> list[Array | None]:
-    g, out, (q, k, v, mask) = xs[0], xs[1], _split(xs[2:])
-    h_q, h_k, h_v = (_part(h, i, shape_of(x)) for i, x in enumerate((q, k, v)))
-    weights = _weights(_scores(q, k, mask, causal, scale))
-    by_weight = ops.subtract(ops.matmul(g, _turned(v)), _total(ops.multiply(g, out)))
+    g, out, (q, k, v, mask) = xs[0], xs[1], _split_operands(xs[2:])
+    h_q, h_k, h_v = (_stacked_part(h, i, shape_of(x)) for i, x in enumerate((q, k, v)))
+    weights = _softmax_rows(_attention_scores(q, k, mask, causal, scale))
+    by_weight = ops.subtract(ops.matmul(g, v.mT), _row_total(ops.multiply(g, out)))
     slope = ops.multiply(weights, by_weight)
     moved = _moved_scores(h_q, h_k, None, q, k, scale)
     weighted = ops.multiply(moved, weights)
-    share = _total(weighted)
-    by_scores = _slope(
-        ops.add(ops.multiply(moved, by_weight), ops.matmul(g, _turned(h_v))), weights
+    share = _row_total(weighted)
+    by_scores = _softmax_grad(
+        ops.add(ops.multiply(moved, by_weight), ops.matmul(g, h_v.mT)), weights
     )
     pulled: list[Array | None] = [
         _added(
@@ -342,36 +340,36 @@ def _pull_grad(
             ]
         ),
         ops.negative(ops.multiply(share, g)),
-        _scaled(ops.add(ops.matmul(by_scores, k), ops.matmul(slope, h_k)), scale),
-        _scaled(ops.add(ops.matmul(_turned(by_scores), q), ops.matmul(_turned(slope), h_q)), scale),
-        ops.matmul(_turned(weighted), g),
+        _times_scale(ops.add(ops.matmul(by_scores, k), ops.matmul(slope, h_k)), scale),
+        _times_scale(ops.add(ops.matmul(by_scores.mT, q), ops.matmul(slope.mT, h_q)), scale),
+        ops.matmul(weighted.mT, g),
     ]
     if mask is not None:
         pulled.append(_summed_to(by_scores, shape_of(mask)) if _derivable(mask) else None)
     return pulled
 
 
-def _scaled(x: Array | None, scale: float) -> Array | None:
+def _times_scale(x: Array | None, scale: float) -> Array | None:
     return None if x is None else ops.multiply(x, scale)
 
 
-def _push_grad(
+def _attention_grad_pushforward(
     ts: Sequence[Array], ans: Array, xs: Sequence[Array], *, causal: bool, scale: float
 ) -> Array:
-    g, out, (q, k, v, mask) = xs[0], xs[1], _split(xs[2:])
-    t_g, t_out, (t_q, t_k, t_v, t_mask) = ts[0], ts[1], _split(ts[2:])
-    weights = _weights(_scores(q, k, mask, causal, scale))
-    by_weight = ops.subtract(ops.matmul(g, _turned(v)), _total(ops.multiply(g, out)))
+    g, out, (q, k, v, mask) = xs[0], xs[1], _split_operands(xs[2:])
+    t_g, t_out, (t_q, t_k, t_v, t_mask) = ts[0], ts[1], _split_operands(ts[2:])
+    weights = _softmax_rows(_attention_scores(q, k, mask, causal, scale))
+    by_weight = ops.subtract(ops.matmul(g, v.mT), _row_total(ops.multiply(g, out)))
     slope = ops.multiply(weights, by_weight)
     moved = _moved_scores(t_q, t_k, t_mask, q, k, scale)
-    t_weights = None if moved is None else _slope(moved, weights)
+    t_weights = None if moved is None else _softmax_grad(moved, weights)
     t_by_weight = _added(
-        [_times(t_g, _turned(v)), None if t_v is None else ops.matmul(g, _turned(t_v))]
+        [_matmul_or_none(t_g, v.mT), None if t_v is None else ops.matmul(g, t_v.mT)]
     )
     t_share = _added(
         [
-            None if t_g is None else _total(ops.multiply(t_g, out)),
-            None if t_out is None else _total(ops.multiply(g, t_out)),
+            None if t_g is None else _row_total(ops.multiply(t_g, out)),
+            None if t_out is None else _row_total(ops.multiply(g, t_out)),
         ]
     )
     if t_share is not None:
@@ -382,24 +380,24 @@ def _push_grad(
             None if t_by_weight is None else ops.multiply(weights, t_by_weight),
         ]
     )
-    by_q = _added([_times(t_slope, k), _times(slope, t_k)])
+    by_q = _added([_matmul_or_none(t_slope, k), _matmul_or_none(slope, t_k)])
     by_k = _added(
         [
-            None if t_slope is None else ops.matmul(_turned(t_slope), q),
-            _times(_turned(slope), t_q),
+            None if t_slope is None else ops.matmul(t_slope.mT, q),
+            _matmul_or_none(slope.mT, t_q),
         ]
     )
     by_v = _added(
         [
-            None if t_weights is None else ops.matmul(_turned(t_weights), g),
-            _times(_turned(weights), t_g),
+            None if t_weights is None else ops.matmul(t_weights.mT, g),
+            _matmul_or_none(weights.mT, t_g),
         ]
     )
-    parts = (_scaled(by_q, scale), _scaled(by_k, scale), by_v)
-    return ops.stack([_padded(part, x, ans) for part, x in zip(parts, (q, k, v))])
+    parts = (_times_scale(by_q, scale), _times_scale(by_k, scale), by_v)
+    return ops.stack([_padded_part(part, x, ans) for part, x in zip(parts, (q, k, v))])
 
 
-def _padded(part: Array | None, x: Array, ans: Array) -> Array:
+def _padded_part(part: Array | None, x: Array, ans: Array) -> Array:
     """Returns a part, zeros if it is None, with as many rows and columns as all have together."""
     shape, wanted = shape_of(x), shape_of(ans)[1:]
     if part is None:
@@ -408,7 +406,7 @@ def _padded(part: Array | None, x: Array, ans: Array) -> Array:
     return part if shape == wanted else ops.pad(part, widths)
 
 
-def _grad_reference(
+def _attention_grad_reference(
     g: Buffer, out: Any, q: Buffer, k: Buffer, v: Buffer, mask: Buffer | None = None, **params: Any
 ) -> Buffer:
     weights = _weights_by_definition(q, k, mask, **params)
@@ -424,19 +422,19 @@ def _grad_reference(
 
 attention_grad = Primitive(
     "attention_grad",
-    infer=_infer_grad,
-    batch=_batch_grad,
-    pullback=_pull_grad,
-    pushforward=_push_grad,
-    reference=_grad_reference,
+    infer=_infer_attention_grad,
+    batch=_batch_attention_grad,
+    pullback=_attention_grad_pullback,
+    pushforward=_attention_grad_pushforward,
+    reference=_attention_grad_reference,
     samples=[
-        Sample((3, 3), (3, 3), (3, 2), (4, 2), (4, 3), **_PLAIN),
+        Sample((3, 3), (3, 3), (3, 2), (4, 2), (4, 3), **_FULL),
         Sample(*[(2, 3, 2)] * 5, **_CAUSAL),
         Sample(*[(1, 2, 4, 2)] * 3, *[(1, 2, 3, 2)] * 2, (2, 1, 3), **_CAUSAL),
         Sample(
-            *[(2, 3, 1)] * 2, (2, 3, 2), (2, 4, 2), (2, 4, 1), Operand((3, 4), LOGICAL), **_PLAIN
+            *[(2, 3, 1)] * 2, (2, 3, 2), (2, 4, 2), (2, 4, 1), Operand((3, 4), LOGICAL), **_FULL
         ),
-        Sample((0, 3, 3), (0, 3, 3), (0, 3, 2), (0, 4, 2), (0, 4, 3), **_PLAIN),
+        Sample((0, 3, 3), (0, 3, 3), (0, 3, 2), (0, 4, 2), (0, 4, 3), **_FULL),
     ],
     doc="""Returns the gradients of ``attention`` by q, k and v.
 

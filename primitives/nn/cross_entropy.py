@@ -20,7 +20,7 @@ from ..core.test_samples import Domain, Operand, Sample
 __all__ = ["cross_entropy", "cross_entropy_slope"]
 
 
-def _infer_loss(primitive: Primitive, x: ShapeDtype, labels: ShapeDtype) -> ShapeDtype:
+def _infer_cross_entropy(primitive: Primitive, x: ShapeDtype, labels: ShapeDtype) -> ShapeDtype:
     if not x.shape or x.shape[:-1] != labels.shape:
         raise ShapeError(
             message(
@@ -32,10 +32,10 @@ def _infer_loss(primitive: Primitive, x: ShapeDtype, labels: ShapeDtype) -> Shap
     return ShapeDtype(labels.shape, x.dtype if x.dtype.kind in REAL else np.float64)
 
 
-def _infer_slope(
+def _infer_cross_entropy_grad(
     primitive: Primitive, x: ShapeDtype, loss: ShapeDtype, g: ShapeDtype, labels: ShapeDtype
 ) -> ShapeDtype:
-    return ShapeDtype(x.shape, _infer_loss(primitive, x, labels).dtype)
+    return ShapeDtype(x.shape, _infer_cross_entropy(primitive, x, labels).dtype)
 
 
 def _row(v: Array) -> Array:
@@ -43,40 +43,40 @@ def _row(v: Array) -> Array:
     return ops.reshape(v, (*shape_of(v), 1))
 
 
-def _total(x: Array) -> Array:
+def _class_total(x: Array) -> Array:
     return ops.sum(x, axis=-1)
 
 
-def _picked(x: Array, labels: Array) -> Array:
+def _at_labels(x: Array, labels: Array) -> Array:
     """Returns the elements of the labels."""
     return ops.reshape(ops.take_along_axis(x, _row(labels), axis=-1), shape_of(labels))
 
 
 def _probabilities(x: Array, loss: Array, labels: Array) -> Array:
-    return ops.exp(ops.subtract(x, _row(ops.add(loss, _picked(x, labels)))))
+    return ops.exp(ops.subtract(x, _row(ops.add(loss, _at_labels(x, labels)))))
 
 
-def _less_picked(x: Array, total: Array, labels: Array) -> Array:
+def _less_at_labels(x: Array, total: Array, labels: Array) -> Array:
     """Returns an array with a number for every row subtracted at its label."""
     places = beside(x, np.arange(shape_of(x)[-1]))
     return ops.subtract(x, ops.where(ops.equal(_row(labels), places), _row(total), 0))
 
 
-def _slope(x: Array, loss: Array, g: Array, labels: Array) -> Array:
+def _cross_entropy_grad(x: Array, loss: Array, g: Array, labels: Array) -> Array:
     return cross_entropy_slope.bind((x, loss, g, labels), {})
 
 
-def _push_loss(t: Array, ans: Array, x: Array, y: Array) -> Array:
-    return ops.subtract(_total(ops.multiply(t, _probabilities(x, ans, y))), _picked(t, y))
+def _cross_entropy_jvp(t: Array, ans: Array, x: Array, y: Array) -> Array:
+    return ops.subtract(_class_total(ops.multiply(t, _probabilities(x, ans, y))), _at_labels(t, y))
 
 
 cross_entropy = Primitive(
     "cross_entropy",
     movable=slice(1, 2),
-    infer=_infer_loss,
+    infer=_infer_cross_entropy,
     batch=batch_filled,
-    vjp=(lambda g, ans, x, y: _slope(x, ans, g, y), None),
-    jvp=(_push_loss, None),
+    vjp=(lambda g, ans, x, y: _cross_entropy_grad(x, ans, g, y), None),
+    jvp=(_cross_entropy_jvp, None),
     reference=lambda x, y: np.log(np.sum(np.exp(x), axis=-1))
     - np.take_along_axis(np.asarray(x), np.asarray(y)[..., None], -1)[..., 0],
     samples=[
@@ -99,25 +99,25 @@ cross_entropy = Primitive(
 )
 
 
-def _pull_slope(g: Array, xs: Sequence[Array]) -> list[Array | None]:
+def _cross_entropy_grad_pullback(g: Array, xs: Sequence[Array]) -> list[Array | None]:
     x, loss, scale, labels = xs
     weighted = ops.multiply(g, _probabilities(x, loss, labels))
-    by_scale = ops.subtract(_total(weighted), _picked(g, labels))
+    by_scale = ops.subtract(_class_total(weighted), _at_labels(g, labels))
     by_logit = ops.multiply(weighted, _row(scale))
-    by_row = _total(by_logit)
-    return [_less_picked(by_logit, by_row, labels), ops.negative(by_row), by_scale, None]
+    by_row = _class_total(by_logit)
+    return [_less_at_labels(by_logit, by_row, labels), ops.negative(by_row), by_scale, None]
 
 
-def _push_slope(ts: Sequence[Array], xs: Sequence[Array]) -> Array:
+def _cross_entropy_grad_pushforward(ts: Sequence[Array], xs: Sequence[Array]) -> Array:
     x, loss, scale, labels = xs
     by_x, by_loss, by_scale, _ = ts
     probabilities = _probabilities(x, loss, labels)
-    moved = ops.subtract(by_x, _row(ops.add(by_loss, _picked(by_x, labels))))
+    moved = ops.subtract(by_x, _row(ops.add(by_loss, _at_labels(by_x, labels))))
     growth = ops.add(ops.multiply(_row(scale), moved), _row(by_scale))
-    return _less_picked(ops.multiply(probabilities, growth), by_scale, labels)
+    return _less_at_labels(ops.multiply(probabilities, growth), by_scale, labels)
 
 
-def _slope_reference(x: Buffer, loss: Buffer, g: Buffer, labels: Buffer) -> Buffer:
+def _cross_entropy_grad_reference(x: Buffer, loss: Buffer, g: Buffer, labels: Buffer) -> Buffer:
     onehot = np.arange(np.shape(x)[-1]) == np.asarray(labels)[..., None]
     picked = np.sum(np.where(onehot, x, 0), axis=-1)
     out: Buffer = np.exp(x - (loss + picked)[..., None]) - onehot
@@ -127,11 +127,11 @@ def _slope_reference(x: Buffer, loss: Buffer, g: Buffer, labels: Buffer) -> Buff
 cross_entropy_slope = Primitive(
     "cross_entropy_slope",
     movable=slice(3, 4),
-    infer=_infer_slope,
+    infer=_infer_cross_entropy_grad,
     batch=batch_filled,
-    pullback=_pull_slope,
-    pushforward=_push_slope,
-    reference=_slope_reference,
+    pullback=_cross_entropy_grad_pullback,
+    pushforward=_cross_entropy_grad_pushforward,
+    reference=_cross_entropy_grad_reference,
     samples=[
         Sample(Operand((*rows, 4)), rows, rows, Operand(rows, Domain(0, 3, kind="i")))
         for rows in [(), (3,), (2, 3), (0,)]

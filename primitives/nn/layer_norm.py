@@ -22,7 +22,7 @@ from ..core.test_samples import Sample
 __all__ = ["affine_normalize", "affine_normalize_slope", "normalize", "normalize_slope"]
 
 
-def _infer(
+def _infer_normalize(
     primitive: Primitive, *operands: ShapeDtype, eps: float, center: bool
 ) -> ShapeDtype:
     x = operands[-1]
@@ -38,25 +38,25 @@ def _infer(
     return ShapeDtype(x.shape, x.dtype if x.dtype.kind in REAL else float)
 
 
-def _mean(x: Array) -> Array:
+def _row_mean(x: Array) -> Array:
     return ops.mean(x, -1, keepdims=True)
 
 
-def _normal(x: Array, eps: float, center: bool) -> Array:
+def _normalized_rows(x: Array, eps: float, center: bool) -> Array:
     return normalize.bind((x,), {"eps": eps, "center": center})
 
 
-def _slope(g: Array, x: Array, eps: float, center: bool) -> Array:
+def _normalize_grad(g: Array, x: Array, eps: float, center: bool) -> Array:
     return normalize_slope.bind((g, x), {"eps": eps, "center": center})
 
 
 def _scale(x: Array, eps: float, center: bool) -> Array:
     """Returns what deviations are multiplied by; its derivative by x is -scale^2 y / length."""
-    spread = ops.var(x, -1, keepdims=True) if center else _mean(ops.square(x))
+    spread = ops.var(x, -1, keepdims=True) if center else _row_mean(ops.square(x))
     return ops.reciprocal(ops.sqrt(ops.add(spread, eps)))
 
 
-def _reference(x: Buffer, eps: float, center: bool) -> Buffer:
+def _normalize_reference(x: Buffer, eps: float, center: bool) -> Buffer:
     x = x - x.mean(-1, keepdims=True) if center else x
     out: Buffer = x / ((x * x).mean(-1, keepdims=True) + eps) ** 0.5
     return out
@@ -64,11 +64,11 @@ def _reference(x: Buffer, eps: float, center: bool) -> Buffer:
 
 normalize = Primitive(
     "normalize",
-    infer=_infer,
+    infer=_infer_normalize,
     batch=batch_filled,
-    vjp=(lambda g, x, *, eps, center: _slope(g, x, eps, center),),
-    jvp=(lambda t, x, *, eps, center: _slope(t, x, eps, center),),
-    reference=_reference,
+    vjp=(lambda g, x, *, eps, center: _normalize_grad(g, x, eps, center),),
+    jvp=(lambda t, x, *, eps, center: _normalize_grad(t, x, eps, center),),
+    reference=_normalize_reference,
     samples=[
         Sample((4,), eps=0.1, center=True),
         Sample((3, 5), eps=1e-3, center=True),
@@ -92,22 +92,22 @@ normalize = Primitive(
 # symmetric in g; without mean(g) where the mean stays.
 
 
-def _slope_by_x(h: Array, g: Array, x: Array, eps: float, center: bool) -> Array:
-    y, scale = _normal(x, eps, center), _scale(x, eps, center)
-    through_scale = y * _mean(h * _slope(g, x, eps, center))
-    through_y = _slope(h * _mean(g * y) + g * _mean(h * y), x, eps, center)
+def _normalize_grad_vjp_x(h: Array, g: Array, x: Array, eps: float, center: bool) -> Array:
+    y, scale = _normalized_rows(x, eps, center), _scale(x, eps, center)
+    through_scale = y * _row_mean(h * _normalize_grad(g, x, eps, center))
+    through_y = _normalize_grad(h * _row_mean(g * y) + g * _row_mean(h * y), x, eps, center)
     return -scale * (through_scale + through_y)
 
 
-def _slope_along_x(t: Array, g: Array, x: Array, eps: float, center: bool) -> Array:
-    y, scale = _normal(x, eps, center), _scale(x, eps, center)
-    moved = _slope(t, x, eps, center)
-    through_scale = _mean(y * t) * _slope(g, x, eps, center)
-    return -scale * (through_scale + moved * _mean(g * y) + y * _mean(g * moved))
+def _normalize_grad_jvp_x(t: Array, g: Array, x: Array, eps: float, center: bool) -> Array:
+    y, scale = _normalized_rows(x, eps, center), _scale(x, eps, center)
+    moved = _normalize_grad(t, x, eps, center)
+    through_scale = _row_mean(y * t) * _normalize_grad(g, x, eps, center)
+    return -scale * (through_scale + moved * _row_mean(g * y) + y * _row_mean(g * moved))
 
 
-def _slope_reference(g: Buffer, x: Buffer, eps: float, center: bool) -> Buffer:
-    y = _reference(x, eps, center)
+def _normalize_grad_reference(g: Buffer, x: Buffer, eps: float, center: bool) -> Buffer:
+    y = _normalize_reference(x, eps, center)
     spread = x.var(-1, keepdims=True) if center else (x * x).mean(-1, keepdims=True)
     out = g - y * (g * y).mean(-1, keepdims=True)
     moved: Buffer = (out - g.mean(-1, keepdims=True) if center else out) * (spread + eps) ** -0.5
@@ -116,17 +116,17 @@ def _slope_reference(g: Buffer, x: Buffer, eps: float, center: bool) -> Buffer:
 
 normalize_slope = Primitive(
     "normalize_slope",
-    infer=_infer,
+    infer=_infer_normalize,
     batch=batch_filled,
     vjp=(
-        lambda g, y, *, eps, center: _slope(g, y, eps, center),
-        lambda g, x, y, *, eps, center: _slope_by_x(g, x, y, eps, center),
+        lambda g, y, *, eps, center: _normalize_grad(g, y, eps, center),
+        lambda g, x, y, *, eps, center: _normalize_grad_vjp_x(g, x, y, eps, center),
     ),
     jvp=(
-        lambda t, y, *, eps, center: _slope(t, y, eps, center),
-        lambda t, x, y, *, eps, center: _slope_along_x(t, x, y, eps, center),
+        lambda t, y, *, eps, center: _normalize_grad(t, y, eps, center),
+        lambda t, x, y, *, eps, center: _normalize_grad_jvp_x(t, x, y, eps, center),
     ),
-    reference=_slope_reference,
+    reference=_normalize_grad_reference,
     samples=[
         Sample((4,), (4,), eps=0.1, center=True),
         Sample((3, 5), (3, 5), eps=1e-3, center=False),
@@ -163,11 +163,11 @@ def _infer_affine(
                 number=16,
             )
         )
-    own = _infer(primitive, x, eps=eps, center=center).dtype
+    own = _infer_normalize(primitive, x, eps=eps, center=center).dtype
     return ShapeDtype(x.shape, result_type(own, *(other.dtype for other in affine)))
 
 
-def _infer_affine_slope(
+def _infer_affine_grad(
     primitive: Primitive,
     g: ShapeDtype,
     x: ShapeDtype,
@@ -178,7 +178,7 @@ def _infer_affine_slope(
     bias: bool,
 ) -> ShapeDtype:
     out = _infer_affine(primitive, x, weight, eps=eps, center=center)
-    _infer(primitive, g, x, eps=eps, center=center)
+    _infer_normalize(primitive, g, x, eps=eps, center=center)
     groups, rows = _groups_and_rows(x.shape, weight.shape)
     return ShapeDtype((*groups, rows + 1 + bias, x.shape[-1]), out.dtype)
 
@@ -195,7 +195,7 @@ def _over_rows(weight: Array, shape: Shape) -> Array:
     return ops.reshape(weight, (*own[:-1], *(1,) * (len(shape) - len(own)), own[-1]))
 
 
-def _total(values: Array, weight: Array) -> Array:
+def _weight_total(values: Array, weight: Array) -> Array:
     """Returns the sum over the rows that share a weight."""
     first, last = len(shape_of(weight)) - 1, len(shape_of(values)) - 1
     return ops.sum(values, axis=tuple(range(first, last)))
@@ -217,19 +217,21 @@ def _taken_apart(packed: Array, x: Array, weight: Array, bias: bool) -> list[Arr
     return [*parts, packed[..., rows + 1, :]] if bias else parts
 
 
-def _pull_affine(g: Array, xs: Sequence[Array], *, eps: float, center: bool) -> list[Array]:
+def _affine_pullback(g: Array, xs: Sequence[Array], *, eps: float, center: bool) -> list[Array]:
     x, weight, *bias = xs
     params = {"eps": eps, "center": center, "bias": bool(bias)}
     packed = affine_normalize_slope.bind((g, x, weight), params)
     return _taken_apart(packed, x, weight, bool(bias))
 
 
-def _push_affine(ts: Sequence[Array], xs: Sequence[Array], *, eps: float, center: bool) -> Array:
+def _affine_pushforward(
+    ts: Sequence[Array], xs: Sequence[Array], *, eps: float, center: bool
+) -> Array:
     x, weight, *_ = xs
     t, by_weight, *by_bias = ts
     shape = shape_of(x)
-    out = _slope(t, x, eps, center) * _over_rows(weight, shape)
-    out = out + _normal(x, eps, center) * _over_rows(by_weight, shape)
+    out = _normalize_grad(t, x, eps, center) * _over_rows(weight, shape)
+    out = out + _normalized_rows(x, eps, center) * _over_rows(by_weight, shape)
     return out + _over_rows(by_bias[0], shape) if by_bias else out
 
 
@@ -244,7 +246,7 @@ def _batch_affine(
 
 def _affine_reference(x: Buffer, weight: Buffer, *bias: Buffer, eps: float, center: bool) -> Buffer:
     shape = (*weight.shape[:-1], *(1,) * (x.ndim - weight.ndim), weight.shape[-1])
-    out = _reference(x, eps, center) * weight.reshape(shape)
+    out = _normalize_reference(x, eps, center) * weight.reshape(shape)
     return out + bias[0].reshape(shape) if bias else out
 
 
@@ -252,8 +254,8 @@ affine_normalize = Primitive(
     "affine_normalize",
     infer=_infer_affine,
     batch=_batch_affine,
-    pullback=_pull_affine,
-    pushforward=_push_affine,
+    pullback=_affine_pullback,
+    pushforward=_affine_pushforward,
     reference=_affine_reference,
     samples=[
         Sample((4,), (4,), eps=0.1, center=True),
@@ -280,7 +282,7 @@ affine_normalize = Primitive(
 )
 
 
-def _pull_affine_slope(
+def _affine_grad_pullback(
     h: Array, xs: Sequence[Array], *, eps: float, center: bool, bias: bool
 ) -> list[Array]:
     g, x, weight = xs
@@ -288,16 +290,16 @@ def _pull_affine_slope(
     by_x, *totals = _taken_apart(h, x, weight, bias)
     by_weight = _over_rows(totals[0], shape)
     spread = _over_rows(weight, shape)
-    along = _slope(by_x, x, eps, center)
-    by_g = along * spread + by_weight * _normal(x, eps, center)
+    along = _normalize_grad(by_x, x, eps, center)
+    by_g = along * spread + by_weight * _normalized_rows(x, eps, center)
     if bias:
         by_g = by_g + _over_rows(totals[1], shape)
-    second = _slope_by_x(by_x, g * spread, x, eps, center)
-    second = second + _slope(g * by_weight, x, eps, center)
-    return [by_g, second, _total(along * g, weight)]
+    second = _normalize_grad_vjp_x(by_x, g * spread, x, eps, center)
+    second = second + _normalize_grad(g * by_weight, x, eps, center)
+    return [by_g, second, _weight_total(along * g, weight)]
 
 
-def _push_affine_slope(
+def _affine_grad_pushforward(
     ts: Sequence[Array], xs: Sequence[Array], *, eps: float, center: bool, bias: bool
 ) -> Array:
     g, x, weight = xs
@@ -305,29 +307,30 @@ def _push_affine_slope(
     shape = shape_of(x)
     spread = _over_rows(weight, shape)
     scaled = by_g * spread + g * _over_rows(by_weight, shape)
-    rows = _slope(scaled, x, eps, center) + _slope_along_x(by_x, g * spread, x, eps, center)
-    products = by_g * _normal(x, eps, center) + g * _slope(by_x, x, eps, center)
-    totals = [_total(products, weight)]
-    return _packed(rows, *totals, *([_total(by_g, weight)] if bias else []))
+    rows = _normalize_grad(scaled, x, eps, center)
+    rows = rows + _normalize_grad_jvp_x(by_x, g * spread, x, eps, center)
+    products = by_g * _normalized_rows(x, eps, center) + g * _normalize_grad(by_x, x, eps, center)
+    totals = [_weight_total(products, weight)]
+    return _packed(rows, *totals, *([_weight_total(by_g, weight)] if bias else []))
 
 
-def _affine_slope_reference(
+def _affine_grad_reference(
     g: Buffer, x: Buffer, weight: Buffer, eps: float, center: bool, bias: bool
 ) -> Buffer:
     groups, rows = _groups_and_rows(x.shape, weight.shape)
     g, x = (v.reshape(*groups, rows, x.shape[-1]) for v in (g, x))
-    parts = [_slope_reference(g * weight[..., None, :], x, eps, center)]
-    parts.append(np.sum(g * _reference(x, eps, center), axis=-2, keepdims=True))
+    parts = [_normalize_grad_reference(g * weight[..., None, :], x, eps, center)]
+    parts.append(np.sum(g * _normalize_reference(x, eps, center), axis=-2, keepdims=True))
     return np.concatenate([*parts, *([g.sum(axis=-2, keepdims=True)] if bias else [])], axis=-2)
 
 
 affine_normalize_slope = Primitive(
     "affine_normalize_slope",
-    infer=_infer_affine_slope,
+    infer=_infer_affine_grad,
     batch=batch_filled,
-    pullback=_pull_affine_slope,
-    pushforward=_push_affine_slope,
-    reference=_affine_slope_reference,
+    pullback=_affine_grad_pullback,
+    pushforward=_affine_grad_pushforward,
+    reference=_affine_grad_reference,
     samples=[
         Sample((4,), (4,), (4,), eps=0.1, center=True, bias=False),
         Sample((3, 5), (3, 5), (5,), eps=1e-2, center=True, bias=True),

@@ -71,14 +71,14 @@ def _prepared(
     """
     shapes = tuple([shape_of(x) for x in xs])
     given = window, stride, padding, params.get("spatial")
-    resolve = _resolved if all(map(_plain, given)) else _resolved.__wrapped__
+    resolve = _resolved if all(map(_is_plain_parameter, given)) else _resolved.__wrapped__
     params["windows"], spatial = resolve(primitive, shapes, *given)
     if "spatial" in params:
         params["spatial"] = spatial
     return xs, params
 
 
-def _plain(value: object) -> bool:
+def _is_plain_parameter(value: object) -> bool:
     """Says whether a parameter is equal only to what means the same: 2 is equal to 2.0 too."""
     if type(value) is tuple:
         return all(type(v) is int for v in value)
@@ -208,7 +208,7 @@ def _infer_up(
     return ShapeDtype((*g.shape[:2], *spatial), g.dtype)
 
 
-def _batch(
+def _batch_pool(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Array:
     """Batches by taking every example's images for more images."""
@@ -229,7 +229,7 @@ def _winner(x: Array, windows: Windows) -> Array:
     return max_pool_argmax.bind((x,), {"windows": windows})
 
 
-def _take(x: Array, winner: Array, windows: Windows) -> Array:
+def _take_winner(x: Array, winner: Array, windows: Windows) -> Array:
     return pool_take.bind((x, winner), {"windows": windows})
 
 
@@ -247,28 +247,28 @@ _ARGUMENTS = """
 """
 
 # Windows of samples: one, two and three axes, and every parameter.
-_PLAIN = Windows((2,), (2,), ((0, 0),))
+_PLAIN_POOL = Windows((2,), (2,), ((0, 0),))
 _SQUARE = Windows((2, 2), (2, 2), ((0, 0), (0, 0)))
 _OVERLAPPING = Windows((3, 2), (2, 1), ((1, 1), (1, 1)))
-_SPARSE = Windows((2, 2), (3, 3), ((0, 1), (1, 0)))
-_SOLID = Windows((2, 2, 2), (1, 1, 1), ((0, 0),) * 3)
+_SPARSE_POOL = Windows((2, 2), (3, 3), ((0, 1), (1, 0)))
+_SOLID_POOL = Windows((2, 2, 2), (1, 1, 1), ((0, 0),) * 3)
 _PLACE = Domain(0, 3, kind="i")
 
 max_pool = Primitive(
     "max_pool",
     prepare=_prepare_max,
     infer=_infer_down,
-    batch=_batch,
+    batch=_batch_pool,
     vjp=(lambda g, x, *, windows: _scatter(g, _winner(x, windows), shape_of(x)[2:], windows),),
-    jvp=(lambda g, x, *, windows: _take(g, _winner(x, windows), windows),),
+    jvp=(lambda g, x, *, windows: _take_winner(g, _winner(x, windows), windows),),
     reference="support.references.max_pool",
     samples=[
-        Sample(Operand((2, 3, 6), DISTINCT), windows=_PLAIN),
+        Sample(Operand((2, 3, 6), DISTINCT), windows=_PLAIN_POOL),
         Sample(Operand((2, 2, 5, 4), DISTINCT), windows=_SQUARE),
         Sample(Operand((1, 2, 5, 6), DISTINCT), windows=_OVERLAPPING),
-        Sample(Operand((1, 1, 4, 5), DISTINCT), windows=_SPARSE),
-        Sample(Operand((1, 2, 3, 4, 2), DISTINCT), windows=_SOLID),
-        Sample((0, 2, 4), windows=_PLAIN),
+        Sample(Operand((1, 1, 4, 5), DISTINCT), windows=_SPARSE_POOL),
+        Sample(Operand((1, 2, 3, 4, 2), DISTINCT), windows=_SOLID_POOL),
+        Sample((0, 2, 4), windows=_PLAIN_POOL),
     ],
     doc=f"""Returns the maximum of every window that slides over the spatial axes.
 {_ARGUMENTS.format(padding=", less than all")}
@@ -291,7 +291,7 @@ max_pool_argmax = Primitive(
     "max_pool_argmax",
     prepare=_prepare_argmax,
     infer=_infer_down,
-    batch=_batch,
+    batch=_batch_pool,
     constant=True,
     reference="support.references.max_pool_argmax",
     samples=max_pool.samples,
@@ -311,18 +311,18 @@ pool_take = Primitive(
     "pool_take",
     prepare=_prepare_take,
     infer=_infer_take,
-    batch=_batch,
+    batch=_batch_pool,
     vjp=(lambda g, x_shape, y, *, windows: _scatter(g, y, x_shape[2:], windows), None),
-    jvp=(lambda g, y, *, windows: _take(g, y, windows), None),
+    jvp=(lambda g, y, *, windows: _take_winner(g, y, windows), None),
     dtypes="fdD",
     reference="support.references.pool_take",
     samples=[
-        Sample((2, 3, 6), Operand((2, 3, 3), _PLACE), windows=_PLAIN),
+        Sample((2, 3, 6), Operand((2, 3, 3), _PLACE), windows=_PLAIN_POOL),
         Sample((2, 2, 5, 4), Operand((2, 2, 2, 2), _PLACE), windows=_SQUARE),
         Sample((1, 2, 5, 6), Operand((1, 2, 3, 7), _PLACE), windows=_OVERLAPPING),
-        Sample((1, 1, 4, 5), Operand((1, 1, 2, 2), _PLACE), windows=_SPARSE),
-        Sample((1, 2, 3, 4, 2), Operand((1, 2, 2, 3, 1), _PLACE), windows=_SOLID),
-        Sample((0, 2, 4), Operand((0, 2, 2), _PLACE), windows=_PLAIN),
+        Sample((1, 1, 4, 5), Operand((1, 1, 2, 2), _PLACE), windows=_SPARSE_POOL),
+        Sample((1, 2, 3, 4, 2), Operand((1, 2, 2, 3, 1), _PLACE), windows=_SOLID_POOL),
+        Sample((0, 2, 4), Operand((0, 2, 2), _PLACE), windows=_PLAIN_POOL),
     ],
     doc="""Returns of every window the element at a given place; of the padding, zero.
 
@@ -340,18 +340,18 @@ pool_scatter = Primitive(
     "pool_scatter",
     prepare=_prepare_scatter,
     infer=_infer_up,
-    batch=_batch,
-    vjp=(lambda g, y, *, windows: _take(g, y, windows), None),
+    batch=_batch_pool,
+    vjp=(lambda g, y, *, windows: _take_winner(g, y, windows), None),
     jvp=(lambda g, y, *, spatial, windows: _scatter(g, y, spatial, windows), None),
     dtypes="fdD",
     reference="support.references.pool_scatter",
     samples=[
-        Sample((2, 3, 3), Operand((2, 3, 3), _PLACE), spatial=(6,), windows=_PLAIN),
-        Sample((2, 3, 3), Operand((2, 3, 3), _PLACE), spatial=(7,), windows=_PLAIN),
+        Sample((2, 3, 3), Operand((2, 3, 3), _PLACE), spatial=(6,), windows=_PLAIN_POOL),
+        Sample((2, 3, 3), Operand((2, 3, 3), _PLACE), spatial=(7,), windows=_PLAIN_POOL),
         Sample((2, 2, 2, 2), Operand((2, 2, 2, 2), _PLACE), spatial=(5, 4), windows=_SQUARE),
         Sample((1, 2, 3, 7), Operand((1, 2, 3, 7), _PLACE), spatial=(5, 6), windows=_OVERLAPPING),
-        Sample((1, 1, 2, 2), Operand((1, 1, 2, 2), _PLACE), spatial=(4, 5), windows=_SPARSE),
-        Sample((0, 2, 2), Operand((0, 2, 2), _PLACE), spatial=(4,), windows=_PLAIN),
+        Sample((1, 1, 2, 2), Operand((1, 1, 2, 2), _PLACE), spatial=(4, 5), windows=_SPARSE_POOL),
+        Sample((0, 2, 2), Operand((0, 2, 2), _PLACE), spatial=(4,), windows=_PLAIN_POOL),
     ],
     doc="""Transposes ``pool_take``: adds a value for every window to the element at a given place.
 
@@ -370,33 +370,33 @@ pool_scatter = Primitive(
 # -- the mean
 
 
-def _mean(x: Array, windows: Windows, include: bool) -> Array:
+def _window_means(x: Array, windows: Windows, include: bool) -> Array:
     return avg_pool.bind((x,), {"windows": windows, "count_include_pad": include})
 
 
-def _spread(g: Array, spatial: Shape, windows: Windows, include: bool) -> Array:
+def _spread_evenly(g: Array, spatial: Shape, windows: Windows, include: bool) -> Array:
     params = {"spatial": spatial, "windows": windows, "count_include_pad": include}
     return avg_pool_grad.bind((g,), params)
 
 
 avg_pool = linear(
     "avg_pool",
-    lambda g, x_shape, *, windows, count_include_pad: _spread(
+    lambda g, x_shape, *, windows, count_include_pad: _spread_evenly(
         g, x_shape[2:], windows, count_include_pad
     ),
     prepare=_prepare_avg,
     infer=_infer_down,
-    batch=_batch,
+    batch=_batch_pool,
     dtypes="fdD",
     reference="support.references.avg_pool",
     samples=[
-        Sample((2, 3, 6), windows=_PLAIN, count_include_pad=True),
+        Sample((2, 3, 6), windows=_PLAIN_POOL, count_include_pad=True),
         Sample((2, 2, 5, 4), windows=_SQUARE, count_include_pad=True),
         Sample((1, 2, 5, 6), windows=_OVERLAPPING, count_include_pad=True),
         Sample((1, 2, 5, 6), windows=_OVERLAPPING, count_include_pad=False),
-        Sample((1, 1, 4, 5), windows=_SPARSE, count_include_pad=False),
-        Sample((1, 2, 3, 4, 2), windows=_SOLID, count_include_pad=True),
-        Sample((0, 2, 4), windows=_PLAIN, count_include_pad=True),
+        Sample((1, 1, 4, 5), windows=_SPARSE_POOL, count_include_pad=False),
+        Sample((1, 2, 3, 4, 2), windows=_SOLID_POOL, count_include_pad=True),
+        Sample((0, 2, 4), windows=_PLAIN_POOL, count_include_pad=True),
     ],
     doc=f"""Returns the mean of every window that slides over the spatial axes.
 {_ARGUMENTS.format(padding=", zero")}
@@ -417,18 +417,18 @@ avg_pool = linear(
 
 avg_pool_grad = linear(
     "avg_pool_grad",
-    lambda g, *, windows, count_include_pad: _mean(g, windows, count_include_pad),
+    lambda g, *, windows, count_include_pad: _window_means(g, windows, count_include_pad),
     prepare=_prepare_avg_grad,
     infer=_infer_up,
-    batch=_batch,
+    batch=_batch_pool,
     dtypes="fdD",
     reference="support.references.avg_pool_grad",
     samples=[
-        Sample((2, 3, 3), spatial=(6,), windows=_PLAIN, count_include_pad=True),
+        Sample((2, 3, 3), spatial=(6,), windows=_PLAIN_POOL, count_include_pad=True),
         Sample((2, 2, 2, 2), spatial=(5, 4), windows=_SQUARE, count_include_pad=True),
         Sample((1, 2, 3, 7), spatial=(5, 6), windows=_OVERLAPPING, count_include_pad=False),
-        Sample((1, 1, 2, 2), spatial=(4, 5), windows=_SPARSE, count_include_pad=False),
-        Sample((0, 2, 2), spatial=(4,), windows=_PLAIN, count_include_pad=True),
+        Sample((1, 1, 2, 2), spatial=(4, 5), windows=_SPARSE_POOL, count_include_pad=False),
+        Sample((0, 2, 2), spatial=(4,), windows=_PLAIN_POOL, count_include_pad=True),
     ],
     doc="""Transposes ``avg_pool``: every window spreads its value evenly over its elements.
 

@@ -14,8 +14,10 @@ from ..core.test_samples import Domain, Operand, Sample
 
 __all__ = ["random_bits", "random_keys"]
 
+KEY_NUMBERS = Domain(0, 1000, kind="i")
 
-def _infer(
+
+def _infer_bits(
     primitive: Primitive,
     key: ShapeDtype,
     start: ShapeDtype,
@@ -35,7 +37,7 @@ def _infer(
     return ShapeDtype((*start.shape, *shape), f"uint{bits}")
 
 
-def _reference(
+def _bits_reference(
     key: Buffer, start: Buffer, *, shape: Shape, bits: int, stream: int
 ) -> Buffer:
     rows = [
@@ -51,9 +53,8 @@ def _reference(
     return np.reshape(np.array(rows, f"uint{bits}"), (*np.shape(start), *shape))
 
 
-def _sample(batch: Shape, shape: Shape, bits: int) -> Sample:
-    numbers = Domain(0, 1000, kind="i")
-    operands = Operand((*batch, 2), numbers), Operand(batch, numbers)
+def _bits_sample(batch: Shape, shape: Shape, bits: int) -> Sample:
+    operands = Operand((*batch, 2), KEY_NUMBERS), Operand(batch, KEY_NUMBERS)
     return Sample(*operands, shape=shape, bits=bits, stream=3)
 
 
@@ -62,26 +63,26 @@ def _drawing(name: str, creates: bool, where: str) -> Primitive:
     return Primitive(
         name,
         compute=philox.random_bits,
-        infer=_infer,
+        infer=_infer_bits,
         batch=batch_filled,
         constant=True,
         movable=slice(0, None),
         creates=creates,
         hosted=True,
-        reference=_reference,
+        reference=_bits_reference,
         samples=[
-            _sample((), (), 64),
-            _sample((), (2, 3), 32),
-            _sample((3,), (5,), 16),
-            _sample((2, 2), (3, 0), 64),
-            _sample((20,), (7,), 8),
+            _bits_sample((), (), 64),
+            _bits_sample((), (2, 3), 32),
+            _bits_sample((3,), (5,), 16),
+            _bits_sample((2, 2), (3, 0), 64),
+            _bits_sample((20,), (7,), 8),
         ],
         doc=f"""Returns words of random bits by Philox4x64-10, {where}, for every key its own.
-{ARGUMENTS}""",
+{BITS_ARGUMENTS}""",
     )
 
 
-ARGUMENTS = """
+BITS_ARGUMENTS = """
     Args:
         key: integers of shape ``(*batch, 2)``, the 128 bits of each key.
         start: integers of shape ``batch``: after which block of four 64-bit words to start.

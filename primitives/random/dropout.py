@@ -11,12 +11,15 @@ from ..core.errors import ShapeError, message
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype
-from ..core.test_samples import Domain, Operand, Sample
+from ..core.test_samples import Operand, Sample
+from .bits import KEY_NUMBERS
 
 __all__ = ["dropout"]
 
 
-def _infer(primitive: Primitive, x: ShapeDtype, key: ShapeDtype, *, rate: float) -> ShapeDtype:
+def _infer_dropout(
+    primitive: Primitive, x: ShapeDtype, key: ShapeDtype, *, rate: float
+) -> ShapeDtype:
     batch = key.shape[:-1]
     if key.shape[-1:] != (2,) or x.shape[: len(batch)] != batch:
         raise ShapeError(
@@ -34,7 +37,7 @@ def _again(g: Array, key: Array, rate: float) -> Array:
     return dropout.bind((g, key), {"rate": rate})
 
 
-def _reference(x: Buffer, key: Buffer, *, rate: float) -> Buffer:
+def _dropout_reference(x: Buffer, key: Buffer, *, rate: float) -> Buffer:
     batch = np.shape(key)[:-1]
     shape = np.shape(x)[len(batch) :]
     rows = [
@@ -47,28 +50,28 @@ def _reference(x: Buffer, key: Buffer, *, rate: float) -> Buffer:
     return np.where(drawn < rate * 2.0**32, 0, x / (1 - rate))
 
 
-def _sample(batch: Shape, shape: Shape, rate: float) -> Sample:
-    keys = Operand((*batch, 2), Domain(0, 1000, kind="i"))
+def _dropout_sample(batch: Shape, shape: Shape, rate: float) -> Sample:
+    keys = Operand((*batch, 2), KEY_NUMBERS)
     return Sample(Operand((*batch, *shape)), keys, rate=rate)
 
 
 dropout = Primitive(
     "dropout",
     compute=philox.dropout,
-    infer=_infer,
+    infer=_infer_dropout,
     batch=batch_filled,
     vjp=(lambda g, y, *, rate: _again(g, y, rate), lambda g: None),
     jvp=(lambda t, y, *, rate: _again(t, y, rate), lambda t: None),
     movable=slice(1, 2),
     hosted=True,
-    reference=_reference,
+    reference=_dropout_reference,
     dtypes="fdD",
     samples=[
-        _sample((), (), 0.5),
-        _sample((), (3, 5), 0.25),
-        _sample((3,), (7,), 0.5),
-        _sample((2, 2), (3, 0), 0.5),
-        _sample((2,), (), 0.75),
+        _dropout_sample((), (), 0.5),
+        _dropout_sample((), (3, 5), 0.25),
+        _dropout_sample((3,), (7,), 0.5),
+        _dropout_sample((2, 2), (3, 0), 0.5),
+        _dropout_sample((2,), (), 0.75),
     ],
     doc="""Returns x with elements set to zero at random, for every key its own.
 

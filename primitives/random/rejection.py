@@ -21,6 +21,7 @@ from ..core.families import batch_filled, elementwise
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import POSITIVE, Domain, Operand, Sample
+from .bits import KEY_NUMBERS
 
 __all__ = ["gamma_moment", "random_binomial", "random_loggamma", "random_poisson"]
 
@@ -28,7 +29,7 @@ __all__ = ["gamma_moment", "random_binomial", "random_loggamma", "random_poisson
 ScalarProposal = Callable[..., float | None]
 
 
-def _infer(primitive: Primitive, key: ShapeDtype, *parameters: ShapeDtype) -> ShapeDtype:
+def _infer_drawn(primitive: Primitive, key: ShapeDtype, *parameters: ShapeDtype) -> ShapeDtype:
     batch = key.shape[:-1]
     shapes = {x.shape for x in parameters}
     if key.shape[-1:] != (2,) or len(shapes) > 1 or parameters[0].shape[: len(batch)] != batch:
@@ -100,12 +101,9 @@ def _binomial_by_inversion(units: Sequence[float], n: float, p: float) -> int:
     return floor(n) - k if p > 0.5 else k
 
 
-NUMBERS = Domain(0, 1000, kind="i")
-
-
-def _samples(*domains: Domain) -> list[Sample]:
+def _drawn_samples(*domains: Domain) -> list[Sample]:
     return [
-        Sample(Operand((*batch, 2), NUMBERS), *(Operand((*batch, *shape), d) for d in domains))
+        Sample(Operand((*batch, 2), KEY_NUMBERS), *(Operand((*batch, *shape), d) for d in domains))
         for batch, shape in [((), ()), ((), (2, 3)), ((3,), (4,)), ((2, 2), (3, 0)), ((2,), ())]
     ]
 
@@ -116,13 +114,13 @@ def _sampler(
     return Primitive(
         name,
         compute=getattr(rejection, name),
-        infer=_infer,
+        infer=_infer_drawn,
         batch=batch_filled,
         constant=True,
         movable=slice(0, 1),
         hosted=True,
         reference=partial(_by_element, propose, dtype),
-        samples=_samples(*domains),
+        samples=_drawn_samples(*domains),
         dtypes="d",
         doc=doc,
     )
@@ -180,7 +178,7 @@ random_binomial = _sampler(
 # -- the moments that derivatives of gamma random numbers are made of
 
 
-def _reference(a: Buffer, y: Buffer, *, n: int) -> Buffer:
+def _gamma_moment_reference(a: Buffer, y: Buffer, *, n: int) -> Buffer:
     from scipy.integrate import quad
 
     def one(a: float, y: float) -> float:
@@ -203,11 +201,11 @@ def _reference(a: Buffer, y: Buffer, *, n: int) -> Buffer:
     return out
 
 
-def _by_shape(g: Array, x: Array, y: Array, *, n: int) -> Array:
+def _gamma_moment_vjp_shape(g: Array, x: Array, y: Array, *, n: int) -> Array:
     return g * ops.where(_is_upper(x, y), 1.0, -1.0) * gamma_moment.bind((x, y), {"n": n + 1})
 
 
-def _by_point(g: Array, ans: Array, x: Array, y: Array, *, n: int) -> Array:
+def _gamma_moment_vjp_point(g: Array, ans: Array, x: Array, y: Array, *, n: int) -> Array:
     point = ops.exp(y)
     below = n * gamma_moment.bind((x, y), {"n": n - 1}) if n else 1.0
     beyond = ops.where(_is_upper(x, y), -1.0, 1.0) * below + (point - x) * ans
@@ -223,10 +221,10 @@ def _is_upper(x: Array, y: Array) -> Array:
 
 gamma_moment = elementwise(
     "gamma_moment",
-    _by_shape,
-    _by_point,
+    _gamma_moment_vjp_shape,
+    _gamma_moment_vjp_point,
     compute=gamma_moments.gamma_moment,
-    reference=_reference,
+    reference=_gamma_moment_reference,
     domains=(POSITIVE, Domain(-2.0, 2.0)),
     params=({"n": 0}, {"n": 1}, {"n": 2}),
     doc=gamma_moments.gamma_moment.__doc__,

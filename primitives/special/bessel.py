@@ -12,7 +12,7 @@ from ..core.array import Array
 from ..core.families import binary, unary
 from ..core.primitive import Primitive
 from ..core.test_samples import REAL, Domain
-from .gamma import DLMF, by_scipy, without_derivative
+from .gamma import DLMF, ORDER, by_scipy, without_derivative
 
 __all__ = [
     "i0e",
@@ -36,13 +36,12 @@ __all__ = [
     "yv",
 ]
 
-ORDER = Domain(0, 3, kind="i")
 RIGHT = Domain(0.5, 4.0)
 AT_ZERO = {"j": 1.0, "y": -inf, "i": 1.0, "k": inf}
 RECURRENCE = {"j": "10.6.1", "y": "10.6.1", "i": "10.29.1", "k": "10.29.1"}
 
 
-def _plain(name: str, kind: str, domain: Domain, rule: Callable[..., Any]) -> Primitive:
+def _fixed_order(name: str, kind: str, domain: Domain, rule: Callable[..., Any]) -> Primitive:
     """Declares a function of order 0 or 1."""
     return unary(
         name,
@@ -59,7 +58,7 @@ def _plain(name: str, kind: str, domain: Domain, rule: Callable[..., Any]) -> Pr
     )
 
 
-def _of_order(
+def _any_order(
     name: str, kind: str, domain: Domain, rule: Callable[..., Any], order: str, scale: str = ""
 ) -> Primitive:
     """Declares a function of any order, by which there is no derivative."""
@@ -82,17 +81,17 @@ def _of_order(
     )
 
 
-def _descending(name: str) -> Callable[..., Any]:
+def _half_difference(name: str) -> Callable[..., Any]:
     """The derivative is half of the order below less that above: of J and Y."""
     return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) - ops[name](x + 1, y)))
 
 
-def _mean(name: str) -> Callable[..., Any]:
+def _half_sum(name: str) -> Callable[..., Any]:
     """The derivative is the mean of the orders below and above: of I, and of K but for a sign."""
     return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) + ops[name](x + 1, y)))
 
 
-def _negated_mean(name: str) -> Callable[..., Any]:
+def _negated_half_sum(name: str) -> Callable[..., Any]:
     return lambda g, x, y: g * (-0.5 * (ops[name](x - 1, y) + ops[name](x + 1, y)))
 
 
@@ -101,16 +100,16 @@ SECOND = "Bessel function of the second kind"
 MODIFIED_FIRST = "modified Bessel function of the first kind"
 MODIFIED_SECOND = "modified Bessel function of the second kind"
 
-j0 = _plain("j0", FIRST, REAL, lambda g, x: -(g * ops.j1(x)))
-j1 = _plain("j1", FIRST, REAL, lambda g, x: g * (0.5 * (ops.j0(x) - ops.jv(2.0, x))))
-jv = _of_order("jv", FIRST, REAL, _descending("jv"), "v")
-y0 = _plain("y0", SECOND, RIGHT, lambda g, x: -(g * ops.y1(x)))
-y1 = _plain("y1", SECOND, RIGHT, lambda g, x: g * (0.5 * (ops.y0(x) - ops.yv(2.0, x))))
-yn = _of_order("yn", SECOND, RIGHT, _descending("yn"), "n")
-yv = _of_order("yv", SECOND, RIGHT, _descending("yv"), "v")
+j0 = _fixed_order("j0", FIRST, REAL, lambda g, x: -(g * ops.j1(x)))
+j1 = _fixed_order("j1", FIRST, REAL, lambda g, x: g * (0.5 * (ops.j0(x) - ops.jv(2.0, x))))
+jv = _any_order("jv", FIRST, REAL, _half_difference("jv"), "v")
+y0 = _fixed_order("y0", SECOND, RIGHT, lambda g, x: -(g * ops.y1(x)))
+y1 = _fixed_order("y1", SECOND, RIGHT, lambda g, x: g * (0.5 * (ops.y0(x) - ops.yv(2.0, x))))
+yn = _any_order("yn", SECOND, RIGHT, _half_difference("yn"), "n")
+yv = _any_order("yv", SECOND, RIGHT, _half_difference("yv"), "v")
 
 
-def _i1_rule(g: Array, x: Array) -> Array:
+def _i1_vjp(g: Array, x: Array) -> Array:
     return g * (0.5 * (ops.modified_bessel(x, order=0) + ops.modified_bessel(x, order=2)))
 
 
@@ -120,11 +119,11 @@ HANKEL = 50.0
 HANKEL_TERMS = 18
 
 
-def _far(order: Array | float, x: Array) -> Array:
+def _is_far_for_order(order: Array | float, x: Array) -> Array:
     return ops.greater(ops.abs(x), ops.maximum(HANKEL, ops.square(order)))
 
 
-def _hankel_slope(order: Array | float, x: Array, sign: float, factor: float) -> Array:
+def _hankel_grad(order: Array | float, x: Array, sign: float, factor: float) -> Array:
     """Returns the derivative of ``factor / sqrt(x)`` times a series in 1/x, for large x.
 
     DLMF 10.40.1 and 10.40.2, whose terms have alternating signs and one sign.
@@ -140,7 +139,7 @@ def _hankel_slope(order: Array | float, x: Array, sign: float, factor: float) ->
     return -factor * (total / ops.sqrt(x) / x)
 
 
-def _slope_beside(
+def _scaled_grad_parts(
     near: Callable[[Array], Array], order: Array | float, x: Array, first: bool
 ) -> tuple[Array, Array, Array]:
     """Returns where Hankel's expansion holds, ``near(x)`` elsewhere, and its derivative there.
@@ -151,33 +150,33 @@ def _slope_beside(
         x: the argument.
         first: whether the function is one of the first kind, even or odd, or one of the second.
     """
-    far = _far(order, x)
+    far = _is_far_for_order(order, x)
     safe = ops.where(far, 1.0, x)
     large = ops.where(far, ops.abs(x) if first else x, 2 * HANKEL + ops.square(order))
     if first:
-        slope = _hankel_slope(order, large, -1.0, 1 / math.sqrt(2 * math.pi))
+        slope = _hankel_grad(order, large, -1.0, 1 / math.sqrt(2 * math.pi))
     else:
-        slope = _hankel_slope(order, large, 1.0, math.sqrt(math.pi / 2))
+        slope = _hankel_grad(order, large, 1.0, math.sqrt(math.pi / 2))
     return far, near(safe), slope
 
 
-def _i0e_rule(g: Array, x: Array) -> Array:
-    far, near, slope = _slope_beside(
+def _i0e_vjp(g: Array, x: Array) -> Array:
+    far, near, slope = _scaled_grad_parts(
         lambda x: ops.i1e(x) - ops.sign(x) * ops.i0e(x), 0.0, x, True
     )
     return g * ops.where(far, ops.sign(x) * slope, near)
 
 
-def _i1e_rule(g: Array, x: Array) -> Array:
+def _i1e_vjp(g: Array, x: Array) -> Array:
     # The mean of the orders below and above, which is smooth at 0, where i1e(x) / x is not.
-    far, near, slope = _slope_beside(
+    far, near, slope = _scaled_grad_parts(
         lambda x: 0.5 * (ops.i0e(x) + ops.ive(2.0, x)) - ops.sign(x) * ops.i1e(x), 1.0, x, True
     )
     return g * ops.where(far, slope, near)
 
 
-def _ive_rule(g: Array, x: Array, y: Array) -> Array:
-    far, near, slope = _slope_beside(
+def _ive_vjp(g: Array, x: Array, y: Array) -> Array:
+    far, near, slope = _scaled_grad_parts(
         lambda y: 0.5 * (ops.ive(x - 1, y) + ops.ive(x + 1, y)) - ops.sign(y) * ops.ive(x, y),
         x, y, True,
     )  # fmt: skip
@@ -186,48 +185,50 @@ def _ive_rule(g: Array, x: Array, y: Array) -> Array:
     return g * ops.where(far, sign * slope, near)
 
 
-def _k0e_rule(g: Array, x: Array) -> Array:
-    far, near, slope = _slope_beside(lambda x: ops.k0e(x) - ops.k1e(x), 0.0, x, False)
+def _k0e_vjp(g: Array, x: Array) -> Array:
+    far, near, slope = _scaled_grad_parts(lambda x: ops.k0e(x) - ops.k1e(x), 0.0, x, False)
     return g * ops.where(far, slope, near)
 
 
-def _k1e_rule(g: Array, x: Array) -> Array:
-    far, near, slope = _slope_beside(
+def _k1e_vjp(g: Array, x: Array) -> Array:
+    far, near, slope = _scaled_grad_parts(
         lambda x: ops.k1e(x) - ops.k0e(x) - ops.k1e(x) / x, 1.0, x, False
     )
     return g * ops.where(far, slope, near)
 
 
-def _kve_rule(g: Array, x: Array, y: Array) -> Array:
-    far, near, slope = _slope_beside(
+def _kve_vjp(g: Array, x: Array, y: Array) -> Array:
+    far, near, slope = _scaled_grad_parts(
         lambda y: ops.kve(x, y) - 0.5 * (ops.kve(x - 1, y) + ops.kve(x + 1, y)), x, y, False
     )
     return g * ops.where(far, slope, near)
 
 
-i1 = _plain("i1", MODIFIED_FIRST, REAL, _i1_rule)
-iv = _of_order("iv", MODIFIED_FIRST, REAL, _mean("iv"), "v")
-i0e = _plain("i0e", MODIFIED_FIRST, Domain(gap=0.1), _i0e_rule)
-i1e = _plain("i1e", MODIFIED_FIRST, Domain(gap=0.1), _i1e_rule)
-ive = _of_order(
+i1 = _fixed_order("i1", MODIFIED_FIRST, REAL, _i1_vjp)
+iv = _any_order("iv", MODIFIED_FIRST, REAL, _half_sum("iv"), "v")
+i0e = _fixed_order("i0e", MODIFIED_FIRST, Domain(gap=0.1), _i0e_vjp)
+i1e = _fixed_order("i1e", MODIFIED_FIRST, Domain(gap=0.1), _i1e_vjp)
+ive = _any_order(
     "ive",
     MODIFIED_FIRST,
     Domain(gap=0.1),
-    _ive_rule,
+    _ive_vjp,
     "v",
     ", times ``exp(-abs(z))``",
 )
-k0 = _plain("k0", MODIFIED_SECOND, RIGHT, lambda g, x: -(g * ops.k1(x)))
-k1 = _plain("k1", MODIFIED_SECOND, RIGHT, lambda g, x: g * (-0.5 * (ops.k0(x) + ops.kv(2.0, x))))
-kn = _of_order("kn", MODIFIED_SECOND, RIGHT, _negated_mean("kn"), "n")
-kv = _of_order("kv", MODIFIED_SECOND, RIGHT, _negated_mean("kv"), "v")
-k0e = _plain("k0e", MODIFIED_SECOND, RIGHT, _k0e_rule)
-k1e = _plain("k1e", MODIFIED_SECOND, RIGHT, _k1e_rule)
-kve = _of_order(
+k0 = _fixed_order("k0", MODIFIED_SECOND, RIGHT, lambda g, x: -(g * ops.k1(x)))
+k1 = _fixed_order(
+    "k1", MODIFIED_SECOND, RIGHT, lambda g, x: g * (-0.5 * (ops.k0(x) + ops.kv(2.0, x)))
+)
+kn = _any_order("kn", MODIFIED_SECOND, RIGHT, _negated_half_sum("kn"), "n")
+kv = _any_order("kv", MODIFIED_SECOND, RIGHT, _negated_half_sum("kv"), "v")
+k0e = _fixed_order("k0e", MODIFIED_SECOND, RIGHT, _k0e_vjp)
+k1e = _fixed_order("k1e", MODIFIED_SECOND, RIGHT, _k1e_vjp)
+kve = _any_order(
     "kve",
     MODIFIED_SECOND,
     RIGHT,
-    _kve_rule,
+    _kve_vjp,
     "v",
     ", times ``exp(z)``",
 )

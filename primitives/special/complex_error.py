@@ -24,8 +24,8 @@ __all__ = [
 
 PEAK = 2.0 / math.sqrt(math.pi)
 # Beyond this the asymptotic series has all digits, of so many terms.
-FAR = 8.0
-TERMS = 20
+SMALLEST_ASYMPTOTIC_MODULUS = 8.0
+FADDEEVA_TERMS = 20
 
 
 def _by_scipy(name: str) -> Callable[..., Buffer]:
@@ -58,19 +58,19 @@ complex_erfc = unary(
 )
 
 
-def _faddeeva_slope(x: Array) -> Array:
+def _faddeeva_grad(x: Array) -> Array:
     """Returns ``-2 x w(x) + 2 i / sqrt(pi)``, which cancels where x is large.
 
     There, in the upper half plane, by DLMF 7.12.1; w(x) is ``2 exp(-x**2) - w(-x)`` in the lower.
     """
-    far = ops.greater(ops.abs(x), FAR)
+    far = ops.greater(ops.abs(x), SMALLEST_ASYMPTOTIC_MODULUS)
     below = ops.logical_and(far, ops.less(ops.imag(x), 0))
     near = ops.where(far, 1.0, x)
     direct = -2 * near * ops.faddeeva(near) + 1j * PEAK
-    z = ops.where(far, ops.where(below, -x, x), 1j * FAR)
+    z = ops.where(far, ops.where(below, -x, x), 1j * SMALLEST_ASYMPTOTIC_MODULUS)
     u = 0.5 / (z * z)
     total: Array | float = 0.0
-    for k in range(TERMS, 0, -1):
+    for k in range(FADDEEVA_TERMS, 0, -1):
         total = (2 * k + 1) * (1 + total) * u
     series = -0.5j * PEAK * (1 + total) / (z * z)
     lower = ops.where(below, x, -1j)
@@ -80,7 +80,7 @@ def _faddeeva_slope(x: Array) -> Array:
 
 faddeeva = unary(
     "faddeeva",
-    lambda g, x: g * _faddeeva_slope(x),
+    lambda g, x: g * _faddeeva_grad(x),
     compute=_by_scipy("wofz"),
     reference="scipy.special.wofz",
     domains=REAL,
@@ -94,7 +94,7 @@ faddeeva = unary(
 # These are not made of those above: i times an infinity is not a number of the array module's.
 complex_erfcx = unary(
     "complex_erfcx",
-    lambda g, x: g * (1j * _faddeeva_slope(1j * x)),
+    lambda g, x: g * (1j * _faddeeva_grad(1j * x)),
     compute=_by_scipy("erfcx"),
     reference="scipy.special.erfcx",
     domains=REAL,

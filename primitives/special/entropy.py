@@ -12,7 +12,7 @@ from .gamma import by_scipy
 __all__ = ["entr", "kl_div", "rel_entr", "xlog1py", "xlogy"]
 
 
-def _ratio(x: Array, y: Array) -> Array:
+def _ratio_or_zero(x: Array, y: Array) -> Array:
     """Returns ``x / y``, and 0 where both are."""
     both = ops.logical_and(ops.equal(x, 0), ops.equal(y, 0))
     return x / ops.where(both, 1, y)
@@ -22,7 +22,7 @@ def _ratio(x: Array, y: Array) -> Array:
 xlogy = binary(
     "xlogy",
     lambda g, y: ops.xlogy(g, y),
-    lambda g, x, y: g * _ratio(x, y),
+    lambda g, x, y: g * _ratio_or_zero(x, y),
     compute=by_scipy("xlogy"),
     reference="support.special_references.xlogy",
     domains=POSITIVE,
@@ -33,7 +33,7 @@ xlogy = binary(
 xlog1py = binary(
     "xlog1py",
     lambda g, y: ops.xlog1py(g, y),
-    lambda g, x, y: g * _ratio(x, 1 + y),
+    lambda g, x, y: g * _ratio_or_zero(x, 1 + y),
     compute=by_scipy("xlog1py"),
     reference="support.special_references.xlog1py",
     domains=Domain(-0.7, 2.0),
@@ -43,7 +43,7 @@ xlog1py = binary(
 )
 
 
-def _entr_rule(g: Array, x: Array) -> Array:
+def _entr_vjp(g: Array, x: Array) -> Array:
     # Left of 0, where the value is -inf, there is nothing to derive.
     outside = ops.less(x, 0)
     g, x = ops.where(outside, 0, g), ops.where(outside, 1, x)
@@ -52,7 +52,7 @@ def _entr_rule(g: Array, x: Array) -> Array:
 
 entr = unary(
     "entr",
-    _entr_rule,
+    _entr_vjp,
     compute=by_scipy("entr"),
     reference="scipy.special.entr",
     domains=POSITIVE,
@@ -69,32 +69,32 @@ def _proper(g: Array, x: Array, y: Array) -> tuple[Array, Array, Array]:
     return ops.where(proper, g, 0), ops.where(proper, x, 1), ops.where(proper, y, 1)
 
 
-def _rel_entr_by_x(g: Array, x: Array, y: Array) -> Array:
+def _rel_entr_vjp_x(g: Array, x: Array, y: Array) -> Array:
     g, x, y = _proper(g, x, y)
-    return ops.xlogy(g, _ratio(x, y)) + g
+    return ops.xlogy(g, _ratio_or_zero(x, y)) + g
 
 
-def _rel_entr_by_y(g: Array, x: Array, y: Array) -> Array:
+def _rel_entr_vjp_y(g: Array, x: Array, y: Array) -> Array:
     g, x, y = _proper(g, x, y)
-    return -(g * _ratio(x, y))
+    return -(g * _ratio_or_zero(x, y))
 
 
-def _kl_div_by_x(g: Array, x: Array, y: Array) -> Array:
+def _kl_div_vjp_x(g: Array, x: Array, y: Array) -> Array:
     g, x, y = _proper(g, x, y)
-    return ops.xlogy(g, _ratio(x, y))
+    return ops.xlogy(g, _ratio_or_zero(x, y))
 
 
-def _kl_div_by_y(g: Array, x: Array, y: Array) -> Array:
+def _kl_div_vjp_y(g: Array, x: Array, y: Array) -> Array:
     g, x, y = _proper(g, x, y)
     # Close to x the difference is exact, far from it the quotient is that of x alone.
     far = ops.less(2 * x, y)
-    return g * ops.where(far, 1 - _ratio(x, y), _ratio(y - x, y))
+    return g * ops.where(far, 1 - _ratio_or_zero(x, y), _ratio_or_zero(y - x, y))
 
 
 rel_entr = binary(
     "rel_entr",
-    _rel_entr_by_x,
-    _rel_entr_by_y,
+    _rel_entr_vjp_x,
+    _rel_entr_vjp_y,
     compute=by_scipy("rel_entr"),
     reference="support.special_references.rel_entr",
     domains=POSITIVE,
@@ -103,8 +103,8 @@ rel_entr = binary(
 )
 kl_div = binary(
     "kl_div",
-    _kl_div_by_x,
-    _kl_div_by_y,
+    _kl_div_vjp_x,
+    _kl_div_vjp_y,
     compute=kernels.kl_div,
     reference="support.special_references.kl_div",
     domains=POSITIVE,

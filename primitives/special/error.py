@@ -9,6 +9,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.families import elementwise, unary
 from ..core.test_samples import REAL, Domain
+from ..elementwise.exponential import LN10
 from .error_function import ErrorFunction
 from .gamma import DLMF, by_scipy
 
@@ -28,7 +29,6 @@ __all__ = [
     "ndtri_exp",
 ]
 
-LN10 = math.log(10.0)
 HALF_ROOT_PI = 0.5 * math.sqrt(math.pi)
 LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 PROBABILITY = Domain(0.1, 0.9)
@@ -145,13 +145,13 @@ ndtri_exp = unary(
 # -- the logistic distribution, and powers of ten
 
 
-def _logit_rule(g: Array, x: Array) -> Array:
+def _logit_vjp(g: Array, x: Array) -> Array:
     return g / (x * (1 - x))
 
 
 logit = unary(
     "logit",
-    _logit_rule,
+    _logit_vjp,
     compute=by_scipy("logit"),
     reference="scipy.special.logit",
     domains=PROBABILITY,

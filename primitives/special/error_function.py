@@ -38,13 +38,13 @@ class ErrorFunction(Unary):
             raise
 
 
-def _bell(g: Array, x: Array) -> Array:
+def _erf_vjp(g: Array, x: Array) -> Array:
     return g * ops.exp(LOG_PEAK - x * x)
 
 
 erf = elementwise(
     "erf",
-    _bell,
+    _erf_vjp,
     kind=ErrorFunction,
     domains=REAL,
     reference="scipy.special.erf",
@@ -53,7 +53,7 @@ erf = elementwise(
 )
 erfc = elementwise(
     "erfc",
-    lambda g, x: -_bell(g, x),
+    lambda g, x: -_erf_vjp(g, x),
     kind=ErrorFunction,
     reference="scipy.special.erfc",
     doc="Returns ``1 - erf(x)``, without losing digits where erf is close to 1.",

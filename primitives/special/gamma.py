@@ -32,7 +32,7 @@ __all__ = [
     "poch",
     "polygamma",
     "rgamma",
-    "rgamma_slope",
+    "rgamma_grad",
     "without_derivative",
 ]
 
@@ -120,7 +120,7 @@ gammasgn = unary(
 )
 
 
-def rgamma_slope(x: Array) -> Array:
+def rgamma_grad(x: Array) -> Array:
     """Returns the derivative of ``1 / gamma``, which has no poles.
 
     Left of 1/2 by the reflection formula, DLMF 5.5.3: 1 / gamma(x) is gamma(1 - x) sin(pi x) / pi.
@@ -138,7 +138,7 @@ def rgamma_slope(x: Array) -> Array:
 
 rgamma = unary(
     "rgamma",
-    lambda g, x: g * rgamma_slope(x),
+    lambda g, x: g * rgamma_grad(x),
     compute=by_scipy("rgamma"),
     reference="scipy.special.rgamma",
     dtypes="fdD",
@@ -174,13 +174,13 @@ polygamma = binary(
     source=DLMF + "5.15.1",
 )
 # From here on differences of digamma are taken by its expansion, DLMF 5.11.2.
-FAR = 60.0
+EXPANDED_FROM = 60.0
 
 
 def digamma_rise(x: Array, y: Array) -> Array:
     """Returns ``digamma(x + y) - digamma(x)``, in which all digits cancel where y is small."""
-    far = ops.logical_and(ops.greater(x, FAR), ops.greater(x + y, FAR))
-    a, b = ops.where(far, x, FAR), ops.where(far, y, 1)
+    far = ops.logical_and(ops.greater(x, EXPANDED_FROM), ops.greater(x + y, EXPANDED_FROM))
+    a, b = ops.where(far, x, EXPANDED_FROM), ops.where(far, y, 1)
     # Reciprocals p of x and q of x + y: of even powers the differences are multiples of y p q.
     p, q = 1 / a, 1 / (a + b)
     squares = p * p + q * q
@@ -215,7 +215,7 @@ betaln = binary(
     example="special.betaln(1.0, 1.0) -> 0.0",
     source=DLMF + "5.12.1",
 )
-def _poch_by_z(g: Array, ans: Array, x: Array, y: Array) -> Array:
+def _poch_vjp_z(g: Array, ans: Array, x: Array, y: Array) -> Array:
     # Close to the pole of digamma at 0 from the symbol of z + 1, times z over z + m.
     near = ops.logical_and(ops.less(ops.abs(x), 0.25), ops.greater_equal(y, 0.25))
     z, m = ops.where(near, x, 0), ops.where(near, y, 1)
@@ -226,7 +226,7 @@ def _poch_by_z(g: Array, ans: Array, x: Array, y: Array) -> Array:
 
 poch = binary(
     "poch",
-    _poch_by_z,
+    _poch_vjp_z,
     lambda g, ans, x, y: g * (ans * ops.digamma(x + y)),
     compute=kernels.poch,
     reference="support.special_references.poch",
@@ -238,7 +238,7 @@ poch = binary(
 )
 
 
-def _beside(x: Array, y: Array) -> Array:
+def _is_outside_row(x: Array, y: Array) -> Array:
     """Returns where k is left of 0 or right of n, where digamma has its poles."""
     return ops.logical_and(
         ops.greater(x, -1), ops.logical_or(ops.greater(y, x + 0.5), ops.less(y, -0.5))
@@ -253,7 +253,7 @@ def _wave(x: Array) -> tuple[Array, Array]:
     return sign * ops.sin(rest) / math.pi, sign * ops.cos(rest)
 
 
-def _beyond(x: Array, y: Array) -> tuple[Array, Array]:
+def _binom_grads_outside(x: Array, y: Array) -> tuple[Array, Array]:
     """Returns both derivatives where ``k > n > -1``, by the reflection formula, DLMF 5.5.3.
 
     There the coefficient is ``beta(n + 1, k - n) sin(pi (n - k + 1)) / pi``.
@@ -266,12 +266,12 @@ def _beyond(x: Array, y: Array) -> tuple[Array, Array]:
     return by_x, by_y
 
 
-def _binom_slopes(ans: Array, x: Array, y: Array) -> tuple[Array, Array]:
+def _binom_grads(ans: Array, x: Array, y: Array) -> tuple[Array, Array]:
     """Returns both derivatives of the binomial coefficient."""
-    outside, mirrored = _beside(x, y), ops.less(y, -0.5)
+    outside, mirrored = _is_outside_row(x, y), ops.less(y, -0.5)
     # Left of 0 by the symmetry of k and n - k.
     n, k = ops.where(outside, x, 1), ops.where(outside, ops.where(mirrored, x - y, y), 3)
-    by_n, by_k = _beyond(n, k)
+    by_n, by_k = _binom_grads_outside(n, k)
     by_n, by_k = ops.where(mirrored, by_n + by_k, by_n), ops.where(mirrored, -by_k, by_k)
     n, k = ops.where(outside, 2, x), ops.where(outside, 1, y)
     value = ops.where(outside, 2, ans)
@@ -282,8 +282,8 @@ def _binom_slopes(ans: Array, x: Array, y: Array) -> tuple[Array, Array]:
 
 binom = binary(
     "binom",
-    lambda g, ans, x, y: g * _binom_slopes(ans, x, y)[0],
-    lambda g, ans, x, y: g * _binom_slopes(ans, x, y)[1],
+    lambda g, ans, x, y: g * _binom_grads(ans, x, y)[0],
+    lambda g, ans, x, y: g * _binom_grads(ans, x, y)[1],
     compute=kernels.binom,
     reference="support.special_references.binom",
     domains=(Domain(3.1, 6.0), Domain(0.3, 2.9)),

@@ -16,7 +16,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.families import binary, elementwise
 from ..core.test_samples import POSITIVE, Domain
-from .gamma import DLMF, by_scipy, rgamma_slope
+from .gamma import DLMF, by_scipy, rgamma_grad
 
 __all__ = [
     "beta_density",
@@ -35,60 +35,63 @@ __all__ = [
 
 UNIT_INTERVAL = Domain(0.1, 0.9)
 MODERATE = Domain(0.6, 3.0)
-A_X = {
+GAMMAINC_ARGUMENTS = {
     "a": "the parameter, positive.",
     "x": "the upper limit, from 0 up; its shape broadcasts against a's.",
 }
 # How accurate SciPy's values are; tests/primitives/test_special_accuracy.py holds it.
-A_X_OF_TAILS = {
+GAMMAINC_ARGUMENTS_OF_TAILS = {
     "a": "the parameter, positive. Up to 300 a value f is off by less than 1e-12 of itself; up to "
     "1e5 by less than ``64 eps (1 + x f'(x) / f)``, 64 times what rounding x would change.",
-    "x": A_X["x"],
+    "x": GAMMAINC_ARGUMENTS["x"],
 }
-A_Y = {
+GAMMAINCINV_ARGUMENTS = {
     "a": "the parameter, positive.",
     "y": "a probability; its shape broadcasts against a's.",
 }
-A_B_X = {
+BETAINC_ARGUMENTS = {
     "a, b": "the parameters, positive.",
     "x": "the upper limit, from 0 to 1; the shapes broadcast.",
 }
-A_B_Y = {"a, b": "the parameters, positive.", "y": "a probability; the shapes broadcast."}
+BETAINCINV_ARGUMENTS = {
+    "a, b": "the parameters, positive.",
+    "y": "a probability; the shapes broadcast.",
+}
 
 # -- the density of the gamma distribution, which is the derivative of gammainc by x
 
 
-def _level(a: Array, x: Array) -> Array:
+def _log_gamma_density_grad(a: Array, x: Array) -> Array:
     """Returns the derivative of the density's logarithm by a, for positive x."""
     return ops.log(ops.where(ops.equal(x, 0), 1, x)) - ops.digamma(a)
 
 
-def _gamma_density_by_a(g: Array, ans: Array, x: Array, y: Array) -> Array:
+def _gamma_density_vjp_a(g: Array, ans: Array, x: Array, y: Array) -> Array:
     # 1 / gamma(a), a factor, has no poles, though digamma has: rules shift a down by integers.
     shifted = ops.less(x, 0.5)
     by_logarithm = ops.xlogy(ans, y)
     usual = ans * ops.digamma(ops.where(shifted, 1, x))
     t = ops.where(ops.equal(y, 0), 1, y)
     power = ops.exp(ops.where(shifted, (x - 1) * ops.log(t) - t, 0))
-    return g * (by_logarithm + ops.where(shifted, power * rgamma_slope(x), -usual))
+    return g * (by_logarithm + ops.where(shifted, power * rgamma_grad(x), -usual))
 
 
 gamma_density = binary(
     "gamma_density",
-    _gamma_density_by_a,
+    _gamma_density_vjp_a,
     lambda g, ans, x, y: g * (ops.gamma_density(x - 1, y) - ans),
     compute=gamma_kernels.gamma_density,
     reference="support.special_references.gamma_density",
     domains=POSITIVE,
     doc="Returns ``x**(a - 1) exp(-x) / gamma(a)``: the density of the gamma distribution.",
-    arguments=A_X,
+    arguments=GAMMAINC_ARGUMENTS,
     source=DLMF + "8.2.4",
 )
 
 
-def _slope_by_x(g: Array, x: Array, y: Array, *, order: int) -> Array:
+def _gammainc_slope_vjp_x(g: Array, x: Array, y: Array, *, order: int) -> Array:
     """The derivative of the density by a: every further one is due to a product."""
-    level = _level(x, y)
+    level = _log_gamma_density_grad(x, y)
     made = [ops.gamma_density(x, y)]
     for m in range(order):
         term = made[m] * level
@@ -101,13 +104,13 @@ def _slope_by_x(g: Array, x: Array, y: Array, *, order: int) -> Array:
 gammainc_slope = elementwise(
     "gammainc_slope",
     lambda g, x, y, *, order: g * ops.gammainc_slope(x, y, order=order + 1),
-    _slope_by_x,
+    _gammainc_slope_vjp_x,
     compute=gamma_kernels.gammainc_slope,
     params=({"order": 1},),
     reference="support.special_references.gammainc_slope",
     domains=POSITIVE,
     doc="Returns the derivative of ``gammainc`` by its parameter a.",
-    arguments=A_X,
+    arguments=GAMMAINC_ARGUMENTS,
     options={"order": "how many times to differentiate, from 1 up."},
 )
 gammainc = binary(
@@ -118,7 +121,7 @@ gammainc = binary(
     reference="support.special_references.gammainc",
     domains=POSITIVE,
     doc="Returns the regularised lower incomplete gamma function P(a, x).",
-    arguments=A_X_OF_TAILS,
+    arguments=GAMMAINC_ARGUMENTS_OF_TAILS,
     example="special.gammainc(1.0, [0.0, float('inf')]) -> [0.0, 1.0]",
     source=DLMF + "8.2.4",
 )
@@ -130,7 +133,7 @@ gammaincc = binary(
     reference="support.special_references.gammaincc",
     domains=POSITIVE,
     doc="Returns the regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x).",
-    arguments=A_X_OF_TAILS,
+    arguments=GAMMAINC_ARGUMENTS_OF_TAILS,
     example="special.gammaincc(1.0, [0.0, float('inf')]) -> [1.0, 0.0]",
     source=DLMF + "8.2.4",
 )
@@ -138,55 +141,57 @@ gammaincc = binary(
 # -- inverses: where F(a, x) = y, dx/dy is 1 / F_x, and dx/da is -F_a / F_x
 
 
-def _quotient(numerator: Array, density: Array) -> Array:
+def _over_density(numerator: Array, density: Array) -> Array:
     """Returns a quotient that is 0 where a density vanishes, at an end, as the numerator does."""
     return numerator / ops.where(ops.equal(density, 0), 1, density)
 
 
-def _inverse_by_a(g: Array, ans: Array, x: Array) -> Array:
+def _gammaincinv_vjp_a(g: Array, ans: Array, x: Array) -> Array:
     slope = ops.gammainc_slope(x, ans, order=1)
-    return -(g * _quotient(slope, ops.gamma_density(x, ans)))
+    return -(g * _over_density(slope, ops.gamma_density(x, ans)))
 
 
 gammaincinv = binary(
     "gammaincinv",
-    _inverse_by_a,
+    _gammaincinv_vjp_a,
     lambda g, ans, x: g / ops.gamma_density(x, ans),
     compute=by_scipy("gammaincinv"),
     reference="support.special_references.gammaincinv",
     domains=(POSITIVE, UNIT_INTERVAL),
     doc="Returns that x for which ``gammainc(a, x)`` is y.",
-    arguments=A_Y,
+    arguments=GAMMAINCINV_ARGUMENTS,
     example="special.gammaincinv(1.0, [0.0, 1.0]) -> [0.0, inf]",
 )
 gammainccinv = binary(
     "gammainccinv",
-    _inverse_by_a,
+    _gammaincinv_vjp_a,
     lambda g, ans, x: -(g / ops.gamma_density(x, ans)),
     compute=by_scipy("gammainccinv"),
     reference="support.special_references.gammainccinv",
     domains=(POSITIVE, UNIT_INTERVAL),
     doc="Returns that x for which ``gammaincc(a, x)`` is y.",
-    arguments=A_Y,
+    arguments=GAMMAINCINV_ARGUMENTS,
     example="special.gammainccinv(1.0, [0.0, 1.0]) -> [inf, 0.0]",
 )
 
 # -- the density of the beta distribution, and powers of x and 1 - x over B
 
 
-def _density(a: Array, b: Array, x: Array, low: int = 0, high: int = 0) -> Array:
+def _beta_density(a: Array, b: Array, x: Array, low: int = 0, high: int = 0) -> Array:
     return ops.beta_density(a, b, x, low=low, high=high)
 
 
-def _term(c: Array, edge: int, a: Array, b: Array, x: Array, low: int, high: int) -> Array:
+def _beta_density_term(
+    c: Array, edge: int, a: Array, b: Array, x: Array, low: int, high: int
+) -> Array:
     """Returns c times a power of 0 at an edge, which is 0 where c is, though the power is not."""
     vanishes = ops.logical_and(ops.equal(c, 0), ops.equal(x, edge))
-    return c * _density(a, b, ops.where(vanishes, 0.5, x), low, high)
+    return c * _beta_density(a, b, ops.where(vanishes, 0.5, x), low, high)
 
 
-def _beta_density_by_x(g: Array, x: Array, y: Array, z: Array, *, low: int, high: int) -> Array:
-    rise = _term(x - (1 + low), 0, x, y, z, low + 1, high)
-    return g * (rise - _term(y - (1 + high), 1, x, y, z, low, high + 1))
+def _beta_density_vjp_x(g: Array, x: Array, y: Array, z: Array, *, low: int, high: int) -> Array:
+    rise = _beta_density_term(x - (1 + low), 0, x, y, z, low + 1, high)
+    return g * (rise - _beta_density_term(y - (1 + high), 1, x, y, z, low, high + 1))
 
 
 beta_density = elementwise(
@@ -195,20 +200,20 @@ beta_density = elementwise(
     * (ops.xlogy(ans, z) - ans * (ops.digamma(x) - ops.digamma(x + y))),
     lambda g, ans, x, y, z: g
     * (ops.xlog1py(ans, -z) - ans * (ops.digamma(y) - ops.digamma(x + y))),
-    _beta_density_by_x,
+    _beta_density_vjp_x,
     compute=beta_kernels.beta_density,
     params=({"low": 0, "high": 0}, {"low": 1, "high": 0}),
     reference="support.special_references.beta_density",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns ``x**(a - 1 - low) (1 - x)**(b - 1 - high) / B(a, b)``: with low and high 0 the "
     "density of the beta distribution.",
-    arguments=A_B_X,
+    arguments=BETAINC_ARGUMENTS,
     options={"low, high": "integers by which the exponents are lowered."},
     source=DLMF + "8.17.1",
 )
 
 
-def _levels(a: Array, b: Array, x: Array) -> tuple[Array, Array]:
+def _log_beta_density_grads(a: Array, b: Array, x: Array) -> tuple[Array, Array]:
     """Returns the derivatives of the density's logarithm by a and b, for x inside of (0, 1)."""
     edge = ops.logical_or(ops.equal(x, 0), ops.equal(x, 1))
     t = ops.where(edge, 0.5, x)
@@ -226,9 +231,9 @@ def _cumulant(a: Array, b: Array, n: int, m: int) -> Array:
     return value
 
 
-def _beta_slope_by_x(g: Array, x: Array, y: Array, z: Array, *, by_a: int, by_b: int) -> Array:
+def _betainc_slope_vjp_x(g: Array, x: Array, y: Array, z: Array, *, by_a: int, by_b: int) -> Array:
     """The derivative of the density by a and b: every further one is due to a product."""
-    levels = _levels(x, y, z)
+    levels = _log_beta_density_grads(x, y, z)
 
     def derivative(n: int, m: int) -> Array:
         if (n, m) in ((1, 0), (0, 1)):
@@ -237,7 +242,7 @@ def _beta_slope_by_x(g: Array, x: Array, y: Array, z: Array, *, by_a: int, by_b:
 
     def density(n: int, m: int) -> Array | int:
         if not n and not m:
-            return _density(x, y, z)
+            return _beta_density(x, y, z)
         p, q, i, k = (n - 1, m, 1, 0) if n else (n, m - 1, 0, 1)
         total: Array | int = 0
         for j in range(p + 1):
@@ -253,78 +258,78 @@ betainc_slope = elementwise(
     "betainc_slope",
     lambda g, x, y, z, *, by_a, by_b: g * ops.betainc_slope(x, y, z, by_a=by_a + 1, by_b=by_b),
     lambda g, x, y, z, *, by_a, by_b: g * ops.betainc_slope(x, y, z, by_a=by_a, by_b=by_b + 1),
-    _beta_slope_by_x,
+    _betainc_slope_vjp_x,
     compute=beta_kernels.betainc_slope,
     params=({"by_a": 1, "by_b": 0},),
     reference="support.special_references.betainc_slope",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns a derivative of ``betainc`` by its parameters.",
-    arguments=A_B_X,
+    arguments=BETAINC_ARGUMENTS,
     options={"by_a, by_b": "how many times to differentiate by each, together from 1 up."},
 )
 
 
-def _by_a(a: Array, b: Array, x: Array) -> Array:
+def _betainc_grad_a(a: Array, b: Array, x: Array) -> Array:
     return ops.betainc_slope(a, b, x, by_a=1, by_b=0)
 
 
-def _by_b(a: Array, b: Array, x: Array) -> Array:
+def _betainc_grad_b(a: Array, b: Array, x: Array) -> Array:
     return ops.betainc_slope(a, b, x, by_a=0, by_b=1)
 
 
 betainc = elementwise(
     "betainc",
-    lambda g, x, y, z: g * _by_a(x, y, z),
-    lambda g, x, y, z: g * _by_b(x, y, z),
-    lambda g, x, y, z: g * _density(x, y, z),
+    lambda g, x, y, z: g * _betainc_grad_a(x, y, z),
+    lambda g, x, y, z: g * _betainc_grad_b(x, y, z),
+    lambda g, x, y, z: g * _beta_density(x, y, z),
     compute=by_scipy("betainc"),
     reference="support.special_references.betainc",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns the regularised incomplete beta function I_x(a, b).",
-    arguments=A_B_X,
+    arguments=BETAINC_ARGUMENTS,
     example="special.betainc(1.0, 1.0, [0.0, 0.5]) -> [0.0, 0.5]",
     source=DLMF + "8.17.2",
 )
 betaincc = elementwise(
     "betaincc",
-    lambda g, x, y, z: -(g * _by_a(x, y, z)),
-    lambda g, x, y, z: -(g * _by_b(x, y, z)),
-    lambda g, x, y, z: -(g * _density(x, y, z)),
+    lambda g, x, y, z: -(g * _betainc_grad_a(x, y, z)),
+    lambda g, x, y, z: -(g * _betainc_grad_b(x, y, z)),
+    lambda g, x, y, z: -(g * _beta_density(x, y, z)),
     compute=by_scipy("betaincc"),
     reference="support.special_references.betaincc",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns 1 minus the regularised incomplete beta function I_x(a, b).",
-    arguments=A_B_X,
+    arguments=BETAINC_ARGUMENTS,
     example="special.betaincc(1.0, 1.0, [0.0, 0.5]) -> [1.0, 0.5]",
     source=DLMF + "8.17.2",
 )
 
 
-def _inverse_by_parameter(slope: Callable[..., Array]) -> Callable[..., Array]:
-    return lambda g, ans, x, y: -(g * _quotient(slope(x, y, ans), _density(x, y, ans)))
+def _betaincinv_vjp(slope: Callable[..., Array]) -> Callable[..., Array]:
+    return lambda g, ans, x, y: -(g * _over_density(slope(x, y, ans), _beta_density(x, y, ans)))
 
 
 betaincinv = elementwise(
     "betaincinv",
-    _inverse_by_parameter(_by_a),
-    _inverse_by_parameter(_by_b),
-    lambda g, ans, x, y: g / _density(x, y, ans),
+    _betaincinv_vjp(_betainc_grad_a),
+    _betaincinv_vjp(_betainc_grad_b),
+    lambda g, ans, x, y: g / _beta_density(x, y, ans),
     compute=beta_kernels.betaincinv,
     reference="support.special_references.betaincinv",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns that x for which ``betainc(a, b, x)`` is y.",
-    arguments=A_B_Y,
+    arguments=BETAINCINV_ARGUMENTS,
     example="special.betaincinv(1.0, 1.0, [0.0, 1.0]) -> [0.0, 1.0]",
 )
 betainccinv = elementwise(
     "betainccinv",
-    _inverse_by_parameter(_by_a),
-    _inverse_by_parameter(_by_b),
-    lambda g, ans, x, y: -(g / _density(x, y, ans)),
+    _betaincinv_vjp(_betainc_grad_a),
+    _betaincinv_vjp(_betainc_grad_b),
+    lambda g, ans, x, y: -(g / _beta_density(x, y, ans)),
     compute=beta_kernels.betainccinv,
     reference="support.special_references.betainccinv",
     domains=(MODERATE, MODERATE, UNIT_INTERVAL),
     doc="Returns that x for which ``betaincc(a, b, x)`` is y.",
-    arguments=A_B_Y,
+    arguments=BETAINCINV_ARGUMENTS,
     example="special.betainccinv(1.0, 1.0, [0.0, 1.0]) -> [1.0, 0.0]",
 )

@@ -6,23 +6,22 @@ from ...backends.optional_modules import extra, scipy_module
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.families import binary, unary
-from ..core.test_samples import REAL, Domain
-from .gamma import DLMF, by_scipy, without_derivative
+from ..core.test_samples import POSITIVE, REAL
+from .gamma import DLMF, ORDER, by_scipy, without_derivative
 
 __all__ = ["cosine_integral", "exp1", "expi", "expn", "sine_integral", "spence"]
 
-RIGHT = Domain(0.3, 3.0)
 # Closer than this to where a quotient of zeros is, its series is exact: of a logarithm, with that
 # many terms.
 NEAR = 0.02
-TERMS = 11
+SPENCE_TERMS = 11
 
 exp1 = unary(
     "exp1",
     lambda g, x: -(g * (ops.exp(-x) / x)),
     compute=by_scipy("exp1"),
     reference="scipy.special.exp1",
-    domains=Domain(0.3, 3.0),
+    domains=POSITIVE,
     doc="Returns the exponential integral E1, the integral of ``exp(-t) / t`` from x on.",
     example="special.exp1(0.0) -> inf",
     source=DLMF + "6.2.1",
@@ -32,14 +31,14 @@ expi = unary(
     lambda g, x: g * (ops.exp(x) / x),
     compute=by_scipy("expi"),
     reference="scipy.special.expi",
-    domains=Domain(0.3, 3.0),
+    domains=POSITIVE,
     doc="Returns the exponential integral Ei, the integral of ``exp(t) / t`` up to x.",
     example="special.expi(0.0) -> -inf",
     source=DLMF + "6.2.5",
 )
 
 
-def _expn_rule(g: Array, x: Array, y: Array) -> Array:
+def _expn_vjp(g: Array, x: Array, y: Array) -> Array:
     # Below order 0, exp(-y) / y, there is that function's derivative.
     lowest = ops.equal(x, 0)
     below = ops.expn(ops.where(lowest, 1, x) - 1, y)
@@ -49,10 +48,10 @@ def _expn_rule(g: Array, x: Array, y: Array) -> Array:
 expn = binary(
     "expn",
     without_derivative("expn", "its order n"),
-    _expn_rule,
+    _expn_vjp,
     compute=by_scipy("expn"),
     reference="support.special_references.expn",
-    domains=(Domain(0, 3, kind="i"), RIGHT),
+    domains=(ORDER, POSITIVE),
     dtypes="d",
     doc="Returns the generalised exponential integral, that of ``exp(-x t) / t**n`` from 1 on.",
     arguments={
@@ -64,7 +63,7 @@ expn = binary(
 )
 
 
-def _sine_rule(g: Array, x: Array) -> Array:
+def _sine_integral_vjp(g: Array, x: Array) -> Array:
     """The derivative, sin(x) / x, is 1 at 0, and next to it a series."""
     near = ops.less(ops.abs(x), NEAR)
     square = ops.square(ops.where(near, x, 0))
@@ -75,7 +74,7 @@ def _sine_rule(g: Array, x: Array) -> Array:
 
 sine_integral = unary(
     "sine_integral",
-    _sine_rule,
+    _sine_integral_vjp,
     compute=lambda xp, x: scipy_module(xp, "special").sici(x)[0],
     reference=lambda x: extra("scipy.special", "scipy").sici(x)[0],
     domains=REAL,
@@ -87,29 +86,29 @@ cosine_integral = unary(
     lambda g, x: g * (ops.cos(x) / x),
     compute=lambda xp, x: scipy_module(xp, "special").sici(x)[1],
     reference=lambda x: extra("scipy.special", "scipy").sici(x)[1],
-    domains=RIGHT,
+    domains=POSITIVE,
     doc="Returns the cosine integral, minus the integral of ``cos(t) / t`` from x on.",
     source=DLMF + "6.2.11",
 )
 
 
-def _spence_rule(g: Array, x: Array) -> Array:
+def _spence_vjp(g: Array, x: Array) -> Array:
     """The derivative, log(x) / (1 - x), is -1 at 1, and next to it a series."""
     u = 1 - x
     near = ops.less(ops.abs(u), NEAR)
     small, far = ops.where(near, u, 0), ops.where(near, 2, x)
-    series: Array | float = 1 / TERMS
-    for k in range(TERMS - 1, 0, -1):
+    series: Array | float = 1 / SPENCE_TERMS
+    for k in range(SPENCE_TERMS - 1, 0, -1):
         series = series * small + 1 / k
     return g * ops.where(near, -series, ops.log(far) / (1 - far))
 
 
 spence = unary(
     "spence",
-    _spence_rule,
+    _spence_vjp,
     compute=by_scipy("spence"),
     reference="scipy.special.spence",
-    domains=RIGHT,
+    domains=POSITIVE,
     doc="Returns Spence's function, the integral of ``log(t) / (1 - t)`` from 1 to x.",
     example="special.spence(1.0) -> 0.0",
     source=DLMF + "25.12.3",

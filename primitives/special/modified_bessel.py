@@ -20,7 +20,7 @@ __all__ = ["modified_bessel"]
 # second takes over, both are correct to all digits of double precision for small orders.
 SERIES_TERMS = 60
 ASYMPTOTIC_TERMS = 24
-LARGE = 25.0
+SMALLEST_ASYMPTOTIC_ARGUMENT = 25.0
 
 
 def _by_powers(xp: ArrayModule, x: Buffer, order: int) -> Buffer:
@@ -42,11 +42,11 @@ def _by_reciprocals(xp: ArrayModule, x: Buffer, order: int) -> Buffer:
     return half * (total / xp.sqrt(2 * xp.pi * xp.minimum(x, 2000.0))) * half
 
 
-def _compute(xp: ArrayModule, x: Buffer, *, order: int) -> Buffer:
+def _compute_modified_bessel(xp: ArrayModule, x: Buffer, *, order: int) -> Buffer:
     x = xp.asarray(x)
     dtype = np.result_type(x.dtype, np.float16) if x.dtype.kind != "f" else x.dtype
     size = xp.abs(x).astype(np.float64)
-    limit = max(LARGE, float(order * order))
+    limit = max(SMALLEST_ASYMPTOTIC_ARGUMENT, float(order * order))
     with errstate(over="ignore"):
         out = _by_powers(xp, xp.minimum(size, limit), order)
         if xp.any(size > limit):
@@ -59,7 +59,7 @@ def _compute(xp: ArrayModule, x: Buffer, *, order: int) -> Buffer:
         return out.astype(np.float64 if dtype == np.float16 and x.dtype.kind != "f" else dtype)[()]
 
 
-def _derivative(g: Array, x: Array, *, order: int) -> Array:
+def _modified_bessel_vjp(g: Array, x: Array, *, order: int) -> Array:
     """DLMF 10.29.1: the mean of the two neighbouring orders."""
     above = ops.modified_bessel(x, order=order + 1)
     if not order:
@@ -69,9 +69,9 @@ def _derivative(g: Array, x: Array, *, order: int) -> Array:
 
 modified_bessel = elementwise(
     "modified_bessel",
-    _derivative,
+    _modified_bessel_vjp,
     prepare=lambda x, *, order: ((x,), {"order": int(order)}),
-    compute=_compute,
+    compute=_compute_modified_bessel,
     params=({"order": 0}, {"order": 1}, {"order": 3}),
     domains=REAL,
     reference=lambda x, *, order: extra("scipy.special", "scipy").iv(order, x),

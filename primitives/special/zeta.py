@@ -14,7 +14,7 @@ __all__ = ["riemann_zeta", "zeta"]
 
 # How many terms of the sum are added one by one, and the coefficients B(2j) / (2j)! of the
 # corrections to the integral over the others: together right to all digits.
-TERMS = 12
+ZETA_TERMS = 12
 CORRECTIONS = (
     1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
     1 / 74724249600, -3617 / 10670622842880000, 43867 / 5109094217170944000,
@@ -23,15 +23,15 @@ CORRECTIONS = (
 LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
-def zeta_slope(x: Array, y: Array | float) -> Array:
+def zeta_grad(x: Array, y: Array | float) -> Array:
     """Returns the derivative of ``zeta(x, y)`` by x: the formula of Euler and Maclaurin's.
 
     DLMF 25.11.8, differentiated; further derivatives, by y too, are those of the terms.
     """
     total: Array | float = 0.0
-    for k in range(TERMS):
+    for k in range(ZETA_TERMS):
         total = total - ops.log(y + k) * ops.power(y + k, -x)
-    w = y + TERMS
+    w = y + ZETA_TERMS
     log, last = ops.log(w), ops.power(w, -x)
     rest = x - 1
     total = total - w * last / rest * (log + 1 / rest) - 0.5 * log * last
@@ -45,14 +45,14 @@ def zeta_slope(x: Array, y: Array | float) -> Array:
     return total
 
 
-def _riemann_slope(x: Array) -> Array:
+def _riemann_zeta_grad(x: Array) -> Array:
     """Returns the derivative of Riemann's function, left of 0 by reflection, DLMF 25.4.2."""
     left = ops.less(x, 0)
-    right = zeta_slope(ops.where(left, 2, x), 1.0)
+    right = zeta_grad(ops.where(left, 2, x), 1.0)
     s = ops.where(left, x, -0.5)
     mirrored = 1 - s
     angle = 0.5 * math.pi * s
-    value, slope = ops.zeta(mirrored, 1.0), zeta_slope(mirrored, 1.0)
+    value, slope = ops.zeta(mirrored, 1.0), zeta_grad(mirrored, 1.0)
     change = (LOG_TWO_PI - ops.digamma(mirrored)) * value - slope
     factor = ops.exp(s * LOG_TWO_PI + ops.gammaln(mirrored)) / math.pi
     reflected = factor * (change * ops.sin(angle) + 0.5 * math.pi * value * ops.cos(angle))
@@ -61,7 +61,7 @@ def _riemann_slope(x: Array) -> Array:
 
 zeta = binary(
     "zeta",
-    lambda g, x, y: g * zeta_slope(x, y),
+    lambda g, x, y: g * zeta_grad(x, y),
     lambda g, x, y: g * (-x * ops.zeta(x + 1, y)),
     compute=by_scipy("zeta"),
     reference="support.special_references.zeta",
@@ -72,7 +72,7 @@ zeta = binary(
 )
 riemann_zeta = unary(
     "riemann_zeta",
-    lambda g, x: g * _riemann_slope(x),
+    lambda g, x: g * _riemann_zeta_grad(x),
     compute=by_scipy("zeta"),
     reference="scipy.special.zeta",
     domains=Domain(1.5, 5.0),

@@ -37,7 +37,7 @@ __all__ = ["Geometry", "conv", "conv_input_grad", "conv_kernel_grad", "conv_tran
 
 
 class Geometry(NamedTuple):
-    """The places of a kernel: a stride, a padding (before, after) and a dilation for each axis."""
+    """Tells the places of a kernel: stride, padding (before, after) and dilation of each axis."""
 
     stride: Shape
     padding: Padding
@@ -190,7 +190,7 @@ def _batch_conv(
 def _prepared_conv(
     primitive: Primitive, first: ArrayLike, second: ArrayLike, params: dict[str, Any]
 ) -> Prepared:
-    """Returns what ``prepare`` does, once the shapes are known to fit: kernels rely on it."""
+    """Returns operands and parameters, once shapes are known to fit: kernels rely on it."""
     primitive.infer(primitive, *(ShapeDtype(shape_of(v), float) for v in (first, second)), **params)
     return (first, second), params
 

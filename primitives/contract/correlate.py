@@ -46,7 +46,7 @@ def _infer_valid(primitive: Primitive, x: ShapeDtype, y: ShapeDtype) -> ShapeDty
 
 
 def _dots(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
-    """Returns the sums of products of y with what stands at every place along the last axis of x.
+    """Returns the sums of products of y with the window at every place along the last axis of x.
 
     The windows overlap in the memory of x, nothing is copied.
     """

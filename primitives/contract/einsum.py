@@ -1,6 +1,6 @@
 """Sums of products over named axes: Einstein's notation.
 
-How the sums are computed is the backends' business; here are the notation and the rules.
+This module holds the notation and the rules; backends compute the sums.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["einsum"]
 # As in the module `string`, whose import compiles a pattern.
 LATIN_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-# What the axes of a term are called: characters, integers, or Ellipsis for those without a name.
+# The names of a term's axes: characters, integers, or Ellipsis for those without a name.
 Labels = tuple[Any, ...]
 
 
-# -- notation: what the user writes becomes terms of one letter an axis, "ij,jk->ik"
+# -- notation: all forms become terms of one letter an axis, "ij,jk->ik"
 
 
 def axis_letters() -> Iterator[str]:
@@ -206,7 +206,7 @@ def _batch_einsum(
 
 
 def _einsum_vjp(g: Array, xs: Sequence[Array], i: int, *, subscripts: str) -> Array:
-    """The cotangent contracted with all other operands, spread to where operand i was summed."""
+    """Contracts the cotangent with all other operands; spreads it where operand i was summed."""
     terms, out = split(subscripts)
     shape = shape_of(xs[i])
     others = [x for j, x in enumerate(xs) if j != i]
@@ -226,7 +226,7 @@ def _einsum_vjp(g: Array, xs: Sequence[Array], i: int, *, subscripts: str) -> Ar
 
 @lru_cache(maxsize=256)
 def _diagonal_mask(term: str, shape: Shape) -> Buffer:
-    """Tells where indices of axes with the same letter agree, in a shape that broadcasts."""
+    """Says where indices of axes with the same letter agree, in a shape that broadcasts."""
     mask = np.ones((1,) * len(term), bool)
     index = np.ogrid[tuple(slice(n) for n in shape)]
     for axis, letter in enumerate(term):

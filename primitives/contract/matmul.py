@@ -46,7 +46,7 @@ HALF = np.dtype(np.float16)
 
 
 def _blas_operand(xp: ArrayModule, x: Buffer) -> Buffer:
-    """Returns what BLAS takes: NumPy's own loop, for strides of zero, is many times slower."""
+    """Returns an operand for BLAS: NumPy's own loop for strides of 0 is many times slower."""
     return xp.ascontiguousarray(x) if 0 in getattr(x, "strides", ()) else x
 
 

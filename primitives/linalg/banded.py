@@ -1,7 +1,7 @@
 """Systems of band matrices, stored by their diagonals, through SciPy's bindings of LAPACK.
 
 Row k of the bands of a matrix a holds its diagonal ``upper - k``: ``bands[k, j] = a[i, j]`` with
-``j - i = upper - k``. What such an i does not exist for is never read.
+``j - i = upper - k``. Elements without such an i are never read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The order in which columns are taken, so that the largest of what is left comes first."""
+"""The pivots of QR: the order of columns in which the largest remaining one comes first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _pivots(xp: ArrayModule, a: Buffer) -> Buffer:
 
 
 def _pivots_reference(a: Buffer) -> Buffer:
-    """Takes the longest of the columns, less what lies along those before."""
+    """Takes the column that is longest without its parts along those before."""
     rest = np.array(a, np.result_type(a, float))
     order: list[int] = []
     for _ in range(a.shape[-1]):

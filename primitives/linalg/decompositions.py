@@ -1,8 +1,9 @@
 """Eigenvalues, singular values, and the factor QR, each with its vectors.
 
-Where eigenvalues or singular values coincide, vectors have no derivative. The rules then leave out
-what would be divided by 0: derivatives of the values stay right, and those of what does not depend
-on the choice of the vectors stay finite. Values that differ by rounding alone count as coinciding.
+Vectors of coinciding eigenvalues or singular values have no derivative. The rules then leave out
+the terms that would be divided by 0: derivatives of the values stay right, and derivatives of
+results that do not depend on the choice of the vectors stay finite. Values that differ by rounding
+alone count as coinciding.
 
 Differentials are those of M. Giles, "Collected matrix derivative results for forward and reverse
 mode algorithmic differentiation" (2008), for complex matrices too. A cotangent is transposed
@@ -74,7 +75,7 @@ def _inverse_differences(values: Array) -> Array:
 
 
 def eig_shapes(n: int) -> list[Shape]:
-    """Returns the shapes of what a packed eigendecomposition holds: values, and vectors."""
+    """Returns the shapes of the parts of a packed eigendecomposition: values, and vectors."""
     return [(n,), (n, n)]
 
 
@@ -233,7 +234,7 @@ eigvals = of_matrices(
 
 
 def svd_shapes(matrix: Shape, full_matrices: bool) -> list[Shape]:
-    """Returns the shapes of what a packed singular value decomposition holds: u, s and vh."""
+    """Returns the shapes of the parts of a packed singular value decomposition: u, s and vh."""
     m, n = matrix
     k = min(m, n)
     return [(m, m if full_matrices else k), (k,), (n if full_matrices else k, n)]
@@ -280,7 +281,7 @@ def _split_columns(vectors: Array, k: int) -> tuple[Array, Array | None]:
 
 
 def _outside_span(vectors: Array, x: Array) -> Array:
-    """Returns what of the columns of x is orthogonal to all of the vectors."""
+    """Returns the part of x's columns that is orthogonal to all of the vectors."""
     return x - ops.matmul(vectors, ops.matmul(adjoint(vectors), x))
 
 
@@ -311,7 +312,7 @@ def _svd_jvp(g: Array, ans: Array, x: Array, *, full_matrices: bool) -> Array:
 def _by_image(
     vectors: Array, rest: Array | None, by_vectors: Array, by_rest: Array | None
 ) -> Array | None:
-    """Returns the cotangent of the image that vectors move out of their space with."""
+    """Returns the cotangent of the image, by which vectors leave their space."""
     n, k = shape_of(vectors)[-2:]
     by_image = _outside_span(conjugate(vectors), by_vectors) if k < n else None
     if rest is None:
@@ -402,7 +403,7 @@ svdvals = of_matrices(
 
 
 def qr_shapes(matrix: Shape, mode: str) -> list[Shape]:
-    """Returns the shapes of what a packed factorisation holds: q and r."""
+    """Returns the shapes of the parts of a packed factorisation: q and r."""
     m, n = matrix
     k = m if mode == "complete" else min(m, n)
     return [(m, k), (k, n)]

@@ -99,7 +99,7 @@ def _sylvester_pullback(
 
 
 def _sylvester_reference(a: Buffer, b: Buffer, q: Buffer) -> Buffer:
-    """The system for all elements of the solution, row by row."""
+    """Solves the system for all elements of the solution, row by row."""
     m, n = q.shape[-2:]
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], q.shape[:-2])
     system = np.einsum("...ik,jl->...ijkl", a, np.eye(n, dtype=q.dtype)) + np.einsum(

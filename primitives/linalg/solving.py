@@ -145,7 +145,7 @@ pinv = of_matrices(
 
 
 def _cofactors_rule(g: Array, xs: Sequence[Array], i: int) -> Array:
-    """Is symmetric in all matrices and linear in each direction, so that it serves both modes."""
+    """Serves both modes: cofactors are symmetric in all matrices and linear in each direction."""
     if i == 0:
         return ops.cofactors(*xs, g)
     return ops.cofactors(*xs[:i], g, *xs[i + 1 :])

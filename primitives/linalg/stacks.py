@@ -1,6 +1,6 @@
 """Primitives on stacks of matrices: the last two axes are a matrix, all in front of them a stack.
 
-A primitive has one output. What has several results packs them, flattened, one behind the other
+A primitive has one output. One with several results packs them, flattened, one behind the other
 along the last axis, and `unpacked` takes them apart.
 """
 
@@ -56,8 +56,8 @@ def of_matrices(
 
     Args:
         name: its name.
-        core: ``core(*shapes, **params)``: what follows the stack's axes in the result's shape,
-            for the operands' last two lengths.
+        core: ``core(*shapes, **params)``: the result's shape behind the stack's axes, for the
+            operands' last two lengths.
         dtype: the result's dtype for the operands' common one.
         square: whether the first operand's matrices have to be square.
         declared: what else ``Primitive`` takes.
@@ -107,7 +107,7 @@ def packed_parts(xp: Any, parts: Sequence[Packed], shapes: Sequence[Shape]) -> P
     Args:
         xp: the array module, or the registry in rules.
         parts: the arrays.
-        shapes: of each what follows the stack's axes.
+        shapes: those of each behind the stack's axes.
     """
     first = shape_of(parts[0])
     stack: Shape = first[: len(first) - len(shapes[0])]
@@ -117,7 +117,7 @@ def packed_parts(xp: Any, parts: Sequence[Packed], shapes: Sequence[Shape]) -> P
 
 
 def unpacked(values: Array, shapes: Sequence[Shape]) -> list[Array]:
-    """Returns what was packed, in the shapes that it had."""
+    """Returns packed arrays in the shapes that they had."""
     stack = shape_of(values)[:-1]
     parts = []
     start = 0
@@ -129,7 +129,7 @@ def unpacked(values: Array, shapes: Sequence[Shape]) -> list[Array]:
 
 
 def chunked(compute: Callable[..., Any], xp: ArrayModule, *matrices: Buffer) -> Buffer:
-    """Calls what works on single matrices for each of a stack, as LAPACK's own loops do.
+    """Calls a function of single matrices for each of a stack, as LAPACK's own loops do.
 
     Args:
         compute: takes matrices, one of every operand, and returns an array.
@@ -137,7 +137,7 @@ def chunked(compute: Callable[..., Any], xp: ArrayModule, *matrices: Buffer) -> 
         matrices: the operands, whose stacks broadcast.
 
     Returns:
-        The results behind the stack's axes; for no matrices at all, what zeros give.
+        The results behind the stack's axes; for no matrices at all, those of identity matrices.
     """
     stack = np.broadcast_shapes(*(x.shape[:-2] for x in matrices))
     rows = [
@@ -151,11 +151,11 @@ def chunked(compute: Callable[..., Any], xp: ArrayModule, *matrices: Buffer) -> 
     return xp.stack(outs).reshape(*stack, *outs[0].shape)
 
 
-# -- what rules are written with
+# -- functions of which rules are made
 
 
 def conjugate(x: Array) -> Array:
-    """Returns the complex conjugate; what is real as it is."""
+    """Returns the complex conjugate; a real operand as it is."""
     return ops.conj(x) if is_complex(x) else x
 
 
@@ -180,7 +180,7 @@ def diagonal_matrix(x: Array) -> Array:
 
 
 def coinciding(values: Array, gaps: Array, length: int) -> Array:
-    """Returns where gaps between values are no more than rounding makes of 0.
+    """Returns where gaps between values are no larger than rounding errors of 0.
 
     Args:
         values: the eigenvalues or singular values along the last axis.

@@ -132,7 +132,7 @@ triangular_solve = of_matrices(
 
 
 def lu_shapes(m: int, n: int) -> list[Shape]:
-    """Returns the shapes of what packed factors hold: both triangles in one matrix, and pivots."""
+    """Returns the shapes of packed factors: both triangles in one matrix, and the pivots."""
     return [(m, n), (min(m, n),)]
 
 
@@ -215,7 +215,7 @@ def _lu_reference(a: Buffer) -> Buffer:
     return out
 
 
-# So that pivots are clear, and not all on the diagonal.
+# Its pivots are clear, and not all of them on the diagonal.
 PIVOTED = np.array([[0.0, 6.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 5.0], [0.0, 0.0, 1.0]])
 
 lu = of_matrices(

@@ -98,7 +98,7 @@ elu = elementwise(
     source="Clevert, Unterthiner and Hochreiter, https://arxiv.org/abs/1511.07289.",
 )
 
-# -- gelu. Its slope is a primitive of its own, done in a few passes and in place.
+# -- gelu. Its derivative is a primitive of its own, done in a few passes and in place.
 
 
 def _gelu_arguments(x: ArrayLike, approximate: bool = True) -> Prepared:
@@ -119,7 +119,7 @@ def _gelu_reference(x: Buffer, approximate: bool) -> Buffer:
 
 
 def gelu_grad_reference(x: Buffer, approximate: bool) -> Buffer:
-    """The derivative of gelu, as the tests compare with it."""
+    """Returns the derivative of gelu, with which the tests compare."""
     if approximate:
         # A complex step, which is the derivative without loss of digits.
         value = np.imag(_gelu_by_tanh(np.asarray(x, complex) + 1e-30j)) / 1e-30
@@ -165,7 +165,7 @@ def _axes_argument(x: ArrayLike, axis: Axis = -1) -> Prepared:
 
 
 def _along_samples(*domains: Domain) -> list[Sample]:
-    """Every operand of the same shape."""
+    """Returns samples whose operands have one shape."""
     shapes: list[tuple[Shape, Any]] = [
         ((), None),
         ((4,), -1),
@@ -205,7 +205,7 @@ def _two_operands(g: ArrayLike, ans: ArrayLike, axis: Axis = -1) -> Prepared:
 
 
 def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
-    """The transposed derivative of ``p * (g - sum(g * p))`` by p."""
+    """Returns the transposed derivative of ``p * (g - sum(g * p))`` by p."""
     return h * (g - _sum_along(g * p, axis)) - g * _sum_along(h * p, axis)
 
 
@@ -314,7 +314,7 @@ def _silu_reference(x: Buffer, y: Buffer) -> Buffer:
     return out
 
 
-# Further from 0 the curvature of silu is 0 in all dtypes.
+# Beyond it the second derivative of silu is 0 in all dtypes.
 LARGEST_CURVED_SILU = 800.0
 
 
@@ -341,7 +341,7 @@ LARGEST_CURVED_GELU = 40.0
 
 
 def gelu_curvature(x: Array, approximate: bool) -> Array:
-    """The second derivative of gelu, which is 0 far from 0."""
+    """Returns the second derivative of gelu, which is 0 far from 0."""
     x = ops.clip(x, -LARGEST_CURVED_GELU, LARGEST_CURVED_GELU)
     squared = x * x
     if not approximate:
@@ -378,7 +378,7 @@ gelu_derivative = elementwise(
     options={"approximate": "whether it is that of the usual approximation."},
 )
 
-# -- an activation of what is left when a bias has been added, as the last part of a linear layer
+# -- activations of a sum with a bias, the last part of a linear layer
 
 
 def _biased(name: str, reference: Callable[..., Any], **declared: Any) -> Primitive:

@@ -39,7 +39,7 @@ Params = dict[str, Any]
 
 
 def check_shapes(name: str, shapes: Sequence[Shape]) -> None:
-    """Sees to it that operands fit together; kernels rely on it.
+    """Checks that operands fit together, on which kernels rely.
 
     Args:
         name: what is called.
@@ -183,7 +183,7 @@ def _summed_to(x: Array, shape: Shape) -> Array:
 def _moved_scores(
     t_q: Array | None, t_k: Array | None, t_mask: Array | None, q: Array, k: Array, scale: float
 ) -> Array | None:
-    """Returns how the scores move with q, k and a mask; None stands for what does not move."""
+    """Returns how the scores move with q, k and a mask, of which None does not move."""
     parts = []
     if t_q is not None:
         parts.append(ops.matmul(ops.multiply(t_q, scale), k.mT))
@@ -195,7 +195,7 @@ def _moved_scores(
 
 
 def _added(parts: Sequence[Array | None]) -> Array | None:
-    """Returns the sum of what is not None."""
+    """Returns the sum of the parts that are not None."""
     known = [part for part in parts if part is not None]
     total = known[0] if known else None
     for part in known[1:]:

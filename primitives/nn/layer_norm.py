@@ -51,7 +51,7 @@ def _normalize_grad(g: Array, x: Array, eps: float, center: bool) -> Array:
 
 
 def _scale(x: Array, eps: float, center: bool) -> Array:
-    """Returns what deviations are multiplied by; its derivative by x is -scale^2 y / length."""
+    """Returns the factor of deviations, whose derivative by x is -scale^2 y / length."""
     spread = ops.var(x, -1, keepdims=True) if center else _row_mean(ops.square(x))
     return ops.reciprocal(ops.sqrt(ops.add(spread, eps)))
 
@@ -202,7 +202,7 @@ def _weight_total(values: Array, weight: Array) -> Array:
 
 
 def _packed(by_x: Array, *totals: Array) -> Array:
-    """Returns what belongs to rows, and behind them what belongs to their weights, as rows too."""
+    """Returns the cotangents of rows and, behind them as rows too, those of their weights."""
     groups, rows = _groups_and_rows(shape_of(by_x), shape_of(totals[0]))
     length = shape_of(by_x)[-1]
     parts = [ops.reshape(by_x, (*groups, rows, length))]

@@ -1,8 +1,8 @@
 """Pooling: the maximum or the mean of windows that slide over the spatial axes.
 
 The maximum's derivative goes to the first element of a window that has it. Which one that is, is
-itself a primitive without a derivative; what moves tangents and cotangents there and back is
-linear.
+itself a primitive without a derivative; the primitives that move tangents and cotangents there
+and back are linear.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_sca
 
 
 class Windows(NamedTuple):
-    """The windows: their shape, their distances, the padding around."""
+    """Holds the windows' lengths, their distances, and the padding around the input."""
 
     window: Shape
     stride: Shape
@@ -60,14 +60,14 @@ def _prepared(
     padding: PaddingLike,
     **params: Any,
 ) -> Prepared:
-    """Returns what ``prepare`` does, once the shapes are known to fit: kernels rely on it.
+    """Returns operands and parameters, once shapes are known to fit: kernels rely on it.
 
     Args:
         primitive: the one to prepare.
         xs: its operands.
         window, stride, padding: as the user gave them.
         params: other parameters; ``spatial`` is that of the array below the windows, where the
-            operands are what has a value for each window.
+            operands have a value for each window.
     """
     shapes = tuple([shape_of(x) for x in xs])
     given = window, stride, padding, params.get("spatial")

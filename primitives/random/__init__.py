@@ -1,1 +1,1 @@
-"""Random bits of keys, and what is drawn by rejection."""
+"""Random bits of keys, dropout, and random numbers by rejection."""

@@ -1,4 +1,4 @@
-"""Dropout: nothing of what was drawn is kept, since a key alone tells it again."""
+"""Dropout, whose mask is drawn again from its key and never kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers whose number of proposals is not known beforehand, and what derives them.
+"""Gamma, Poisson and binomial random numbers by rejection, and the moments that derive them.
 
 A sampler is one primitive, so that it draws until all numbers are accepted under every
 transformation, and the same numbers under each.

@@ -82,12 +82,12 @@ def _any_order(
 
 
 def _half_difference(name: str) -> Callable[..., Any]:
-    """The derivative is half of the order below less that above: of J and Y."""
+    """Returns the rule of J and Y: half of the order below less that above."""
     return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) - ops[name](x + 1, y)))
 
 
 def _half_sum(name: str) -> Callable[..., Any]:
-    """The derivative is the mean of the orders below and above: of I, and of K but for a sign."""
+    """Returns the rule of I, and of K but for a sign: the mean of the orders below and above."""
     return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) + ops[name](x + 1, y)))
 
 

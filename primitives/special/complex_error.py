@@ -124,7 +124,7 @@ complex_ndtr = unary(
     source=DLMF + "7.2.2",
 )
 
-# What the functions of real numbers are of complex ones.
+# The functions of complex numbers by the names of those of real ones.
 OF_COMPLEX = {
     "erf": complex_erf,
     "erfc": complex_erfc,

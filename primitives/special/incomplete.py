@@ -90,7 +90,7 @@ gamma_density = binary(
 
 
 def _gammainc_slope_vjp_x(g: Array, x: Array, y: Array, *, order: int) -> Array:
-    """The derivative of the density by a: every further one is due to a product."""
+    """Derives the density by a: every further derivative is that of a product."""
     level = _log_gamma_density_grad(x, y)
     made = [ops.gamma_density(x, y)]
     for m in range(order):
@@ -232,7 +232,7 @@ def _cumulant(a: Array, b: Array, n: int, m: int) -> Array:
 
 
 def _betainc_slope_vjp_x(g: Array, x: Array, y: Array, z: Array, *, by_a: int, by_b: int) -> Array:
-    """The derivative of the density by a and b: every further one is due to a product."""
+    """Derives the density by a and b: every further derivative is that of a product."""
     levels = _log_beta_density_grads(x, y, z)
 
     def derivative(n: int, m: int) -> Array:

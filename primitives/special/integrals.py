@@ -64,7 +64,7 @@ expn = binary(
 
 
 def _sine_integral_vjp(g: Array, x: Array) -> Array:
-    """The derivative, sin(x) / x, is 1 at 0, and next to it a series."""
+    """Multiplies by sin(x) / x, which is 1 at 0, and next to it a series."""
     near = ops.less(ops.abs(x), NEAR)
     square = ops.square(ops.where(near, x, 0))
     series = 1 - square / 6 * (1 - square / 20 * (1 - square / 42 * (1 - square / 72)))
@@ -93,7 +93,7 @@ cosine_integral = unary(
 
 
 def _spence_vjp(g: Array, x: Array) -> Array:
-    """The derivative, log(x) / (1 - x), is -1 at 1, and next to it a series."""
+    """Multiplies by log(x) / (1 - x), which is -1 at 1, and next to it a series."""
     u = 1 - x
     near = ops.less(ops.abs(u), NEAR)
     small, far = ops.where(near, u, 0), ops.where(near, 2, x)

@@ -1,4 +1,4 @@
-"""The modified Bessel functions of integer order, which NumPy has the first of."""
+"""Modified Bessel functions of integer order; NumPy has the first of them, ``i0``."""
 
 from __future__ import annotations
 

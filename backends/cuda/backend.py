@@ -9,51 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, protocol
+from .. import protocol
 from ..fresh_results import FRESH
 from ..protocol import DeviceError
 from . import driver
 
-__all__ = ["CupyBackend", "backend"]
+__all__ = ["CupyBackend"]
 
-# The modules with kernels; each has them in ``TABLE`` by the primitive's name.
-FAMILIES = (
-    "unsupported",
-    "kernels.activations",
-    "kernels.bessel",
-    "kernels.attention",
-    "kernels.axis_sums",
-    "cublas.contraction",
-    "kernels.convolution",
-    "kernels.cross_entropy",
-    "kernels.cumulative",
-    "kernels.elementwise",
-    "kernels.gather",
-    "kernels.incomplete",
-    "cublas.linear_algebra",
-    "kernels.normalization",
-    "kernels.philox",
-    "kernels.pooling",
-    "kernels.rejection",
-    "kernels.scatter",
-    "where_and_extrema",
-    "kernels.softmax",
-    "kernels.special",
-    "kernels.sorting",
-    "views",
-)
-# The families whose kernels are none for bfloat16, and CuPy's own functions that take it.
-IN_SINGLE = frozenset({
-    "cublas.linear_algebra", "kernels.incomplete", "kernels.rejection", "kernels.sorting",
-    "kernels.special",
-})  # fmt: skip
-TAKES_BFLOAT16 = dtypes.MOVING | {
-    "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal",
-    "max", "maximum", "min", "minimum", "nextafter", "not_equal", "spacing", "sum",
-}  # fmt: skip
 GENERIC = np.generic
 # How many numbers are kept on the devices for the next time.
-MANY = 1000
+MOST_KEPT_NUMBERS = 1000
 
 
 class CupyBackend:
@@ -67,26 +32,25 @@ class CupyBackend:
         self.buffer_type = cupy.ndarray
         self.count: int = cupy.cuda.runtime.getDeviceCount()
         # These import CuPy, of which the driver's module says first whether it is there.
-        import_module("..launch", __name__).Kernel.alone = self.count == 1
-        self.kernels: dict[str, Callable[..., Any]] = {}
-        elementwise = import_module("..kernels.elementwise", __name__)
+        from .functions import GPU_FUNCTIONS, TAKES_BFLOAT16
+        from .kernels.cross_entropy import AHEAD_FUNCTIONS
+        from .kernels.elementwise import GRAD_RULES, add_into
+        from .kernels.optimizers import UPDATE_FUNCTIONS
+        from .launch import Kernel
+
+        Kernel.alone = self.count == 1
+        self.kernels: dict[str, Callable[..., Any]] = GPU_FUNCTIONS
         self.slopes: Mapping[str, Any] = {
             name: tuple(rule and self.where_it_is(rule) for rule in rules)
-            for name, rules in elementwise.SLOPES.items()
+            for name, rules in GRAD_RULES.items()
         }
-        self.add_into: Callable[[Any, Any], Any] | None = self.where_it_is(elementwise.add_into)
-        self.ahead: dict[str, Callable[..., tuple[Any, Any]]] = {}
+        self.add_into: Callable[[Any, Any], Any] | None = self.where_it_is(add_into)
+        self.ahead: dict[str, Callable[..., tuple[Any, Any]]] = AHEAD_FUNCTIONS
         self.accumulating: frozenset[str] = frozenset()
         self.takes_bfloat16: frozenset[str] = TAKES_BFLOAT16
         self.mixes_bfloat16 = frozenset({"cross_entropy_slope"})
         self.numbers: dict[Any, Any] = {}
-        self.updates = import_module("..kernels.optimizers", __name__).UPDATES
-        for family in FAMILIES:
-            module = import_module(f"..{family}", __name__)
-            self.kernels.update(module.TABLE)
-            if family not in IN_SINGLE:
-                self.takes_bfloat16 = self.takes_bfloat16.union(module.TABLE)
-            self.ahead.update(getattr(module, "AHEAD", {}))
+        self.updates = UPDATE_FUNCTIONS
 
     def where_it_is(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Returns a rule that computes on its cotangent's GPU, where there are several."""
@@ -163,7 +127,7 @@ class CupyBackend:
         key = value.tobytes(), value.dtype, device, self.xp.cuda.get_current_stream().ptr
         found = self.numbers.get(key)
         if found is None:
-            if len(self.numbers) > MANY:
+            if len(self.numbers) > MOST_KEPT_NUMBERS:
                 self.numbers.clear()
             with self.current(device):
                 found = self.numbers[key] = self.xp.asarray(value)
@@ -223,7 +187,7 @@ class CupyBackend:
                 return function(*buffers, **params)
             places = {b.data.device_id for b in buffers if type(b) is buffer_type}
             if len(places) > 1:
-                raise apart(buffers)
+                raise devices_differ(buffers)
             if not places:
                 return function(*buffers, **params)
             with self.xp.cuda.Device(*places):
@@ -249,23 +213,23 @@ class CupyBackend:
             elif i in free:
                 out.append(buffer if hosted else self.put(buffer, device))
             elif buffer.ndim:
-                raise apart(buffers)
+                raise devices_differ(buffers)
             else:
                 out.append(buffer[()])
         return tuple(out)
 
 
-def apart(buffers: tuple[Any, ...]) -> DeviceError:
+def devices_differ(buffers: tuple[Any, ...]) -> DeviceError:
     """Returns the error for operands on several devices."""
     places = ", ".join(
         f"operand {i} ({b.dtype}{list(b.shape)}) on {place}"
         for i, b in enumerate(buffers)
-        if (place := where(b))
+        if (place := named_place(b))
     )
     return DeviceError(places)
 
 
-def where(buffer: Any) -> str:
+def named_place(buffer: Any) -> str:
     """Returns the device of an array, and nothing for a number, which can go anywhere."""
     if isinstance(buffer, np.ndarray):
         return "cpu" if buffer.ndim else ""
@@ -273,4 +237,4 @@ def where(buffer: Any) -> str:
     return f"cuda:{data.device_id}" if hasattr(data, "device_id") else ""
 
 
-backend = protocol.register(CupyBackend(driver.imported()))
+protocol.register(CupyBackend(driver.imported()))

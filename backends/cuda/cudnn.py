@@ -1,6 +1,6 @@
 """cuDNN, where ``nvidia-cudnn-frontend`` and the library are installed: convolution and attention.
 
-A graph of one operation is planned once for every signature: shapes, strides, dtypes and what the
+A graph of one operation is built once for every signature: shapes, strides, dtypes and what the
 user lets it do. What cuDNN refuses is remembered too, and left to the own kernels.
 """
 
@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 import cupy
 
+from ..annotations import Shape
 from ..config import config
 from .launch import Kernel, get_device
+from .strides import strides_of, strides_without_gaps
 
 __all__ = [
     "attention",
@@ -26,26 +28,25 @@ __all__ = [
     "conv_input_grad",
     "conv_kernel_grad",
     "describe",
+    "places_of",
     "takes_attention",
 ]
-
-Shape = tuple[int, ...]
 
 ndarray, alloc = cupy.ndarray, cupy.cuda.alloc
 get_current_stream = cupy.cuda.get_current_stream
 
 # The oldest version of the library whose graphs are used, and the oldest GPUs for attention.
-OLDEST = 90000
-OLDEST_ATTENTION = 80
+OLDEST_CUDNN = 90000
+OLDEST_ATTENTION_GPU = 80
 # The dtypes by cuDNN's names; sums are formed in float32, which double precision is left out for.
-NAMES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
+CUDNN_DTYPES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
 # Heads that all versions of the library take, forward and backward.
-WIDEST, MULTIPLE = 128, 8
-# When so many signatures are planned, all are forgotten.
-MOST = 1024
-MISSING: Any = object()
+WIDEST_HEAD, HEAD_MULTIPLE = 128, 8
+# When there are so many graphs, all are forgotten.
+MOST_CUDNN_GRAPHS = 1024
+UNSEEN: Any = object()
 # What cuDNN calls the operands of its operations.
-OPERANDS = {
+CUDNN_OPERANDS = {
     "conv_fprop": ("image", "weight"),
     "conv_dgrad": ("loss", "filter"),
     "conv_wgrad": ("image", "loss"),
@@ -60,11 +61,11 @@ class Here(threading.local):
 
 
 here = Here()
-plans: dict[Any, Plan | None] = {}
+graphs: dict[Any, CudnnGraph | None] = {}
 
 
 @cache
-def loaded() -> tuple[Any, str]:
+def loaded_cudnn() -> tuple[Any, str]:
     """Returns the front end's module, None without it, and which versions there are, or why not."""
     try:
         frontend = import_module("cudnn")
@@ -74,7 +75,7 @@ def loaded() -> tuple[Any, str]:
         missing = isinstance(error, ModuleNotFoundError) and error.name == "cudnn"
         reason = "nvidia-cudnn-frontend is missing" if missing else str(error).splitlines()[0]
         return None, f"not used: {reason}; pip install 'functensor[cudnn]'"
-    if version < OLDEST:
+    if version < OLDEST_CUDNN:
         return None, f"not used: version {version} of the library is too old"
     number = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
     return frontend, f"cuDNN {number}, front end {frontend.__version__}"
@@ -82,7 +83,7 @@ def loaded() -> tuple[Any, str]:
 
 def available() -> bool:
     """Says whether cuDNN is there."""
-    return loaded()[0] is not None
+    return loaded_cudnn()[0] is not None
 
 
 def describe() -> str:
@@ -91,7 +92,7 @@ def describe() -> str:
     >>> describe()  # doctest: +SKIP
     'cuDNN 9.13.0, front end 1.18.0'
     """
-    return loaded()[1]
+    return loaded_cudnn()[1]
 
 
 def handle() -> Any:
@@ -101,7 +102,7 @@ def handle() -> Any:
     found = here.handles.get(device)
     if found is not None and found[1] == stream:
         return found[0]
-    frontend = loaded()[0]
+    frontend = loaded_cudnn()[0]
     own = frontend.create_handle() if found is None else found[0]
     frontend.set_stream(own, stream)
     here.handles[device] = own, stream
@@ -111,7 +112,7 @@ def handle() -> Any:
 # -- graphs
 
 
-class Plan:
+class CudnnGraph:
     """A graph of one operation that is ready to run."""
 
     __slots__ = ("graph", "launch", "workspace")
@@ -142,10 +143,10 @@ class Plan:
             self.launch(pointers, workspace, handle())
 
 
-def planned(
+def graph_of(
     signature: tuple[Any, ...], dtype: str, build: Callable[[Any, Any], None]
-) -> Plan | None:
-    """Returns the plan for a signature; None if cuDNN has none.
+) -> CudnnGraph | None:
+    """Returns the graph for a signature; None if cuDNN has none.
 
     Args:
         signature: all that the graph depends on, but for dtype and device.
@@ -154,16 +155,16 @@ def planned(
             on in the order of the buffers.
     """
     key = *signature, dtype, config.numerics, get_device()
-    if key not in plans:
-        if len(plans) >= MOST:
-            plans.clear()
-        plans[key] = made(dtype, build)
-    return plans[key]
+    if key not in graphs:
+        if len(graphs) >= MOST_CUDNN_GRAPHS:
+            graphs.clear()
+        graphs[key] = built_graph(dtype, build)
+    return graphs[key]
 
 
-def made(dtype: str, build: Callable[[Any, Any], None]) -> Plan | None:
-    """Returns a plan of an operation; None if cuDNN has none."""
-    frontend = loaded()[0]
+def built_graph(dtype: str, build: Callable[[Any, Any], None]) -> CudnnGraph | None:
+    """Returns the graph of an operation; None if cuDNN has none."""
+    frontend = loaded_cudnn()[0]
     try:
         graph = frontend.pygraph(
             intermediate_data_type=frontend.data_type.FLOAT,
@@ -174,18 +175,18 @@ def made(dtype: str, build: Callable[[Any, Any], None]) -> Plan | None:
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([frontend.heur_mode.A, frontend.heur_mode.FALLBACK])
-        graph.deselect_numeric_notes(refused(frontend, dtype))
+        graph.deselect_numeric_notes(refused_notes(frontend, dtype))
         graph.check_support()
         graph.build_plans()
-        return Plan(graph)
+        return CudnnGraph(graph)
     # Whatever it is that cuDNN cannot do, and the kinds of errors change from version to version,
     # own kernels can.
     except Exception:
         return None
 
 
-def refused(frontend: Any, dtype: str) -> list[Any]:
-    """Returns the properties that a plan may not have."""
+def refused_notes(frontend: Any, dtype: str) -> list[Any]:
+    """Returns the properties that a graph's execution may not have."""
     notes = frontend.numerical_note
     out = [notes.REDUCED_PRECISION_REDUCTION]
     if dtype == "float32" and config.matmul_precision == "highest":
@@ -197,7 +198,7 @@ def refused(frontend: Any, dtype: str) -> list[Any]:
 
 def tensor(graph: Any, frontend: Any, number: int, shape: Shape, steps: Shape, name: str) -> Any:
     """Returns a tensor of a graph."""
-    kind = getattr(frontend.data_type, NAMES[name])
+    kind = getattr(frontend.data_type, CUDNN_DTYPES[name])
     return graph.tensor(dim=[*shape], stride=[*steps], data_type=kind, uid=number)
 
 
@@ -205,7 +206,7 @@ def result(
     tensor: Any, frontend: Any, number: int, shape: Shape, steps: Shape, name: str
 ) -> None:
     """Says where an operation's result goes."""
-    kind = getattr(frontend.data_type, NAMES[name])
+    kind = getattr(frontend.data_type, CUDNN_DTYPES[name])
     tensor.set_output(True).set_uid(number).set_data_type(kind)
     tensor.set_dim([*shape]).set_stride([*steps])
 
@@ -217,16 +218,16 @@ class Convolution(NamedTuple):
     """One of the three operations for operands of given shapes and strides.
 
     Attributes:
-        plan: its plan.
+        graph: its graph.
         copies: for each operand whether it has to be copied.
         last: whether channels are the last axis in memory.
         made: the shape in which the result is made.
     """
 
-    plan: Plan
+    graph: CudnnGraph
     copies: tuple[bool, bool]
     last: bool
-    made: Shape
+    built_graph: Shape
 
 
 convolutions: dict[Any, Convolution | None] = {}
@@ -248,7 +249,7 @@ def conv_kernel_grad(x: Any, g: Any, kernel: Shape, geometry: Any) -> Any:
 
 
 def convolved(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> Any:
-    """Returns the result of one of the three operations; None if cuDNN has no plan for it.
+    """Returns the result of one of the three operations; None if cuDNN has no graph for it.
 
     Args:
         name: what cuDNN calls it.
@@ -263,30 +264,30 @@ def convolved(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> Any:
         name, x.dtype.char, x.shape, x.strides, y.shape, y.strides, wanted, geometry,
         config.numerics, device,
     )  # fmt: skip
-    found = convolutions.get(key, MISSING)
-    if found is MISSING:
-        if len(convolutions) >= MOST:
+    found = convolutions.get(key, UNSEEN)
+    if found is UNSEEN:
+        if len(convolutions) >= MOST_CUDNN_GRAPHS:
             convolutions.clear()
         found = convolutions[key] = convolution_of(name, x, y, wanted, geometry)
     if found is None:
         return None
-    plan, copies, last, made = found
+    graph, copies, last, made = found
     out = ndarray(made, x.dtype)
     if copies[0]:
-        x = dense(x, last)
+        x = without_gaps(x, last)
     if copies[1]:
-        y = dense(y, last)
-    plan.run({1: x.data.ptr, 2: y.data.ptr, 3: out.data.ptr})
+        y = without_gaps(y, last)
+    graph.run({1: x.data.ptr, 2: y.data.ptr, 3: out.data.ptr})
     return cupy.moveaxis(out, -1, 1) if last else out
 
 
 def convolution_of(
     name: str, x: Any, y: Any, wanted: Shape, geometry: Any
 ) -> Convolution | None:
-    """Returns an operation; None if cuDNN has no plan for it."""
+    """Returns an operation; None if cuDNN has no graph for it."""
     shape = shape_of_result(name, x, y, wanted, geometry)
     dtype = x.dtype.name
-    if dtype not in NAMES or x.ndim > 5 or not (x.size and y.size and prod(shape)):
+    if dtype not in CUDNN_DTYPES or x.ndim > 5 or not (x.size and y.size and prod(shape)):
         return None
     last = is_channels_last(x)
     shapes = tuple(with_two_axes(own) for own in (x.shape, y.shape, shape))
@@ -296,25 +297,25 @@ def convolution_of(
 
     def build(frontend: Any, graph: Any) -> None:
         tensors = [
-            tensor(graph, frontend, i, own, packed(own, last), dtype)
+            tensor(graph, frontend, i, own, strides_without_gaps(own, last), dtype)
             for i, own in enumerate(shapes[:2], 1)
         ]
         places = ("stride", "pre_padding", "post_padding", "dilation")
         made = getattr(graph, name)(
-            **dict(zip(OPERANDS[name], tensors)),
+            **dict(zip(CUDNN_OPERANDS[name], tensors)),
             **{place: [*own] for place, own in zip(places, spatial)},
             compute_data_type=getattr(
                 frontend.data_type, "DOUBLE" if dtype == "float64" else "FLOAT"
             ),
         )
-        result(made, frontend, 3, shapes[2], packed(shapes[2], last), dtype)
+        result(made, frontend, 3, shapes[2], strides_without_gaps(shapes[2], last), dtype)
 
-    plan = planned((name, *shapes, last, geometry), dtype, build)
-    if plan is None:
+    graph = graph_of((name, *shapes, last, geometry), dtype, build)
+    if graph is None:
         return None
     copies = not is_dense(x, last), not is_dense(y, last)
     made = (shape[0], *shape[2:], shape[1]) if last else shape
-    return Convolution(plan, copies, last, made)
+    return Convolution(graph, copies, last, made)
 
 
 def shape_of_result(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> Shape:
@@ -323,10 +324,14 @@ def shape_of_result(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> 
         return x.shape[0], y.shape[1] * geometry.groups, *wanted
     if name == "conv_wgrad":
         return y.shape[1], x.shape[1] // geometry.groups, *wanted
+    return x.shape[0], y.shape[0], *places_of(x.shape[2:], y.shape[2:], geometry)
+
+
+def places_of(spatial: Shape, kernel: Shape, geometry: Any) -> Shape:
+    """Returns at how many places along each axis a kernel fits."""
     stride, padding, dilation, _ = geometry
-    sizes = zip(x.shape[2:], y.shape[2:], stride, padding, dilation)
-    places = ((n + lo + hi - d * (k - 1) - 1) // s + 1 for n, k, s, (lo, hi), d in sizes)
-    return x.shape[0], y.shape[0], *places
+    sizes = zip(spatial, kernel, stride, padding, dilation)
+    return tuple((n + lo + hi - d * (k - 1) - 1) // s + 1 for n, k, s, (lo, hi), d in sizes)
 
 
 def is_channels_last(x: Any) -> bool:
@@ -334,7 +339,7 @@ def is_channels_last(x: Any) -> bool:
     return x.shape[1] > 1 and x.strides[1] == x.itemsize and not x.flags.c_contiguous
 
 
-def dense(x: Any, last: bool) -> Any:
+def without_gaps(x: Any, last: bool) -> Any:
     """Returns an array without gaps, its channels the last axis in memory or the second."""
     if last:
         return cupy.ascontiguousarray(cupy.moveaxis(x, 1, -1))
@@ -351,17 +356,6 @@ def with_two_axes(shape: Shape) -> Shape:
     return (*shape[:2], 1, *shape[2:]) if len(shape) == 3 else shape
 
 
-def packed(shape: Shape, last: bool) -> Shape:
-    """Returns the strides of an array without gaps."""
-    order = (0, *range(2, len(shape)), 1) if last else range(len(shape))
-    steps = [0] * len(shape)
-    step = 1
-    for axis in reversed(order):
-        steps[axis] = step
-        step *= shape[axis]
-    return tuple(steps)
-
-
 # -- attention
 
 
@@ -370,7 +364,7 @@ def takes_attention(q: Any, k: Any, v: Any, mask: Any) -> bool:
     if mask is not None or q.itemsize != 2 or not available():
         return False
     widths = q.shape[3], v.shape[3]
-    if max(widths) > WIDEST or any(width % MULTIPLE for width in widths):
+    if max(widths) > WIDEST_HEAD or any(width % HEAD_MULTIPLE for width in widths):
         return False
     return all(map(is_aligned, (q, k, v))) and has_attention(q.data.device_id)
 
@@ -378,7 +372,7 @@ def takes_attention(q: Any, k: Any, v: Any, mask: Any) -> bool:
 @cache
 def has_attention(device: int) -> bool:
     """Says whether there is fused attention for a GPU."""
-    return int(cupy.cuda.Device(device).compute_capability) >= OLDEST_ATTENTION
+    return int(cupy.cuda.Device(device).compute_capability) >= OLDEST_ATTENTION_GPU
 
 
 def is_aligned(x: Any) -> bool:
@@ -386,17 +380,12 @@ def is_aligned(x: Any) -> bool:
     return not any(number % 16 for number in (x.data.ptr, *x.strides[:3]))
 
 
-def steps_of(x: Any) -> Shape:
-    """Returns strides in elements."""
-    return tuple(step // x.itemsize for step in x.strides)
-
-
 def attention(
     q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float, out: Any
 ) -> Any:
-    """Writes the output and returns the logarithms of the rows' sums; None without a plan."""
+    """Writes the output and returns the logarithms of the rows' sums; None without a graph."""
     dtype = q.dtype.name
-    operands = [(x.shape, steps_of(x)) for x in (q, k, v, out)]
+    operands = [(x.shape, strides_of(x)) for x in (q, k, v, out)]
     sums_shape = *q.shape[:3], 1
 
     def build(frontend: Any, graph: Any) -> None:
@@ -407,13 +396,13 @@ def attention(
             *tensors, is_inference=False, attn_scale=scale, use_causal_mask=causal
         )
         result(made, frontend, 4, *operands[3], dtype)
-        result(sums, frontend, 5, sums_shape, packed(sums_shape, False), "float32")
+        result(sums, frontend, 5, sums_shape, strides_without_gaps(sums_shape, False), "float32")
 
-    plan = planned(("sdpa", causal, scale, *operands), dtype, build)
-    if plan is None:
+    graph = graph_of(("sdpa", causal, scale, *operands), dtype, build)
+    if graph is None:
         return None
     sums = ndarray(sums_shape, "f")
-    plan(q, k, v, out, sums)
+    graph(q, k, v, out, sums)
     return sums
 
 
@@ -429,20 +418,22 @@ def attention_grad(
     sums: Any,
     parts: Sequence[Any],
 ) -> bool:
-    """Writes the gradients of q, k and v; returns False, and does nothing, without a plan."""
+    """Writes the gradients of q, k and v; returns False, and does nothing, without a graph."""
     dtype = q.dtype.name
     if g.strides != out.strides or not is_aligned(g):
         # Of the layout that the output has; cuDNN asks for it in some versions.
         moved = cupy.empty_like(out, order="K")
         moved[...] = g
         g = moved
-    operands = [(x.shape, steps_of(x)) for x in (q, k, v, out, g)]
-    results = [(x.shape, steps_of(x)) for x in parts]
+    operands = [(x.shape, strides_of(x)) for x in (q, k, v, out, g)]
+    results = [(x.shape, strides_of(x)) for x in parts]
     deterministic = config.deterministic
 
     def build(frontend: Any, graph: Any) -> None:
         tensors = [tensor(graph, frontend, i, *own, dtype) for i, own in enumerate(operands, 1)]
-        given = tensor(graph, frontend, 6, sums.shape, packed(sums.shape, False), "float32")
+        given = tensor(
+            graph, frontend, 6, sums.shape, strides_without_gaps(sums.shape, False), "float32"
+        )
         made = graph.sdpa_backward(
             *tensors,
             given,
@@ -453,8 +444,8 @@ def attention_grad(
         for i, (own, place) in enumerate(zip(made, results), 7):
             result(own, frontend, i, *place, dtype)
 
-    plan = planned(("sdpa_backward", causal, scale, *operands, *results), dtype, build)
-    if plan is None:
+    graph = graph_of(("sdpa_backward", causal, scale, *operands, *results), dtype, build)
+    if graph is None:
         return False
-    plan(q, k, v, out, g, sums, *parts)
+    graph(q, k, v, out, g, sums, *parts)
     return True

@@ -13,7 +13,7 @@ from ..protocol import BackendUnavailable
 __all__ = ["driver_version", "imported"]
 
 # The oldest and the newest major version of CUDA that there is an extra for.
-OLDEST, NEWEST = 12, 13
+OLDEST_CUDA, NEWEST_CUDA = 12, 13
 
 
 def driver_version() -> int | None:
@@ -29,7 +29,7 @@ def driver_version() -> int | None:
 
 def distribution_of_cupy() -> str:
     """Returns the name under which CuPy was installed; its own where that cannot be told."""
-    for name in (f"cupy-cuda{major}x" for major in range(OLDEST, NEWEST + 1)):
+    for name in (f"cupy-cuda{major}x" for major in range(OLDEST_CUDA, NEWEST_CUDA + 1)):
         try:
             return str(distribution(name).metadata["Name"])
         except PackageNotFoundError:
@@ -37,7 +37,7 @@ def distribution_of_cupy() -> str:
     return "cupy"
 
 
-def remedy(version: int | None, installed: str = "") -> str:
+def gpu_remedy(version: int | None, installed: str = "") -> str:
     """Returns what to do, by the version of CUDA that the driver is for.
 
     Args:
@@ -46,10 +46,10 @@ def remedy(version: int | None, installed: str = "") -> str:
     """
     if version is None:
         return (
-            f"pip install 'functensor[cuda{NEWEST}]' on a machine with an NVIDIA GPU; no driver "
-            "of one was found here"
+            f"pip install 'functensor[cuda{NEWEST_CUDA}]' on a machine with an NVIDIA GPU; no "
+            "driver of one was found here"
         )
-    major = min(max(version, OLDEST), NEWEST)
+    major = min(max(version, OLDEST_CUDA), NEWEST_CUDA)
     command = f"pip install 'functensor[cuda{major}]'"
     if installed == f"cupy-cuda{major}x":
         return (
@@ -63,7 +63,7 @@ def remedy(version: int | None, installed: str = "") -> str:
 
 def unavailable(what: str, installed: str = "") -> BackendUnavailable:
     """Returns the error for arrays that cannot be on a GPU."""
-    fix = remedy(driver_version(), installed)
+    fix = gpu_remedy(driver_version(), installed)
     return BackendUnavailable(message(what, fix=fix, number=17))
 
 

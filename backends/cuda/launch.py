@@ -10,18 +10,35 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import cupy
 
-__all__ = ["KERNELS", "OPTIONS", "Kernel", "c_type", "source"]
+__all__ = [
+    "COMPILER_OPTIONS",
+    "C_FLOATS",
+    "KERNELS",
+    "SMALL_BLOCK_THREADS",
+    "USUAL_BLOCK_THREADS",
+    "WIDEST_LOAD_BYTES",
+    "Kernel",
+    "c_type",
+    "is_contiguous",
+    "source",
+]
 
 SOURCES = Path(__file__).with_name("kernels")
 HEADERS = Path(__file__).with_name("include")
-OPTIONS = ("-std=c++17",)
-# The bytes of dynamic shared memory that a block gets without being asked for.
-UNASKED = 48 * 1024
+COMPILER_OPTIONS = ("-std=c++17",)
+# The threads of a block where the kernel's source does not fix them. Kernels that take many
+# registers have the smaller blocks.
+USUAL_BLOCK_THREADS, SMALL_BLOCK_THREADS = 256, 128
+# The bytes that one instruction loads or stores at most.
+WIDEST_LOAD_BYTES = 16
+# The bytes of dynamic shared memory that every block may have.
+UNASKED_SHARED_BYTES = 48 * 1024
 get_device = cupy.cuda.runtime.getDevice
 INCLUDE = re.compile(r'^#include "(\w+\.cuh)"\n', re.MULTILINE)
 
@@ -46,6 +63,13 @@ C_TYPES = {
     "complex64": "complex_t<float>",
     "complex128": "complex_t<double>",
 }
+
+# The floats among them, by the character of the dtype.
+C_FLOATS = {"f": "float", "d": "double", "e": "half_t", "E": "bfloat16_t"}
+# Says whether an array's elements are in order and without gaps; asking its flags costs more.
+is_contiguous = attrgetter(
+    "_c_contiguous" if hasattr(cupy.ndarray, "_c_contiguous") else "flags.c_contiguous"
+)
 
 
 def c_type(dtype: Any) -> str:
@@ -114,7 +138,7 @@ class Kernel:
         """
         key = types if self.alone else (types, get_device())
         function = self.loaded.get(key) or self.load(types, key)
-        if shared > UNASKED:
+        if shared > UNASKED_SHARED_BYTES:
             self.allow(key, shared)
         function(grid if type(grid) is tuple else (grid,), (block,), args, shared)
 
@@ -126,7 +150,7 @@ class Kernel:
         """Returns the compiled function of an instance on the current device."""
         expression = self.expression(types)
         module = cupy.RawModule(
-            code=source(self.family), options=OPTIONS, name_expressions=(expression,)
+            code=source(self.family), options=COMPILER_OPTIONS, name_expressions=(expression,)
         )
         function = self.functions[key] = module.get_function(expression)
         # What launches without looking up the device once more.

@@ -9,32 +9,28 @@ from typing import Any
 import cupy
 import numpy as np
 
-from .launch import c_type
+from .launch import WIDEST_LOAD_BYTES, c_type
+from .strides import common_stride
 
 __all__ = [
-    "FLOATS",
-    "NAMES",
-    "WIDE",
+    "ROW_INSTANCES",
     "geometry",
     "inexact",
     "limit",
     "row_strides",
     "shared_out",
-    "step",
     "wide",
     "width",
 ]
 
 # The template arguments that kernels over real dtypes are compiled for, with and without packs.
-FLOATS = tuple(
+ROW_INSTANCES = tuple(
     f"{name}, {n}"
     for name, packed in (("float", 4), ("double", 2), ("half_t", 8), ("bfloat16_t", 8))
     for n in (packed, 1)
 )
-NAMES = ("float", "double", "half_t", "bfloat16_t")
-# Bytes that are read at once, and of a row's values that a thread keeps in registers.
-WIDE = 16
-KEPT = 64
+# Bytes of a row's values that a thread keeps in registers.
+KEPT_ROW_BYTES = 64
 LIMITS = {"processors": 16, "shared": 97, "shared_of_processor": 81}
 
 
@@ -58,21 +54,6 @@ def inexact(x: Any) -> Any:
     return x.astype(np.float64)
 
 
-def step(shape: Any, strides: Any) -> int | None:
-    """Returns by how much memory moves from element to element over axes; None where it varies."""
-    found = 0
-    length = 1
-    for n, stride in zip(reversed(shape), reversed(strides)):
-        if n == 1:
-            continue
-        if length == 1:
-            found = stride
-        elif stride != found * length:
-            return None
-        length *= n
-    return found
-
-
 def row_strides(x: Any, axes: int) -> tuple[Any, int, int]:
     """Returns an array whose last axes are rows, and the steps from row to row and in a row.
 
@@ -82,8 +63,8 @@ def row_strides(x: Any, axes: int) -> tuple[Any, int, int]:
     first = len(shape) - axes
     if not x.flags.c_contiguous:
         size = x.itemsize
-        between = step(shape[:first], x.strides[:first])
-        within = step(shape[first:], x.strides[first:])
+        between = common_stride(shape[:first], x.strides[:first])
+        within = common_stride(shape[first:], x.strides[first:])
         if between is not None and within is not None:
             return x, between // size, within // size
         x = cupy.ascontiguousarray(x)
@@ -95,15 +76,15 @@ def wide(x: Any, row_stride: int, stride: int, length: int) -> bool:
     size = x.itemsize
     return (
         stride == 1
-        and x.data.ptr % WIDE == 0
-        and (row_stride - length) * size % WIDE == 0
-        and length * size >= WIDE
+        and x.data.ptr % WIDEST_LOAD_BYTES == 0
+        and (row_stride - length) * size % WIDEST_LOAD_BYTES == 0
+        and length * size >= WIDEST_LOAD_BYTES
     )
 
 
 def width(dtype: Any, packed: bool) -> tuple[str, int]:
     """Returns the template arguments for a dtype, and how many elements a pack has."""
-    n = WIDE // dtype.itemsize if packed else 1
+    n = WIDEST_LOAD_BYTES // dtype.itemsize if packed else 1
     return f"{c_type(dtype)}, {n}", n
 
 
@@ -123,7 +104,7 @@ def shared_out(length: int, n: int, most: int) -> tuple[int, int] | None:
         most: how many packs a lane may have; where those of a warp are too few, there is None.
     """
     packs = 1 << max(packs_of(length, n) - 1, 0).bit_length()
-    least = WIDE // 4 if n > 1 else 32
+    least = WIDEST_LOAD_BYTES // 4 if n > 1 else 32
     lanes = packs if packs <= least else max(least, min(32, packs // 4))
     return (lanes, packs // lanes) if packs <= lanes * most else None
 
@@ -135,7 +116,7 @@ def geometry(dtype: Any, count: int, length: int, n: int) -> tuple[int, int, int
     where the threads' registers are full it is read again instead of being kept.
     """
     packs = packs_of(length, n)
-    mates = -(-packs * n * max(dtype.itemsize, 4) // KEPT)
+    mates = -(-packs * n * max(dtype.itemsize, 4) // KEPT_ROW_BYTES)
     if mates <= 32:
         return -(-count // 4), 128, 1
     # In double precision a thread needs twice the registers.

@@ -7,10 +7,10 @@ from typing import Any
 
 from ..messages import message
 
-__all__ = ["TABLE", "absent", "refused"]
+__all__ = ["UNSUPPORTED_FUNCTIONS", "absent", "not_on_gpu"]
 
 
-def refused(name: str, reason: str) -> NotImplementedError:
+def not_on_gpu(name: str, reason: str) -> NotImplementedError:
     """Returns the error that says why a function is not computed on a GPU, and the way out."""
     return NotImplementedError(
         message(
@@ -25,14 +25,14 @@ def absent(name: str, reason: str) -> Callable[..., Any]:
     """Returns what stands in for a function that there is on the CPU alone: it raises an error."""
 
     def refuse(*buffers: Any, **params: Any) -> Any:
-        raise refused(name, reason)
+        raise not_on_gpu(name, reason)
 
     return refuse
 
 
 FADDEEVA = "CuPy has no error functions of complex numbers"
 
-TABLE: dict[str, Callable[..., Any]] = {
+UNSUPPORTED_FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: absent(name, FADDEEVA)
     for name in (
         *("complex_erf", "complex_erfc", "complex_erfcx", "complex_erfi", "complex_ndtr"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import cupy
 
-__all__ = ["TABLE", "reshape"]
+__all__ = ["VIEW_FUNCTIONS", "reshape"]
 
 ndarray = cupy.ndarray
 
@@ -17,4 +17,4 @@ def reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
     return x.reshape(shape) if type(x) is ndarray else cupy.reshape(x, shape)
 
 
-TABLE: dict[str, Callable[..., Any]] = {"reshape": reshape}
+VIEW_FUNCTIONS: dict[str, Callable[..., Any]] = {"reshape": reshape}

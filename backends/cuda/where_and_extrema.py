@@ -9,10 +9,10 @@ import cupy
 import numpy as np
 
 from ..cpu.where_and_extrema import MAX_PRODUCT, SCALARS
-from .kernels.activations import promoted
+from ..dtypes import result_type
 
 __all__ = [
-    "TABLE",
+    "WHERE_FUNCTIONS",
     "clip",
     "floor_divide",
     "fmod",
@@ -96,11 +96,11 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     """Returns x's elements where the condition holds, y's elsewhere."""
     if not isinstance(condition, cupy.ndarray):
         condition = cupy.asarray(condition)
-    dtype = promoted(x, y)
+    dtype = result_type(x, y)
     if dtype.kind != "V":
         return cupy.where(condition, x, y)
     # CuPy's function does not know bfloat16, whose bits it can choose.
-    return cupy.where(condition, _bits(x, dtype), _bits(y, dtype)).view(dtype)
+    return cupy.where(condition, _as_int16(x, dtype), _as_int16(y, dtype)).view(dtype)
 
 
 def clip(x: Any, low: Any, high: Any) -> Any:
@@ -108,7 +108,7 @@ def clip(x: Any, low: Any, high: Any) -> Any:
     return cupy.clip(x if isinstance(x, cupy.ndarray) else cupy.asarray(x), low, high)
 
 
-def _bits(x: Any, dtype: Any) -> Any:
+def _as_int16(x: Any, dtype: Any) -> Any:
     if isinstance(x, cupy.ndarray):
         return x.astype(dtype, copy=False).view(np.int16)
     return np.asarray(x).astype(dtype).view(np.int16)[()]
@@ -139,9 +139,9 @@ def power(x: Any, y: Any) -> Any:
     return RAISED(x, abs(int(y)), y < 0)
 
 
-def _computed(kernel: Any, x: Any, y: Any) -> Any:
+def _computed_by(kernel: Any, x: Any, y: Any) -> Any:
     """Returns what a kernel makes of two operands, which it computes as float32 or float64."""
-    dtype = promoted(x, y)
+    dtype = result_type(x, y)
     if dtype.kind == "c":
         raise TypeError(f"defined for real numbers only, got dtype {dtype}")
     if dtype.kind not in "fV":
@@ -156,33 +156,33 @@ def _computed(kernel: Any, x: Any, y: Any) -> Any:
 
 def log_ratio(x: Any, y: Any) -> Any:
     """Returns ``log(exp(x) / exp(y))``: ``x - y``, -inf where x is, 0 where both are inf."""
-    if promoted(x, y).kind not in "fV":
+    if result_type(x, y).kind not in "fV":
         return cupy.subtract(x, y)
-    return _computed(LOG_RATIO, x, y)
+    return _computed_by(LOG_RATIO, x, y)
 
 
 def logaddexp(x: Any, y: Any) -> Any:
     """Returns ``log(exp(x) + exp(y))``; an infinity where both are."""
-    return _computed(LOGADDEXP, x, y)
+    return _computed_by(LOGADDEXP, x, y)
 
 
 def floor_divide(x: Any, y: Any) -> Any:
     """Returns the largest integer that is at most ``x / y``."""
-    if promoted(x, y).kind not in "fV":
+    if result_type(x, y).kind not in "fV":
         return cupy.floor_divide(x, y)
-    return _computed(FLOOR_DIVIDE, x, y)
+    return _computed_by(FLOOR_DIVIDE, x, y)
 
 
 def remainder(x: Any, y: Any) -> Any:
     """Returns what is left when x is divided by y, with y's sign."""
-    if promoted(x, y).kind not in "fV":
+    if result_type(x, y).kind not in "fV":
         return cupy.remainder(x, y)
-    return _computed(REMAINDER, x, y)
+    return _computed_by(REMAINDER, x, y)
 
 
 def fmod(x: Any, y: Any) -> Any:
     """Returns what is left when x is divided by y, with x's sign; 0 of integers by 0."""
-    dtype = promoted(x, y)
+    dtype = result_type(x, y)
     if dtype.kind not in "iu":
         return cupy.fmod(x, y)
     x, y = [
@@ -192,7 +192,7 @@ def fmod(x: Any, y: Any) -> Any:
     return (INTEGER_FMOD if dtype.kind == "i" else UNSIGNED_FMOD)(x, y)
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+WHERE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clip": clip,
     "floor_divide": floor_divide,
     "fmod": fmod,

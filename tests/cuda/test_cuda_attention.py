@@ -57,7 +57,7 @@ def by_blocks(monkeypatch):
     from functensor.backends.cuda.kernels import attention
 
     monkeypatch.setattr(attention, "shared_limit", lambda device: 0)
-    monkeypatch.setattr(attention, "PLANS", {})
+    monkeypatch.setattr(attention, "LAUNCHES", {})
 
 
 def exact(values):
@@ -115,7 +115,7 @@ def test_every_dtype(name, dtype):
 def test_blocks_of_any_size(monkeypatch, dtype, block):
     from functensor.backends.cuda.kernels import attention_by_products
 
-    monkeypatch.setattr(attention_by_products, "BLOCK_BYTES", block)
+    monkeypatch.setattr(attention_by_products, "MOST_SCORE_BYTES", block)
     by_blocks(monkeypatch)
     for name in ("odd", "three leading axes"):
         operands = operands_of(name, dtype)
@@ -215,12 +215,12 @@ def test_what_is_remembered_dies_with_the_output():
     from functensor.backends.cuda.kernels import attention
 
     operands = [cupy.asarray(x) for x in operands_of("odd", "float32")]
-    before = len(attention.SUMS)
+    before = len(attention.SUMS_OF_OUTPUTS)
     outs = [attention.attention(*operands, causal=False, scale=0.3) for _ in range(3)]
-    assert len(attention.SUMS) == before + 3
+    assert len(attention.SUMS_OF_OUTPUTS) == before + 3
     del outs
     gc.collect()
-    assert len(attention.SUMS) == before
+    assert len(attention.SUMS_OF_OUTPUTS) == before
 
 
 def test_the_same_bits_in_every_run():

@@ -64,9 +64,9 @@ class Counted:
 
                 return counted
 
-        self.held, self.before = contraction.library, list(contraction.library)
+        self.held, self.before = contraction.cublas_library, list(contraction.cublas_library)
         self.library = Library()
-        contraction.library[:] = [self.library]
+        contraction.cublas_library[:] = [self.library]
         counter = self
 
         class Hook(cupy.cuda.memory_hook.MemoryHook):

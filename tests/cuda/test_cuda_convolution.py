@@ -146,7 +146,7 @@ def test_blocks_of_columns_of_any_size(monkeypatch, block, way):
 
     if way == "cudnn":
         pytest.skip("cuDNN has no columns")
-    monkeypatch.setattr(convolution, "BLOCK_BYTES", block)
+    monkeypatch.setattr(convolution, "MOST_COLUMN_BYTES", block)
     for name in ("every parameter", "plain", "one axis"):
         check(*CASES[name], "float32")
     check(*CASES["plain"], "float16")
@@ -225,7 +225,7 @@ def test_the_front_ends_quick_way_is_taken_where_it_is_known(monkeypatch, accept
             calls.append(("slow", pointers, workspace != 0, handle))
 
     monkeypatch.setattr(cudnn, "handle", lambda: 7)
-    plan = cudnn.Plan(Graph())
+    plan = cudnn.CudnnGraph(Graph())
     buffers = [cupy.zeros(3), cupy.ones(2)]
     plan(*buffers)
     plan(*buffers)

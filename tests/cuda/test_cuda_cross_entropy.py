@@ -29,7 +29,7 @@ def kernels(monkeypatch):
     """The module, which bets on small arrays too."""
     from functensor.backends.cuda.kernels import cross_entropy
 
-    monkeypatch.setattr(cross_entropy, "LARGE", 0)
+    monkeypatch.setattr(cross_entropy, "FEWEST_AHEAD_BYTES", 0)
     cross_entropy.bets_of.cache_clear()
     return cross_entropy
 
@@ -154,7 +154,7 @@ def test_what_was_bet_on(kernels):
 
     def staked(g):
         _, kept = kernels.cross_entropy_ahead(x, labels)
-        values = kernels.written[id(kept)].staked.get()
+        values = kernels.written_ahead[id(kept)].staked.get()
         assert len(set(values.view(numpy.uint32))) == 1
         g = cupy.broadcast_to(cupy.asarray(numpy.float32(g)), 6)
         kernels.cross_entropy_slope(x, kept, g, labels)
@@ -170,10 +170,10 @@ def test_what_was_bet_on(kernels):
 def test_derivatives_are_forgotten(kernels):
     x, labels = map(cupy.asarray, example(6, 5))
     loss, kept = kernels.cross_entropy_ahead(x, labels)
-    assert id(kept) in kernels.written
+    assert id(kept) in kernels.written_ahead
     del kept
     gc.collect()
-    assert not kernels.written
+    assert not kernels.written_ahead
     assert loss.shape == (6,)
 
 

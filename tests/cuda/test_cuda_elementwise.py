@@ -51,15 +51,15 @@ def test_two_arrays(kernels, name, length):
         compute = getattr(numpy, function)
         wide = compute(x.astype(numpy.float64), y.astype(numpy.float64))
         if function != "subtract":
-            assert_like(kernels.TABLE[function](a, b), wide.astype(x.dtype))
-        assert_like(kernels.TABLE[function](a[:0], b[:0]), x[:0])
+            assert_like(kernels.ELEMENTWISE_FUNCTIONS[function](a, b), wide.astype(x.dtype))
+        assert_like(kernels.ELEMENTWISE_FUNCTIONS[function](a[:0], b[:0]), x[:0])
 
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_rows_columns_and_places_behind_a_boundary(kernels, name):
     x, y = samples((37, 19), name)
     a, b = cupy.asarray(x), cupy.asarray(y)
-    add = kernels.TABLE["add"]
+    add = kernels.ELEMENTWISE_FUNCTIONS["add"]
     for left, right in [(numpy.s_[:], numpy.s_[0]), (numpy.s_[:], numpy.s_[:, :1]),
                         (numpy.s_[1:], numpy.s_[1:]), (numpy.s_[:, ::2], numpy.s_[:, 3:4]),
                         (numpy.s_[3], numpy.s_[:])]:  # fmt: skip
@@ -73,11 +73,15 @@ def test_extrema_keep_nan(kernels):
     y = cupy.asarray(numpy.array([1, nan, 3, -numpy.inf], "f"))
     for name in ("maximum", "minimum"):
         wanted = getattr(numpy, name)(x.get(), y.get())
-        numpy.testing.assert_array_equal(kernels.TABLE[name](x, y).get(), wanted)
+        numpy.testing.assert_array_equal(kernels.ELEMENTWISE_FUNCTIONS[name](x, y).get(), wanted)
         for number in (1.5, nan):
             wanted = getattr(numpy, name)(x.get(), numpy.float32(number))
-            numpy.testing.assert_array_equal(kernels.TABLE[name](x, number).get(), wanted)
-            numpy.testing.assert_array_equal(kernels.TABLE[name](number, x).get(), wanted)
+            numpy.testing.assert_array_equal(
+                kernels.ELEMENTWISE_FUNCTIONS[name](x, number).get(), wanted
+            )
+            numpy.testing.assert_array_equal(
+                kernels.ELEMENTWISE_FUNCTIONS[name](number, x).get(), wanted
+            )
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -165,18 +169,20 @@ BETWEEN = [
 def test_axes_in_the_middle(kernels, launches, name, shape, other):
     (x,), (y,) = samples(shape, name, 1), samples(other, name, 1)
     on_gpu, beside = cupy.asarray(x), cupy.asarray(y)
-    assert_like(kernels.TABLE["add"](on_gpu, beside), x + y)
-    assert_like(kernels.TABLE["subtract"](beside, on_gpu), y - x)
+    assert_like(kernels.ELEMENTWISE_FUNCTIONS["add"](on_gpu, beside), x + y)
+    assert_like(kernels.ELEMENTWISE_FUNCTIONS["subtract"](beside, on_gpu), y - x)
     flat = cupy.asarray(numpy.concatenate([x.ravel()[:1], x.ravel()]))
-    assert_like(kernels.TABLE["multiply"](flat[1:].reshape(shape), beside), x * y)
+    assert_like(kernels.ELEMENTWISE_FUNCTIONS["multiply"](flat[1:].reshape(shape), beside), x * y)
     assert launches == ["channels"] * 3
 
 
 def test_axes_that_are_no_run_are_left_to_cupy(kernels, launches):
     (x,), (y,) = samples((3, 5, 4), "float32", 1), samples((3, 1, 4), "float32", 1)
-    assert_like(kernels.TABLE["add"](cupy.asarray(x), cupy.asarray(y)), x + y)
-    assert_like(kernels.TABLE["add"](cupy.asarray(x)[:, :, :0], cupy.asarray(y)[:, :, :0]),
-                (x + y)[:, :, :0])
+    assert_like(kernels.ELEMENTWISE_FUNCTIONS["add"](cupy.asarray(x), cupy.asarray(y)), x + y)
+    assert_like(
+        kernels.ELEMENTWISE_FUNCTIONS["add"](cupy.asarray(x)[:, :, :0], cupy.asarray(y)[:, :, :0]),
+        (x + y)[:, :, :0],
+    )
     assert launches == []
 
 

@@ -65,7 +65,7 @@ def test_kernels_compile(family, architecture):
         for kernel in kernels(family)
         for types in kernel.instances[: sized(1, None)]
     ]
-    source, options = launch().source(family), (*launch().OPTIONS, *OPTIONS)
+    source, options = launch().source(family), (*launch().COMPILER_OPTIONS, *OPTIONS)
     made = nvrtc.compiled(source, architecture, options, instances)
     assert made.cubin.startswith(b"\x7fELF"), made.log
     assert [line for line in made.log.splitlines() if "warning" in line and OLD not in line] == []

@@ -127,7 +127,7 @@ def test_bfloat16(kernels):
     p, g, m, v = (numpy.linspace(0.5, 2, 9001) * (i + 1) for i in range(4))
     numbers = 0.1, 1e-3, 0.9, 0.99, 0.1, 0.01
     columns = [[cupy.asarray(x.astype(ml_dtypes.bfloat16))] for x in (p, g, m, v)]
-    (there, *slots), *_ = zip(*kernels.UPDATES["adam"](columns, numbers), strict=True)
+    (there, *slots), *_ = zip(*kernels.UPDATE_FUNCTIONS["adam"](columns, numbers), strict=True)
     p, g, m, v = (c[0].get().astype("d") for c in columns)
     m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
     expected = p - 0.1 * m / (v**0.5 + 1e-3), m, v
@@ -168,15 +168,15 @@ def test_gradients_of_other_dtypes_and_places():
 @pytest.mark.parametrize("newest", [True, False])
 def test_many_parameters(count, newest, launches, monkeypatch, kernels):
     if not newest:
-        monkeypatch.setattr(kernels, "largest_table", lambda: kernels.SMALL)
+        monkeypatch.setattr(kernels, "largest_table", lambda: kernels.SMALL_TABLE_BYTES)
     opt = optim.adam(0.1)
     values = [numpy.full((1 + i % 5,), 1.0 + i, "float32") for i in range(count)]
     params = moved(values)
     after, _ = opt.update(params, opt.init(params), params)
     close(after, opt.update(values, opt.init(values), values)[0], 2e-6)
-    capacity = kernels.SMALL // kernels.row_bytes("adam")
-    if newest and kernels.largest_table() > kernels.SMALL:
-        large = kernels.LARGE // kernels.row_bytes("adam")
+    capacity = kernels.SMALL_TABLE_BYTES // kernels.row_bytes("adam")
+    if newest and kernels.largest_table() > kernels.SMALL_TABLE_BYTES:
+        large = kernels.LARGE_TABLE_BYTES // kernels.row_bytes("adam")
         assert len(launches) == (1 if count <= capacity else -(-count // large))
     else:
         assert len(launches) == -(-count // capacity)

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from functensor.backends.cuda.cublas.matmul_calls import MOST, Axis, planned
+from functensor.backends.cuda.cublas.matmul_calls import (
+    MOST_BATCH_MATRICES,
+    ProductAxis,
+    product_calls,
+)
 
 
 def elements(x):
@@ -37,7 +41,7 @@ def carried_out(plan, x, y):
     assert leading[1] >= max(1, n if turned[1] else k)
     assert leading[2] >= max(1, m)
     for count, x_at, y_at, at in calls.each:
-        assert count <= MOST
+        assert count <= MOST_BATCH_MATRICES
         operands = [(memory(x), x_at), (memory(y), y_at)]
         (a, a_at), (b, b_at) = operands if calls.x_first else operands[::-1]
         rows, columns = (k, m) if turned[0] else (m, k), (n, k) if turned[1] else (k, n)
@@ -60,9 +64,10 @@ def check(subscripts, x, y):
         return term.index(letter) if letter in term else None
 
     axes = [
-        Axis(n, place(a, x_term), place(a, y_term), place(a, out)) for a, n in lengths.items()
+        ProductAxis(n, place(a, x_term), place(a, y_term), place(a, out))
+        for a, n in lengths.items()
     ]
-    plan = planned(axes, elements(x), elements(y), x.itemsize)
+    plan = product_calls(axes, elements(x), elements(y), x.itemsize)
     np.testing.assert_allclose(
         carried_out(plan, x, y), np.einsum(subscripts, x, y), rtol=1e-12, atol=1e-12
     )
@@ -131,8 +136,8 @@ def test_what_fits_no_matrix_is_copied():
 
 
 def test_large_batches_are_split():
-    x = numbers(MOST + 3, 1, 2)
-    assert check("bij,bjk->bik", x, numbers(MOST + 3, 2, 1)) == (2, 0)
+    x = numbers(MOST_BATCH_MATRICES + 3, 1, 2)
+    assert check("bij,bjk->bik", x, numbers(MOST_BATCH_MATRICES + 3, 2, 1)) == (2, 0)
 
 
 def test_random_products():

@@ -165,7 +165,7 @@ def test_scatter_add_of_one_key(name, deterministic):
 @pytest.mark.parametrize("width", [1, 7, 64])
 def test_segments_of_every_length(width, span, few, monkeypatch):
     # Spans of few numbers are cut often; with no arrays called few, digits are sorted.
-    monkeypatch.setattr(ranking, "FEW", few)
+    monkeypatch.setattr(ranking, "MOST_RANKED_PLACES", few)
     monkeypatch.setattr(segments, "SPAN", span)
     monkeypatch.setattr(ranking, "LEAST_SPAN", 300)
     generator = np.random.default_rng(0)

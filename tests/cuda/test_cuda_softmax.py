@@ -147,7 +147,7 @@ def test_limits(kernels, length, axis):
 
 
 def test_few_long_rows(kernels, monkeypatch):
-    monkeypatch.setattr(kernels, "LONG", 1000)
+    monkeypatch.setattr(kernels, "SHORTEST_SPLIT_ROW", 1000)
     x = sample((3, 2000), "float32")
     x[1, 5] = inf
     x[2, 5] = nan

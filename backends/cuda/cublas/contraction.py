@@ -1,7 +1,7 @@
 """Contractions by cuBLAS: every product of two arrays is as few calls as its strides allow.
 
 Transposed operands are passed as such, stacks of matrices as strides, what is broadcast as stride
-0; plans are remembered by shapes and strides. Half precision is added up in float32, and float32
+0; calls are remembered by shapes and strides. Half precision is added up in float32, and float32
 in float32 unless the user lets the matrix units round it to TF32.
 """
 
@@ -19,9 +19,9 @@ from cupy.cuda.device import get_cublas_handle
 from ...arrays.einsum import Contract, compute
 from ...config import config
 from ...dtypes import result_type
-from .matmul_calls import Axis, Product, planned
+from .matmul_calls import ProductAxis, ProductCalls, product_calls
 
-__all__ = ["TABLE", "contract", "einsum", "matmul"]
+__all__ = ["CONTRACTION_FUNCTIONS", "contract", "einsum", "matmul"]
 
 ndarray = cupy.ndarray
 
@@ -36,7 +36,7 @@ ANY_ALGORITHM = -1
 set_compute_type(np.float32, 1)
 
 
-class Kind:
+class CublasType:
     """A dtype as cuBLAS multiplies it: cuBLAS's numbers, and 1 and 0 to point to."""
 
     __slots__ = ("dtype", "exact", "fast", "held", "itemsize", "one", "zero")
@@ -48,41 +48,41 @@ class Kind:
         self.zero = self.one + self.held.itemsize
 
 
-KINDS = {
-    np.dtype("float16"): Kind(2, R_16F, np.float32, BY_32F, BY_32F),
-    np.dtype("float32"): Kind(4, R_32F, np.float32, BY_32F, BY_TF32),
-    np.dtype("float64"): Kind(8, R_64F, np.float64, BY_64F, BY_64F),
-    np.dtype("complex64"): Kind(8, C_32F, np.complex64, BY_32F, BY_TF32),
-    np.dtype("complex128"): Kind(16, C_64F, np.complex128, BY_64F, BY_64F),
+CUBLAS_TYPES = {
+    np.dtype("float16"): CublasType(2, R_16F, np.float32, BY_32F, BY_32F),
+    np.dtype("float32"): CublasType(4, R_32F, np.float32, BY_32F, BY_TF32),
+    np.dtype("float64"): CublasType(8, R_64F, np.float64, BY_64F, BY_64F),
+    np.dtype("complex64"): CublasType(8, C_32F, np.complex64, BY_32F, BY_TF32),
+    np.dtype("complex128"): CublasType(16, C_64F, np.complex128, BY_64F, BY_64F),
 }
-BFLOAT16 = Kind(2, R_16BF, np.float32, BY_32F, BY_32F)
+BFLOAT16 = CublasType(2, R_16BF, np.float32, BY_32F, BY_32F)
 
 # The handles that are set up, and cuBLAS itself, which is loaded when it is first needed.
-prepared: set[int] = set()
-library: list[Any] = []
+prepared_handles: set[int] = set()
+cublas_library: list[Any] = []
 
 
-def kind_of(dtype: Any) -> Kind | None:
+def cublas_type_of(dtype: Any) -> CublasType | None:
     """Returns how a dtype's matrices are multiplied; None for what cuBLAS does not know."""
-    found = KINDS.get(dtype)
+    found = CUBLAS_TYPES.get(dtype)
     if found is None and dtype.name == "bfloat16":
-        found = KINDS[dtype] = BFLOAT16
+        found = CUBLAS_TYPES[dtype] = BFLOAT16
     return found
 
 
-def prepare(handle: int) -> Any:
+def prepare_handle(handle: int) -> Any:
     """Sets up a handle and returns cuBLAS."""
     from cupy_backends.cuda.libs import cublas
 
     cublas.setMathMode(handle, FULL_PRECISION_REDUCTION)
-    library[:] = [cublas]
-    prepared.add(handle)
+    cublas_library[:] = [cublas]
+    prepared_handles.add(handle)
     return cublas
 
 
-def run(plan: Product, x: Any, y: Any, kind: Kind) -> Any:
-    """Returns the product of two arrays of one dtype, by its plan."""
-    x_order, y_order, calls, shape, axes = plan
+def run_product(product: ProductCalls, x: Any, y: Any, kind: CublasType) -> Any:
+    """Returns the product of two arrays of one dtype, by its calls."""
+    x_order, y_order, calls, shape, axes = product
     _, x_first, (t_first, t_second), (m, n, k), lead, strides, each = calls
     if x_order is not None:
         x = x.transpose(x_order).copy(order="C")
@@ -90,7 +90,7 @@ def run(plan: Product, x: Any, y: Any, kind: Kind) -> Any:
         y = y.transpose(y_order).copy(order="C")
     out = ndarray(shape, x.dtype)
     handle = get_cublas_handle()
-    cublas = library[0] if handle in prepared else prepare(handle)
+    cublas = cublas_library[0] if handle in prepared_handles else prepare_handle(handle)
     by = kind.exact if config.matmul_precision == "highest" else kind.fast
     first, second, made = (x, y, out) if x_first else (y, x, out)
     a, b, c, dtype = first.data.ptr, second.data.ptr, made.data.ptr, kind.dtype
@@ -112,22 +112,22 @@ def run(plan: Product, x: Any, y: Any, kind: Kind) -> Any:
     return out if axes is None else out.transpose(axes)
 
 
-def steps(strides: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
+def element_strides(strides: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
     """Returns strides in elements; None where they are no whole numbers of them."""
     return None if any(s % itemsize for s in strides) else tuple(s // itemsize for s in strides)
 
 
 @lru_cache(maxsize=8192)
-def plan_of_matrices(
+def calls_of_matmul(
     x_shape: tuple[int, ...],
     x_strides: tuple[int, ...],
     y_shape: tuple[int, ...],
     y_strides: tuple[int, ...],
     itemsize: int,
-) -> Product | None:
-    """Returns the plan of ``matmul``; None where there is nothing to plan by strides."""
+) -> ProductCalls | None:
+    """Returns the calls of ``matmul``; None where strides give none."""
     m, n = len(x_shape), len(y_shape)
-    by_x, by_y = steps(x_strides, itemsize), steps(y_strides, itemsize)
+    by_x, by_y = element_strides(x_strides, itemsize), element_strides(y_strides, itemsize)
     if 0 in x_shape or 0 in y_shape or by_x is None or by_y is None:
         return None
     if not m or not n or x_shape[-1] != y_shape[max(n - 2, 0)]:
@@ -140,28 +140,30 @@ def plan_of_matrices(
         if x_length != y_length and 1 not in (x_length, y_length):
             return None
         shared = x_length if y_length == 1 else y_length
-        axes.append(Axis(shared, a if x_length > 1 else None, b if y_length > 1 else None, i))
+        axes.append(
+            ProductAxis(shared, a if x_length > 1 else None, b if y_length > 1 else None, i)
+        )
     out = rank
     if m > 1:
-        axes.append(Axis(x_shape[-2], m - 2, None, out))
+        axes.append(ProductAxis(x_shape[-2], m - 2, None, out))
         out += 1
     if n > 1:
-        axes.append(Axis(y_shape[-1], None, n - 1, out))
-    axes.append(Axis(x_shape[-1], m - 1, max(n - 2, 0), None))
-    return planned(axes, by_x, by_y, itemsize)
+        axes.append(ProductAxis(y_shape[-1], None, n - 1, out))
+    axes.append(ProductAxis(x_shape[-1], m - 1, max(n - 2, 0), None))
+    return product_calls(axes, by_x, by_y, itemsize)
 
 
 @lru_cache(maxsize=8192)
-def plan_of_terms(
+def calls_of_contraction(
     terms: tuple[str, str, str],
     x_shape: tuple[int, ...],
     x_strides: tuple[int, ...],
     y_shape: tuple[int, ...],
     y_strides: tuple[int, ...],
     itemsize: int,
-) -> Product | None:
-    """Returns the plan of a contraction of named axes; None where there is nothing to plan."""
-    by_x, by_y = steps(x_strides, itemsize), steps(y_strides, itemsize)
+) -> ProductCalls | None:
+    """Returns the calls of a contraction of named axes; None where strides give none."""
+    by_x, by_y = element_strides(x_strides, itemsize), element_strides(y_strides, itemsize)
     if 0 in x_shape or 0 in y_shape or by_x is None or by_y is None:
         return None
     x_term, y_term, out = terms
@@ -172,15 +174,17 @@ def plan_of_terms(
         return None if found < 0 else found
 
     axes = [
-        Axis(length, *(place(letter, term) for term in terms))
+        ProductAxis(length, *(place(letter, term) for term in terms))
         for letter, length in lengths.items()
         if letter in out or (letter in x_term and letter in y_term)
     ]
-    return planned(axes, by_x, by_y, itemsize)
+    return product_calls(axes, by_x, by_y, itemsize)
 
 
-def alike(x: Any, y: Any) -> tuple[Any, Any]:
+def promoted_pair(x: Any, y: Any) -> tuple[Any, Any]:
     """Returns two arrays of the dtype to which theirs promote."""
+    if x.dtype == y.dtype:
+        return x, y
     dtype = result_type(x.dtype, y.dtype)
     return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
 
@@ -190,20 +194,20 @@ def matmul(x: Any, y: Any) -> Any:
     if type(x) is not ndarray or type(y) is not ndarray:
         return cupy.matmul(x, y)
     if x.dtype is not y.dtype:
-        x, y = alike(x, y)
-    kind = KINDS.get(x.dtype) or kind_of(x.dtype)
+        x, y = promoted_pair(x, y)
+    kind = CUBLAS_TYPES.get(x.dtype) or cublas_type_of(x.dtype)
     if kind is None:
         return cupy.matmul(x, y)
     if x.ndim > 1 < y.ndim and x.shape[-1] == 1 == y.shape[-2]:
         return cupy.multiply(x, y)  # sums of one term are exact
     size = kind.itemsize
-    plan = plan_of_matrices(x.shape, x.strides, y.shape, y.strides, size)
-    return run(plan, x, y, kind) if plan is not None else unplanned(x, y)
+    calls = calls_of_matmul(x.shape, x.strides, y.shape, y.strides, size)
+    return run_product(calls, x, y, kind) if calls is not None else matmul_by_cupy(x, y)
 
 
-def unplanned(x: Any, y: Any) -> Any:
+def matmul_by_cupy(x: Any, y: Any) -> Any:
     """Returns the product of matrices without elements, or whose elements lie askew."""
-    if x.size and y.size and None not in (steps(v.strides, v.itemsize) for v in (x, y)):
+    if x.size and y.size and None not in (element_strides(v.strides, v.itemsize) for v in (x, y)):
         return cupy.matmul(x, y)
     return cupy.matmul(cupy.ascontiguousarray(x), cupy.ascontiguousarray(y))
 
@@ -211,13 +215,13 @@ def unplanned(x: Any, y: Any) -> Any:
 def contract(x: Any, y: Any, way: Contract) -> Any:
     """Returns two arrays' product, summed over the named axes that the result has not."""
     if x.dtype is not y.dtype:
-        x, y = alike(x, y)
-    kind = KINDS.get(x.dtype) or kind_of(x.dtype)
+        x, y = promoted_pair(x, y)
+    kind = CUBLAS_TYPES.get(x.dtype) or cublas_type_of(x.dtype)
     if kind is None:
         return way(cupy, x, y)
     size = kind.itemsize
-    plan = plan_of_terms(way.terms, x.shape, x.strides, y.shape, y.strides, size)
-    return way(cupy, x, y) if plan is None else run(plan, x, y, kind)
+    calls = calls_of_contraction(way.terms, x.shape, x.strides, y.shape, y.strides, size)
+    return way(cupy, x, y) if calls is None else run_product(calls, x, y, kind)
 
 
 def einsum(*operands: Any, subscripts: str) -> Any:
@@ -226,4 +230,4 @@ def einsum(*operands: Any, subscripts: str) -> Any:
     return compute(cupy, *arrays, subscripts=subscripts, contract=contract)
 
 
-TABLE: dict[str, Callable[..., Any]] = {"matmul": matmul, "einsum": einsum}
+CONTRACTION_FUNCTIONS: dict[str, Callable[..., Any]] = {"matmul": matmul, "einsum": einsum}

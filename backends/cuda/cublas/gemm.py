@@ -12,7 +12,13 @@ import cupy
 from cupy.cuda.device import get_cublas_handle
 
 from ...config import config
-from .contraction import ANY_ALGORITHM, kind_of, library, prepare, prepared
+from .contraction import (
+    ANY_ALGORITHM,
+    cublas_library,
+    cublas_type_of,
+    prepare_handle,
+    prepared_handles,
+)
 
 __all__ = ["multiply"]
 
@@ -34,13 +40,13 @@ def multiply(a: Any, b: Any, out: Any, *, accumulate: bool = False) -> None:
         if not accumulate:
             out.fill(0)
         return
-    kind, made = kind_of(a.dtype), kind_of(out.dtype)
+    kind, made = cublas_type_of(a.dtype), cublas_type_of(out.dtype)
     if kind is None or made is None:
         raise TypeError(f"cuBLAS does not multiply {a.dtype}")
     a, a_step, a_turned = laid_out(a)
     b, b_step, b_turned = laid_out(b)
     handle = get_cublas_handle()
-    cublas = library[0] if handle in prepared else prepare(handle)
+    cublas = cublas_library[0] if handle in prepared_handles else prepare_handle(handle)
     # cuBLAS counts along columns: to it every matrix is transposed, and so the factors change
     # places.
     cublas.gemmStridedBatchedEx(

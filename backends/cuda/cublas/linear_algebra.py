@@ -17,27 +17,26 @@ import numpy as np
 
 from ...arrays import linalg
 from ...optional_modules import scipy_module
-from ..launch import Kernel
+from ..launch import SMALL_BLOCK_THREADS, Kernel
 from ..unsupported import absent
 
-__all__ = ["TABLE"]
+__all__ = ["LINEAR_ALGEBRA_FUNCTIONS"]
 
 Array = Any
-THREADS = 128
 
 
-def stack_of(*operands: Array) -> tuple[int, ...]:
+def stack_shape(*operands: Array) -> tuple[int, ...]:
     """Returns the shape of the stack to which operands' stacks broadcast."""
     return np.broadcast_shapes(*(x.shape[:-2] for x in operands))
 
 
-def spread(x: Array, stack: tuple[int, ...], dtype: Any) -> Array:
+def broadcast_stack(x: Array, stack: tuple[int, ...], dtype: Any) -> Array:
     """Returns matrices of a dtype, as many as a stack has."""
     x = x.astype(dtype, copy=False)
     return x if x.shape[:-2] == stack else cupy.broadcast_to(x, (*stack, *x.shape[-2:]))
 
 
-def joined(*parts: Array) -> Array:
+def packed_parts(*parts: Array) -> Array:
     """Returns results of one decomposition, flattened, one behind the other along the last axis.
 
     Args:
@@ -55,16 +54,16 @@ def joined(*parts: Array) -> Array:
 def solve(a: Array, b: Array) -> Array:
     """Returns x with ``a @ x = b``."""
     dtype = np.result_type(a.dtype, b.dtype)
-    stack = stack_of(a, b)
+    stack = stack_shape(a, b)
     if not prod(stack) * b.shape[-1] * b.shape[-2]:
         return cupy.zeros((*stack, *b.shape[-2:]), dtype)
     if prod(a.shape[:-2]) == 1 and prod(stack) > 1:
         # One matrix: all right-hand sides are columns of one system, factorised once.
-        columns = cupy.moveaxis(spread(b, stack, dtype), -2, 0)
+        columns = cupy.moveaxis(broadcast_stack(b, stack, dtype), -2, 0)
         flat = columns.reshape(columns.shape[0], prod(columns.shape[1:]))
         found = cupy.linalg.solve(a.reshape(a.shape[-2:]).astype(dtype, copy=False), flat)
         return cupy.moveaxis(found.reshape(columns.shape), 0, -2)
-    return cupy.linalg.solve(spread(a, stack, dtype), spread(b, stack, dtype))
+    return cupy.linalg.solve(broadcast_stack(a, stack, dtype), broadcast_stack(b, stack, dtype))
 
 
 def inv(a: Array, *, strict: bool) -> Array:
@@ -73,18 +72,18 @@ def inv(a: Array, *, strict: bool) -> Array:
         return a.copy()
     # Systems leave infinities where there is no solution; inverses of stacks may leave anything.
     eye = cupy.eye(a.shape[-1], dtype=a.dtype)
-    found = cupy.linalg.solve(a, spread(eye, a.shape[:-2], a.dtype))
+    found = cupy.linalg.solve(a, broadcast_stack(eye, a.shape[:-2], a.dtype))
     proper = cupy.isfinite(found).all(axis=(-2, -1), keepdims=True)
     return cupy.where(proper, found, cupy.nan)
 
 
 def pinv(a: Array, limit: Array) -> Array:
     """Returns pseudo-inverses, with a limit to the singular values for every matrix."""
-    stack = stack_of(a, limit)
+    stack = stack_shape(a, limit)
     least = cupy.broadcast_to(limit[..., 0, 0].real, stack)
     if not prod(stack) * a.shape[-1] * a.shape[-2]:
         return cupy.zeros((*stack, a.shape[-1], a.shape[-2]), a.dtype)
-    return cupy.linalg.pinv(spread(a, stack, a.dtype), least)
+    return cupy.linalg.pinv(broadcast_stack(a, stack, a.dtype), least)
 
 
 def cholesky(a: Array) -> Array:
@@ -102,18 +101,18 @@ def triangular_solve(
 ) -> Array:
     """Returns x with ``a @ x = b`` of triangular a."""
     dtype = np.result_type(a.dtype, b.dtype)
-    stack = stack_of(a, b)
+    stack = stack_shape(a, b)
     shape = (*stack, *b.shape[-2:])
     if not prod(shape):
         return cupy.zeros(shape, dtype)
     function = scipy_module(cupy, "linalg").solve_triangular
     params = {"trans": int(transposed), "lower": lower, "unit_diagonal": unit_diagonal}
     if prod(a.shape[:-2]) == 1:
-        columns = cupy.moveaxis(spread(b, stack, dtype), -2, 0)
+        columns = cupy.moveaxis(broadcast_stack(b, stack, dtype), -2, 0)
         flat = columns.reshape(columns.shape[0], prod(columns.shape[1:]))
         found = function(a.reshape(a.shape[-2:]).astype(dtype, copy=False), flat, **params)
         return cupy.moveaxis(found.reshape(columns.shape), 0, -2)
-    rows = spread(a, stack, dtype), spread(b, stack, dtype)
+    rows = broadcast_stack(a, stack, dtype), broadcast_stack(b, stack, dtype)
     return function(*(x.reshape(-1, *x.shape[-2:]) for x in rows), **params).reshape(shape)
 
 
@@ -125,7 +124,7 @@ def banded_solve(bands: Array, b: Array, *, lower: int, upper: int) -> Array:
     n = bands.shape[-1]
     dtype = np.result_type(bands.dtype, b.dtype)
     if not bands.size or not b.size:
-        return cupy.zeros((*stack_of(bands, b), *b.shape[-2:]), dtype)
+        return cupy.zeros((*stack_shape(bands, b), *b.shape[-2:]), dtype)
     dense = cupy.zeros((*bands.shape[:-2], n * n), dtype)
     for k in range(lower + upper + 1):
         # Column j of this diagonal stands in row j - step.
@@ -155,7 +154,7 @@ def eigh(a: Array) -> Array:
     if not a.size:
         return cupy.zeros((*a.shape[:-2], n + n * n), a.dtype)
     w, v = cupy.linalg.eigh(0.5 * (a + cupy.conj(cupy.swapaxes(a, -1, -2))))
-    return joined(w.astype(v.dtype)[..., None, :], v * signed(v))
+    return packed_parts(w.astype(v.dtype)[..., None, :], v * signed(v))
 
 
 def eig(a: Array) -> Array:
@@ -166,7 +165,7 @@ def eig(a: Array) -> Array:
         return cupy.zeros((*a.shape[:-2], n + n * n), dtype)
     w, v = cupy.linalg.eig(a)
     v = v.astype(dtype, copy=False)
-    return joined(w.astype(dtype, copy=False)[..., None, :], v * signed(v))
+    return packed_parts(w.astype(dtype, copy=False)[..., None, :], v * signed(v))
 
 
 def svd(a: Array, *, full_matrices: bool) -> Array:
@@ -178,17 +177,17 @@ def svd(a: Array, *, full_matrices: bool) -> Array:
         u, vh = u.copy(), vh.copy()
         u[..., :k] *= signs
         vh[..., :k, :] *= cupy.swapaxes(signs, -1, -2)
-    return joined(u, s.astype(u.dtype)[..., None, :], vh)
+    return packed_parts(u, s.astype(u.dtype)[..., None, :], vh)
 
 
 def qr(a: Array, *, mode: str) -> Array:
     """Returns an orthogonal and a triangular factor, packed."""
     m, n = a.shape[-2:]
     if a.size:
-        return joined(*cupy.linalg.qr(a, mode))
+        return packed_parts(*cupy.linalg.qr(a, mode))
     k = m if mode == "complete" else min(m, n)
     q = cupy.broadcast_to(cupy.eye(m, k, dtype=a.dtype), (*a.shape[:-2], m, k))
-    return joined(q, cupy.zeros((*a.shape[:-2], k, n), a.dtype))
+    return packed_parts(q, cupy.zeros((*a.shape[:-2], k, n), a.dtype))
 
 
 def lu(a: Array) -> Array:
@@ -219,7 +218,10 @@ def pivots_to_permutation(pivots: Array, *, rows: int) -> Array:
     count = prod(stack)
     if out.size:
         pivots = cupy.ascontiguousarray(pivots, dtype=np.intp)
-        swap_rows("", -(-count // THREADS), THREADS, pivots, out, count, steps, rows)
+        swap_rows(
+            "", -(-count // SMALL_BLOCK_THREADS), SMALL_BLOCK_THREADS, pivots, out, count, steps,
+            rows,
+        )
     return out
 
 
@@ -234,13 +236,13 @@ def expm(a: Array) -> Array:
 def cofactors(a: Array, *directions: Array) -> Array:
     """Returns the gradient of the derivative of the determinant along directions."""
     if not a.size:
-        return cupy.zeros((*stack_of(a, *directions), *a.shape[-2:]), a.dtype)
+        return cupy.zeros((*stack_shape(a, *directions), *a.shape[-2:]), a.dtype)
     return linalg.cofactors_by_singular_values(cupy, a, *directions)
 
 
 SCHUR = "cuSOLVER has no Schur decomposition"
 
-TABLE: dict[str, Callable[..., Any]] = {
+LINEAR_ALGEBRA_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "banded_solve": banded_solve,
     "cholesky": cholesky,
     "cofactors": cofactors,

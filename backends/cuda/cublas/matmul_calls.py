@@ -17,15 +17,17 @@ from itertools import product as combinations
 from math import prod
 from typing import NamedTuple
 
-__all__ = ["Axis", "Product", "planned"]
+from ..strides import strides_without_gaps
 
-# What a plan is chosen by, in microseconds: a call, a copy's launch, and bytes of traffic.
-CALL, COPY, BYTES = 4.0, 12.0, 3e6
+__all__ = ["ProductAxis", "ProductCalls", "product_calls"]
+
+# Calls are chosen by their time: that of a call, of a copy's launch, and of the bytes of traffic.
+CALL_MICROSECONDS, COPY_MICROSECONDS, BYTES_PER_MICROSECOND = 4.0, 12.0, 3e6
 # The largest batch and the longest axis that cuBLAS takes.
-MOST, LONGEST = 65535, 2**31 - 1
+MOST_BATCH_MATRICES, LONGEST_MATRIX_AXIS = 65535, 2**31 - 1
 
 
-class Axis(NamedTuple):
+class ProductAxis(NamedTuple):
     """An axis of a product: its length and its places in the operands and the result, or None."""
 
     length: int
@@ -65,7 +67,7 @@ class Calls(NamedTuple):
     each: tuple[tuple[int, int, int, int], ...]
 
 
-class Product(NamedTuple):
+class ProductCalls(NamedTuple):
     """The calls that compute a product.
 
     Attributes:
@@ -82,18 +84,10 @@ class Product(NamedTuple):
     axes: tuple[int, ...] | None
 
 
-ABSENT = Strided(1, 0, 0, 0)
+NO_AXIS = Strided(1, 0, 0, 0)
 
 
-def contiguous(lengths: Sequence[int]) -> list[int]:
-    """Returns the strides of an array without gaps, in elements."""
-    out = [1] * len(lengths)
-    for i in range(len(lengths) - 1, 0, -1):
-        out[i - 1] = out[i] * lengths[i]
-    return out
-
-
-def merged(axes: list[Strided], by: int) -> list[Strided]:
+def merged_group(axes: list[Strided], by: int) -> list[Strided]:
     """Returns axes of one group, outermost first by one of the strides, with neighbours joined."""
     out: list[Strided] = []
     for axis in sorted(axes, key=lambda a: -abs(a[by])):
@@ -113,7 +107,7 @@ def matrix(inner: int, inner_stride: int, outer: int, outer_stride: int) -> int 
         return None
     if outer == 1:
         return max(inner, 1)
-    return outer_stride if max(inner, 1) <= outer_stride <= LONGEST else None
+    return outer_stride if max(inner, 1) <= outer_stride <= LONGEST_MATRIX_AXIS else None
 
 
 def groups(axes: Sequence[Strided]) -> tuple[list[Strided], ...]:
@@ -130,7 +124,10 @@ def groups(axes: Sequence[Strided]) -> tuple[list[Strided], ...]:
             columns.append(axis)
         else:
             batch.append(axis)
-    return merged(batch, 3), merged(rows, 3), merged(columns, 3), merged(summed, 1)
+    return (
+        merged_group(batch, 3), merged_group(rows, 3), merged_group(columns, 3),
+        merged_group(summed, 1),
+    )
 
 
 def ways(axes: Sequence[Strided], itemsize: int) -> Iterator[Calls]:
@@ -138,9 +135,9 @@ def ways(axes: Sequence[Strided], itemsize: int) -> Iterator[Calls]:
     batch, rows, columns, summed = groups(axes)
     if len(summed) > 1:
         return
-    k = summed[0] if summed else ABSENT
-    for row, column in combinations(rows or [ABSENT], columns or [ABSENT]):
-        rest = merged([*batch, *(a for a in (*rows, *columns) if a not in (row, column))], 3)
+    k = summed[0] if summed else NO_AXIS
+    for row, column in combinations(rows or [NO_AXIS], columns or [NO_AXIS]):
+        rest = merged_group([*batch, *(a for a in (*rows, *columns) if a not in (row, column))], 3)
         for x_first in (False, True):
             p, q = (row, column) if x_first else (column, row)
             first, second = (1, 2) if x_first else (2, 1)
@@ -158,12 +155,12 @@ def ways(axes: Sequence[Strided], itemsize: int) -> Iterator[Calls]:
             if ld_first is None or ld_second is None:
                 continue
             sizes = p.length, q.length, k.length
-            if max(sizes) > LONGEST:
+            if max(sizes) > LONGEST_MATRIX_AXIS:
                 continue
             # The longest axis is the batch of a call, the others are walked through.
             if any(a.x < 0 or a.y < 0 for a in rest):
                 continue
-            long = max(rest, key=lambda a: a.length, default=ABSENT)
+            long = max(rest, key=lambda a: a.length, default=NO_AXIS)
             others = [a for a in rest if a is not long]
             starts = [(0, 0, 0)]
             for axis in others:
@@ -176,18 +173,18 @@ def ways(axes: Sequence[Strided], itemsize: int) -> Iterator[Calls]:
                 continue
             calls = tuple(
                 (
-                    min(MOST, long.length - at),
+                    min(MOST_BATCH_MATRICES, long.length - at),
                     s[0] + at * long.x,
                     s[1] + at * long.y,
                     s[2] + at * long.out,
                 )
                 for s in starts
-                for at in range(0, long.length, MOST)
+                for at in range(0, long.length, MOST_BATCH_MATRICES)
             )
             m, n, d = sizes
             traffic = len(starts) * long.length * (m * d + d * n + m * n) * itemsize
             yield Calls(
-                len(calls) * CALL + traffic / BYTES,
+                len(calls) * CALL_MICROSECONDS + traffic / BYTES_PER_MICROSECOND,
                 x_first,
                 (t_first, t_second),
                 sizes,
@@ -197,7 +194,9 @@ def ways(axes: Sequence[Strided], itemsize: int) -> Iterator[Calls]:
             )
 
 
-def copied(axes: Sequence[Axis], strided: Sequence[Strided], which: int) -> tuple[int, ...]:
+def copy_order(
+    axes: Sequence[ProductAxis], strided: Sequence[Strided], which: int
+) -> tuple[int, ...]:
     """Returns the order of axes in which a copy of an operand is a stack of matrices."""
     other = 3 - which
     own = [i for i, axis in enumerate(axes) if axis[which] is not None]
@@ -211,7 +210,7 @@ def copied(axes: Sequence[Axis], strided: Sequence[Strided], which: int) -> tupl
     return tuple(axes[i][which] or 0 for i in (*shared, *alone, *summed))
 
 
-def with_strides(axes: Sequence[Axis], strides: Sequence[Sequence[int]]) -> list[Strided]:
+def with_strides(axes: Sequence[ProductAxis], strides: Sequence[Sequence[int]]) -> list[Strided]:
     """Returns axes with their strides in x, y and the result."""
     return [
         Strided(
@@ -234,34 +233,34 @@ class Choice(NamedTuple):
 
 
 def cheapest(
-    axes: Sequence[Axis], strides: Sequence[Sequence[int]], itemsize: int
+    axes: Sequence[ProductAxis], strides: Sequence[Sequence[int]], itemsize: int
 ) -> Choice | None:
     """Returns the cheapest choice; None where no way leads to a result of these strides."""
     found: Choice | None = None
     for which in ((), (1,), (2,), (1, 2)):
-        made = list(strides)
+        made: list[Sequence[int]] = list(strides)
         orders: list[tuple[int, ...] | None] = [None, None]
         cost = 0.0
         for i in which:
-            order = copied(axes, with_strides(axes, made), i)
+            order = copy_order(axes, with_strides(axes, made), i)
             own = {a[i]: a.length for a in axes if a[i] is not None}
             lengths = [own[a] for a in order]
-            steps = dict(zip(order, contiguous(lengths)))
+            steps = dict(zip(order, strides_without_gaps(lengths)))
             rank = range(len(made[i - 1]))
             made[i - 1] = [steps.get(a, 0) for a in rank]
             # Axes of length 1 that are broadcast are nobody's.
             orders[i - 1] = (*(a for a in rank if a not in steps), *order)
-            cost += COPY + 2 * prod(lengths) * itemsize / BYTES
+            cost += COPY_MICROSECONDS + 2 * prod(lengths) * itemsize / BYTES_PER_MICROSECOND
         for way in ways(with_strides(axes, made), itemsize):
             if found is None or cost + way.cost < found.cost:
                 found = Choice(cost + way.cost, (orders[0], orders[1]), way)
     return found
 
 
-def planned(
-    axes: Sequence[Axis], x_strides: Sequence[int], y_strides: Sequence[int], itemsize: int
-) -> Product:
-    """Returns the plan of a product.
+def product_calls(
+    axes: Sequence[ProductAxis], x_strides: Sequence[int], y_strides: Sequence[int], itemsize: int
+) -> ProductCalls:
+    """Returns the calls of a product.
 
     Args:
         axes: all axes but those of length 0; those of the result number it from 0 on. An operand
@@ -271,7 +270,7 @@ def planned(
     """
     kept = sorted((a for a in axes if a.out is not None), key=lambda a: a.out or 0)
     shape = tuple(a.length for a in kept)
-    choice = cheapest(axes, (x_strides, y_strides, contiguous(shape)), itemsize)
+    choice = cheapest(axes, (x_strides, y_strides, strides_without_gaps(shape)), itemsize)
     # The result as a stack of matrices, whose axes are then transposed.
     order = sorted(
         range(len(kept)), key=lambda i: (None in (kept[i].x, kept[i].y), kept[i].x is None)
@@ -279,12 +278,12 @@ def planned(
     turned = tuple(order.index(i) for i in range(len(order)))
     if order != sorted(order):
         stacked = tuple(kept[i].length for i in order)
-        steps = contiguous(stacked)
+        steps = strides_without_gaps(stacked)
         own = [steps[place] for place in turned]
         other = cheapest(axes, (x_strides, y_strides, own), itemsize)
-        later = COPY + 2 * prod(shape) * itemsize / BYTES
+        later = COPY_MICROSECONDS + 2 * prod(shape) * itemsize / BYTES_PER_MICROSECOND
         if other and (choice is None or other.cost + later < choice.cost):
-            return Product(*other.orders, other.calls, stacked, turned)
+            return ProductCalls(*other.orders, other.calls, stacked, turned)
     if choice is None:
         raise ValueError(f"a product of shape {shape} has an axis that is too long for cuBLAS")
-    return Product(*choice.orders, choice.calls, shape, None)
+    return ProductCalls(*choice.orders, choice.calls, shape, None)

@@ -10,17 +10,17 @@ import cupy
 import numpy as np
 
 from ...dtypes import result_type
-from ..launch import Kernel
-from .elementwise import contiguous
+from ..launch import C_FLOATS, WIDEST_LOAD_BYTES, Kernel, is_contiguous
+from ..row_layout import inexact
+from ..strides import merged_axes, strides_of
 
-__all__ = ["TABLE", "promoted"]
+__all__ = ["ACTIVATION_FUNCTIONS"]
 
 # As the kernels have them.
-THREADS = 256
-TURNS = 2
-WIDE = 16
+ACTIVATION_BLOCK_THREADS = 256
+ACTIVATION_TURNS = 2
 
-UNARY = Kernel(
+UNARY_KERNEL = Kernel(
     "activations",
     "unary",
     "ppl",
@@ -46,8 +46,8 @@ UNARY = Kernel(
         "gelu, float, 1",
     ),
 )
-STRIDED = Kernel("activations", "unary_strided", "ppllllllll", ("gelu, float",))
-BINARY = Kernel(
+STRIDED_KERNEL = Kernel("activations", "unary_strided", "ppllllllll", ("gelu, float",))
+BINARY_KERNEL = Kernel(
     "activations",
     "binary",
     "pppll",
@@ -73,117 +73,91 @@ BINARY = Kernel(
         "relu_derivative, double, 2",
     ),
 )
-# Numbers that do not decide the dtype of a float.
-WEAK = frozenset({bool, int, float})
 ndarray = cupy.ndarray
 # How many axes the kernel for strided arrays takes.
-AXES = 4
-# What the kernels call the floats, by the character of their dtype.
-REAL = {"e": "half_t", "E": "bfloat16_t", "f": "float", "d": "double"}
+MOST_STRIDED_AXES = 4
 
 
-def folded(x: Any) -> tuple[list[int], list[int]]:
-    """Returns lengths and strides, in elements, of as few axes as an array's elements lie on."""
-    lengths: list[int] = []
-    steps: list[int] = []
-    for length, stride in zip(x.shape, x.strides, strict=True):
-        step = stride // x.dtype.itemsize
-        if length == 1:
-            continue
-        if lengths and steps[-1] == length * step:
-            lengths[-1] *= length
-            steps[-1] = step
-        else:
-            lengths.append(length)
-            steps.append(step)
-    return lengths, steps
-
-
-def _real(x: Any) -> Any:
-    """Returns an array of floats, of which integers become double.
-
-    Raises:
-        TypeError: it is complex.
-    """
-    if x.dtype.char in REAL:
-        return x
-    if x.dtype.kind == "c":
-        raise TypeError(f"defined for real numbers only, got dtype {x.dtype}")
-    return x.astype(np.float64)
-
-
-def _wide(itemsize: int, *buffers: Any) -> int:
+def _load_elements(itemsize: int, *buffers: Any) -> int:
     """Returns how many elements may be loaded at once."""
     for buffer in buffers:
-        if buffer.data.ptr % WIDE:
+        if buffer.data.ptr % WIDEST_LOAD_BYTES:
             return 1
-    return WIDE // itemsize
+    return WIDEST_LOAD_BYTES // itemsize
 
 
-def _blocks(n: int, wide: int) -> int:
-    return -(-n // (THREADS * TURNS * wide))
+def _block_count(n: int, wide: int) -> int:
+    return -(-n // (ACTIVATION_BLOCK_THREADS * ACTIVATION_TURNS * wide))
 
 
 def unary(name: str, x: Any) -> Any:
     """Returns a function of every element."""
-    x = _real(x)
+    x = inexact(x)
     dtype, n = x.dtype, x.size
-    if contiguous(x):
+    if is_contiguous(x):
         out = cupy.ndarray(x.shape, dtype)
     elif x.flags.f_contiguous:
         out = cupy.ndarray(x.shape, dtype, order="F")
     else:
         out = cupy.ndarray(x.shape, dtype)
-        lengths, steps = folded(x)
-        if n and len(lengths) <= AXES:
-            lengths = [1] * (AXES - len(lengths)) + lengths
-            steps = [0] * (AXES - len(steps)) + steps
-            types = f"{name}, {REAL[dtype.char]}"
-            STRIDED(types, -(-n // THREADS), THREADS, x, out, n, *lengths[1:], *steps)
+        axes = merged_axes(zip(x.shape, strides_of(x)))
+        if n and len(axes) <= MOST_STRIDED_AXES:
+            lengths, steps = zip(*[(1, 0)] * (MOST_STRIDED_AXES - len(axes)), *axes)
+            types = f"{name}, {C_FLOATS[dtype.char]}"
+            STRIDED_KERNEL(
+                types, -(-n // ACTIVATION_BLOCK_THREADS), ACTIVATION_BLOCK_THREADS, x, out, n,
+                *lengths[1:], *steps,
+            )
             return out
         x = cupy.ascontiguousarray(x)
     if n:
-        wide = _wide(dtype.itemsize, x, out)
-        UNARY(f"{name}, {REAL[dtype.char]}, {wide}", _blocks(n, wide), THREADS, x, out, n)
+        wide = _load_elements(dtype.itemsize, x, out)
+        UNARY_KERNEL(
+            f"{name}, {C_FLOATS[dtype.char]}, {wide}", _block_count(n, wide),
+            ACTIVATION_BLOCK_THREADS, x, out, n,
+        )
     return out
 
 
 def binary(name: str, x: Any, y: Any) -> Any:
     """Returns a function of the elements of two arrays that broadcast; either may be a number."""
-    if not _alike(x, y):
-        dtype = promoted(x, y)
-        if dtype.char not in REAL:
+    if not _fit_binary_kernel(x, y):
+        dtype = result_type(x, y)
+        if dtype.char not in C_FLOATS:
             if dtype.kind == "c":
                 raise TypeError(f"defined for real numbers only, got dtype {dtype}")
             dtype = np.dtype(np.float64)
         shape = np.broadcast_shapes(*[getattr(z, "shape", ()) for z in (x, y)])
-        x = _placed(x, dtype, shape, False)
-        y = _placed(y, dtype, shape, True)
+        x = _binary_operand(x, dtype, shape, False)
+        y = _binary_operand(y, dtype, shape, True)
     dtype, shape, row = x.dtype, x.shape, y.size
     out = cupy.ndarray(shape, dtype)
     n = out.size
     if n:
-        wide = _wide(dtype.itemsize, x, y, out)
+        wide = _load_elements(dtype.itemsize, x, y, out)
         if row % wide:
             wide = 1
-        BINARY(f"{name}, {REAL[dtype.char]}, {wide}", _blocks(n, wide), THREADS, x, y, out, n, row)
+        BINARY_KERNEL(
+            f"{name}, {C_FLOATS[dtype.char]}, {wide}", _block_count(n, wide),
+            ACTIVATION_BLOCK_THREADS, x, y, out, n, row,
+        )
     return out
 
 
-def _alike(x: Any, y: Any) -> bool:
+def _fit_binary_kernel(x: Any, y: Any) -> bool:
     """Says whether two operands can be given to a binary kernel as they are, which is usual."""
     return (
         type(x) is ndarray
         and type(y) is ndarray
         and x.dtype == y.dtype
-        and x.dtype.char in REAL
+        and x.dtype.char in C_FLOATS
         and (x.shape == y.shape or (y.ndim == 1 and x.shape[-1:] == y.shape))
-        and contiguous(x)
-        and contiguous(y)
+        and is_contiguous(x)
+        and is_contiguous(y)
     )
 
 
-def _placed(x: Any, dtype: Any, shape: tuple[int, ...], repeats: bool) -> Any:
+def _binary_operand(x: Any, dtype: Any, shape: tuple[int, ...], repeats: bool) -> Any:
     """Returns an operand of a binary kernel: contiguous, of the result's shape or its last axes.
 
     Args:
@@ -197,26 +171,21 @@ def _placed(x: Any, dtype: Any, shape: tuple[int, ...], repeats: bool) -> Any:
     if x.dtype != dtype:
         x = x.astype(dtype)
     if x.shape != shape:
-        row = _trimmed(x.shape)
+        row = _without_leading_ones(x.shape)
         if not (repeats and row and shape[-len(row) :] == row and x.flags.c_contiguous):
             x = cupy.broadcast_to(x, shape)
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)
 
 
-def _trimmed(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _without_leading_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Returns a shape without the axes of length 1 in front."""
     first = next((i for i, length in enumerate(shape) if length != 1), len(shape))
     return shape[first:]
 
 
-def promoted(x: Any, y: Any) -> Any:
-    """Returns the dtype to which two operands promote."""
-    return result_type(x, y)
-
-
 def relu(x: Any) -> Any:
     """Returns ``max(x, 0)``."""
-    return unary("relu", x) if x.dtype.char in REAL else cupy.maximum(x, 0)
+    return unary("relu", x) if x.dtype.char in C_FLOATS else cupy.maximum(x, 0)
 
 
 def gelu(x: Any, *, approximate: bool) -> Any:
@@ -248,7 +217,7 @@ def tanh_biased(x: Any, y: Any) -> Any:
     return binary("biased<hyperbolic>", x, y)
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+ACTIVATION_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "erf": partial(unary, "error_function"),
     "erfc": partial(unary, "error_complement"),
     "logistic": partial(unary, "sigmoid"),

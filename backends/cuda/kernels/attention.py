@@ -15,26 +15,25 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
+from ...annotations import Shape
 from ...config import config
 from ...cpu.attention import stacked_shape
 from .. import cudnn
 from ..index_tables import table
 from ..launch import Kernel
-from .attention_by_products import backward_by_blocks, forward_by_blocks, kind_of
+from .attention_by_products import backward_by_blocks, forward_by_blocks, mask_kind
 
-__all__ = ["TABLE", "attention", "attention_grad"]
+__all__ = ["ATTENTION_FUNCTIONS", "attention", "attention_grad"]
 
-Shape = tuple[int, ...]
-
-THREADS = 128
+ATTENTION_BLOCK_THREADS = 128
 # The rows that a block of threads of the kernels owns, and those of the tiles that it goes over.
-OWN = 64
-TILE = 32
-WIDTHS = (64, 128)
+OWN_ROWS = 64
+TILE_ROWS = 32
+TILE_WIDTHS = (64, 128)
 # By how many words of 32 bits a row of a tile is longer than its numbers.
-PADDING = 4
+PADDING_WORDS = 4
 # Rows of queries of at most so many bytes, padding included, are held in registers.
-HELD = 256 + 4 * PADDING
+LARGEST_HELD_ROW_BYTES = 256 + 4 * PADDING_WORDS
 # The type that a kernel multiplies with, by dtype and config.matmul_precision.
 PRODUCTS = {
     ("float32", "highest"): "full_t",
@@ -43,16 +42,16 @@ PRODUCTS = {
     ("bfloat16", "highest"): "pair_t<bfloat16_t>",
 }
 KERNEL_DTYPES = {name for name, _ in PRODUCTS}
-INSTANCES = tuple(f"{product}, {width}" for product in PRODUCTS.values() for width in WIDTHS)
+INSTANCES = tuple(f"{product}, {width}" for product in PRODUCTS.values() for width in TILE_WIDTHS)
 
-FORWARD = Kernel(
+ATTENTION_FORWARD = Kernel(
     "attention",
     "attention_forward",
     "pppppppd",
     tuple(f"{types}, {64 if types.endswith('64') else 32}" for types in INSTANCES),
 )
-BY_QUERY = Kernel("attention", "attention_by_query", "ppppppppppd", INSTANCES)
-BY_KEY = Kernel("attention", "attention_by_key", "pppppppppd", INSTANCES)
+ATTENTION_BY_QUERY = Kernel("attention", "attention_by_query", "ppppppppppd", INSTANCES)
+ATTENTION_BY_KEY = Kernel("attention", "attention_by_key", "pppppppppd", INSTANCES)
 
 
 def attention(
@@ -67,8 +66,8 @@ def attention(
 ) -> Any:
     """Returns ``softmax(scale * q @ k^T + mask) @ v``; a query that sees no key gets zeros."""
     operands = four_axes(q), four_axes(k), four_axes(v), four_mask(mask, q, k)
-    plan = planned(*operands, causal)
-    out, sums = plan.forward(*operands, causal, scale)
+    launches = launches_of(*operands, causal)
+    out, sums = launches.forward(*operands, causal, scale)
     if q.ndim != 4:
         out = out.reshape(*q.shape[:-1], v.shape[-1])
     remember(out, q, k, sums)
@@ -80,36 +79,36 @@ def attention_grad(
 ) -> Any:
     """Returns the gradients of q, k and v, stacked, for that of ``attention``'s output."""
     operands = four_axes(q), four_axes(k), four_axes(v), four_mask(mask, q, k)
-    plan = planned(*operands, causal)
+    launches = launches_of(*operands, causal)
     sums = recalled(out, q, k)
     if sums is None:
         # The output comes from elsewhere, so that nobody has kept the sums of its rows.
-        sums = plan.forward(*operands, causal, scale)[1]
-    stacked = plan.backward(four_axes(g), four_axes(out), *operands, causal, scale, sums)
+        sums = launches.forward(*operands, causal, scale)[1]
+    stacked = launches.backward(four_axes(g), four_axes(out), *operands, causal, scale, sums)
     return stacked if q.ndim == 4 else stacked.reshape(3, *q.shape[:-2], *stacked.shape[3:])
 
 
 # -- what the forward pass knows and the backward pass needs: the logarithms of the rows' sums
 
-SUMS: dict[int, tuple[Any, Any, Any, Any]] = {}
+SUMS_OF_OUTPUTS: dict[int, tuple[Any, Any, Any, Any]] = {}
 
 
 def remember(out: Any, q: Any, k: Any, sums: Any) -> None:
     """Keeps what belongs to an output for as long as that lives."""
     key = id(out)
-    gone = weakref.ref(out, lambda _: SUMS.pop(key, None))
-    SUMS[key] = gone, weakref.ref(q), weakref.ref(k), sums
+    gone = weakref.ref(out, lambda _: SUMS_OF_OUTPUTS.pop(key, None))
+    SUMS_OF_OUTPUTS[key] = gone, weakref.ref(q), weakref.ref(k), sums
 
 
 def recalled(out: Any, q: Any, k: Any) -> Any:
     """Returns what was kept with the output of given operands; None if nothing was."""
-    found = SUMS.get(id(out))
+    found = SUMS_OF_OUTPUTS.get(id(out))
     if found is None or found[0]() is not out or found[1]() is not q or found[2]() is not k:
         return None
     return found[3]
 
 
-class Sums(NamedTuple):
+class RowSums(NamedTuple):
     """The companion of an output: the way it was made, and the logarithms of its rows' sums.
 
     Attributes:
@@ -121,15 +120,15 @@ class Sums(NamedTuple):
     values: Any = None
 
 
-# -- plans: all that follows from shapes and strides
+# -- launches: all that follows from shapes and strides
 
-PLANS: dict[Any, Plan] = {}
+LAUNCHES: dict[Any, AttentionLaunches] = {}
 # When there are so many, all are forgotten.
-MOST = 1024
+MOST_LAUNCHES = 1024
 
 
-def planned(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Plan:
-    """Returns the plan for operands of four axes."""
+def launches_of(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> AttentionLaunches:
+    """Returns the launches for operands of four axes."""
     pointers = q.data.ptr | k.data.ptr | v.data.ptr
     key = (
         q.dtype,
@@ -137,15 +136,15 @@ def planned(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Plan:
         *(pointers % 16, q.data.device_id, causal, cudnn.available(), config.matmul_precision),
         None if mask is None else (mask.dtype, mask.strides),
     )
-    plan = PLANS.get(key)
-    if plan is None:
-        if len(PLANS) >= MOST:
-            PLANS.clear()
-        plan = PLANS[key] = Plan(q, k, v, mask, causal)
-    return plan
+    launches = LAUNCHES.get(key)
+    if launches is None:
+        if len(LAUNCHES) >= MOST_LAUNCHES:
+            LAUNCHES.clear()
+        launches = LAUNCHES[key] = AttentionLaunches(q, k, v, mask, causal)
+    return launches
 
 
-class Plan:
+class AttentionLaunches:
     """The launches of attention for operands of given shapes and strides.
 
     Attributes:
@@ -175,7 +174,7 @@ class Plan:
         self.way = "blocks"
         name = q.dtype.name
         if self.width and q.shape[3] and name in KERNEL_DTYPES:
-            needed = self.memory(q, 2 * OWN + 4 * TILE) + 4 * 4 * TILE
+            needed = self.memory(q, 2 * OWN_ROWS + 4 * TILE_ROWS) + 4 * 4 * TILE_ROWS
             if needed <= shared_limit(q.data.device_id):
                 self.way = "kernels"
                 precision = config.matmul_precision if name == "float32" else "highest"
@@ -183,20 +182,20 @@ class Plan:
 
     def forward(
         self, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float
-    ) -> tuple[Any, Sums]:
+    ) -> tuple[Any, RowSums]:
         """Returns the output and what belongs to it."""
         operands = q, k, v, mask, causal, scale
         if self.way == "nothing":
-            return cupy.zeros(self.shape, q.dtype), Sums("nothing")
+            return cupy.zeros(self.shape, q.dtype), RowSums("nothing")
         out = self.empty(self.shape, q.dtype)
         if self.fused:
             values = cudnn.attention(*operands, out)
             if values is not None:
-                return out, Sums("cudnn", values)
+                return out, RowSums("cudnn", values)
         if self.way == "kernels":
-            return out, Sums("kernels", self.forward_by_kernels(*operands, out))
+            return out, RowSums("kernels", self.forward_by_kernels(*operands, out))
         forward_by_blocks(*operands, out)
-        return out, Sums("blocks")
+        return out, RowSums("blocks")
 
     def backward(
         self,
@@ -208,7 +207,7 @@ class Plan:
         mask: Any,
         causal: bool,
         scale: float,
-        sums: Sums,
+        sums: RowSums,
     ) -> Any:
         """Returns the gradients, stacked."""
         operands = q, k, v, mask, causal, scale
@@ -226,10 +225,10 @@ class Plan:
             if cudnn.attention_grad(g, out, *operands, sums.values, parts):
                 return stacked
             # What cuDNN computes forward only is computed again in another way.
-            sums = Sums(self.way)
+            sums = RowSums(self.way)
             if self.way == "kernels":
                 spare = self.empty(self.shape, q.dtype)
-                sums = Sums("kernels", self.forward_by_kernels(*operands, spare))
+                sums = RowSums("kernels", self.forward_by_kernels(*operands, spare))
         if sums.way == "kernels":
             self.backward_by_kernels(g, out, *operands, sums.values, parts)
         else:
@@ -249,7 +248,7 @@ class Plan:
     def memory(self, q: Any, rows: int) -> int:
         """Returns the bytes of so many rows of tiles."""
         width = self.width or 0
-        return rows * (width * int(q.itemsize) + 4 * PADDING)
+        return rows * (width * int(q.itemsize) + 4 * PADDING_WORDS)
 
     def forward_by_kernels(
         self, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float, out: Any
@@ -261,15 +260,12 @@ class Plan:
             shape = self.tables[key] = shape_of_call(q, k, v, mask, causal, out=out)
         queries = q.shape[2]
         sums = cupy.empty((self.images, queries), np.float32)
-        tile = OWN if self.width == WIDTHS[0] else TILE
-        held = self.memory(q, 1) <= HELD
-        FORWARD(
-            f"{self.types}, {tile}",
-            -(-queries // OWN) * self.images,
-            THREADS,
-            *(q, k, v, q if mask is None else mask, out, sums, shape),
-            scale,
-            shared=self.memory(q, 4 * tile + (0 if held else OWN)),
+        tile = OWN_ROWS if self.width == TILE_WIDTHS[0] else TILE_ROWS
+        held = self.memory(q, 1) <= LARGEST_HELD_ROW_BYTES
+        ATTENTION_FORWARD(
+            f"{self.types}, {tile}", -(-queries // OWN_ROWS) * self.images,
+            ATTENTION_BLOCK_THREADS, *(q, k, v, q if mask is None else mask, out, sums, shape),
+            scale, shared=self.memory(q, 4 * tile + (0 if held else OWN_ROWS)),
         )
         return sums
 
@@ -294,20 +290,20 @@ class Plan:
             self.tables[key] = shape
         queries, keys = q.shape[2], k.shape[2]
         shares = cupy.empty((self.images, queries), np.float32)
-        shared = self.memory(q, 2 * OWN + 4 * TILE)
+        shared = self.memory(q, 2 * OWN_ROWS + 4 * TILE_ROWS)
         masked, grads = q if mask is None else mask, parts[0]
-        BY_QUERY(
+        ATTENTION_BY_QUERY(
             self.types,
-            -(-queries // OWN) * self.images,
-            THREADS,
+            -(-queries // OWN_ROWS) * self.images,
+            ATTENTION_BLOCK_THREADS,
             *(g, out, q, k, v, masked, sums, shares, grads, shape),
             scale,
             shared=shared,
         )
-        BY_KEY(
+        ATTENTION_BY_KEY(
             self.types,
-            -(-keys // OWN) * self.images,
-            THREADS,
+            -(-keys // OWN_ROWS) * self.images,
+            ATTENTION_BLOCK_THREADS,
             *(g, q, k, v, masked, sums, shares, grads, shape),
             scale,
             shared=shared,
@@ -350,7 +346,7 @@ def four_mask(mask: Any, q: Any, k: Any) -> Any:
 def width_of(q: Any, v: Any) -> int | None:
     """Returns the smallest width of tiles that holds queries and values, if there is one."""
     needed = max(q.shape[-1], v.shape[-1])
-    return next((width for width in WIDTHS if width >= needed), None)
+    return next((width for width in TILE_WIDTHS if width >= needed), None)
 
 
 @lru_cache
@@ -377,11 +373,11 @@ def shape_of_call(
     """Returns what kernels have to know of their operands, as ``shape_t`` in attention.cu."""
     loads = [q, k, v] if g is None else [q, k, v, g]
     wide = all(map(is_wide, loads)) | is_wide(out) << 1 | all(map(is_wide, grads)) << 2
-    kind = kind_of(mask)
+    kind = mask_kind(mask)
     by_grad = (0, 0, 0, 0)
     if grads:
         first, second = (x.data.ptr for x in grads[:2])
-        by_grad = ((second - first) // q.itemsize, *steps(grads[0]))
+        by_grad = ((second - first) // q.itemsize, *head_strides(grads[0]))
     return table(
         (
             q.shape[1],
@@ -393,11 +389,11 @@ def shape_of_call(
             int(causal),
             kind,
             wide,
-            *steps(q),
-            *steps(k),
-            *steps(v),
-            *steps(out),
-            *(steps(g) if g is not None else (0, 0, 0)),
+            *head_strides(q),
+            *head_strides(k),
+            *head_strides(v),
+            *head_strides(out),
+            *(head_strides(g) if g is not None else (0, 0, 0)),
             *((step // mask.itemsize for step in mask.strides) if kind else (0, 0, 0, 0)),
             *by_grad,
         ),
@@ -405,7 +401,7 @@ def shape_of_call(
     )
 
 
-def steps(x: Any) -> tuple[int, ...]:
+def head_strides(x: Any) -> tuple[int, ...]:
     """Returns the strides of images, heads and rows in elements."""
     return tuple(step // x.itemsize for step in x.strides[:3])
 
@@ -416,7 +412,7 @@ def is_wide(x: Any) -> bool:
     return not any(number % 16 for number in aligned)
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+ATTENTION_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "attention": attention,
     "attention_grad": attention_grad,
 }

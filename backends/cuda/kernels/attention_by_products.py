@@ -12,23 +12,24 @@ import cupy
 import numpy as np
 
 from ..cublas.gemm import multiply
-from ..launch import Kernel, c_type
+from ..launch import SMALL_BLOCK_THREADS, Kernel, c_type
 
-__all__ = ["backward_by_blocks", "forward_by_blocks", "kind_of"]
+__all__ = ["backward_by_blocks", "forward_by_blocks", "mask_kind"]
 
-THREADS = 128
 # The memory that scores take at most, unless one row of them takes more.
-BLOCK_BYTES = 128 << 20
+MOST_SCORE_BYTES = 128 << 20
 # What scores are added up in where they come from 16 bits.
 WORKING = {"float16": "float32", "bfloat16": "float32"}
 NO_MASK, BOOLEAN, ADDED = range(3)
 
-TYPES = ("float, float", "double, double", "float, half_t", "float, bfloat16_t")
-WEIGHTS = Kernel("attention_by_products", "attention_weights", "pppllllllllllld", TYPES)
-SLOPES = Kernel("attention_by_products", "attention_slopes", "ppppplld", TYPES)
+SCORE_TYPES = ("float, float", "double, double", "float, half_t", "float, bfloat16_t")
+ATTENTION_WEIGHTS = Kernel(
+    "attention_by_products", "attention_weights", "pppllllllllllld", SCORE_TYPES
+)
+SCORE_GRADS = Kernel("attention_by_products", "attention_slopes", "ppppplld", SCORE_TYPES)
 
 
-def kind_of(mask: Any) -> int:
+def mask_kind(mask: Any) -> int:
     """Returns what kernels do with a mask."""
     if mask is None:
         return NO_MASK
@@ -39,7 +40,7 @@ def forward_by_blocks(
     q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float, out: Any
 ) -> None:
     """Writes the output."""
-    values = matrices(v)
+    values = stack_of_heads(v)
     found = cupy.empty((len(values), q.shape[2], v.shape[3]), q.dtype)
     for images, rows, weights in blocks_of_weights(q, k, mask, causal, scale):
         multiply(weights, values[images, : weights.shape[2]], found[images, rows])
@@ -59,7 +60,7 @@ def backward_by_blocks(
 ) -> None:
     """Writes the gradients of q, k and v."""
     working = working_dtype(q)
-    cotangents, outs, queries, keys, values = map(matrices, (g, out, q, k, v))
+    cotangents, outs, queries, keys, values = map(stack_of_heads, (g, out, q, k, v))
     by_q = cupy.empty(queries.shape, q.dtype)
     by_k, by_v = (cupy.zeros(x.shape, working) for x in (keys, values))
     for images, rows, weights in blocks_of_weights(q, k, mask, causal, scale):
@@ -69,10 +70,10 @@ def backward_by_blocks(
         products = cupy.empty(weights.shape, working)
         multiply(own, values[images, seen].swapaxes(1, 2), products)
         slopes = cupy.empty(weights.shape, q.dtype)
-        SLOPES(
+        SCORE_GRADS(
             block_types(q),
             weights.shape[0] * weights.shape[1],
-            THREADS,
+            SMALL_BLOCK_THREADS,
             *(products, weights, own, own_out, slopes),
             weights.shape[2],
             v.shape[3],
@@ -93,11 +94,11 @@ def blocks_of_weights(
     With a causal mask, keys that no query of a block sees are left out.
     """
     working = working_dtype(q)
-    queries, keys = matrices(q), matrices(k)
+    queries, keys = stack_of_heads(q), stack_of_heads(k)
     total, count, length = len(queries), q.shape[2], k.shape[2]
-    fit = max(1, BLOCK_BYTES // (length * working.itemsize))
+    fit = max(1, MOST_SCORE_BYTES // (length * working.itemsize))
     many = max(1, fit // count)
-    kind = kind_of(mask)
+    kind = mask_kind(mask)
     by_mask = tuple(step // mask.itemsize for step in mask.strides) if kind else (0, 0, 0, 0)
     for first in range(0, total, many):
         images = slice(first, min(first + many, total))
@@ -108,10 +109,10 @@ def blocks_of_weights(
             scores = cupy.empty(shape, working)
             multiply(queries[images, rows], keys[images, :seen].swapaxes(1, 2), scores)
             weights = scores if working == q.dtype else cupy.empty(shape, q.dtype)
-            WEIGHTS(
+            ATTENTION_WEIGHTS(
                 block_types(q),
                 shape[0] * shape[1],
-                THREADS,
+                SMALL_BLOCK_THREADS,
                 *(scores, weights, q if mask is None else mask),
                 *(first, row, shape[1], seen, q.shape[1], int(causal), kind, *by_mask),
                 scale,
@@ -129,6 +130,6 @@ def block_types(q: Any) -> str:
     return f"{c_type(working_dtype(q))}, {c_type(q.dtype)}"
 
 
-def matrices(x: Any) -> Any:
+def stack_of_heads(x: Any) -> Any:
     """Returns an array with its first two axes as one."""
     return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])

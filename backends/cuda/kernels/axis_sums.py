@@ -15,49 +15,49 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from ..launch import C_TYPES, Kernel
-from .elementwise import contiguous
+from ..launch import C_TYPES, WIDEST_LOAD_BYTES, Kernel, is_contiguous
 
-__all__ = ["TABLE", "mean", "sum"]
+__all__ = ["AXIS_SUM_FUNCTIONS", "mean", "sum"]
 
 # For every dtype: what kernels call it, what it is added up in, and that as a dtype.
-KINDS: dict[str, tuple[str, str, Any]] = {
+SUM_TYPES: dict[str, tuple[str, str, Any]] = {
     "e": ("half_t", "float", np.dtype(np.float32)),
     "E": ("bfloat16_t", "float", np.dtype(np.float32)),
     "f": ("float", "float", np.dtype(np.float32)),
     "d": ("double", "double", np.dtype(np.float64)),
 }
-BYTES = {name: np.dtype(dtype).itemsize for name, dtype in (("float", "f"), ("double", "d"))}
-BYTES |= {C_TYPES["float16"]: 2, C_TYPES["bfloat16"]: 2}
-WIDE = 16
-THREADS = 256
+C_TYPE_BYTES = {name: np.dtype(dtype).itemsize for name, dtype in (("float", "f"), ("double", "d"))}
+C_TYPE_BYTES |= {C_TYPES["float16"]: 2, C_TYPES["bfloat16"]: 2}
+AXIS_SUM_BLOCK_THREADS = 256
 # How many threads abreast read a line's packs.
-NARROW, BROAD = 4, 32
+FEWEST_THREADS_ABREAST, MOST_THREADS_ABREAST = 4, 32
 # Lines that a thread may have, one after the other, before others take their share in a pass of
 # their own; blocks that there should then be, which fill the largest GPUs.
-TURNS = 8
-BLOCKS = 512
+MOST_COLUMN_TURNS = 8
+FILLING_COLUMN_BLOCKS = 512
 # The same for packs of rows, how many a thread is then left with at least, and how many it may have
 # before there are more threads in a block.
-ROW_TURNS, ROW_BLOCKS, LEAST, FEW = 32, 1024, 8, 8
-MOST_THREADS = 1024
-MOST = 65535
+MOST_ROW_TURNS, FILLING_ROW_BLOCKS, FEWEST_THREAD_PACKS, MOST_SMALL_BLOCK_PACKS = 32, 1024, 8, 8
+LARGE_BLOCK_THREADS = 1024
+MOST_GRID_LAYERS = 65535
 
 PAIRS = ("half_t, float", "half_t, half_t", "bfloat16_t, float", "bfloat16_t, bfloat16_t",
          "float, float", "float, half_t", "float, bfloat16_t", "double, double")
-PACKED = tuple(f"{pair}, {WIDE // BYTES[pair.partition(',')[0]]}" for pair in PAIRS)
-COLUMN_SUMS = Kernel("axis_sums", "column_sums", "ppdlllll", PACKED)
+PACKED_PAIRS = tuple(
+    f"{pair}, {WIDEST_LOAD_BYTES // C_TYPE_BYTES[pair.partition(',')[0]]}" for pair in PAIRS
+)
+COLUMN_SUMS = Kernel("axis_sums", "column_sums", "ppdlllll", PACKED_PAIRS)
 ROW_SUMS = Kernel(
     "axis_sums",
     "row_sums",
     "ppdllllll",
     tuple(
         f"{kind}, {apart}"
-        for kind in (*PACKED, "float, float, 1", "bfloat16_t, float, 4")
+        for kind in (*PACKED_PAIRS, "float, float, 1", "bfloat16_t, float, 4")
         for apart in ("true", "false")
     ),
 )
-SUMS = {"columns": COLUMN_SUMS, "rows": ROW_SUMS}
+SUM_KERNELS = {"columns": COLUMN_SUMS, "rows": ROW_SUMS}
 ndarray = cupy.ndarray
 
 
@@ -71,7 +71,7 @@ class Pass(NamedTuple):
     lengths: tuple[int, ...]
 
 
-class Plan(NamedTuple):
+class SumLaunches(NamedTuple):
     """The launches that reduce a contiguous array.
 
     Attributes:
@@ -88,10 +88,10 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def planned(
+def sum_launches(
     shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool, letter: str, skew: int
-) -> Plan | None:
-    """Returns a plan; None where the axes lie otherwise, or there are none or no elements.
+) -> SumLaunches | None:
+    """Returns the launches; None where the axes lie otherwise, or there are none or no elements.
 
     Args:
         shape: the array's.
@@ -110,7 +110,7 @@ def planned(
     if not axis or 0 in shape or len(runs) > 3:
         return None
     lengths = [length for _, length in runs]
-    kind = KINDS[letter]
+    kind = SUM_TYPES[letter]
     if True not in kinds:
         count = 1
         passes, between = by_columns(kind, 1, 1, prod(shape), skew)
@@ -120,19 +120,21 @@ def planned(
         passes, between = by_rows(kind, before, middle, after, skew)
     else:
         before, count, after = [1] * (3 - len(runs)) + lengths
-        if before > MOST:
+        if before > MOST_GRID_LAYERS:
             return None
         passes, between = by_columns(kind, before, count, after, skew)
     out = tuple([
         1 if i in axis else n for i, n in enumerate(shape) if keepdims or i not in axis
     ])
-    return Plan(out, float(count), passes, between)
+    return SumLaunches(out, float(count), passes, between)
 
 
 def by_rows(kind: Any, before: int, middle: int, after: int, skew: int) -> Any:
     """Returns the passes over the outer two of three axes, and what is between them."""
     name, between, wider = kind
-    grid, block, lengths, n = striped(before, middle, after, BYTES[name], skew, ROW_TURNS)
+    grid, block, lengths, n = striped(
+        before, middle, after, C_TYPE_BYTES[name], skew, MOST_ROW_TURNS
+    )
     parts = grid[1] * grid[2]
     kept = "true" if before == 1 else "false"
     if parts == 1:
@@ -154,7 +156,7 @@ def striped(
         skew: how far the array begins behind a boundary of packs.
         turns: how many packs a thread may have before others take their share.
     """
-    n = WIDE // itemsize
+    n = WIDEST_LOAD_BYTES // itemsize
     # Every row is to begin where a pack may.
     while n > 1 and (skew % (n * itemsize) or (before * middle > 1 and after % n)):
         n //= 2
@@ -163,19 +165,19 @@ def striped(
 
     def taken(threads: int) -> tuple[int, int, int, int]:
         """Returns the threads abreast, the lines, and in how many turns these take all there is."""
-        width = min(threads if apart else BROAD, 1 << (packs - 1).bit_length())
+        width = min(threads if apart else MOST_THREADS_ABREAST, 1 << (packs - 1).bit_length())
         lines = threads // width
         return width, lines, -(-packs // width), 1 if apart else -(-before // lines)
 
-    block = THREADS
+    block = AXIS_SUM_BLOCK_THREADS
     width, lines, across, down = taken(block)
-    if across * down > FEW:
-        block = MOST_THREADS
+    if across * down > MOST_SMALL_BLOCK_PACKS:
+        block = LARGE_BLOCK_THREADS
         width, lines, across, down = taken(block)
     blocks = -(-middle // lines) if apart else middle
     run, strip = down, across
-    if across * down > turns and blocks < BLOCKS:
-        parts = min(-(-ROW_BLOCKS // blocks), -(-across * down // LEAST))
+    if across * down > turns and blocks < FILLING_COLUMN_BLOCKS:
+        parts = min(-(-FILLING_ROW_BLOCKS // blocks), -(-across * down // FEWEST_THREAD_PACKS))
         run = -(-down // min(parts, down))
         strip = -(-across // max(parts // down, 1))
     grid = blocks, -(-down // run), -(-across // strip)
@@ -186,17 +188,19 @@ def striped(
 def by_columns(kind: Any, before: int, length: int, after: int, skew: int) -> Any:
     """Returns the passes over the middle one of three axes, and what is between them."""
     name, between, wider = kind
-    n = WIDE // BYTES[name]
+    n = WIDEST_LOAD_BYTES // C_TYPE_BYTES[name]
     grid, run, width, tile = tiled(before, length, after, n, not (skew or after % n))
     if grid[1] == 1:
         lengths = length, after, run, width, tile
-        return (Pass("columns", f"{name}, {name}, {n}", grid, THREADS, lengths),), None
+        return (
+            Pass("columns", f"{name}, {name}, {n}", grid, AXIS_SUM_BLOCK_THREADS, lengths),
+        ), None
     lengths = length, after, run, width, tile
-    first = Pass("columns", f"{name}, {between}, {n}", grid, THREADS, lengths)
-    length, n = grid[1], WIDE // wider.itemsize
+    first = Pass("columns", f"{name}, {between}, {n}", grid, AXIS_SUM_BLOCK_THREADS, lengths)
+    length, n = grid[1], WIDEST_LOAD_BYTES // wider.itemsize
     grid, run, width, tile = tiled(before, length, after, n, not after % n)
     lengths = length, after, run, width, tile
-    second = Pass("columns", f"{between}, {name}, {n}", grid, THREADS, lengths)
+    second = Pass("columns", f"{between}, {name}, {n}", grid, AXIS_SUM_BLOCK_THREADS, lengths)
     return (first, second), ((before, length, after), wider)
 
 
@@ -211,62 +215,72 @@ def tiled(
         aligned: whether every line begins on a boundary of packs.
     """
     packs = -(-after // n) + (not aligned)
-    width = min(BROAD, 1 << (packs - 1).bit_length())
+    width = min(MOST_THREADS_ABREAST, 1 << (packs - 1).bit_length())
     run = length
-    if before * -(-packs // width) < BLOCKS // 2 and length > TURNS * (THREADS // width):
+    if before * -(-packs // width) < FILLING_COLUMN_BLOCKS // 2 and length > MOST_COLUMN_TURNS * (
+        AXIS_SUM_BLOCK_THREADS // width
+    ):
         narrow = width
-        while narrow > NARROW and length > TURNS * (THREADS // narrow):
+        while narrow > FEWEST_THREADS_ABREAST and length > MOST_COLUMN_TURNS * (
+            AXIS_SUM_BLOCK_THREADS // narrow
+        ):
             narrow //= 2
-        if length <= TURNS * (THREADS // narrow):
+        if length <= MOST_COLUMN_TURNS * (AXIS_SUM_BLOCK_THREADS // narrow):
             width = narrow
         else:
-            lines = THREADS // width
-            runs = min(BLOCKS // (before * -(-packs // width)), -(-length // (4 * lines)))
+            lines = AXIS_SUM_BLOCK_THREADS // width
+            runs = min(
+                FILLING_COLUMN_BLOCKS // (before * -(-packs // width)), -(-length // (4 * lines))
+            )
             run = -(-length // runs)
     tile = (width if aligned else width - 1) * n
     return (-(-after // tile), -(-length // run), before), run, width, tile
 
 
-def plan_for(x: Any, axis: tuple[int, ...], keepdims: bool, dtype: Any) -> Plan | None:
-    """Returns the plan for an operand; None for what is left to CuPy."""
-    if type(x) is not ndarray or not (dtype is None or dtype == x.dtype) or not contiguous(x):
+def launches_for(x: Any, axis: tuple[int, ...], keepdims: bool, dtype: Any) -> SumLaunches | None:
+    """Returns the launches for an operand; None for what is left to CuPy."""
+    if type(x) is not ndarray or not (dtype is None or dtype == x.dtype) or not is_contiguous(x):
         return None
     letter = x.dtype.char
-    return planned(x.shape, axis, keepdims, letter, x.data.ptr % WIDE) if letter in KINDS else None
+    return (
+        sum_launches(x.shape, axis, keepdims, letter, x.data.ptr % WIDEST_LOAD_BYTES)
+        if letter in SUM_TYPES
+        else None
+    )
 
 
-def run(plan: Plan, x: Any, divisor: float) -> Any:
+def launch_sums(launches: SumLaunches, x: Any, divisor: float) -> Any:
     """Returns the sums of a contiguous array, divided by a number."""
-    out = ndarray(plan.shape, x.dtype)
-    name, types, grid, block, lengths = plan.passes[-1]
-    if plan.between is not None:
-        first = plan.passes[0]
-        some = ndarray(*plan.between)
-        kernel = SUMS[first.sums]
+    out = ndarray(launches.shape, x.dtype)
+    name, types, grid, block, lengths = launches.passes[-1]
+    if launches.between is not None:
+        first = launches.passes[0]
+        some = ndarray(*launches.between)
+        kernel = SUM_KERNELS[first.sums]
         kernel(first.types, first.grid, first.block, x, some, 1.0, *first.lengths)
         x = some
-    kernel = SUMS[name]
+    kernel = SUM_KERNELS[name]
     kernel(types, grid, block, x, out, divisor, *lengths)
     return out
 
 
 def sum(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
     """Returns the sum over axes, which are sorted and counted from the front."""
-    plan = plan_for(x, axis, keepdims, dtype)
-    if plan is None:
+    launches = launches_for(x, axis, keepdims, dtype)
+    if launches is None:
         return cupy.sum(x, axis=axis, keepdims=keepdims, dtype=dtype)
-    return run(plan, x, 1.0)
+    return launch_sums(launches, x, 1.0)
 
 
 def mean(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
     """Returns the mean over axes; of integers as ``float64``, of half precision by single."""
-    plan = plan_for(x, axis, keepdims, dtype)
-    if plan is not None:
-        return run(plan, x, plan.elements)
+    launches = launches_for(x, axis, keepdims, dtype)
+    if launches is not None:
+        return launch_sums(launches, x, launches.elements)
     if type(x) is ndarray and x.dtype.char == "E" and dtype is None:
         wide = cupy.mean(x.astype(np.float32), axis=axis, keepdims=keepdims)
         return wide.astype(x.dtype)
     return cupy.mean(x, axis=axis, keepdims=keepdims, dtype=dtype)
 
 
-TABLE: dict[str, Callable[..., Any]] = {"mean": mean, "sum": sum}
+AXIS_SUM_FUNCTIONS: dict[str, Callable[..., Any]] = {"mean": mean, "sum": sum}

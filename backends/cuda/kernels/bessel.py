@@ -9,14 +9,13 @@ import cupy
 import numpy as np
 
 from ...arrays.special_remainders import as_arrays, loop_dtype
-from ..launch import Kernel
-from ..unsupported import refused
+from ..launch import SMALL_BLOCK_THREADS, Kernel
+from ..unsupported import not_on_gpu
 
-__all__ = ["TABLE"]
+__all__ = ["BESSEL_FUNCTIONS"]
 
 Array = Any
-BLOCK = 128
-KINDS = {
+BESSEL_INSTANCES = {
     "jv": "first_kind",
     "yv": "second_kind",
     "iv": "modified_first<false>",
@@ -25,57 +24,60 @@ KINDS = {
     "kve": "modified_second<true>",
 }
 
-bessel = Kernel("bessel", "bessel", "pppl", tuple(KINDS.values()))
+bessel = Kernel("bessel", "bessel", "pppl", tuple(BESSEL_INSTANCES.values()))
 
 
-def computed(kind: str, order: Any, x: Any, dtype: Any) -> Array:
+def bessel_values(kind: str, order: Any, x: Any, dtype: Any) -> Array:
     """Returns a Bessel function of an order, in a dtype."""
     spread = cupy.broadcast_arrays(*as_arrays(cupy, np.float64, order, x))
     orders, places = map(cupy.ascontiguousarray, spread)
     out = cupy.empty(spread[0].shape, np.float64)
     if out.size:
-        bessel(KINDS[kind], -(-out.size // BLOCK), BLOCK, orders, places, out, out.size)
+        bessel(
+            BESSEL_INSTANCES[kind], -(-out.size // SMALL_BLOCK_THREADS), SMALL_BLOCK_THREADS,
+            orders, places, out, out.size,
+        )
     return out.astype(dtype, copy=False)
 
 
 def of_order(name: str) -> Callable[..., Array]:
     """Returns a function of an order and an argument."""
-    return lambda order, x: computed(name, order, x, loop_dtype(name, order, x))
+    return lambda order, x: bessel_values(name, order, x, loop_dtype(name, order, x))
 
 
-def of_integer(name: str, kind: str) -> Callable[..., Array]:
+def of_integer_order(name: str, kind: str) -> Callable[..., Array]:
     """Returns a function that is there for integer orders alone."""
 
     def compute(order: Any, x: Any) -> Array:
         if isinstance(order, cupy.ndarray):
             if order.dtype.kind not in "?iu":
-                raise refused(name, "orders in an array are integers there, of an integer dtype")
+                raise not_on_gpu(name, "orders in an array are integers there, of an integer dtype")
         elif order != int(order):
-            raise refused(name, f"its order is {order}, which is no integer")
-        return computed(kind, order, x, loop_dtype(name, order, x))
+            raise not_on_gpu(name, f"its order is {order}, which is no integer")
+        return bessel_values(kind, order, x, loop_dtype(name, order, x))
 
     return compute
 
 
-def of_fixed(name: str, kind: str, order: float) -> Callable[..., Array]:
+def of_fixed_order(name: str, kind: str, order: float) -> Callable[..., Array]:
     """Returns a function of an order that its name says."""
-    return lambda x: computed(kind, order, x, loop_dtype(name, x))
+    return lambda x: bessel_values(kind, order, x, loop_dtype(name, x))
 
 
-TABLE: dict[str, Callable[..., Array]] = {
-    "i0e": of_fixed("i0e", "ive", 0.0),
-    "i1": of_fixed("i1", "iv", 1.0),
-    "i1e": of_fixed("i1e", "ive", 1.0),
+BESSEL_FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "i0e": of_fixed_order("i0e", "ive", 0.0),
+    "i1": of_fixed_order("i1", "iv", 1.0),
+    "i1e": of_fixed_order("i1e", "ive", 1.0),
     "iv": of_order("iv"),
     "ive": of_order("ive"),
-    "jv": of_integer("jv", "jv"),
-    "k0": of_fixed("k0", "kv", 0.0),
-    "k0e": of_fixed("k0e", "kve", 0.0),
-    "k1": of_fixed("k1", "kv", 1.0),
-    "k1e": of_fixed("k1e", "kve", 1.0),
-    "kn": of_integer("kn", "kv"),
+    "jv": of_integer_order("jv", "jv"),
+    "k0": of_fixed_order("k0", "kv", 0.0),
+    "k0e": of_fixed_order("k0e", "kve", 0.0),
+    "k1": of_fixed_order("k1", "kv", 1.0),
+    "k1e": of_fixed_order("k1e", "kve", 1.0),
+    "kn": of_integer_order("kn", "kv"),
     "kv": of_order("kv"),
     "kve": of_order("kve"),
-    "yn": of_integer("yn", "yv"),
-    "yv": of_integer("yv", "yv"),
+    "yn": of_integer_order("yn", "yv"),
+    "yv": of_integer_order("yv", "yv"),
 }

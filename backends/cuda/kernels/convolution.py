@@ -14,26 +14,24 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ...dtypes import result_type
+from ...annotations import Shape
 from .. import cudnn
+from ..cublas.contraction import promoted_pair
 from ..cublas.gemm import multiply
 from ..index_tables import table
-from ..launch import Kernel, c_type
+from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
 
-__all__ = ["TABLE", "conv", "conv_input_grad", "conv_kernel_grad"]
-
-Shape = tuple[int, ...]
+__all__ = ["CONVOLUTION_FUNCTIONS", "conv", "conv_input_grad", "conv_kernel_grad"]
 
 # The memory that columns take at most, unless one window of every channel takes more.
-BLOCK_BYTES = 256 << 20
-THREADS = 256
+MOST_COLUMN_BYTES = 256 << 20
 # About how many threads keep a GPU busy; where places are fewer, channels are divided too.
-BUSY = 1 << 18
+BUSY_THREADS = 1 << 18
 # How many spatial axes the instances have that are compiled without a GPU; any number will do.
-RANKS = (1, 2, 3)
+COMPILED_RANKS = (1, 2, 3)
 
 # Elements are moved as integers, or pairs of them, of their size.
-MOVED = {
+WORD_TYPES = {
     1: "unsigned char",
     2: "unsigned short",
     4: "unsigned int",
@@ -41,7 +39,7 @@ MOVED = {
     16: "pack<unsigned long long, 2>",
 }
 # What columns and images consist of, where columns are added up.
-SPREAD = (
+COL2IM_TYPES = (
     ("float", "half_t"),
     ("float", "bfloat16_t"),
     ("float", "float"),
@@ -52,7 +50,7 @@ IM2COL = Kernel(
     "convolution",
     "im2col",
     "ppplllllllll",
-    tuple(f"{MOVED[size]}, {rank}" for size in (2, 4, 8, 16) for rank in RANKS),
+    tuple(f"{WORD_TYPES[size]}, {rank}" for size in (2, 4, 8, 16) for rank in COMPILED_RANKS),
 )
 COL2IM = Kernel(
     "convolution",
@@ -61,8 +59,8 @@ COL2IM = Kernel(
     (
         *(
             f"{columns}, {images}, {rank}, 1"
-            for columns, images in SPREAD
-            for rank in RANKS
+            for columns, images in COL2IM_TYPES
+            for rank in COMPILED_RANKS
         ),
         "float, float, 2, 2",
         "double, double, 2, 2",
@@ -72,25 +70,27 @@ COL2IM = Kernel(
 
 def conv(x: Any, w: Any, *, geometry: Any) -> Any:
     """Correlates x (N, C, *spatial) with w (O, C / groups, *kernel)."""
-    x, w, dtype = alike(x, w)
+    x, w = promoted_pair(x, w)
+    dtype = x.dtype
     if dtype.kind in "biu":
         return exactly(conv, dtype, x, w, geometry=geometry)
     done = cudnn.conv(x, w, geometry)
     if done is not None:
         return done
     kernel, groups = w.shape[2:], geometry.groups
-    places = places_of(x.shape[2:], kernel, geometry)
+    places = cudnn.places_of(x.shape[2:], kernel, geometry)
     out = cupy.empty((x.shape[0], w.shape[0], *places), dtype)
-    weights = kernel_matrices(w, groups)
-    outs = grouped(out, groups)
-    for images, windows, columns in gathered(x, kernel, places, geometry, images_first=True):
+    weights = weight_matrices(w, groups)
+    outs = by_channel_group(out, groups)
+    for images, windows, columns in window_columns(x, kernel, places, geometry, images_first=True):
         multiply_groups(weights, columns, outs[images, :, :, windows])
     return out
 
 
 def conv_input_grad(g: Any, w: Any, *, spatial: Shape, geometry: Any) -> Any:
     """Transposes ``conv`` in x: g (N, O, *out), w (O, C / groups, *kernel) to (N, C, *spatial)."""
-    g, w, dtype = alike(g, w)
+    g, w = promoted_pair(g, w)
+    dtype = g.dtype
     if dtype.kind in "biu":
         return exactly(conv_input_grad, dtype, g, w, spatial=spatial, geometry=geometry)
     done = cudnn.conv_input_grad(g, w, spatial, geometry)
@@ -99,10 +99,10 @@ def conv_input_grad(g: Any, w: Any, *, spatial: Shape, geometry: Any) -> Any:
     kernel, groups = w.shape[2:], geometry.groups
     channels = w.shape[1] * groups
     out = cupy.empty((g.shape[0], channels, *spatial), dtype)
-    weights = kernel_matrices(w, groups).swapaxes(1, 2)
-    cotangents = grouped(g, groups)
+    weights = weight_matrices(w, groups).swapaxes(1, 2)
+    cotangents = by_channel_group(g, groups)
     if is_plain(kernel, geometry):
-        multiply_groups(weights, cotangents, grouped(out, groups))
+        multiply_groups(weights, cotangents, by_channel_group(out, groups))
         return out
     if not (out.size and w.shape[0]):
         out.fill(0)
@@ -110,18 +110,19 @@ def conv_input_grad(g: Any, w: Any, *, spatial: Shape, geometry: Any) -> Any:
     # What 16 bits hold is added up in 32.
     working = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
     taps, total = prod(kernel), prod(g.shape[2:])
-    for images, windows in blocks(g.shape[0], total, channels * taps * working.itemsize):
+    for images, windows in column_blocks(g.shape[0], total, channels * taps * working.itemsize):
         part = cotangents[images, :, :, windows]
         shape = (len(part), groups, w.shape[1] * taps, part.shape[3])
         columns = cupy.empty(shape, working)
         multiply_groups(weights, part, columns)
-        spread(columns, out[images], kernel, g.shape[2:], geometry, windows)
+        add_columns(columns, out[images], kernel, g.shape[2:], geometry, windows)
     return out
 
 
 def conv_kernel_grad(x: Any, g: Any, *, kernel: Shape, geometry: Any) -> Any:
     """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
-    x, g, dtype = alike(x, g)
+    x, g = promoted_pair(x, g)
+    dtype = x.dtype
     if dtype.kind in "biu":
         return exactly(conv_kernel_grad, dtype, x, g, kernel=kernel, geometry=geometry)
     done = cudnn.conv_kernel_grad(x, g, kernel, geometry)
@@ -129,11 +130,11 @@ def conv_kernel_grad(x: Any, g: Any, *, kernel: Shape, geometry: Any) -> Any:
         return done
     groups = geometry.groups
     channels, outputs = x.shape[1] // groups, g.shape[1] // groups
-    cotangents = grouped(g, groups)
+    cotangents = by_channel_group(g, groups)
     working = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
     total = cupy.empty((groups, outputs, channels * prod(kernel)), working)
     begun = False
-    for images, windows, columns in gathered(x, kernel, g.shape[2:], geometry):
+    for images, windows, columns in window_columns(x, kernel, g.shape[2:], geometry):
         part = cotangents[images, :, :, windows].transpose(1, 2, 0, 3)
         part = part.reshape(groups, outputs, part.shape[2] * part.shape[3])
         multiply(part, columns.swapaxes(1, 2), total, accumulate=begun)
@@ -141,15 +142,6 @@ def conv_kernel_grad(x: Any, g: Any, *, kernel: Shape, geometry: Any) -> Any:
     if not begun:
         total.fill(0)
     return total.reshape(g.shape[1], channels, *kernel).astype(dtype, copy=False)
-
-
-def alike(x: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Returns two arrays of the dtype to which theirs promote, and that."""
-    dtype = x.dtype
-    if y.dtype != dtype:
-        dtype = result_type(x, y)
-        x, y = x.astype(dtype, copy=False), y.astype(dtype, copy=False)
-    return x, y, dtype
 
 
 def exactly(function: Callable[..., Any], dtype: Any, x: Any, y: Any, **params: Any) -> Any:
@@ -160,7 +152,7 @@ def exactly(function: Callable[..., Any], dtype: Any, x: Any, y: Any, **params: 
 # -- columns
 
 
-def gathered(
+def window_columns(
     x: Any, kernel: Shape, places: Shape, geometry: Any, *, images_first: bool = False
 ) -> Iterator[tuple[slice, slice, Any]]:
     """Yields slices of images and of windows, and their columns.
@@ -177,8 +169,8 @@ def gathered(
         columns = x.reshape(images, groups, rows, total)
         yield slice(0, images), slice(0, total), columns if images_first else columns[0]
         return
-    axes = axes_of(x, kernel, places, geometry)
-    for some, windows in blocks(images, total, channels * taps * x.itemsize):
+    axes = axes_table(x, kernel, places, geometry)
+    for some, windows in column_blocks(images, total, channels * taps * x.itemsize):
         many, count = some.stop - some.start, windows.stop - windows.start
         columns = cupy.empty(channels * taps * many * count, x.dtype)
         by_image, by_column = count, many * count
@@ -186,9 +178,9 @@ def gathered(
             by_image, by_column = channels * taps * count, count
         if columns.size:
             IM2COL(
-                f"{MOVED[x.itemsize]}, {len(kernel)}",
-                grid_of(many * count, channels),
-                THREADS,
+                f"{WORD_TYPES[x.itemsize]}, {len(kernel)}",
+                convolution_grid(many * count, channels),
+                USUAL_BLOCK_THREADS,
                 x[some],
                 columns,
                 axes,
@@ -206,7 +198,7 @@ def gathered(
         yield some, windows, columns.reshape(shape)
 
 
-def spread(
+def add_columns(
     columns: Any, out: Any, kernel: Shape, places: Shape, geometry: Any, windows: slice
 ) -> None:
     """Writes into images, which are contiguous, what the columns of some windows add up to.
@@ -214,14 +206,14 @@ def spread(
     Those of windows after the first ones are added to what is there.
     """
     images, channels = out.shape[:2]
-    axes = axes_of(out, kernel, places, geometry)
+    axes = axes_table(out, kernel, places, geometry)
     lanes = 2 if out.dtype.kind == "c" else 1
     types = [c_type(lane(t)) for t in (columns.dtype, out.dtype)]
     size = prod(out.shape[2:])
     COL2IM(
         f"{types[0]}, {types[1]}, {len(kernel)}, {lanes}",
-        grid_of(images * size, channels),
-        THREADS,
+        convolution_grid(images * size, channels),
+        USUAL_BLOCK_THREADS,
         columns,
         out,
         axes,
@@ -240,9 +232,9 @@ def lane(dtype: Any) -> Any:
     return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
 
 
-def blocks(images: int, windows: int, window_bytes: int) -> Iterator[tuple[slice, slice]]:
+def column_blocks(images: int, windows: int, window_bytes: int) -> Iterator[tuple[slice, slice]]:
     """Yields slices of images and windows; a block has whole images, or windows of one image."""
-    fit = max(1, BLOCK_BYTES // max(1, window_bytes))
+    fit = max(1, MOST_COLUMN_BYTES // max(1, window_bytes))
     many = max(1, fit // max(1, windows))
     for image in range(0, images, many):
         for window in range(0, windows, fit):
@@ -252,13 +244,13 @@ def blocks(images: int, windows: int, window_bytes: int) -> Iterator[tuple[slice
             )
 
 
-def grid_of(elements: int, channels: int) -> tuple[int, int]:
+def convolution_grid(elements: int, channels: int) -> tuple[int, int]:
     """Returns how many blocks of threads, and how many of them share the channels."""
-    share = max(1, min(channels, BUSY // max(1, elements), 65535))
-    return -(-elements // THREADS), share
+    share = max(1, min(channels, BUSY_THREADS // max(1, elements), 65535))
+    return -(-elements // USUAL_BLOCK_THREADS), share
 
 
-def axes_of(x: Any, kernel: Shape, places: Shape, geometry: Any) -> Any:
+def axes_table(x: Any, kernel: Shape, places: Shape, geometry: Any) -> Any:
     """Returns what the kernels have to know of the spatial axes of images."""
     stride, padding, dilation, _ = geometry
     before = (lo for lo, _ in padding)
@@ -270,13 +262,6 @@ def axes_of(x: Any, kernel: Shape, places: Shape, geometry: Any) -> Any:
 # -- layouts
 
 
-def places_of(spatial: Shape, kernel: Shape, geometry: Any) -> Shape:
-    """Returns at how many places along each axis a kernel fits."""
-    stride, padding, dilation, _ = geometry
-    sizes = zip(spatial, kernel, stride, padding, dilation)
-    return tuple((n + lo + hi - d * (k - 1) - 1) // s + 1 for n, k, s, (lo, hi), d in sizes)
-
-
 def is_plain(kernel: Shape, geometry: Any) -> bool:
     """Says whether every window is one element, and every element one window."""
     return (
@@ -284,12 +269,12 @@ def is_plain(kernel: Shape, geometry: Any) -> bool:
     )
 
 
-def grouped(x: Any, groups: int) -> Any:
+def by_channel_group(x: Any, groups: int) -> Any:
     """Returns images (N, C, *spatial) as (N, groups, C / groups, elements)."""
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, prod(x.shape[2:]))
 
 
-def kernel_matrices(w: Any, groups: int) -> Any:
+def weight_matrices(w: Any, groups: int) -> Any:
     """Returns kernels as a matrix (outputs, channels and taps) for each group."""
     return w.reshape(groups, w.shape[0] // groups, prod(w.shape[1:]))
 
@@ -312,7 +297,7 @@ def multiply_groups(weights: Any, columns: Any, out: Any) -> None:
             multiply(weights, columns[i], out[i])
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+CONVOLUTION_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "conv": conv,
     "conv_input_grad": conv_input_grad,
     "conv_kernel_grad": conv_kernel_grad,

@@ -1,11 +1,11 @@
 """The cross entropy of integer labels, for CuPy's buffers.
 
-The loss reads the logits once, its derivative reads them once more and writes. Where reverse mode
-announces that it will ask for the derivative (``AHEAD``), and the logits are large, the kernel of
-the loss writes that as well, while it has them in shared memory: for the cotangent that the last
-calls had, which for a mean or a sum is the same every time. What is asked for later then costs a
-look at the cotangent, and is computed anew for the rows that have another one. The bits of the
-result do not depend on how the bet went.
+The loss reads the logits once; its derivative reads them once more and writes. Reverse mode
+announces that it will ask for the derivative (``AHEAD_FUNCTIONS``). If the logits are large, the
+kernel of the loss then writes the derivative as well, while it has the logits in shared memory. It
+bets on the cotangent that the last calls had, which for a mean or a sum is the same every time. The
+derivative later costs a look at the cotangent, and is computed anew for the rows that have another
+one. The bits of the result do not depend on how the bet went.
 
 A label that is none of the classes makes the row's loss and derivative NaN: to raise an error the
 GPU would have to be waited for.
@@ -22,26 +22,33 @@ import cupy
 import numpy as np
 
 from ..launch import Kernel, c_type
-from ..row_layout import FLOATS, geometry, inexact, limit, row_strides, step, wide, width
+from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
+from ..strides import common_stride
 
-__all__ = ["AHEAD", "TABLE", "cross_entropy", "cross_entropy_ahead", "cross_entropy_slope"]
+__all__ = [
+    "AHEAD_FUNCTIONS",
+    "CROSS_ENTROPY_FUNCTIONS",
+    "cross_entropy",
+    "cross_entropy_ahead",
+    "cross_entropy_slope",
+]
 
-PACKED = ("float, 4", "double, 2", "half_t, 8", "bfloat16_t, 8")
-LOSS = Kernel("cross_entropy", "loss", "pppplllllll", FLOATS)
-SLOPE = Kernel(
+PACKED_INSTANCES = ("float, 4", "double, 2", "half_t, 8", "bfloat16_t, 8")
+LOSS = Kernel("cross_entropy", "loss", "pppplllllll", ROW_INSTANCES)
+LOSS_GRAD = Kernel(
     "cross_entropy",
     "slope",
     "ppppplllllllll",
-    tuple(f"{f}, {f.partition(',')[0]}" for f in FLOATS)
-    + tuple(f"{f}, float" for f in FLOATS if "_t" in f),
+    tuple(f"{f}, {f.partition(',')[0]}" for f in ROW_INSTANCES)
+    + tuple(f"{f}, float" for f in ROW_INSTANCES if "_t" in f),
 )
-LOSS_AHEAD = Kernel("cross_entropy", "ahead", "pppppppllll", PACKED)
-SETTLE = Kernel("cross_entropy", "settle", "ppppppplllll", PACKED)
+LOSS_AHEAD = Kernel("cross_entropy", "ahead", "pppppppllll", PACKED_INSTANCES)
+SETTLE_LOSS_GRAD = Kernel("cross_entropy", "settle", "ppppppplllll", PACKED_INSTANCES)
 # Logits of fewer bytes are still in the GPU's cache when the derivative reads them.
-LARGE = 1 << 25
+FEWEST_AHEAD_BYTES = 1 << 25
 # Registers of a processor for its threads, at 64 each; what a block takes beside the row.
-THREADS = 1024
-RESERVED = 2048
+PROCESSOR_THREADS = 1024
+RESERVED_SHARED_BYTES = 2048
 
 
 class Ahead:
@@ -66,7 +73,7 @@ class Ahead:
 
 
 # By the id of the loss that reverse mode keeps, which lives as long as it may still ask.
-written: dict[int, Ahead] = {}
+written_ahead: dict[int, Ahead] = {}
 
 
 def accumulator(dtype: Any) -> Any:
@@ -74,14 +81,14 @@ def accumulator(dtype: Any) -> Any:
     return np.dtype(np.float64 if dtype.char == "d" else np.float32)
 
 
-def stepped(values: Any, dtype: Any = None) -> tuple[Any, int]:
+def values_and_step(values: Any, dtype: Any = None) -> tuple[Any, int]:
     """Returns values for every row as an array, and the step from one to the next."""
     values = cupy.asarray(values)
     if dtype is not None and values.dtype != dtype:
         values = values.astype(dtype)
     if values.flags.c_contiguous:
         return values, 1
-    found = step(values.shape, values.strides)
+    found = common_stride(values.shape, values.strides)
     if found is None:
         return cupy.ascontiguousarray(values), 1
     return values, found // values.itemsize
@@ -89,7 +96,7 @@ def stepped(values: Any, dtype: Any = None) -> tuple[Any, int]:
 
 def labelled(labels: Any) -> tuple[Any, int, int]:
     """Returns labels, the step between them, and their number of bytes, negative if signed."""
-    labels, between = stepped(labels)
+    labels, between = values_and_step(labels)
     kind = labels.dtype.itemsize
     return labels, between, -kind if labels.dtype.kind == "i" else kind
 
@@ -129,12 +136,12 @@ def bets_of(device: int, dtype: Any, count: int, classes: int) -> Any:
     return cupy.asarray(np.full(2, 1 / count).astype(dtype).astype(accumulator(dtype)))
 
 
-def fits(x: Any) -> tuple[int, int, int] | None:
+def ahead_launch(x: Any) -> tuple[int, int, int] | None:
     """Returns blocks, threads and bytes of shared memory for rows that fit; None otherwise."""
     dtype, classes = x.dtype, x.shape[-1]
     if (
         x.size == 0
-        or x.nbytes < LARGE
+        or x.nbytes < FEWEST_AHEAD_BYTES
         or not x.flags.c_contiguous
         or x.data.ptr % 16
         or not (dtype.char in "efd" or dtype.kind == "V")
@@ -143,11 +150,11 @@ def fits(x: Any) -> tuple[int, int, int] | None:
     n = 16 // dtype.itemsize
     shared = (classes + 2 * n - 2) // n * 16
     device = x.data.device_id
-    if shared + RESERVED > limit("shared", device):
+    if shared + RESERVED_SHARED_BYTES > limit("shared", device):
         return None
-    resident = limit("shared_of_processor", device) // (shared + RESERVED)
-    threads = THREADS if resident < 2 else THREADS // 2
-    resident = min(resident, THREADS // threads)
+    resident = limit("shared_of_processor", device) // (shared + RESERVED_SHARED_BYTES)
+    threads = PROCESSOR_THREADS if resident < 2 else PROCESSOR_THREADS // 2
+    resident = min(resident, PROCESSOR_THREADS // threads)
     return min(x.size // classes, resident * limit("processors", device)), threads, shared
 
 
@@ -156,7 +163,7 @@ def cross_entropy_ahead(x: Any, labels: Any) -> tuple[Any, Any]:
 
     The latter is not rounded to half precision, as the former may be.
     """
-    place = fits(x)
+    place = ahead_launch(x)
     if place is None:
         x = inexact(x)
         return losses(x, labels, accumulator(x.dtype))
@@ -174,57 +181,57 @@ def cross_entropy_ahead(x: Any, labels: Any) -> tuple[Any, Any]:
         shared=shared,
     )  # fmt: skip
     key = id(exact)
-    entry = written[key] = Ahead(x, slope, staked, bets)
-    entry.watch = ref(exact, lambda _: written.pop(key, None))
+    entry = written_ahead[key] = Ahead(x, slope, staked, bets)
+    entry.watch = ref(exact, lambda _: written_ahead.pop(key, None))
     return out, exact
 
 
 def cross_entropy_slope(x: Any, loss: Any, g: Any, labels: Any) -> Any:
     """Returns ``g * (exp(x - loss - x[label]) - onehot(label))`` over the last axis."""
     # It is given away once: the next to ask, in a second backward pass, gets one of its own.
-    entry = written.pop(id(loss), None)
+    entry = written_ahead.pop(id(loss), None)
     if entry is not None and entry.x is x:
-        return settled(entry, loss, g, labels)
+        return settled_grad(entry, loss, g, labels)
     x = inexact(x)
     dtype, classes = x.dtype, x.shape[-1]
     out = cupy.empty(x.shape, dtype)
     if out.size == 0:
         return out
-    loss, loss_step = stepped(loss)
+    loss, loss_step = values_and_step(loss)
     if loss.dtype != dtype and loss.dtype != accumulator(dtype):
-        loss, loss_step = stepped(loss, dtype)
-    g, g_step = stepped(g, dtype)
+        loss, loss_step = values_and_step(loss, dtype)
+    g, g_step = values_and_step(g, dtype)
     x, row, stride = row_strides(x, 1)
     labels, between, kind = labelled(labels)
     types, n = width(dtype, wide(x, row, stride, classes))
     count = out.size // classes
     grid, block, single = geometry(dtype, count, classes, n)
-    SLOPE(
+    LOSS_GRAD(
         f"{types}, {c_type(loss.dtype)}", grid, block, x, loss, g, labels, out,
         count, classes, row, stride, loss_step, g_step, kind, between, single,
     )  # fmt: skip
     return out
 
 
-def settled(entry: Ahead, exact: Any, g: Any, labels: Any) -> Any:
+def settled_grad(entry: Ahead, exact: Any, g: Any, labels: Any) -> Any:
     """Returns the derivative that was written ahead, once every row has its true cotangent."""
     x, out = entry.x, entry.out
     dtype, classes = x.dtype, x.shape[-1]
-    g, g_step = stepped(g, dtype)
+    g, g_step = values_and_step(g, dtype)
     labels, between, kind = labelled(labels)
     grid = min(exact.size, 2 * limit("processors", x.data.device_id))
-    SETTLE(
-        f"{c_type(dtype)}, {16 // dtype.itemsize}", grid, THREADS // 2,
+    SETTLE_LOSS_GRAD(
+        f"{c_type(dtype)}, {16 // dtype.itemsize}", grid, PROCESSOR_THREADS // 2,
         x, labels, exact, g, out, entry.bets, entry.staked,
         exact.size, classes, g_step, kind, between,
     )  # fmt: skip
     return out
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+CROSS_ENTROPY_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cross_entropy": cross_entropy,
     "cross_entropy_slope": cross_entropy_slope,
 }
 # Computed in place of the former where reverse mode will ask for a derivative: the output, and
 # what stands for it in the rule.
-AHEAD: dict[str, Callable[..., Any]] = {"cross_entropy": cross_entropy_ahead}
+AHEAD_FUNCTIONS: dict[str, Callable[..., Any]] = {"cross_entropy": cross_entropy_ahead}

@@ -11,22 +11,21 @@ import numpy as np
 
 from ...arrays.cumulative import cumprod as plain_cumprod
 from ...arrays.cumulative import cumsum as plain_cumsum
-from ..launch import Kernel, c_type
+from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
+from ..strides import common_stride
 
-__all__ = ["TABLE", "cumprod", "cumsum", "linear_recurrence", "shift"]
+__all__ = ["CUMULATIVE_FUNCTIONS", "cumprod", "cumsum", "linear_recurrence", "shift"]
 
-WIDE = 16
-THREADS = 256
 # Two of these make a thread for each line the best: lines that lie beside each other, many of them,
 # and short ones.
-BESIDE = 32
-MANY_LINES = 8192
-SHORT = 32
+FEWEST_LINES_BESIDE = 32
+FEWEST_LINES_FOR_THREADS = 8192
+LONGEST_THREAD_LINE = 32
 # Fewer lines than these leave most of a GPU idle if they are not cut into chunks.
-FEW_LINES = 256
-CHUNKS = 256
+FEWEST_UNCUT_LINES = 256
+MOST_CHUNKS = 256
 # The dtypes that kernels compute with as they are.
-DIRECT = frozenset(
+SCANNED_DTYPES = frozenset(
     {
         "float16",
         "bfloat16",
@@ -63,8 +62,8 @@ def _instances(*, totals: bool | None = None) -> tuple[str, ...]:
 SCAN = Kernel(
     "cumulative", "scan", "pppplllllllll", _instances(totals=False) + _instances(totals=True)
 )
-LINES = Kernel("cumulative", "scan_lines", "pppllllllll", _instances())
-SHIFTED = Kernel(
+SCAN_LINES = Kernel("cumulative", "scan_lines", "pppllllllll", _instances())
+SHIFT_KERNEL = Kernel(
     "cumulative",
     "shifted",
     "pplllllll",
@@ -76,21 +75,7 @@ SHIFTED = Kernel(
         "complex_t<double>",
     ),
 )
-BY_BYTES = dict(zip((1, 2, 4, 8, 16), SHIFTED.instances, strict=True))
-
-
-def _joined(lengths: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
-    """Returns the stride of several axes as one, None where they do not make one."""
-    stride, reach = 0, None
-    for length, step in zip(reversed(lengths), reversed(strides), strict=True):
-        if length == 1:
-            continue
-        if reach is None:
-            stride = step
-        elif step != reach:
-            return None
-        reach = length * step
-    return stride
+BY_BYTES = dict(zip((1, 2, 4, 8, 16), SHIFT_KERNEL.instances, strict=True))
 
 
 def _lines(x: Any, axis: int) -> tuple[Any, tuple[int, int, int]]:
@@ -98,8 +83,8 @@ def _lines(x: Any, axis: int) -> tuple[Any, tuple[int, int, int]]:
 
     The array is a contiguous copy where the axes before or after do not lie as one.
     """
-    before = _joined(x.shape[:axis], x.strides[:axis])
-    after = _joined(x.shape[axis + 1 :], x.strides[axis + 1 :])
+    before = common_stride(x.shape[:axis], x.strides[:axis])
+    after = common_stride(x.shape[axis + 1 :], x.strides[axis + 1 :])
     if before is None or after is None:
         return _lines(cupy.ascontiguousarray(x), axis)
     width = x.dtype.itemsize
@@ -125,25 +110,32 @@ def _scanned(op: str, x: Any, y: Any, axis: int, reverse: bool, exclusive: bool 
     lines = out.size // n
     element, width = c_type(x.dtype), x.dtype.itemsize
     flags = int(reverse), int(exclusive)
-    beside, many, short = inner >= BESIDE, lines >= MANY_LINES, n <= SHORT
+    beside, many, short = (
+        inner >= FEWEST_LINES_BESIDE,
+        lines >= FEWEST_LINES_FOR_THREADS,
+        n <= LONGEST_THREAD_LINE,
+    )
     if (beside and many) or (beside and short) or (many and short):
         types = f"{op}, {element}"
-        LINES(types, -(-lines // THREADS), THREADS, x, y, out, lines, n, inner, *strides, *flags)
+        SCAN_LINES(
+            types, -(-lines // USUAL_BLOCK_THREADS), USUAL_BLOCK_THREADS, x, y, out, lines, n,
+            inner, *strides, *flags,
+        )
         return out
-    items = max(WIDE // width, 1)
+    items = max(WIDEST_LOAD_BYTES // width, 1)
     wide = (
         inner == 1
         and strides[1] == 1
         and n % items == 0
         and strides[0] % items == 0
-        and x.data.ptr % WIDE == 0
-        and (not isinstance(y, cupy.ndarray) or y.data.ptr % WIDE == 0)
+        and x.data.ptr % WIDEST_LOAD_BYTES == 0
+        and (not isinstance(y, cupy.ndarray) or y.data.ptr % WIDEST_LOAD_BYTES == 0)
     )
-    threads = min(THREADS, -(-n // (32 * items)) * 32)
+    threads = min(USUAL_BLOCK_THREADS, -(-n // (32 * items)) * 32)
     tile = threads * items
     chunks = 1
-    if lines < FEW_LINES and n > 4 * tile:
-        chunks = min(CHUNKS, -(-n // (2 * tile)), -(-4 * FEW_LINES // lines))
+    if lines < FEWEST_UNCUT_LINES and n > 4 * tile:
+        chunks = min(MOST_CHUNKS, -(-n // (2 * tile)), -(-4 * FEWEST_UNCUT_LINES // lines))
     chunk = -(-n // (chunks * tile)) * tile
     chunks = -(-n // chunk)
     totals: Any = 0
@@ -182,7 +174,7 @@ def _result_dtype(x: Any, dtype: Any) -> Any:
 def cumsum(x: Any, *, axis: int, dtype: Any, reverse: bool) -> Any:
     """Returns the sums of all elements up to each."""
     dtype = _result_dtype(x, dtype)
-    if dtype.name not in DIRECT:
+    if dtype.name not in SCANNED_DTYPES:
         return plain_cumsum(cupy, x, axis=axis, dtype=dtype, reverse=reverse)
     return _scanned("running_sum", x.astype(dtype, copy=False), 0, axis, reverse)
 
@@ -190,7 +182,7 @@ def cumsum(x: Any, *, axis: int, dtype: Any, reverse: bool) -> Any:
 def cumprod(x: Any, *, axis: int, dtype: Any, reverse: bool, exclusive: bool) -> Any:
     """Returns the products of all elements up to each, or of those before it."""
     dtype = _result_dtype(x, dtype)
-    if dtype.name not in DIRECT:
+    if dtype.name not in SCANNED_DTYPES:
         return plain_cumprod(
             cupy, x, axis=axis, dtype=dtype, reverse=reverse, exclusive=exclusive
         )
@@ -212,10 +204,10 @@ def shift(x: Any, *, by: int, axis: int) -> Any:
     out = cupy.ndarray(x.shape, x.dtype)
     if out.size:
         x, strides = _lines(x, axis)
-        SHIFTED(
+        SHIFT_KERNEL(
             BY_BYTES[x.dtype.itemsize],
-            -(-out.size // THREADS),
-            THREADS,
+            -(-out.size // USUAL_BLOCK_THREADS),
+            USUAL_BLOCK_THREADS,
             x,
             out,
             out.size,
@@ -227,7 +219,7 @@ def shift(x: Any, *, by: int, axis: int) -> Any:
     return out
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+CUMULATIVE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cumprod": cumprod,
     "cumsum": cumsum,
     "linear_recurrence": linear_recurrence,

@@ -11,54 +11,51 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from math import prod
-from operator import attrgetter
 from typing import Any
 
 import cupy
 import numpy as np
 
-from ..launch import C_TYPES, Kernel
+from ..launch import C_TYPES, USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, is_contiguous
 
-__all__ = ["SLOPES", "TABLE", "add_into"]
+__all__ = ["ELEMENTWISE_FUNCTIONS", "GRAD_RULES", "add_into"]
 
-UNARY = (
+UNARY_UFUNCS = (
     "absolute", "arcsinh", "arctan", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor",
     "log", "log10", "log1p", "log2", "negative", "reciprocal", "rint", "sin", "sinh", "sqrt",
     "square", "tan", "tanh", "trunc",
 )  # fmt: skip
-BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+BINARY_UFUNCS = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 # The primitive that is called otherwise than its function here.
-NAMES = {"absolute": "abs"}
+PRIMITIVE_NAMES = {"absolute": "abs"}
 # Derivatives that are one function of the cotangent and the operand (1) or the result (0).
 BY_OPERAND = {
     "absolute": 1, "arctan": 1, "cos": 1, "cosh": 1, "expm1": 0, "log1p": 1, "reciprocal": 0,
     "sin": 1, "sinh": 1, "sqrt": 0, "square": 1, "tan": 0,
 }  # fmt: skip
 
-BLOCK = 256
-WIDE = 16
 ONE, EACH, EVERY_ROW, ALONG_ROW = range(4)
 LAYOUTS = [(EACH, ONE), (ONE, EACH)]
 ROW_LAYOUTS = [
     (EACH, EVERY_ROW), (EVERY_ROW, EACH), (EACH, ALONG_ROW), (ALONG_ROW, EACH),
 ]  # fmt: skip
 # Below so many elements a launch costs more than what it does; and what is made ahead takes little.
-SMALL = 1 << 16
+MOST_PAIRED_ELEMENTS = 1 << 16
 # What a mean's count is divided by before it may overflow.
-MANY = 1 << 15
+LARGEST_FIRST_DIVISOR = 1 << 15
 
 # By an array's dtype, what kernels call it and how many elements are 16 bytes.
-FLOATS = {
-    np.dtype(name): (C_TYPES[name], WIDE // np.dtype(name).itemsize)
+PACKED_FLOATS = {
+    np.dtype(name): (C_TYPES[name], WIDEST_LOAD_BYTES // np.dtype(name).itemsize)
     for name in ("float16", "float32", "float64")
 }
-WIDTHS = [*FLOATS.values(), (C_TYPES["bfloat16"], 8)]
+FLOAT_PACKS = [*PACKED_FLOATS.values(), (C_TYPES["bfloat16"], 8)]
 if "ml_dtypes" in sys.modules:
     # CuPy has imported it, where it is installed.
-    FLOATS[np.dtype("bfloat16")] = WIDTHS[-1]
+    PACKED_FLOATS[np.dtype("bfloat16")] = FLOAT_PACKS[-1]
 
 
-def chosen(*groups: Any) -> tuple[str, ...]:
+def ci_instances(*groups: Any) -> tuple[str, ...]:
     """Returns the instances for CI: of every function one, of one function all."""
     return tuple(dict.fromkeys(instance for group in groups for instance in group))
 
@@ -67,19 +64,19 @@ unary = Kernel(
     "elementwise",
     "unary",
     "ppl",
-    chosen(
-        (f"float, {f}_op, 4" for f in UNARY),
-        (f"{t}, sin_op, {n}" for t, wide in WIDTHS for n in (1, wide)),
+    ci_instances(
+        (f"float, {f}_op, 4" for f in UNARY_UFUNCS),
+        (f"{t}, sin_op, {n}" for t, wide in FLOAT_PACKS for n in (1, wide)),
     ),
 )
 pairs = Kernel(
     "elementwise",
     "pairs",
     "pppl",
-    chosen(
-        (f"float, {f}_op, 4, 1, 1" for f in BINARY),
+    ci_instances(
+        (f"float, {f}_op, 4, 1, 1" for f in BINARY_UFUNCS),
         (f"float, {f}_slope, 4, 1, 1" for f in BY_OPERAND),
-        (f"{t}, divide_op, {wide}, 1, 1" for t, wide in WIDTHS),
+        (f"{t}, divide_op, {wide}, 1, 1" for t, wide in FLOAT_PACKS),
         (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in [(EACH, EACH), *LAYOUTS]),
     ),
 )
@@ -87,20 +84,21 @@ binary = Kernel(
     "elementwise",
     "binary",
     "pppll",
-    chosen(
-        (f"{t}, add_op, {wide}, 1, 2" for t, wide in WIDTHS),
+    ci_instances(
+        (f"{t}, add_op, {wide}, 1, 2" for t, wide in FLOAT_PACKS),
         (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in ROW_LAYOUTS),
     ),
 )
 products = Kernel(
-    "elementwise", "products", "pppppl", tuple(f"{t}, {n}" for t, wide in WIDTHS for n in (1, wide))
+    "elementwise", "products", "pppppl",
+    tuple(f"{t}, {n}" for t, wide in FLOAT_PACKS for n in (1, wide)),
 )
 channels = Kernel(
     "elementwise",
     "channels",
     "ppplll",
-    chosen(
-        (f"{t}, add_op, {n}, false" for t, wide in WIDTHS for n in (1, wide)),
+    ci_instances(
+        (f"{t}, add_op, {n}, false" for t, wide in FLOAT_PACKS for n in (1, wide)),
         ("float, subtract_op, 4, true",),
     ),
 )
@@ -108,36 +106,31 @@ with_number = Kernel(
     "elementwise",
     "with_number",
     "pdpl",
-    chosen(f"{t}, subtract_op, {n}, {s}" for t, n in WIDTHS for s in ("false", "true")),
+    ci_instances(f"{t}, subtract_op, {n}, {s}" for t, n in FLOAT_PACKS for s in ("false", "true")),
 )
 
 ndarray = cupy.ndarray
-# Says whether an array's elements are in order and without gaps; asking its flags costs more.
-contiguous = attrgetter(
-    "_c_contiguous" if hasattr(ndarray, "_c_contiguous") else "flags.c_contiguous"
-)
-
 
 def one_operand(name: str) -> Callable[..., Any]:
     """Returns a function of one array."""
     ufunc = getattr(cupy, name)
     types = {
-        dtype: (wide * BLOCK, f"{t}, {name}_op, 1", f"{t}, {name}_op, {wide}")
-        for dtype, (t, wide) in FLOATS.items()
+        dtype: (wide * USUAL_BLOCK_THREADS, f"{t}, {name}_op, 1", f"{t}, {name}_op, {wide}")
+        for dtype, (t, wide) in PACKED_FLOATS.items()
     }
 
     def compute(x: Any) -> Any:
         dtype = x.dtype
         found = types.get(dtype)
-        if found is None or not contiguous(x):
+        if found is None or not is_contiguous(x):
             return ufunc(x)
         share, narrow, wide = found
         out = ndarray(x.shape, dtype)
         size = x.size
-        if x.data.ptr % WIDE:
-            share, wide = BLOCK, narrow
+        if x.data.ptr % WIDEST_LOAD_BYTES:
+            share, wide = USUAL_BLOCK_THREADS, narrow
         if size:
-            unary(wide, -(-size // share), BLOCK, x, out, size)
+            unary(wide, -(-size // share), USUAL_BLOCK_THREADS, x, out, size)
         return out
 
     return compute
@@ -183,23 +176,23 @@ def channels_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, in
     return prod(whole[last:]), prod(whole[first:last])
 
 
-def alike(name: str) -> dict[Any, tuple[int, str, str]]:
+def same_shape_launches(name: str) -> dict[Any, tuple[int, str, str]]:
     """Returns how operands of one shape are launched, by their dtype.
 
     That is the elements of a block, and the template's arguments without and with wide loads.
     """
     return {
-        dtype: (wide * BLOCK, f"{t}, {name}, 1, 1, 1", f"{t}, {name}, {wide}, 1, 1")
-        for dtype, (t, wide) in FLOATS.items()
+        dtype: (wide * USUAL_BLOCK_THREADS, f"{t}, {name}, 1, 1, 1", f"{t}, {name}, {wide}, 1, 1")
+        for dtype, (t, wide) in PACKED_FLOATS.items()
     }
 
 
 def joint(name: str) -> Callable[[Any, Any], Any]:
     """Returns a function of two arrays, which gives None where they are left to others."""
-    types = alike(name)
+    types = same_shape_launches(name)
     kinds = {
         (dtype, n, i, j): f"{t}, {name}, {n}, {i}, {j}"
-        for dtype, (t, wide) in FLOATS.items()
+        for dtype, (t, wide) in PACKED_FLOATS.items()
         for n in (1, wide)
         for i, j in LAYOUTS + ROW_LAYOUTS
     }
@@ -210,28 +203,28 @@ def joint(name: str) -> Callable[[Any, Any], Any]:
         if found is None or y.dtype is not dtype:
             return None
         shape = x.shape
-        if shape != y.shape or not (contiguous(x) and contiguous(y)):
+        if shape != y.shape or not (is_contiguous(x) and is_contiguous(y)):
             return spread(x, y)
         share, narrow, wide = found
         out = ndarray(shape, dtype)
         size = x.size
-        if x.data.ptr % WIDE or y.data.ptr % WIDE:
-            share, wide = BLOCK, narrow
+        if x.data.ptr % WIDEST_LOAD_BYTES or y.data.ptr % WIDEST_LOAD_BYTES:
+            share, wide = USUAL_BLOCK_THREADS, narrow
         if size:
-            pairs(wide, -(-size // share), BLOCK, x, y, out, size)
+            pairs(wide, -(-size // share), USUAL_BLOCK_THREADS, x, y, out, size)
         return out
 
     def spread(x: Any, y: Any) -> Any:
         left = right = EACH
         width = 0
         shape, other = x.shape, y.shape
-        if not (contiguous(x) and contiguous(y)):
+        if not (is_contiguous(x) and is_contiguous(y)):
             # What was spread from one number, as the cotangent of a sum is, has one element.
             if shape != other or not x.size:
                 return None
-            if contiguous(y) and not any(x.strides):
+            if is_contiguous(y) and not any(x.strides):
                 left = ONE
-            elif contiguous(x) and not any(y.strides):
+            elif is_contiguous(x) and not any(y.strides):
                 right = ONE
             else:
                 return None
@@ -249,16 +242,23 @@ def joint(name: str) -> Callable[[Any, Any], Any]:
         dtype = x.dtype
         out = ndarray(shape, dtype)
         size = out.size
-        wide = FLOATS[dtype][1]
-        if (left == EACH and x.data.ptr % WIDE) or (right == EACH and y.data.ptr % WIDE):
+        wide = PACKED_FLOATS[dtype][1]
+        if (left == EACH and x.data.ptr % WIDEST_LOAD_BYTES) or (
+            right == EACH and y.data.ptr % WIDEST_LOAD_BYTES
+        ):
             wide = 1
         if not size:
             return out
         kind = kinds[dtype, wide, left, right]
         if ONE in (left, right):
-            pairs(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size)
+            pairs(
+                kind, -(-size // (wide * USUAL_BLOCK_THREADS)), USUAL_BLOCK_THREADS, x, y, out, size
+            )
         else:
-            binary(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size, width)
+            binary(
+                kind, -(-size // (wide * USUAL_BLOCK_THREADS)), USUAL_BLOCK_THREADS, x, y, out,
+                size, width,
+            )
         return out
 
     def by_channel(x: Any, y: Any, swapped: str) -> Any:
@@ -267,35 +267,38 @@ def joint(name: str) -> Callable[[Any, Any], Any]:
         if found is None:
             return None
         out = ndarray(shape, dtype)
-        t, wide = FLOATS[dtype]
-        if found[0] % wide or x.data.ptr % WIDE:
+        t, wide = PACKED_FLOATS[dtype]
+        if found[0] % wide or x.data.ptr % WIDEST_LOAD_BYTES:
             wide = 1
         kind, size = f"{t}, {name}, {wide}, {swapped}", x.size
-        channels(kind, -(-size // (wide * BLOCK)), BLOCK, x, y, out, size, *found)
+        channels(
+            kind, -(-size // (wide * USUAL_BLOCK_THREADS)), USUAL_BLOCK_THREADS, x, y, out, size,
+            *found,
+        )
         return out
 
     return compute
 
 
-SUMS = alike("add_op")
+ADDITIONS = same_shape_launches("add_op")
 
 
 def add_into(x: Any, y: Any) -> None:
     """Adds an array to another one of its shape and dtype, in the other one's place."""
-    found = SUMS.get(x.dtype)
-    if found is None or not (contiguous(x) and contiguous(y)):
+    found = ADDITIONS.get(x.dtype)
+    if found is None or not (is_contiguous(x) and is_contiguous(y)):
         x += y
         return
     share, narrow, wide = found
     size = x.size
-    if x.data.ptr % WIDE or y.data.ptr % WIDE:
-        share, wide = BLOCK, narrow
+    if x.data.ptr % WIDEST_LOAD_BYTES or y.data.ptr % WIDEST_LOAD_BYTES:
+        share, wide = USUAL_BLOCK_THREADS, narrow
     if size:
-        pairs(wide, -(-size // share), BLOCK, x, y, x, size)
+        pairs(wide, -(-size // share), USUAL_BLOCK_THREADS, x, y, x, size)
 
 
 # Numbers that are no array's and decide no dtype.
-NUMBERS = frozenset({int, float})
+PLAIN_NUMBERS = frozenset({int, float})
 
 
 def two_operands(name: str) -> Callable[[Any, Any], Any]:
@@ -308,32 +311,35 @@ def two_operands(name: str) -> Callable[[Any, Any], Any]:
             if type(y) is ndarray:
                 out = arrays(x, y)
             else:
-                out = beside_number(x, y, "false") if type(y) in NUMBERS else None
+                out = beside_number(x, y, "false") if type(y) in PLAIN_NUMBERS else None
         else:
-            out = beside_number(y, x, "true") if type(x) in NUMBERS else None
+            out = beside_number(y, x, "true") if type(x) in PLAIN_NUMBERS else None
         return ufunc(x, y) if out is None else out
 
     def beside_number(x: Any, number: Any, swapped: str) -> Any:
         dtype = x.dtype
-        found = FLOATS.get(dtype)
-        if found is None or not contiguous(x):
+        found = PACKED_FLOATS.get(dtype)
+        if found is None or not is_contiguous(x):
             return None
         out = ndarray(x.shape, dtype)
         size = x.size
         t, wide = found
-        if x.data.ptr % WIDE:
+        if x.data.ptr % WIDEST_LOAD_BYTES:
             wide = 1
         if size:
             kind = f"{t}, {name}_op, {wide}, {swapped}"
-            with_number(kind, -(-size // (wide * BLOCK)), BLOCK, x, float(number), out, size)
+            with_number(
+                kind, -(-size // (wide * USUAL_BLOCK_THREADS)), USUAL_BLOCK_THREADS, x,
+                float(number), out, size,
+            )
         return out
 
     return compute
 
 
-TABLE = {
-    **{NAMES.get(name, name): one_operand(name) for name in UNARY},
-    **{name: two_operands(name) for name in BINARY},
+ELEMENTWISE_FUNCTIONS = {
+    **{PRIMITIVE_NAMES.get(name, name): one_operand(name) for name in UNARY_UFUNCS},
+    **{name: two_operands(name) for name in BINARY_UFUNCS},
 }
 
 
@@ -349,7 +355,8 @@ def by(function: Callable[[Any, Any], Any], place: int) -> Callable[[Any, Any, A
 
 MULTIPLIED, DIVIDED = joint("multiply_op"), joint("divide_op")
 TWICE = {
-    dtype: (wide * BLOCK, f"{t}, 1", f"{t}, {wide}") for dtype, (t, wide) in FLOATS.items()
+    dtype: (wide * USUAL_BLOCK_THREADS, f"{t}, 1", f"{t}, {wide}")
+    for dtype, (t, wide) in PACKED_FLOATS.items()
 }
 
 
@@ -377,15 +384,19 @@ class BothFactors:
             or x.dtype is not dtype
             or y.dtype is not dtype
             or not (shape := g.shape) == x.shape == y.shape
-            or not 0 < (size := g.size) <= SMALL
-            or not (contiguous(g) and contiguous(x) and contiguous(y))
+            or not 0 < (size := g.size) <= MOST_PAIRED_ELEMENTS
+            or not (is_contiguous(g) and is_contiguous(x) and is_contiguous(y))
         ):
             return MULTIPLIED(g, y)
         share, narrow, wide = found
-        if g.data.ptr % WIDE or x.data.ptr % WIDE or y.data.ptr % WIDE:
-            share, wide = BLOCK, narrow
+        if (
+            g.data.ptr % WIDEST_LOAD_BYTES
+            or x.data.ptr % WIDEST_LOAD_BYTES
+            or y.data.ptr % WIDEST_LOAD_BYTES
+        ):
+            share, wide = USUAL_BLOCK_THREADS, narrow
         by_x, by_y = ndarray(shape, dtype), ndarray(shape, dtype)
-        products(wide, -(-size // share), BLOCK, g, x, y, by_x, by_y, size)
+        products(wide, -(-size // share), USUAL_BLOCK_THREADS, g, x, y, by_x, by_y, size)
         self.ahead = g, saved, by_y
         return by_x
 
@@ -402,7 +413,7 @@ both_factors = BothFactors()
 quotient = two_operands("divide")
 
 
-def mean_slope(g: Any, saved: Any, params: Any) -> Any:
+def mean_vjp(g: Any, saved: Any, params: Any) -> Any:
     """Returns the cotangent of what a mean was taken of: scaled first, while it is small."""
     x, axis = saved[1], params["axis"]
     shape = x if type(x) is tuple else x.shape
@@ -410,8 +421,8 @@ def mean_slope(g: Any, saved: Any, params: Any) -> Any:
     if len(axis) < len(shape):
         g = g.reshape([1 if i in axis else n for i, n in enumerate(shape)])
     # What more than float16 can hold is divided by twice; a power of two does not round.
-    if count > MANY:
-        g, count = quotient(g, MANY), count / MANY
+    if count > LARGEST_FIRST_DIVISOR:
+        g, count = quotient(g, LARGEST_FIRST_DIVISOR), count / LARGEST_FIRST_DIVISOR
     return cupy.broadcast_to(quotient(g, count or 1), shape)
 
 
@@ -419,14 +430,14 @@ def mean_slope(g: Any, saved: Any, params: Any) -> Any:
 # Rules of reverse mode in one launch, by the primitive's name and operand: functions of the
 # cotangent, of what was saved and of parameters, which give None where the primitive's own rule has
 # to do.
-SLOPES: dict[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]] = {
+GRAD_RULES: dict[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]] = {
     **{
-        NAMES.get(name, name): (by(joint(f"{name}_slope"), place),)
+        PRIMITIVE_NAMES.get(name, name): (by(joint(f"{name}_slope"), place),)
         for name, place in BY_OPERAND.items()
     },
     "divide": (by(DIVIDED, 2), None),
     "exp": (by(MULTIPLIED, 0),),
     "log": (by(DIVIDED, 1),),
-    "mean": (mean_slope,),
+    "mean": (mean_vjp,),
     "multiply": (both_factors.first, both_factors.second),
 }

@@ -8,16 +8,14 @@ from typing import Any
 
 import cupy
 
-from ..launch import Kernel
-from .index_places import THREADS, broadcast, grid_of, located, on_device, pointed, strides_of
+from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel
+from ..strides import strides_of
+from .index_places import broadcast, key_on_device, located, pointed, rows_grid
 
-__all__ = ["TABLE", "WIDEST", "index"]
-
-# The bytes of the widest load.
-WIDEST = 16
+__all__ = ["GATHER_FUNCTIONS", "index"]
 
 GATHER = Kernel(
-    "gather", "gather", "pp" + "lllllll" + "pllll", tuple(map(str, (1, 2, 4, 8, WIDEST)))
+    "gather", "gather", "pp" + "lllllll" + "pllll", tuple(map(str, (1, 2, 4, 8, WIDEST_LOAD_BYTES)))
 )
 
 
@@ -36,7 +34,7 @@ def index(x: Any, *indices: Any, key: Any) -> Any:
     if type(x) is not cupy.ndarray:
         x = cupy.asarray(x)
     if indices:
-        key, arrays = on_device(key, indices, x.shape)
+        key, arrays = key_on_device(key, indices, x.shape)
         if arrays:
             return picked(x, key, arrays)
     return x[key.native]
@@ -56,15 +54,15 @@ def picked(x: Any, key: Any, arrays: list[Any]) -> Any:
     size = word = x.dtype.itemsize
     if columns == 1 or column_stride == 1:
         starts = x.data.ptr, places.offset * size, outer_stride * size, pointer.stride * size
-        word = gcd(WIDEST, columns * size, *starts)
+        word = gcd(WIDEST_LOAD_BYTES, columns * size, *starts)
         columns, column_stride = columns * size // word, 1
-    grid, log = grid_of(outer * places.total, columns)
+    grid, log = rows_grid(outer * places.total, columns)
     GATHER(
-        str(word), grid, THREADS, out, x, places.offset * size // word, outer,
+        str(word), grid, USUAL_BLOCK_THREADS, out, x, places.offset * size // word, outer,
         outer_stride * size // word, places.total, columns, column_stride, log, *pointer[:4],
         pointer.stride * size // word,
     )
     return out
 
 
-TABLE: dict[str, Callable[..., Any]] = {"index": index}
+GATHER_FUNCTIONS: dict[str, Callable[..., Any]] = {"index": index}

@@ -13,18 +13,18 @@ from ...arrays.special_remainders import as_arrays, nodes
 from ...dtypes import result_type
 from ..launch import Kernel
 
-__all__ = ["TABLE"]
+__all__ = ["INCOMPLETE_FUNCTIONS"]
 
 Array = Any
-BLOCK = 64
+INCOMPLETE_BLOCK_THREADS = 64
 # Up to this order kernels are made; beyond, derivatives are put together of CuPy's operations.
-HIGHEST = 6
+HIGHEST_KERNEL_ORDER = 6
 
 gamma_slopes = Kernel("incomplete", "gamma_slopes", "pppppl", ("1", "2", "6"))
 beta_slopes = Kernel("incomplete", "beta_slopes", "ppppppl", ("1, 0", "0, 1", "2, 1", "3, 3"))
 
 
-def prepared(name: str, *operands: Any) -> tuple[list[Array], Array, Any]:
+def as_doubles(name: str, *operands: Any) -> tuple[list[Array], Array, Any]:
     """Returns operands as contiguous doubles of one shape, room for the values, and their dtype."""
     dtype = result_type(*operands)
     if dtype.kind == "c":
@@ -38,29 +38,31 @@ def prepared(name: str, *operands: Any) -> tuple[list[Array], Array, Any]:
 
 def gammainc_slope(a: Any, x: Any, *, order: int) -> Array:
     """Returns the derivative of P(a, x) by a, of an order from 1 up."""
-    if order > HIGHEST:
+    if order > HIGHEST_KERNEL_ORDER:
         return special_gamma.gammainc_slope(cupy, a, x, order=order)
-    (a, x), out, dtype = prepared("gammainc_slope", a, x)
+    (a, x), out, dtype = as_doubles("gammainc_slope", a, x)
     if out.size:
-        blocks = -(-out.size // BLOCK)
+        blocks = -(-out.size // INCOMPLETE_BLOCK_THREADS)
         places, weights = nodes(f"cuda:{out.data.device_id}")
-        gamma_slopes(f"{order}", blocks, BLOCK, a, x, out, places, weights, out.size)
+        gamma_slopes(
+            f"{order}", blocks, INCOMPLETE_BLOCK_THREADS, a, x, out, places, weights, out.size
+        )
     return out.astype(dtype, copy=False)
 
 
 def betainc_slope(a: Any, b: Any, x: Any, *, by_a: int, by_b: int) -> Array:
     """Returns a derivative of I_x(a, b) by a and b, of orders of which one is not 0."""
-    if by_a + by_b > HIGHEST:
+    if by_a + by_b > HIGHEST_KERNEL_ORDER:
         return special_beta.betainc_slope(cupy, a, b, x, by_a=by_a, by_b=by_b)
-    (a, b, x), out, dtype = prepared("betainc_slope", a, b, x)
+    (a, b, x), out, dtype = as_doubles("betainc_slope", a, b, x)
     if out.size:
-        kind, blocks = f"{by_a}, {by_b}", -(-out.size // BLOCK)
+        kind, blocks = f"{by_a}, {by_b}", -(-out.size // INCOMPLETE_BLOCK_THREADS)
         places, weights = nodes(f"cuda:{out.data.device_id}")
-        beta_slopes(kind, blocks, BLOCK, a, b, x, out, places, weights, out.size)
+        beta_slopes(kind, blocks, INCOMPLETE_BLOCK_THREADS, a, b, x, out, places, weights, out.size)
     return out.astype(dtype, copy=False)
 
 
-TABLE: dict[str, Callable[..., Array]] = {
+INCOMPLETE_FUNCTIONS: dict[str, Callable[..., Array]] = {
     "betainc_slope": betainc_slope,
     "gammainc_slope": gammainc_slope,
 }

@@ -13,23 +13,21 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from ..launch import Kernel
+from ...annotations import Shape
+from ..launch import USUAL_BLOCK_THREADS, Kernel
+from ..strides import merged_axes, strides_of
 
 __all__ = [
     "CODES",
-    "THREADS",
-    "Places",
+    "IndexedPlaces",
     "Pointer",
     "broadcast",
-    "grid_of",
+    "key_on_device",
     "located",
-    "on_device",
     "pointed",
-    "strides_of",
+    "rows_grid",
     "uploaded",
 ]
-
-Shape = tuple[int, ...]
 
 # How kernels call the dtypes of index arrays. Indices of 2^63 and more do not occur.
 CODES = {"int64": 0, "uint64": 0, "int32": 1, "int16": 2, "int8": 3, "uint32": 4, "uint16": 5,
@@ -37,15 +35,14 @@ CODES = {"int64": 0, "uint64": 0, "int32": 1, "int16": 2, "int8": 3, "uint32": 4
 # Longer than every axis.
 ENDLESS = 1 << 62
 # How many index arrays, and axes of them, the kernel takes at once.
-ARRAYS = AXES = 3
-THREADS = 256
+MOST_INDEX_ARRAYS = MOST_INDEX_AXES = 3
 # Bytes of arrays that are remembered, as training brings the same numbers of examples every step.
-SMALL = 1 << 16
+MOST_REMEMBERED_BYTES = 1 << 16
 
-COMBINE = Kernel("index_places", "combine", "plll" + "pllllll" * ARRAYS)
+COMBINE = Kernel("index_places", "combine", "plll" + "pllllll" * MOST_INDEX_ARRAYS)
 
 
-class Places(NamedTuple):
+class IndexedPlaces(NamedTuple):
     """The elements of ``x[key]`` and the values that belong to them.
 
     Attributes:
@@ -78,28 +75,9 @@ class Pointer(NamedTuple):
     limit: int
 
 
-def strides_of(x: Any) -> Shape:
-    """Returns an array's strides in elements."""
-    size = x.dtype.itemsize
-    return tuple([stride // size for stride in x.strides])
-
-
-def merged(axes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Returns axes, each a length and strides, with those made one that are one in memory."""
-    out: list[tuple[int, ...]] = []
-    for length, *strides in axes:
-        if length == 1:
-            continue
-        if out and all(b == s * length for b, s in zip(out[-1][1:], strides)):
-            out[-1] = (out[-1][0] * length, *strides)
-        else:
-            out.append((length, *strides))
-    return out
-
-
 def single(axes: Iterable[tuple[int, ...]], rank: int) -> Any:
     """Returns axes as one with ``rank`` numbers; None where that takes several."""
-    rest = merged(axes)
+    rest = merged_axes(axes)
     return None if len(rest) > 1 else rest[0] if rest else (1, *(0,) * (rank - 1))
 
 
@@ -159,7 +137,7 @@ def located(
     advanced: Shape,
     values: Shape | None = None,
     value_strides: Shape = (),
-) -> Places | None:
+) -> IndexedPlaces | None:
     """Returns where elements lie; None where they do not have the form that kernels know.
 
     Args:
@@ -187,12 +165,12 @@ def located(
     if before is None or step is None or after is None:
         return None
     count, beside_count = step
-    return Places(
+    return IndexedPlaces(
         offset, before, count, beside_count, after, tuple(axes), advanced, lengths
     )
 
 
-def on_device(key: Any, indices: Sequence[Any], shape: Shape) -> tuple[Any, list[Any]]:
+def key_on_device(key: Any, indices: Sequence[Any], shape: Shape) -> tuple[Any, list[Any]]:
     """Returns a key and its index arrays on the device; plain numbers become a part of the key.
 
     Args:
@@ -238,7 +216,7 @@ def check_bounds(index: Any, axis: int, length: int) -> None:
 
 def uploaded(array: Any) -> Any:
     """Returns a host's array on the device; a small one is brought there the first time only."""
-    if array.nbytes > SMALL:
+    if array.nbytes > MOST_REMEMBERED_BYTES:
         return cupy.asarray(array)
     device = cupy.cuda.runtime.getDevice()
     return remembered(array.tobytes(), array.dtype, array.shape, device)
@@ -263,7 +241,7 @@ def broadcast(indices: Sequence[Any]) -> Shape:
         ) from None
 
 
-def pointed(places: Places, indices: Sequence[Any]) -> Pointer:
+def pointed(places: IndexedPlaces, indices: Sequence[Any]) -> Pointer:
     """Returns index arrays as one, whose elements are places at a distance of one stride."""
     if len(indices) == 1:
         (index,) = indices
@@ -279,11 +257,11 @@ def pointed(places: Places, indices: Sequence[Any]) -> Pointer:
         + tuple([0 if n == 1 else s for n, s in zip(index.shape, strides_of(index))])
         for index in indices
     ]
-    axes = merged(zip(shape, *spread))
-    if len(axes) > AXES:
+    axes = merged_axes(zip(shape, *spread))
+    if len(axes) > MOST_INDEX_AXES:
         indices = [cupy.ascontiguousarray(cupy.broadcast_to(index, shape)) for index in indices]
         axes = [(places.total, *(1,) * len(indices))]
-    axes = [(1, *(0,) * len(indices))] * (AXES - len(axes)) + axes
+    axes = [(1, *(0,) * len(indices))] * (MOST_INDEX_AXES - len(axes)) + axes
     out = cupy.empty(places.total, np.int64)
     parts = [
         (index, CODES[index.dtype.name], length, stride // unit, *[axis[i + 1] for axis in axes])
@@ -294,22 +272,22 @@ def pointed(places: Places, indices: Sequence[Any]) -> Pointer:
     so_far = (out, 0, ENDLESS, 1, *inner, 1)
     first = True
     while parts:
-        room = ARRAYS if first else ARRAYS - 1
+        room = MOST_INDEX_ARRAYS if first else MOST_INDEX_ARRAYS - 1
         group = parts[:room] if first else [so_far, *parts[:room]]
         parts, first = parts[room:], False
         nothing = (group[0][0], group[0][1], ENDLESS, 0, *group[0][4:])
-        group += [nothing] * (ARRAYS - len(group))
+        group += [nothing] * (MOST_INDEX_ARRAYS - len(group))
         COMBINE(
-            "", -(-places.total // THREADS), THREADS, out, places.total, *inner,
-            *[item for part in group for item in part],
+            "", -(-places.total // USUAL_BLOCK_THREADS), USUAL_BLOCK_THREADS, out, places.total,
+            *inner, *[item for part in group for item in part],
         )
     return Pointer(out, 0, 1, ENDLESS, unit, limit)
 
 
-def grid_of(rows: int, columns: int) -> tuple[tuple[int, int], int]:
-    """Returns the grid for blocks of ``THREADS`` over rows, and the logarithm of lanes a row."""
-    log = min(max(columns - 1, 0).bit_length(), THREADS.bit_length() - 1)
-    tall = THREADS >> log
+def rows_grid(rows: int, columns: int) -> tuple[tuple[int, int], int]:
+    """Returns the grid of blocks over rows, and the logarithm of the lanes of a row."""
+    log = min(max(columns - 1, 0).bit_length(), USUAL_BLOCK_THREADS.bit_length() - 1)
+    tall = USUAL_BLOCK_THREADS >> log
     # A thread has several columns, unless the device would not be full.
     wide = min(-(-columns // ((1 << log) * 4)), 65535)
     return (-(-rows // tall), wide), log

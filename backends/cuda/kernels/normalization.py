@@ -15,31 +15,38 @@ import cupy
 import numpy as np
 
 from ...dtypes import result_type
-from ..launch import Kernel, c_type
-from ..row_layout import FLOATS, NAMES, WIDE, geometry, inexact, limit, row_strides, wide, width
+from ..launch import C_FLOATS, USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
+from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
 
-__all__ = ["TABLE", "affine_normalize", "affine_normalize_slope", "normalize", "normalize_slope"]
+__all__ = [
+    "NORMALIZATION_FUNCTIONS",
+    "affine_normalize",
+    "affine_normalize_slope",
+    "normalize",
+    "normalize_slope",
+]
 
-FORWARD = Kernel("normalization", "forward", "ppppllllllllldl", FLOATS)
-BACKWARD = Kernel(
-    "normalization",
-    "backward",
-    "pppppllllllllldl",
-    tuple(f"{f}, {affine}" for f in FLOATS for affine in ("true", "false")),
+NORMALIZE_FORWARD = Kernel("normalization", "forward", "ppppllllllllldl", ROW_INSTANCES)
+NORMALIZE_BACKWARD = Kernel(
+    "normalization", "backward", "pppppllllllllldl",
+    tuple(f"{f}, {affine}" for f in ROW_INSTANCES for affine in ("true", "false")),
 )
-BACKWARD_LONG = Kernel("normalization", "backward_long", "pppppllllllllldl", NAMES)
-TOTALS_OF_LONG = Kernel("normalization", "totals_of_long", "pppplllllllll", NAMES)
-FINISH = Kernel("normalization", "finish", "pplllll", NAMES)
+BACKWARD_LONG = Kernel(
+    "normalization", "backward_long", "pppppllllllllldl", tuple(C_FLOATS.values())
+)
+TOTALS_OF_LONG = Kernel(
+    "normalization", "totals_of_long", "pppplllllllll", tuple(C_FLOATS.values())
+)
+FINISH = Kernel("normalization", "finish", "pplllll", tuple(C_FLOATS.values()))
 # The longest rows that the threads of a block keep in registers, by the accumulator's size.
-LONGEST = {4: 8192, 8: 4096}
+LONGEST_HELD_ROW = {4: 8192, 8: 4096}
 # Columns whose totals a block adds up, and how many of its warps share them.
-TILE, LINES = 32, 32
-BLOCK = 256
+TOTALS_TILE_COLUMNS, TOTALS_WARPS = 32, 32
 # Threads of a processor that work on rows of their blocks at the same time.
-RESIDENT = 512
+RESIDENT_THREADS = 512
 
 
-def grouped(x: Any, weight: Any) -> tuple[int, int]:
+def group_sizes(x: Any, weight: Any) -> tuple[int, int]:
     """Returns the number of groups of rows that share a weight, and of rows in each."""
     groups = weight.ndim - 1
     return prod(x.shape[:groups]), prod(x.shape[groups:-1])
@@ -55,12 +62,15 @@ def by_group(weight: Any, dtype: Any) -> tuple[Any, int]:
     return weight, between
 
 
-def aligned(weight: Any, between: int) -> bool:
+def weights_aligned(weight: Any, between: int) -> bool:
     """Says whether the weights of every group begin where a row in a new array would."""
-    return bool(weight.data.ptr % WIDE == 0 and between * weight.itemsize % WIDE == 0)
+    return bool(
+        weight.data.ptr % WIDEST_LOAD_BYTES == 0
+        and between * weight.itemsize % WIDEST_LOAD_BYTES == 0
+    )
 
 
-def run_forward(x: Any, affine: list[Any], eps: float, center: bool, dtype: Any) -> Any:
+def launch_forward(x: Any, affine: list[Any], eps: float, center: bool, dtype: Any) -> Any:
     """Launches the one kernel."""
     if x.dtype != dtype:
         x = x.astype(dtype)
@@ -71,30 +81,30 @@ def run_forward(x: Any, affine: list[Any], eps: float, center: bool, dtype: Any)
     count = out.size // length
     x, row, stride = row_strides(x, 1)
     weights = [by_group(v, dtype) for v in affine]
-    share = grouped(x, affine[0])[1] if affine else 1
+    share = group_sizes(x, affine[0])[1] if affine else 1
     # Weights are read at the same places of packs as rows.
     packed = wide(x, row, stride, length) and all(
-        aligned(v, between) for v, between in weights
+        weights_aligned(v, between) for v, between in weights
     )
-    if affine and length * dtype.itemsize % WIDE:
+    if affine and length * dtype.itemsize % WIDEST_LOAD_BYTES:
         packed = False
     types, n = width(dtype, packed)
     grid, block, single = geometry(dtype, count, length, n)
     (weight, weight_step), (bias, bias_step) = [*weights, (x, 0), (x, 0)][:2]
-    FORWARD(
+    NORMALIZE_FORWARD(
         types, grid, block, x, weight, bias, out, count, length, row, stride, share,
         weight_step, bias_step, len(affine), int(center), float(eps), single,
     )  # fmt: skip
     return out
 
 
-def run_backward(
+def launch_backward(
     g: Any, x: Any, weight: Any, eps: float, center: bool, totals: int, dtype: Any
 ) -> Any:
     """Launches the kernels for the cotangents of rows and, if asked for, of their weights."""
     x, g = (v if v.dtype == dtype else v.astype(dtype) for v in (x, g))
     length = x.shape[-1]
-    groups, rows = grouped(x, weight) if totals else (1, prod(x.shape[:-1]))
+    groups, rows = group_sizes(x, weight) if totals else (1, prod(x.shape[:-1]))
     out = cupy.empty((groups, rows + totals, length), dtype)
     if out.size == 0:
         return out
@@ -104,41 +114,41 @@ def run_backward(
     size = 8 if dtype.char == "d" else 4
     accumulators = np.dtype(f"f{size}")
     processors = limit("processors", x.data.device_id)
-    if length > LONGEST[size]:
-        parts = run_long(
+    if length > LONGEST_HELD_ROW[size]:
+        parts = launch_long_rows(
             (g, x, weight, out, accumulators), (g_row, g_stride, x_row, x_stride, weight_step),
             (groups, rows, length, totals), eps, center, processors,
         )  # fmt: skip
     else:
         packed = (
-            length * dtype.itemsize % WIDE == 0
+            length * dtype.itemsize % WIDEST_LOAD_BYTES == 0
             and wide(x, x_row, x_stride, length)
             and wide(g, g_row, g_stride, length)
-            and (not totals or aligned(weight, weight_step))
+            and (not totals or weights_aligned(weight, weight_step))
         )
         types, _ = width(dtype, packed)
         threads = max(32, 1 << (-(-length * size // 64) - 1).bit_length())
-        most = max(1, processors * (RESIDENT // threads) // groups)
+        most = max(1, processors * (RESIDENT_THREADS // threads) // groups)
         # As few blocks as take no longer: rows that are left over would be a round of their own.
         each = -(-rows // -(-rows // most)) if rows else 1
         # Without weights these have no elements, and are not touched.
         parts = cupy.empty((groups * each, totals, length), accumulators)
-        BACKWARD(
+        NORMALIZE_BACKWARD(
             f"{types}, {'true' if totals else 'false'}", groups * each, threads,
             g, x, weight, out, parts, rows, length, g_row, g_stride,
             x_row, x_stride, weight_step, totals, int(center), float(eps), each,
             shared=2 * length * dtype.itemsize if packed else 0,
         )  # fmt: skip
     if totals:
-        tiles = -(-length // TILE)
+        tiles = -(-length // TOTALS_TILE_COLUMNS)
         FINISH(
-            c_type(dtype), groups * totals * tiles, LINES * TILE,
+            c_type(dtype), groups * totals * tiles, TOTALS_WARPS * TOTALS_TILE_COLUMNS,
             parts, out, rows, length, totals, tiles, parts.shape[0] // groups,
         )  # fmt: skip
     return out
 
 
-def run_long(
+def launch_long_rows(
     arrays: tuple[Any, ...],
     steps: tuple[int, ...],
     sizes: tuple[int, ...],
@@ -160,11 +170,11 @@ def run_long(
         )  # fmt: skip
     if not totals:
         return None
-    tiles = -(-length // BLOCK)
+    tiles = -(-length // USUAL_BLOCK_THREADS)
     each = max(1, min(rows, 8 * processors // (groups * tiles)))
     parts = cupy.empty((groups * each, totals, length), accumulators)
     TOTALS_OF_LONG(
-        name, groups * each * tiles, BLOCK, g, x, kept, parts, rows, length,
+        name, groups * each * tiles, USUAL_BLOCK_THREADS, g, x, kept, parts, rows, length,
         g_row, g_stride, x_row, x_stride, totals, tiles, each,
     )  # fmt: skip
     return parts
@@ -173,20 +183,20 @@ def run_long(
 def normalize(x: Any, *, eps: float, center: bool) -> Any:
     """Returns ``(x - mean(x)) / sqrt(var(x) + eps)`` over the last axis."""
     x = inexact(x)
-    return run_forward(x, [], eps, center, x.dtype)
+    return launch_forward(x, [], eps, center, x.dtype)
 
 
 def normalize_slope(g: Any, x: Any, *, eps: float, center: bool) -> Any:
     """Returns the derivative of ``normalize`` at x in the direction g."""
     x = inexact(x)
-    return run_backward(cupy.asarray(g), x, x, eps, center, 0, x.dtype).reshape(x.shape)
+    return launch_backward(cupy.asarray(g), x, x, eps, center, 0, x.dtype).reshape(x.shape)
 
 
 def affine_normalize(x: Any, weight: Any, *bias: Any, eps: float, center: bool) -> Any:
     """Returns ``normalize(x) * weight + bias``."""
     x = inexact(x)
     affine = [cupy.asarray(v) for v in (weight, *bias)]
-    return run_forward(x, affine, eps, center, result_type(x.dtype, *(v.dtype for v in affine)))
+    return launch_forward(x, affine, eps, center, result_type(x.dtype, *(v.dtype for v in affine)))
 
 
 def affine_normalize_slope(
@@ -195,11 +205,11 @@ def affine_normalize_slope(
     """Returns the cotangents of x's rows, and behind them those of the weight and the bias."""
     x = inexact(x)
     dtype = result_type(x.dtype, weight.dtype)
-    out = run_backward(cupy.asarray(g), x, weight, eps, center, 1 + bias, dtype)
+    out = launch_backward(cupy.asarray(g), x, weight, eps, center, 1 + bias, dtype)
     return out.reshape(*weight.shape[:-1], *out.shape[1:])
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+NORMALIZATION_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "affine_normalize": affine_normalize,
     "affine_normalize_slope": affine_normalize_slope,
     "normalize": normalize,

@@ -9,37 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import accumulate, chain
-from operator import attrgetter
 from struct import pack_into
-from typing import Any
+from typing import Any, TypeAlias
 
 import cupy
 import numpy as np
 
-from ..launch import Kernel
+from ..launch import C_FLOATS, Kernel, is_contiguous
 
-__all__ = ["UPDATES"]
+__all__ = ["UPDATE_FUNCTIONS"]
 
 # As the kernel has them.
-PIECE = 8192
-THREADS = 256
-NUMBERS = 7
+PIECE_BYTES = 8192
+UPDATE_BLOCK_THREADS = 256
+MOST_STEP_NUMBERS = 7
 # Bytes of a table: what every device takes, and what those of CUDA 12.1 or later do.
-SMALL, LARGE = 4000, 32000
-LARGE_SINCE = 12010
+SMALL_TABLE_BYTES, LARGE_TABLE_BYTES = 4000, 32000
+LARGE_TABLE_CUDA = 12010
 # How much is remembered of a parameter by each rule.
 SLOTS = {"sgd": 0, "momentum": 1, "nesterov": 1, "adagrad": 1, "lion": 1, "adam": 2, "adamw": 2}
-# What kernels call float16, bfloat16, float32 and float64, by their letters.
-REAL = {"e": "half_t", "E": "bfloat16_t", "f": "float", "d": "double"}
 # For each parameter an array, or None.
-Columns = Sequence[list[Any]]
+Columns: TypeAlias = Sequence[list[Any]]
 
 ndarray = cupy.ndarray
-# Says whether an array's elements are in order and without gaps; asking its flags costs a lot more.
-contiguous = attrgetter(
-    "_c_contiguous" if hasattr(ndarray, "_c_contiguous") else "flags.c_contiguous"
-)
-
 
 def row_bytes(rule: str) -> int:
     """Returns the size of what the kernel is told of a parameter."""
@@ -55,9 +47,12 @@ UPDATE = Kernel(
     "update",
     "tlddddddd",
     (
-        *(_instance(rule, "float", SMALL) for rule in SLOTS),
-        *(_instance("adam", element, SMALL) for element in ("double", "half_t", "bfloat16_t")),
-        _instance("adam", "float", LARGE),
+        *(_instance(rule, "float", SMALL_TABLE_BYTES) for rule in SLOTS),
+        *(
+            _instance("adam", element, SMALL_TABLE_BYTES)
+            for element in ("double", "half_t", "bfloat16_t")
+        ),
+        _instance("adam", "float", LARGE_TABLE_BYTES),
     ),
 )
 
@@ -67,10 +62,10 @@ def largest_table() -> int:
     """Returns how many bytes may be passed by value on this machine."""
     runtime = cupy.cuda.runtime
     oldest = min(runtime.driverGetVersion(), runtime.runtimeGetVersion())
-    return LARGE if oldest >= LARGE_SINCE else SMALL
+    return LARGE_TABLE_BYTES if oldest >= LARGE_TABLE_CUDA else SMALL_TABLE_BYTES
 
 
-def updated(rule: str, columns: Columns, numbers: Sequence[float]) -> Columns:
+def updated_parameters(rule: str, columns: Columns, numbers: Sequence[float]) -> list[list[Any]]:
     """Returns parameters after an update, and what is remembered of them.
 
     Args:
@@ -84,8 +79,8 @@ def updated(rule: str, columns: Columns, numbers: Sequence[float]) -> Columns:
         all of them None for a parameter whose dtype is complex or none of a float, or whose memory
         has another, or is on another device.
     """
-    fresh: Columns = [[None] * len(columns[0]) for _ in columns[1:]]
-    for (device, dtype), members in _groups(columns).items():
+    fresh: list[list[Any]] = [[None] * len(columns[0]) for _ in columns[1:]]
+    for (device, dtype), members in _updatable_groups(columns).items():
         whole = len(members) == len(columns[0])
         part = columns if whole else [[column[i] for i in members] for column in columns]
         if Kernel.alone:
@@ -101,7 +96,7 @@ def updated(rule: str, columns: Columns, numbers: Sequence[float]) -> Columns:
     return fresh
 
 
-def _groups(columns: Columns) -> dict[Any, Sequence[int]]:
+def _updatable_groups(columns: Columns) -> dict[Any, Sequence[int]]:
     """Returns the places of parameters that one launch can update, by their device and dtype."""
     dtypes = [[x.dtype for x in column] for column in columns]
     count = len(dtypes[0])
@@ -111,7 +106,7 @@ def _groups(columns: Columns) -> dict[Any, Sequence[int]]:
         devices = [[x.data.device_id for x in column] for column in columns]
     first, device = dtypes[0][0], devices[0][0]
     if (
-        first.char in REAL
+        first.char in C_FLOATS
         and all(column.count(first) == count for column in dtypes)
         and all(column.count(device) == count for column in devices)
     ):
@@ -123,7 +118,7 @@ def _groups(columns: Columns) -> dict[Any, Sequence[int]]:
     ):
         # A gradient of another dtype is cast; memory of another one was made by someone else.
         if (
-            own.char in REAL
+            own.char in C_FLOATS
             and g.kind != "c"
             and places.count(places[0]) == len(places)
             and slots.count(own) == len(slots)
@@ -135,30 +130,30 @@ def _groups(columns: Columns) -> dict[Any, Sequence[int]]:
 def _dense(x: Any, dtype: Any) -> Any:
     """Returns an array as the kernel reads it."""
     # CuPy's way to make an array contiguous gives one without axes an axis.
-    return x if x.dtype == dtype and contiguous(x) else x.astype(dtype, order="C")
+    return x if x.dtype == dtype and is_contiguous(x) else x.astype(dtype, order="C")
 
 
-def _launched(rule: str, columns: Columns, dtype: Any, numbers: Sequence[float]) -> Columns:
+def _launched(rule: str, columns: Columns, dtype: Any, numbers: Sequence[float]) -> list[list[Any]]:
     """Returns the new values and memory of parameters of one dtype, on the current device."""
     count = len(columns[0])
     # Only a gradient may have another dtype. What is made here lives until the launch.
     cast = [g.dtype for g in columns[1]].count(dtype) < count
-    if cast or not all(all(map(contiguous, column)) for column in columns):
+    if cast or not all(all(map(is_contiguous, column)) for column in columns):
         columns = [[_dense(x, dtype) for x in column] for column in columns]
     # CuPy finds a dtype faster by its letter; that of bfloat16 is not NumPy's.
     letter = dtype.char
     made_of = dtype if letter == "E" else letter
     shapes = [x.shape for x in columns[0]]
-    fresh: Columns = [[ndarray(shape, made_of) for shape in shapes] for _ in columns[1:]]
+    fresh: list[list[Any]] = [[ndarray(shape, made_of) for shape in shapes] for _ in columns[1:]]
 
     width = row_bytes(rule)
-    limit = SMALL if count <= SMALL // width else largest_table()
+    limit = SMALL_TABLE_BYTES if count <= SMALL_TABLE_BYTES // width else largest_table()
     most = limit // width
     instance, passed = _form(rule, letter, limit)
     pointers = [[x.data.ptr for x in column] for column in (*columns, *fresh)]
     sizes = [x.size for x in columns[0]]
-    length = PIECE // dtype.itemsize
-    constants = [*map(float, numbers), *[0.0] * (NUMBERS - len(numbers))]
+    length = PIECE_BYTES // dtype.itemsize
+    constants = [*map(float, numbers), *[0.0] * (MOST_STEP_NUMBERS - len(numbers))]
     for start in range(0, count, most):
         part = slice(start, start + most)
         # An array without elements has no block: it begins where the next one does.
@@ -169,7 +164,7 @@ def _launched(rule: str, columns: Columns, dtype: Any, numbers: Sequence[float])
             words = bytearray(passed.itemsize)
             pack_into(f"{len(firsts) * width // 8}Q", words, 0, *chain.from_iterable(rows))
             table = np.frombuffer(words, passed)
-            UPDATE(instance, blocks, THREADS, table, len(firsts), *constants)
+            UPDATE(instance, blocks, UPDATE_BLOCK_THREADS, table, len(firsts), *constants)
     return fresh
 
 
@@ -177,10 +172,10 @@ def _launched(rule: str, columns: Columns, dtype: Any, numbers: Sequence[float])
 def _form(rule: str, letter: str, table: int) -> tuple[str, Any]:
     """Returns the instance for a rule, a dtype and a size of tables, and what it is passed."""
     rows = table // row_bytes(rule)
-    return _instance(rule, REAL[letter], table), np.dtype(f"V{rows * row_bytes(rule)}")
+    return _instance(rule, C_FLOATS[letter], table), np.dtype(f"V{rows * row_bytes(rule)}")
 
 
 # By the rule's name; ``update(columns, numbers)``.
-UPDATES: dict[str, Callable[[Columns, Sequence[float]], Columns]] = {
-    rule: partial(updated, rule) for rule in SLOTS
+UPDATE_FUNCTIONS: dict[str, Callable[..., list[list[Any]]]] = {
+    rule: partial(updated_parameters, rule) for rule in SLOTS
 }

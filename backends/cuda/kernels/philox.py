@@ -13,16 +13,15 @@ import cupy
 import numpy as np
 
 from ...arrays.philox import WORD, dropped
-from ..launch import Kernel, c_type
+from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
 
-__all__ = ["TABLE", "dropout", "key_words", "random_bits"]
+__all__ = ["PHILOX_FUNCTIONS", "dropout", "key_words", "random_bits"]
 
-THREADS = 256
 BLOCK_BITS = 256
 # Elements that one block of four words decides on.
 DECIDED = 8
 
-BITS = Kernel(
+RANDOM_BITS = Kernel(
     "philox",
     "bits",
     "ppplllllll",
@@ -44,10 +43,10 @@ def random_bits(
         keys, low, high = key_words(key, 2)
         starts, first, _ = key_words(start, 1)
         blocks = -(-length * bits // BLOCK_BITS)
-        BITS(
+        RANDOM_BITS(
             c_type(out.dtype),
-            -(-rows * blocks // THREADS),
-            THREADS,
+            -(-rows * blocks // USUAL_BLOCK_THREADS),
+            USUAL_BLOCK_THREADS,
             out,
             keys,
             starts,
@@ -75,8 +74,8 @@ def dropout(x: Any, key: Any, *, rate: float) -> Any:
         blocks = -(-length // DECIDED)
         DROPOUT(
             c_type(x.dtype),
-            -(-rows * blocks // THREADS),
-            THREADS,
+            -(-rows * blocks // USUAL_BLOCK_THREADS),
+            USUAL_BLOCK_THREADS,
             x,
             out,
             keys,
@@ -112,7 +111,7 @@ def key_words(x: Any, width: int) -> tuple[Any, int, int]:
     return x, 0, 0
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+PHILOX_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "dropout": dropout,
     "random_bits": random_bits,
     "random_keys": random_bits,

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from ..launch import Kernel, c_type
+from ...annotations import Shape
+from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
+from ..strides import strides_without_gaps
 
 __all__ = [
-    "TABLE",
+    "POOLING_FUNCTIONS",
     "avg_pool",
     "avg_pool_grad",
     "max_pool",
@@ -26,13 +28,10 @@ __all__ = [
     "pool_take",
 ]
 
-Shape = tuple[int, ...]
-
-RANK = 3
-THREADS = 256
+MOST_SPATIAL_AXES = 3
 # Enough to fill the largest GPUs; every thread then has several planes. A thread that has windows
 # looks up more before its first plane than after it, so that there are fewer of these.
-BLOCKS = {"down": 1024, "up": 2048}
+FILLING_BLOCKS = {"down": 1024, "up": 2048}
 # Square windows of two axes for which kernels are unrolled, and how many windows an element may
 # have along an axis for which the way back is.
 SQUARES = (2, 3)
@@ -40,97 +39,103 @@ OVERLAPS = (1, 2)
 # Stands for the mean that does not count the padding.
 BESIDE_PADDING = "avg_pool, padding apart"
 
-# What one instruction loads and stores: channels, where those lie innermost.
-PACKED, MOST_PACKED = 16, 8
+# Channels that one instruction loads and stores, where those lie innermost.
+MOST_PACKED_CHANNELS = 8
 
-FLOATS = ("float, 0, 1", "float, 2, 4", "float, 3, 1", "half_t, 2, 8", "bfloat16_t, 3, 1",
+MAX_POOL_TYPES = ("float, 0, 1", "float, 2, 4", "float, 3, 1", "half_t, 2, 8", "bfloat16_t, 3, 1",
           "double, 0, 2")
-WINNERS = ("float, signed char, 0, 1", "float, signed char, 2, 1", "float, signed char, 3, 4",
+ARGMAX_TYPES = ("float, signed char, 0, 1", "float, signed char, 2, 1", "float, signed char, 3, 4",
            "half_t, signed char, 3, 8", "double, short, 0, 2")
-MEANS = ("float, float, 0, 1", "float, float, 2, 4", "half_t, half_t, 3, 8",
+AVG_POOL_TYPES = ("float, float, 0, 1", "float, float, 2, 4", "half_t, half_t, 3, 8",
          "double, double, 0, 2", "int, double, 0, 4", "bool, double, 0, 8",
          "complex_t<float>, complex_t<float>, 0, 1")
-TAKEN = ("2, signed char", "4, signed char", "8, short", "16, signed char")
-SUMS = ("float, signed char, 0, 1", "float, signed char, 1, 4", "float, signed char, 2, 4",
+TAKE_TYPES = ("2, signed char", "4, signed char", "8, short", "16, signed char")
+SCATTER_TYPES = ("float, signed char, 0, 1", "float, signed char, 1, 4", "float, signed char, 2, 4",
         "half_t, signed char, 1, 8", "bfloat16_t, signed char, 2, 1", "double, short, 0, 2",
         "complex_t<double>, signed char, 0, 1")
-SPREAD = ("float, float, 0, 1", "float, float, 1, 4", "float, float, 2, 1", "half_t, half_t, 1, 8",
-          "double, double, 0, 2", "complex_t<float>, complex_t<float>, 0, 2")
-MAX_POOL = Kernel("pooling", "max_pool", "ppt", FLOATS)
-ARGMAX = Kernel("pooling", "max_pool_argmax", "ppt", WINNERS)
-TAKE = Kernel("pooling", "pool_take", "pppt", TAKEN)
-AVG_POOL = Kernel("pooling", "avg_pool", "ppt", MEANS)
-SCATTER = Kernel("pooling", "pool_scatter", "pppt", SUMS)
-SPREAD_OUT = Kernel("pooling", "avg_pool_grad", "ppt", SPREAD)
+AVG_POOL_GRAD_TYPES = (
+    "float, float, 0, 1", "float, float, 1, 4", "float, float, 2, 1", "half_t, half_t, 1, 8",
+    "double, double, 0, 2", "complex_t<float>, complex_t<float>, 0, 2",
+)
+MAX_POOL = Kernel("pooling", "max_pool", "ppt", MAX_POOL_TYPES)
+ARGMAX = Kernel("pooling", "max_pool_argmax", "ppt", ARGMAX_TYPES)
+TAKE = Kernel("pooling", "pool_take", "pppt", TAKE_TYPES)
+AVG_POOL = Kernel("pooling", "avg_pool", "ppt", AVG_POOL_TYPES)
+SCATTER = Kernel("pooling", "pool_scatter", "pppt", SCATTER_TYPES)
+AVG_POOL_GRAD = Kernel("pooling", "avg_pool_grad", "ppt", AVG_POOL_GRAD_TYPES)
 ndarray = cupy.ndarray
 
 
 def max_pool(x: Any, *, windows: Any) -> Any:
     """Returns the maximum of every window of x (N, C, *spatial); NaN where there is one."""
-    plan = planned("max_pool", windows, None, aligned(x), x.shape, x.dtype, x.strides)
-    out = ndarray(plan.shape, plan.dtype)
-    if plan.table is not None:
-        MAX_POOL(plan.types, plan.grid, plan.block, out, x, plan.table)
-    return out if plan.order is None else out.transpose(plan.order)
+    launch = pooling_launch(
+        "max_pool", windows, None, starts_at_pack(x), x.shape, x.dtype, x.strides
+    )
+    out = ndarray(launch.shape, launch.dtype)
+    if launch.table is not None:
+        MAX_POOL(launch.types, launch.grid, launch.block, out, x, launch.table)
+    return out if launch.order is None else out.transpose(launch.order)
 
 
 def max_pool_argmax(x: Any, *, windows: Any) -> Any:
     """Returns the number of the first place in every window that has the maximum."""
-    plan = planned("max_pool_argmax", windows, None, aligned(x), x.shape, x.dtype, x.strides)
-    out = ndarray(plan.shape, plan.dtype)
-    if plan.table is not None:
-        ARGMAX(plan.types, plan.grid, plan.block, out, x, plan.table)
-    return out if plan.order is None else out.transpose(plan.order)
+    launch = pooling_launch(
+        "max_pool_argmax", windows, None, starts_at_pack(x), x.shape, x.dtype, x.strides
+    )
+    out = ndarray(launch.shape, launch.dtype)
+    if launch.table is not None:
+        ARGMAX(launch.types, launch.grid, launch.block, out, x, launch.table)
+    return out if launch.order is None else out.transpose(launch.order)
 
 
 def pool_take(x: Any, winner: Any, *, windows: Any) -> Any:
     """Returns of every window of x the element at the place that has won; of the padding zero."""
-    plan = planned(
+    launch = pooling_launch(
         "pool_take", windows, None, False, x.shape, x.dtype, x.strides,
         winner.dtype, winner.strides,
     )  # fmt: skip
-    out = ndarray(plan.shape, plan.dtype)
-    if plan.table is not None:
-        TAKE(plan.types, plan.grid, plan.block, out, x, winner, plan.table)
-    return out if plan.order is None else out.transpose(plan.order)
+    out = ndarray(launch.shape, launch.dtype)
+    if launch.table is not None:
+        TAKE(launch.types, launch.grid, launch.block, out, x, winner, launch.table)
+    return out if launch.order is None else out.transpose(launch.order)
 
 
 def pool_scatter(g: Any, winner: Any, *, spatial: Shape, windows: Any) -> Any:
     """Adds a value for every window to the element at the place that has won."""
-    plan = planned(
-        "pool_scatter", windows, spatial, aligned(g) and aligned(winner),
+    launch = pooling_launch(
+        "pool_scatter", windows, spatial, starts_at_pack(g) and starts_at_pack(winner),
         g.shape, g.dtype, g.strides, winner.dtype, winner.strides,
     )  # fmt: skip
-    out = ndarray(plan.shape, plan.dtype)
-    if plan.table is not None:
-        SCATTER(plan.types, plan.grid, plan.block, out, g, winner, plan.table)
-    return out if plan.order is None else out.transpose(plan.order)
+    out = ndarray(launch.shape, launch.dtype)
+    if launch.table is not None:
+        SCATTER(launch.types, launch.grid, launch.block, out, g, winner, launch.table)
+    return out if launch.order is None else out.transpose(launch.order)
 
 
 def avg_pool(x: Any, *, windows: Any, count_include_pad: bool) -> Any:
     """Returns the mean of every window of x (N, C, *spatial)."""
     name = "avg_pool" if count_include_pad else BESIDE_PADDING
-    plan = planned(name, windows, None, aligned(x), x.shape, x.dtype, x.strides)
-    out = ndarray(plan.shape, plan.dtype)
-    if plan.table is not None:
-        AVG_POOL(plan.types, plan.grid, plan.block, out, x, plan.table)
-    return out if plan.order is None else out.transpose(plan.order)
+    launch = pooling_launch(name, windows, None, starts_at_pack(x), x.shape, x.dtype, x.strides)
+    out = ndarray(launch.shape, launch.dtype)
+    if launch.table is not None:
+        AVG_POOL(launch.types, launch.grid, launch.block, out, x, launch.table)
+    return out if launch.order is None else out.transpose(launch.order)
 
 
 def avg_pool_grad(g: Any, *, spatial: Shape, windows: Any, count_include_pad: bool) -> Any:
     """Transposes ``avg_pool``: every window spreads its value over its elements."""
     name = "avg_pool" if count_include_pad else BESIDE_PADDING
-    plan = planned(name, windows, spatial, aligned(g), g.shape, g.dtype, g.strides)
-    out = ndarray(plan.shape, plan.dtype)
-    if plan.table is not None:
-        SPREAD_OUT(plan.types, plan.grid, plan.block, out, g, plan.table)
-    return out if plan.order is None else out.transpose(plan.order)
+    launch = pooling_launch(name, windows, spatial, starts_at_pack(g), g.shape, g.dtype, g.strides)
+    out = ndarray(launch.shape, launch.dtype)
+    if launch.table is not None:
+        AVG_POOL_GRAD(launch.types, launch.grid, launch.block, out, g, launch.table)
+    return out if launch.order is None else out.transpose(launch.order)
 
 
-# -- plans
+# -- launches
 
 
-class Plan(NamedTuple):
+class PoolingLaunch(NamedTuple):
     """The launches over windows of arrays of certain dtypes, shapes and strides.
 
     Attributes:
@@ -151,14 +156,14 @@ class Plan(NamedTuple):
     table: Any
 
 
-def aligned(x: Any) -> bool:
+def starts_at_pack(x: Any) -> bool:
     """Says whether an array starts where a pack may."""
-    return not x.data.ptr % PACKED
+    return not x.data.ptr % WIDEST_LOAD_BYTES
 
 
-def packed(channels: int, steps: Sequence[Sequence[int]], dtype: Any) -> int:
+def channels_at_once(channels: int, steps: Sequence[Sequence[int]], dtype: Any) -> int:
     """Returns how many channels go at once, by the operands' strides in elements."""
-    n = min(PACKED // dtype.itemsize, MOST_PACKED)
+    n = min(WIDEST_LOAD_BYTES // dtype.itemsize, MOST_PACKED_CHANNELS)
     whole = channels % n == 0 and all(
         s[1] == 1 and not any(step % n for step in (s[0], *s[2:])) for s in steps
     )
@@ -186,7 +191,7 @@ def dtype_and_types(name: str, windows: Any, up: bool, dtype: Any, second: Any, 
 
 
 @lru_cache(maxsize=4096)
-def planned(
+def pooling_launch(
     name: str,
     windows: Any,
     below: Shape | None,
@@ -196,8 +201,8 @@ def planned(
     strides: Shape,
     second: Any = None,
     second_strides: Shape | None = None,
-) -> Plan:
-    """Returns a plan.
+) -> PoolingLaunch:
+    """Returns the launch of a primitive.
 
     Args:
         name: the primitive; ``BESIDE_PADDING`` for means that do not count the padding.
@@ -213,10 +218,10 @@ def planned(
     """
     spatial = operand[2:] if below is None else below
     rank = len(spatial)
-    if rank > RANK:
+    if rank > MOST_SPATIAL_AXES:
         raise NotImplementedError(
-            f"pooling on a GPU knows up to {RANK} spatial axes, not {rank}; ft.to_device(x, 'cpu') "
-            "brings an array to where there may be more"
+            f"pooling on a GPU knows up to {MOST_SPATIAL_AXES} spatial axes, not {rank}; "
+            "ft.to_device(x, 'cpu') brings an array to where there may be more"
         )
     steps = [[stride // dtype.itemsize for stride in strides]]
     if second_strides is not None:
@@ -237,19 +242,19 @@ def planned(
     in_planes = not innermost and all(
         1 in (images, channels) or s[0] == channels * s[1] for s in steps
     )
-    here = contiguous(shape, innermost)
+    here = strides_without_gaps(shape, innermost)
 
     def in_table(s: Sequence[int]) -> list[int]:
         plane = (s[1] if channels > 1 else s[0]) if in_planes else s[0]
-        return [s[1], plane, *(0,) * (RANK - rank), *s[2:]]
+        return [s[1], plane, *(0,) * (MOST_SPATIAL_AXES - rank), *s[2:]]
 
-    ones, zeros = [1] * (RANK - rank), [0] * (RANK - rank)
-    n = packed(channels, steps, dtype) if packs and innermost else 1
+    ones, zeros = [1] * (MOST_SPATIAL_AXES - rank), [0] * (MOST_SPATIAL_AXES - rank)
+    n = channels_at_once(channels, steps, dtype) if packs and innermost else 1
     lanes = prod(shape[2:]) * (1 if in_planes else channels // n)
     planes = images * (channels if in_planes else 1)
-    across = max(-(-lanes // THREADS), 1)
+    across = max(-(-lanes // USUAL_BLOCK_THREADS), 1)
     width = max(-(-lanes // across), 1)
-    high = THREADS // width
+    high = USUAL_BLOCK_THREADS // width
     operands = [in_table(s) for s in steps]
     table = [
         *ones, *spatial, *ones, *windows.window, *ones, *windows.stride,
@@ -257,11 +262,11 @@ def planned(
         *operands[0], *operands[-1], *in_table(here),
         1 if in_planes else channels, planes, width, name != BESIDE_PADDING,
     ]
-    blocks = BLOCKS["down" if below is None else "up"]
+    blocks = FILLING_BLOCKS["down" if below is None else "up"]
     grid = across, max(min(-(-planes // high), -(-blocks // across), 65535), 1)
     words = np.array(table, np.int64)
     made, types = dtype_and_types(name, windows, below is not None, dtype, second, n)
-    return Plan(
+    return PoolingLaunch(
         (images, *shape[2:], channels) if innermost else shape,
         made,
         (0, rank + 1, *range(1, rank + 1)) if innermost else None,
@@ -272,18 +277,7 @@ def planned(
     )
 
 
-def contiguous(shape: Shape, innermost: bool) -> Shape:
-    """Returns the strides of an array without gaps whose channels lie innermost, or not."""
-    order = [0, *range(2, len(shape)), 1] if innermost else list(range(len(shape)))
-    out = [0] * len(shape)
-    stride = 1
-    for axis in reversed(order):
-        out[axis] = stride
-        stride *= shape[axis]
-    return tuple(out)
-
-
-TABLE: dict[str, Callable[..., Any]] = {
+POOLING_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "avg_pool": avg_pool,
     "avg_pool_grad": avg_pool_grad,
     "max_pool": max_pool,

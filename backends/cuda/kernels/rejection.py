@@ -14,12 +14,17 @@ import cupy
 import numpy as np
 
 from ...arrays.gamma_moments import nodes
-from ..launch import Kernel
+from ..launch import SMALL_BLOCK_THREADS, Kernel
 from .philox import key_words
 
-__all__ = ["TABLE", "gamma_moment", "random_binomial", "random_loggamma", "random_poisson"]
+__all__ = [
+    "REJECTION_FUNCTIONS",
+    "gamma_moment",
+    "random_binomial",
+    "random_loggamma",
+    "random_poisson",
+]
 
-THREADS = 128
 DOUBLE = np.dtype(np.float64)
 
 SAMPLED = Kernel("rejection", "sampled", "ppllplplll", ("loggamma", "poisson", "binomial"))
@@ -53,8 +58,8 @@ def _drawn(law: str, dtype: Any, key: Any, *parameters: Any) -> Any:
         y, y_step = _read(parameters[1], shape) if len(parameters) > 1 else (0, 0)
         SAMPLED(
             law,
-            -(-out.size // THREADS),
-            THREADS,
+            -(-out.size // SMALL_BLOCK_THREADS),
+            SMALL_BLOCK_THREADS,
             out,
             keys,
             low,
@@ -80,8 +85,8 @@ def gamma_moment(a: Any, y: Any, *, n: int) -> Any:
         points, point_step = _read(y, shape)
         MOMENT(
             "",
-            -(-out.size // THREADS),
-            THREADS,
+            -(-out.size // SMALL_BLOCK_THREADS),
+            SMALL_BLOCK_THREADS,
             out,
             shapes,
             shape_step,
@@ -89,13 +94,13 @@ def gamma_moment(a: Any, y: Any, *, n: int) -> Any:
             point_step,
             out.size,
             n,
-            _rule(),
+            _quadrature_table(),
         )
     return out.astype(dtype, copy=False)
 
 
 @cache
-def _rule() -> Any:
+def _quadrature_table() -> Any:
     """Returns the nodes and weights of the quadrature as the kernel takes them."""
     numbers = np.array(nodes()).reshape(-1)
     return numbers.view(f"V{numbers.nbytes}")
@@ -121,7 +126,7 @@ def _read(x: Any, shape: tuple[int, ...]) -> tuple[Any, int]:
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x), 1
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+REJECTION_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "gamma_moment": gamma_moment,
     "random_binomial": random_binomial,
     "random_loggamma": random_loggamma,

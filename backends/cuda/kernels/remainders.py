@@ -8,14 +8,13 @@ import cupy
 import numpy as np
 
 from ...arrays.special_remainders import AT_ONCE
-from ..launch import Kernel
+from ..launch import SMALL_BLOCK_THREADS, Kernel
 
 __all__ = ["remainder"]
 
-NAMES = ("log_remainder", "exp_remainder", "stirling_error", "digamma_gap")
-BLOCK = 128
+REMAINDERS = ("log_remainder", "exp_remainder", "stirling_error", "digamma_gap")
 
-remainder_of = Kernel("remainders", "remainder_of", "ppl", NAMES)
+remainder_of = Kernel("remainders", "remainder_of", "ppl", REMAINDERS)
 
 
 def remainder(name: str, x: Any) -> Any:
@@ -23,7 +22,7 @@ def remainder(name: str, x: Any) -> Any:
     x = cupy.ascontiguousarray(x, dtype=np.float64)
     out = cupy.empty_like(x)
     if x.size:
-        remainder_of(name, -(-x.size // BLOCK), BLOCK, x, out, x.size)
+        remainder_of(name, -(-x.size // SMALL_BLOCK_THREADS), SMALL_BLOCK_THREADS, x, out, x.size)
     return out
 
 

@@ -15,25 +15,23 @@ import numpy as np
 
 from ...config import config
 from ...protocol import DeviceError
-from ..launch import Kernel, c_type
-from .gather import WIDEST
+from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
+from ..strides import strides_of
 from .index_places import (
-    THREADS,
-    Places,
+    IndexedPlaces,
     Pointer,
     broadcast,
-    grid_of,
+    key_on_device,
     located,
-    on_device,
     pointed,
-    strides_of,
+    rows_grid,
     uploaded,
 )
 from .scatter_ordered import combined
-from .sorting_places import FEW
+from .sorting_places import MOST_RANKED_PLACES
 
 __all__ = [
-    "TABLE",
+    "SCATTER_FUNCTIONS",
     "index_add",
     "index_max",
     "index_min",
@@ -47,22 +45,23 @@ ATOMIC = frozenset(
     ["float32", "float64", "int32", "int64", "uint32", "uint64", "complex64", "complex128"]
 )
 # Of which the sum is the same in any order.
-EXACT = frozenset(["int32", "int64", "uint32", "uint64"])
+EXACTLY_ADDED = frozenset(["int32", "int64", "uint32", "uint64"])
 HALVES = frozenset(["float16", "bfloat16"])
 # Rows of halves as long as this are sorted: that costs less than sums in float32 beside them.
-LONG = 32
+FEWEST_SORTED_COLUMNS = 32
 
-FORM = "llllllllll"
-INDEX = "pllll"
+PLACES_PARAMETERS = "llllllllll"
+POINTER_PARAMETERS = "pllll"
 ADD = Kernel(
-    "scatter", "add", "pp" + FORM + INDEX,
+    "scatter", "add", "pp" + PLACES_PARAMETERS + POINTER_PARAMETERS,
     ("float, float, 4", "float, float, 1", "half_t, float, 4", "bfloat16_t, float, 1",
      "double, double, 1", "int, int, 1", "long long, long long, 1",
      "unsigned int, unsigned int, 1", "unsigned long long, unsigned long long, 1"),
 )
-CLAIM = Kernel("scatter", "claim", "pl" + INDEX, ("true", "false"))
+CLAIM = Kernel("scatter", "claim", "pl" + POINTER_PARAMETERS, ("true", "false"))
 PUT = Kernel(
-    "scatter", "put", "pp" + FORM + INDEX + "p", tuple(map(str, (1, 2, 4, 8, WIDEST)))
+    "scatter", "put", "pp" + PLACES_PARAMETERS + POINTER_PARAMETERS + "p",
+    tuple(map(str, (1, 2, 4, 8, WIDEST_LOAD_BYTES))),
 )
 
 
@@ -85,7 +84,7 @@ def scatter_add(*operands: Any, shape: tuple[int, ...], keys: Sequence[Any]) -> 
     parts = []
     for values, key in zip(operands, keys, strict=False):
         end = start + key.arrays
-        parts.append((array_of(values), *on_device(key, operands[start:end], shape)))
+        parts.append((array_of(values), *key_on_device(key, operands[start:end], shape)))
         start = end
     dtype = parts[0][0].dtype
     kept = dtype
@@ -99,14 +98,14 @@ def scatter_add(*operands: Any, shape: tuple[int, ...], keys: Sequence[Any]) -> 
             out = cupy.zeros(shape, kept) if out is None else out
             added(out, values, key, arrays)
         elif out is None:
-            out = placed(values, key.native, shape, kept)
+            out = zeros_with(values, key.native, shape, kept)
         else:
             view = out[key.native]
             cupy.add(view, values, out=view)
     return out if kept == dtype else out.astype(dtype)  # type: ignore[union-attr]
 
 
-def placed(values: Any, native: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def zeros_with(values: Any, native: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Returns an array of zeros but for values at a key without index arrays."""
     out = cupy.empty(shape, dtype)
     view = out[native]
@@ -126,15 +125,15 @@ def index_add(x: Any, v: Any, *indices: Any, key: Any) -> Any:
         key: as for ``scatter_add``.
     """
     x = array_of(x)
-    key, arrays = on_device(key, indices, x.shape)
+    key, arrays = key_on_device(key, indices, x.shape)
     if not arrays:
-        return updated(x, v, key.native, cupy.add)
-    v = values_of(v, x.dtype)
+        return updated_view(x, v, key.native, cupy.add)
+    v = values_in(v, x.dtype)
     if x.dtype.name in HALVES and not are_sorted(v, arrays):
         out = x.astype(np.float32, order="C")
         added(out, v, key, arrays)
         return out.astype(x.dtype)
-    out = copied(x)
+    out = c_ordered_copy(x)
     added(out, v, key, arrays)
     return out
 
@@ -142,7 +141,9 @@ def index_add(x: Any, v: Any, *indices: Any, key: Any) -> Any:
 def are_sorted(values: Any, arrays: Sequence[Any]) -> bool:
     """Says whether values of 16 bits are brought in order, and so need no array of float32."""
     count = prod(broadcast(arrays))
-    return config.deterministic or (count <= FEW and values.size >= LONG * count)
+    return config.deterministic or (
+        count <= MOST_RANKED_PLACES and values.size >= FEWEST_SORTED_COLUMNS * count
+    )
 
 
 def added(out: Any, values: Any, key: Any, arrays: Sequence[Any]) -> None:
@@ -154,13 +155,13 @@ def added(out: Any, values: Any, key: Any, arrays: Sequence[Any]) -> None:
         return
     out, values, places, pointer = form
     name = out.dtype.name
-    if name in ATOMIC and (name in EXACT or not config.deterministic):
+    if name in ATOMIC and (name in EXACTLY_ADDED or not config.deterministic):
         add_anyhow(out, values, places, pointer)
     else:
         combined("plus", out, values, places, pointer)
 
 
-def add_anyhow(out: Any, values: Any, places: Places, pointer: Pointer) -> None:
+def add_anyhow(out: Any, values: Any, places: IndexedPlaces, pointer: Pointer) -> None:
     """Adds values in place, in whatever order the device comes to them."""
     columns, column_stride, column_step = places.inner
     wide = 1
@@ -168,10 +169,11 @@ def add_anyhow(out: Any, values: Any, places: Places, pointer: Pointer) -> None:
         fits = gcd(4, columns, places.offset, *places.outer[1:], places.step, pointer.stride)
         if fits == 4 and not (values.data.ptr % 16 or out.data.ptr % 16):
             wide = 4
-    grid, log = grid_of(places.outer[0] * places.total, columns // wide)
+    grid, log = rows_grid(places.outer[0] * places.total, columns // wide)
     ADD(
-        f"{c_type(values.dtype)}, {c_type(out.dtype)}, {wide}", grid, THREADS, out, values,
-        places.offset, *places.outer, places.total, places.step, *places.inner, log, *pointer[:5],
+        f"{c_type(values.dtype)}, {c_type(out.dtype)}, {wide}", grid, USUAL_BLOCK_THREADS, out,
+        values, places.offset, *places.outer, places.total, places.step, *places.inner, log,
+        *pointer[:5],
     )
 
 
@@ -181,12 +183,12 @@ def add_anyhow(out: Any, values: Any, places: Places, pointer: Pointer) -> None:
 def index_set(x: Any, v: Any, *indices: Any, key: Any) -> Any:
     """Returns a copy of an array with values at a key; of those for one place the last."""
     x = array_of(x)
-    key, arrays = on_device(key, indices, x.shape)
-    out = copied(x)
+    key, arrays = key_on_device(key, indices, x.shape)
+    out = c_ordered_copy(x)
     if not arrays:
         out[key.native] = v
         return out
-    form = arranged(out, values_of(v, out.dtype), key, arrays)
+    form = arranged(out, values_in(v, out.dtype), key, arrays)
     if form is None:
         return out
     out, values, places, pointer = form
@@ -195,14 +197,16 @@ def index_set(x: Any, v: Any, *indices: Any, key: Any) -> Any:
         owner = cupy.empty(pointer.limit, np.int64)
         for claims in ("false", "true"):
             CLAIM(
-                claims, -(-places.total // THREADS), THREADS, owner, places.total, *pointer[:5]
+                claims, -(-places.total // USUAL_BLOCK_THREADS), USUAL_BLOCK_THREADS, owner,
+                places.total, *pointer[:5],
             )
     columns, column_stride, column_step = places.inner
     size = word = out.dtype.itemsize
     if columns == 1 or column_stride == column_step == 1:
         strides = places.offset, *places.outer[1:], places.step, pointer.stride
         word = gcd(
-            WIDEST, columns * size, out.data.ptr, values.data.ptr, *[s * size for s in strides]
+            WIDEST_LOAD_BYTES, columns * size, out.data.ptr, values.data.ptr,
+            *[s * size for s in strides],
         )
         columns, column_stride, column_step = columns * size // word, 1, 1
 
@@ -210,9 +214,9 @@ def index_set(x: Any, v: Any, *indices: Any, key: Any) -> Any:
         return [stride * size // word for stride in strides]
 
     outer, *strides_beside = places.outer
-    grid, log = grid_of(outer * places.total, columns)
+    grid, log = rows_grid(outer * places.total, columns)
     PUT(
-        str(word), grid, THREADS, out, values, *words(places.offset), outer,
+        str(word), grid, USUAL_BLOCK_THREADS, out, values, *words(places.offset), outer,
         *words(*strides_beside), places.total, *words(places.step), columns, column_stride,
         column_step, log, *pointer[:4], *words(pointer.stride), owner,
     )
@@ -224,11 +228,11 @@ def combining(functor: str, ufunc: str) -> Callable[..., Any]:
 
     def update(x: Any, v: Any, *indices: Any, key: Any) -> Any:
         x = array_of(x)
-        key, arrays = on_device(key, indices, x.shape)
+        key, arrays = key_on_device(key, indices, x.shape)
         if not arrays:
-            return updated(x, v, key.native, getattr(cupy, ufunc))
-        out = copied(x)
-        form = arranged(out, values_of(v, out.dtype), key, arrays)
+            return updated_view(x, v, key.native, getattr(cupy, ufunc))
+        out = c_ordered_copy(x)
+        form = arranged(out, values_in(v, out.dtype), key, arrays)
         if form is not None:
             combined(functor, *form)
         return out
@@ -242,11 +246,11 @@ index_min = combining("smaller", "minimum")
 index_multiply = combining("times", "multiply")
 
 
-def updated(x: Any, v: Any, native: Any, ufunc: Any) -> Any:
+def updated_view(x: Any, v: Any, native: Any, ufunc: Any) -> Any:
     """Returns a copy with elements at a key without index arrays combined with values."""
-    out = copied(x)
+    out = c_ordered_copy(x)
     view = out[native]
-    ufunc(view, values_of(v, out.dtype), out=view)
+    ufunc(view, values_in(v, out.dtype), out=view)
     return out
 
 
@@ -262,7 +266,7 @@ def array_of(x: Any) -> Any:
     return uploaded(np.asarray(x))
 
 
-def copied(x: Any) -> Any:
+def c_ordered_copy(x: Any) -> Any:
     """Returns a copy in C order; one of memory without gaps goes as fast as memory does."""
     if not x.flags.c_contiguous:
         return x.copy(order="C")
@@ -272,7 +276,7 @@ def copied(x: Any) -> Any:
     return out
 
 
-def values_of(v: Any, dtype: Any) -> Any:
+def values_in(v: Any, dtype: Any) -> Any:
     """Returns values as an array of a dtype."""
     if type(v) is cupy.ndarray:
         return v.astype(dtype, copy=False)
@@ -281,7 +285,7 @@ def values_of(v: Any, dtype: Any) -> Any:
 
 def arranged(
     out: Any, values: Any, key: Any, arrays: Sequence[Any], in_parts: bool = False
-) -> tuple[Any, Any, Places, Pointer] | None:
+) -> tuple[Any, Any, IndexedPlaces, Pointer] | None:
     """Returns an array and values with where they lie, in a form that kernels know.
 
     Args:
@@ -296,17 +300,17 @@ def arranged(
     advanced = broadcast(arrays)
     strides = strides_of(out)
     places = located(key, out.shape, strides, advanced, values.shape, strides_of(values))
-    if places is None or not apart(places, in_parts):
+    if places is None or not parts_are_columns(places, in_parts):
         places = located(key, out.shape, strides, advanced)
-        if places is not None and apart(places, in_parts):
+        if places is not None and parts_are_columns(places, in_parts):
             values = cupy.ascontiguousarray(cupy.broadcast_to(values, places.shape))
-    if places is None or not apart(places, in_parts):
+    if places is None or not parts_are_columns(places, in_parts):
         # Every element by its own place.
         whole = cupy.arange(out.size).reshape(out.shape)[key.fill(arrays)]
         values = cupy.ascontiguousarray(cupy.broadcast_to(values, whole.shape)).reshape(-1)
         alone, size = (1, 0, 0), whole.size
         axis = out.size, 1
-        places = Places(0, alone, size, 1, alone, (axis,), (size,), (size,))
+        places = IndexedPlaces(0, alone, size, 1, alone, (axis,), (size,), (size,))
         pointer = Pointer(whole.reshape(-1), 0, 1, *axis, out.size)
         if not size:
             return None
@@ -327,7 +331,7 @@ def arranged(
     return out.view(part), viewed(values, part), places, pointer._replace(stride=2 * pointer.stride)
 
 
-def apart(places: Places, in_parts: bool) -> bool:
+def parts_are_columns(places: IndexedPlaces, in_parts: bool) -> bool:
     """Says whether the two parts of complex numbers can be columns of their own."""
     return not in_parts or places.inner[0] == 1 or places.inner[1:] == (1, 1)
 
@@ -337,7 +341,7 @@ def viewed(values: Any, dtype: Any) -> Any:
     return cupy.ndarray((1,), dtype, memptr=values.data)
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+SCATTER_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "index_add": index_add,
     "index_max": index_max,
     "index_min": index_min,

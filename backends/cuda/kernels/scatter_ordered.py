@@ -8,18 +8,18 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ..launch import Kernel, c_type
-from .index_places import THREADS, Places, Pointer
-from .sorting_places import in_order
+from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
+from .index_places import IndexedPlaces, Pointer
+from .sorting_places import sorted_places
 
 __all__ = ["combined"]
 
 # Longer segments are cut where their numbers are multiples of this.
 SPAN = 512
-WARPS = THREADS // 32
+WARPS = USUAL_BLOCK_THREADS // 32
 
-FORM = "llllllll"
-TYPES = (
+ORDERED_PLACES_PARAMETERS = "llllllll"
+SEGMENT_TYPES = (
     "float, float, plus, 4",
     "half_t, half_t, plus, 8",
     "bfloat16_t, float, plus, 1",
@@ -28,11 +28,17 @@ TYPES = (
     "long long, long long, smaller, 1",
     "half_t, half_t, larger, 1",
 )
-SEGMENTS = Kernel("scatter_ordered", "segments", "pppplllll" + FORM, TYPES)
-JOINED = Kernel("scatter_ordered", "joined", "pppplllll" + FORM, TYPES)
+SEGMENTS = Kernel(
+    "scatter_ordered", "segments", "pppplllll" + ORDERED_PLACES_PARAMETERS, SEGMENT_TYPES
+)
+JOIN_SEGMENTS = Kernel(
+    "scatter_ordered", "joined", "pppplllll" + ORDERED_PLACES_PARAMETERS, SEGMENT_TYPES
+)
 
 
-def combined(operation: str, out: Any, values: Any, places: Places, pointer: Pointer) -> None:
+def combined(
+    operation: str, out: Any, values: Any, places: IndexedPlaces, pointer: Pointer
+) -> None:
     """Combines elements of an array, in place, with all values for them.
 
     Args:
@@ -65,12 +71,12 @@ def combined(operation: str, out: Any, values: Any, places: Places, pointer: Poi
     if spans > 1:
         partial = cupy.empty(outer * spans * 2 * columns, np.float32 if half else out.dtype)
     types = f"{c_type(values.dtype)}, {c_type(out.dtype)}, {operation}, {wide}"
-    arguments = out, values, partial, in_order(pointer, count, shift), count, shift, SPAN
+    arguments = out, values, partial, sorted_places(pointer, count, shift), count, shift, SPAN
     form = (
         places.offset, outer_stride, outer_step, places.step, columns, column_stride, column_step,
         pointer.stride,
     )
-    SEGMENTS(types, groups * tiles * outer, THREADS, *arguments, groups, tiles, *form)
+    SEGMENTS(types, groups * tiles * outer, USUAL_BLOCK_THREADS, *arguments, groups, tiles, *form)
     if spans > 1:
         blocks = -(-spans * tiles * outer // WARPS)
-        JOINED(types, blocks, THREADS, *arguments, outer, tiles, *form)
+        JOIN_SEGMENTS(types, blocks, USUAL_BLOCK_THREADS, *arguments, outer, tiles, *form)

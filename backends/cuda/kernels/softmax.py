@@ -10,17 +10,18 @@ import cupy
 import numpy as np
 
 from ...dtypes import result_type
-from ..launch import Kernel, c_type
-from ..row_layout import FLOATS, NAMES, geometry, inexact, row_strides, shared_out, wide, width
+from ..launch import C_FLOATS, USUAL_BLOCK_THREADS, Kernel, c_type
+from ..row_layout import ROW_INSTANCES, geometry, inexact, row_strides, shared_out, wide, width
 
-__all__ = ["TABLE", "log_softmax", "logsumexp", "softmax", "softmax_derivative"]
+__all__ = ["SOFTMAX_FUNCTIONS", "log_softmax", "logsumexp", "softmax", "softmax_derivative"]
 
 OPERATIONS = ("SOFTMAX", "LOG_SOFTMAX", "LOGSUMEXP")
-ROWS = Kernel(
-    "softmax", "rows", "pplllll", tuple(f"{f}, {op}" for f in FLOATS for op in OPERATIONS)
+SOFTMAX_ROWS = Kernel(
+    "softmax", "rows", "pplllll", tuple(f"{f}, {op}" for f in ROW_INSTANCES for op in OPERATIONS)
 )
-COLUMNS = Kernel(
-    "softmax", "columns", "pplll", tuple(f"{t}, {op}" for t in NAMES for op in OPERATIONS)
+SOFTMAX_COLUMNS = Kernel(
+    "softmax", "columns", "pplll",
+    tuple(f"{t}, {op}" for t in C_FLOATS.values() for op in OPERATIONS),
 )
 # Lanes of a warp that have a row between them, and the packs of each.
 SHARES = ("1, 1", "4, 1", "4, 4", "32, 4")
@@ -30,7 +31,7 @@ SHORT_ROWS = Kernel(
     "ppllll",
     (
         *(f"float, 4, {share}, SOFTMAX" for share in (*SHARES, "32, 8")),
-        *(f"{f}, 32, 4, {op}" for f in FLOATS for op in OPERATIONS if f != "float, 4"),
+        *(f"{f}, 32, 4, {op}" for f in ROW_INSTANCES for op in OPERATIONS if f != "float, 4"),
         "float, 1, 32, 32, SOFTMAX",
         "double, 2, 32, 8, LOG_SOFTMAX",
         "double, 1, 32, 16, LOG_SOFTMAX",
@@ -40,19 +41,18 @@ DERIVATIVE_SHORT_ROWS = Kernel(
     "softmax",
     "derivative_short_rows",
     "pppllllll",
-    (*(f"float, 4, {share}" for share in SHARES), *(f"{f}, 4, 2" for f in FLOATS)),
+    (*(f"float, 4, {share}" for share in SHARES), *(f"{f}, 4, 2" for f in ROW_INSTANCES)),
 )
-DERIVATIVE_ROWS = Kernel("softmax", "derivative_rows", "ppplllllll", FLOATS)
-DERIVATIVE_COLUMNS = Kernel("softmax", "derivative_columns", "ppplll", NAMES)
+DERIVATIVE_ROWS = Kernel("softmax", "derivative_rows", "ppplllllll", ROW_INSTANCES)
+DERIVATIVE_COLUMNS = Kernel("softmax", "derivative_columns", "ppplll", tuple(C_FLOATS.values()))
 # Neighbours on the last axis of which a block takes care, and its threads.
-TILE = 32
-BLOCK = 256
-SHORT_BLOCK = 128
+SOFTMAX_TILE_COLUMNS = 32
+SHORT_ROW_BLOCK_THREADS = 128
 # Bytes of a row's values, as they are computed with, that a lane keeps; of two rows' values each.
-KEPT, KEPT_OF_TWO = 128, 64
+KEPT_LANE_BYTES, KEPT_LANE_BYTES_OF_TWO = 128, 64
 # Rows of so many elements, if they are few, need more blocks than one for each.
-LONG = 1 << 18
-FEW = 64
+SHORTEST_SPLIT_ROW = 1 << 18
+FEWEST_UNSPLIT_ROWS = 64
 
 
 def arrangement(x: Any, axis: tuple[int, ...]) -> tuple[int, int, int] | None:
@@ -78,7 +78,7 @@ def turned(axis: tuple[int, ...], rank: int) -> tuple[list[int], list[int]]:
     return order, sorted(range(rank), key=order.__getitem__)
 
 
-def over_axes(operation: int, x: Any, axis: tuple[int, ...]) -> Any:
+def softmax_over_axes(operation: int, x: Any, axis: tuple[int, ...]) -> Any:
     """Computes one of the operations; the axes that ``logsumexp`` reduces are left out."""
     x = inexact(x)
     rank = x.ndim
@@ -86,35 +86,38 @@ def over_axes(operation: int, x: Any, axis: tuple[int, ...]) -> Any:
     if found is None:
         order, back = turned(axis, rank)
         x = cupy.ascontiguousarray(x.transpose(order))
-        out = over_axes(operation, x, tuple(range(rank - len(axis), rank)))
+        out = softmax_over_axes(operation, x, tuple(range(rank - len(axis), rank)))
         return out if operation == 2 else out.transpose(back)
     before, length, after = found
     kept = tuple(n for i, n in enumerate(x.shape) if i not in axis) if operation == 2 else x.shape
-    if before * after < FEW and length >= LONG:
-        return composed(operation, x, axis)
+    if before * after < FEWEST_UNSPLIT_ROWS and length >= SHORTEST_SPLIT_ROW:
+        return softmax_by_cupy(operation, x, axis)
     out = cupy.empty(kept, x.dtype)
     if out.size == 0:
         return out
     name = OPERATIONS[operation]
     if after > 1:
-        tiles = -(-after // TILE)
-        COLUMNS(f"{c_type(x.dtype)}, {name}", before * tiles, BLOCK, x, out, length, after, tiles)
+        tiles = -(-after // SOFTMAX_TILE_COLUMNS)
+        SOFTMAX_COLUMNS(
+            f"{c_type(x.dtype)}, {name}", before * tiles, USUAL_BLOCK_THREADS, x, out, length,
+            after, tiles,
+        )
         return out
     x, row, stride = row_strides(x, rank - axis[0] if axis else 0)
     types, n = width(x.dtype, wide(x, row, stride, length))
-    share = shared_out(length, n, KEPT // (n * max(x.dtype.itemsize, 4)))
+    share = shared_out(length, n, KEPT_LANE_BYTES // (n * max(x.dtype.itemsize, 4)))
     if share is not None:
         lanes, items = share
         types = f"{types}, {lanes}, {items}, {name}"
-        grid = -(-before * lanes // SHORT_BLOCK)
-        SHORT_ROWS(types, grid, SHORT_BLOCK, x, out, before, length, row, stride)
+        grid = -(-before * lanes // SHORT_ROW_BLOCK_THREADS)
+        SHORT_ROWS(types, grid, SHORT_ROW_BLOCK_THREADS, x, out, before, length, row, stride)
         return out
     grid, block, single = geometry(x.dtype, before, length, n)
-    ROWS(f"{types}, {name}", grid, block, x, out, before, length, row, stride, single)
+    SOFTMAX_ROWS(f"{types}, {name}", grid, block, x, out, before, length, row, stride, single)
     return out
 
 
-def composed(operation: int, x: Any, axis: tuple[int, ...]) -> Any:
+def softmax_by_cupy(operation: int, x: Any, axis: tuple[int, ...]) -> Any:
     """Does the same with the array module's functions, which split long rows among blocks."""
     dtype = x.dtype
     if dtype.itemsize == 2:
@@ -138,17 +141,17 @@ def composed(operation: int, x: Any, axis: tuple[int, ...]) -> Any:
 
 def softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
     """Returns ``exp(x)`` over its sum along axes."""
-    return over_axes(0, x, axis)
+    return softmax_over_axes(0, x, axis)
 
 
 def log_softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
     """Returns ``x - logsumexp(x)``."""
-    return over_axes(1, x, axis)
+    return softmax_over_axes(1, x, axis)
 
 
 def logsumexp(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Returns the logarithm of the sum of ``exp(x)``."""
-    out = over_axes(2, x, axis)
+    out = softmax_over_axes(2, x, axis)
     if keepdims:
         out = out.reshape(tuple([1 if i in axis else n for i, n in enumerate(x.shape)]))
     return out
@@ -168,29 +171,32 @@ def softmax_derivative(g: Any, ans: Any, *, axis: tuple[int, ...]) -> Any:
         g, y = (cupy.ascontiguousarray(v.transpose(order)) for v in (g, y))
         return softmax_derivative(g, y, axis=tuple(range(rank - len(axis), rank))).transpose(back)
     before, length, after = found
-    if before * after < FEW and length >= LONG:
+    if before * after < FEWEST_UNSPLIT_ROWS and length >= SHORTEST_SPLIT_ROW:
         out = g * y
         return y * (g - out.sum(axis=axis, keepdims=True))
     out = cupy.empty(y.shape, y.dtype)
     if out.size == 0:
         return out
     if after > 1:
-        tiles = -(-after // TILE)
+        tiles = -(-after // SOFTMAX_TILE_COLUMNS)
         grid = before * tiles
-        DERIVATIVE_COLUMNS(c_type(y.dtype), grid, BLOCK, g, y, out, length, after, tiles)
+        DERIVATIVE_COLUMNS(
+            c_type(y.dtype), grid, USUAL_BLOCK_THREADS, g, y, out, length, after, tiles
+        )
         return out
     axes = rank - axis[0] if axis else 0
     g, g_row, g_stride = row_strides(g, axes)
     y, y_row, y_stride = row_strides(y, axes)
     packed = wide(g, g_row, g_stride, length) and wide(y, y_row, y_stride, length)
     types, n = width(y.dtype, packed)
-    share = shared_out(length, n, KEPT_OF_TWO // (n * max(y.dtype.itemsize, 4)))
+    share = shared_out(length, n, KEPT_LANE_BYTES_OF_TWO // (n * max(y.dtype.itemsize, 4)))
     if share is not None:
         lanes, items = share
         types = f"{types}, {lanes}, {items}"
-        grid = -(-before * lanes // SHORT_BLOCK)
+        grid = -(-before * lanes // SHORT_ROW_BLOCK_THREADS)
         DERIVATIVE_SHORT_ROWS(
-            types, grid, SHORT_BLOCK, g, y, out, before, length, g_row, g_stride, y_row, y_stride
+            types, grid, SHORT_ROW_BLOCK_THREADS, g, y, out, before, length, g_row, g_stride,
+            y_row, y_stride,
         )
         return out
     grid, block, single = geometry(y.dtype, before, length, n)
@@ -200,7 +206,7 @@ def softmax_derivative(g: Any, ans: Any, *, axis: tuple[int, ...]) -> Any:
     return out
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+SOFTMAX_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log_softmax": log_softmax,
     "logsumexp": logsumexp,
     "softmax": softmax,

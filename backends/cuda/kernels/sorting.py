@@ -9,21 +9,20 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ..launch import Kernel, c_type
+from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
 
-__all__ = ["TABLE", "argpartition", "argsort", "sort"]
+__all__ = ["SORTING_FUNCTIONS", "argpartition", "argsort", "sort"]
 
 # The longest row that is sorted by one block, and how many elements a block should have at least.
-TILE, LEAST = 1024, 512
-THREADS = 256
+LARGEST_TILE_ELEMENTS, FEWEST_BLOCK_ELEMENTS = 1024, 512
 
-TYPES = tuple(
+SORT_TYPES = tuple(
     f"{name}, {down}"
     for name in ("float", "half_t", "long long", "complex_t<double>")
     for down in ("false", "true")
 )
-TILES = Kernel("sorting", "sort_tiles", "ppp" + "llllll", TYPES)
-MERGE = Kernel("sorting", "merge_runs", "pppp" + "lllll", TYPES)
+SORT_TILES = Kernel("sorting", "sort_tiles", "ppp" + "llllll", SORT_TYPES)
+MERGE_RUNS = Kernel("sorting", "merge_runs", "pppp" + "lllll", SORT_TYPES)
 
 
 def sort(x: Any, *, axis: int, stable: bool, descending: bool) -> Any:
@@ -60,31 +59,36 @@ def ordered(x: Any, axis: int, descending: bool, values: Any, places: Any) -> No
     length = x.shape[axis]
     rows, inner = x.size // length, prod(x.shape[axis + 1 :])
     types = f"{c_type(x.dtype)}, {'true' if descending else 'false'}"
-    run = tile = min(TILE, 1 << max((length - 1).bit_length(), 1))
-    abreast = max(LEAST // tile, 1)
+    run = tile = min(LARGEST_TILE_ELEMENTS, 1 << max((length - 1).bit_length(), 1))
+    abreast = max(FEWEST_BLOCK_ELEMENTS // tile, 1)
     blocks = -(-rows * -(-length // tile) // abreast)
     shared = tile * abreast * (x.dtype.itemsize + 4)
     if length <= tile:
-        TILES(types, blocks, THREADS, values if places is None else 0,
+        SORT_TILES(types, blocks, USUAL_BLOCK_THREADS, values if places is None else 0,
               0 if places is None else places, x, rows, length, inner, tile, abreast, 1,
               shared=shared)
         return
     # Merges need the elements too; both are written to and fro between two arrays.
     pair = [cupy.empty(x.size, x.dtype) for _ in range(2)]
     names = [0 if places is None else cupy.empty(x.size, np.int64) for _ in range(2)]
-    TILES(types, blocks, THREADS, pair[0], names[0], x, rows, length, inner, tile, abreast, 0,
-          shared=shared)
+    SORT_TILES(
+        types, blocks, USUAL_BLOCK_THREADS, pair[0], names[0], x, rows, length, inner, tile,
+        abreast, 0, shared=shared,
+    )
     while run < length:
         last = 2 * run >= length
         to = (values if places is None else 0, 0 if places is None else places)
-        MERGE(types, -(-x.size // THREADS), THREADS, *(to if last else (pair[1], names[1])),
-              pair[0], names[0], rows, length, inner, run, last)
+        MERGE_RUNS(
+            types, -(-x.size // USUAL_BLOCK_THREADS), USUAL_BLOCK_THREADS,
+            *(to if last else (pair[1], names[1])), pair[0], names[0], rows, length, inner, run,
+            last,
+        )
         pair.reverse()
         names.reverse()
         run *= 2
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+SORTING_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "argpartition": argpartition,
     "argsort": argsort,
     "sort": sort,

@@ -7,27 +7,27 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ..launch import Kernel
-from .index_places import THREADS, Pointer
+from ..launch import USUAL_BLOCK_THREADS, Kernel
+from .index_places import Pointer
 
-__all__ = ["FEW", "in_order"]
+__all__ = ["MOST_RANKED_PLACES", "sorted_places"]
 
 # So many are sorted by counting, in one launch, whose time grows with the square.
-FEW = 16384
+MOST_RANKED_PLACES = 16384
 # Places are sorted by so many bits at a time, in blocks of at least so many and not more blocks.
-DIGIT, LEAST_SPAN, MOST_SPANS = 8, 4096, 1024
+DIGIT_BITS, LEAST_SPAN, MOST_SPANS = 8, 4096, 1024
 # How many numbers a block counts for.
-OWN = THREADS // 8
+PLACES_PER_BLOCK = USUAL_BLOCK_THREADS // 8
 
 SORTS = "pll" + "pllll"
-RANK = Kernel("sorting_places", "rank_places", SORTS, ("unsigned int", "unsigned long long"))
+RANK_PLACES = Kernel("sorting_places", "rank_places", SORTS, ("unsigned int", "unsigned long long"))
 TAG = Kernel("sorting_places", "tag_places", SORTS)
 COUNT = Kernel("sorting_places", "count_digits", "pplll")
 SUM = Kernel("sorting_places", "sums_before", "pl")
 MOVE = Kernel("sorting_places", "move_digits", "ppplll")
 
 
-def in_order(pointer: Pointer, count: int, shift: int) -> Any:
+def sorted_places(pointer: Pointer, count: int, shift: int) -> Any:
     """Returns places with the number of each in the lower bits, sorted.
 
     Args:
@@ -37,19 +37,22 @@ def in_order(pointer: Pointer, count: int, shift: int) -> Any:
     """
     out = cupy.empty(count, np.uint64)
     bits = (pointer.limit - 1).bit_length()
-    if count <= FEW:
+    if count <= MOST_RANKED_PLACES:
         kind = "unsigned int" if bits + shift <= 32 else "unsigned long long"
-        RANK(kind, -(-count // OWN), THREADS, out, count, shift, *pointer[:5])
+        RANK_PLACES(
+            kind, -(-count // PLACES_PER_BLOCK), USUAL_BLOCK_THREADS, out, count, shift,
+            *pointer[:5],
+        )
         return out
-    TAG("", -(-count // THREADS), THREADS, out, count, shift, *pointer[:5])
+    TAG("", -(-count // USUAL_BLOCK_THREADS), USUAL_BLOCK_THREADS, out, count, shift, *pointer[:5])
     spans = min(-(-count // LEAST_SPAN), MOST_SPANS)
     span = -(-count // spans)
     spans = -(-count // span)
-    counts = cupy.empty((1 << DIGIT) * spans, np.int64)
+    counts = cupy.empty((1 << DIGIT_BITS) * spans, np.int64)
     other = cupy.empty_like(out)
-    for low in range(shift, shift + bits, DIGIT):
-        COUNT("", spans, THREADS, counts, out, count, span, low)
+    for low in range(shift, shift + bits, DIGIT_BITS):
+        COUNT("", spans, USUAL_BLOCK_THREADS, counts, out, count, span, low)
         SUM("", 1, 1024, counts, counts.size)
-        MOVE("", spans, THREADS, other, out, counts, count, span, low)
+        MOVE("", spans, USUAL_BLOCK_THREADS, other, out, counts, count, span, low)
         out, other = other, out
     return out

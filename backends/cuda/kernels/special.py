@@ -17,16 +17,15 @@ from ...arrays.special_beta import betaincc
 from ...arrays.special_error import log_ndtr_slope
 from ...arrays.special_remainders import DROP, as_arrays, elements, integrate, loop_dtype, special
 from ...dtypes import result_type
-from ..launch import Kernel
+from ..launch import SMALL_BLOCK_THREADS, Kernel
 from . import remainders as remainders  # which enters its kernels
 
-__all__ = ["TABLE"]
+__all__ = ["SPECIAL_FUNCTIONS"]
 
 Array = Any
-BLOCK = 128
-NEWTON_STEPS = 4
+NDTRI_NEWTON_STEPS = 4
 # Below this exp(y) has lost digits or vanished.
-FAR = -600.0
+VANISHING_LOGARITHM = -600.0
 # B(k) / (k + 1)! of Bernoulli numbers, k even from 2 up: the dilogarithm's series in u, where
 # Li2(1 - exp(-u)) is u - u^2 / 4 + u times the sum of these times u^k; L. Lewin, "Polylogarithms
 # and associated functions" (1981).
@@ -87,12 +86,12 @@ def ndtri_exp(xp: Any, y: Any) -> Any:
     """Returns that x for which the normal distribution's integral up to x is exp(y)."""
     functions = special(xp)
     upper = -functions.ndtri(-xp.expm1(y))
-    far = y < FAR
-    z = xp.minimum(y, FAR)
+    far = y < VANISHING_LOGARITHM
+    z = xp.minimum(y, VANISHING_LOGARITHM)
     start = -xp.sqrt(-2.0 * z - math.log(2.0 * math.pi) - xp.log(-2.0 * z))
-    x = xp.where(far, start, functions.ndtri(xp.exp(xp.maximum(y, FAR))))
+    x = xp.where(far, start, functions.ndtri(xp.exp(xp.maximum(y, VANISHING_LOGARITHM))))
     # The logarithm is concave, so that steps come up from the left.
-    for _ in range(NEWTON_STEPS):
+    for _ in range(NDTRI_NEWTON_STEPS):
         x = x - (functions.log_ndtr(x) - y) / log_ndtr_slope(xp, x)
     x = xp.where(xp.isneginf(y), y, x)
     return xp.where(y > -1.0, upper, x)
@@ -118,8 +117,8 @@ def polygamma(n: Any, x: Any) -> Any:
     places = cupy.ascontiguousarray(spread[1])
     out = cupy.empty(spread[1].shape, np.complex128)
     if out.size:
-        blocks = -(-out.size // BLOCK)
-        complex_polygamma("", blocks, BLOCK, orders, places, out, out.size)
+        blocks = -(-out.size // SMALL_BLOCK_THREADS)
+        complex_polygamma("", blocks, SMALL_BLOCK_THREADS, orders, places, out, out.size)
     return cupy.where(orders == 0, special(cupy).psi(places), out).reshape(out.shape).astype(dtype)
 
 
@@ -128,7 +127,7 @@ def incomplete_beta(a: Any, b: Any, x: Any) -> Any:
     return betaincc(cupy, *as_arrays(cupy, loop_dtype("betaincc", a, b, x), a, b, x))
 
 
-TABLE: dict[str, Callable[..., Any]] = {
+SPECIAL_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "betaincc": incomplete_beta,
     "erfi": from_elements(erfi),
     "ndtri_exp": from_elements(ndtri_exp),

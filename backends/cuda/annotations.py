@@ -1,14 +1,20 @@
-"""The parameters that the CUDA backend is given by higher floors, as far as it knows them."""
+"""The operands and parameters that signatures of the CUDA backend speak of."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+from cupy import ndarray
 
 if TYPE_CHECKING:
     from ..annotations import Shape
 
-__all__ = ["ConvolutionGeometry", "IndexKey", "PoolingWindows"]
+__all__ = ["ConvolutionGeometry", "GpuOperand", "IndexKey", "PoolingWindows"]
+
+# An operand that may be a number too, which goes to a kernel by value.
+GpuOperand: TypeAlias = ndarray | np.generic | complex
 
 
 class ConvolutionGeometry(Protocol):
@@ -26,6 +32,8 @@ class ConvolutionGeometry(Protocol):
     @property
     def groups(self) -> int: ...
 
+    def __hash__(self) -> int: ...
+
 
 class PoolingWindows(Protocol):
     """The windows along every spatial axis."""
@@ -39,6 +47,8 @@ class PoolingWindows(Protocol):
     @property
     def padding(self) -> tuple[tuple[int, int], ...]: ...
 
+    def __hash__(self) -> int: ...
+
 
 class IndexKey(Protocol):
     """The static part of a key ``x[key]``: the key, and how many index arrays it takes."""
@@ -47,6 +57,8 @@ class IndexKey(Protocol):
     arrays: int
 
     def __init__(self, native: tuple[Any, ...], arrays: int = 0) -> None: ...
+
+    def __hash__(self) -> int: ...
 
     def fill(self, indices: Sequence[Any]) -> tuple[Any, ...]:
         """Returns the key with index arrays in their places."""

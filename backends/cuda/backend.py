@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from .. import protocol
+from ..annotations import Buffer, DType, DTypeLike, Shape
 from ..fresh_results import FRESH
 from ..protocol import DeviceError
 from . import driver
+
+if TYPE_CHECKING:
+    from cupy import ndarray
+
+    from .kernels.elementwise import GradRule
 
 __all__ = ["CupyBackend"]
 
@@ -39,17 +45,17 @@ class CupyBackend:
         from .launch import Kernel
 
         Kernel.alone = self.count == 1
-        self.kernels: dict[str, Callable[..., Any]] = GPU_FUNCTIONS
-        self.slopes: Mapping[str, Any] = {
+        self.kernels: dict[str, Callable[..., ndarray]] = GPU_FUNCTIONS
+        self.slopes: Mapping[str, tuple[GradRule | None, ...]] = {
             name: tuple(rule and self.where_it_is(rule) for rule in rules)
             for name, rules in GRAD_RULES.items()
         }
-        self.add_into: Callable[[Any, Any], Any] | None = self.where_it_is(add_into)
-        self.ahead: dict[str, Callable[..., tuple[Any, Any]]] = AHEAD_FUNCTIONS
+        self.add_into: Callable[[ndarray, ndarray], None] | None = self.where_it_is(add_into)
+        self.ahead: dict[str, Callable[..., tuple[ndarray, ndarray]]] = AHEAD_FUNCTIONS
         self.accumulating: frozenset[str] = frozenset()
         self.takes_bfloat16: frozenset[str] = TAKES_BFLOAT16
         self.mixes_bfloat16 = frozenset({"cross_entropy_slope"})
-        self.numbers: dict[Any, Any] = {}
+        self.numbers: dict[tuple[bytes, DType, str, int], ndarray] = {}
         self.updates = UPDATE_FUNCTIONS
 
     def where_it_is(self, rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,28 +63,29 @@ class CupyBackend:
         if self.count == 1:
             return rule
 
-        def placed(g: Any, *rest: Any) -> Any:
+        def placed(g: ndarray, *rest: Any) -> Any:
             with self.xp.cuda.Device(g.data.device_id):
                 return rule(g, *rest)
 
         return placed
 
-    def asarray(self, values: Any, dtype: Any = None) -> Any:
+    def asarray(self, values: Any, dtype: DTypeLike | None = None) -> ndarray:
         """Returns a ``cupy.ndarray`` with the values, on the current device."""
         return self.xp.asarray(values, dtype=dtype)
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def zeros(self, shape: Shape, dtype: DTypeLike) -> ndarray:
         """Returns an array of zeros on the current device."""
         return self.xp.zeros(shape, dtype)
 
-    def ones(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def ones(self, shape: Shape, dtype: DTypeLike) -> ndarray:
         """Returns an array of ones on the current device."""
         return self.xp.ones(shape, dtype)
 
-    def to_host(self, buffer: Any) -> Any:
+    def to_host(self, buffer: ndarray) -> Buffer:
         """Returns a ``numpy.ndarray`` with the values, once they are computed."""
         with self.current(self.device_of(buffer)):
-            return buffer.get()
+            host: Buffer = buffer.get()
+            return host
 
     def synchronize(self) -> None:
         """Waits until the work on the current device's current stream is done."""
@@ -100,7 +107,7 @@ class CupyBackend:
             raise protocol.no_device(name, ["cpu", *self.devices()])
         return full
 
-    def device_of(self, buffer: Any) -> str:
+    def device_of(self, buffer: ndarray) -> str:
         """Returns the name of the GPU in whose memory a buffer is."""
         return f"cuda:{buffer.data.device_id}"
 
@@ -108,7 +115,7 @@ class CupyBackend:
         """Makes a GPU the one where CuPy computes, for a ``with`` block."""
         return self.xp.cuda.Device(int(device.partition(":")[2]))  # type: ignore[no-any-return]
 
-    def put(self, buffer: Any, device: str) -> Any:
+    def put(self, buffer: Any, device: str) -> ndarray:
         """Returns the values of a NumPy array, or of another GPU's, on a GPU.
 
         The copy is queued on the current stream: nothing waits for it. CuPy first copies what a
@@ -121,7 +128,7 @@ class CupyBackend:
                 return buffer.copy()
             return self.xp.asarray(np.asarray(buffer))
 
-    def number(self, value: Any, device: str) -> Any:
+    def number(self, value: Buffer, device: str) -> ndarray:
         """Returns a number's buffer without axes; on one stream the same one every time."""
         # Another stream would not wait for the copy.
         key = value.tobytes(), value.dtype, device, self.xp.cuda.get_current_stream().ptr
@@ -133,7 +140,7 @@ class CupyBackend:
                 found = self.numbers[key] = self.xp.asarray(value)
         return found
 
-    def adopted(self, array: Any) -> Any:
+    def adopted(self, array: Any) -> ndarray:
         """Returns another library's array on a GPU as a buffer that shares its memory."""
         if isinstance(array, self.xp.ndarray):
             return array
@@ -141,11 +148,11 @@ class CupyBackend:
             return self.xp.from_dlpack(array)
         return self.xp.asarray(array)
 
-    def plan(self, program: Any, donated: Sequence[int] = ()) -> Any:
+    def plan(self, program: Any, donated: Sequence[int] = ()) -> NoReturn:
         """Raises: programs on a GPU are run operation by operation."""
         raise NotImplementedError("there are no plans for a GPU: run the program itself")
 
-    def loop(self, program: Any, loop: Any) -> Any:
+    def loop(self, program: Any, loop: Any) -> NoReturn:
         """Raises: loops on a GPU are run step by step."""
         raise NotImplementedError("there are no plans for a GPU: run the program itself")
 
@@ -174,7 +181,7 @@ class CupyBackend:
         }
 
     def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns an implementation that sees to it that its operands are on one device."""
+        """Returns an implementation that runs on the one device of its operands."""
         ndarray, buffer_type = np.ndarray, self.buffer_type
         movable, hosted, alone = primitive.movable, primitive.hosted, self.count == 1
 

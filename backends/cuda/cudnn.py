@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from math import prod
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import cupy
+from cupy import ndarray
 
 from ..annotations import Shape
 from ..config import config
+from .annotations import ConvolutionGeometry
 from .launch import Kernel, get_device
 from .strides import strides_of, strides_without_gaps
 
@@ -32,7 +35,7 @@ __all__ = [
     "takes_attention",
 ]
 
-ndarray, alloc = cupy.ndarray, cupy.cuda.alloc
+alloc = cupy.cuda.alloc
 get_current_stream = cupy.cuda.get_current_stream
 
 # The oldest version of the library whose graphs are used, and the oldest GPUs for attention.
@@ -61,7 +64,7 @@ class Here(threading.local):
 
 
 here = Here()
-graphs: dict[Any, CudnnGraph | None] = {}
+graphs: dict[tuple[Any, ...], CudnnGraph | None] = {}
 
 
 @cache
@@ -124,7 +127,7 @@ class CudnnGraph:
         # pointer is; where there is no such function, that way.
         self.launch: Any = getattr(graph, "_execute", graph.execute)
 
-    def __call__(self, *buffers: Any) -> None:
+    def __call__(self, *buffers: ndarray) -> None:
         """Runs on buffers in the order of the operation's operands and results."""
         self.run({i: buffer.data.ptr for i, buffer in enumerate(buffers, 1)})
 
@@ -144,7 +147,7 @@ class CudnnGraph:
 
 
 def graph_of(
-    signature: tuple[Any, ...], dtype: str, build: Callable[[Any, Any], None]
+    signature: tuple[Any, ...], dtype: str, build: Callable[[ModuleType, Any], None]
 ) -> CudnnGraph | None:
     """Returns the graph for a signature; None if cuDNN has none.
 
@@ -162,7 +165,7 @@ def graph_of(
     return graphs[key]
 
 
-def built_graph(dtype: str, build: Callable[[Any, Any], None]) -> CudnnGraph | None:
+def built_graph(dtype: str, build: Callable[[ModuleType, Any], None]) -> CudnnGraph | None:
     """Returns the graph of an operation; None if cuDNN has none."""
     frontend = loaded_cudnn()[0]
     try:
@@ -185,7 +188,7 @@ def built_graph(dtype: str, build: Callable[[Any, Any], None]) -> CudnnGraph | N
         return None
 
 
-def refused_notes(frontend: Any, dtype: str) -> list[Any]:
+def refused_notes(frontend: ModuleType, dtype: str) -> list[Any]:
     """Returns the properties that a graph's execution may not have."""
     notes = frontend.numerical_note
     out = [notes.REDUCED_PRECISION_REDUCTION]
@@ -196,14 +199,16 @@ def refused_notes(frontend: Any, dtype: str) -> list[Any]:
     return out
 
 
-def tensor(graph: Any, frontend: Any, number: int, shape: Shape, steps: Shape, name: str) -> Any:
+def tensor(
+    graph: Any, frontend: ModuleType, number: int, shape: Shape, steps: Shape, name: str
+) -> Any:
     """Returns a tensor of a graph."""
     kind = getattr(frontend.data_type, CUDNN_DTYPES[name])
     return graph.tensor(dim=[*shape], stride=[*steps], data_type=kind, uid=number)
 
 
 def result(
-    tensor: Any, frontend: Any, number: int, shape: Shape, steps: Shape, name: str
+    tensor: Any, frontend: ModuleType, number: int, shape: Shape, steps: Shape, name: str
 ) -> None:
     """Says where an operation's result goes."""
     kind = getattr(frontend.data_type, CUDNN_DTYPES[name])
@@ -230,25 +235,31 @@ class Convolution(NamedTuple):
     built_graph: Shape
 
 
-convolutions: dict[Any, Convolution | None] = {}
+convolutions: dict[tuple[Any, ...], Convolution | None] = {}
 
 
-def conv(x: Any, w: Any, geometry: Any) -> Any:
+def conv(x: ndarray, w: ndarray, geometry: ConvolutionGeometry) -> ndarray | None:
     """Returns the correlation of x with w, None if cuDNN does not compute it."""
     return convolved("conv_fprop", x, w, (), geometry)
 
 
-def conv_input_grad(g: Any, w: Any, spatial: Shape, geometry: Any) -> Any:
+def conv_input_grad(
+    g: ndarray, w: ndarray, spatial: Shape, geometry: ConvolutionGeometry
+) -> ndarray | None:
     """Returns the cotangent of x, None if cuDNN does not compute it."""
     return convolved("conv_dgrad", g, w, spatial, geometry)
 
 
-def conv_kernel_grad(x: Any, g: Any, kernel: Shape, geometry: Any) -> Any:
+def conv_kernel_grad(
+    x: ndarray, g: ndarray, kernel: Shape, geometry: ConvolutionGeometry
+) -> ndarray | None:
     """Returns the cotangent of w, None if cuDNN does not compute it."""
     return convolved("conv_wgrad", x, g, kernel, geometry)
 
 
-def convolved(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> Any:
+def convolved(
+    name: str, x: ndarray, y: ndarray, wanted: Shape, geometry: ConvolutionGeometry
+) -> ndarray | None:
     """Returns the result of one of the three operations; None if cuDNN has no graph for it.
 
     Args:
@@ -282,7 +293,7 @@ def convolved(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> Any:
 
 
 def convolution_of(
-    name: str, x: Any, y: Any, wanted: Shape, geometry: Any
+    name: str, x: ndarray, y: ndarray, wanted: Shape, geometry: ConvolutionGeometry
 ) -> Convolution | None:
     """Returns an operation; None if cuDNN has no graph for it."""
     shape = shape_of_result(name, x, y, wanted, geometry)
@@ -295,7 +306,7 @@ def convolution_of(
     if x.ndim == 3:
         spatial = [(one, *own) for one, own in zip((1, 0, 0, 1), spatial)]
 
-    def build(frontend: Any, graph: Any) -> None:
+    def build(frontend: ModuleType, graph: Any) -> None:
         tensors = [
             tensor(graph, frontend, i, own, strides_without_gaps(own, last), dtype)
             for i, own in enumerate(shapes[:2], 1)
@@ -318,7 +329,9 @@ def convolution_of(
     return Convolution(graph, copies, last, made)
 
 
-def shape_of_result(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> Shape:
+def shape_of_result(
+    name: str, x: ndarray, y: ndarray, wanted: Shape, geometry: ConvolutionGeometry
+) -> Shape:
     """Returns the shape of what an operation makes."""
     if name == "conv_dgrad":
         return x.shape[0], y.shape[1] * geometry.groups, *wanted
@@ -327,26 +340,25 @@ def shape_of_result(name: str, x: Any, y: Any, wanted: Shape, geometry: Any) -> 
     return x.shape[0], y.shape[0], *places_of(x.shape[2:], y.shape[2:], geometry)
 
 
-def places_of(spatial: Shape, kernel: Shape, geometry: Any) -> Shape:
+def places_of(spatial: Shape, kernel: Shape, geometry: ConvolutionGeometry) -> Shape:
     """Returns at how many places along each axis a kernel fits."""
-    stride, padding, dilation, _ = geometry
-    sizes = zip(spatial, kernel, stride, padding, dilation)
+    sizes = zip(spatial, kernel, geometry.stride, geometry.padding, geometry.dilation)
     return tuple((n + lo + hi - d * (k - 1) - 1) // s + 1 for n, k, s, (lo, hi), d in sizes)
 
 
-def is_channels_last(x: Any) -> bool:
+def is_channels_last(x: ndarray) -> bool:
     """Says whether the channels are the last axis in memory."""
     return x.shape[1] > 1 and x.strides[1] == x.itemsize and not x.flags.c_contiguous
 
 
-def without_gaps(x: Any, last: bool) -> Any:
+def without_gaps(x: ndarray, last: bool) -> ndarray:
     """Returns an array without gaps, its channels the last axis in memory or the second."""
     if last:
         return cupy.ascontiguousarray(cupy.moveaxis(x, 1, -1))
     return cupy.ascontiguousarray(x)
 
 
-def is_dense(x: Any, last: bool) -> bool:
+def is_dense(x: ndarray, last: bool) -> bool:
     """Says whether an array has no gaps in the order that is asked for."""
     return bool((cupy.moveaxis(x, 1, -1) if last else x).flags.c_contiguous)
 
@@ -359,7 +371,7 @@ def with_two_axes(shape: Shape) -> Shape:
 # -- attention
 
 
-def takes_attention(q: Any, k: Any, v: Any, mask: Any) -> bool:
+def takes_attention(q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None) -> bool:
     """Says whether heads (images, heads, rows, columns) are such as cuDNN may take."""
     if mask is not None or q.itemsize != 2 or not available():
         return False
@@ -375,20 +387,26 @@ def has_attention(device: int) -> bool:
     return int(cupy.cuda.Device(device).compute_capability) >= OLDEST_ATTENTION_GPU
 
 
-def is_aligned(x: Any) -> bool:
+def is_aligned(x: ndarray) -> bool:
     """Says whether every row begins at a multiple of 16 bytes."""
     return not any(number % 16 for number in (x.data.ptr, *x.strides[:3]))
 
 
 def attention(
-    q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float, out: Any
-) -> Any:
+    q: ndarray,
+    k: ndarray,
+    v: ndarray,
+    mask: ndarray | None,
+    causal: bool,
+    scale: float,
+    out: ndarray,
+) -> ndarray | None:
     """Writes the output and returns the logarithms of the rows' sums; None without a graph."""
     dtype = q.dtype.name
     operands = [(x.shape, strides_of(x)) for x in (q, k, v, out)]
     sums_shape = *q.shape[:3], 1
 
-    def build(frontend: Any, graph: Any) -> None:
+    def build(frontend: ModuleType, graph: Any) -> None:
         tensors = [
             tensor(graph, frontend, i, *own, dtype) for i, own in enumerate(operands[:3], 1)
         ]
@@ -407,16 +425,16 @@ def attention(
 
 
 def attention_grad(
-    g: Any,
-    out: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
+    g: ndarray,
+    out: ndarray,
+    q: ndarray,
+    k: ndarray,
+    v: ndarray,
+    mask: ndarray | None,
     causal: bool,
     scale: float,
-    sums: Any,
-    parts: Sequence[Any],
+    sums: ndarray,
+    parts: Sequence[ndarray],
 ) -> bool:
     """Writes the gradients of q, k and v; returns False, and does nothing, without a graph."""
     dtype = q.dtype.name
@@ -429,7 +447,7 @@ def attention_grad(
     results = [(x.shape, strides_of(x)) for x in parts]
     deterministic = config.deterministic
 
-    def build(frontend: Any, graph: Any) -> None:
+    def build(frontend: ModuleType, graph: Any) -> None:
         tensors = [tensor(graph, frontend, i, *own, dtype) for i, own in enumerate(operands, 1)]
         given = tensor(
             graph, frontend, 6, sums.shape, strides_without_gaps(sums.shape, False), "float32"

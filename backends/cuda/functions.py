@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from cupy import ndarray
+
 from .. import dtypes
 from .cublas.contraction import CONTRACTION_FUNCTIONS
 from .cublas.linear_algebra import LINEAR_ALGEBRA_FUNCTIONS
@@ -29,14 +33,14 @@ from .where_and_extrema import WHERE_FUNCTIONS
 
 __all__ = ["GPU_FUNCTIONS", "TAKES_BFLOAT16"]
 
-WITH_BFLOAT16 = {
+WITH_BFLOAT16: dict[str, Callable[..., ndarray]] = {
     **UNSUPPORTED_FUNCTIONS, **ACTIVATION_FUNCTIONS, **BESSEL_FUNCTIONS, **ATTENTION_FUNCTIONS,
     **AXIS_SUM_FUNCTIONS, **CONTRACTION_FUNCTIONS, **CONVOLUTION_FUNCTIONS,
     **CROSS_ENTROPY_FUNCTIONS, **CUMULATIVE_FUNCTIONS, **ELEMENTWISE_FUNCTIONS,
     **GATHER_FUNCTIONS, **NORMALIZATION_FUNCTIONS, **PHILOX_FUNCTIONS, **POOLING_FUNCTIONS,
     **SCATTER_FUNCTIONS, **WHERE_FUNCTIONS, **SOFTMAX_FUNCTIONS, **VIEW_FUNCTIONS,
 }  # fmt: skip
-WITHOUT_BFLOAT16 = {
+WITHOUT_BFLOAT16: dict[str, Callable[..., ndarray]] = {
     **INCOMPLETE_FUNCTIONS, **LINEAR_ALGEBRA_FUNCTIONS, **REJECTION_FUNCTIONS,
     **SORTING_FUNCTIONS, **SPECIAL_FUNCTIONS,
 }  # fmt: skip

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
 __all__ = ["table"]
 
 
 @lru_cache(maxsize=4096)
-def table(numbers: tuple[int, ...], device: int) -> Any:
+def table(numbers: tuple[int, ...], device: int) -> ndarray:
     """Returns integers in a GPU's memory, the same buffer every time.
 
     Args:

@@ -12,9 +12,11 @@ import re
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import cupy
+
+from ..annotations import DType
 
 __all__ = [
     "COMPILER_OPTIONS",
@@ -45,6 +47,9 @@ INCLUDE = re.compile(r'^#include "(\w+\.cuh)"\n', re.MULTILINE)
 # All kernels, for the test that compiles them.
 KERNELS: list[Kernel] = []
 
+# The template's arguments, and the device where there are several.
+InstanceKey: TypeAlias = str | tuple[str, int]
+
 # How kernels call the dtypes of elements.
 C_TYPES = {
     "bool": "bool",
@@ -72,7 +77,7 @@ is_contiguous = attrgetter(
 )
 
 
-def c_type(dtype: Any) -> str:
+def c_type(dtype: DType) -> str:
     """Returns what kernels call the elements of a dtype."""
     return C_TYPES[dtype.name]
 
@@ -121,11 +126,13 @@ class Kernel:
         self.name = name
         self.parameters = parameters
         self.instances = instances
-        self.functions: dict[Any, Any] = {}
-        self.loaded: dict[Any, Any] = {}
+        self.functions: dict[InstanceKey, Any] = {}
+        self.loaded: dict[InstanceKey, Any] = {}
         KERNELS.append(self)
 
-    def __call__(self, types: str, grid: Any, block: int, *args: Any, shared: int = 0) -> None:
+    def __call__(
+        self, types: str, grid: int | tuple[int, ...], block: int, *args: Any, shared: int = 0
+    ) -> None:
         """Launches an instance.
 
         Args:
@@ -146,7 +153,7 @@ class Kernel:
         """Returns the name of an instance as C++ spells it."""
         return f"{self.name}<{types}>" if types else self.name
 
-    def load(self, types: str, key: Any) -> Any:
+    def load(self, types: str, key: InstanceKey) -> Any:
         """Returns the compiled function of an instance on the current device."""
         expression = self.expression(types)
         module = cupy.RawModule(
@@ -157,7 +164,7 @@ class Kernel:
         launched = self.loaded[key] = function.kernel
         return launched
 
-    def allow(self, key: Any, shared: int) -> None:
+    def allow(self, key: InstanceKey, shared: int) -> None:
         """Lets an instance have more dynamic shared memory than every kernel may have."""
         function = self.functions[key]
         if function.max_dynamic_shared_size_bytes < shared:

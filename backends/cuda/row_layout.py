@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ..annotations import DType
 from .launch import WIDEST_LOAD_BYTES, c_type
 from .strides import common_stride
 
@@ -40,7 +41,7 @@ def limit(name: str, device: int) -> int:
     return int(cupy.cuda.runtime.deviceGetAttribute(LIMITS[name], device))
 
 
-def inexact(x: Any) -> Any:
+def inexact(x: ndarray) -> ndarray:
     """Returns a real floating-point array as it is, of integers one of ``float64``.
 
     Raises:
@@ -54,7 +55,7 @@ def inexact(x: Any) -> Any:
     return x.astype(np.float64)
 
 
-def row_strides(x: Any, axes: int) -> tuple[Any, int, int]:
+def row_strides(x: ndarray, axes: int) -> tuple[ndarray, int, int]:
     """Returns an array whose last axes are rows, and the steps from row to row and in a row.
 
     They are counted in elements. The array is copied if it has no such steps.
@@ -71,7 +72,7 @@ def row_strides(x: Any, axes: int) -> tuple[Any, int, int]:
     return x, prod(shape[first:]), 1
 
 
-def wide(x: Any, row_stride: int, stride: int, length: int) -> bool:
+def wide(x: ndarray, row_stride: int, stride: int, length: int) -> bool:
     """Says whether every row starts as far behind a boundary of packs as in a new array."""
     size = x.itemsize
     return (
@@ -82,7 +83,7 @@ def wide(x: Any, row_stride: int, stride: int, length: int) -> bool:
     )
 
 
-def width(dtype: Any, packed: bool) -> tuple[str, int]:
+def width(dtype: DType, packed: bool) -> tuple[str, int]:
     """Returns the template arguments for a dtype, and how many elements a pack has."""
     n = WIDEST_LOAD_BYTES // dtype.itemsize if packed else 1
     return f"{c_type(dtype)}, {n}", n
@@ -109,7 +110,7 @@ def shared_out(length: int, n: int, most: int) -> tuple[int, int] | None:
     return (lanes, packs // lanes) if packs <= lanes * most else None
 
 
-def geometry(dtype: Any, count: int, length: int, n: int) -> tuple[int, int, int]:
+def geometry(dtype: DType, count: int, length: int, n: int) -> tuple[int, int, int]:
     """Returns the numbers of blocks and of threads, and whether every warp has a row of its own.
 
     Rows of whole packs are taken to begin on boundaries; one that does not has a pack more, and

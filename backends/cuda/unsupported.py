@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ..messages import message
 
@@ -21,10 +21,10 @@ def not_on_gpu(name: str, reason: str) -> NotImplementedError:
     )
 
 
-def absent(name: str, reason: str) -> Callable[..., Any]:
+def absent(name: str, reason: str) -> Callable[..., NoReturn]:
     """Returns what stands in for a function that there is on the CPU alone: it raises an error."""
 
-    def refuse(*buffers: Any, **params: Any) -> Any:
+    def refuse(*buffers: Any, **params: Any) -> NoReturn:
         raise not_on_gpu(name, reason)
 
     return refuse
@@ -32,7 +32,7 @@ def absent(name: str, reason: str) -> Callable[..., Any]:
 
 FADDEEVA = "CuPy has no error functions of complex numbers"
 
-UNSUPPORTED_FUNCTIONS: dict[str, Callable[..., Any]] = {
+UNSUPPORTED_FUNCTIONS: dict[str, Callable[..., NoReturn]] = {
     name: absent(name, FADDEEVA)
     for name in (
         *("complex_erf", "complex_erfc", "complex_erfcx", "complex_erfi", "complex_ndtr"),

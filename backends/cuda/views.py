@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import cupy
+from cupy import ndarray
+
+from .annotations import GpuOperand
 
 __all__ = ["VIEW_FUNCTIONS", "reshape"]
 
-ndarray = cupy.ndarray
 
 
-def reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
+def reshape(x: GpuOperand, *, shape: tuple[int, ...]) -> ndarray:
     """Returns the elements in another shape; a copy only where strides cannot say it."""
-    return x.reshape(shape) if type(x) is ndarray else cupy.reshape(x, shape)
+    return x.reshape(shape) if isinstance(x, ndarray) else cupy.reshape(x, shape)
 
 
-VIEW_FUNCTIONS: dict[str, Callable[..., Any]] = {"reshape": reshape}
+VIEW_FUNCTIONS: dict[str, Callable[..., ndarray]] = {"reshape": reshape}

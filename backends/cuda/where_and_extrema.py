@@ -7,9 +7,12 @@ from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ..annotations import DType
 from ..cpu.where_and_extrema import MAX_PRODUCT, SCALARS
 from ..dtypes import result_type
+from .annotations import GpuOperand
 
 __all__ = [
     "WHERE_FUNCTIONS",
@@ -92,7 +95,7 @@ UNSIGNED_FMOD = cupy.ElementwiseKernel(
 LOOPS = {1: np.float16, 2: np.float32}
 
 
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: GpuOperand, x: GpuOperand, y: GpuOperand) -> ndarray:
     """Returns x's elements where the condition holds, y's elsewhere."""
     if not isinstance(condition, cupy.ndarray):
         condition = cupy.asarray(condition)
@@ -103,18 +106,18 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return cupy.where(condition, _as_int16(x, dtype), _as_int16(y, dtype)).view(dtype)
 
 
-def clip(x: Any, low: Any, high: Any) -> Any:
+def clip(x: GpuOperand, low: GpuOperand, high: GpuOperand) -> ndarray:
     """Returns ``minimum(maximum(x, low), high)``; a number is an array, as it is for NumPy's."""
     return cupy.clip(x if isinstance(x, cupy.ndarray) else cupy.asarray(x), low, high)
 
 
-def _as_int16(x: Any, dtype: Any) -> Any:
+def _as_int16(x: GpuOperand, dtype: DType) -> ndarray:
     if isinstance(x, cupy.ndarray):
         return x.astype(dtype, copy=False).view(np.int16)
     return np.asarray(x).astype(dtype).view(np.int16)[()]
 
 
-def power(x: Any, y: Any) -> Any:
+def power(x: GpuOperand, y: Any) -> ndarray:
     """Returns ``x`` to the power ``y``; small integer powers of floats are products.
 
     Raises:
@@ -139,7 +142,7 @@ def power(x: Any, y: Any) -> Any:
     return RAISED(x, abs(int(y)), y < 0)
 
 
-def _computed_by(kernel: Any, x: Any, y: Any) -> Any:
+def _computed_by(kernel: Callable[..., ndarray], x: Any, y: Any) -> ndarray:
     """Returns what a kernel makes of two operands, which it computes as float32 or float64."""
     dtype = result_type(x, y)
     if dtype.kind == "c":
@@ -154,33 +157,33 @@ def _computed_by(kernel: Any, x: Any, y: Any) -> Any:
     return kernel(x, y).astype(dtype, copy=False)
 
 
-def log_ratio(x: Any, y: Any) -> Any:
+def log_ratio(x: GpuOperand, y: GpuOperand) -> ndarray:
     """Returns ``log(exp(x) / exp(y))``: ``x - y``, -inf where x is, 0 where both are inf."""
     if result_type(x, y).kind not in "fV":
         return cupy.subtract(x, y)
     return _computed_by(LOG_RATIO, x, y)
 
 
-def logaddexp(x: Any, y: Any) -> Any:
+def logaddexp(x: GpuOperand, y: GpuOperand) -> ndarray:
     """Returns ``log(exp(x) + exp(y))``; an infinity where both are."""
     return _computed_by(LOGADDEXP, x, y)
 
 
-def floor_divide(x: Any, y: Any) -> Any:
+def floor_divide(x: GpuOperand, y: GpuOperand) -> ndarray:
     """Returns the largest integer that is at most ``x / y``."""
     if result_type(x, y).kind not in "fV":
         return cupy.floor_divide(x, y)
     return _computed_by(FLOOR_DIVIDE, x, y)
 
 
-def remainder(x: Any, y: Any) -> Any:
+def remainder(x: GpuOperand, y: GpuOperand) -> ndarray:
     """Returns what is left when x is divided by y, with y's sign."""
     if result_type(x, y).kind not in "fV":
         return cupy.remainder(x, y)
     return _computed_by(REMAINDER, x, y)
 
 
-def fmod(x: Any, y: Any) -> Any:
+def fmod(x: GpuOperand, y: GpuOperand) -> ndarray:
     """Returns what is left when x is divided by y, with x's sign; 0 of integers by 0."""
     dtype = result_type(x, y)
     if dtype.kind not in "iu":
@@ -192,7 +195,7 @@ def fmod(x: Any, y: Any) -> Any:
     return (INTEGER_FMOD if dtype.kind == "i" else UNSIGNED_FMOD)(x, y)
 
 
-WHERE_FUNCTIONS: dict[str, Callable[..., Any]] = {
+WHERE_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "clip": clip,
     "floor_divide": floor_divide,
     "fmod": fmod,

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 from cupy._core._routines_linalg import set_compute_type
 from cupy.cuda.device import get_cublas_handle
 
+from ...annotations import Buffer, DType
 from ...arrays.einsum import Contract, compute
 from ...config import config
 from ...dtypes import result_type
@@ -23,7 +26,6 @@ from .matmul_calls import ProductAxis, ProductCalls, product_calls
 
 __all__ = ["CONTRACTION_FUNCTIONS", "contract", "einsum", "matmul"]
 
-ndarray = cupy.ndarray
 
 # cuBLAS's numbers for the dtypes of elements and of sums.
 R_16F, R_16BF, R_32F, R_64F, C_32F, C_64F = 2, 14, 0, 1, 4, 5
@@ -41,9 +43,11 @@ class CublasType:
 
     __slots__ = ("dtype", "exact", "fast", "held", "itemsize", "one", "zero")
 
-    def __init__(self, itemsize: int, dtype: int, scalar: Any, exact: int, fast: int) -> None:
+    def __init__(
+        self, itemsize: int, dtype: int, scalar: type[np.inexact[Any]], exact: int, fast: int
+    ) -> None:
         self.itemsize, self.dtype, self.exact, self.fast = itemsize, dtype, exact, fast
-        self.held = np.array([1, 0], scalar)
+        self.held: Buffer = np.array([1, 0], scalar)
         self.one = self.held.ctypes.data
         self.zero = self.one + self.held.itemsize
 
@@ -59,10 +63,10 @@ BFLOAT16 = CublasType(2, R_16BF, np.float32, BY_32F, BY_32F)
 
 # The handles that are set up, and cuBLAS itself, which is loaded when it is first needed.
 prepared_handles: set[int] = set()
-cublas_library: list[Any] = []
+cublas_library: list[ModuleType] = []
 
 
-def cublas_type_of(dtype: Any) -> CublasType | None:
+def cublas_type_of(dtype: DType) -> CublasType | None:
     """Returns how a dtype's matrices are multiplied; None for what cuBLAS does not know."""
     found = CUBLAS_TYPES.get(dtype)
     if found is None and dtype.name == "bfloat16":
@@ -70,17 +74,17 @@ def cublas_type_of(dtype: Any) -> CublasType | None:
     return found
 
 
-def prepare_handle(handle: int) -> Any:
+def prepare_handle(handle: int) -> ModuleType:
     """Sets up a handle and returns cuBLAS."""
     from cupy_backends.cuda.libs import cublas
 
     cublas.setMathMode(handle, FULL_PRECISION_REDUCTION)
     cublas_library[:] = [cublas]
     prepared_handles.add(handle)
-    return cublas
+    return cublas_library[0]
 
 
-def run_product(product: ProductCalls, x: Any, y: Any, kind: CublasType) -> Any:
+def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType) -> ndarray:
     """Returns the product of two arrays of one dtype, by its calls."""
     x_order, y_order, calls, shape, axes = product
     _, x_first, (t_first, t_second), (m, n, k), lead, strides, each = calls
@@ -181,7 +185,7 @@ def calls_of_contraction(
     return product_calls(axes, by_x, by_y, itemsize)
 
 
-def promoted_pair(x: Any, y: Any) -> tuple[Any, Any]:
+def promoted_pair(x: ndarray, y: ndarray) -> tuple[ndarray, ndarray]:
     """Returns two arrays of the dtype to which theirs promote."""
     if x.dtype == y.dtype:
         return x, y
@@ -189,7 +193,7 @@ def promoted_pair(x: Any, y: Any) -> tuple[Any, Any]:
     return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
 
 
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: ndarray, y: ndarray) -> ndarray:
     """Returns ``x @ y``."""
     if type(x) is not ndarray or type(y) is not ndarray:
         return cupy.matmul(x, y)
@@ -205,14 +209,14 @@ def matmul(x: Any, y: Any) -> Any:
     return run_product(calls, x, y, kind) if calls is not None else matmul_by_cupy(x, y)
 
 
-def matmul_by_cupy(x: Any, y: Any) -> Any:
+def matmul_by_cupy(x: ndarray, y: ndarray) -> ndarray:
     """Returns the product of matrices without elements, or whose elements lie askew."""
     if x.size and y.size and None not in (element_strides(v.strides, v.itemsize) for v in (x, y)):
         return cupy.matmul(x, y)
     return cupy.matmul(cupy.ascontiguousarray(x), cupy.ascontiguousarray(y))
 
 
-def contract(x: Any, y: Any, way: Contract) -> Any:
+def contract(x: ndarray, y: ndarray, way: Contract) -> ndarray:
     """Returns two arrays' product, summed over the named axes that the result has not."""
     if x.dtype is not y.dtype:
         x, y = promoted_pair(x, y)
@@ -224,10 +228,10 @@ def contract(x: Any, y: Any, way: Contract) -> Any:
     return way(cupy, x, y) if calls is None else run_product(calls, x, y, kind)
 
 
-def einsum(*operands: Any, subscripts: str) -> Any:
+def einsum(*operands: ndarray, subscripts: str) -> ndarray:
     """Returns a sum of products over named axes, two operands at a time."""
     arrays = [x if type(x) is ndarray else cupy.asarray(x) for x in operands]
     return compute(cupy, *arrays, subscripts=subscripts, contract=contract)
 
 
-CONTRACTION_FUNCTIONS: dict[str, Callable[..., Any]] = {"matmul": matmul, "einsum": einsum}
+CONTRACTION_FUNCTIONS: dict[str, Callable[..., ndarray]] = {"matmul": matmul, "einsum": einsum}

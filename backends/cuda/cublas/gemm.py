@@ -6,9 +6,8 @@ add to what is there.
 
 from __future__ import annotations
 
-from typing import Any
-
 import cupy
+from cupy import ndarray
 from cupy.cuda.device import get_cublas_handle
 
 from ...config import config
@@ -23,7 +22,7 @@ from .contraction import (
 __all__ = ["multiply"]
 
 
-def multiply(a: Any, b: Any, out: Any, *, accumulate: bool = False) -> None:
+def multiply(a: ndarray, b: ndarray, out: ndarray, *, accumulate: bool = False) -> None:
     """Writes ``a @ b`` into ``out``, or adds it.
 
     Args:
@@ -76,7 +75,7 @@ def multiply(a: Any, b: Any, out: Any, *, accumulate: bool = False) -> None:
     )
 
 
-def laid_out(x: Any) -> tuple[Any, int, int]:
+def laid_out(x: ndarray) -> tuple[ndarray, int, int]:
     """Returns a stack, copied if it has to be, its step, and whether its columns are contiguous."""
     _, rows, columns = x.shape
     by_row, by_column = x.strides[1] // x.itemsize, x.strides[2] // x.itemsize

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import DType
 from ...arrays import linalg
 from ...optional_modules import scipy_module
 from ..launch import SMALL_BLOCK_THREADS, Kernel
@@ -22,21 +23,20 @@ from ..unsupported import absent
 
 __all__ = ["LINEAR_ALGEBRA_FUNCTIONS"]
 
-Array = Any
 
 
-def stack_shape(*operands: Array) -> tuple[int, ...]:
+def stack_shape(*operands: ndarray) -> tuple[int, ...]:
     """Returns the shape of the stack to which operands' stacks broadcast."""
     return np.broadcast_shapes(*(x.shape[:-2] for x in operands))
 
 
-def broadcast_stack(x: Array, stack: tuple[int, ...], dtype: Any) -> Array:
+def broadcast_stack(x: ndarray, stack: tuple[int, ...], dtype: DType) -> ndarray:
     """Returns matrices of a dtype, as many as a stack has."""
     x = x.astype(dtype, copy=False)
     return x if x.shape[:-2] == stack else cupy.broadcast_to(x, (*stack, *x.shape[-2:]))
 
 
-def packed_parts(*parts: Array) -> Array:
+def packed_parts(*parts: ndarray) -> ndarray:
     """Returns results of one decomposition, flattened, one behind the other along the last axis.
 
     Args:
@@ -51,7 +51,7 @@ def packed_parts(*parts: Array) -> Array:
 # -- systems
 
 
-def solve(a: Array, b: Array) -> Array:
+def solve(a: ndarray, b: ndarray) -> ndarray:
     """Returns x with ``a @ x = b``."""
     dtype = np.result_type(a.dtype, b.dtype)
     stack = stack_shape(a, b)
@@ -66,7 +66,7 @@ def solve(a: Array, b: Array) -> Array:
     return cupy.linalg.solve(broadcast_stack(a, stack, dtype), broadcast_stack(b, stack, dtype))
 
 
-def inv(a: Array, *, strict: bool) -> Array:
+def inv(a: ndarray, *, strict: bool) -> ndarray:
     """Returns inverses; NaN for singular matrices."""
     if not a.size:
         return a.copy()
@@ -77,7 +77,7 @@ def inv(a: Array, *, strict: bool) -> Array:
     return cupy.where(proper, found, cupy.nan)
 
 
-def pinv(a: Array, limit: Array) -> Array:
+def pinv(a: ndarray, limit: ndarray) -> ndarray:
     """Returns pseudo-inverses, with a limit to the singular values for every matrix."""
     stack = stack_shape(a, limit)
     least = cupy.broadcast_to(limit[..., 0, 0].real, stack)
@@ -86,7 +86,7 @@ def pinv(a: Array, limit: Array) -> Array:
     return cupy.linalg.pinv(broadcast_stack(a, stack, a.dtype), least)
 
 
-def cholesky(a: Array) -> Array:
+def cholesky(a: ndarray) -> ndarray:
     """Returns the lower factors of Hermitian parts; NaN where these are not positive definite."""
     if not a.size:
         return a.copy()
@@ -97,8 +97,8 @@ def cholesky(a: Array) -> Array:
 
 
 def triangular_solve(
-    a: Array, b: Array, *, lower: bool, transposed: bool, unit_diagonal: bool
-) -> Array:
+    a: ndarray, b: ndarray, *, lower: bool, transposed: bool, unit_diagonal: bool
+) -> ndarray:
     """Returns x with ``a @ x = b`` of triangular a."""
     dtype = np.result_type(a.dtype, b.dtype)
     stack = stack_shape(a, b)
@@ -116,7 +116,7 @@ def triangular_solve(
     return function(*(x.reshape(-1, *x.shape[-2:]) for x in rows), **params).reshape(shape)
 
 
-def banded_solve(bands: Array, b: Array, *, lower: int, upper: int) -> Array:
+def banded_solve(bands: ndarray, b: ndarray, *, lower: int, upper: int) -> ndarray:
     """Returns x with ``a @ x = b`` of matrices that are given by their diagonals.
 
     The matrices are filled up with zeros: cuSOLVER has nothing for band matrices.
@@ -141,14 +141,14 @@ def banded_solve(bands: Array, b: Array, *, lower: int, upper: int) -> Array:
 # -- factors and decompositions
 
 
-def signed(vectors: Array) -> Array:
+def signed(vectors: ndarray) -> ndarray:
     """Returns signs that make the largest component of every column positive, as rows."""
     places = cupy.argmax(cupy.abs(vectors), axis=-2)[..., None, :]
     largest = cupy.take_along_axis(vectors, places, axis=-2).real
     return cupy.where(largest < 0, -1, 1).astype(vectors.dtype)
 
 
-def eigh(a: Array) -> Array:
+def eigh(a: ndarray) -> ndarray:
     """Returns the eigenvalues and eigenvectors of Hermitian parts, packed."""
     n = a.shape[-1]
     if not a.size:
@@ -157,7 +157,7 @@ def eigh(a: Array) -> Array:
     return packed_parts(w.astype(v.dtype)[..., None, :], v * signed(v))
 
 
-def eig(a: Array) -> Array:
+def eig(a: ndarray) -> ndarray:
     """Returns eigenvalues and eigenvectors, packed; always complex."""
     n = a.shape[-1]
     dtype = np.result_type(a.dtype, np.complex64)
@@ -168,7 +168,7 @@ def eig(a: Array) -> Array:
     return packed_parts(w.astype(dtype, copy=False)[..., None, :], v * signed(v))
 
 
-def svd(a: Array, *, full_matrices: bool) -> Array:
+def svd(a: ndarray, *, full_matrices: bool) -> ndarray:
     """Returns singular vectors and values, packed."""
     u, s, vh = cupy.linalg.svd(a, full_matrices=full_matrices)
     k = s.shape[-1]
@@ -180,7 +180,7 @@ def svd(a: Array, *, full_matrices: bool) -> Array:
     return packed_parts(u, s.astype(u.dtype)[..., None, :], vh)
 
 
-def qr(a: Array, *, mode: str) -> Array:
+def qr(a: ndarray, *, mode: str) -> ndarray:
     """Returns an orthogonal and a triangular factor, packed."""
     m, n = a.shape[-2:]
     if a.size:
@@ -190,7 +190,7 @@ def qr(a: Array, *, mode: str) -> Array:
     return packed_parts(q, cupy.zeros((*a.shape[:-2], k, n), a.dtype))
 
 
-def lu(a: Array) -> Array:
+def lu(a: ndarray) -> ndarray:
     """Returns the factors of matrices with their rows permuted, and the pivots, packed.
 
     A stack is done one matrix after the other.
@@ -211,7 +211,7 @@ def lu(a: Array) -> Array:
 swap_rows = Kernel("row_swaps", "swap_rows", "pplll")
 
 
-def pivots_to_permutation(pivots: Array, *, rows: int) -> Array:
+def pivots_to_permutation(pivots: ndarray, *, rows: int) -> ndarray:
     """Returns which row each one was, after swaps of row i with row ``pivots[i]`` in turn."""
     stack, steps = pivots.shape[:-1], pivots.shape[-1]
     out = cupy.empty((*stack, rows), np.intp)
@@ -228,12 +228,12 @@ def pivots_to_permutation(pivots: Array, *, rows: int) -> Array:
 # -- functions of matrices
 
 
-def expm(a: Array) -> Array:
+def expm(a: ndarray) -> ndarray:
     """Returns exponentials; how often matrices are to be squared is waited for."""
     return linalg.expm(cupy, a) if a.size else a.copy()
 
 
-def cofactors(a: Array, *directions: Array) -> Array:
+def cofactors(a: ndarray, *directions: ndarray) -> ndarray:
     """Returns the gradient of the derivative of the determinant along directions."""
     if not a.size:
         return cupy.zeros((*stack_shape(a, *directions), *a.shape[-2:]), a.dtype)
@@ -242,7 +242,7 @@ def cofactors(a: Array, *directions: Array) -> Array:
 
 SCHUR = "cuSOLVER has no Schur decomposition"
 
-LINEAR_ALGEBRA_FUNCTIONS: dict[str, Callable[..., Any]] = {
+LINEAR_ALGEBRA_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "banded_solve": banded_solve,
     "cholesky": cholesky,
     "cofactors": cofactors,

@@ -8,8 +8,11 @@ from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import DType
 from ...dtypes import result_type
+from ..annotations import GpuOperand
 from ..launch import C_FLOATS, WIDEST_LOAD_BYTES, Kernel, is_contiguous
 from ..row_layout import inexact
 from ..strides import merged_axes, strides_of
@@ -73,12 +76,11 @@ BINARY_KERNEL = Kernel(
         "relu_derivative, double, 2",
     ),
 )
-ndarray = cupy.ndarray
 # How many axes the kernel for strided arrays takes.
 MOST_STRIDED_AXES = 4
 
 
-def _load_elements(itemsize: int, *buffers: Any) -> int:
+def _load_elements(itemsize: int, *buffers: ndarray) -> int:
     """Returns how many elements may be loaded at once."""
     for buffer in buffers:
         if buffer.data.ptr % WIDEST_LOAD_BYTES:
@@ -90,7 +92,7 @@ def _block_count(n: int, wide: int) -> int:
     return -(-n // (ACTIVATION_BLOCK_THREADS * ACTIVATION_TURNS * wide))
 
 
-def unary(name: str, x: Any) -> Any:
+def unary(name: str, x: ndarray) -> ndarray:
     """Returns a function of every element."""
     x = inexact(x)
     dtype, n = x.dtype, x.size
@@ -119,8 +121,10 @@ def unary(name: str, x: Any) -> Any:
     return out
 
 
-def binary(name: str, x: Any, y: Any) -> Any:
+def binary(name: str, x: GpuOperand, y: GpuOperand) -> ndarray:
     """Returns a function of the elements of two arrays that broadcast; either may be a number."""
+    left: ndarray = x
+    right: ndarray = y
     if not _fit_binary_kernel(x, y):
         dtype = result_type(x, y)
         if dtype.char not in C_FLOATS:
@@ -128,18 +132,18 @@ def binary(name: str, x: Any, y: Any) -> Any:
                 raise TypeError(f"defined for real numbers only, got dtype {dtype}")
             dtype = np.dtype(np.float64)
         shape = np.broadcast_shapes(*[getattr(z, "shape", ()) for z in (x, y)])
-        x = _binary_operand(x, dtype, shape, False)
-        y = _binary_operand(y, dtype, shape, True)
-    dtype, shape, row = x.dtype, x.shape, y.size
+        left = _binary_operand(x, dtype, shape, False)
+        right = _binary_operand(y, dtype, shape, True)
+    dtype, shape, row = left.dtype, left.shape, right.size
     out = cupy.ndarray(shape, dtype)
     n = out.size
     if n:
-        wide = _load_elements(dtype.itemsize, x, y, out)
+        wide = _load_elements(dtype.itemsize, left, right, out)
         if row % wide:
             wide = 1
         BINARY_KERNEL(
             f"{name}, {C_FLOATS[dtype.char]}, {wide}", _block_count(n, wide),
-            ACTIVATION_BLOCK_THREADS, x, y, out, n, row,
+            ACTIVATION_BLOCK_THREADS, left, right, out, n, row,
         )
     return out
 
@@ -157,7 +161,7 @@ def _fit_binary_kernel(x: Any, y: Any) -> bool:
     )
 
 
-def _binary_operand(x: Any, dtype: Any, shape: tuple[int, ...], repeats: bool) -> Any:
+def _binary_operand(x: GpuOperand, dtype: DType, shape: tuple[int, ...], repeats: bool) -> ndarray:
     """Returns an operand of a binary kernel: contiguous, of the result's shape or its last axes.
 
     Args:
@@ -183,41 +187,41 @@ def _without_leading_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[first:]
 
 
-def relu(x: Any) -> Any:
+def relu(x: ndarray) -> ndarray:
     """Returns ``max(x, 0)``."""
     return unary("relu", x) if x.dtype.char in C_FLOATS else cupy.maximum(x, 0)
 
 
-def gelu(x: Any, *, approximate: bool) -> Any:
+def gelu(x: ndarray, *, approximate: bool) -> ndarray:
     """Returns ``x P(X <= x)`` of a standard normal X, or its approximation by a sigmoid."""
     return unary("gelu" if approximate else "gelu_exact", x)
 
 
-def gelu_slope(x: Any, *, approximate: bool) -> Any:
+def gelu_slope(x: ndarray, *, approximate: bool) -> ndarray:
     """Returns the derivative of ``gelu``."""
     return unary("gelu_slope" if approximate else "gelu_exact_slope", x)
 
 
-def gelu_derivative(g: Any, x: Any, *, approximate: bool) -> Any:
+def gelu_derivative(g: GpuOperand, x: GpuOperand, *, approximate: bool) -> ndarray:
     """Returns the derivative of ``gelu`` in a direction."""
     return binary("gelu_derivative" if approximate else "gelu_exact_derivative", g, x)
 
 
-def tanh_derivative(g: Any, y: Any) -> Any:
+def tanh_derivative(g: Any, y: Any) -> ndarray:
     """Returns the derivative of ``tanh`` in a direction, where its value is y."""
     if cupy.result_type(g, y).kind == "c":
         return g * (1 - y * y)
     return binary("tanh_derivative", g, y)
 
 
-def tanh_biased(x: Any, y: Any) -> Any:
+def tanh_biased(x: Any, y: Any) -> ndarray:
     """Returns ``tanh(x + y)``."""
     if cupy.result_type(x, y).kind == "c":
         return cupy.tanh(x + y)
     return binary("biased<hyperbolic>", x, y)
 
 
-ACTIVATION_FUNCTIONS: dict[str, Callable[..., Any]] = {
+ACTIVATION_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "erf": partial(unary, "error_function"),
     "erfc": partial(unary, "error_complement"),
     "logistic": partial(unary, "sigmoid"),

@@ -6,21 +6,23 @@ float32 and in 16 bits, on GPUs with matrix units for them; blocks take everythi
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
+from weakref import ref
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
-from ...annotations import Shape
+from ...annotations import DType, Shape
 from ...config import config
 from ...cpu.attention import stacked_shape
 from .. import cudnn
 from ..index_tables import table
 from ..launch import Kernel
+from ..strides import strides_of
 from .attention_by_products import backward_by_blocks, forward_by_blocks, mask_kind
 
 __all__ = ["ATTENTION_FUNCTIONS", "attention", "attention_grad"]
@@ -55,15 +57,15 @@ ATTENTION_BY_KEY = Kernel("attention", "attention_by_key", "pppppppppd", INSTANC
 
 
 def attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any = None,
+    q: ndarray,
+    k: ndarray,
+    v: ndarray,
+    mask: ndarray | None = None,
     *,
     causal: bool,
     scale: float,
     learned: bool = False,
-) -> Any:
+) -> ndarray:
     """Returns ``softmax(scale * q @ k^T + mask) @ v``; a query that sees no key gets zeros."""
     operands = four_axes(q), four_axes(k), four_axes(v), four_mask(mask, q, k)
     launches = launches_of(*operands, causal)
@@ -75,8 +77,16 @@ def attention(
 
 
 def attention_grad(
-    g: Any, out: Any, q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool, scale: float
-) -> Any:
+    g: ndarray,
+    out: ndarray,
+    q: ndarray,
+    k: ndarray,
+    v: ndarray,
+    mask: ndarray | None = None,
+    *,
+    causal: bool,
+    scale: float,
+) -> ndarray:
     """Returns the gradients of q, k and v, stacked, for that of ``attention``'s output."""
     operands = four_axes(q), four_axes(k), four_axes(v), four_mask(mask, q, k)
     launches = launches_of(*operands, causal)
@@ -90,17 +100,17 @@ def attention_grad(
 
 # -- what the forward pass knows and the backward pass needs: the logarithms of the rows' sums
 
-SUMS_OF_OUTPUTS: dict[int, tuple[Any, Any, Any, Any]] = {}
+SUMS_OF_OUTPUTS: dict[int, tuple[ref[Any], ref[Any], ref[Any], RowSums]] = {}
 
 
-def remember(out: Any, q: Any, k: Any, sums: Any) -> None:
+def remember(out: ndarray, q: ndarray, k: ndarray, sums: RowSums) -> None:
     """Keeps what belongs to an output for as long as that lives."""
     key = id(out)
-    gone = weakref.ref(out, lambda _: SUMS_OF_OUTPUTS.pop(key, None))
-    SUMS_OF_OUTPUTS[key] = gone, weakref.ref(q), weakref.ref(k), sums
+    gone = ref(out, lambda _: SUMS_OF_OUTPUTS.pop(key, None))
+    SUMS_OF_OUTPUTS[key] = gone, ref(q), ref(k), sums
 
 
-def recalled(out: Any, q: Any, k: Any) -> Any:
+def recalled(out: ndarray, q: ndarray, k: ndarray) -> RowSums | None:
     """Returns what was kept with the output of given operands; None if nothing was."""
     found = SUMS_OF_OUTPUTS.get(id(out))
     if found is None or found[0]() is not out or found[1]() is not q or found[2]() is not k:
@@ -117,17 +127,19 @@ class RowSums(NamedTuple):
     """
 
     way: str
-    values: Any = None
+    values: ndarray | None = None
 
 
 # -- launches: all that follows from shapes and strides
 
-LAUNCHES: dict[Any, AttentionLaunches] = {}
+LAUNCHES: dict[tuple[Any, ...], AttentionLaunches] = {}
 # When there are so many, all are forgotten.
 MOST_LAUNCHES = 1024
 
 
-def launches_of(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> AttentionLaunches:
+def launches_of(
+    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool
+) -> AttentionLaunches:
     """Returns the launches for operands of four axes."""
     pointers = q.data.ptr | k.data.ptr | v.data.ptr
     key = (
@@ -157,7 +169,9 @@ class AttentionLaunches:
         tables: what kernels read of shapes and strides, by those that come later.
     """
 
-    def __init__(self, q: Any, k: Any, v: Any, mask: Any, causal: bool) -> None:
+    def __init__(
+        self, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool
+    ) -> None:
         self.shape = (*q.shape[:3], v.shape[3])
         self.stacked = stacked_shape(q.shape, k.shape, v.shape)
         self.turned = q.strides[1] < q.strides[2]
@@ -166,7 +180,7 @@ class AttentionLaunches:
         self.images = q.shape[0] * q.shape[1]
         self.width = width_of(q, v)
         self.types = ""
-        self.tables: dict[Any, Any] = {}
+        self.tables: dict[tuple[Any, ...], ndarray] = {}
         if not (prod(q.shape[:3]) and v.size):
             self.way = "nothing"
             return
@@ -181,8 +195,8 @@ class AttentionLaunches:
                 self.types = f"{PRODUCTS[name, precision]}, {self.width}"
 
     def forward(
-        self, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float
-    ) -> tuple[Any, RowSums]:
+        self, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float
+    ) -> tuple[ndarray, RowSums]:
         """Returns the output and what belongs to it."""
         operands = q, k, v, mask, causal, scale
         if self.way == "nothing":
@@ -199,16 +213,16 @@ class AttentionLaunches:
 
     def backward(
         self,
-        g: Any,
-        out: Any,
-        q: Any,
-        k: Any,
-        v: Any,
-        mask: Any,
+        g: ndarray,
+        out: ndarray,
+        q: ndarray,
+        k: ndarray,
+        v: ndarray,
+        mask: ndarray | None,
         causal: bool,
         scale: float,
         sums: RowSums,
-    ) -> Any:
+    ) -> ndarray:
         """Returns the gradients, stacked."""
         operands = q, k, v, mask, causal, scale
         stacked = self.empty(self.stacked, q.dtype)
@@ -235,7 +249,7 @@ class AttentionLaunches:
             backward_by_blocks(g, out, *operands, parts)
         return stacked
 
-    def empty(self, shape: Shape, dtype: Any) -> Any:
+    def empty(self, shape: Shape, dtype: DType) -> ndarray:
         """Returns an array without values whose heads lie in memory as those of the queries do.
 
         Heads are often split off from the columns, (images, rows, heads, columns), and are to be
@@ -245,14 +259,21 @@ class AttentionLaunches:
             return cupy.empty(shape, dtype)
         return cupy.empty((*shape[:-3], shape[-2], shape[-3], shape[-1]), dtype).swapaxes(-3, -2)
 
-    def memory(self, q: Any, rows: int) -> int:
+    def memory(self, q: ndarray, rows: int) -> int:
         """Returns the bytes of so many rows of tiles."""
         width = self.width or 0
         return rows * (width * int(q.itemsize) + 4 * PADDING_WORDS)
 
     def forward_by_kernels(
-        self, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float, out: Any
-    ) -> Any:
+        self,
+        q: ndarray,
+        k: ndarray,
+        v: ndarray,
+        mask: ndarray | None,
+        causal: bool,
+        scale: float,
+        out: ndarray,
+    ) -> ndarray:
         """Writes the output and returns the logarithms of the rows' sums, to base 2."""
         key = out.strides
         shape = self.tables.get(key)
@@ -271,16 +292,16 @@ class AttentionLaunches:
 
     def backward_by_kernels(
         self,
-        g: Any,
-        out: Any,
-        q: Any,
-        k: Any,
-        v: Any,
-        mask: Any,
+        g: ndarray,
+        out: ndarray,
+        q: ndarray,
+        k: ndarray,
+        v: ndarray,
+        mask: ndarray | None,
         causal: bool,
         scale: float,
-        sums: Any,
-        parts: Sequence[Any],
+        sums: ndarray,
+        parts: Sequence[ndarray],
     ) -> None:
         """Writes the gradients of q, k and v."""
         key = g.strides, out.strides, (g.data.ptr | out.data.ptr) % 16
@@ -313,7 +334,7 @@ class AttentionLaunches:
 # -- layouts
 
 
-def four_axes(x: Any) -> Any:
+def four_axes(x: ndarray) -> ndarray:
     """Returns an array (..., rows, columns) as (images, heads, rows, columns), rows contiguous."""
     if x.ndim != 4:
         lead = x.shape[:-2]
@@ -323,7 +344,7 @@ def four_axes(x: Any) -> Any:
     return x
 
 
-def four_mask(mask: Any, q: Any, k: Any) -> Any:
+def four_mask(mask: ndarray | None, q: ndarray, k: ndarray) -> ndarray | None:
     """Returns a mask that broadcasts to the scores as (images, heads, queries, keys)."""
     if mask is None:
         return None
@@ -343,7 +364,7 @@ def four_mask(mask: Any, q: Any, k: Any) -> Any:
 # -- own kernels
 
 
-def width_of(q: Any, v: Any) -> int | None:
+def width_of(q: ndarray, v: ndarray) -> int | None:
     """Returns the smallest width of tiles that holds queries and values, if there is one."""
     needed = max(q.shape[-1], v.shape[-1])
     return next((width for width in TILE_WIDTHS if width >= needed), None)
@@ -360,16 +381,16 @@ def shared_limit(device: int) -> int:
 
 
 def shape_of_call(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
+    q: ndarray,
+    k: ndarray,
+    v: ndarray,
+    mask: ndarray | None,
     causal: bool,
     *,
-    out: Any,
-    g: Any = None,
-    grads: Sequence[Any] = (),
-) -> Any:
+    out: ndarray,
+    g: ndarray = None,
+    grads: Sequence[ndarray] = (),
+) -> ndarray:
     """Returns what kernels have to know of their operands, as ``shape_t`` in attention.cu."""
     loads = [q, k, v] if g is None else [q, k, v, g]
     wide = all(map(is_wide, loads)) | is_wide(out) << 1 | all(map(is_wide, grads)) << 2
@@ -394,25 +415,25 @@ def shape_of_call(
             *head_strides(v),
             *head_strides(out),
             *(head_strides(g) if g is not None else (0, 0, 0)),
-            *((step // mask.itemsize for step in mask.strides) if kind else (0, 0, 0, 0)),
+            *((0, 0, 0, 0) if mask is None else strides_of(mask)),
             *by_grad,
         ),
         q.data.device_id,
     )
 
 
-def head_strides(x: Any) -> tuple[int, ...]:
+def head_strides(x: ndarray) -> tuple[int, ...]:
     """Returns the strides of images, heads and rows in elements."""
     return tuple(step // x.itemsize for step in x.strides[:3])
 
 
-def is_wide(x: Any) -> bool:
+def is_wide(x: ndarray) -> bool:
     """Says whether the rows of an array can be read and written 16 bytes at a time."""
     aligned = (x.data.ptr, *x.strides[:3], x.shape[3] * x.itemsize)
     return not any(number % 16 for number in aligned)
 
 
-ATTENTION_FUNCTIONS: dict[str, Callable[..., Any]] = {
+ATTENTION_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "attention": attention,
     "attention_grad": attention_grad,
 }

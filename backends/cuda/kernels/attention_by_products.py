@@ -6,13 +6,15 @@ A block has whole rows of scores, so that softmax needs no second thought.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import DType
 from ..cublas.gemm import multiply
 from ..launch import SMALL_BLOCK_THREADS, Kernel, c_type
+from ..strides import strides_of
 
 __all__ = ["backward_by_blocks", "forward_by_blocks", "mask_kind"]
 
@@ -29,7 +31,7 @@ ATTENTION_WEIGHTS = Kernel(
 SCORE_GRADS = Kernel("attention_by_products", "attention_slopes", "ppppplld", SCORE_TYPES)
 
 
-def mask_kind(mask: Any) -> int:
+def mask_kind(mask: ndarray | None) -> int:
     """Returns what kernels do with a mask."""
     if mask is None:
         return NO_MASK
@@ -37,7 +39,13 @@ def mask_kind(mask: Any) -> int:
 
 
 def forward_by_blocks(
-    q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float, out: Any
+    q: ndarray,
+    k: ndarray,
+    v: ndarray,
+    mask: ndarray | None,
+    causal: bool,
+    scale: float,
+    out: ndarray,
 ) -> None:
     """Writes the output."""
     values = stack_of_heads(v)
@@ -48,15 +56,15 @@ def forward_by_blocks(
 
 
 def backward_by_blocks(
-    g: Any,
-    out: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
+    g: ndarray,
+    out: ndarray,
+    q: ndarray,
+    k: ndarray,
+    v: ndarray,
+    mask: ndarray | None,
     causal: bool,
     scale: float,
-    parts: Sequence[Any],
+    parts: Sequence[ndarray],
 ) -> None:
     """Writes the gradients of q, k and v."""
     working = working_dtype(q)
@@ -87,8 +95,8 @@ def backward_by_blocks(
 
 
 def blocks_of_weights(
-    q: Any, k: Any, mask: Any, causal: bool, scale: float
-) -> Iterator[tuple[slice, slice, Any]]:
+    q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: float
+) -> Iterator[tuple[slice, slice, ndarray]]:
     """Yields slices of the matrices and of their queries, and what weights these give the keys.
 
     With a causal mask, keys that no query of a block sees are left out.
@@ -99,7 +107,7 @@ def blocks_of_weights(
     fit = max(1, MOST_SCORE_BYTES // (length * working.itemsize))
     many = max(1, fit // count)
     kind = mask_kind(mask)
-    by_mask = tuple(step // mask.itemsize for step in mask.strides) if kind else (0, 0, 0, 0)
+    by_mask = (0, 0, 0, 0) if mask is None else strides_of(mask)
     for first in range(0, total, many):
         images = slice(first, min(first + many, total))
         for row in range(0, count, fit):
@@ -120,16 +128,17 @@ def blocks_of_weights(
             yield images, rows, weights
 
 
-def working_dtype(q: Any) -> Any:
+def working_dtype(q: ndarray) -> DType:
     """Returns the dtype in which scores are added up."""
-    return np.dtype(WORKING.get(q.dtype.name, q.dtype.name))
+    name: str = q.dtype.name
+    return np.dtype(WORKING.get(name, name))
 
 
-def block_types(q: Any) -> str:
+def block_types(q: ndarray) -> str:
     """Returns the template arguments of the kernels that work on blocks."""
     return f"{c_type(working_dtype(q))}, {c_type(q.dtype)}"
 
 
-def stack_of_heads(x: Any) -> Any:
+def stack_of_heads(x: ndarray) -> ndarray:
     """Returns an array with its first two axes as one."""
     return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])

@@ -10,17 +10,23 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import groupby
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import DType, Shape
 from ..launch import C_TYPES, WIDEST_LOAD_BYTES, Kernel, is_contiguous
 
 __all__ = ["AXIS_SUM_FUNCTIONS", "mean", "sum"]
 
-# For every dtype: what kernels call it, what it is added up in, and that as a dtype.
-SUM_TYPES: dict[str, tuple[str, str, Any]] = {
+# What kernels call a dtype, what it is added up in, and that as a dtype.
+SumType: TypeAlias = tuple[str, str, DType]
+# The shape and dtype of an intermediate result.
+Between: TypeAlias = tuple[Shape, DType]
+
+SUM_TYPES: dict[str, SumType] = {
     "e": ("half_t", "float", np.dtype(np.float32)),
     "E": ("bfloat16_t", "float", np.dtype(np.float32)),
     "f": ("float", "float", np.dtype(np.float32)),
@@ -58,7 +64,6 @@ ROW_SUMS = Kernel(
     ),
 )
 SUM_KERNELS = {"columns": COLUMN_SUMS, "rows": ROW_SUMS}
-ndarray = cupy.ndarray
 
 
 class Pass(NamedTuple):
@@ -84,7 +89,7 @@ class SumLaunches(NamedTuple):
     shape: tuple[int, ...]
     elements: float
     passes: tuple[Pass, ...]
-    between: tuple[tuple[int, ...], Any] | None
+    between: Between | None
 
 
 @lru_cache(maxsize=4096)
@@ -129,7 +134,9 @@ def sum_launches(
     return SumLaunches(out, float(count), passes, between)
 
 
-def by_rows(kind: Any, before: int, middle: int, after: int, skew: int) -> Any:
+def by_rows(
+    kind: SumType, before: int, middle: int, after: int, skew: int
+) -> tuple[tuple[Pass, ...], Between | None]:
     """Returns the passes over the outer two of three axes, and what is between them."""
     name, between, wider = kind
     grid, block, lengths, n = striped(
@@ -185,7 +192,9 @@ def striped(
     return grid, block, (before, middle, after, run, strip * width, width), n
 
 
-def by_columns(kind: Any, before: int, length: int, after: int, skew: int) -> Any:
+def by_columns(
+    kind: SumType, before: int, length: int, after: int, skew: int
+) -> tuple[tuple[Pass, ...], Between | None]:
     """Returns the passes over the middle one of three axes, and what is between them."""
     name, between, wider = kind
     n = WIDEST_LOAD_BYTES // C_TYPE_BYTES[name]
@@ -237,7 +246,9 @@ def tiled(
     return (-(-after // tile), -(-length // run), before), run, width, tile
 
 
-def launches_for(x: Any, axis: tuple[int, ...], keepdims: bool, dtype: Any) -> SumLaunches | None:
+def launches_for(
+    x: ndarray, axis: tuple[int, ...], keepdims: bool, dtype: DType | None
+) -> SumLaunches | None:
     """Returns the launches for an operand; None for what is left to CuPy."""
     if type(x) is not ndarray or not (dtype is None or dtype == x.dtype) or not is_contiguous(x):
         return None
@@ -249,7 +260,7 @@ def launches_for(x: Any, axis: tuple[int, ...], keepdims: bool, dtype: Any) -> S
     )
 
 
-def launch_sums(launches: SumLaunches, x: Any, divisor: float) -> Any:
+def launch_sums(launches: SumLaunches, x: ndarray, divisor: float) -> ndarray:
     """Returns the sums of a contiguous array, divided by a number."""
     out = ndarray(launches.shape, x.dtype)
     name, types, grid, block, lengths = launches.passes[-1]
@@ -264,7 +275,9 @@ def launch_sums(launches: SumLaunches, x: Any, divisor: float) -> Any:
     return out
 
 
-def sum(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
+def sum(
+    x: ndarray, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | None = None
+) -> ndarray:
     """Returns the sum over axes, which are sorted and counted from the front."""
     launches = launches_for(x, axis, keepdims, dtype)
     if launches is None:
@@ -272,7 +285,9 @@ def sum(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> 
     return launch_sums(launches, x, 1.0)
 
 
-def mean(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
+def mean(
+    x: ndarray, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | None = None
+) -> ndarray:
     """Returns the mean over axes; of integers as ``float64``, of half precision by single."""
     launches = launches_for(x, axis, keepdims, dtype)
     if launches is not None:
@@ -283,4 +298,4 @@ def mean(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) ->
     return cupy.mean(x, axis=axis, keepdims=keepdims, dtype=dtype)
 
 
-AXIS_SUM_FUNCTIONS: dict[str, Callable[..., Any]] = {"mean": mean, "sum": sum}
+AXIS_SUM_FUNCTIONS: dict[str, Callable[..., ndarray]] = {"mean": mean, "sum": sum}

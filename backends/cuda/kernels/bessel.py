@@ -7,14 +7,16 @@ from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import DType
 from ...arrays.special_remainders import as_arrays, loop_dtype
+from ..annotations import GpuOperand
 from ..launch import SMALL_BLOCK_THREADS, Kernel
 from ..unsupported import not_on_gpu
 
 __all__ = ["BESSEL_FUNCTIONS"]
 
-Array = Any
 BESSEL_INSTANCES = {
     "jv": "first_kind",
     "yv": "second_kind",
@@ -27,7 +29,7 @@ BESSEL_INSTANCES = {
 bessel = Kernel("bessel", "bessel", "pppl", tuple(BESSEL_INSTANCES.values()))
 
 
-def bessel_values(kind: str, order: Any, x: Any, dtype: Any) -> Array:
+def bessel_values(kind: str, order: GpuOperand, x: GpuOperand, dtype: DType) -> ndarray:
     """Returns a Bessel function of an order, in a dtype."""
     spread = cupy.broadcast_arrays(*as_arrays(cupy, np.float64, order, x))
     orders, places = map(cupy.ascontiguousarray, spread)
@@ -40,15 +42,15 @@ def bessel_values(kind: str, order: Any, x: Any, dtype: Any) -> Array:
     return out.astype(dtype, copy=False)
 
 
-def of_order(name: str) -> Callable[..., Array]:
+def of_order(name: str) -> Callable[..., ndarray]:
     """Returns a function of an order and an argument."""
     return lambda order, x: bessel_values(name, order, x, loop_dtype(name, order, x))
 
 
-def of_integer_order(name: str, kind: str) -> Callable[..., Array]:
+def of_integer_order(name: str, kind: str) -> Callable[..., ndarray]:
     """Returns a function that is there for integer orders alone."""
 
-    def compute(order: Any, x: Any) -> Array:
+    def compute(order: Any, x: GpuOperand) -> ndarray:
         if isinstance(order, cupy.ndarray):
             if order.dtype.kind not in "?iu":
                 raise not_on_gpu(name, "orders in an array are integers there, of an integer dtype")
@@ -59,12 +61,12 @@ def of_integer_order(name: str, kind: str) -> Callable[..., Array]:
     return compute
 
 
-def of_fixed_order(name: str, kind: str, order: float) -> Callable[..., Array]:
+def of_fixed_order(name: str, kind: str, order: float) -> Callable[..., ndarray]:
     """Returns a function of an order that its name says."""
     return lambda x: bessel_values(kind, order, x, loop_dtype(name, x))
 
 
-BESSEL_FUNCTIONS: dict[str, Callable[..., Array]] = {
+BESSEL_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "i0e": of_fixed_order("i0e", "ive", 0.0),
     "i1": of_fixed_order("i1", "iv", 1.0),
     "i1e": of_fixed_order("i1e", "ive", 1.0),

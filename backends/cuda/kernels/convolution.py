@@ -13,9 +13,11 @@ from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
-from ...annotations import Shape
+from ...annotations import DType, Shape
 from .. import cudnn
+from ..annotations import ConvolutionGeometry
 from ..cublas.contraction import promoted_pair
 from ..cublas.gemm import multiply
 from ..index_tables import table
@@ -68,7 +70,7 @@ COL2IM = Kernel(
 )
 
 
-def conv(x: Any, w: Any, *, geometry: Any) -> Any:
+def conv(x: ndarray, w: ndarray, *, geometry: ConvolutionGeometry) -> ndarray:
     """Correlates x (N, C, *spatial) with w (O, C / groups, *kernel)."""
     x, w = promoted_pair(x, w)
     dtype = x.dtype
@@ -87,7 +89,9 @@ def conv(x: Any, w: Any, *, geometry: Any) -> Any:
     return out
 
 
-def conv_input_grad(g: Any, w: Any, *, spatial: Shape, geometry: Any) -> Any:
+def conv_input_grad(
+    g: ndarray, w: ndarray, *, spatial: Shape, geometry: ConvolutionGeometry
+) -> ndarray:
     """Transposes ``conv`` in x: g (N, O, *out), w (O, C / groups, *kernel) to (N, C, *spatial)."""
     g, w = promoted_pair(g, w)
     dtype = g.dtype
@@ -119,7 +123,9 @@ def conv_input_grad(g: Any, w: Any, *, spatial: Shape, geometry: Any) -> Any:
     return out
 
 
-def conv_kernel_grad(x: Any, g: Any, *, kernel: Shape, geometry: Any) -> Any:
+def conv_kernel_grad(
+    x: ndarray, g: ndarray, *, kernel: Shape, geometry: ConvolutionGeometry
+) -> ndarray:
     """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
     x, g = promoted_pair(x, g)
     dtype = x.dtype
@@ -144,7 +150,9 @@ def conv_kernel_grad(x: Any, g: Any, *, kernel: Shape, geometry: Any) -> Any:
     return total.reshape(g.shape[1], channels, *kernel).astype(dtype, copy=False)
 
 
-def exactly(function: Callable[..., Any], dtype: Any, x: Any, y: Any, **params: Any) -> Any:
+def exactly(
+    function: Callable[..., ndarray], dtype: DType, x: ndarray, y: ndarray, **params: Any
+) -> ndarray:
     """Returns the result for integers, which cuBLAS does not multiply, by way of double."""
     return function(x.astype(float), y.astype(float), **params).astype(dtype)
 
@@ -153,8 +161,13 @@ def exactly(function: Callable[..., Any], dtype: Any, x: Any, y: Any, **params: 
 
 
 def window_columns(
-    x: Any, kernel: Shape, places: Shape, geometry: Any, *, images_first: bool = False
-) -> Iterator[tuple[slice, slice, Any]]:
+    x: ndarray,
+    kernel: Shape,
+    places: Shape,
+    geometry: ConvolutionGeometry,
+    *,
+    images_first: bool = False,
+) -> Iterator[tuple[slice, slice, ndarray]]:
     """Yields slices of images and of windows, and their columns.
 
     The columns are (images, groups, channels and taps, windows) with the images first, otherwise
@@ -199,7 +212,12 @@ def window_columns(
 
 
 def add_columns(
-    columns: Any, out: Any, kernel: Shape, places: Shape, geometry: Any, windows: slice
+    columns: ndarray,
+    out: ndarray,
+    kernel: Shape,
+    places: Shape,
+    geometry: ConvolutionGeometry,
+    windows: slice,
 ) -> None:
     """Writes into images, which are contiguous, what the columns of some windows add up to.
 
@@ -227,7 +245,7 @@ def add_columns(
     )
 
 
-def lane(dtype: Any) -> Any:
+def lane(dtype: DType) -> DType:
     """Returns the dtype of the numbers that an element consists of."""
     return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
 
@@ -250,36 +268,37 @@ def convolution_grid(elements: int, channels: int) -> tuple[int, int]:
     return -(-elements // USUAL_BLOCK_THREADS), share
 
 
-def axes_table(x: Any, kernel: Shape, places: Shape, geometry: Any) -> Any:
+def axes_table(x: ndarray, kernel: Shape, places: Shape, geometry: ConvolutionGeometry) -> ndarray:
     """Returns what the kernels have to know of the spatial axes of images."""
-    stride, padding, dilation, _ = geometry
-    before = (lo for lo, _ in padding)
+    before = (lo for lo, _ in geometry.padding)
     steps = (step // x.itemsize for step in x.strides[2:])
-    axes = zip(places, kernel, stride, dilation, before, x.shape[2:], steps)
+    axes = zip(
+        places, kernel, geometry.stride, geometry.dilation, before, x.shape[2:], steps
+    )
     return table(tuple(chain(*axes)), x.data.device_id)
 
 
 # -- layouts
 
 
-def is_plain(kernel: Shape, geometry: Any) -> bool:
+def is_plain(kernel: Shape, geometry: ConvolutionGeometry) -> bool:
     """Says whether every window is one element, and every element one window."""
     return (
         prod(kernel) == 1 and max(geometry.stride) == 1 and not any(map(any, geometry.padding))
     )
 
 
-def by_channel_group(x: Any, groups: int) -> Any:
+def by_channel_group(x: ndarray, groups: int) -> ndarray:
     """Returns images (N, C, *spatial) as (N, groups, C / groups, elements)."""
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, prod(x.shape[2:]))
 
 
-def weight_matrices(w: Any, groups: int) -> Any:
+def weight_matrices(w: ndarray, groups: int) -> ndarray:
     """Returns kernels as a matrix (outputs, channels and taps) for each group."""
     return w.reshape(groups, w.shape[0] // groups, prod(w.shape[1:]))
 
 
-def multiply_groups(weights: Any, columns: Any, out: Any) -> None:
+def multiply_groups(weights: ndarray, columns: ndarray, out: ndarray) -> None:
     """Multiplies each group's matrix with its columns, of all images.
 
     Args:
@@ -297,7 +316,7 @@ def multiply_groups(weights: Any, columns: Any, out: Any) -> None:
             multiply(weights, columns[i], out[i])
 
 
-CONVOLUTION_FUNCTIONS: dict[str, Callable[..., Any]] = {
+CONVOLUTION_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "conv": conv,
     "conv_input_grad": conv_input_grad,
     "conv_kernel_grad": conv_kernel_grad,

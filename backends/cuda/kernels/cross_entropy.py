@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 from weakref import ref
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import DType
+from ..annotations import GpuOperand
 from ..launch import Kernel, c_type
 from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
 from ..strides import common_stride
@@ -64,24 +66,24 @@ class Ahead:
 
     __slots__ = ("bets", "out", "staked", "watch", "x")
 
-    def __init__(self, x: Any, out: Any, staked: Any, bets: Any) -> None:
+    def __init__(self, x: ndarray, out: ndarray, staked: ndarray, bets: ndarray) -> None:
         self.x = x
         self.out = out
         self.staked = staked
         self.bets = bets
-        self.watch: Any = None
+        self.watch: ref[ndarray] | None = None
 
 
 # By the id of the loss that reverse mode keeps, which lives as long as it may still ask.
 written_ahead: dict[int, Ahead] = {}
 
 
-def accumulator(dtype: Any) -> Any:
+def accumulator(dtype: DType) -> DType:
     """Returns the dtype in which values are added up."""
     return np.dtype(np.float64 if dtype.char == "d" else np.float32)
 
 
-def values_and_step(values: Any, dtype: Any = None) -> tuple[Any, int]:
+def values_and_step(values: GpuOperand, dtype: DType | None = None) -> tuple[ndarray, int]:
     """Returns values for every row as an array, and the step from one to the next."""
     values = cupy.asarray(values)
     if dtype is not None and values.dtype != dtype:
@@ -94,14 +96,14 @@ def values_and_step(values: Any, dtype: Any = None) -> tuple[Any, int]:
     return values, found // values.itemsize
 
 
-def labelled(labels: Any) -> tuple[Any, int, int]:
+def labelled(labels: ndarray) -> tuple[ndarray, int, int]:
     """Returns labels, the step between them, and their number of bytes, negative if signed."""
     labels, between = values_and_step(labels)
     kind = labels.dtype.itemsize
     return labels, between, -kind if labels.dtype.kind == "i" else kind
 
 
-def losses(x: Any, labels: Any, exact: Any) -> tuple[Any, Any]:
+def losses(x: ndarray, labels: ndarray, exact: DType) -> tuple[ndarray, ndarray]:
     """Returns the losses; ``exact`` says of which dtype to return them without rounding, too."""
     x = inexact(x)
     classes = x.shape[-1]
@@ -121,14 +123,14 @@ def losses(x: Any, labels: Any, exact: Any) -> tuple[Any, Any]:
     return out, precise
 
 
-def cross_entropy(x: Any, labels: Any) -> Any:
+def cross_entropy(x: ndarray, labels: ndarray) -> ndarray:
     """Returns ``logsumexp(x)`` over the last axis less the logits of the labels."""
     x = inexact(x)
     return losses(x, labels, accumulator(x.dtype))[0]
 
 
 @cache
-def bets_of(device: int, dtype: Any, count: int, classes: int) -> Any:
+def bets_of(device: int, dtype: DType, count: int, classes: int) -> ndarray:
     """Returns two numbers on the device: what to bet on for arrays of a shape, and the latest.
 
     The first bet is on the cotangent of a mean.
@@ -136,7 +138,7 @@ def bets_of(device: int, dtype: Any, count: int, classes: int) -> Any:
     return cupy.asarray(np.full(2, 1 / count).astype(dtype).astype(accumulator(dtype)))
 
 
-def ahead_launch(x: Any) -> tuple[int, int, int] | None:
+def ahead_launch(x: ndarray) -> tuple[int, int, int] | None:
     """Returns blocks, threads and bytes of shared memory for rows that fit; None otherwise."""
     dtype, classes = x.dtype, x.shape[-1]
     if (
@@ -158,7 +160,7 @@ def ahead_launch(x: Any) -> tuple[int, int, int] | None:
     return min(x.size // classes, resident * limit("processors", device)), threads, shared
 
 
-def cross_entropy_ahead(x: Any, labels: Any) -> tuple[Any, Any]:
+def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     """Returns what ``cross_entropy`` does, and the same to ask for the derivative with.
 
     The latter is not rounded to half precision, as the former may be.
@@ -186,7 +188,7 @@ def cross_entropy_ahead(x: Any, labels: Any) -> tuple[Any, Any]:
     return out, exact
 
 
-def cross_entropy_slope(x: Any, loss: Any, g: Any, labels: Any) -> Any:
+def cross_entropy_slope(x: ndarray, loss: ndarray, g: ndarray, labels: ndarray) -> ndarray:
     """Returns ``g * (exp(x - loss - x[label]) - onehot(label))`` over the last axis."""
     # It is given away once: the next to ask, in a second backward pass, gets one of its own.
     entry = written_ahead.pop(id(loss), None)
@@ -213,7 +215,7 @@ def cross_entropy_slope(x: Any, loss: Any, g: Any, labels: Any) -> Any:
     return out
 
 
-def settled_grad(entry: Ahead, exact: Any, g: Any, labels: Any) -> Any:
+def settled_grad(entry: Ahead, exact: ndarray, g: ndarray, labels: ndarray) -> ndarray:
     """Returns the derivative that was written ahead, once every row has its true cotangent."""
     x, out = entry.x, entry.out
     dtype, classes = x.dtype, x.shape[-1]
@@ -228,10 +230,12 @@ def settled_grad(entry: Ahead, exact: Any, g: Any, labels: Any) -> Any:
     return out
 
 
-CROSS_ENTROPY_FUNCTIONS: dict[str, Callable[..., Any]] = {
+CROSS_ENTROPY_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "cross_entropy": cross_entropy,
     "cross_entropy_slope": cross_entropy_slope,
 }
 # Computed in place of the former where reverse mode will ask for a derivative: the output, and
 # what stands for it in the rule.
-AHEAD_FUNCTIONS: dict[str, Callable[..., Any]] = {"cross_entropy": cross_entropy_ahead}
+AHEAD_FUNCTIONS: dict[str, Callable[..., tuple[ndarray, ndarray]]] = {
+    "cross_entropy": cross_entropy_ahead
+}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import DType, DTypeLike
 from ...arrays.cumulative import cumprod as plain_cumprod
 from ...arrays.cumulative import cumsum as plain_cumsum
 from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
@@ -78,7 +79,7 @@ SHIFT_KERNEL = Kernel(
 BY_BYTES = dict(zip((1, 2, 4, 8, 16), SHIFT_KERNEL.instances, strict=True))
 
 
-def _lines(x: Any, axis: int) -> tuple[Any, tuple[int, int, int]]:
+def _lines(x: ndarray, axis: int) -> tuple[ndarray, tuple[int, int, int]]:
     """Returns an array and its strides, in elements, before, along and after an axis.
 
     The array is a contiguous copy where the axes before or after do not lie as one.
@@ -91,7 +92,9 @@ def _lines(x: Any, axis: int) -> tuple[Any, tuple[int, int, int]]:
     return x, (before // width, x.strides[axis] // width, after // width)
 
 
-def _scanned(op: str, x: Any, y: Any, axis: int, reverse: bool, exclusive: bool = False) -> Any:
+def _scanned(
+    op: str, x: ndarray, y: ndarray | int, axis: int, reverse: bool, exclusive: bool = False
+) -> ndarray:
     """Returns what the elements up to each combine to.
 
     Args:
@@ -138,7 +141,7 @@ def _scanned(op: str, x: Any, y: Any, axis: int, reverse: bool, exclusive: bool 
         chunks = min(MOST_CHUNKS, -(-n // (2 * tile)), -(-4 * FEWEST_UNCUT_LINES // lines))
     chunk = -(-n // (chunks * tile)) * tile
     chunks = -(-n // chunk)
-    totals: Any = 0
+    totals: ndarray | int = 0
     passes = ["false"]
     if chunks > 1:
         totals = cupy.ndarray((lines * chunks * 2,), np.dtype("complex128"))
@@ -162,7 +165,7 @@ def _scanned(op: str, x: Any, y: Any, axis: int, reverse: bool, exclusive: bool 
     return out
 
 
-def _result_dtype(x: Any, dtype: Any) -> Any:
+def _result_dtype(x: ndarray, dtype: DTypeLike | None) -> DType:
     """Returns the dtype in which sums and products are, as NumPy has it."""
     if dtype is not None:
         return np.dtype(dtype)
@@ -171,7 +174,7 @@ def _result_dtype(x: Any, dtype: Any) -> Any:
     return np.dtype(np.uint64) if x.dtype.kind == "u" else x.dtype
 
 
-def cumsum(x: Any, *, axis: int, dtype: Any, reverse: bool) -> Any:
+def cumsum(x: ndarray, *, axis: int, dtype: DTypeLike | None, reverse: bool) -> ndarray:
     """Returns the sums of all elements up to each."""
     dtype = _result_dtype(x, dtype)
     if dtype.name not in SCANNED_DTYPES:
@@ -179,7 +182,9 @@ def cumsum(x: Any, *, axis: int, dtype: Any, reverse: bool) -> Any:
     return _scanned("running_sum", x.astype(dtype, copy=False), 0, axis, reverse)
 
 
-def cumprod(x: Any, *, axis: int, dtype: Any, reverse: bool, exclusive: bool) -> Any:
+def cumprod(
+    x: ndarray, *, axis: int, dtype: DTypeLike | None, reverse: bool, exclusive: bool
+) -> ndarray:
     """Returns the products of all elements up to each, or of those before it."""
     dtype = _result_dtype(x, dtype)
     if dtype.name not in SCANNED_DTYPES:
@@ -189,7 +194,7 @@ def cumprod(x: Any, *, axis: int, dtype: Any, reverse: bool, exclusive: bool) ->
     return _scanned("running_product", x.astype(dtype, copy=False), 0, axis, reverse, exclusive)
 
 
-def linear_recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+def linear_recurrence(a: ndarray, b: ndarray, *, axis: int, reverse: bool) -> ndarray:
     """Returns the solution of ``h[i] = b[i] + a[i] h[i - 1]``."""
     dtype = cupy.result_type(a, b)
     if dtype.kind not in "fcV":
@@ -199,7 +204,7 @@ def linear_recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     return _scanned("recurrence", a, cupy.ascontiguousarray(b), axis, reverse)
 
 
-def shift(x: Any, *, by: int, axis: int) -> Any:
+def shift(x: ndarray, *, by: int, axis: int) -> ndarray:
     """Returns the elements moved along an axis; those that leave it are lost, zeros enter."""
     out = cupy.ndarray(x.shape, x.dtype)
     if out.size:
@@ -219,7 +224,7 @@ def shift(x: Any, *, by: int, axis: int) -> Any:
     return out
 
 
-CUMULATIVE_FUNCTIONS: dict[str, Callable[..., Any]] = {
+CUMULATIVE_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "cumprod": cumprod,
     "cumsum": cumsum,
     "linear_recurrence": linear_recurrence,

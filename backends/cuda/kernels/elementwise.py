@@ -8,14 +8,17 @@ rest is left to CuPy.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import DType
+from ..annotations import GpuOperand
 from ..launch import C_TYPES, USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, is_contiguous
 
 __all__ = ["ELEMENTWISE_FUNCTIONS", "GRAD_RULES", "add_into"]
@@ -28,6 +31,8 @@ UNARY_UFUNCS = (
 BINARY_UFUNCS = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 # The primitive that is called otherwise than its function here.
 PRIMITIVE_NAMES = {"absolute": "abs"}
+# A rule of reverse mode: a function of the cotangent, of what was saved and of parameters.
+GradRule: TypeAlias = Callable[[ndarray, tuple[Any, ...], dict[str, Any]], ndarray | None]
 # Derivatives that are one function of the cotangent and the operand (1) or the result (0).
 BY_OPERAND = {
     "absolute": 1, "arctan": 1, "cos": 1, "cosh": 1, "expm1": 0, "log1p": 1, "reciprocal": 0,
@@ -55,7 +60,7 @@ if "ml_dtypes" in sys.modules:
     PACKED_FLOATS[np.dtype("bfloat16")] = FLOAT_PACKS[-1]
 
 
-def ci_instances(*groups: Any) -> tuple[str, ...]:
+def ci_instances(*groups: Iterable[str]) -> tuple[str, ...]:
     """Returns the instances for CI: of every function one, of one function all."""
     return tuple(dict.fromkeys(instance for group in groups for instance in group))
 
@@ -109,9 +114,8 @@ with_number = Kernel(
     ci_instances(f"{t}, subtract_op, {n}, {s}" for t, n in FLOAT_PACKS for s in ("false", "true")),
 )
 
-ndarray = cupy.ndarray
 
-def one_operand(name: str) -> Callable[..., Any]:
+def one_operand(name: str) -> Callable[[ndarray], ndarray]:
     """Returns a function of one array."""
     ufunc = getattr(cupy, name)
     types = {
@@ -119,7 +123,7 @@ def one_operand(name: str) -> Callable[..., Any]:
         for dtype, (t, wide) in PACKED_FLOATS.items()
     }
 
-    def compute(x: Any) -> Any:
+    def compute(x: ndarray) -> ndarray:
         dtype = x.dtype
         found = types.get(dtype)
         if found is None or not is_contiguous(x):
@@ -176,7 +180,7 @@ def channels_of(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, in
     return prod(whole[last:]), prod(whole[first:last])
 
 
-def same_shape_launches(name: str) -> dict[Any, tuple[int, str, str]]:
+def same_shape_launches(name: str) -> dict[DType, tuple[int, str, str]]:
     """Returns how operands of one shape are launched, by their dtype.
 
     That is the elements of a block, and the template's arguments without and with wide loads.
@@ -187,7 +191,7 @@ def same_shape_launches(name: str) -> dict[Any, tuple[int, str, str]]:
     }
 
 
-def joint(name: str) -> Callable[[Any, Any], Any]:
+def joint(name: str) -> Callable[[ndarray, ndarray], ndarray | None]:
     """Returns a function of two arrays, which gives None where they are left to others."""
     types = same_shape_launches(name)
     kinds = {
@@ -197,7 +201,7 @@ def joint(name: str) -> Callable[[Any, Any], Any]:
         for i, j in LAYOUTS + ROW_LAYOUTS
     }
 
-    def compute(x: Any, y: Any) -> Any:
+    def compute(x: ndarray, y: ndarray) -> ndarray:
         dtype = x.dtype
         found = types.get(dtype)
         if found is None or y.dtype is not dtype:
@@ -214,7 +218,7 @@ def joint(name: str) -> Callable[[Any, Any], Any]:
             pairs(wide, -(-size // share), USUAL_BLOCK_THREADS, x, y, out, size)
         return out
 
-    def spread(x: Any, y: Any) -> Any:
+    def spread(x: ndarray, y: ndarray) -> ndarray | None:
         left = right = EACH
         width = 0
         shape, other = x.shape, y.shape
@@ -261,7 +265,7 @@ def joint(name: str) -> Callable[[Any, Any], Any]:
             )
         return out
 
-    def by_channel(x: Any, y: Any, swapped: str) -> Any:
+    def by_channel(x: ndarray, y: ndarray, swapped: str) -> ndarray | None:
         shape, dtype = x.shape, x.dtype
         found = channels_of(y.shape, shape)
         if found is None:
@@ -283,7 +287,7 @@ def joint(name: str) -> Callable[[Any, Any], Any]:
 ADDITIONS = same_shape_launches("add_op")
 
 
-def add_into(x: Any, y: Any) -> None:
+def add_into(x: ndarray, y: ndarray) -> None:
     """Adds an array to another one of its shape and dtype, in the other one's place."""
     found = ADDITIONS.get(x.dtype)
     if found is None or not (is_contiguous(x) and is_contiguous(y)):
@@ -301,12 +305,12 @@ def add_into(x: Any, y: Any) -> None:
 PLAIN_NUMBERS = frozenset({int, float})
 
 
-def two_operands(name: str) -> Callable[[Any, Any], Any]:
+def two_operands(name: str) -> Callable[[GpuOperand, GpuOperand], ndarray]:
     """Returns a function of two operands, one of which may be a number."""
     ufunc = getattr(cupy, name)
     arrays = joint(f"{name}_op")
 
-    def compute(x: Any, y: Any) -> Any:
+    def compute(x: ndarray, y: ndarray) -> ndarray:
         if type(x) is ndarray:
             if type(y) is ndarray:
                 out = arrays(x, y)
@@ -316,7 +320,7 @@ def two_operands(name: str) -> Callable[[Any, Any], Any]:
             out = beside_number(y, x, "true") if type(x) in PLAIN_NUMBERS else None
         return ufunc(x, y) if out is None else out
 
-    def beside_number(x: Any, number: Any, swapped: str) -> Any:
+    def beside_number(x: ndarray, number: float, swapped: str) -> ndarray | None:
         dtype = x.dtype
         found = PACKED_FLOATS.get(dtype)
         if found is None or not is_contiguous(x):
@@ -337,16 +341,16 @@ def two_operands(name: str) -> Callable[[Any, Any], Any]:
     return compute
 
 
-ELEMENTWISE_FUNCTIONS = {
+ELEMENTWISE_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     **{PRIMITIVE_NAMES.get(name, name): one_operand(name) for name in UNARY_UFUNCS},
     **{name: two_operands(name) for name in BINARY_UFUNCS},
 }
 
 
-def by(function: Callable[[Any, Any], Any], place: int) -> Callable[[Any, Any, Any], Any]:
+def by(function: Callable[[ndarray, ndarray], ndarray | None], place: int) -> GradRule:
     """Returns a rule: the function of the cotangent and of one of the saved values."""
 
-    def rule(g: Any, saved: Any, params: Any) -> Any:
+    def rule(g: ndarray, saved: tuple[Any, ...], params: dict[str, Any]) -> ndarray | None:
         value = saved[place]
         return function(g, value) if type(value) is ndarray else None
 
@@ -369,9 +373,9 @@ class BothFactors:
     """
 
     def __init__(self) -> None:
-        self.ahead: tuple[Any, Any, Any] | None = None
+        self.ahead: tuple[ndarray, tuple[Any, ...], ndarray] | None = None
 
-    def first(self, g: Any, saved: Any, params: Any) -> Any:
+    def first(self, g: ndarray, saved: tuple[Any, ...], params: dict[str, Any]) -> ndarray | None:
         """Returns the cotangent of the first factor."""
         x, y = saved[1], saved[2]
         if type(y) is not ndarray:
@@ -400,7 +404,7 @@ class BothFactors:
         self.ahead = g, saved, by_y
         return by_x
 
-    def second(self, g: Any, saved: Any, params: Any) -> Any:
+    def second(self, g: ndarray, saved: tuple[Any, ...], params: dict[str, Any]) -> ndarray | None:
         """Returns the cotangent of the second factor."""
         ahead, self.ahead = self.ahead, None
         if ahead is not None and ahead[0] is g and ahead[1] is saved:
@@ -413,7 +417,7 @@ both_factors = BothFactors()
 quotient = two_operands("divide")
 
 
-def mean_vjp(g: Any, saved: Any, params: Any) -> Any:
+def mean_vjp(g: ndarray, saved: tuple[Any, ...], params: dict[str, Any]) -> ndarray:
     """Returns the cotangent of what a mean was taken of: scaled first, while it is small."""
     x, axis = saved[1], params["axis"]
     shape = x if type(x) is tuple else x.shape
@@ -430,7 +434,7 @@ def mean_vjp(g: Any, saved: Any, params: Any) -> Any:
 # Rules of reverse mode in one launch, by the primitive's name and operand: functions of the
 # cotangent, of what was saved and of parameters, which give None where the primitive's own rule has
 # to do.
-GRAD_RULES: dict[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]] = {
+GRAD_RULES: dict[str, tuple[GradRule | None, ...]] = {
     **{
         PRIMITIVE_NAMES.get(name, name): (by(joint(f"{name}_slope"), place),)
         for name, place in BY_OPERAND.items()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
-from typing import Any
 
 import cupy
+from cupy import ndarray
 
+from ..annotations import GpuOperand, IndexKey
 from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel
 from ..strides import strides_of
 from .index_places import broadcast, key_on_device, located, pointed, rows_grid
@@ -19,7 +20,7 @@ GATHER = Kernel(
 )
 
 
-def index(x: Any, *indices: Any, key: Any) -> Any:
+def index(x: GpuOperand, *indices: ndarray, key: IndexKey) -> ndarray:
     """Returns ``x[key]``.
 
     What index arrays on the device name out of bounds wraps around: to raise, the host would have
@@ -31,16 +32,15 @@ def index(x: Any, *indices: Any, key: Any) -> Any:
         key: ``native``, the key, ``arrays``, how many index arrays it takes, and
             ``fill(indices)``, the key with those in their places.
     """
-    if type(x) is not cupy.ndarray:
-        x = cupy.asarray(x)
+    array: ndarray = x if type(x) is ndarray else cupy.asarray(x)
     if indices:
-        key, arrays = key_on_device(key, indices, x.shape)
+        key, arrays = key_on_device(key, indices, array.shape)
         if arrays:
-            return picked(x, key, arrays)
-    return x[key.native]
+            return picked(array, key, arrays)
+    return array[key.native]
 
 
-def picked(x: Any, key: Any, arrays: list[Any]) -> Any:
+def picked(x: ndarray, key: IndexKey, arrays: list[ndarray]) -> ndarray:
     """Returns the elements that index arrays name."""
     places = located(key, x.shape, strides_of(x), broadcast(arrays))
     if places is None:
@@ -65,4 +65,4 @@ def picked(x: Any, key: Any, arrays: list[Any]) -> Any:
     return out
 
 
-GATHER_FUNCTIONS: dict[str, Callable[..., Any]] = {"index": index}
+GATHER_FUNCTIONS: dict[str, Callable[..., ndarray]] = {"index": index}

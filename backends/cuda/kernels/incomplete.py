@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import DType
 from ...arrays import special_beta, special_gamma
 from ...arrays.special_remainders import as_arrays, nodes
 from ...dtypes import result_type
+from ..annotations import GpuOperand
 from ..launch import Kernel
 
 __all__ = ["INCOMPLETE_FUNCTIONS"]
 
-Array = Any
 INCOMPLETE_BLOCK_THREADS = 64
 # Up to this order kernels are made; beyond, derivatives are put together of CuPy's operations.
 HIGHEST_KERNEL_ORDER = 6
@@ -24,7 +25,7 @@ gamma_slopes = Kernel("incomplete", "gamma_slopes", "pppppl", ("1", "2", "6"))
 beta_slopes = Kernel("incomplete", "beta_slopes", "ppppppl", ("1, 0", "0, 1", "2, 1", "3, 3"))
 
 
-def as_doubles(name: str, *operands: Any) -> tuple[list[Array], Array, Any]:
+def as_doubles(name: str, *operands: GpuOperand) -> tuple[list[ndarray], ndarray, DType]:
     """Returns operands as contiguous doubles of one shape, room for the values, and their dtype."""
     dtype = result_type(*operands)
     if dtype.kind == "c":
@@ -36,7 +37,7 @@ def as_doubles(name: str, *operands: Any) -> tuple[list[Array], Array, Any]:
     return [cupy.ascontiguousarray(x) for x in spread], out, dtype
 
 
-def gammainc_slope(a: Any, x: Any, *, order: int) -> Array:
+def gammainc_slope(a: GpuOperand, x: GpuOperand, *, order: int) -> ndarray:
     """Returns the derivative of P(a, x) by a, of an order from 1 up."""
     if order > HIGHEST_KERNEL_ORDER:
         return special_gamma.gammainc_slope(cupy, a, x, order=order)
@@ -50,7 +51,7 @@ def gammainc_slope(a: Any, x: Any, *, order: int) -> Array:
     return out.astype(dtype, copy=False)
 
 
-def betainc_slope(a: Any, b: Any, x: Any, *, by_a: int, by_b: int) -> Array:
+def betainc_slope(a: GpuOperand, b: GpuOperand, x: GpuOperand, *, by_a: int, by_b: int) -> ndarray:
     """Returns a derivative of I_x(a, b) by a and b, of orders of which one is not 0."""
     if by_a + by_b > HIGHEST_KERNEL_ORDER:
         return special_beta.betainc_slope(cupy, a, b, x, by_a=by_a, by_b=by_b)
@@ -62,7 +63,7 @@ def betainc_slope(a: Any, b: Any, x: Any, *, by_a: int, by_b: int) -> Array:
     return out.astype(dtype, copy=False)
 
 
-INCOMPLETE_FUNCTIONS: dict[str, Callable[..., Array]] = {
+INCOMPLETE_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "betainc_slope": betainc_slope,
     "gammainc_slope": gammainc_slope,
 }

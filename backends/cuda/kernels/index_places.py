@@ -5,15 +5,17 @@ That form is three axes: outer ones, those of the index arrays, inner ones, each
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import gcd, prod
 from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
-from ...annotations import Shape
+from ...annotations import Buffer, DType, Shape
+from ..annotations import IndexKey
 from ..launch import USUAL_BLOCK_THREADS, Kernel
 from ..strides import merged_axes, strides_of
 
@@ -67,7 +69,7 @@ class IndexedPlaces(NamedTuple):
 class Pointer(NamedTuple):
     """One index array as kernels take it; ``limit`` is one more than the largest place in it."""
 
-    data: Any
+    data: ndarray
     code: int
     step: int
     length: int
@@ -131,7 +133,7 @@ def taken_apart(
 
 @lru_cache(maxsize=4096)
 def located(
-    key: Any,
+    key: IndexKey,
     shape: Shape,
     strides: Shape,
     advanced: Shape,
@@ -170,7 +172,9 @@ def located(
     )
 
 
-def key_on_device(key: Any, indices: Sequence[Any], shape: Shape) -> tuple[Any, list[Any]]:
+def key_on_device(
+    key: IndexKey, indices: Sequence[ndarray | Buffer | int], shape: Shape
+) -> tuple[IndexKey, list[ndarray]]:
     """Returns a key and its index arrays on the device; plain numbers become a part of the key.
 
     Args:
@@ -183,7 +187,7 @@ def key_on_device(key: Any, indices: Sequence[Any], shape: Shape) -> tuple[Any, 
     """
     if all(type(index) is cupy.ndarray for index in indices):
         return key, list(indices)
-    rest = iter(indices)
+    rest: Iterator[Any] = iter(indices)
     native: list[Any] = []
     arrays = []
     taken = sum(item is not None and item is not Ellipsis for item in key.native)
@@ -207,14 +211,14 @@ def key_on_device(key: Any, indices: Sequence[Any], shape: Shape) -> tuple[Any, 
     return type(key)(tuple(native), len(arrays)), arrays
 
 
-def check_bounds(index: Any, axis: int, length: int) -> None:
+def check_bounds(index: Buffer, axis: int, length: int) -> None:
     """Raises NumPy's error for an index on the host that is out of bounds."""
     if index.size and not (-length <= index.min() and index.max() < length):
         wrong = index.min() if index.min() < -length else index.max()
         raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
 
 
-def uploaded(array: Any) -> Any:
+def uploaded(array: ndarray) -> ndarray:
     """Returns a host's array on the device; a small one is brought there the first time only."""
     if array.nbytes > MOST_REMEMBERED_BYTES:
         return cupy.asarray(array)
@@ -223,11 +227,11 @@ def uploaded(array: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def remembered(content: bytes, dtype: Any, shape: Shape, device: int) -> Any:
+def remembered(content: bytes, dtype: DType, shape: Shape, device: int) -> ndarray:
     return cupy.asarray(np.frombuffer(content, dtype).reshape(shape))
 
 
-def broadcast(indices: Sequence[Any]) -> Shape:
+def broadcast(indices: Sequence[ndarray]) -> Shape:
     """Returns the shape to which index arrays broadcast."""
     if len(indices) == 1:
         return indices[0].shape  # type: ignore[no-any-return]
@@ -241,7 +245,7 @@ def broadcast(indices: Sequence[Any]) -> Shape:
         ) from None
 
 
-def pointed(places: IndexedPlaces, indices: Sequence[Any]) -> Pointer:
+def pointed(places: IndexedPlaces, indices: Sequence[ndarray]) -> Pointer:
     """Returns index arrays as one, whose elements are places at a distance of one stride."""
     if len(indices) == 1:
         (index,) = indices

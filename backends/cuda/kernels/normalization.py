@@ -13,7 +13,9 @@ from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import DType
 from ...dtypes import result_type
 from ..launch import C_FLOATS, USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
@@ -46,13 +48,13 @@ TOTALS_TILE_COLUMNS, TOTALS_WARPS = 32, 32
 RESIDENT_THREADS = 512
 
 
-def group_sizes(x: Any, weight: Any) -> tuple[int, int]:
+def group_sizes(x: ndarray, weight: ndarray) -> tuple[int, int]:
     """Returns the number of groups of rows that share a weight, and of rows in each."""
     groups = weight.ndim - 1
     return prod(x.shape[:groups]), prod(x.shape[groups:-1])
 
 
-def by_group(weight: Any, dtype: Any) -> tuple[Any, int]:
+def by_group(weight: ndarray, dtype: DType) -> tuple[ndarray, int]:
     """Returns weights in a dtype, and the step from group to group."""
     if weight.dtype != dtype:
         weight = weight.astype(dtype)
@@ -62,7 +64,7 @@ def by_group(weight: Any, dtype: Any) -> tuple[Any, int]:
     return weight, between
 
 
-def weights_aligned(weight: Any, between: int) -> bool:
+def weights_aligned(weight: ndarray, between: int) -> bool:
     """Says whether the weights of every group begin where a row in a new array would."""
     return bool(
         weight.data.ptr % WIDEST_LOAD_BYTES == 0
@@ -70,7 +72,9 @@ def weights_aligned(weight: Any, between: int) -> bool:
     )
 
 
-def launch_forward(x: Any, affine: list[Any], eps: float, center: bool, dtype: Any) -> Any:
+def launch_forward(
+    x: ndarray, affine: list[ndarray], eps: float, center: bool, dtype: DType
+) -> ndarray:
     """Launches the one kernel."""
     if x.dtype != dtype:
         x = x.astype(dtype)
@@ -99,8 +103,8 @@ def launch_forward(x: Any, affine: list[Any], eps: float, center: bool, dtype: A
 
 
 def launch_backward(
-    g: Any, x: Any, weight: Any, eps: float, center: bool, totals: int, dtype: Any
-) -> Any:
+    g: ndarray, x: ndarray, weight: ndarray, eps: float, center: bool, totals: int, dtype: DType
+) -> ndarray:
     """Launches the kernels for the cotangents of rows and, if asked for, of their weights."""
     x, g = (v if v.dtype == dtype else v.astype(dtype) for v in (x, g))
     length = x.shape[-1]
@@ -155,7 +159,7 @@ def launch_long_rows(
     eps: float,
     center: bool,
     processors: int,
-) -> Any:
+) -> ndarray:
     """Does rows that are too long for registers; returns the blocks' shares of the totals."""
     g, x, weight, out, accumulators = arrays
     g_row, g_stride, x_row, x_stride, weight_step = steps
@@ -180,19 +184,21 @@ def launch_long_rows(
     return parts
 
 
-def normalize(x: Any, *, eps: float, center: bool) -> Any:
+def normalize(x: ndarray, *, eps: float, center: bool) -> ndarray:
     """Returns ``(x - mean(x)) / sqrt(var(x) + eps)`` over the last axis."""
     x = inexact(x)
     return launch_forward(x, [], eps, center, x.dtype)
 
 
-def normalize_slope(g: Any, x: Any, *, eps: float, center: bool) -> Any:
+def normalize_slope(g: ndarray, x: ndarray, *, eps: float, center: bool) -> ndarray:
     """Returns the derivative of ``normalize`` at x in the direction g."""
     x = inexact(x)
     return launch_backward(cupy.asarray(g), x, x, eps, center, 0, x.dtype).reshape(x.shape)
 
 
-def affine_normalize(x: Any, weight: Any, *bias: Any, eps: float, center: bool) -> Any:
+def affine_normalize(
+    x: ndarray, weight: ndarray, *bias: ndarray, eps: float, center: bool
+) -> ndarray:
     """Returns ``normalize(x) * weight + bias``."""
     x = inexact(x)
     affine = [cupy.asarray(v) for v in (weight, *bias)]
@@ -200,8 +206,8 @@ def affine_normalize(x: Any, weight: Any, *bias: Any, eps: float, center: bool) 
 
 
 def affine_normalize_slope(
-    g: Any, x: Any, weight: Any, *, eps: float, center: bool, bias: bool
-) -> Any:
+    g: ndarray, x: ndarray, weight: ndarray, *, eps: float, center: bool, bias: bool
+) -> ndarray:
     """Returns the cotangents of x's rows, and behind them those of the weight and the bias."""
     x = inexact(x)
     dtype = result_type(x.dtype, weight.dtype)
@@ -209,7 +215,7 @@ def affine_normalize_slope(
     return out.reshape(*weight.shape[:-1], *out.shape[1:])
 
 
-NORMALIZATION_FUNCTIONS: dict[str, Callable[..., Any]] = {
+NORMALIZATION_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "affine_normalize": affine_normalize,
     "affine_normalize_slope": affine_normalize_slope,
     "normalize": normalize,

@@ -14,7 +14,9 @@ from typing import Any, TypeAlias
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import DType
 from ..launch import C_FLOATS, Kernel, is_contiguous
 
 __all__ = ["UPDATE_FUNCTIONS"]
@@ -29,9 +31,8 @@ LARGE_TABLE_CUDA = 12010
 # How much is remembered of a parameter by each rule.
 SLOTS = {"sgd": 0, "momentum": 1, "nesterov": 1, "adagrad": 1, "lion": 1, "adam": 2, "adamw": 2}
 # For each parameter an array, or None.
-Columns: TypeAlias = Sequence[list[Any]]
+Columns: TypeAlias = list[list[Any]]
 
-ndarray = cupy.ndarray
 
 def row_bytes(rule: str) -> int:
     """Returns the size of what the kernel is told of a parameter."""
@@ -65,7 +66,7 @@ def largest_table() -> int:
     return LARGE_TABLE_BYTES if oldest >= LARGE_TABLE_CUDA else SMALL_TABLE_BYTES
 
 
-def updated_parameters(rule: str, columns: Columns, numbers: Sequence[float]) -> list[list[Any]]:
+def updated_parameters(rule: str, columns: Columns, numbers: Sequence[float]) -> Columns:
     """Returns parameters after an update, and what is remembered of them.
 
     Args:
@@ -79,7 +80,7 @@ def updated_parameters(rule: str, columns: Columns, numbers: Sequence[float]) ->
         all of them None for a parameter whose dtype is complex or none of a float, or whose memory
         has another, or is on another device.
     """
-    fresh: list[list[Any]] = [[None] * len(columns[0]) for _ in columns[1:]]
+    fresh: Columns = [[None] * len(columns[0]) for _ in columns[1:]]
     for (device, dtype), members in _updatable_groups(columns).items():
         whole = len(members) == len(columns[0])
         part = columns if whole else [[column[i] for i in members] for column in columns]
@@ -96,7 +97,7 @@ def updated_parameters(rule: str, columns: Columns, numbers: Sequence[float]) ->
     return fresh
 
 
-def _updatable_groups(columns: Columns) -> dict[Any, Sequence[int]]:
+def _updatable_groups(columns: Columns) -> dict[tuple[int, DType], Sequence[int]]:
     """Returns the places of parameters that one launch can update, by their device and dtype."""
     dtypes = [[x.dtype for x in column] for column in columns]
     count = len(dtypes[0])
@@ -112,7 +113,7 @@ def _updatable_groups(columns: Columns) -> dict[Any, Sequence[int]]:
     ):
         # Nearly always: all that follows is for other cases.
         return {(device, first): range(count)}
-    groups: dict[Any, list[int]] = {}
+    groups: dict[tuple[int, DType], list[int]] = {}
     for i, ((own, g, *slots), places) in enumerate(
         zip(zip(*dtypes, strict=True), zip(*devices, strict=True), strict=True)
     ):
@@ -127,13 +128,15 @@ def _updatable_groups(columns: Columns) -> dict[Any, Sequence[int]]:
     return dict(groups)
 
 
-def _dense(x: Any, dtype: Any) -> Any:
+def _dense(x: ndarray, dtype: DType) -> ndarray:
     """Returns an array as the kernel reads it."""
     # CuPy's way to make an array contiguous gives one without axes an axis.
     return x if x.dtype == dtype and is_contiguous(x) else x.astype(dtype, order="C")
 
 
-def _launched(rule: str, columns: Columns, dtype: Any, numbers: Sequence[float]) -> list[list[Any]]:
+def _launched(
+    rule: str, columns: Columns, dtype: DType, numbers: Sequence[float]
+) -> Columns:
     """Returns the new values and memory of parameters of one dtype, on the current device."""
     count = len(columns[0])
     # Only a gradient may have another dtype. What is made here lives until the launch.
@@ -141,10 +144,10 @@ def _launched(rule: str, columns: Columns, dtype: Any, numbers: Sequence[float])
     if cast or not all(all(map(is_contiguous, column)) for column in columns):
         columns = [[_dense(x, dtype) for x in column] for column in columns]
     # CuPy finds a dtype faster by its letter; that of bfloat16 is not NumPy's.
-    letter = dtype.char
+    letter: str = dtype.char
     made_of = dtype if letter == "E" else letter
     shapes = [x.shape for x in columns[0]]
-    fresh: list[list[Any]] = [[ndarray(shape, made_of) for shape in shapes] for _ in columns[1:]]
+    fresh: Columns = [[ndarray(shape, made_of) for shape in shapes] for _ in columns[1:]]
 
     width = row_bytes(rule)
     limit = SMALL_TABLE_BYTES if count <= SMALL_TABLE_BYTES // width else largest_table()
@@ -169,13 +172,13 @@ def _launched(rule: str, columns: Columns, dtype: Any, numbers: Sequence[float])
 
 
 @cache
-def _form(rule: str, letter: str, table: int) -> tuple[str, Any]:
+def _form(rule: str, letter: str, table: int) -> tuple[str, DType]:
     """Returns the instance for a rule, a dtype and a size of tables, and what it is passed."""
     rows = table // row_bytes(rule)
     return _instance(rule, C_FLOATS[letter], table), np.dtype(f"V{rows * row_bytes(rule)}")
 
 
 # By the rule's name; ``update(columns, numbers)``.
-UPDATE_FUNCTIONS: dict[str, Callable[..., list[list[Any]]]] = {
+UPDATE_FUNCTIONS: dict[str, Callable[[Columns, Sequence[float]], Columns]] = {
     rule: partial(updated_parameters, rule) for rule in SLOTS
 }

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import Buffer
 from ...arrays.philox import WORD, dropped
 from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
 
@@ -33,8 +34,13 @@ DROPOUT = Kernel(
 
 
 def random_bits(
-    key: Any, start: Any, *, shape: tuple[int, ...], bits: int, stream: int
-) -> Any:
+    key: ndarray | Buffer,
+    start: ndarray | Buffer,
+    *,
+    shape: tuple[int, ...],
+    bits: int,
+    stream: int,
+) -> ndarray:
     """Returns words of random bits, for every key its own: see ``backends/arrays/philox.py``."""
     batch = key.shape[:-1]
     rows, length = prod(batch), prod(shape)
@@ -61,7 +67,7 @@ def random_bits(
     return out
 
 
-def dropout(x: Any, key: Any, *, rate: float) -> Any:
+def dropout(x: ndarray, key: ndarray | Buffer, *, rate: float) -> ndarray:
     """Returns x with elements set to zero at random: see ``backends/arrays/philox.py``."""
     if x.dtype.name not in ("float16", "bfloat16", "float32", "float64"):
         return dropped(cupy, random_bits, x, key, rate)
@@ -90,7 +96,7 @@ def dropout(x: Any, key: Any, *, rate: float) -> Any:
     return out
 
 
-def key_words(x: Any, width: int) -> tuple[Any, int, int]:
+def key_words(x: ndarray | Buffer, width: int) -> tuple[ndarray | int, int, int]:
     """Returns integers as a kernel takes them: an array for many rows, or words by value.
 
     Args:
@@ -111,7 +117,7 @@ def key_words(x: Any, width: int) -> tuple[Any, int, int]:
     return x, 0, 0
 
 
-PHILOX_FUNCTIONS: dict[str, Callable[..., Any]] = {
+PHILOX_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "dropout": dropout,
     "random_bits": random_bits,
     "random_keys": random_bits,

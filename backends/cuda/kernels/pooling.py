@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import cupy
 import numpy as np
+from cupy import ndarray
 
-from ...annotations import Shape
+from ...annotations import Buffer, DType, Shape
+from ..annotations import PoolingWindows
 from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..strides import strides_without_gaps
 
@@ -63,10 +64,9 @@ TAKE = Kernel("pooling", "pool_take", "pppt", TAKE_TYPES)
 AVG_POOL = Kernel("pooling", "avg_pool", "ppt", AVG_POOL_TYPES)
 SCATTER = Kernel("pooling", "pool_scatter", "pppt", SCATTER_TYPES)
 AVG_POOL_GRAD = Kernel("pooling", "avg_pool_grad", "ppt", AVG_POOL_GRAD_TYPES)
-ndarray = cupy.ndarray
 
 
-def max_pool(x: Any, *, windows: Any) -> Any:
+def max_pool(x: ndarray, *, windows: PoolingWindows) -> ndarray:
     """Returns the maximum of every window of x (N, C, *spatial); NaN where there is one."""
     launch = pooling_launch(
         "max_pool", windows, None, starts_at_pack(x), x.shape, x.dtype, x.strides
@@ -77,7 +77,7 @@ def max_pool(x: Any, *, windows: Any) -> Any:
     return out if launch.order is None else out.transpose(launch.order)
 
 
-def max_pool_argmax(x: Any, *, windows: Any) -> Any:
+def max_pool_argmax(x: ndarray, *, windows: PoolingWindows) -> ndarray:
     """Returns the number of the first place in every window that has the maximum."""
     launch = pooling_launch(
         "max_pool_argmax", windows, None, starts_at_pack(x), x.shape, x.dtype, x.strides
@@ -88,7 +88,7 @@ def max_pool_argmax(x: Any, *, windows: Any) -> Any:
     return out if launch.order is None else out.transpose(launch.order)
 
 
-def pool_take(x: Any, winner: Any, *, windows: Any) -> Any:
+def pool_take(x: ndarray, winner: ndarray, *, windows: PoolingWindows) -> ndarray:
     """Returns of every window of x the element at the place that has won; of the padding zero."""
     launch = pooling_launch(
         "pool_take", windows, None, False, x.shape, x.dtype, x.strides,
@@ -100,7 +100,9 @@ def pool_take(x: Any, winner: Any, *, windows: Any) -> Any:
     return out if launch.order is None else out.transpose(launch.order)
 
 
-def pool_scatter(g: Any, winner: Any, *, spatial: Shape, windows: Any) -> Any:
+def pool_scatter(
+    g: ndarray, winner: ndarray, *, spatial: Shape, windows: PoolingWindows
+) -> ndarray:
     """Adds a value for every window to the element at the place that has won."""
     launch = pooling_launch(
         "pool_scatter", windows, spatial, starts_at_pack(g) and starts_at_pack(winner),
@@ -112,7 +114,7 @@ def pool_scatter(g: Any, winner: Any, *, spatial: Shape, windows: Any) -> Any:
     return out if launch.order is None else out.transpose(launch.order)
 
 
-def avg_pool(x: Any, *, windows: Any, count_include_pad: bool) -> Any:
+def avg_pool(x: ndarray, *, windows: PoolingWindows, count_include_pad: bool) -> ndarray:
     """Returns the mean of every window of x (N, C, *spatial)."""
     name = "avg_pool" if count_include_pad else BESIDE_PADDING
     launch = pooling_launch(name, windows, None, starts_at_pack(x), x.shape, x.dtype, x.strides)
@@ -122,7 +124,9 @@ def avg_pool(x: Any, *, windows: Any, count_include_pad: bool) -> Any:
     return out if launch.order is None else out.transpose(launch.order)
 
 
-def avg_pool_grad(g: Any, *, spatial: Shape, windows: Any, count_include_pad: bool) -> Any:
+def avg_pool_grad(
+    g: ndarray, *, spatial: Shape, windows: PoolingWindows, count_include_pad: bool
+) -> ndarray:
     """Transposes ``avg_pool``: every window spreads its value over its elements."""
     name = "avg_pool" if count_include_pad else BESIDE_PADDING
     launch = pooling_launch(name, windows, spatial, starts_at_pack(g), g.shape, g.dtype, g.strides)
@@ -148,20 +152,20 @@ class PoolingLaunch(NamedTuple):
     """
 
     shape: Shape
-    dtype: Any
+    dtype: DType
     order: Shape | None
     types: str
     grid: tuple[int, int]
     block: int
-    table: Any
+    table: Buffer | None
 
 
-def starts_at_pack(x: Any) -> bool:
+def starts_at_pack(x: ndarray) -> bool:
     """Says whether an array starts where a pack may."""
     return not x.data.ptr % WIDEST_LOAD_BYTES
 
 
-def channels_at_once(channels: int, steps: Sequence[Sequence[int]], dtype: Any) -> int:
+def channels_at_once(channels: int, steps: Sequence[Sequence[int]], dtype: DType) -> int:
     """Returns how many channels go at once, by the operands' strides in elements."""
     n = min(WIDEST_LOAD_BYTES // dtype.itemsize, MOST_PACKED_CHANNELS)
     whole = channels % n == 0 and all(
@@ -170,7 +174,9 @@ def channels_at_once(channels: int, steps: Sequence[Sequence[int]], dtype: Any) 
     return n if whole else 1
 
 
-def dtype_and_types(name: str, windows: Any, up: bool, dtype: Any, second: Any, n: int) -> Any:
+def dtype_and_types(
+    name: str, windows: PoolingWindows, up: bool, dtype: DType, second: DType, n: int
+) -> tuple[DType, str]:
     """Returns the result's dtype and the template's arguments; dtypes are those of operands."""
     window = windows.window
     rank = len(window)
@@ -193,14 +199,14 @@ def dtype_and_types(name: str, windows: Any, up: bool, dtype: Any, second: Any, 
 @lru_cache(maxsize=4096)
 def pooling_launch(
     name: str,
-    windows: Any,
+    windows: PoolingWindows,
     below: Shape | None,
     packs: bool,
     operand: Shape,
-    dtype: Any,
+    dtype: DType,
     strides: Shape,
-    second: Any = None,
-    second_strides: Shape | None = None,
+    second: DType | None = None,
+    second_strides: Shape = (),
 ) -> PoolingLaunch:
     """Returns the launch of a primitive.
 
@@ -224,7 +230,7 @@ def pooling_launch(
             "ft.to_device(x, 'cpu') brings an array to where there may be more"
         )
     steps = [[stride // dtype.itemsize for stride in strides]]
-    if second_strides is not None:
+    if second is not None:
         steps.append([stride // second.itemsize for stride in second_strides])
     images, channels = operand[:2]
     if below is None:
@@ -265,7 +271,9 @@ def pooling_launch(
     blocks = FILLING_BLOCKS["down" if below is None else "up"]
     grid = across, max(min(-(-planes // high), -(-blocks // across), 65535), 1)
     words = np.array(table, np.int64)
-    made, types = dtype_and_types(name, windows, below is not None, dtype, second, n)
+    made, types = dtype_and_types(
+        name, windows, below is not None, dtype, dtype if second is None else second, n
+    )
     return PoolingLaunch(
         (images, *shape[2:], channels) if innermost else shape,
         made,
@@ -277,7 +285,7 @@ def pooling_launch(
     )
 
 
-POOLING_FUNCTIONS: dict[str, Callable[..., Any]] = {
+POOLING_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "avg_pool": avg_pool,
     "avg_pool_grad": avg_pool_grad,
     "max_pool": max_pool,

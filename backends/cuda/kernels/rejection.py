@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from math import prod
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import Buffer
 from ...arrays.gamma_moments import nodes
+from ..annotations import GpuOperand
 from ..launch import SMALL_BLOCK_THREADS, Kernel
 from .philox import key_words
 
@@ -31,23 +33,23 @@ SAMPLED = Kernel("rejection", "sampled", "ppllplplll", ("loggamma", "poisson", "
 MOMENT = Kernel("rejection", "moment", "pplplllt")
 
 
-def random_loggamma(key: Any, a: Any) -> Any:
+def random_loggamma(key: ndarray | Buffer, a: GpuOperand) -> ndarray:
     """Returns logarithms of gamma numbers: see ``backends/arrays/rejection.py``."""
     a = cupy.asarray(a)
     return _drawn("loggamma", np.float64, key, a).astype(a.dtype, copy=False)
 
 
-def random_poisson(key: Any, rate: Any) -> Any:
+def random_poisson(key: ndarray | Buffer, rate: GpuOperand) -> ndarray:
     """Returns Poisson numbers: see ``backends/arrays/rejection.py``."""
     return _drawn("poisson", np.int64, key, cupy.asarray(rate))
 
 
-def random_binomial(key: Any, n: Any, p: Any) -> Any:
+def random_binomial(key: ndarray | Buffer, n: GpuOperand, p: GpuOperand) -> ndarray:
     """Returns binomial numbers: see ``backends/arrays/rejection.py``."""
     return _drawn("binomial", np.int64, key, cupy.asarray(n), cupy.asarray(p))
 
 
-def _drawn(law: str, dtype: Any, key: Any, *parameters: Any) -> Any:
+def _drawn(law: str, dtype: type, key: ndarray | Buffer, *parameters: ndarray) -> ndarray:
     """Returns the first accepted proposal of a law for every element."""
     shape = parameters[0].shape
     out = cupy.ndarray(shape, dtype)
@@ -74,7 +76,7 @@ def _drawn(law: str, dtype: Any, key: Any, *parameters: Any) -> Any:
     return out
 
 
-def gamma_moment(a: Any, y: Any, *, n: int) -> Any:
+def gamma_moment(a: GpuOperand, y: GpuOperand, *, n: int) -> ndarray:
     """Returns a moment of a part of the gamma distribution, as ``arrays/gamma_moments.py`` does."""
     dtype = cupy.result_type(a, y)
     a, y = cupy.asarray(a), cupy.asarray(y)
@@ -100,13 +102,13 @@ def gamma_moment(a: Any, y: Any, *, n: int) -> Any:
 
 
 @cache
-def _quadrature_table() -> Any:
+def _quadrature_table() -> Buffer:
     """Returns the nodes and weights of the quadrature as the kernel takes them."""
     numbers = np.array(nodes()).reshape(-1)
     return numbers.view(f"V{numbers.nbytes}")
 
 
-def _read(x: Any, shape: tuple[int, ...]) -> tuple[Any, int]:
+def _read(x: ndarray, shape: tuple[int, ...]) -> tuple[ndarray, int]:
     """Returns an array as a kernel reads it: contiguous doubles, or the only one of them.
 
     Args:
@@ -126,7 +128,7 @@ def _read(x: Any, shape: tuple[int, ...]) -> tuple[Any, int]:
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x), 1
 
 
-REJECTION_FUNCTIONS: dict[str, Callable[..., Any]] = {
+REJECTION_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "gamma_moment": gamma_moment,
     "random_binomial": random_binomial,
     "random_loggamma": random_loggamma,

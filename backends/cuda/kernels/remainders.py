@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cupy
 import numpy as np
+from cupy import ndarray
 
 from ...arrays.special_remainders import AT_ONCE
 from ..launch import SMALL_BLOCK_THREADS, Kernel
@@ -17,7 +16,7 @@ REMAINDERS = ("log_remainder", "exp_remainder", "stirling_error", "digamma_gap")
 remainder_of = Kernel("remainders", "remainder_of", "ppl", REMAINDERS)
 
 
-def remainder(name: str, x: Any) -> Any:
+def remainder(name: str, x: ndarray) -> ndarray:
     """Returns one of the functions of an array."""
     x = cupy.ascontiguousarray(x, dtype=np.float64)
     out = cupy.empty_like(x)

@@ -12,9 +12,12 @@ from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import Buffer, DType
 from ...config import config
 from ...protocol import DeviceError
+from ..annotations import GpuOperand, IndexKey
 from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..strides import strides_of
 from .index_places import (
@@ -68,7 +71,7 @@ PUT = Kernel(
 # -- sums
 
 
-def scatter_add(*operands: Any, shape: tuple[int, ...], keys: Sequence[Any]) -> Any:
+def scatter_add(*operands: GpuOperand, shape: tuple[int, ...], keys: Sequence[IndexKey]) -> ndarray:
     """Adds values into one array of zeros, each at its own key.
 
     Args:
@@ -105,7 +108,9 @@ def scatter_add(*operands: Any, shape: tuple[int, ...], keys: Sequence[Any]) -> 
     return out if kept == dtype else out.astype(dtype)  # type: ignore[union-attr]
 
 
-def zeros_with(values: Any, native: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def zeros_with(
+    values: ndarray, native: tuple[Any, ...], shape: tuple[int, ...], dtype: DType
+) -> ndarray:
     """Returns an array of zeros but for values at a key without index arrays."""
     out = cupy.empty(shape, dtype)
     view = out[native]
@@ -115,7 +120,7 @@ def zeros_with(values: Any, native: Any, shape: tuple[int, ...], dtype: Any) -> 
     return out
 
 
-def index_add(x: Any, v: Any, *indices: Any, key: Any) -> Any:
+def index_add(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: IndexKey) -> ndarray:
     """Returns a copy of an array with values added at a key.
 
     Args:
@@ -138,7 +143,7 @@ def index_add(x: Any, v: Any, *indices: Any, key: Any) -> Any:
     return out
 
 
-def are_sorted(values: Any, arrays: Sequence[Any]) -> bool:
+def are_sorted(values: ndarray, arrays: Sequence[ndarray]) -> bool:
     """Says whether values of 16 bits are brought in order, and so need no array of float32."""
     count = prod(broadcast(arrays))
     return config.deterministic or (
@@ -146,7 +151,7 @@ def are_sorted(values: Any, arrays: Sequence[Any]) -> bool:
     )
 
 
-def added(out: Any, values: Any, key: Any, arrays: Sequence[Any]) -> None:
+def added(out: ndarray, values: ndarray, key: IndexKey, arrays: Sequence[ndarray]) -> None:
     """Adds values in place; what lies in 16 bits may go into float32."""
     if values.dtype != out.dtype and values.dtype.name not in HALVES:
         values = values.astype(out.dtype)
@@ -161,7 +166,7 @@ def added(out: Any, values: Any, key: Any, arrays: Sequence[Any]) -> None:
         combined("plus", out, values, places, pointer)
 
 
-def add_anyhow(out: Any, values: Any, places: IndexedPlaces, pointer: Pointer) -> None:
+def add_anyhow(out: ndarray, values: ndarray, places: IndexedPlaces, pointer: Pointer) -> None:
     """Adds values in place, in whatever order the device comes to them."""
     columns, column_stride, column_step = places.inner
     wide = 1
@@ -180,7 +185,7 @@ def add_anyhow(out: Any, values: Any, places: IndexedPlaces, pointer: Pointer) -
 # -- other updates
 
 
-def index_set(x: Any, v: Any, *indices: Any, key: Any) -> Any:
+def index_set(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: IndexKey) -> ndarray:
     """Returns a copy of an array with values at a key; of those for one place the last."""
     x = array_of(x)
     key, arrays = key_on_device(key, indices, x.shape)
@@ -192,7 +197,7 @@ def index_set(x: Any, v: Any, *indices: Any, key: Any) -> Any:
     if form is None:
         return out
     out, values, places, pointer = form
-    owner: Any = 0
+    owner: ndarray | int = 0
     if places.total > 1:
         owner = cupy.empty(pointer.limit, np.int64)
         for claims in ("false", "true"):
@@ -223,10 +228,10 @@ def index_set(x: Any, v: Any, *indices: Any, key: Any) -> Any:
     return out
 
 
-def combining(functor: str, ufunc: str) -> Callable[..., Any]:
+def combining(functor: str, ufunc: str) -> Callable[..., ndarray]:
     """Returns the update that combines elements and values."""
 
-    def update(x: Any, v: Any, *indices: Any, key: Any) -> Any:
+    def update(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: IndexKey) -> ndarray:
         x = array_of(x)
         key, arrays = key_on_device(key, indices, x.shape)
         if not arrays:
@@ -246,7 +251,9 @@ index_min = combining("smaller", "minimum")
 index_multiply = combining("times", "multiply")
 
 
-def updated_view(x: Any, v: Any, native: Any, ufunc: Any) -> Any:
+def updated_view(
+    x: ndarray, v: GpuOperand, native: tuple[Any, ...], ufunc: Callable[..., ndarray]
+) -> ndarray:
     """Returns a copy with elements at a key without index arrays combined with values."""
     out = c_ordered_copy(x)
     view = out[native]
@@ -257,16 +264,19 @@ def updated_view(x: Any, v: Any, native: Any, ufunc: Any) -> Any:
 # -- operands
 
 
-def array_of(x: Any) -> Any:
+def array_of(x: GpuOperand | Buffer) -> ndarray:
     """Returns an array, also of a number."""
     if type(x) is cupy.ndarray:
         return x
-    if np.ndim(x):
-        raise DeviceError(f"values {x.dtype}{list(x.shape)} on cpu, for an array on a GPU")
-    return uploaded(np.asarray(x))
+    values = np.asarray(x)
+    if values.ndim:
+        raise DeviceError(
+            f"values {values.dtype}{list(values.shape)} on cpu, for an array on a GPU"
+        )
+    return uploaded(values)
 
 
-def c_ordered_copy(x: Any) -> Any:
+def c_ordered_copy(x: ndarray) -> ndarray:
     """Returns a copy in C order; one of memory without gaps goes as fast as memory does."""
     if not x.flags.c_contiguous:
         return x.copy(order="C")
@@ -276,16 +286,16 @@ def c_ordered_copy(x: Any) -> Any:
     return out
 
 
-def values_in(v: Any, dtype: Any) -> Any:
+def values_in(v: GpuOperand, dtype: DType) -> ndarray:
     """Returns values as an array of a dtype."""
-    if type(v) is cupy.ndarray:
+    if isinstance(v, ndarray):
         return v.astype(dtype, copy=False)
     return array_of(np.asarray(v).astype(dtype))
 
 
 def arranged(
-    out: Any, values: Any, key: Any, arrays: Sequence[Any], in_parts: bool = False
-) -> tuple[Any, Any, IndexedPlaces, Pointer] | None:
+    out: ndarray, values: ndarray, key: IndexKey, arrays: Sequence[ndarray], in_parts: bool = False
+) -> tuple[ndarray, ndarray, IndexedPlaces, Pointer] | None:
     """Returns an array and values with where they lie, in a form that kernels know.
 
     Args:
@@ -336,12 +346,12 @@ def parts_are_columns(places: IndexedPlaces, in_parts: bool) -> bool:
     return not in_parts or places.inner[0] == 1 or places.inner[1:] == (1, 1)
 
 
-def viewed(values: Any, dtype: Any) -> Any:
+def viewed(values: ndarray, dtype: DType) -> ndarray:
     """Returns memory, of which only the beginning matters, as that of another dtype."""
     return cupy.ndarray((1,), dtype, memptr=values.data)
 
 
-SCATTER_FUNCTIONS: dict[str, Callable[..., Any]] = {
+SCATTER_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "index_add": index_add,
     "index_max": index_max,
     "index_min": index_min,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
 from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
 from .index_places import IndexedPlaces, Pointer
@@ -37,7 +37,7 @@ JOIN_SEGMENTS = Kernel(
 
 
 def combined(
-    operation: str, out: Any, values: Any, places: IndexedPlaces, pointer: Pointer
+    operation: str, out: ndarray, values: ndarray, places: IndexedPlaces, pointer: Pointer
 ) -> None:
     """Combines elements of an array, in place, with all values for them.
 
@@ -67,7 +67,7 @@ def combined(
             wide = max(most, 1)
     tiles, groups, spans = -(-columns // (32 * wide)), -(-count // WARPS), -(-count // SPAN)
     half = values.dtype.itemsize == 2 and values.dtype.kind in "fV"
-    partial: Any = 0
+    partial: ndarray | int = 0
     if spans > 1:
         partial = cupy.empty(outer * spans * 2 * columns, np.float32 if half else out.dtype)
     types = f"{c_type(values.dtype)}, {c_type(out.dtype)}, {operation}, {wide}"

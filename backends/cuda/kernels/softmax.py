@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
 from ...dtypes import result_type
 from ..launch import C_FLOATS, USUAL_BLOCK_THREADS, Kernel, c_type
@@ -55,7 +55,7 @@ SHORTEST_SPLIT_ROW = 1 << 18
 FEWEST_UNSPLIT_ROWS = 64
 
 
-def arrangement(x: Any, axis: tuple[int, ...]) -> tuple[int, int, int] | None:
+def arrangement(x: ndarray, axis: tuple[int, ...]) -> tuple[int, int, int] | None:
     """Returns the lengths of the axes before, of, and after a run of axes; None if they are none.
 
     The last is 1 where the axes come last, for which an array need not be contiguous.
@@ -78,7 +78,7 @@ def turned(axis: tuple[int, ...], rank: int) -> tuple[list[int], list[int]]:
     return order, sorted(range(rank), key=order.__getitem__)
 
 
-def softmax_over_axes(operation: int, x: Any, axis: tuple[int, ...]) -> Any:
+def softmax_over_axes(operation: int, x: ndarray, axis: tuple[int, ...]) -> ndarray:
     """Computes one of the operations; the axes that ``logsumexp`` reduces are left out."""
     x = inexact(x)
     rank = x.ndim
@@ -117,7 +117,7 @@ def softmax_over_axes(operation: int, x: Any, axis: tuple[int, ...]) -> Any:
     return out
 
 
-def softmax_by_cupy(operation: int, x: Any, axis: tuple[int, ...]) -> Any:
+def softmax_by_cupy(operation: int, x: ndarray, axis: tuple[int, ...]) -> ndarray:
     """Does the same with the array module's functions, which split long rows among blocks."""
     dtype = x.dtype
     if dtype.itemsize == 2:
@@ -139,17 +139,17 @@ def softmax_by_cupy(operation: int, x: Any, axis: tuple[int, ...]) -> Any:
     return out.astype(dtype, copy=False)
 
 
-def softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
+def softmax(x: ndarray, *, axis: tuple[int, ...]) -> ndarray:
     """Returns ``exp(x)`` over its sum along axes."""
     return softmax_over_axes(0, x, axis)
 
 
-def log_softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
+def log_softmax(x: ndarray, *, axis: tuple[int, ...]) -> ndarray:
     """Returns ``x - logsumexp(x)``."""
     return softmax_over_axes(1, x, axis)
 
 
-def logsumexp(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def logsumexp(x: ndarray, *, axis: tuple[int, ...], keepdims: bool) -> ndarray:
     """Returns the logarithm of the sum of ``exp(x)``."""
     out = softmax_over_axes(2, x, axis)
     if keepdims:
@@ -157,7 +157,7 @@ def logsumexp(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     return out
 
 
-def softmax_derivative(g: Any, ans: Any, *, axis: tuple[int, ...]) -> Any:
+def softmax_derivative(g: ndarray, ans: ndarray, *, axis: tuple[int, ...]) -> ndarray:
     """Returns ``ans * (g - sum(g * ans))``."""
     g, y = cupy.asarray(g), cupy.asarray(ans)
     dtype = result_type(g.dtype, y.dtype)
@@ -206,7 +206,7 @@ def softmax_derivative(g: Any, ans: Any, *, axis: tuple[int, ...]) -> Any:
     return out
 
 
-SOFTMAX_FUNCTIONS: dict[str, Callable[..., Any]] = {
+SOFTMAX_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "log_softmax": log_softmax,
     "logsumexp": logsumexp,
     "softmax": softmax,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
 from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
 
@@ -25,26 +25,28 @@ SORT_TILES = Kernel("sorting", "sort_tiles", "ppp" + "llllll", SORT_TYPES)
 MERGE_RUNS = Kernel("sorting", "merge_runs", "pppp" + "lllll", SORT_TYPES)
 
 
-def sort(x: Any, *, axis: int, stable: bool, descending: bool) -> Any:
+def sort(x: ndarray, *, axis: int, stable: bool, descending: bool) -> ndarray:
     """Returns an array sorted along an axis; NaN last, or first where the largest come first."""
     out = cupy.empty(x.shape, x.dtype)
     ordered(x, axis, descending, out, None)
     return out
 
 
-def argsort(x: Any, *, axis: int, stable: bool, descending: bool) -> Any:
+def argsort(x: ndarray, *, axis: int, stable: bool, descending: bool) -> ndarray:
     """Returns the indices that sort an array along an axis; equal elements keep their order."""
     out = cupy.empty(x.shape, np.intp)
     ordered(x, axis, descending, None, out)
     return out
 
 
-def argpartition(x: Any, *, kth: tuple[int, ...], axis: int) -> Any:
+def argpartition(x: ndarray, *, kth: tuple[int, ...], axis: int) -> ndarray:
     """Returns indices that put elements where sorting would: all of them."""
     return argsort(x, axis=axis, stable=True, descending=False)
 
 
-def ordered(x: Any, axis: int, descending: bool, values: Any, places: Any) -> None:
+def ordered(
+    x: ndarray, axis: int, descending: bool, values: ndarray | None, places: ndarray | None
+) -> None:
     """Writes sorted elements, or their indices.
 
     Args:
@@ -88,7 +90,7 @@ def ordered(x: Any, axis: int, descending: bool, values: Any, places: Any) -> No
         run *= 2
 
 
-SORTING_FUNCTIONS: dict[str, Callable[..., Any]] = {
+SORTING_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "argpartition": argpartition,
     "argsort": argsort,
     "sort": sort,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cupy
 import numpy as np
+from cupy import ndarray
 
 from ..launch import USUAL_BLOCK_THREADS, Kernel
 from .index_places import Pointer
@@ -27,7 +26,7 @@ SUM = Kernel("sorting_places", "sums_before", "pl")
 MOVE = Kernel("sorting_places", "move_digits", "ppplll")
 
 
-def sorted_places(pointer: Pointer, count: int, shift: int) -> Any:
+def sorted_places(pointer: Pointer, count: int, shift: int) -> ndarray:
     """Returns places with the number of each in the lower bits, sorted.
 
     Args:

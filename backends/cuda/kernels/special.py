@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import cupy
 import numpy as np
+from cupy import ndarray
 
+from ...annotations import ArrayModule, Buffer
 from ...arrays import special_gamma
 from ...arrays.special_beta import betaincc
 from ...arrays.special_error import log_ndtr_slope
 from ...arrays.special_remainders import DROP, as_arrays, elements, integrate, loop_dtype, special
 from ...dtypes import result_type
+from ..annotations import GpuOperand
 from ..launch import SMALL_BLOCK_THREADS, Kernel
 from . import remainders as remainders  # which enters its kernels
 
 __all__ = ["SPECIAL_FUNCTIONS"]
 
-Array = Any
 NDTRI_NEWTON_STEPS = 4
 # Below this exp(y) has lost digits or vanished.
 VANISHING_LOGARITHM = -600.0
@@ -35,23 +36,23 @@ DILOGARITHM = (
 )
 
 
-def from_elements(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def from_elements(kernel: Callable[..., Buffer]) -> Callable[..., ndarray]:
     """Returns a kernel of double-precision elements, named as SciPy's, as a function of buffers."""
     run = elements(kernel)
 
-    def compute(*operands: Any) -> Any:
+    def compute(*operands: GpuOperand) -> ndarray:
         return run(cupy, *as_arrays(cupy, loop_dtype(kernel.__name__, *operands), *operands))
 
     return compute
 
 
-def erfi(xp: Any, x: Any) -> Any:
+def erfi(xp: ArrayModule, x: ndarray) -> ndarray:
     """Returns ``2 / sqrt(pi)`` times the integral of ``exp(t^2)`` from 0 to x."""
     # With t = z - s the integrand is exp(z^2) exp(-s (2 z - s)), which falls from s = 0 on.
     z = xp.minimum(xp.abs(x), 30.0)
     length = xp.where(z * z > DROP, DROP / (z + xp.sqrt(xp.maximum(z * z - DROP, 0.0))), z)
 
-    def integrand(s: Any) -> Any:
+    def integrand(s: ndarray) -> ndarray:
         return xp.exp(-s * (2.0 * z[:, None] - s))
 
     area = integrate(xp, integrand, length, logarithmic=False)
@@ -62,7 +63,7 @@ def erfi(xp: Any, x: Any) -> Any:
     return xp.where(xp.isnan(x), x, out)
 
 
-def spence(xp: Any, x: Any) -> Any:
+def spence(xp: ArrayModule, x: ndarray) -> ndarray:
     """Returns the dilogarithm of 1 - x."""
     # Above 2 and below 1/2 by the functional equations, DLMF 25.12.4 and 25.12.6.
     above = x > 2.0
@@ -82,7 +83,7 @@ def spence(xp: Any, x: Any) -> Any:
     return xp.where(x >= 0, out, xp.nan)
 
 
-def ndtri_exp(xp: Any, y: Any) -> Any:
+def ndtri_exp(xp: ArrayModule, y: ndarray) -> ndarray:
     """Returns that x for which the normal distribution's integral up to x is exp(y)."""
     functions = special(xp)
     upper = -functions.ndtri(-xp.expm1(y))
@@ -97,7 +98,7 @@ def ndtri_exp(xp: Any, y: Any) -> Any:
     return xp.where(y > -1.0, upper, x)
 
 
-def riemann_zeta(x: Any) -> Any:
+def riemann_zeta(x: GpuOperand) -> ndarray:
     """Returns Riemann's zeta function."""
     dtype = loop_dtype("zeta", x)
     (wide,) = as_arrays(cupy, dtype, x)
@@ -107,7 +108,7 @@ def riemann_zeta(x: Any) -> Any:
 complex_polygamma = Kernel("special", "complex_polygamma", "pppl")
 
 
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(n: GpuOperand, x: GpuOperand) -> ndarray:
     """Returns the n-th derivative of digamma."""
     dtype = result_type(n, x)
     if dtype.kind != "c":
@@ -122,12 +123,12 @@ def polygamma(n: Any, x: Any) -> Any:
     return cupy.where(orders == 0, special(cupy).psi(places), out).reshape(out.shape).astype(dtype)
 
 
-def incomplete_beta(a: Any, b: Any, x: Any) -> Any:
+def incomplete_beta(a: GpuOperand, b: GpuOperand, x: GpuOperand) -> ndarray:
     """Returns 1 minus the regularised incomplete beta function."""
     return betaincc(cupy, *as_arrays(cupy, loop_dtype("betaincc", a, b, x), a, b, x))
 
 
-SPECIAL_FUNCTIONS: dict[str, Callable[..., Any]] = {
+SPECIAL_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "betaincc": incomplete_beta,
     "erfi": from_elements(erfi),
     "ndtri_exp": from_elements(ndtri_exp),

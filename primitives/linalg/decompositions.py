@@ -314,7 +314,9 @@ def _by_image(
 ) -> Array | None:
     """Returns the cotangent of the image, by which vectors leave their space."""
     n, k = shape_of(vectors)[-2:]
-    by_image = _outside_span(conjugate(vectors), by_vectors) if k < n else None
+    if k == n:
+        return None
+    by_image = _outside_span(conjugate(vectors), by_vectors)
     if rest is None:
         return by_image
     others = ops.matmul(conjugate(rest), adjoint(ops.matmul(vectors.mT, by_rest)))

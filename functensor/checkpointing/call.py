@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..custom.call import CustomCall
+from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.trace import RAW, Trace, slot
 
 __all__ = ["CheckpointCall", "handles"]
-
-Values = list[Any]
 
 # What each kind of trace does with a call.
 HANDLERS: dict[type[Trace], Callable[..., Values]] = {}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import all_apart_from, apart_from, plain_arrays, wrap
 from ..primitives.core.errors import ReplayError, function_name, message
@@ -22,7 +23,6 @@ from ..traces.reverse import ReverseTrace, ReverseTracer, is_inexact
 __all__ = ["CaptureTrace", "RehearsalTrace", "ReplayTrace", "captured"]
 
 new = object.__new__
-Values = list[Any]
 
 
 class CaptureTrace(Trace):

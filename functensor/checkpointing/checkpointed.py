@@ -17,6 +17,7 @@ from .. import tree
 from ..checkpoint_policies import everything_saveable, nothing_saveable
 from ..functions.arguments import in_arrays
 from ..functions.wrapping import transformed
+from ..primitives.core.annotations import Values
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import owned
 from ..primitives.core.errors import function_name
@@ -27,7 +28,6 @@ from .closure_snapshot import Frozen
 
 __all__ = ["checkpoint", "remat"]
 
-Values = list[Any]
 # Modules that say what transformations do with a call.
 LEVELS = (transforms, reverse)
 
@@ -141,6 +141,5 @@ def checkpoint(
         prevent_cse=prevent_cse,
         static_argnums=static_argnums,
     )
-
 
 remat = checkpoint

@@ -17,6 +17,7 @@ from ..backends.restoring import Restoring, in_turn
 from ..checkpoint_policies import RECOMPUTE, Offload
 from ..custom.call import CustomCall
 from ..hooks.watched_calls import PrimitiveCall, Watched
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import (
     all_apart_from,
@@ -40,7 +41,6 @@ from .capture import signature
 __all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched"]
 
 new = object.__new__
-Values = list[Any]
 Policy = Callable[..., Any]
 
 
@@ -124,7 +124,6 @@ class unasked(Restoring):
 def _as_shadow(values: Values) -> Values:
     (x,) = values
     return [ops.broadcast_to(beside(x, np.zeros((), x.dtype)), x.shape)]
-
 
 _shadow: CustomCall = CustomCall(
     "offload",

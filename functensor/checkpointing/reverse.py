@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, base_trace, run, under
@@ -30,8 +31,6 @@ from .first_run import RecordingTrace, Saved
 from .second_run import SelectiveTrace
 
 __all__ = ["Pull"]
-
-Values = list[Any]
 
 
 class Record:
@@ -239,7 +238,6 @@ def _first(
 def is_linked(tracer: Any) -> bool:
     """Says whether derivatives go back from a tracer of reverse mode."""
     return tracer.node is not None and is_inexact(tracer)
-
 
 # -- checkpointed functions within one that runs for the first time: single operations
 

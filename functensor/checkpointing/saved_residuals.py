@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import tree
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import WEAK_TYPES, to_buffer, wrap
@@ -22,8 +23,6 @@ from ..transforms.tensor_entrance import entrance
 from .reverse import Pull
 
 __all__ = ["Residual", "print_saved_residuals", "saved_residuals"]
-
-Values = list[Any]
 
 
 class Residual(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import device_of, wrap
 from ..primitives.core.errors import MissingRuleError
 from ..primitives.core.primitive import Primitive
@@ -33,7 +34,6 @@ from .first_run import Saved, is_watched
 __all__ = ["SelectiveTrace", "SelectiveTracer"]
 
 new = object.__new__
-Values = list[Any]
 
 
 class Deferred:

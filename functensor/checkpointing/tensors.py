@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
+from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import owned
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import under
@@ -30,8 +31,6 @@ from .capture import ReplayTrace
 from .closure_snapshot import Frozen
 
 __all__ = ["checkpointed_tensors"]
-
-Values = list[Any]
 
 
 class Graph:

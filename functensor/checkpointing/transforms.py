@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..hooks import Handle, HookTrace, Kept
+from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.trace import RAW, base_trace, run, slot, under
 from ..primitives.identities import optimization_barrier as barrier
@@ -22,8 +23,6 @@ from .call import CheckpointCall, handles
 from .capture import CaptureTrace, captured
 
 __all__ = ["StagedCheckpoint"]
-
-Values = list[Any]
 
 
 class StagedCheckpoint(CheckpointCall):
@@ -167,7 +166,6 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
         return wrap(replayed(out, trace) if type(out) is KnownTracer else inner.lift(out))
 
     return [result(i, out) for i, out in enumerate(outs)]
-
 
 # -- those that let everything pass
 

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..primitives.core.annotations import Values
 from ..primitives.core.errors import (
     AxisSizeError,
     RuleResultError,
@@ -19,8 +20,6 @@ from .carry_types import leaves_of, same_structure
 from .checks import check_function
 
 __all__ = ["associative_scan"]
-
-Values = list[Any]
 
 
 def associative_scan(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import wrap
 from ..primitives.core.primitive import Primitive
@@ -20,8 +21,6 @@ from ..programs.staging import StagingTrace, wrap_constant
 from .carry_types import as_type
 
 __all__ = ["Body", "is_staged", "known", "united"]
-
-Values = list[Any]
 
 
 def known(x: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..custom.call import CustomCall, at_face_pair
 from ..jitting.compile import compiled
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import expose, to_buffer, wrap
 from ..primitives.core.trace import Trace, at_face, base_trace, slot, under
@@ -18,7 +19,6 @@ from .program_edits import rewired
 
 __all__ = ["ControlCall", "Rules", "runner", "weakened"]
 
-Values = list[Any]
 Flat = Callable[[Values], Values]
 
 

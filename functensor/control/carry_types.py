@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import WEAK_TYPES, owned, to_buffer, too_large, wrap
@@ -28,8 +29,6 @@ __all__ = [
     "returned",
     "same_structure",
 ]
-
-Values = list[Any]
 
 WEAK_ORDER: list[type] = [bool, int, float, complex]
 

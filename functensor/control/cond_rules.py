@@ -8,6 +8,7 @@ from typing import Any
 from ..jitting.compile import prepared
 from ..jitting.program_call import ProgramCall
 from ..jitting.program_derivatives import is_differentiable, pulled, pushed
+from ..primitives.core.annotations import Values
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Program, Variable, type_of
@@ -17,8 +18,6 @@ from .call import ControlCall, Flat, Rules, runner, weakened
 from .program_edits import batched_body, batched_inputs, program_of, reached, rewired, zeros
 
 __all__ = ["CondCall", "where_examples"]
-
-Values = list[Any]
 
 
 class CondCall(ControlCall):

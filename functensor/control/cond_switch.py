@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..backends.restoring import quiet
+from ..primitives.core.annotations import Values
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of
 from ..primitives.core.errors import message
@@ -19,8 +20,6 @@ from .checks import check_function, check_scalar, refused, shown
 from .cond_rules import CondCall
 
 __all__ = ["cond", "switch"]
-
-Values = list[Any]
 
 
 def cond(

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends.devices import to_host
 from ..backends.restoring import quiet
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import WEAK_TYPES, wrap
 from ..primitives.core.python_numbers import as_number
@@ -21,7 +22,6 @@ from .carry_types import Carry
 
 __all__ = ["holds_anywhere", "scanned", "stacked", "stepped", "whiled"]
 
-Values = list[Any]
 Flat = Callable[[Values], Values]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer, unknown_behind
 from ..primitives.core.buffers import device_of, wrap
 from ..primitives.core.errors import AxisSizeError, describe, function_name, message
@@ -23,8 +24,6 @@ from .scan_rules import ScanCall
 from .while_rules import WhileCall
 
 __all__ = ["fori_loop", "map", "scan", "while_loop"]
-
-Values = list[Any]
 
 
 def scan(

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends.devices import on_device
 from ..jitting.program_derivatives import is_differentiable, mapped, staged
+from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.elementwise.cast_and_complex import cast
@@ -24,8 +25,6 @@ __all__ = [
     "rewired",
     "zeros",
 ]
-
-Values = list[Any]
 
 
 def rewired(program: Program, inputs: Sequence[Variable], outputs: Sequence[Any]) -> Program:

@@ -16,6 +16,7 @@ from ..backends.devices import resolved
 from ..jitting.compile import looped
 from ..jitting.program_call import ProgramCall
 from ..jitting.program_derivatives import Pulled, is_differentiable, pulled, pushed
+from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import device_of, expose
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype
@@ -33,8 +34,6 @@ from .program_edits import (
 )
 
 __all__ = ["ScanCall", "ScanRules"]
-
-Values = list[Any]
 
 
 class ScanCall(ControlCall):

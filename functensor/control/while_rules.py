@@ -13,6 +13,7 @@ from ..backends.cpu.plan import Loop
 from ..jitting.compile import looped
 from ..jitting.program_call import ProgramCall
 from ..jitting.program_derivatives import is_differentiable, pushed
+from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import device_of, expose
 from ..primitives.core.errors import MissingRuleError, message
 from ..primitives.core.registry import registry as ops
@@ -27,8 +28,6 @@ from .program_edits import batched_body, batched_inputs, program_of, reached, re
 from .scan_rules import ScanCall
 
 __all__ = ["WhileCall"]
-
-Values = list[Any]
 
 
 class WhileCall(ControlCall):

@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..functions.alike import Unlike, likeness
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.derivative_rules import shape_of
@@ -27,8 +28,6 @@ from ..tree import containers as tree
 from .call import CustomCall
 
 __all__ = ["CallArguments", "RuleBearer", "replaced"]
-
-Values = list[Any]
 
 
 class CallArguments:

@@ -12,6 +12,7 @@ from threading import local
 from typing import Any
 
 from ..backends.restoring import setting
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import expose, owned, to_buffer, wrap
@@ -27,8 +28,6 @@ from ..transforms.vmap import vmap
 
 __all__ = ["CustomCall", "at_face_pair", "filled"]
 
-Values = list[Any]
-
 EVERYWHERE = Key((Ellipsis,))
 
 
@@ -40,7 +39,6 @@ class _Transposed(local):
     def within(self, bearer: Any) -> setting:
         """Returns a block in which there is one more of them."""
         return setting(self, bearers=(*self.bearers, bearer))
-
 
 transposed = _Transposed()
 

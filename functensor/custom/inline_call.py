@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..primitives.core.annotations import Values
 from ..primitives.core.trace import Trace, at_face, under
 from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp
@@ -14,8 +15,6 @@ from .arguments import replaced
 from .call import CustomCall, at_face_pair, filled
 
 __all__ = ["InlinedCall"]
-
-Values = list[Any]
 
 
 class InlinedCall(CustomCall):

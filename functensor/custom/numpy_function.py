@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backends.devices import device_of, on_device, to_host
 from ..backends.restoring import quiet
+from ..primitives.core.annotations import Values
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import (
     MissingRuleError,
@@ -42,8 +43,6 @@ from ..transforms.grad import vjp as pull_of
 from ..transforms.vmap import vmap as map_over
 
 __all__ = ["BATCHING", "Call", "NumpyFunction", "Outputs", "Rule", "Values", "examples"]
-
-Values = list[Any]
 
 BATCHING = (None, "vectorized", "sequential")
 
@@ -440,7 +439,6 @@ class Call:
         return pull([ts[i] for i in places])[0]
 
 
-
 def _compute(xp: Any, *buffers: Any, call: Call, batch: int) -> Any:
     """Calls the function with NumPy's arrays; what is on a GPU is waited for, and brought back."""
     out = call.compute([to_host(b) for b in buffers], batch)
@@ -465,7 +463,6 @@ def _infer(primitive: Primitive, *operands: ShapeDtype, call: Call, batch: int) 
     packed = call.outputs(examples(operands, batch)).packed
     lengths = operands[0].shape[:batch] if batch else ()
     return ShapeDtype(lengths + packed.shape, packed.dtype)
-
 
 host = Primitive(
     "numpy_function",

@@ -14,6 +14,7 @@ import numpy as np
 from .. import tree
 from ..backends.errors.public_functions import check_function
 from ..functions.closure import close
+from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import beside, owned, wrap
 from ..primitives.core.errors import RuleResultError, message
 from ..primitives.core.registry import registry as ops
@@ -26,9 +27,6 @@ from .arguments import replaced
 from .call import CustomCall
 
 __all__ = ["ImplicitCall", "custom_root", "dense_solve", "from_vector", "to_vector"]
-
-Values = list[Any]
-
 
 # -- leaves as one vector of real numbers
 
@@ -83,7 +81,6 @@ def dense_solve(matvec: Callable[[Values], Values], rhs: Values) -> Values:
     basis = beside(vector, np.eye(vector.shape[0], dtype=vector.dtype))
     columns = vmap(lambda e: to_vector(matvec(from_vector(e, types)), vector.dtype))(basis)
     return from_vector(ops.solve(columns.T, vector[:, None])[:, 0], types)
-
 
 # -- the rule
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array, concrete
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import owned, wrap
@@ -25,8 +26,6 @@ __all__ = [
     "stop_gradient",
     "value",
 ]
-
-Values = list[Any]
 
 
 class custom_vjp(RuleBearer):

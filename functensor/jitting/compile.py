@@ -10,6 +10,7 @@ from ..backends import get as get_backend
 from ..passes.fusion import fusion
 from ..passes.pipeline import optimized
 from ..passes.scatter_updates import scattered
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import expose, to_buffer, wrap
 from ..primitives.core.donation import claimed, restored
@@ -18,8 +19,6 @@ from ..programs.costs import Cost, cost_of
 from ..programs.program import Program
 
 __all__ = ["Compiled", "Lowered", "compiled", "looped", "prepared"]
-
-Values = list[Any]
 
 # With the passes, so that no first call waits for it.
 import_module("..backends.cpu.plan", __package__)

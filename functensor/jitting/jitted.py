@@ -18,6 +18,7 @@ from ..backends.errors.public_functions import check_function, complain, wrap_me
 from ..backends.restoring import setting
 from ..functions.arguments import in_arrays
 from ..functions.wrapping import pickled
+from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of, owned, wrap
@@ -42,7 +43,6 @@ from .signature import Signature, axes_of, context_of
 
 __all__ = ["Jitted", "disable_jit", "jit"]
 
-Values = list[Any]
 # How many kinds of arguments a function keeps plans for.
 MANY = 256
 
@@ -385,7 +385,6 @@ def renew_locks() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=renew_locks)
-
 
 Numbers = int | Iterable[int] | None
 Names = str | Iterable[str] | None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..custom.call import CustomCall, at_face_pair
+from ..primitives.core.annotations import Values
 from ..primitives.core.trace import Trace, at_face, slot, under
 from ..programs.named_scope import active_scope, scoped
 from ..programs.program import Program, type_of
@@ -17,8 +18,6 @@ from .compile import compiled
 from .program_derivatives import is_differentiable, mapped, pulled, pushed
 
 __all__ = ["ProgramCall"]
-
-Values = list[Any]
 
 
 class ProgramCall(CustomCall):

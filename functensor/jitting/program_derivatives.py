@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..hooks.watched_calls import muting
+from ..primitives.core.annotations import Values
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import RAW, base_trace, run, under
@@ -23,7 +24,6 @@ from ..transforms.jvp import jvp
 
 __all__ = ["Pulled", "batched", "is_differentiable", "mapped", "pulled", "pushed"]
 
-Values = list[Any]
 Flags = tuple[bool, ...]
 
 

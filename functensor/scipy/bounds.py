@@ -9,13 +9,12 @@ import numpy as np
 from .. import tree
 from ..backends.optional_modules import extra
 from ..custom.root import to_vector
+from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
 from .optimize_results import Unknown, hessian_matrix, hessian_products, host, jacobian_matrix
 
 __all__ = ["Bounds", "constraints_of", "free_gradient", "limits_of", "scipy_constraint"]
-
-Values = list[Any]
 
 # How close to a bound, in relation to it, a variable counts as held there.
 HELD = 1e-7

@@ -22,6 +22,7 @@ from ..custom.inline_call import InlinedCall
 from ..functions.closure import close
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import Values
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import beside, device_of, expose, to_buffer, wrap
 from ..primitives.core.errors import ConcretizationError, TracerConversionError
@@ -39,7 +40,6 @@ from .runge_kutta import Norm, Options, integrate
 
 __all__ = ["odeint"]
 
-Values = list[Any]
 # Takes the leaves of the state, the time, and the arguments; returns the leaves of the slope.
 Slope = Callable[[Values, Any, Values], Values]
 

@@ -17,6 +17,7 @@ from ..backends.optional_modules import extra
 from ..custom.root import from_vector, to_vector
 from ..faces.publish import publish
 from ..numpy.arguments import as_inexact
+from ..primitives.core.annotations import Values
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.errors import MissingRuleError, ShapeError, function_name, message
 from ..primitives.core.registry import registry as ops
@@ -35,8 +36,6 @@ from .optimize_results import (
 )
 
 __all__ = ["Bounds", "OptimizeResult", "minimize", "root"]
-
-Values = list[Any]
 
 WITHOUT_GRADIENT = {"nelder-mead", "powell", "cobyla", "cobyqa"}
 WITH_PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
@@ -236,7 +235,6 @@ def _callback(unknown: Unknown, callback: Callable[..., Any]) -> Callable[..., A
 
         return with_result
     return lambda v, *rest: callback(unknown.tree(unknown.arrays(v)), *rest)
-
 
 # -- roots
 

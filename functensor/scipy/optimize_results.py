@@ -13,6 +13,7 @@ from ..custom.root import ImplicitCall, dense_solve, from_vector, to_vector
 from ..functions.closure import close
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import Values
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of, expose, wrap
 from ..primitives.core.registry import registry as ops
@@ -32,8 +33,6 @@ __all__ = [
     "jacobian_matrix",
     "solved",
 ]
-
-Values = list[Any]
 
 COUNTS = ("status", "nit", "nfev", "njev")
 EXTRAS = [ShapeDtype((), np.bool_), *[ShapeDtype((), np.int64)] * len(COUNTS)]
@@ -65,13 +64,11 @@ def _flatten_result(result: OptimizeResult) -> tuple[Values, tuple[Any, ...]]:
     keys = tuple(key for key in result if key != "message")
     return [result[key] for key in keys], (keys, result["message"])
 
-
 tree.register(
     OptimizeResult,
     _flatten_result,
     lambda static, children: OptimizeResult(zip(static[0], children), message=static[1]),
 )
-
 
 # -- between trees and SciPy's vectors
 

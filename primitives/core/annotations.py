@@ -11,7 +11,15 @@ from ...backends.annotations import Buffer, Number
 from .array import Array
 from .registry import registry
 
-__all__ = ["ArrayLike", "Number", "Operations", "Prepared", "Value", "operations"]
+__all__ = [
+    "ArrayLike",
+    "Number",
+    "Operations",
+    "Prepared",
+    "Value",
+    "Values",
+    "operations",
+]
 
 # What functions of arrays take: arrays of ours and of others, numbers, and nested lists of them.
 ArrayLike: TypeAlias = Array | Buffer | np.generic | Number | Sequence[Any]
@@ -19,6 +27,8 @@ ArrayLike: TypeAlias = Array | Buffer | np.generic | Number | Sequence[Any]
 Value: TypeAlias = Array | Buffer | np.generic | Number
 # What a primitive's `prepare` makes of a call: operands, and static parameters.
 Prepared: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+# A flat list of what calls take and give: values, None where one is missing, and residuals.
+Values: TypeAlias = list[Any]
 
 
 class Operations(Protocol):

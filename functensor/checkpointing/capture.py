@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
@@ -19,6 +19,9 @@ from ..primitives.core.primitive import Primitive, evaluate
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 from ..traces.reverse import ReverseTrace, ReverseTracer, is_inexact
+
+if TYPE_CHECKING:
+    from ..primitives.core.primitive_like import Call
 
 __all__ = ["CaptureTrace", "RehearsalTrace", "ReplayTrace", "captured"]
 
@@ -67,9 +70,9 @@ class CaptureTrace(Trace):
             return evaluate(primitive, values, params)
         return self.below(primitive, values, params)
 
-    def custom(self, call: Any, args: Sequence[Any]) -> Values:
+    def custom(self, call: Call, args: Sequence[Any]) -> Values:
         with self.passing():
-            return call.bind([self.resolve(a) for a in args])  # type: ignore[no-any-return]
+            return call.bind([self.resolve(a) for a in args])
 
     def passing(self) -> AbstractContextManager[None]:
         """Returns a context in which the parent is the current trace."""
@@ -147,12 +150,12 @@ class RehearsalTrace(Trace):
         self.log.append(signature(primitive.name, ans))
         return self.wrap(ans)
 
-    def custom(self, call: Any, args: Sequence[Any]) -> Values:
+    def custom(self, call: Call, args: Sequence[Any]) -> Values:
         values, found = self.unwrap(args)
         if not found:
             return list(map(wrap, all_apart_from(self.parent.custom(call, values), args)))
-        outs, _ = call.reverse(self.parent, values, list(map(self.owns, args)))
-        outs = all_apart_from(outs, args)
+        results, _ = call.reverse(self.parent, values, list(map(self.owns, args)))
+        outs = all_apart_from(results, args)
         self.log.append(signature(call.name, *outs))
         return [self.wrap(out) if is_inexact(out) else wrap(out) for out in outs]
 
@@ -181,7 +184,7 @@ class ReplayTrace(ReverseTrace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         return self.compared(primitive.name, super().process(primitive, args, params))
 
-    def custom(self, call: Any, args: Sequence[Any]) -> Values:
+    def custom(self, call: Call, args: Sequence[Any]) -> Values:
         outs = super().custom(call, args)
         if any(type(a) is ReverseTracer and a.owner is self for a in args):
             self.expect(signature(call.name, *outs))

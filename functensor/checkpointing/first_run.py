@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from ..programs.program import argument_type
 from ..traces.reverse import is_inexact
 from ..tree import containers as tree
 from .capture import signature
+
+if TYPE_CHECKING:
+    from ..primitives.core.primitive_like import Call
 
 __all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched"]
 
@@ -240,7 +243,7 @@ class RecordingTrace(Trace):
             self.decide(out, ans, primitive, values, params)
         return self.wrap(ans, out)
 
-    def custom(self, call: Any, args: Sequence[Any]) -> Values:
+    def custom(self, call: Call, args: Sequence[Any]) -> Values:
         if call.dissolves:
             with under(self):
                 return call.program.run(args)  # type: ignore[no-any-return]
@@ -263,7 +266,7 @@ class RecordingTrace(Trace):
         return tracers
 
     def called(
-        self, call: Any, outs: Values, operands: Sequence[Made]
+        self, call: Call, outs: Values, operands: Sequence[Made]
     ) -> tuple[Values, list[Made]]:
         """Notes a call as one operation; returns the tracers of its outputs."""
         linked = any(made.linked for made in operands)
@@ -312,7 +315,7 @@ class RecordingTrace(Trace):
         return arrays
 
     def collapse(
-        self, call: Any, before: int, operands: Sequence[Any], outs: Sequence[Any]
+        self, call: Call, before: int, operands: Sequence[Any], outs: Sequence[Any]
     ) -> Values:
         """Makes one operation of all since a time, which was a checkpointed function's run."""
         mine = [type(x) is RecordingTracer and x.owner is self for x in (*operands, *outs)]
@@ -335,7 +338,7 @@ class RecordingTrace(Trace):
         return self.called(call, results, list(edge))[0]
 
 
-def is_watched(call: Any) -> bool:
+def is_watched(call: Call) -> TypeGuard[Watched]:
     """Says whether a call is a primitive's, and a call because hooks watch it."""
     return isinstance(call, Watched) and isinstance(call.call, PrimitiveCall)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from ..primitives.core.trace import base_trace, run
 from ..traces.reverse import Node, ReverseTrace, ReverseTracer, is_inexact
 from ..transforms.tensor_entrance import entrance
 from .reverse import Pull
+
+if TYPE_CHECKING:
+    from ..primitives.core.primitive_like import Call
 
 __all__ = ["Residual", "print_saved_residuals", "saved_residuals"]
 
@@ -77,7 +80,7 @@ class ResidualTrace(ReverseTrace):
         source = f"named {name!r}" if primitive.name == "checkpoint_name" else _of(primitive)
         return self.note(out, source, user_line())
 
-    def custom(self, call: Any, args: Sequence[Any]) -> Values:
+    def custom(self, call: Call, args: Sequence[Any]) -> Values:
         return [self.note(out, _of(call), user_line()) for out in super().custom(call, args)]
 
 

@@ -7,7 +7,7 @@ else is computed when a rule of a derivative, or Python, asks for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import device_of, wrap
@@ -30,6 +30,9 @@ from ..traces.reverse import (
 )
 from .capture import ReplayTrace, signature
 from .first_run import Saved, is_watched
+
+if TYPE_CHECKING:
+    from ..primitives.core.primitive_like import Call
 
 __all__ = ["SelectiveTrace", "SelectiveTracer"]
 
@@ -276,7 +279,7 @@ class SelectiveTrace(ReplayTrace):
             return Deferred.of(self.argument(arrays[0]))
         return Deferred(lambda _: saved.restored(arrays, self), (), saved.known, saved.device)
 
-    def custom(self, call: Any, args: Sequence[Any]) -> Values:
+    def custom(self, call: Call, args: Sequence[Any]) -> Values:
         if call.dissolves:
             with under(self):
                 return call.program.run(args)  # type: ignore[no-any-return]

@@ -19,6 +19,7 @@ from ..hooks import Handle, Hook, Operation
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import BUFFER_TYPES
 from ..primitives.core.errors import NonFiniteError, describe, message
+from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.python_numbers import BASES, plain
 from ..primitives.core.trace import RAW, slot, under
 from ..primitives.shape.index import Scatter
@@ -162,7 +163,7 @@ class Watching(Hook):
         watch(output, self.op)
 
 
-class Standing:
+class Standing(PrimitiveLike):
     """Stands as the primitive of a node, and sees what its rules are given and return.
 
     Args:
@@ -174,7 +175,7 @@ class Standing:
         self.primitive = primitive
         self.op = op
         self.name = primitive.name
-        self.broadcasts = getattr(primitive, "broadcasts", False)
+        self.broadcasts = primitive.broadcasts
 
     @property
     def vjps(self) -> Iterator[Any] | None:

@@ -13,6 +13,7 @@ from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import wrap
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import Trace, base_trace, is_staged, run, under
 from ..programs.program import Program, Variable, argument_type
@@ -62,7 +63,13 @@ class BodyTrace(StagingTrace):
             self.captured[id(x)] = x, mine
         return self.captured[id(x)][1].variable
 
-    def record(self, primitive: Any, operands: Values, params: Any, types: Any) -> Values:
+    def record(
+        self,
+        primitive: PrimitiveLike,
+        operands: Sequence[Any],
+        params: dict[str, Any],
+        types: Sequence[ShapeDtype],
+    ) -> Values:
         """Adds an equation; values of outer levels that a call closes over are captured too."""
         operands = [self.operand(x) if isinstance(x, Tracer) else x for x in operands]
         return super().record(primitive, operands, params, types)
@@ -78,7 +85,7 @@ class BodyTrace(StagingTrace):
             return wrap(self.below(primitive, [self.lift(a) for a in args], params))
         return super().process(primitive, args, params)
 
-    def custom(self, call: Any, args: Sequence[Any]) -> Values:
+    def custom(self, call: Call, args: Sequence[Any]) -> Values:
         if self.is_outside(args):
             return [wrap(out) for out in self.parent.custom(call, [self.lift(a) for a in args])]
         return super().custom(call, args)

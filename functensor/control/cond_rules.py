@@ -32,6 +32,8 @@ class CondCall(ControlCall):
         name: what the operation is called.
     """
 
+    chooses = True
+
     def __init__(self, bodies: Sequence[Program], index: Variable, name: str = "cond") -> None:
         super().__init__(name, bodies, [index, *bodies[0].inputs])
 

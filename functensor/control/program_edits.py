@@ -48,7 +48,7 @@ def reached(program: Program, flags: Sequence[bool]) -> list[bool]:
     """Returns for every output whether it has a derivative by an input that has a flag."""
     met = {x for x, flag in zip(program.inputs, flags, strict=True) if flag}
     for equation in program.equations:
-        if getattr(equation.primitive, "constant", False):
+        if equation.primitive.constant:
             continue
         if not met.isdisjoint(used(equation.operands)):
             met.update(filter(is_differentiable, equation.outputs))

@@ -66,7 +66,7 @@ class ScanCall(ControlCall):
     ) -> None:
         self.carries = carries
         self.slices = slices
-        self.length = length
+        self.length = self.trips = length
         self.backwards = backwards
         self.sums = sums
         self.recompute = recompute

@@ -56,7 +56,7 @@ class WhileCall(ControlCall):
         self.condition = condition
         self.body = body
         self.carries = carries
-        self.max_steps = max_steps
+        self.max_steps = self.trips = max_steps
         # Where the condition's other operands end.
         self.middle = len(condition.inputs)
 

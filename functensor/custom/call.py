@@ -18,6 +18,7 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import expose, owned, to_buffer, wrap
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.index_key import Key
+from ..primitives.core.primitive_like import Call
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, Trace, at_face, slot, under
 from ..primitives.shape.index import Scatter
@@ -43,7 +44,7 @@ class _Transposed(local):
 transposed = _Transposed()
 
 
-class CustomCall:
+class CustomCall(Call):
     """One call of a function with its own rule, on flat lists of public values.
 
     Args:
@@ -59,16 +60,9 @@ class CustomCall:
             that staging cannot run it; None elsewhere.
         bearer: the function whose call it is, if its rule may call it on tangents: a linear
             function's own derivative.
-        program: what it computes, once it was staged.
-        out_flags: of a call for a batch, which outputs have the batch axis; None stands for all.
     """
 
-    infer: Callable[..., Any] | None = None
     bearer: Any = None
-    program: Any = None
-    out_flags: Sequence[bool] | None = None
-    # Whether staging puts what it computes in its place.
-    dissolves = False
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ stand in its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import tree
 from ..primitives.core.array import Tracer
@@ -16,6 +16,9 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import wrap
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
+
+if TYPE_CHECKING:
+    from ..primitives.core.primitive_like import Call
 
 __all__ = ["close"]
 
@@ -67,7 +70,7 @@ class ClosureTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         return self.wrap(self.below(primitive, [self.resolve(a) for a in args], params))
 
-    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+    def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         outs = self.parent.custom(call, [self.resolve(a) for a in args])
         return [self.wrap(out) for out in outs]
 

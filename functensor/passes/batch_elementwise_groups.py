@@ -26,7 +26,7 @@ BEFORE: Place = (-1, 0)
 def is_small(equation: Equation) -> bool:
     """Says whether an equation computes a small array, element by element."""
     primitive = equation.primitive
-    if getattr(primitive, "family", "") != "elementwise" or equation.params:
+    if primitive.family != "elementwise" or equation.params:
         return False
     known = equation.outputs[0].type
     if not known.shape or known.dtype.kind not in KINDS:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.primitive_like import Call
 from ..programs.program import Equation, Program, Variable, type_of
 from .region_proofs import proved
 
@@ -50,16 +51,16 @@ PRECISE = "fd"
 NATIVE = "fiubc"
 
 
-class Region:
+class Region(Call):
     """A call of equations that run together over a grid.
 
     Attributes:
-        program: what it computes.
+        program, bodies: what it computes, and the same alone in a tuple, to be shown.
         grid: the lengths of the grid's axes, none of them 1.
         places: for every variable of the program which axes of the grid it has.
     """
 
-    __slots__ = ("grid", "places", "program")
+    __slots__ = ("bodies", "grid", "places", "program")
 
     name = "fused"
     fused = True
@@ -67,14 +68,10 @@ class Region:
     def __init__(
         self, program: Program, grid: tuple[int, ...], places: dict[Variable, Place]
     ) -> None:
-        self.program = program
+        self.program: Program = program
+        self.bodies = (program,)
         self.grid = grid
         self.places = places
-
-    @property
-    def bodies(self) -> tuple[Program, ...]:
-        """The program, to be shown."""
-        return (self.program,)
 
     def bind(self, operands: Sequence[Any]) -> list[Any]:
         """Computes the outputs equation by equation."""

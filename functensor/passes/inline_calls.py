@@ -32,7 +32,7 @@ def inlined(program: Program) -> Program:
     ['add']
     """
     if not any(
-        primitive is checkpoint_name or type(getattr(primitive, "program", None)) is Program
+        primitive is checkpoint_name or primitive.program is not None
         for primitive in program.primitives()
     ):
         return program
@@ -54,8 +54,8 @@ def _is_named(equation: Equation) -> bool:
 
 def _body(equation: Equation) -> Program | None:
     """Returns the program that computes a call, if it takes and returns what the call does."""
-    body = getattr(equation.primitive, "program", None)
-    if type(body) is not Program or getattr(equation.primitive, "bodies", None):
+    body: Program | None = equation.primitive.program
+    if body is None or equation.primitive.bodies:
         return None
     given = [type_of(x) for x in equation.operands]
     wanted = [variable.type for variable in body.inputs]

@@ -63,7 +63,7 @@ def gathered(equations: list[Equation], large: list[int]) -> list[Equation]:
 
 def is_large(equation: Equation) -> bool:
     """Says whether threads may share an equation."""
-    if getattr(equation.primitive, "fused", False):
+    if equation.primitive.fused:
         return True
     if equation.primitive.name != "matmul":
         return False

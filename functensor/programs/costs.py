@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.shape_dtype import ShapeDtype
 from .program import Equation, Program, type_of, used
 
@@ -104,13 +105,13 @@ def cost_of(program: Program) -> Cost:
         if made:
             mine.update(equation.outputs)
         call = equation.primitive
-        inner = [cost_of(body) for body in getattr(call, "bodies", ())]
+        inner = [cost_of(body) for body in call.bodies]
         flops, moved, peak = flops_of(equation) if not inner else 0, _moved(equation), 0
-        if getattr(call, "fused", False):
+        if call.fused:
             flops = sum(c.flops for c in inner)
         elif inner:
             trips = trips_of(call)
-            taken: Callable[[list[int]], int] = max if is_choice(call) else sum
+            taken: Callable[[list[int]], int] = max if call.chooses else sum
             flops = trips * taken([c.flops for c in inner])
             moved = trips * taken([c.bytes for c in inner])
             peak = max(c.peak for c in inner) if trips else 0
@@ -119,18 +120,9 @@ def cost_of(program: Program) -> Cost:
     return Cost(program.name, costs, given)
 
 
-def trips_of(call: Any) -> int:
+def trips_of(call: PrimitiveLike) -> int:
     """Returns how often a call runs its bodies: a loop's length, or its limit, or once."""
-    for name in ("length", "max_steps"):
-        found: int | None = getattr(call, name, None)
-        if found is not None:
-            return found
-    return 1
-
-
-def is_choice(call: Any) -> bool:
-    """Says whether a call runs only one of its bodies."""
-    return not hasattr(call, "length") and not hasattr(call, "max_steps")
+    return 1 if call.trips is None else call.trips
 
 
 def nbytes(known: ShapeDtype) -> int:

@@ -13,6 +13,7 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import WEAK_TYPES, own_array, to_buffer
 from ..primitives.core.errors import describe
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from .python_numbers import as_numbers
 
@@ -324,8 +325,7 @@ def check(program: Program) -> None:
         _check_devices(equation, where)
         for inner in bodies(equation.primitive):
             _check_within(inner, where)
-        if hasattr(equation.primitive, "prove"):
-            _prove(equation, where)
+        _prove(equation, where)
         if not defined.isdisjoint(equation.outputs):
             raise ProgramError(f"{where} defines a variable again")
         defined.update(equation.outputs)
@@ -333,13 +333,11 @@ def check(program: Program) -> None:
         raise ProgramError(f"{program.name}: an output is undefined")
 
 
-def bodies(primitive: Any) -> Sequence[Program]:
+def bodies(primitive: PrimitiveLike) -> Sequence[Program]:
     """Returns the programs that a call runs."""
-    found: Sequence[Program] = getattr(primitive, "bodies", ())
-    program = getattr(primitive, "program", None)
-    if isinstance(program, Program) and program not in found:
-        return [*found, program]
-    return found
+    found: Sequence[Program] = primitive.bodies
+    program = primitive.program
+    return found if program is None or program in found else [*found, program]
 
 
 def _check_within(program: Program, where: str) -> None:
@@ -361,7 +359,7 @@ def _check_types(equation: Equation, where: str) -> None:
     primitive = equation.primitive
     if isinstance(primitive, Primitive):
         wanted = [primitive.infer(primitive, *types, **equation.params)]
-    elif getattr(primitive, "infer", None) is not None:
+    elif primitive.infer is not None:
         wanted = list(primitive.infer(*types))
     else:
         return
@@ -425,7 +423,7 @@ def _equation(equation: Equation, names: dict[Any, str], lines: bool) -> list[st
         line += "  # " + ", ".join(filter(None, [equation.line, scope]))
     inner = [
         INDENT + INDENT + text
-        for body in getattr(equation.primitive, "bodies", ())
+        for body in equation.primitive.bodies
         for text in printed(body, lines).splitlines()
     ]
     return [line, *inner]

@@ -18,12 +18,13 @@ from ..primitives.core.augmented_assignment import VIEWS
 from ..primitives.core.buffers import WEAK_TYPES, expose, is_changeable, to_buffer, wrap
 from ..primitives.core.errors import MissingRuleError, function_name
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.python_numbers import plain
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import CONSTANT_BYTES, INEXACT, ShapeDtype, is_small, shape_dtype
 from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 from ..tree import containers as tree
-from .costs import cost_of, trips_of
+from .costs import cost_of
 from .program import Equation, Program, Variable, argument_type, type_of, used
 from .python_numbers import kind_of
 from .source_lines import Origins
@@ -190,7 +191,7 @@ class StagingTrace(Trace):
             self.copies[id(x)] = x, copy
         return copy
 
-    def place(self, operands: list[Any]) -> str:
+    def place(self, operands: Sequence[Any]) -> str:
         """Returns where the result of operands will be: numbers go where arrays are."""
         found = self.device
         numbers = False
@@ -209,12 +210,17 @@ class StagingTrace(Trace):
                 numbers = True
         return found
 
-    def record(self, primitive: Any, operands: list[Any], params: Any, types: Any) -> list[Any]:
+    def record(
+        self,
+        primitive: PrimitiveLike,
+        operands: Sequence[Any],
+        params: dict[str, Any],
+        types: Sequence[ShapeDtype],
+    ) -> list[Any]:
         """Adds an equation and returns its outputs' tracers."""
         device = params.get("device") if params else None
         if device is None:
-            creates = getattr(primitive, "creates", False)
-            device = self.device if creates else self.place(operands)
+            device = self.device if primitive.creates else self.place(operands)
         outs = []
         variables = []
         for type in types:
@@ -255,7 +261,7 @@ class StagingTrace(Trace):
             out = self.record(ops["astype"], [out.variable], strong, [out_type.strong()])[0]
         return known_tracer(self, out.variable) if known else out
 
-    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+    def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         operands = [self.operand(a) for a in args]
         variables = used(operands)
         if not variables and any(isinstance(x, Tracer) for x in operands):
@@ -269,7 +275,7 @@ class StagingTrace(Trace):
             types = list(map(self.types.kept, call.infer(*given)))
             if not variables and is_light(call) and is_small(*given, *types):
                 return self.done(call, operands)
-            place = getattr(call, "device", self.device)
+            place = call.device or self.device
             params = {"device": place} if place != self.device else {}
             outs = self.record(call, operands, params, types)
             return [known_tracer(self, x.variable) for x in outs] if known else outs
@@ -282,7 +288,7 @@ class StagingTrace(Trace):
         types = [self.types.kept(type_of(out).strong()) for out in call.program.outputs]
         return self.record(call, operands, {}, types)
 
-    def done(self, call: Any, constants: Sequence[Any]) -> list[Any]:
+    def done(self, call: Call, constants: Sequence[Any]) -> list[Any]:
         """Does a call's work at once, under the parent."""
         return [wrap(out) for out in self.parent.custom(call, [self.lift(x) for x in constants])]
 
@@ -323,7 +329,7 @@ class StagingTrace(Trace):
         value = tracer.value
         return value if isinstance(value, Tracer) else to_buffer(value)
 
-    def inner(self, call: Any, operands: Sequence[Any]) -> Program:
+    def inner(self, call: Call, operands: Sequence[Any]) -> Program:
         """Returns the program of what a call computes."""
         inner = StagingTrace(self.parent, call.name, call.evaluate)
         inner.device = self.device
@@ -353,12 +359,12 @@ class StagingTrace(Trace):
         return Program(name, variables, live[::-1], results, in_tree, out_tree)
 
 
-def is_light(call: Any) -> bool:
+def is_light(call: Call) -> bool:
     """Says whether the bodies that a call runs move no more than a small constant has."""
-    if getattr(call, "max_steps", 0) is None:
+    if call.trips is None:
         return False
-    moved = sum(cost_of(body).bytes for body in getattr(call, "bodies", ()))
-    return trips_of(call) * moved <= CONSTANT_BYTES
+    moved = sum(cost_of(body).bytes for body in call.bodies)
+    return call.trips * moved <= CONSTANT_BYTES
 
 
 def wrap_constant(x: Any) -> Any:

@@ -18,6 +18,7 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
 from ..primitives.core.errors import TracerConversionError, message, user_line
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import INEXACT, result_type
 from ..primitives.core.trace import RAW, base_trace, slot, under
 from ..traces.device_scalars import watch
@@ -98,7 +99,7 @@ class Leaf(Node):
         self.receiver = Receiver(keeps=True)
 
 
-class Received:
+class Received(PrimitiveLike):
     """Stands as the primitive of a node whose gradient somebody wants to see.
 
     The walk hands a node's gradient to its primitive once, when all of it has come together.
@@ -110,7 +111,7 @@ class Received:
         self.receiver = Receiver(keeps=False)
         self.primitive = node.primitive
         self.name = node.primitive.name
-        self.broadcasts = getattr(node.primitive, "broadcasts", False)
+        self.broadcasts = node.primitive.broadcasts
         self.wanted = [parent is not None for parent in node.parents]
 
     def pullback(self, g: Any, saved: Any, params: Any) -> Any:
@@ -288,7 +289,7 @@ class TapeTrace(ReverseTrace):
             parents.append(node)
         return values, tuple(parents), mask
 
-    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+    def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         outs = super().custom(call, args)
         return [x if isinstance(x, self.tracer) else self.wrap(to_buffer(x), None) for x in outs]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..primitives.collectives import Collective
 from ..primitives.core.array import Tracer
@@ -11,6 +11,9 @@ from ..primitives.core.buffers import all_apart_from, apart_from, plain_arrays, 
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import Trace, slot, under
 from .forward import depends_on
+
+if TYPE_CHECKING:
+    from ..primitives.core.primitive_like import Call
 
 __all__ = ["BatchTrace", "BatchTracer", "NamedBatchTrace", "batch_trace"]
 
@@ -81,13 +84,13 @@ class BatchTrace(Trace):
         finally:
             slot.trace = before
 
-    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+    def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         values, flags = self.unwrap(args)
         if True not in flags:
             return list(map(wrap, all_apart_from(self.parent.custom(call, values), args)))
         return self.mapped(call.batched(flags, self.size), values)
 
-    def mapped(self, call: Any, values: list[Any]) -> list[Any]:
+    def mapped(self, call: Call, values: list[Any]) -> list[Any]:
         """Does the work of a call for the whole batch."""
         outs = all_apart_from(self.parent.custom(call, values), values)
         flags = call.out_flags or [call.out_flags is None] * len(outs)
@@ -124,7 +127,7 @@ class NamedBatchTrace(BatchTrace):
                 out = primitive.bind([out], {**params, "axis_name": rest})
         return self.wrap(self.lift(out)) if batched else wrap(out)
 
-    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+    def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         # The function may speak of the axis even where no operand depends on the example.
         values, flags = self.unwrap(args)
         return self.mapped(call.batched(flags, self.size, self.axis_name), values)

@@ -15,6 +15,7 @@ import numpy as np
 from ..backends.protocol import Backend, when_registered
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import BUFFER_TYPES, WEAK_TYPES, device_of
+from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import under
 from .forward import ForwardTracer
@@ -23,10 +24,11 @@ from .reverse import NO_PARAMS, Node, ReverseTrace, make_node
 __all__ = ["watch"]
 
 
-class _Crossing:
+class _Crossing(PrimitiveLike):
     """Stands as the primitive of the node of a number that goes to a GPU."""
 
     name = "number"
+    broadcasts = False
     vjps = (lambda g, saved, params: ops.to_device(g, "cpu"),)
 
 

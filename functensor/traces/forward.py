@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..backends.restoring import quiet
 from ..primitives.core.array import Tracer
@@ -15,6 +15,9 @@ from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, slot, under
 from ..primitives.elementwise.cast_and_complex import cast
 from .reverse import is_inexact
+
+if TYPE_CHECKING:
+    from ..primitives.core.primitive_like import Call
 
 __all__ = ["ForwardTrace", "ForwardTracer", "zeros_like"]
 
@@ -101,7 +104,7 @@ class ForwardTrace(Trace):
             slot.trace = before
         return self.wrap(ans, tangent)
 
-    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+    def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         values, tangents, found = self.unwrap(args)
         if not found:
             outs = all_apart_from(self.parent.custom(call, values), args)

@@ -31,6 +31,7 @@ from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.dispatch import ADDERS
 from ..primitives.core.errors import BackwardError, RuleResultError, describe, message
 from ..primitives.core.primitive import Primitive
+from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
 from ..primitives.core.trace import RAW, Trace, slot
@@ -206,7 +207,7 @@ class ReverseTrace(Trace):
                 parents.append(None)
         return values, tuple(parents), mask
 
-    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+    def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         values, parents, mask = self.unwrap(args)
         if not mask:
             outs = all_apart_from(self.parent.custom(call, values), args)
@@ -224,10 +225,11 @@ class ReverseTrace(Trace):
         ]
 
 
-class CustomPullback:
+class CustomPullback(PrimitiveLike):
     """Stands as the primitive of a node whose rule the user wrote; ``saved`` is the pullback."""
 
     vjps = None
+    broadcasts = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -247,10 +249,11 @@ class Part:
         self.g = g
 
 
-class _Projection:
+class _Projection(PrimitiveLike):
     """Stands as the primitive of the nodes of a custom function's outputs."""
 
     name = "output"
+    broadcasts = False
     vjps = (lambda g, saved, params: Part(saved, g),)
 
 
@@ -427,7 +430,7 @@ def fitted(c: Any, node: Node | ShapeDtype, primitive: Any) -> Any:
     shape = shape_dtype(c).shape
     if shape != node.shape:
         extra = len(shape) - len(node.shape)
-        if extra < 0 or not getattr(primitive, "broadcasts", False):
+        if extra < 0 or not primitive.broadcasts:
             raise RuleResultError(
                 message(
                     f"the vjp of {primitive.name!r} returned a cotangent of shape {shape} for an "

@@ -33,6 +33,7 @@ from .errors import (
     missing_rule,
 )
 from .kept_values import Keepers
+from .primitive_like import PrimitiveLike
 from .registry import operand, registry
 from .shape_dtype import number_dtype
 from .trace import RAW, Trace, explained, slot
@@ -139,7 +140,7 @@ def unpickled(module: str, name: str) -> Primitive:
     return primitive
 
 
-class Primitive:
+class Primitive(PrimitiveLike):
     """One operation with all its rules, called like NumPy's function of the same name.
 
     Arrays are positional, static parameters go by keyword. Families (``families.py``) build
@@ -173,6 +174,8 @@ class Primitive:
         arity: how many operands it has if it has no parameters; 0 where it may have.
     """
 
+    impl: Callable[..., Any]
+    infer: Callable[..., Any]
     arity = 0
     # The name by which users call it, with its module, once that has been imported.
     public = ""

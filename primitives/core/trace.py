@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from numpy import ndarray
 
@@ -41,6 +41,7 @@ from .errors import (
     message,
 )
 from .numpy_protocols import Bottom
+from .primitive_like import Call, PrimitiveLike
 from .refused_indices import refused_index
 from .shape_dtype import number_dtype, shape_dtype
 
@@ -93,25 +94,6 @@ def _pass_up(x: ArrayLike) -> Any:
             return x if isinstance(x, Tracer) else wrap(x)
         return x
     return x if type(x) in BUFFER_TYPES or type(x) is Array else expose(to_buffer(x))
-
-
-class Operation(Protocol):
-    """A primitive, as far as traces know it.
-
-    Attributes:
-        name: its name.
-        impl: computes it on raw buffers.
-        ahead: the same, and what rules get in the output's place; None where nothing is done ahead.
-        infer: infers the result's shape and dtype; refuses operands in words.
-    """
-
-    name: str
-    impl: Callable[..., Any]
-    ahead: Callable[..., tuple[Any, Any]] | None
-    infer: Callable[..., Any]
-
-    def under(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Array:
-        """Does its work under a trace, on values of that level."""
 
 
 class Trace:
@@ -191,7 +173,7 @@ class Trace:
         """Returns an interceptor that does the same on top of another trace."""
         raise MissingRuleError(f"{self.name} is not an interceptor")
 
-    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+    def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         """Does the work of a function that brings its own derivative rule."""
         raise MissingRuleError(f"{self.name} does not process custom rules")
 
@@ -240,7 +222,7 @@ class EvalTrace(Trace):
         self.alive = True
         self.lift = to_buffer
 
-    def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Computes the primitive."""
         try:
             return primitive.impl(*args, **params)
@@ -248,7 +230,7 @@ class EvalTrace(Trace):
             raise explained(primitive, args, params, error) from error
 
     def process_ahead(
-        self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]
+        self, primitive: PrimitiveLike, args: Sequence[Any], params: dict[str, Any]
     ) -> tuple[Any, Any]:
         """Computes a primitive that has an ``ahead``: the output, and what rules get for it."""
         assert primitive.ahead is not None
@@ -257,12 +239,12 @@ class EvalTrace(Trace):
         except (ValueError, TypeError, IndexError) as error:
             raise explained(primitive, args, params, error) from error
 
-    def process1(self, primitive: Operation, x: Any) -> Any:
+    def process1(self, primitive: Any, x: Any) -> Any:
         """Computes the primitive; a Python scalar stays one, so that it stays weak."""
         ans = primitive.impl(x)
         return ans if type(x) not in WEAK_TYPES else ans.item()
 
-    def process2(self, primitive: Operation, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Any, x: Any, y: Any) -> Any:
         """Computes the primitive; two Python scalars give one."""
         try:
             ans = primitive.impl(x, y)
@@ -270,7 +252,7 @@ class EvalTrace(Trace):
             raise explained(primitive, (x, y), {}, error) from error
         return ans if type(x) not in WEAK_TYPES or type(y) not in WEAK_TYPES else ans.item()
 
-    def custom(self, call: Any, args: Sequence[Any]) -> list[Any]:
+    def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:
         """Calls the function at the public face."""
         with under(self):
             return at_face(call.evaluate, args)
@@ -380,7 +362,7 @@ Bottom.reached = staticmethod(lambda: slot.trace is RAW)
 
 
 def explained(
-    primitive: Operation, args: Sequence[ArrayLike], params: dict[str, Any], error: Exception
+    primitive: Any, args: Sequence[ArrayLike], params: dict[str, Any], error: Exception
 ) -> Exception:
     """Returns the error to raise in place of the array module's, which knows no axis names.
 

@@ -17,6 +17,7 @@ from functensor.passes.inline_calls import inlined
 from functensor.passes.pipeline import PASSES, optimized
 from functensor.passes.simplify import algebra
 from functensor.passes.sink_broadcasts import sinking
+from functensor.primitives.core.primitive_like import Call
 from functensor.primitives.core.registry import registry as ops
 from functensor.programs.program import Equation, Program, Variable, type_of
 
@@ -74,12 +75,12 @@ def test_weak_scalars_leave_an_inlined_function_as_arrays():
 def test_a_shared_program_is_inlined_with_variables_of_its_own():
     part = staged(lambda x: np.sin(x), D)
 
-    class Call:
+    class Shared(Call):
         name = "part"
         program = part
 
     x, y, z = (Variable(D) for _ in range(3))
-    equations = [Equation(Call(), [x], {}, [y]), Equation(Call(), [y], {}, [z])]
+    equations = [Equation(Shared(), [x], {}, [y]), Equation(Shared(), [y], {}, [z])]
     whole = inlined(Program("twice", [x], equations, [z]))
     assert body(whole) == ["b: float64[3] = sin(a)", "c: float64[3] = sin(b)", "return c"]
 
@@ -87,7 +88,7 @@ def test_a_shared_program_is_inlined_with_variables_of_its_own():
 def test_calls_with_bodies_stay():
     part = staged(lambda x: np.sin(x), D)
 
-    class Loop:
+    class Loop(Call):
         name = "loop"
         program = part
         bodies = (part,)

@@ -110,7 +110,7 @@ def is_fresh(equation: Any) -> bool:
     """
     primitive, params = equation.primitive, equation.params
     name = primitive.name
-    if name in FRESH or getattr(primitive, "fused", False):
+    if name in FRESH or primitive.fused:
         return True
     if name == "broadcast_to":
         return is_copied(equation)
@@ -125,6 +125,6 @@ def is_fresh(equation: Any) -> bool:
         x = equation.operands[0]
         known = getattr(x, "type", x)
         return bool(equation.outputs[0].type.dtype != getattr(known, "dtype", None))
-    if getattr(primitive, "family", "") == "elementwise":
+    if primitive.family == "elementwise":
         return is_ufunc(primitive.compute)
     return name in REDUCTIONS and bool(params.get("axis"))

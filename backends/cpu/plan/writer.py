@@ -88,7 +88,7 @@ class Straight:
         regions = [
             number
             for number, equation in enumerate(program.equations)
-            if getattr(equation.primitive, "fused", False)
+            if equation.primitive.fused
         ]
         if regions:
             self._blocks(regions)
@@ -209,10 +209,9 @@ class Straight:
             return
         left = ", ".join([self.source.name(out) for out in outputs])
         # What is called returns a list, of one output too.
-        called = not hasattr(primitive, "impl") or hasattr(primitive, "evaluate")
-        if len(outputs) > 1 or called:
+        if primitive.impl is None:
             left = f"[{left}]"
-        if outputs[0].type.weak and hasattr(primitive, "impl"):
+        if outputs[0].type.weak and primitive.impl is not None:
             right = f"({right}).item()"
         self.source.add(f"{left} = {right}", equation)
         if name == "broadcast_to" or (
@@ -224,7 +223,7 @@ class Straight:
     def _called(self, equation: Any) -> str:
         primitive = equation.primitive
         operands = list(map(self.source.shown, equation.operands))
-        impl = getattr(primitive, "impl", None)
+        impl = primitive.impl
         if impl is None:
             name = self.source.bind(primitive.on_buffers, primitive.name)
             return f"{name}([{', '.join(operands)}])"

@@ -54,7 +54,7 @@ def ufunc_of(equation: Any, kernels: Any) -> tuple[Any, tuple[Any, ...]] | None:
         None where it is none, or where its result would have to be cast.
     """
     primitive = equation.primitive
-    compute = getattr(primitive, "compute", None)
+    compute = primitive.compute
     if type(compute) is not str or equation.params or primitive.name in kernels:
         return None
     found = resolved(compute, tuple(map(operand_type, equation.operands)))

@@ -229,8 +229,7 @@ class BodyCode(Straight):
 
     def _chosen(self, equation: Any) -> bool:
         """Writes the branches of a choice, if they are lines of their own; says whether."""
-        find = getattr(equation.primitive, "branches", None)
-        programs = find() if find is not None else None
+        programs = equation.primitive.branches()
         source = self.source
         if programs is None or len(source.indent) > DEEPEST:
             return False
@@ -300,7 +299,7 @@ class BranchCode(BodyCode):
 def is_written(program: Any, choice: Any) -> bool:
     """Says whether a branch can be written as lines: its arrays are small, its operands fit."""
     index, *operands = choice.operands
-    fused = any(getattr(e.primitive, "fused", False) for e in program.equations)
+    fused = any(e.primitive.fused for e in program.equations)
     if fused or not is_variable(index):
         return False
     return all(fits(x, given) for x, given in zip(program.inputs, operands, strict=True))

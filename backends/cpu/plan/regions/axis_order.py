@@ -26,7 +26,7 @@ def memory_orders(program: Any) -> dict[Any, Order]:
     orders: dict[Any, Order] = {}
     for equation in program.equations:
         primitive = equation.primitive
-        if getattr(primitive, "fused", False):
+        if primitive.fused:
             _of_region(equation, orders)
             continue
         name = primitive.name
@@ -35,7 +35,7 @@ def memory_orders(program: Any) -> dict[Any, Order]:
         found: Order | None = None
         if name in CHANNELS_LAST:
             found = (0, *range(2, rank), 1)
-        elif name in KEEPING or getattr(primitive, "family", "") == "elementwise":
+        elif name in KEEPING or primitive.family == "elementwise":
             alike = (
                 orders[x] for x in equation.operands
                 if is_variable(x) and x in orders and len(x.type.shape) == rank

@@ -1,0 +1,113 @@
+"""The base of all that an equation or a node runs, with the attributes that others ask for.
+
+Primitives derive from ``PrimitiveLike``, and what has several outputs from ``Call``: functions with
+rules of their own, loops, branches, fused regions. Passes, staging and plans read the attributes
+and need not know the classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["Call", "PrimitiveLike"]
+
+
+class PrimitiveLike:
+    """A primitive, or what stands for one in an equation or in a node of reverse mode.
+
+    The attributes without a default here are set in every primitive. A default would be looked up
+    before the primitive's own value, on the hot path too.
+
+    Attributes:
+        name: its name.
+        compute: the array module's function by name, or a function; None of calls.
+        impl: computes it on raw buffers and returns one; None of calls.
+        ahead: the same, and what rules get in the output's place; None where nothing is done ahead.
+        infer: infers types without computing; None where only evaluation tells.
+        family: the name of the family that built it; empty without one.
+        constant: whether its outputs carry no derivative.
+        broadcasts: whether a cotangent is summed down to a broadcast operand's shape.
+        creates: whether the result is made on the default device, whatever its operands.
+        fused: whether it is a region, which a plan runs block by block.
+        bodies: the programs that it runs.
+        program: the program that computes it, once it was staged; None elsewhere.
+        trips: how often it runs its bodies; None where nothing limits that.
+        chooses: whether it runs only one of its bodies.
+        device: where its outputs are; None where the operands tell.
+    """
+
+    __slots__ = ()
+
+    name: str
+    compute: str | Callable[..., Any] | None
+    impl: Callable[..., Any] | None
+    ahead: Callable[..., tuple[Any, Any]] | None
+    infer: Callable[..., Any] | None
+    family: str
+    constant: bool
+    broadcasts: bool
+    creates: bool
+    fused = False
+    bodies: Sequence[Any] = ()
+    program: Any = None
+    trips: int | None = 1
+    chooses = False
+    device: str | None = None
+
+    def under(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Does its work under a trace, on values of that level."""
+        raise NotImplementedError
+
+    def branches(self) -> Sequence[Any] | None:
+        """Returns the programs of a choice that a plan may write out; None where it may not."""
+        return None
+
+    def prove(self) -> None:
+        """Checks what it claims of its program; `check_programs` asks for that."""
+
+
+class Call(PrimitiveLike):
+    """An operation with a list of outputs, which is bound to operands alone.
+
+    Attributes:
+        dissolves: whether staging puts its program in its place.
+        out_flags: of a call for a batch, which outputs have the batch axis; None stands for all.
+    """
+
+    __slots__ = ()
+
+    compute: str | Callable[..., Any] | None = None
+    impl: Callable[..., Any] | None = None
+    infer: Callable[..., Any] | None = None
+    family = ""
+    constant = False
+    broadcasts = False
+    creates = False
+    dissolves = False
+    out_flags: Sequence[bool] | None = None
+    evaluate: Callable[[list[Any]], list[Any]]
+
+    def bind(self, operands: Sequence[Any]) -> list[Any]:
+        """Applies the call at the level of the current trace."""
+        raise NotImplementedError
+
+    def on_buffers(self, buffers: Sequence[Any]) -> list[Any]:
+        """Computes the outputs as buffers, of buffers."""
+        raise NotImplementedError
+
+    def reverse(
+        self, level: Any, values: list[Any], wanted: Sequence[bool]
+    ) -> tuple[list[Any], Callable[[list[Any]], list[Any]]]:
+        """Returns the outputs and the function that pulls cotangents back."""
+        raise NotImplementedError
+
+    def forward(
+        self, level: Any, values: list[Any], tangents: list[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """Returns the outputs and their tangents; None for one that has none."""
+        raise NotImplementedError
+
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> Call:
+        """Returns the same for a batch; operands without a flag are shared by all examples."""
+        raise NotImplementedError

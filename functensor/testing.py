@@ -10,10 +10,10 @@ import numpy as np
 from . import tree
 from .backends.restoring import errstate
 from .faces.publish import publish
+from .primitives.core.annotations import operations as ops
 from .primitives.core.array_likes import is_array_like
 from .primitives.core.buffers import beside, wrap
 from .primitives.core.errors import function_line
-from .primitives.core.registry import registry as ops
 from .primitives.core.shape_dtype import INEXACT, finfo, result_type, shape_dtype
 from .traces.reverse import is_inexact
 from .transforms.grad import vjp

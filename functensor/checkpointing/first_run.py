@@ -18,6 +18,7 @@ from ..checkpoint_policies import RECOMPUTE, Offload
 from ..custom.call import CustomCall
 from ..hooks.watched_calls import PrimitiveCall, Watched
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import (
     all_apart_from,
@@ -29,7 +30,6 @@ from ..primitives.core.buffers import (
 )
 from ..primitives.core.errors import user_line
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import RAW, Trace, under
 from ..primitives.identities import checkpoint_name

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.errors import (
     AxisSizeError,
     RuleResultError,
@@ -14,7 +15,6 @@ from ..primitives.core.errors import (
     function_name,
     message,
 )
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import shape_dtype
 from .carry_types import leaves_of, same_structure
 from .checks import check_function

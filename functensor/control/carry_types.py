@@ -9,12 +9,12 @@ import numpy as np
 
 from .. import tree
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import WEAK_TYPES, owned, to_buffer, too_large, wrap
 from ..primitives.core.errors import function_name, message
 from ..primitives.core.python_numbers import HIGHEST, LOWEST, plain
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, result_type
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import argument_type

@@ -9,7 +9,7 @@ from ..jitting.compile import prepared
 from ..jitting.program_call import ProgramCall
 from ..jitting.program_derivatives import is_differentiable, pulled, pushed
 from ..primitives.core.annotations import Values
-from ..primitives.core.registry import registry as ops
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Program, Variable, type_of
 from ..traces.reverse import is_inexact

@@ -7,10 +7,10 @@ from typing import Any
 
 from ..backends.restoring import quiet
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of
 from ..primitives.core.errors import message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..programs.program import Variable, argument_type
 from ..tree import containers as tree

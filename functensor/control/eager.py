@@ -10,10 +10,10 @@ import numpy as np
 from ..backends.devices import to_host
 from ..backends.restoring import quiet
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import WEAK_TYPES, wrap
 from ..primitives.core.python_numbers import as_number
-from ..primitives.core.registry import registry as ops
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import argument_type
 from ..random.key_reuse import ledger

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer, unknown_behind
 from ..primitives.core.buffers import device_of, wrap
 from ..primitives.core.errors import AxisSizeError, describe, function_name, message
 from ..primitives.core.python_numbers import plain
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, result_type, shape_dtype
 from ..programs.program import Variable, argument_type
 from ..transforms.vmap import vmap

@@ -17,8 +17,8 @@ from ..jitting.compile import looped
 from ..jitting.program_call import ProgramCall
 from ..jitting.program_derivatives import Pulled, is_differentiable, pulled, pushed
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import device_of, expose
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Program, Variable, type_of, used
 from .call import ControlCall, Flat, Rules, runner, weakened

@@ -14,9 +14,9 @@ from ..jitting.compile import looped
 from ..jitting.program_call import ProgramCall
 from ..jitting.program_derivatives import is_differentiable, pushed
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import device_of, expose
 from ..primitives.core.errors import MissingRuleError, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import Trace, at_face, under
 from ..programs.program import Program, Variable, type_of

@@ -13,13 +13,13 @@ from typing import Any
 
 from ..backends.restoring import setting
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import expose, owned, to_buffer, wrap
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.index_key import Key
 from ..primitives.core.primitive_like import Call
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, Trace, at_face, slot, under
 from ..primitives.shape.index import Scatter
 from ..traces.forward import zeros_like

@@ -13,12 +13,12 @@ from ..backends.devices import BACKENDS, device_of, on_device
 from ..backends.errors.public_functions import check_function
 from ..backends.protocol import DeviceError
 from ..backends.user_kernels import KINDS, called, kind_of
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.derivative_rules import compile_rules, shape_of
 from ..primitives.core.errors import describe, function_name, message
 from ..primitives.core.families import filled
 from ..primitives.core.handing_out import sealed
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.test_samples import Sample
 from ..primitives.core.trace import at_face

@@ -15,6 +15,7 @@ import numpy as np
 from ..backends.devices import device_of, on_device, to_host
 from ..backends.restoring import quiet
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import (
     MissingRuleError,
@@ -27,7 +28,6 @@ from ..primitives.core.errors import (
 from ..primitives.core.families import batch_filled
 from ..primitives.core.handing_out import sealed
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import (
     INEXACT,
     ShapeDtype,

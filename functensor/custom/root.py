@@ -15,9 +15,9 @@ from .. import tree
 from ..backends.errors.public_functions import check_function
 from ..functions.closure import close
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import beside, owned, wrap
 from ..primitives.core.errors import RuleResultError, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, finfo, shape_dtype
 from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp

@@ -7,11 +7,11 @@ from typing import Any
 
 from .. import tree
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, concrete
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.errors import function_name
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import Trace, at_face, under
 from ..traces.forward import zeros_like
 from .arguments import CallArguments, RuleBearer, replaced

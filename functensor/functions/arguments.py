@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
@@ -97,7 +97,7 @@ class Selection:
             raise ValueError(f"argnums={argnums}, argnames={argnames} name an argument twice")
         self.values: Any = self._look_up(self.places)
 
-    def _position(self, fun: Callable[..., Any], argnum: Any) -> int:
+    def _position(self, fun: Callable[..., Any], argnum: SupportsIndex) -> int:
         index, count = operator.index(argnum), len(self.args)
         if not -count <= index < count:
             raise TypeError(

@@ -18,6 +18,7 @@ from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 
 if TYPE_CHECKING:
+    from ..primitives.core.annotations import Value
     from ..primitives.core.primitive_like import Call
 
 __all__ = ["close"]
@@ -44,19 +45,21 @@ class ClosureTrace(Trace):
 
     __slots__ = ("found", "values")
 
-    def __init__(self, parent: Trace, fun: Any, values: dict[int, Any] | None) -> None:
+    def __init__(
+        self, parent: Trace, fun: Callable[..., Any] | None, values: dict[int, Any] | None
+    ) -> None:
         super().__init__(parent, "closure", fun)
         self.found: dict[int, Any] = {}
         self.values = values
 
-    def wrap(self, value: Any) -> Any:
+    def wrap(self, value: Value) -> ClosureTracer:
         """Returns the tracer of a value."""
         out = new(ClosureTracer)
         out.owner = self
         out.value = value
         return out
 
-    def resolve(self, x: Any) -> Any:
+    def resolve(self, x: Value) -> Any:
         """Returns an operand as a value of the parent's level."""
         if type(x) is ClosureTracer and x.owner is self:
             return x.value
@@ -67,7 +70,7 @@ class ClosureTrace(Trace):
                 return self.values[id(x)]
         return self.lift(x)
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Value:
         return self.wrap(self.below(primitive, [self.resolve(a) for a in args], params))
 
     def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:

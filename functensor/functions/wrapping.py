@@ -25,16 +25,16 @@ class Transformed(partial[Any]):
 
     made_by: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object | None, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | tuple[Any, ...]:
         return pickled(self, self.made_by)
 
     def __copy__(self) -> Transformed:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Transformed:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Transformed:
         return self
 
     def __repr__(self) -> str:
@@ -42,7 +42,10 @@ class Transformed(partial[Any]):
         return f"<{make.__name__.lstrip('_')} of {getattr(self, '__qualname__', self.func)}>"
 
 
-def pickled(function: Any, made_by: Any) -> Any:
+def pickled(
+    function: Callable[..., Any],
+    made_by: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]],
+) -> str | tuple[Any, ...]:
     """Returns what ``__reduce__`` does for a transformed function: its name, or how it was made."""
     module = sys.modules.get(function.__module__)
     name: str = getattr(function, "__qualname__", "")

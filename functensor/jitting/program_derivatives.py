@@ -12,7 +12,7 @@ from typing import Any
 
 from ..hooks.watched_calls import muting
 from ..primitives.core.annotations import Values
-from ..primitives.core.registry import registry as ops
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import RAW, base_trace, run, under
 from ..programs.named_scope import scoped

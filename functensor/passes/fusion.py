@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from ..programs.named_scope import common_scope
-from ..programs.program import Equation, Program, Variable, type_of, used
+from ..programs.program import Equation, Operand, Program, Variable, type_of, used
 from .fused_region import (
     Kinds,
     Place,
@@ -110,7 +110,7 @@ class Clusters:
                 users.setdefault(variable, []).append(i)
         return users
 
-    def inner(self, x: object, cluster: Cluster) -> bool:
+    def inner(self, x: Operand, cluster: Cluster) -> bool:
         """Says whether an operand is made within a cluster."""
         return type(x) is Variable and self.of.get(self.makers.get(x, -1)) is cluster
 
@@ -211,7 +211,7 @@ class Clusters:
         kind = self.kinds[i]
         if kind in ("", "move"):
             return None
-        largest: object = equation.outputs[0] if kind == "element" else _main(equation)
+        largest: Operand = equation.outputs[0] if kind == "element" else _main(equation)
         grid = lengths(type_of(largest).shape)
         if not grid or prod(grid) < self.smallest:
             return None
@@ -389,7 +389,7 @@ def _in_order(
     return _without_unused(order, program.outputs)
 
 
-def _without_unused(equations: list[Equation], outputs: Sequence[object]) -> list[Equation]:
+def _without_unused(equations: list[Equation], outputs: Sequence[Operand]) -> list[Equation]:
     """Drops the moves that regions have taken in."""
     needed = set(used(outputs))
     kept: list[Equation] = []
@@ -412,11 +412,11 @@ class _Builder:
         clusters, equations = self.clusters, self.program.equations
         places: dict[Variable, Place] = {}
         env: dict[Variable, Variable] = {}
-        given: dict[tuple[object, Place], Variable] = {}
-        operands: list[object] = []
+        given: dict[tuple[Operand, Place], Variable] = {}
+        operands: list[Operand] = []
         body: list[Equation] = []
 
-        def input_for(x: object, place: Place) -> object:
+        def input_for(x: Operand, place: Place) -> Operand:
             """Returns the region's input for an operand from outside; a number as it is."""
             known = type_of(x)
             if type(x) is not Variable and not known.shape:
@@ -453,7 +453,7 @@ class _Builder:
         inputs: list[Variable] = []
         for i in members:
             equation = equations[i]
-            inner: list[object] = []
+            inner: list[Operand] = []
             for n, x in enumerate(equation.operands):
                 if type(x) is Variable and x in env:
                     inner.append(env[x])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from .python_numbers import as_numbers
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import Value
 
 __all__ = [
     "Equation",
@@ -43,6 +46,10 @@ class Variable:
     def __init__(self, type: ShapeDtype, device: str = "cpu") -> None:
         self.type = type
         self.device = device
+
+
+# What an equation takes: a variable, or a constant.
+Operand: TypeAlias = "Variable | Value"
 
 
 class Equation:
@@ -235,7 +242,7 @@ class Program:
     __repr__ = __str__
 
 
-def weakened(value: Any, kind: type) -> Any:
+def weakened(value: Value, kind: type) -> Any:
     """Returns a scalar that was computed of weak ones as Python's, so that it stays weak."""
     if type(value) is Array:
         return kind(value._data)
@@ -251,7 +258,7 @@ def weakened(value: Any, kind: type) -> Any:
     return value if inner is found else standing_for(value, inner)
 
 
-def standing_for(tracer: Tracer, value: Any) -> Tracer:
+def standing_for(tracer: Tracer, value: Value) -> Tracer:
     """Returns a tracer that is like another one, which others may hold, but of another value."""
     out = tracer.twin()
     out.value = value
@@ -286,12 +293,12 @@ def used(operands: Iterable[Any]) -> list[Variable]:
     return [x for x in operands if type(x) is Variable]
 
 
-def type_of(x: Any) -> ShapeDtype:
+def type_of(x: Operand) -> ShapeDtype:
     """Returns the type of an operand, a variable or a constant."""
     return x.type if type(x) is Variable else shape_dtype(x)
 
 
-def argument_type(x: Any) -> ShapeDtype:
+def argument_type(x: Value) -> ShapeDtype:
     """Returns what a leaf of the arguments is known by; tracers of weak scalars are weak."""
     inner = x
     while isinstance(inner, Tracer):
@@ -433,7 +440,7 @@ def _place(variable: Variable) -> str:
     return "" if variable.device == "cpu" else f"@{variable.device}"
 
 
-def _shown(x: Any, names: dict[Any, str]) -> str:
+def _shown(x: Operand, names: dict[Any, str]) -> str:
     """Returns how an operand is printed: a name, a number, or a constant's type."""
     if type(x) is Variable:
         return names[x]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.core.errors import OperandError
 from ..primitives.core.operators import Operators
 from ..primitives.core.python_numbers import plain
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import slot
 
 __all__ = ["NumberOperators", "as_numbers", "kind_of"]

@@ -140,7 +140,7 @@ def is_generator(x: Any) -> bool:
     return False
 
 
-def held(fun: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def held(fun: Callable[..., Any], depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
     """Yields the generators that a function closes over or names, by their names."""
     while hasattr(fun, "__wrapped__") and not isinstance(fun, FunctionType):
         fun = fun.__wrapped__
@@ -219,7 +219,7 @@ def check_leaks(fun: Callable[..., Any], trace: Any) -> None:
     )
 
 
-def reached(roots: Sequence[Any], fun: Any) -> set[int]:
+def reached(roots: Sequence[Any], fun: Callable[..., Any]) -> set[int]:
     """Returns the ids of what objects hold, other than through a function of the user's."""
     seen = {id(fun)}
     waiting = list(roots)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..backends.messages import NOT_THE_USERS
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import slot
-from ..traces.reverse import backward, next_number
+from ..traces.reverse import Node, backward, next_number
 from .named_scope import active_scope, joined_scope
 from .program import Program
+
+if TYPE_CHECKING:
+    from ..primitives.core.primitive_like import PrimitiveLike
 
 __all__ = ["Origins"]
 
@@ -42,7 +45,7 @@ class Origins:
         self._known: list[tuple[str, str]] = []
         self._numbers: list[int] = []
         # The last node whose rule made an equation, if it runs nothing of the user's.
-        self._node: Any = None
+        self._node: Node | None = None
         self._of_node: tuple[str, str] | None = None
 
     def note(self) -> tuple[str, str]:
@@ -91,7 +94,7 @@ class Origins:
         return self._known[place - 1] if place else None
 
 
-def is_ours(primitive: Any) -> bool:
+def is_ours(primitive: PrimitiveLike) -> bool:
     """Says whether the rules of a node's primitive are the library's, and run no code but its."""
     if not isinstance(primitive, Primitive):
         return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ..primitives.core.array import Array, Tracer
@@ -22,6 +22,10 @@ from ..traces.forward import depends_on
 from .program import Equation, Variable, used
 from .python_numbers import NumberOperators
 from .staging_warnings import warn_of_text
+
+if TYPE_CHECKING:
+    from ..backends.annotations import DType
+    from ..primitives.core.annotations import Value
 
 __all__ = [
     "KnownTracer",
@@ -48,7 +52,7 @@ class StagedTracer(NumberOperators, Tracer):
         return self.variable.type.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         return self.variable.type.dtype
 
     @property
@@ -78,13 +82,13 @@ class KnownTracer(StagedTracer):
 
     __slots__ = ("found", "source")
 
-    found: Any
+    found: Value | None
     source: KnownTracer | None
     concrete = True
     lazy = True
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Value:
         """The value at the level of the trace's parent; it is computed once."""
         if self.found is None:
             source = self.source
@@ -92,7 +96,7 @@ class KnownTracer(StagedTracer):
             self.found = source.value if source is not None else replayed(self, level)
         return self.found
 
-    def constant(self) -> Any:
+    def constant(self) -> Value | None:
         """Returns the value if it was computed already and is small, or None."""
         found = self.found
         return found if type(found) is Array and is_small(self.variable.type) else None

@@ -6,12 +6,14 @@ What comes out is a program, a list of typed equations in order; ``jit`` makes a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy import array_equal, ndarray
 
 from ..backends.devices import placement
 from ..backends.errors.public_functions import check_function, guarded
+from ..primitives.core.annotations import Value
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, unknown_behind
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.augmented_assignment import VIEWS
@@ -20,16 +22,19 @@ from ..primitives.core.errors import MissingRuleError, function_name
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.python_numbers import plain
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import CONSTANT_BYTES, INEXACT, ShapeDtype, is_small, shape_dtype
 from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
+from ..tree import TreeDef
 from ..tree import containers as tree
 from .costs import cost_of
-from .program import Equation, Program, Variable, argument_type, type_of, used
+from .program import Equation, Operand, Program, Variable, argument_type, type_of, used
 from .python_numbers import kind_of
 from .source_lines import Origins
 from .staged_tracers import KnownTracer, StagedTracer, is_at_once, known_tracer
 from .staged_types import StagedTypes
+
+if TYPE_CHECKING:
+    from ..backends.annotations import Buffer
 
 __all__ = ["StagedTracer", "StagingTrace", "closed", "eval_shape", "hoisted", "make_program"]
 
@@ -96,7 +101,7 @@ class StagingTrace(Trace):
 
     staging = True
 
-    def __init__(self, parent: Trace, name: str, fun: Any) -> None:
+    def __init__(self, parent: Trace, name: str, fun: Callable[..., Any] | None) -> None:
         super().__init__(parent, name, fun)
         self.equations: list[Equation] = []
         self.known: MutableMapping[Variable, KnownTracer] = {}
@@ -172,7 +177,7 @@ class StagingTrace(Trace):
         out.variable = Variable(self.types.kept(type), device or self.device)
         return out
 
-    def operand(self, x: Any) -> Any:
+    def operand(self, x: Value) -> Any:
         """Returns the variable of one of this trace's tracers, or a constant."""
         if type(x) is StagedTracer and x.owner is self:
             return x.variable
@@ -181,7 +186,7 @@ class StagingTrace(Trace):
             return x.variable if found is None else found
         return wrap_constant(self.lift(self.kept(x) if type(x) is ndarray else x))
 
-    def kept(self, x: Any) -> Any:
+    def kept(self, x: Buffer) -> Any:
         """Returns a plain array as a constant, which must not change with it: one for all uses."""
         if not x.ndim or not is_changeable(x):
             return x
@@ -341,8 +346,8 @@ class StagingTrace(Trace):
         self,
         inputs: Sequence[Any],
         outputs: Sequence[Any],
-        in_tree: Any = None,
-        out_tree: Any = None,
+        in_tree: TreeDef | None = None,
+        out_tree: TreeDef | None = None,
     ) -> Program:
         """Returns the program that was recorded, without what no output depends on."""
         results = [self.operand(out) for out in outputs]
@@ -367,7 +372,7 @@ def is_light(call: Call) -> bool:
     return call.trips * moved <= CONSTANT_BYTES
 
 
-def wrap_constant(x: Any) -> Any:
+def wrap_constant(x: Value) -> Any:
     """Returns a constant as an array; a Python scalar stays one, so that it stays weak."""
     return plain(x) if type(x) in WEAK_TYPES else wrap(x)
 
@@ -376,7 +381,7 @@ def closed(
     fun: Callable[[list[Any]], Sequence[Any]],
     inputs: Sequence[Variable],
     name: str,
-    shown: Any = None,
+    shown: Callable[..., Any] | None = None,
 ) -> tuple[Program, list[Any]]:
     """Stages a function of a flat list that may close over traced values.
 
@@ -401,7 +406,7 @@ def hoisted(program: Program) -> tuple[Program, list[Any]]:
     """Returns a program whose constants of outer transformations are inputs, and those values."""
     met: dict[int, tuple[Any, Variable]] = {}
 
-    def moved(x: Any) -> Any:
+    def moved(x: Operand) -> Operand:
         if not isinstance(x, Tracer):
             return x
         if id(x) not in met:

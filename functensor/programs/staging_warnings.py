@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..backends.config import config
 from ..backends.messages import message, user_frame
 from ..primitives.core.errors import function_line
+
+if TYPE_CHECKING:
+    from ..primitives.core.array import Tracer
 
 __all__ = ["StagingWarning", "warn", "warn_of_text", "warn_once"]
 
@@ -42,14 +45,14 @@ def warn_once(fun: Callable[..., Any], kind: str, what: str, fix: str) -> None:
         warn(what, fix)
 
 
-def code_of(fun: Any) -> Any:
+def code_of(fun: Callable[..., Any]) -> Any:
     """Returns what stays the same where a function is defined anew: its code."""
     while hasattr(fun, "__wrapped__"):
         fun = fun.__wrapped__
     return getattr(fun, "__code__", None) or getattr(type(fun), "__qualname__", "")
 
 
-def warn_of_text(tracer: Any) -> None:
+def warn_of_text(tracer: Tracer) -> None:
     """Warns of a traced value that the user's code prints or formats, while that is looked for."""
     if not config.check_tracer_leaks:
         return

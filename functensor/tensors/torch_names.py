@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends.devices import is_device, resolved
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
 from .buffers import is_dtype
 

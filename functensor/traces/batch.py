@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..primitives.collectives import Collective
@@ -13,6 +13,7 @@ from ..primitives.core.trace import Trace, slot, under
 from .forward import depends_on
 
 if TYPE_CHECKING:
+    from ..primitives.core.annotations import Value
     from ..primitives.core.primitive_like import Call
 
 __all__ = ["BatchTrace", "BatchTracer", "NamedBatchTrace", "batch_trace"]
@@ -49,14 +50,14 @@ class BatchTrace(Trace):
     __slots__ = ("names", "size")
 
     # By what name collective operations know the batch axis.
-    axis_name: Any = None
+    axis_name: Hashable = None
 
-    def __init__(self, parent: Trace, name: str, fun: Any, size: int) -> None:
+    def __init__(self, parent: Trace, name: str, fun: Callable[..., Any] | None, size: int) -> None:
         super().__init__(parent, name, fun)
         self.size = size
         self.names: Callable[[], list[str]] = list
 
-    def wrap(self, value: Any) -> Any:
+    def wrap(self, value: Value) -> BatchTracer:
         """Returns the tracer of a value that has the batch axis in front."""
         out = new(BatchTracer)
         out.owner = self
@@ -107,7 +108,14 @@ class NamedBatchTrace(BatchTrace):
 
     __slots__ = ("axis_name", "inputs")
 
-    def __init__(self, parent: Trace, name: str, fun: Any, size: int, axis_name: Any) -> None:
+    def __init__(
+        self,
+        parent: Trace,
+        name: str,
+        fun: Callable[..., Any] | None,
+        size: int,
+        axis_name: Hashable,
+    ) -> None:
         super().__init__(parent, name, fun, size)
         self.axis_name = axis_name
         self.inputs: Sequence[Any] = ()
@@ -117,7 +125,7 @@ class NamedBatchTrace(BatchTrace):
             return self.collect(primitive, args, params)
         return super().process(primitive, args, params)
 
-    def collect(self, primitive: Collective, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def collect(self, primitive: Collective, args: Sequence[Any], params: dict[str, Any]) -> Value:
         """Does a collective operation over the batch axis; other axes are left to the parent."""
         values, flags = self.unwrap(args)
         rest = tuple(name for name in params["axis_name"] if name != self.axis_name)
@@ -133,7 +141,9 @@ class NamedBatchTrace(BatchTrace):
         return self.mapped(call.batched(flags, self.size, self.axis_name), values)
 
 
-def batch_trace(parent: Trace, name: str, fun: Any, size: int, axis_name: Any) -> BatchTrace:
+def batch_trace(
+    parent: Trace, name: str, fun: Callable[..., Any] | None, size: int, axis_name: Hashable
+) -> BatchTrace:
     """Returns the trace of a batch, of the kind that is fast where the axis has no name."""
     if axis_name is None:
         return BatchTrace(parent, name, fun, size)

@@ -8,18 +8,22 @@ there is a backend beside NumPy's, and not before: on the CPU this costs nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..backends.protocol import Backend, when_registered
+from ..primitives.core.annotations import Value
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import BUFFER_TYPES, WEAK_TYPES, device_of
 from ..primitives.core.primitive_like import PrimitiveLike
-from ..primitives.core.registry import registry as ops
-from ..primitives.core.trace import under
+from ..primitives.core.trace import Trace, under
 from .forward import ForwardTracer
 from .reverse import NO_PARAMS, Node, ReverseTrace, make_node
+
+if TYPE_CHECKING:
+    from ..primitives.core.primitive import Primitive
 
 __all__ = ["watch"]
 
@@ -50,7 +54,7 @@ def is_number(x: Any) -> bool:
     return getattr(x, "shape", None) == ()
 
 
-def met(trace: Any, args: Sequence[Any]) -> Sequence[Any]:
+def met(trace: Trace, args: Sequence[Any]) -> Sequence[Any]:
     """Returns operands among which numbers of the CPU are ready to meet arrays on a GPU."""
     place = next((d for d in map(device_of, args) if d != "cpu"), "cpu")
     if place == "cpu":
@@ -58,7 +62,7 @@ def met(trace: Any, args: Sequence[Any]) -> Sequence[Any]:
     return [ready(trace, a, place) if is_number(a) and device_of(a) == "cpu" else a for a in args]
 
 
-def ready(trace: Any, x: Any, place: str) -> Any:
+def ready(trace: Trace, x: Value, place: str) -> Any:
     """Returns a number of the CPU that is to meet arrays on a GPU."""
     if type(x) is ForwardTracer and x.owner is trace:
         with under(trace.parent):
@@ -70,7 +74,7 @@ def ready(trace: Any, x: Any, place: str) -> Any:
     return plain(x)
 
 
-def plain(x: Any) -> Any:
+def plain(x: Value) -> Value:
     """Returns a number as one of NumPy's scalars, which meet arrays of every library."""
     value = x._data if type(x) is Array else x
     return value[()] if type(value) is np.ndarray else x
@@ -79,7 +83,9 @@ def plain(x: Any) -> Any:
 def watched(process: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a trace's way to process a primitive with operands that are ready to meet."""
 
-    def watching(self: Any, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def watching(
+        self: Trace, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
         # One operand alone meets no other.
         if len(args) > 1:
             for a in args:
@@ -94,7 +100,7 @@ def watched(process: Callable[..., Any]) -> Callable[..., Any]:
 def watched_pair(process: Callable[..., Any]) -> Callable[..., Any]:
     """Does the same for the way of primitives of two operands."""
 
-    def watching(self: Any, primitive: Any, x: Any, y: Any) -> Any:
+    def watching(self: Trace, primitive: Primitive, x: Value, y: Value) -> Any:
         if is_number(x) or is_number(y):
             x, y = met(self, (x, y))
         return process(self, primitive, x, y)
@@ -105,7 +111,7 @@ def watched_pair(process: Callable[..., Any]) -> Callable[..., Any]:
 WAYS = {"process": watched, "process2": watched_pair}
 
 
-def watch(trace: Any, *ways: str) -> None:
+def watch(trace: type[Trace], *ways: str) -> None:
     """Has a class of traces look at what meets, from when there is a second backend.
 
     Args:

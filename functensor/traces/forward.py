@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..backends.restoring import quiet
+from ..primitives.core.annotations import Value
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import all_apart_from, apart_from, beside, plain_arrays, wrap
 from ..primitives.core.errors import missing_rule
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, slot, under
 from ..primitives.elementwise.cast_and_complex import cast
@@ -39,7 +40,7 @@ class ForwardTracer(Tracer):
 
     __slots__ = ("owner", "tangent", "value")
 
-    tangent: Any
+    tangent: Value | None
 
     def origin(self) -> str:
         return "made by forward mode"
@@ -57,11 +58,11 @@ class ForwardTrace(Trace):
 
     __slots__ = ("names",)
 
-    def __init__(self, parent: Trace, name: str, fun: Any) -> None:
+    def __init__(self, parent: Trace, name: str, fun: Callable[..., Any] | None) -> None:
         super().__init__(parent, name, fun)
         self.names: Callable[[], list[str]] = list
 
-    def wrap(self, value: Any, tangent: Any) -> Any:
+    def wrap(self, value: Value, tangent: Value | None) -> Any:
         """Returns the tracer of a value and its tangent; None stands for a tangent of zero."""
         if tangent is None:
             return wrap(value)
@@ -120,8 +121,8 @@ class ForwardTrace(Trace):
 
 
 def tangent_of(
-    primitive: Primitive, ans: Any, values: list[Any], tangents: list[Any], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, ans: Value, values: list[Any], tangents: list[Any], params: dict[str, Any]
+) -> Value | None:
     """Returns the tangent of a primitive's output, or None where it is zero."""
     saved = (ans, *values)
     if primitive.pushforward is not None:
@@ -143,7 +144,7 @@ def tangent_of(
     return total
 
 
-def fitted(t: Any, ans: Any) -> Any:
+def fitted(t: Value, ans: Value) -> Value:
     """Returns a tangent in the shape and dtype of the output that it belongs to."""
     got, wanted = shape_dtype(t), shape_dtype(ans)
     if got.shape != wanted.shape:
@@ -153,7 +154,7 @@ def fitted(t: Any, ans: Any) -> Any:
     return t
 
 
-def zeros_like(value: Any) -> Any:
+def zeros_like(value: Value) -> Value:
     """Returns zeros of a value's shape and dtype, beside it, without memory for them."""
     known = shape_dtype(value)
     return ops.broadcast_to(beside(value, known.dtype.type(0)), known.shape)

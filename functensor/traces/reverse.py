@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..backends.restoring import silently
+from ..primitives.core.annotations import ArrayLike, Value, Values
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import (
     ARRAY_TYPES,
@@ -32,11 +34,13 @@ from ..primitives.core.dispatch import ADDERS
 from ..primitives.core.errors import BackwardError, RuleResultError, describe, message
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
 from ..primitives.core.trace import RAW, Trace, slot
 from ..primitives.elementwise.cast_and_complex import cast
 from ..primitives.shape.index import Scatter, scatter_sum
+
+if TYPE_CHECKING:
+    from ..backends.annotations import DType
 
 __all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "cotangent_of", "is_inexact"]
 
@@ -68,7 +72,7 @@ class Node:
     params: dict[str, Any]
     number: int
     shape: Any
-    dtype: Any
+    dtype: DType
 
 
 class ReverseTracer(Tracer):
@@ -98,14 +102,14 @@ class ReverseTrace(Trace):
     # The types of operands that nodes keep as they are.
     direct: Collection[type] = BUFFER_TYPES
 
-    def input(self, value: Any, name: Callable[[], str] | None = None) -> Any:
+    def input(self, value: Value, name: Callable[[], str] | None = None) -> ReverseTracer:
         """Returns the tracer of an input, whose value is one of the parent's level.
 
         ``name`` gives what messages call it.
         """
         return self.wrap(value, make_node(None, (), name, NO_PARAMS, value))
 
-    def wrap(self, value: Any, node: Node) -> Any:
+    def wrap(self, value: Value, node: Node) -> ReverseTracer:
         """Returns the tracer of a value and its node."""
         out = new(self.tracer)
         out.owner = self
@@ -113,7 +117,7 @@ class ReverseTrace(Trace):
         out.node = node
         return out
 
-    def process1(self, primitive: Primitive, x: Any) -> Any:
+    def process1(self, primitive: Primitive, x: Value) -> Any:
         if type(x) is not self.tracer or x.owner is not self:
             return apart_from(self.parent.process1(primitive, self.lift(x)), plain_arrays((x,)))
         value = x.value
@@ -138,7 +142,7 @@ class ReverseTrace(Trace):
         out.node = node
         return out
 
-    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Any:
         parents: tuple[Node | None, Node | None]
         tracer = self.tracer
         if type(x) is tracer and x.owner is self:
@@ -234,7 +238,7 @@ class CustomPullback(PrimitiveLike):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def pullback(self, g: Any, saved: Any, params: Any) -> Any:
+    def pullback(self, g: Any, saved: Callable[[Any], Values], params: dict[str, Any]) -> Values:
         """Returns the cotangents of the operands for those of the outputs."""
         return saved(g)
 
@@ -425,7 +429,7 @@ def gathered(g: Any, contributions: list[Any], node: Node) -> Any:
     return total if g is None else g + total
 
 
-def fitted(c: Any, node: Node | ShapeDtype, primitive: Any) -> Any:
+def fitted(c: Any, node: Node | ShapeDtype, primitive: PrimitiveLike) -> Any:
     """Returns a cotangent in the shape and dtype of the operand that it belongs to."""
     shape = shape_dtype(c).shape
     if shape != node.shape:
@@ -442,7 +446,7 @@ def fitted(c: Any, node: Node | ShapeDtype, primitive: Any) -> Any:
         axes = tuple(range(extra)) + tuple(
             i for i, n in enumerate(node.shape, extra) if n == 1 and shape[i] != 1
         )
-        c = ops.sum.bind((c,), {"axis": axes, "keepdims": False, "dtype": None})
+        c = ops["sum"].bind((c,), {"axis": axes, "keepdims": False, "dtype": None})
         if shape_of(c) != node.shape:
             c = ops.reshape(c, node.shape)
     if shape_dtype(c).dtype != node.dtype or type(c) in (float, int, complex):
@@ -450,7 +454,7 @@ def fitted(c: Any, node: Node | ShapeDtype, primitive: Any) -> Any:
     return c
 
 
-def _spent(line: str, primitive: Any) -> BackwardError:
+def _spent(line: str, primitive: PrimitiveLike) -> BackwardError:
     return BackwardError(
         message(
             f"backward reached {primitive.name!r} a second time: what it had saved was freed by "
@@ -462,7 +466,9 @@ def _spent(line: str, primitive: Any) -> BackwardError:
     )
 
 
-def cotangent_of(value: Any, g: Any, name: str = "cotangent", of: str = "output") -> Any:
+def cotangent_of(
+    value: Value | ShapeDtype, g: ArrayLike, name: str = "cotangent", of: str = "output"
+) -> Any:
     """Returns a cotangent or tangent that a user gave, checked, in the dtype of its value."""
     wanted = shape_dtype(value)
     got = shape_dtype(g)

@@ -12,8 +12,8 @@ from typing import Any
 
 from .. import tree
 from ..primitives.collectives import axis_device, check_axis
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import WEAK_TYPES
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis, shape_dtype
 
 __all__ = [

@@ -14,6 +14,7 @@ from numpy import ndarray
 from ..backends.errors.public_functions import check_function, guarded
 from ..functions.arguments import Selection, check_argnums, check_inexact
 from ..functions.wrapping import transformed
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import (
@@ -33,7 +34,6 @@ from ..primitives.core.errors import (
     function_name,
     message,
 )
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, shape_dtype
 from ..primitives.core.trace import RAW, Trace, base_trace, run, under
 from ..traces.forward import zeros_like

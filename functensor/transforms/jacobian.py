@@ -12,9 +12,9 @@ import numpy as np
 
 from ..functions.arguments import Selection, check_argnums, check_inexact
 from ..functions.wrapping import Transformed, transformed
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import ARRAY_TYPES, beside, wrap
 from ..primitives.core.errors import function_name
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.elementwise.cast_and_complex import complex_of
 from ..tree import containers as tree

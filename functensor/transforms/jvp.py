@@ -13,6 +13,7 @@ from ..backends.errors.public_functions import check_function, guarded
 from ..backends.restoring import quiet
 from ..functions.arguments import Selection, check_argnums, check_inexact
 from ..functions.wrapping import transformed
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import (
     apart_from,
@@ -32,7 +33,6 @@ from ..primitives.core.errors import (
     function_name,
     message,
 )
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import finfo, shape_dtype
 from ..primitives.core.trace import RAW, base_trace, run, under
 from ..programs.staging import StagingTrace

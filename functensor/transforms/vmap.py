@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from ..functions.wrapping import transformed
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import apart_from, as_array, owned, plain_arrays, wrap
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import AxisSizeError, describe, function_name, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
 from ..primitives.core.trace import base_trace, run, under
 from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace

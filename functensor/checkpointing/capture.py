@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import all_apart_from, apart_from, plain_arrays, wrap
 from ..primitives.core.errors import ReplayError, function_name, message
@@ -54,7 +54,7 @@ class CaptureTrace(Trace):
         self.known = known
         self.make = make
 
-    def resolve(self, x: Any) -> Any:
+    def resolve(self, x: Value) -> Any:
         """Returns what stands in the place of a value."""
         if not isinstance(x, Tracer) or x.owner is not self.level:
             return x
@@ -116,18 +116,20 @@ class RehearsalTrace(Trace):
 
     __slots__ = ("log",)
 
-    def __init__(self, parent: Trace, name: str, fun: Any, within: Trace) -> None:
+    def __init__(
+        self, parent: Trace, name: str, fun: Callable[..., Any] | None, within: Trace
+    ) -> None:
         super().__init__(parent, name, fun, within)
         self.log: list[Any] = []
 
-    def wrap(self, value: Any) -> Any:
+    def wrap(self, value: Value) -> Tracer:
         """Returns the tracer of a value."""
         out = new(RehearsalTracer)
         out.owner = self
         out.value = value
         return out
 
-    def owns(self, x: Any) -> bool:
+    def owns(self, x: Value) -> bool:
         """Says whether a value is one that will have a node."""
         return type(x) is RehearsalTracer and x.owner is self
 
@@ -170,18 +172,25 @@ class ReplayTrace(ReverseTrace):
 
     __slots__ = ("log", "position")
 
-    def __init__(self, parent: Trace, name: str, fun: Any, log: list[Any], within: Trace) -> None:
+    def __init__(
+        self,
+        parent: Trace,
+        name: str,
+        fun: Callable[..., Any] | None,
+        log: list[Any],
+        within: Trace,
+    ) -> None:
         super().__init__(parent, name, fun, within)
         self.log = log
         self.position = 0
 
-    def process1(self, primitive: Primitive, x: Any) -> Any:
+    def process1(self, primitive: Primitive, x: Value) -> Value:
         return self.compared(primitive.name, super().process1(primitive, x))
 
-    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         return self.compared(primitive.name, super().process2(primitive, x, y))
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Value:
         return self.compared(primitive.name, super().process(primitive, args, params))
 
     def custom(self, call: Call, args: Sequence[Any]) -> Values:
@@ -190,13 +199,13 @@ class ReplayTrace(ReverseTrace):
             self.expect(signature(call.name, *outs))
         return outs
 
-    def compared(self, name: str, out: Any) -> Any:
+    def compared(self, name: str, out: Value) -> Value:
         """Returns an output, once it is known to be that of the first time."""
         if type(out) is ReverseTracer and out.owner is self:
             self.expect(signature(name, out))
         return out
 
-    def expect(self, got: Any) -> None:
+    def expect(self, got: tuple[Any, ...]) -> None:
         """Checks the next operation."""
         wanted = self.log[self.position] if self.position < len(self.log) else None
         if wanted != got:

@@ -17,7 +17,7 @@ from ..backends.restoring import Restoring, in_turn
 from ..checkpoint_policies import RECOMPUTE, Offload
 from ..custom.call import CustomCall
 from ..hooks.watched_calls import PrimitiveCall, Watched
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import (
@@ -39,7 +39,7 @@ from ..tree import containers as tree
 from .capture import signature
 
 if TYPE_CHECKING:
-    from ..primitives.core.primitive_like import Call
+    from ..primitives.core.primitive_like import Call, PrimitiveLike
 
 __all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched"]
 
@@ -63,7 +63,7 @@ class Saved:
 
     __slots__ = ("device", "how", "known", "linked", "place", "source", "stored", "treedef")
 
-    def __init__(self, value: Any, answer: Any, level: Trace, source: str) -> None:
+    def __init__(self, value: Value, answer: bool | Offload, level: Trace, source: str) -> None:
         self.source = source, user_line()
         self.known = shape_dtype(value)
         self.device = device_of(value)
@@ -193,7 +193,12 @@ class RecordingTrace(Trace):
     __slots__ = ("asking", "log", "policy", "values")
 
     def __init__(
-        self, parent: Trace, name: str, fun: Any, within: Trace, policy: Policy
+        self,
+        parent: Trace,
+        name: str,
+        fun: Callable[..., Any] | None,
+        within: Trace,
+        policy: Policy,
     ) -> None:
         super().__init__(parent, name, fun, within)
         self.policy = policy
@@ -201,11 +206,11 @@ class RecordingTrace(Trace):
         self.log: list[Any] = []
         self.values: list[list[Made]] = []
 
-    def input(self, value: Any, linked: bool) -> Any:
+    def input(self, value: Value, linked: bool) -> RecordingTracer:
         """Returns the tracer of an input."""
         return self.wrap(value, Made((), linked, given=True))
 
-    def wrap(self, value: Any, made: Made) -> Any:
+    def wrap(self, value: Value, made: Made) -> RecordingTracer:
         """Returns the tracer of a value."""
         out = new(RecordingTracer)
         out.owner = self
@@ -279,7 +284,12 @@ class RecordingTrace(Trace):
         return [self.wrap(out, each) for out, each in zip(outs, made, strict=True)], made
 
     def decide(
-        self, made: Made, ans: Any, primitive: Any, values: Values, params: dict[str, Any]
+        self,
+        made: Made,
+        ans: Value,
+        primitive: PrimitiveLike,
+        values: Values,
+        params: dict[str, Any],
     ) -> None:
         """Saves a value, if the policy says so."""
         if not self.asking:
@@ -289,7 +299,7 @@ class RecordingTrace(Trace):
         if answer and argument_type(ans).weak is None:
             made.saved = Saved(ans, answer, self.parent, f"output of {primitive.name}")
 
-    def mark(self, source: Made, made: Made, ans: Any, params: dict[str, Any]) -> None:
+    def mark(self, source: Made, made: Made, ans: Value, params: dict[str, Any]) -> None:
         """Does what the policy says of a name; the value is that of the operand."""
         known: ShapeDtype = argument_type(ans)
         answer = self.asking and self.policy(checkpoint_name, known, **params)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import tree
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.identities import checkpoint_name as named
 from ..primitives.identities import optimization_barrier as barrier
 from ..programs.program import argument_type
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import ArrayLike
 
 __all__ = ["checkpoint_name", "optimization_barrier"]
 
@@ -63,7 +66,7 @@ def optimization_barrier(x: Any) -> Any:
     """
     marked = [leaf for leaf in tree.leaves(x) if _is_marked(leaf)]
 
-    def behind(leaf: Any) -> Any:
+    def behind(leaf: ArrayLike) -> Any:
         if not _is_marked(leaf):
             return leaf
         return barrier(leaf, *(other for other in marked if other is not leaf))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace, base_trace, run, under
@@ -29,6 +29,9 @@ from .call import CheckpointCall, handles
 from .capture import RehearsalTrace, ReplayTrace, captured, signature
 from .first_run import RecordingTrace, Saved
 from .second_run import SelectiveTrace
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["Pull"]
 
@@ -130,7 +133,7 @@ class Pull:
                 elif isinstance(trace, SelectiveTrace) and not is_inexact(value):
                     group[i] = trace.constant(trace.argument(value))
 
-        def make(tracer: Any) -> Any:
+        def make(tracer: Any) -> Value:
             raise trace.different("without a value", f"closing over {tracer.describe()}")
 
         known = dict(zip(record.met, closed, strict=True))
@@ -211,7 +214,7 @@ def _first(
     else:
         trace = RecordingTrace(*place, call.policy)
 
-    def given(value: Any, linked: bool) -> Any:
+    def given(value: Value, linked: bool) -> Any:
         if isinstance(trace, RecordingTrace):
             # What keys and masks give may be saved too.
             if linked or not is_inexact(value):
@@ -219,7 +222,7 @@ def _first(
             return wrap(value)
         return trace.wrap(trace.argument(value)) if linked else wrap(value)
 
-    def stand_in(tracer: Any) -> Any:
+    def stand_in(tracer: ReverseTracer) -> Any:
         return given(tracer.value, is_linked(tracer))
 
     operands = [given(value, i in wanted) for i, value in enumerate(values)]
@@ -235,7 +238,7 @@ def _first(
     return [wrap(out) for out in (*results, *saved)]
 
 
-def is_linked(tracer: Any) -> bool:
+def is_linked(tracer: ReverseTracer) -> bool:
     """Says whether derivatives go back from a tracer of reverse mode."""
     return tracer.node is not None and is_inexact(tracer)
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import tree
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import WEAK_TYPES, to_buffer, wrap
 from ..primitives.core.errors import user_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import base_trace, run
+from ..primitives.core.trace import Trace, base_trace, run
 from ..traces.reverse import Node, ReverseTrace, ReverseTracer, is_inexact
 from ..transforms.tensor_entrance import entrance
 from .reverse import Pull
@@ -58,20 +58,20 @@ class ResidualTrace(ReverseTrace):
 
     __slots__ = ("made",)
 
-    def __init__(self, parent: Any, name: str, fun: Any) -> None:
+    def __init__(self, parent: Trace, name: str, fun: Callable[..., Any] | None) -> None:
         super().__init__(parent, name, fun)
         self.made: dict[int, tuple[Any, str, str]] = {}
 
-    def note(self, out: Any, source: str, line: str) -> Any:
+    def note(self, out: Value, source: str, line: str) -> Value:
         """Notes a value of this level, which is returned."""
         value = out.value if type(out) is ReverseTracer and out.owner is self else self.lift(out)
         self.made.setdefault(id(value), (value, source, line))
         return out
 
-    def process1(self, primitive: Primitive, x: Any) -> Any:
+    def process1(self, primitive: Primitive, x: Any) -> Value:
         return self.note(super().process1(primitive, x), _of(primitive), user_line())
 
-    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Value:
         return self.note(super().process2(primitive, x, y), _of(primitive), user_line())
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

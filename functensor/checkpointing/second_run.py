@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.buffers import device_of, wrap
 from ..primitives.core.errors import MissingRuleError
 from ..primitives.core.primitive import Primitive
@@ -32,6 +32,7 @@ from .capture import ReplayTrace, signature
 from .first_run import Saved, is_watched
 
 if TYPE_CHECKING:
+    from ..backends.annotations import DType
     from ..primitives.core.primitive_like import Call
 
 __all__ = ["SelectiveTrace", "SelectiveTracer"]
@@ -69,7 +70,7 @@ class Deferred:
         self.result: Any = None
 
     @classmethod
-    def of(cls, value: Any) -> Deferred:
+    def of(cls, value: Value) -> Deferred:
         """Returns what is there already."""
         out = cls(None, (), argument_type(value), device_of(value))
         out.done, out.result = True, value
@@ -80,7 +81,7 @@ class Deferred:
         return self.known.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         return self.known.dtype
 
     def value(self) -> Any:
@@ -107,7 +108,7 @@ class Deferred:
                 last.done, last.work, last.operands = True, None, ()
 
 
-def plain(x: Any) -> Any:
+def plain(x: Value | Deferred) -> Any:
     """Returns a value as such, computed if need be."""
     return x.value() if type(x) is Deferred else x
 
@@ -161,7 +162,7 @@ class SelectiveTracer(ReverseTracer):
         return self.deferred.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         return self.deferred.dtype
 
     @property
@@ -192,7 +193,7 @@ class SelectiveTrace(ReplayTrace):
         self,
         parent: Trace,
         name: str,
-        fun: Any,
+        fun: Callable[..., Any] | None,
         log: list[Any],
         within: Trace,
         places: Sequence[Sequence[Saved | None]],
@@ -202,7 +203,7 @@ class SelectiveTrace(ReplayTrace):
         self.places = places
         self.saved = saved
 
-    def wrap(self, value: Any, node: Any) -> Any:
+    def wrap(self, value: Any, node: Any) -> SelectiveTracer:
         """Returns the tracer of a value and its node, which is None for constants."""
         out = new(SelectiveTracer)
         out.owner = self
@@ -210,14 +211,14 @@ class SelectiveTrace(ReplayTrace):
         out.node = node
         return out
 
-    def constant(self, value: Any) -> Any:
+    def constant(self, value: Value | Deferred) -> SelectiveTracer:
         """Returns the tracer of a value that depends on an input, but has no derivative."""
         return self.wrap(value, None)
 
-    def process1(self, primitive: Primitive, x: Any) -> Any:
+    def process1(self, primitive: Primitive, x: Value) -> Any:
         return self.process(primitive, (x,), NO_PARAMS)
 
-    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Any:
         return self.process(primitive, (x, y), NO_PARAMS)
 
     def taken(self, args: Sequence[Any]) -> tuple[Values, tuple[Any, ...], int]:
@@ -227,7 +228,7 @@ class SelectiveTrace(ReplayTrace):
         nodes = tuple(a.node if m else None for a, m in zip(args, mine, strict=True))
         return operands, nodes, sum(1 << i for i, m in enumerate(mine) if m)
 
-    def owns(self, x: Any) -> bool:
+    def owns(self, x: Value) -> bool:
         """Says whether a value is one of this run's that depend on an input."""
         return type(x) is SelectiveTracer and x.owner is self
 
@@ -266,7 +267,7 @@ class SelectiveTrace(ReplayTrace):
         out = Deferred(work, operands, known, place_of(operands, params))
         return out if signature(primitive.name, out) == wanted else Deferred.of(out.value())
 
-    def again(self, got: Any) -> Sequence[Saved | None]:
+    def again(self, got: tuple[Any, ...]) -> Sequence[Saved | None]:
         """Checks the next operation, and returns what is saved of its outputs."""
         self.expect(got)
         return self.places[self.position - 1]

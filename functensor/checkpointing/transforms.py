@@ -6,7 +6,7 @@ Each is a call at the level below, with the transformation's work inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..hooks import Handle, HookTrace, Kept
 from ..primitives.core.annotations import Values
@@ -21,6 +21,10 @@ from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
 from ..traces.forward import ForwardTrace, ForwardTracer
 from .call import CheckpointCall, handles
 from .capture import CaptureTrace, captured
+
+if TYPE_CHECKING:
+    from ..primitives.core.array import Tracer
+    from ..primitives.core.shape_dtype import ShapeDtype
 
 __all__ = ["StagedCheckpoint"]
 
@@ -37,7 +41,7 @@ class StagedCheckpoint(CheckpointCall):
         super().__init__(call.fun, program.run, call.policy, call.barred)
         self.program = program
 
-    def infer(self, *types: Any) -> list[Any]:
+    def infer(self, *types: ShapeDtype) -> list[Any]:
         """Returns the outputs' types."""
         return [type_of(out).strong() for out in self.program.outputs]
 
@@ -88,7 +92,7 @@ def _batched(call: CheckpointCall, trace: BatchTrace, operands: Sequence[Any]) -
         if isinstance(inner, NamedBatchTrace):
             inner.inputs = given
 
-        def make(tracer: Any) -> Any:
+        def make(tracer: Tracer) -> Tracer:
             return inner.wrap(tracer.value)
 
         outs = run(inner, captured, (trace, met, {}, make, call.evaluate, given))
@@ -116,7 +120,7 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
     sources: Values = []
     after: Values = []
 
-    def made(x: Any) -> Any:
+    def made(x: Variable) -> StagedTracer:
         """Returns what stands for a variable inside."""
         out = inner.input(x.type, x.device)
         inputs.append(out)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import wrap
 from ..primitives.core.primitive import Primitive
@@ -24,7 +24,7 @@ from .carry_types import as_type
 __all__ = ["Body", "is_staged", "known", "united"]
 
 
-def known(x: Any) -> bool:
+def known(x: Value) -> bool:
     """Says whether Python may branch on a value, and need not compute it first."""
     while isinstance(x, Tracer):
         if not x.concrete or x.lazy:
@@ -44,12 +44,14 @@ class BodyTrace(StagingTrace):
 
     __slots__ = ("captured", "lazy")
 
-    def __init__(self, parent: Trace, name: str, fun: Any, lazy: bool) -> None:
+    def __init__(
+        self, parent: Trace, name: str, fun: Callable[..., Any] | None, lazy: bool
+    ) -> None:
         super().__init__(parent, name, fun)
         self.captured: dict[int, tuple[Any, StagedTracer]] = {}
         self.lazy = lazy
 
-    def operand(self, x: Any) -> Any:
+    def operand(self, x: Value) -> Any:
         """Returns the variable of a tracer of this or of an outer level, or a constant."""
         if isinstance(x, StagedTracer) and x.owner is self:
             return super().operand(x)
@@ -111,7 +113,7 @@ class Body:
         fun: Callable[[Values], Values],
         inputs: Sequence[Variable],
         name: str,
-        shown: Any,
+        shown: Callable[..., Any] | None,
         lazy: bool = False,
     ) -> None:
         self.trace = trace = BodyTrace(base_trace(), name, shown, lazy)

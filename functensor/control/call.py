@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 from typing import Any
 
@@ -147,7 +147,7 @@ class ControlCall(CustomCall):
         """
         raise NotImplementedError
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Returns what was made of the call before, or makes it."""
         if key not in self.derived:
             self.derived[key] = make()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import tree
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import ArrayLike, Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
@@ -18,6 +18,9 @@ from ..primitives.core.python_numbers import HIGHEST, LOWEST, plain
 from ..primitives.core.shape_dtype import ShapeDtype, result_type
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import argument_type
+
+if TYPE_CHECKING:
+    from ..tree import TreeDef
 
 __all__ = [
     "BodyTypeError",
@@ -57,7 +60,7 @@ def joined(old: ShapeDtype, new: ShapeDtype) -> ShapeDtype | None:
     return None
 
 
-def as_type(x: Any, known: ShapeDtype) -> Any:
+def as_type(x: Value, known: ShapeDtype) -> Any:
     """Returns a value in a type to which it was joined, at the level of the current trace."""
     got = argument_type(x)
     if got == known or (not got.weak and got.dtype == known.dtype):
@@ -72,7 +75,7 @@ def as_type(x: Any, known: ShapeDtype) -> Any:
     return cast(x, known.dtype)
 
 
-def public(leaf: Any) -> Any:
+def public(leaf: ArrayLike) -> Any:
     """Returns a leaf as a body sees it: an array; Python scalars stay weak.
 
     Raises:
@@ -88,7 +91,7 @@ def public(leaf: Any) -> Any:
     return wrap(owned(to_buffer(leaf)))
 
 
-def returned(x: Any) -> Any:
+def returned(x: Value) -> Any:
     """Returns a result as an array, which decides promotions."""
     if isinstance(x, Tracer) and argument_type(x).weak:
         return cast(x, x.dtype)
@@ -115,7 +118,7 @@ def leaves_of(what: str, values: Any) -> tuple[Values, Any, list[str]]:
     return [public(leaf) for _, leaf in pairs], treedef, names
 
 
-def same_structure(what: str, got: Any, wanted: Any, instead: str, fix: str) -> None:
+def same_structure(what: str, got: TreeDef, wanted: TreeDef, instead: str, fix: str) -> None:
     """Checks that two structures agree.
 
     Raises:
@@ -140,7 +143,9 @@ class Carry:
         types: the leaves' types.
     """
 
-    def __init__(self, loop: str, body: Any, init: Any, own: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, loop: str, body: Callable[..., Any], init: Any, own: Sequence[Any] = ()
+    ) -> None:
         self.where = f"{loop} of {function_name(body)}: "
         leaves, self.treedef, names = leaves_of(f"{self.where}the initial value", init)
         self.leaves = [*map(public, own), *leaves]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..jitting.compile import prepared
 from ..jitting.program_call import ProgramCall
@@ -16,6 +16,10 @@ from ..traces.reverse import is_inexact
 from .body import known
 from .call import ControlCall, Flat, Rules, runner, weakened
 from .program_edits import batched_body, batched_inputs, program_of, reached, rewired, zeros
+
+if TYPE_CHECKING:
+    from ..primitives.core.array import Array
+    from ..primitives.core.primitive_like import Call
 
 __all__ = ["CondCall", "where_examples"]
 
@@ -152,12 +156,14 @@ class CondCall(ControlCall):
         forward = CondCall(bodies, self.inputs[0], self.name).bind
         return Rules(forward, kept, backward, lambda: tuple(part.state() for part in parts))
 
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> ControlCall | Any:
+    def batched(
+        self, flags: Sequence[bool], size: int, axis_name: Hashable = None
+    ) -> ControlCall | Any:
         """Returns the same for a batch."""
         key = "batched", tuple(flags), size, axis_name
         return self.once(key, lambda: self._batched(tuple(flags), size, axis_name))
 
-    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Any) -> Any:
+    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Hashable) -> Call:
         if flags[0]:
             return ProgramCall(self.selecting(flags, size, axis_name))
         out_flags = [False] * len(self.bodies[0].outputs)
@@ -174,7 +180,7 @@ class CondCall(ControlCall):
         call.out_flags = out_flags
         return call
 
-    def selecting(self, flags: tuple[bool, ...], size: int, axis_name: Any = None) -> Program:
+    def selecting(self, flags: tuple[bool, ...], size: int, axis_name: Hashable = None) -> Program:
         """Returns a program that runs all bodies, and selects for every example.
 
         Where the index has no flag, it is one that is batched at a level below.
@@ -210,7 +216,7 @@ class CondCall(ControlCall):
         return program_of(self.name, inputs, run)
 
 
-def where_examples(condition: Any, x: Any, y: Any) -> Any:
+def where_examples(condition: Any, x: Any, y: Any) -> Array:
     """Selects whole examples by a vector of conditions."""
     extra = len(x.shape) - len(condition.shape)
     if extra > 0:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..backends.restoring import quiet
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import ArrayLike, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of
@@ -18,6 +18,9 @@ from .body import Body, is_staged, known, united
 from .carry_types import BodyTypeError, as_type, joined, leaves_of, public, returned, same_structure
 from .checks import check_function, check_scalar, refused, shown
 from .cond_rules import CondCall
+
+if TYPE_CHECKING:
+    from ..primitives.core.array import Array
 
 __all__ = ["cond", "switch"]
 
@@ -71,7 +74,7 @@ Array(0.25, dtype=float64, device='cpu'))
     return _chosen("cond", pred, [false_fun, true_fun], ["false_fun", "true_fun"], operands)
 
 
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """Returns what one of several functions returns: ``branches[index](*operands)``.
 
     Args:
@@ -151,7 +154,7 @@ def _chosen(
 
 def _selected(
     what: str,
-    index: Any,
+    index: Array,
     branches: Sequence[Callable[..., Any]],
     names: Sequence[str],
     operands: tuple[Any, ...],

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from ..backends.devices import to_host
 from ..backends.restoring import quiet
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.array import Tracer
+from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import WEAK_TYPES, wrap
 from ..primitives.core.python_numbers import as_number
 from ..primitives.elementwise.cast_and_complex import cast
@@ -91,7 +90,7 @@ def scanned(
     return values, rows
 
 
-def holds_anywhere(holds: Any) -> bool:
+def holds_anywhere(holds: Value) -> bool:
     """Says whether a condition holds for any example of the batches at whatever level."""
     while isinstance(holds, Tracer):
         holds = holds.value
@@ -110,7 +109,7 @@ def whiled(carry: Carry, condition: Flat, body: Flat, max_steps: int | None) -> 
     def step(values: Values) -> Values:
         return body(list(map(as_number, values)))
 
-    active: Any = None
+    active: Array | None = None
     while max_steps is None or done < max_steps:
         (holds,) = condition(list(map(as_number, values)))
         if active is not None or not known(holds):
@@ -127,7 +126,7 @@ def whiled(carry: Carry, condition: Flat, body: Flat, max_steps: int | None) -> 
 
 
 def _masked(
-    carry: Carry, body: Flat, values: Values, active: Any, first: bool, weak: bool
+    carry: Carry, body: Flat, values: Values, active: Array | None, first: bool, weak: bool
 ) -> Values:
     """Does a step for the examples that are not done."""
 

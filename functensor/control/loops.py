@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import ArrayLike, Number, Values
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.array import Tracer, unknown_behind
+from ..primitives.core.array import Array, Tracer, unknown_behind
 from ..primitives.core.buffers import device_of, wrap
 from ..primitives.core.errors import AxisSizeError, describe, function_name, message
 from ..primitives.core.python_numbers import plain
@@ -22,6 +22,9 @@ from .eager import scanned, stacked, whiled
 from .program_edits import zeros
 from .scan_rules import ScanCall
 from .while_rules import WhileCall
+
+if TYPE_CHECKING:
+    from ..backends.annotations import DType
 
 __all__ = ["fori_loop", "map", "scan", "while_loop"]
 
@@ -67,7 +70,7 @@ def scan(
 
 def _run(
     name: str,
-    shown: Any,
+    shown: Callable[..., Any],
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
     xs: Any,
@@ -120,7 +123,7 @@ def _run(
     return carry.treedef.unflatten(outs[:count]), ys[0].unflatten(outs[count:])
 
 
-def _unrolled(where: str, unroll: Any, length: int) -> bool:
+def _unrolled(where: str, unroll: int | bool, length: int) -> bool:
     """Says whether every step of a loop is to be in the program by itself."""
     if unroll is True or unroll is None:
         return bool(unroll)
@@ -181,7 +184,13 @@ def _like(values: Values, types: Sequence[ShapeDtype]) -> list[Variable]:
     return [Variable(known, device_of(x)) for x, known in zip(values, types, strict=True)]
 
 
-def _staged_body(name: str, carry: Carry, flat: Any, more: list[Variable], fun: Any) -> Body:
+def _staged_body(
+    name: str,
+    carry: Carry,
+    flat: Callable[[Values], Values],
+    more: list[Variable],
+    fun: Callable[..., Any],
+) -> Body:
     """Stages a loop's body for the types that its carry settles to."""
     count = len(carry.types)
     while True:
@@ -191,7 +200,13 @@ def _staged_body(name: str, carry: Carry, flat: Any, more: list[Variable], fun: 
 
 
 def _staged_scan(
-    name: str, f: Any, carry: Carry, flat: Any, xs: Values, length: int, backwards: bool
+    name: str,
+    f: Callable[..., Any],
+    carry: Carry,
+    flat: Callable[[Values], Values],
+    xs: Values,
+    length: int,
+    backwards: bool,
 ) -> Values:
     slices = [
         Variable(ShapeDtype(known.shape[1:], known.dtype), device_of(x))
@@ -272,8 +287,8 @@ def while_loop(
 
 def _while(
     name: str,
-    cond_fun: Any,
-    body_fun: Any,
+    cond_fun: Callable[..., Any],
+    body_fun: Callable[..., Any],
     condition: Callable[[Values], Values],
     flat: Callable[[Values], Values],
     carry: Carry,
@@ -289,10 +304,10 @@ def _while(
 
 def _staged_while(
     name: str,
-    cond_fun: Any,
-    body_fun: Any,
-    condition: Any,
-    flat: Any,
+    cond_fun: Callable[..., Any],
+    body_fun: Callable[..., Any],
+    condition: Callable[[Values], Values],
+    flat: Callable[[Values], Values],
     carry: Carry,
     max_steps: int | None,
 ) -> Values:
@@ -367,12 +382,12 @@ def fori_loop(
     return carry.treedef.unflatten(outs[2:])
 
 
-def _bound(x: Any) -> Any:
+def _bound(x: ArrayLike) -> Array | Number:
     x = plain(x)
     return x if isinstance(x, Tracer) or type(x) is int else wrap(x)
 
 
-def _dtype_of(lower: Any, upper: Any) -> Any:
+def _dtype_of(lower: Any, upper: Any) -> DType:
     """Returns the dtype of a counter that begins with an array."""
     if argument_type(upper).weak:
         return shape_dtype(lower).dtype
@@ -384,7 +399,7 @@ def _counted(lower: Any, upper: Any, body_fun: Any, init_val: Any, unroll: Any) 
     start, end = int(lower), int(upper)
     length = max(0, end - start)
     # A counter that begins with a Python integer is weak too: it decides no promotion.
-    first: Any = start if type(lower) is int else ops.astype(start, _dtype_of(lower, upper))
+    first: Array | int = start if type(lower) is int else ops.astype(start, _dtype_of(lower, upper))
     carry = Carry("fori_loop", body_fun, init_val, [first])
 
     def flat(values: Values) -> Values:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ..primitives.core.buffers import wrap
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import Equation, Program, Variable, type_of, used
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = [
     "batched_body",
@@ -78,7 +81,7 @@ def batched_body(
     flags: Sequence[bool],
     out_flags: Sequence[bool],
     size: int,
-    axis_name: Any = None,
+    axis_name: Hashable = None,
 ) -> tuple[Program, list[bool]]:
     """Returns a program for a batch, and which of its outputs have a batch axis.
 

@@ -6,8 +6,8 @@ as Python's own loops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,11 @@ from .program_edits import (
     rewired,
     zeros,
 )
+
+if TYPE_CHECKING:
+    from ..backends.annotations import ArrayModule
+    from ..primitives.core.array import Array
+    from ..primitives.core.primitive_like import Call
 
 __all__ = ["ScanCall", "ScanRules"]
 
@@ -117,7 +122,7 @@ class ScanCall(ControlCall):
     def plan(self) -> Any:
         """Returns what runs all steps on the CPU; None on a GPU."""
 
-        def made() -> Any:
+        def made() -> Callable[..., Any] | None:
             loop = Loop(self.carries, self.slices, self.sums, backwards=self.backwards)
             return looped(self.body, loop)
 
@@ -259,7 +264,7 @@ class ScanCall(ControlCall):
         key = "batched", tuple(flags), size, axis_name
         return self.once(key, lambda: self._batched(tuple(flags), size, axis_name))
 
-    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Any) -> Any:
+    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Hashable) -> Call:
         count, first, added = self.carries, self.carries + self.slices, self.added
         spread = list(flags)
         while True:
@@ -311,10 +316,10 @@ class _Again:
         return both, list(range(len(parts.forward.inputs))), found
 
 
-def _array(make: str, known: ShapeDtype, out: Any) -> Any:
+def _array(make: str, known: ShapeDtype, out: Array | None) -> Any:
     """Returns a new array for what the outputs of all steps become, where those are."""
     device = getattr(out, "device", "cpu")
-    xp: Any = np if device == "cpu" else resolved(device)[0].xp
+    xp: ArrayModule = np if device == "cpu" else resolved(device)[0].xp
     return getattr(xp, make)(known.shape, known.dtype)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import repeat
 from math import isqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from .call import ControlCall, Flat, runner, weakened
 from .cond_rules import CondCall, where_examples
 from .program_edits import batched_body, batched_inputs, program_of, reached, rewired, zeros
 from .scan_rules import ScanCall
+
+if TYPE_CHECKING:
+    from ..primitives.core.primitive_like import Call
 
 __all__ = ["WhileCall"]
 
@@ -90,7 +93,7 @@ class WhileCall(ControlCall):
             after = self.body.run([*carry, *constants])
             return [*after, self.condition.run([*after, *others])[0]]
 
-        def made() -> Any:
+        def made() -> Callable[..., Any] | None:
             like = [Variable(x.type, x.device) for x in self.inputs]
             both = program_of(self.name, like, step)
             return looped(both, Loop(self.carries, tested=True))
@@ -258,7 +261,7 @@ class WhileCall(ControlCall):
         key = "batched", tuple(flags), size, axis_name
         return self.once(key, lambda: self._batched(tuple(flags), size, axis_name))
 
-    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Any) -> Any:
+    def _batched(self, flags: tuple[bool, ...], size: int, axis_name: Hashable) -> Call:
         count = self.carries
         carry, others, constants = self.split(flags)
         masked = False

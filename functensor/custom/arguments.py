@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import update_wrapper
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..functions.alike import Unlike, likeness
 from ..primitives.core.annotations import Values
-from ..primitives.core.array import Tracer
+from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import (
@@ -95,14 +95,14 @@ class Settled:
         self.statics: dict[Any, set[Any]] = {}
         self.unstaged: set[Any] = set()
 
-    def has(self, kinds: Any, static: Any) -> bool:
+    def has(self, kinds: Hashable, static: Hashable) -> bool:
         """Says whether a signature is among them; more than `SOME` stand for all of one type."""
         known = self.statics.get(kinds)
         if known is not None and (static in known or len(known) >= SOME):
             return True
         return static in self.unstaged
 
-    def add(self, kinds: Any, static: Any) -> None:
+    def add(self, kinds: Hashable, static: Hashable) -> None:
         """Adds a signature."""
         if len(self.statics) >= MANY:
             self.statics.clear()
@@ -121,7 +121,7 @@ class Known:
         self.refusals = 0
         self.settled: dict[Any, Settled] = {}
 
-    def settled_for(self, fun: Any, rule: Any) -> Settled:
+    def settled_for(self, fun: Callable[..., Any], rule: Callable[..., Any] | None) -> Settled:
         """Returns the signatures that are settled for a function and those like it."""
         try:
             alike = likeness((fun, rule))
@@ -138,7 +138,7 @@ class Known:
 knowledge: WeakKeyDictionary[Any, Known] = WeakKeyDictionary()
 
 
-def known_of(fun: Any) -> Known:
+def known_of(fun: Callable[..., Any]) -> Known:
     """Returns what is known of a function, and of those that the same statement makes again."""
     try:
         return knowledge.setdefault(getattr(fun, "__code__", fun), Known())
@@ -194,10 +194,10 @@ class RuleBearer:
         self._nondiff = tuple(sorted({i % self._arity for i in argnums}))
         self._known = known_of(fun)
         self._settled = Settled()
-        self._settled_rule: Any = None
+        self._settled_rule: Callable[..., Any] | None = None
         update_wrapper(self, fun)
 
-    def _is_like(self) -> Any:
+    def _is_like(self) -> Callable[[Any], bool]:
         """Returns what tells whether its output is like that of another."""
         return self._fun
 
@@ -250,7 +250,7 @@ class RuleBearer:
             message(f"{kind} function {name} has no rule", fix=f"{name}.{setter}", number=8)
         )
 
-    def _rule_named(self, rule: str) -> Any:
+    def _rule_named(self, rule: str) -> Callable[..., Any]:
         """Returns the rule that messages call by a name."""
         raise self._without_rule()
 
@@ -326,7 +326,7 @@ class RuleBearer:
         if stores[1].has(kinds, static):
             return
 
-        def abstract(*arrays: Any) -> Any:
+        def abstract(*arrays: Array) -> Any:
             given = arguments.full(arguments.with_arrays(arrays))
             return self._fun(*given, **arguments.named)
 
@@ -356,7 +356,7 @@ class RuleBearer:
             store.add(kinds, static)
 
 
-def likeness_of_static(arguments: CallArguments) -> Any:
+def likeness_of_static(arguments: CallArguments) -> Hashable:
     """Returns what stands for the arguments that are no arrays, and for their structure."""
     if len(arguments.places) == len(arguments.leaves) and not (arguments.static or arguments.named):
         return arguments.treedef

@@ -12,7 +12,7 @@ from threading import local
 from typing import Any
 
 from ..backends.restoring import setting
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
@@ -37,7 +37,7 @@ class _Transposed(local):
 
     bearers: tuple[Any, ...] = ()
 
-    def within(self, bearer: Any) -> setting:
+    def within(self, bearer: Callable[..., Any] | None) -> setting:
         """Returns a block in which there is one more of them."""
         return setting(self, bearers=(*self.bearers, bearer))
 
@@ -62,7 +62,7 @@ class CustomCall(Call):
             function's own derivative.
     """
 
-    bearer: Any = None
+    bearer: Callable[..., Any] | None = None
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class CustomCall(Call):
                 return [wrap(owned(out)) if is_array_like(out) else out for out in outs]
             trace = met.owner
             if not trace.standing:
-                value: Any = trace.leave(met)
+                value: Value = trace.leave(met)
                 if value is met:
                     return [met]
                 return self.bind([wrap(value) if x is met else x for x in operands])
@@ -163,7 +163,7 @@ class CustomCall(Call):
         """Returns the same for a batch; operands without a flag are shared by all examples."""
         axes = [0 if flag else None for flag in flags]
 
-        def over(fun: Callable[..., Any], in_axes: Any) -> Callable[..., Any]:
+        def over(fun: Callable[..., Any], in_axes: int | tuple[Any, ...]) -> Callable[..., Any]:
             return vmap(fun, in_axes=in_axes, axis_size=size, axis_name=axis_name)
 
         def bwd(residuals: Values, gs: Values) -> Values:
@@ -193,7 +193,7 @@ def at_face_pair(fun: Callable[..., Any], *groups: Values) -> tuple[Values, Valu
     """Calls a function that returns two lists, as `at_face` does with one."""
     split = 0
 
-    def joined(*groups: Any) -> Values:
+    def joined(*groups: Values) -> Values:
         nonlocal split
         first, second = fun(*groups)
         split = len(first)
@@ -207,7 +207,7 @@ def at_face_sparse(fun: Callable[..., Values], *groups: Values) -> Values:
     """Calls a function that returns cotangents, sparse ones among them, as `at_face` does."""
     sparse: dict[int, Scatter] = {}
 
-    def values_only(*groups: Any) -> Values:
+    def values_only(*groups: Values) -> Values:
         found = list(fun(*groups))
         sparse.update((i, c) for i, c in enumerate(found) if type(c) is Scatter)
         return [c.g if type(c) is Scatter else c for c in found]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..backends.devices import resolved
 from ..primitives.core.shape_dtype import ShapeDtype
 from .call import CustomCall
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["created"]
 
@@ -32,7 +35,9 @@ class Creation(CustomCall):
         return [self.known]
 
 
-def created(name: str, make: Callable[[], Any], known: ShapeDtype, device: Any = None) -> Any:
+def created(
+    name: str, make: Callable[[], Any], known: ShapeDtype, device: str | None = None
+) -> Any:
     """Returns an array that a program makes when it runs.
 
     Args:

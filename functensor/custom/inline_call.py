@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
 
 from ..primitives.core.annotations import Values
 from ..primitives.core.trace import Trace, at_face, under
@@ -58,7 +57,7 @@ class InlinedCall(CustomCall):
         with under(level):
             return at_face_pair(push, values, [tangents[i] for i in given])
 
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         """Returns the same for a batch."""
         axes = [0 if flag else None for flag in flags]
         mapped = vmap(self.evaluate, in_axes=(axes,), axis_size=size, axis_name=axis_name)

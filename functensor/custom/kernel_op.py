@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ..backends.devices import BACKENDS, device_of, on_device
 from ..backends.errors.public_functions import check_function
 from ..backends.protocol import DeviceError
 from ..backends.user_kernels import KINDS, called, kind_of
+from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.derivative_rules import compile_rules, shape_of
 from ..primitives.core.errors import describe, function_name, message
@@ -23,7 +24,10 @@ from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.test_samples import Sample
 from ..primitives.core.trace import at_face
 from ..primitives.elementwise.cast_and_complex import cast
-from .numpy_function import Call, NumpyFunction, Outputs, Values, examples
+from .numpy_function import Call, Declared, NumpyFunction, Outputs, Values, examples
+
+if TYPE_CHECKING:
+    from ..primitives.core.array import Array
 
 __all__ = ["CustomOp", "custom_op"]
 
@@ -54,10 +58,10 @@ class CustomOp(NumpyFunction):
         kernels: dict[str, Any],
         *,
         name: str,
-        abstract: Any,
-        vjp: Any = None,
-        jvp: Any = None,
-        batch: Any = None,
+        abstract: Declared,
+        vjp: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
+        jvp: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
+        batch: bool | Callable[..., Any] | None = None,
         launch: Callable[..., Any] | None = None,
         writable: bool = False,
     ) -> None:
@@ -66,10 +70,10 @@ class CustomOp(NumpyFunction):
         self.vjp = by_operand(vjp) if isinstance(vjp, Sequence) else vjp
         self.jvp = by_tangent(jvp) if isinstance(jvp, Sequence) else jvp
         self.kernels = kernels
-        self.batch = batch
+        self.batch: Any = batch
         self.launch = launch
 
-    def __call__(self, *operands: Any, **static: Any) -> Any:
+    def __call__(self, *operands: ArrayLike, **static: Any) -> Any:
         arrays = [ops.asarray(x) for x in operands]
         call = OpCall(self, static)
         outputs = call.outputs(examples(arrays))
@@ -102,7 +106,7 @@ def by_operand(rules: Sequence[Any]) -> Callable[..., Any]:
     """Returns rules of reverse mode in letters, one for each operand, as one function."""
     compiled = compile_rules(rules)
 
-    def vjp(g: Any, ans: Any, *xs: Any, **static: Any) -> tuple[Any, ...]:
+    def vjp(g: Any, ans: Any, *xs: Array, **static: Any) -> tuple[Any, ...]:
         return tuple(rule and rule(g, (ans, *xs), static) for rule in compiled)
 
     return vjp
@@ -112,7 +116,7 @@ def by_tangent(rules: Sequence[Any]) -> Callable[..., Any]:
     """Returns rules of forward mode in letters, one for each operand, as one function."""
     compiled = compile_rules(rules)
 
-    def jvp(ts: Any, ans: Any, *xs: Any, **static: Any) -> Any:
+    def jvp(ts: Sequence[Any], ans: Any, *xs: Array, **static: Any) -> Any:
         terms = [rule(t, (ans, *xs), static) for rule, t in zip(compiled, ts) if rule]
         terms = [term for term in terms if term is not None]
         return reduce(ops.add, terms) if terms else None
@@ -267,12 +271,12 @@ operation = Primitive(
 
 
 def custom_op(
-    kernel: Any,
+    kernel: Callable[..., Any] | dict[str, Callable[..., Any]],
     *,
-    abstract: Any,
-    vjp: Any = None,
-    jvp: Any = None,
-    batch: Any = None,
+    abstract: Declared,
+    vjp: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
+    jvp: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
+    batch: bool | Callable[..., Any] | None = None,
     name: str | None = None,
     launch: Callable[..., Any] | None = None,
     writable: bool = False,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ..backends.devices import device_of, on_device, to_host
 from ..backends.restoring import quiet
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import ArrayLike, Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import (
@@ -41,6 +41,10 @@ from ..primitives.elementwise.cast_and_complex import cast
 from ..traces.forward import zeros_like
 from ..transforms.grad import vjp as pull_of
 from ..transforms.vmap import vmap as map_over
+
+if TYPE_CHECKING:
+    from ..backends.annotations import ArrayModule, Buffer, DType
+    from ..primitives.core.array import Array
 
 __all__ = ["BATCHING", "Call", "NumpyFunction", "Outputs", "Rule", "Values", "examples"]
 
@@ -71,13 +75,13 @@ class Outputs:
             self.packed = ShapeDtype((sum(t.size for t in types),), dtype)
 
     @classmethod
-    def of(cls, declared: Any) -> Outputs:
+    def of(cls, declared: ShapeDtype | Sequence[ShapeDtype]) -> Outputs:
         """Returns what was declared by a ``ShapeDtype``, or by a tuple or list of them."""
         if isinstance(declared, tuple | list):
             return cls([shape_dtype(d).strong() for d in declared], False)
         return cls([shape_dtype(declared).strong()], True)
 
-    def unpack(self, packed: Any, *, cotangents: bool = False) -> Values:
+    def unpack(self, packed: Value, *, cotangents: bool = False) -> Values:
         """Returns the outputs, or cotangents of them: of integers, those are zeros as packed."""
         if self.single:
             return [ops.asarray(packed)]
@@ -89,7 +93,7 @@ class Outputs:
             parts.append(part if keep else cast(part, known.dtype))
         return parts
 
-    def pack(self, tangents: Sequence[Any]) -> Any:
+    def pack(self, tangents: Sequence[Any]) -> Value:
         """Returns tangents of the outputs, None for zero, packed as the outputs are."""
         made = [
             ops.broadcast_to(known.dtype.type(0), known.shape) if t is None else t
@@ -112,6 +116,10 @@ class Outputs:
         return repr(self.shown(self.types))
 
 
+# The types of outputs, or a function that returns them by those of the operands.
+Declared: TypeAlias = ShapeDtype | Sequence[ShapeDtype] | Callable[..., Any]
+
+
 class NumpyFunction:
     """A function of plain NumPy arrays that transformations know: ``extend.numpy_function``.
 
@@ -128,7 +136,7 @@ class NumpyFunction:
         fun: Callable[..., Any],
         *,
         name: str = "",
-        result: Any = None,
+        result: Declared | None = None,
         vjp: Any = None,
         jvp: Any = None,
         vmap: str | None = None,
@@ -145,7 +153,7 @@ class NumpyFunction:
         self.writable = writable
         self.fix = fix
 
-    def __call__(self, *operands: Any, **static: Any) -> Any:
+    def __call__(self, *operands: ArrayLike, **static: Any) -> Any:
         arrays = [ops.asarray(x) for x in operands]
         call = Call(self, static)
         packed = host(*arrays, call=call, batch=0)
@@ -192,7 +200,7 @@ class Rule:
         first, second = len(changes), len(changes) + len(answers)
 
         @wraps(self.fun)
-        def plain(*arrays: Any, **static: Any) -> Any:
+        def plain(*arrays: Array, **static: Any) -> Any:
             changes, answers, operands = arrays[:first], arrays[first:second], arrays[second:]
             change = changes if self.forward or not single else changes[0]
             found = self.fun(change, answers[0] if single else answers, *operands, **static)
@@ -219,7 +227,9 @@ def fitting(change: Any, like: Any) -> Any:
     return np.asarray(change if like.dtype.kind == "c" else np.real(change), like.dtype)
 
 
-def checked(function: NumpyFunction, rule: str, found: Any, likes: Sequence[Any]) -> Values:
+def checked(
+    function: NumpyFunction, rule: str, found: Sequence[Any], likes: Sequence[Any]
+) -> Values:
     """Returns what a rule returned as a list with something, or None, for each of some arrays."""
     made = list(found) if isinstance(found, tuple | list) else [found]
     fix = "one array or None for each, in a tuple; each of the shape of what it belongs to"
@@ -322,7 +332,7 @@ class Call:
             )
         return values
 
-    def compute(self, buffers: Sequence[Any], batch: int) -> Any:
+    def compute(self, buffers: Sequence[Any], batch: int) -> Buffer:
         """Returns the packed outputs for operands with so many batch axes in front."""
         arrays = [np.asarray(b) for b in buffers]
         if batch and self.function.vmap == "sequential":
@@ -346,7 +356,7 @@ class Call:
         flat = [p.reshape(*lengths, t.size) for p, t in zip(parts, outputs.types, strict=True)]
         return np.concatenate([np.empty((*lengths, 0), outputs.packed.dtype), *flat], axis=-1)
 
-    def packable(self, value: Any, dtype: Any) -> Any:
+    def packable(self, value: Any, dtype: DType) -> Any:
         """Returns an output in the dtype of all, which must not change it."""
         out = value.astype(dtype)
         if value.dtype.kind in "iu" and not np.array_equal(out.astype(value.dtype), value):
@@ -358,7 +368,7 @@ class Call:
 
     # -- derivatives
 
-    def pull(self, g: Any, xs: Sequence[Any], ans: Any, batch: int) -> Values:
+    def pull(self, g: Value, xs: Sequence[Any], ans: Value, batch: int) -> Values:
         """Returns the cotangents of the operands, None for those of integers."""
         function = self.function
         outputs = self.outputs(examples(xs, batch))
@@ -382,7 +392,7 @@ class Call:
         found = dict(zip(places, at_face(rule, [g], [ans], xs), strict=True))
         return [found.get(i) for i in range(len(xs))]
 
-    def push(self, ts: Sequence[Any], xs: Sequence[Any], ans: Any, batch: int) -> Any:
+    def push(self, ts: Sequence[Any], xs: Sequence[Any], ans: Value, batch: int) -> Any:
         """Returns the tangent of the packed outputs."""
         function = self.function
         outputs = self.outputs(examples(xs, batch))
@@ -439,7 +449,7 @@ class Call:
         return pull([ts[i] for i in places])[0]
 
 
-def _compute(xp: Any, *buffers: Any, call: Call, batch: int) -> Any:
+def _compute(xp: ArrayModule, *buffers: Buffer, call: Call, batch: int) -> Any:
     """Calls the function with NumPy's arrays; what is on a GPU is waited for, and brought back."""
     out = call.compute([to_host(b) for b in buffers], batch)
     device = next((d for d in map(device_of, buffers) if d != "cpu"), "cpu")

@@ -6,8 +6,8 @@ that of the equation, ``-(df/dx)^-1 df/dp``, in both modes and to any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,11 @@ from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 from .arguments import replaced
 from .call import CustomCall
+
+if TYPE_CHECKING:
+    from ..backends.annotations import DType
+    from ..primitives.core.array import Array
+    from ..tree import TreeDef
 
 __all__ = ["ImplicitCall", "custom_root", "dense_solve", "from_vector", "to_vector"]
 
@@ -51,11 +56,11 @@ def to_vector(leaves: Sequence[Any], dtype: Any = None) -> Any:
     return vector if dtype is None else ops.astype(vector, dtype)
 
 
-def from_vector(vector: Any, types: Sequence[ShapeDtype]) -> Values:
+def from_vector(vector: Array, types: Sequence[ShapeDtype]) -> Values:
     """Returns the arrays, of given shapes and dtypes, whose elements a real vector has."""
     leaves, start = [], 0
 
-    def part(size: int, dtype: Any) -> Any:
+    def part(size: int, dtype: DType) -> Array:
         nonlocal start
         start += size
         return ops.astype(vector[start - size : start], dtype)
@@ -117,7 +122,7 @@ class ImplicitCall(CustomCall):
         if extras is not None:
             self.infer = lambda *operands: [*types, *extras]
 
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         """Returns the same for a batch."""
         call = super().batched(flags, size, axis_name)
         if self.sequential:
@@ -133,7 +138,7 @@ class ImplicitCall(CustomCall):
         """Returns the residual as a function of the operands that have derivatives."""
         known = [i for i, v in enumerate(operands) if is_inexact(v)]
 
-        def residual(*moved: Any) -> Values:
+        def residual(*moved: Array) -> Values:
             return self.residual(x, replaced(operands, known, moved))
 
         return residual, known
@@ -198,7 +203,7 @@ def _like(values: Sequence[Any], wanted: Sequence[Any]) -> Values:
 class _SequentialCall(CustomCall):
     """A call for a batch that is evaluated for one example after the other."""
 
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         return _sequential(self, super().batched(flags, size, axis_name), flags, size)
 
 
@@ -318,7 +323,7 @@ def custom_root(
     return (root, aux_tree.unflatten(map(ops.stop_gradient, outs[count:]))) if has_aux else root
 
 
-def _fitting(name: str, out: Any, treedef: Any, types: Sequence[ShapeDtype]) -> Values:
+def _fitting(name: str, out: Any, treedef: TreeDef, types: Sequence[ShapeDtype]) -> Values:
     """Returns the leaves of what a function returned, checked against the guess."""
     leaves, got = tree.flatten(out)
     shapes = [shape_dtype(leaf).shape for leaf in leaves]

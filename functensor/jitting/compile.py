@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -80,7 +80,7 @@ def is_planned(program: Program) -> bool:
     )
 
 
-def looped(program: Program, loop: Any) -> Any:
+def looped(program: Program, loop: Any) -> Callable[..., Any] | None:
     """Returns the plan of a loop with a body; None where that runs operation by operation.
 
     Args:

@@ -7,7 +7,7 @@ gives up before it has run anything: the slow way then finds out what.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from numpy import ndarray
@@ -80,7 +80,7 @@ class _Writer:
         self.names[name] = value
         return name
 
-    def literal(self, value: Any) -> str:
+    def literal(self, value: Hashable) -> str:
         """Returns an expression for a constant: the value itself, if it is a string."""
         return repr(value) if type(value) is str else self.bind(value)
 

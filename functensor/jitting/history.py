@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from .. import tree
@@ -12,6 +12,9 @@ from ..backends.messages import user_frame
 from ..backends.restoring import listed
 from ..primitives.core.errors import function_line, message, user_line
 from ..primitives.core.shape_dtype import ShapeDtype
+
+if TYPE_CHECKING:
+    from ..tree import TreeDef
 
 __all__ = ["History", "RetraceError", "RetraceWarning"]
 
@@ -90,7 +93,7 @@ class History:
         if number <= len(self.reasons):
             self.reasons[number - 1] += f"; {words}"
 
-    def forget(self, number: int, key: Any, words: str, captured: bool = False) -> None:
+    def forget(self, number: int, key: Sequence[Any], words: str, captured: bool = False) -> None:
         """Notes that what was staged is not kept, and why.
 
         Args:
@@ -103,7 +106,7 @@ class History:
         self._captures = captured
         self.remark(number, words)
 
-    def drop(self, key: Any, words: str) -> None:
+    def drop(self, key: Sequence[Any], words: str) -> None:
         """Notes that a plan is not kept any longer, and why."""
         self._known = [known for known in self._known if known[0] is not key]
         self._dropped[hash(key)] = words
@@ -225,7 +228,7 @@ class Leaf:
 
     __slots__ = ("kind",)
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: Hashable) -> None:
         self.kind = kind
 
 
@@ -263,7 +266,7 @@ def named(path: Any) -> str:
     return f"argument {path[1].value!r}{tree.keystr(path[2:])}"
 
 
-def bare(treedef: Any) -> str:
+def bare(treedef: TreeDef) -> str:
     """Returns the words for a structure."""
     return f"{repr(treedef).removeprefix('TreeDef(').removesuffix(')'):.60}"
 
@@ -278,7 +281,7 @@ def node_words(node: Any) -> str:
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def shown(kind: Any) -> str:
+def shown(kind: Hashable) -> str:
     """Returns the words for the kind of a leaf."""
     if not isinstance(kind, tuple):
         return getattr(kind, "__name__", str(kind))

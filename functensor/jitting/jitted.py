@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial, update_wrapper
 from types import MethodType
@@ -91,7 +91,7 @@ class Entry:
     )
 
     def __init__(
-        self, program: Program, captured: Values, donated: Sequence[int], context: Any
+        self, program: Program, captured: Values, donated: Sequence[int], context: Hashable
     ) -> None:
         self.program = program
         self.captured = captured
@@ -216,7 +216,7 @@ class Jitted:
                     entry.guarded(args, kwargs, signature.static_places(len(args)))
         return entry, leaves
 
-    def _used(self, key: Any) -> None:
+    def _used(self, key: Hashable) -> None:
         """Notes that a plan is used, which is then not the next to be dropped."""
         with suppress(KeyError):  # another thread dropped it
             self._entries.move_to_end(key)
@@ -355,16 +355,16 @@ class Jitted:
 
     # -- a function like others
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object | None, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | tuple[Any, ...]:
         return pickled(self, (jit, (self._fun,), self._options))
 
     def __copy__(self) -> Jitted:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Jitted:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Jitted:
         return self
 
     def __repr__(self) -> str:

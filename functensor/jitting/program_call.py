@@ -5,8 +5,8 @@ Forward mode, reverse mode and batches of a call are calls of programs again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..custom.call import CustomCall, at_face_pair
 from ..primitives.core.annotations import Values
@@ -16,6 +16,9 @@ from ..programs.program import Program, type_of
 from ..programs.staging import StagingTrace
 from .compile import compiled
 from .program_derivatives import is_differentiable, mapped, pulled, pushed
+
+if TYPE_CHECKING:
+    from ..primitives.core.shape_dtype import ShapeDtype
 
 __all__ = ["ProgramCall"]
 
@@ -42,7 +45,7 @@ class ProgramCall(CustomCall):
             return self.program.run(operands)
         return super().bind(operands)
 
-    def infer(self, *types: Any) -> list[Any]:
+    def infer(self, *types: ShapeDtype) -> list[Any]:
         """Returns the outputs' types."""
         return [type_of(out).strong() for out in self.program.outputs]
 
@@ -97,7 +100,7 @@ class ProgramCall(CustomCall):
             next(moved) if is_differentiable(out) else None for out in self.program.outputs
         ]
 
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         """Returns the same for a batch."""
         nowhere = (False,) * len(self.program.outputs)
         program, out_flags = mapped(self.program, tuple(flags), nowhere, size, axis_name)

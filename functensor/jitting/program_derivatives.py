@@ -7,16 +7,16 @@ from one of its equations has the line and the scope of that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from ..hooks.watched_calls import muting
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import RAW, base_trace, run, under
 from ..programs.named_scope import scoped
-from ..programs.program import Equation, Program, Variable, type_of, used
+from ..programs.program import Equation, Operand, Program, Variable, type_of, used
 from ..programs.staging import StagedTracer, StagingTrace
 from ..traces.batch import BatchTracer, batch_trace
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward
@@ -36,7 +36,7 @@ def staged(program: Program, fun: Callable[..., Any]) -> Program:
     return trace.program([*inputs, *more], outs)
 
 
-def is_differentiable(x: Any) -> bool:
+def is_differentiable(x: Operand) -> bool:
     """Says whether a variable or constant can have a derivative."""
     return type_of(x).dtype.kind in "fcV"
 
@@ -60,7 +60,7 @@ def pushed(program: Program, given: Flags) -> Program:
             like = [inputs[i].variable for i in chosen]
             tangents = [trace.input(x.type.strong(), x.device) for x in like]
 
-            def of(*some: Any) -> Values:
+            def of(*some: Value) -> Values:
                 values = list(inputs)
                 for i, value in zip(chosen, some, strict=True):
                     values[i] = value
@@ -78,7 +78,7 @@ def pushed(program: Program, given: Flags) -> Program:
     return program.derived[key]  # type: ignore[no-any-return]
 
 
-def batched(program: Program, flags: Flags, size: int, axis_name: Any = None) -> Program:
+def batched(program: Program, flags: Flags, size: int, axis_name: Hashable = None) -> Program:
     """Returns a program for a batch.
 
     Args:
@@ -94,7 +94,7 @@ def batched(program: Program, flags: Flags, size: int, axis_name: Any = None) ->
 
 
 def mapped(
-    program: Program, flags: Flags, out_flags: Flags, size: int, axis_name: Any = None
+    program: Program, flags: Flags, out_flags: Flags, size: int, axis_name: Hashable = None
 ) -> tuple[Program, Flags]:
     """Returns a program for a batch, some of whose outputs may be the same for all examples.
 
@@ -173,14 +173,14 @@ class Pulled:
         self.sources = [known[x] for x in joint.residuals]
         self.brief = self.forward.with_equations(self.forward.equations, [*joint.outs, *more])
 
-    def state(self) -> Any:
+    def state(self) -> Hashable:
         """Returns which hooks see the way back now; None where none does."""
         if muting.met is not None:
             muting.met.update(self._hooks)
             return None
         return self._seen()
 
-    def _seen(self) -> Any:
+    def _seen(self) -> Hashable:
         state = tuple(handle.sees_pass() for handle in self._hooks)
         return state if any(state) else None
 
@@ -280,7 +280,7 @@ class _Joint:
         number, i = place
         return self.inputs[i].variable if number < 0 else self.trace.equations[number].outputs[i]
 
-    def tracer(self, x: Any) -> Any:
+    def tracer(self, x: Operand) -> Any:
         """Returns the tracer of one of the trace's variables; a constant as it is."""
         if type(x) is not Variable:
             return x

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..primitives.core.index_key import Key
 from ..primitives.core.registry import registry
@@ -21,6 +21,9 @@ from .batch_elementwise_groups import (
     sums_of,
 )
 from .simplify_shapes import sliced
+
+if TYPE_CHECKING:
+    from ..primitives.core.primitive_like import PrimitiveLike
 
 __all__ = ["stacked"]
 
@@ -101,7 +104,12 @@ class Rows:
         self._numbers: dict[Variable, int] = {}
 
     def add(
-        self, primitive: Any, operands: Sequence[Any], params: Any, of: Equation, known: ShapeDtype
+        self,
+        primitive: PrimitiveLike,
+        operands: Sequence[Any],
+        params: dict[str, Any],
+        of: Equation,
+        known: ShapeDtype,
     ) -> Variable:
         """Adds an equation in the place of one; returns what it makes."""
         out = Variable(known, of.outputs[0].device)
@@ -128,7 +136,9 @@ class Rows:
                     registry["index"], [of], {"key": Key((i,))}, equation, x.type
                 )
 
-    def named(self, name: str, operands: Sequence[Any], params: Any, of: Equation) -> Variable:
+    def named(
+        self, name: str, operands: Sequence[Any], params: dict[str, Any], of: Equation
+    ) -> Variable:
         """Adds an equation of the primitive of a name."""
         primitive = registry[name]
         known = primitive.infer(primitive, *map(type_of, operands), **params)

@@ -6,9 +6,9 @@ from typing import Any
 
 from ..primitives.core.buffers import wrap
 from ..primitives.core.index_key import Key
-from ..programs.program import Equation, Program, Variable, type_of, used
+from ..programs.program import Equation, Operand, Program, Variable, type_of, used
 from .constants import buffer_of, constant_key
-from .rewriter import Rule, Sweep, swept
+from .rewriter import Rewritten, Rule, Sweep, swept
 from .simplify_shapes import sliced
 
 __all__ = ["joined_products"]
@@ -178,7 +178,7 @@ class _Sums:
             found.append(sweep.add("sum", [rows], ROWS, of))
         return found + others
 
-    def _product(self, sweep: Sweep, products: list[Equation], of: Equation) -> Any:
+    def _product(self, sweep: Sweep, products: list[Equation], of: Equation) -> Rewritten:
         turned = [_turned(sweep, equation.operands[0]) for equation in products]
         if any(x is None for x in turned):
             left = [equation.operands[0] for equation in products]
@@ -242,7 +242,7 @@ class _Slices:
         self.rows = _rows(program, self.products) if self.groups else {}
         self.sums: dict[Any, Any] = {}
 
-    def __call__(self, sweep: Sweep, equation: Equation) -> Any:
+    def __call__(self, sweep: Sweep, equation: Equation) -> Rewritten:
         # What it is of may be known by other variables by now, but the group is the same.
         key = self.products.get(equation.outputs[0])
         found = None if key is None else _slice(sweep.made, equation)
@@ -255,7 +255,7 @@ class _Slices:
         known = equation.outputs[0].type
         return sweep.add("index", [product], {"key": Key((i,))}, equation, known)
 
-    def shifted(self, sweep: Sweep, equation: Equation) -> Any:
+    def shifted(self, sweep: Sweep, equation: Equation) -> Rewritten:
         """The rule for a row that is added to a slice of a product and something else."""
         found = self.rows.get(equation.outputs[0])
         if found is None or found[0] not in self.groups or found[1] < self.groups[found[0]]:
@@ -283,7 +283,7 @@ class _Slices:
             equation.scope,
         )
 
-    def _product(self, sweep: Sweep, key: Any, of: Equation) -> Any:
+    def _product(self, sweep: Sweep, key: Any, of: Equation) -> Rewritten:
         """Multiplies all slices, laid one below the other, so that each of the results is whole."""
         x, axis, _ = key
         count, rows, columns = x.type.shape[axis], x.type.shape[1 - axis], x.type.shape[2]
@@ -300,7 +300,7 @@ def _most(key: tuple[Variable, int, Any]) -> int:
     return max(FEWEST, key[0].type.shape[key[1]] // 2)
 
 
-def _is_slice_of(sweep: Sweep, x: Any, product: Variable) -> bool:
+def _is_slice_of(sweep: Sweep, x: Operand, product: Variable) -> bool:
     source = sweep.maker(x, "index")
     return source is not None and source.operands[0] is product
 
@@ -330,7 +330,7 @@ def _rows(program: Program, products: dict[Variable, Any]) -> dict[Variable, tup
     return {out: (key[0], counts[key]) for out, key in found.items()}
 
 
-def _slice(makers: dict[Variable, Equation], equation: Equation) -> Any:
+def _slice(makers: dict[Variable, Equation], equation: Equation) -> tuple[Any, ...] | None:
     """Returns the group that a product belongs to, and its place there; None if to none."""
     x = equation.operands[0]
     source = makers.get(x) if type(x) is Variable else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def common_subexpressions(program: Program) -> Program:
     """
     first: dict[Any, Variable] = {}
 
-    def earlier(equation: Equation) -> Any:
+    def earlier(equation: Equation) -> Variable | None:
         if not isinstance(equation.primitive, Primitive):
             return None
         out = equation.outputs[0]
@@ -48,7 +49,7 @@ def common_subexpressions(program: Program) -> Program:
     return substituted(program, earlier)
 
 
-def _key(equation: Equation, out: Variable) -> Any:
+def _key(equation: Equation, out: Variable) -> Hashable:
     operands: Any = equation.operands
     for x in operands:
         if type(x) is not Variable:

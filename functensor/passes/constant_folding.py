@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..programs.program import Equation, Program, Variable, substituted, type_of
 from ..programs.staged_tracers import is_at_once
 from .constants import buffer_of
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import Value
 
 __all__ = ["constant_folding"]
 
@@ -37,7 +40,7 @@ def constant_folding(program: Program) -> Program:
         return 3.5
     """
 
-    def folded(equation: Equation) -> Any:
+    def folded(equation: Equation) -> Value | None:
         for x in equation.operands:
             if type(x) is Variable:
                 return None
@@ -56,7 +59,7 @@ def _foldable(equation: Equation, out: Variable) -> bool:
     return is_at_once(primitive, [type_of(x) for x in equation.operands], out.type)
 
 
-def _computed(equation: Equation, out: Variable) -> Any:
+def _computed(equation: Equation, out: Variable) -> Value | None:
     """Returns the result, or None where there is none of the type that was inferred."""
     buffers = [buffer_of(x) for x in equation.operands]
     if not all(isinstance(b, np.ndarray | np.generic) or type(b) in WEAK_TYPES for b in buffers):

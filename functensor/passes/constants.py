@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import WEAK_TYPES
 from ..programs.program import Variable
+
+if TYPE_CHECKING:
+    from ..backends.annotations import Buffer
 
 __all__ = ["buffer_of", "constant_key", "uniform_value"]
 
@@ -58,7 +61,7 @@ def uniform_value(x: Any) -> Any:
     return first.reshape(())[()]
 
 
-def _all_bits_are(first: Any, buffer: Any) -> bool:
+def _all_bits_are(first: np.generic | Buffer, buffer: Buffer) -> bool:
     """Says whether all elements have the bits of the first, looking at a few before all."""
     if buffer.nbytes <= SMALL:
         return bool(buffer.tobytes() == first.tobytes() * buffer.size)

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..backends.arrays.column_times_row import is_widened
 from ..backends.arrays.einsum import Contract, Multiply, Tidy, plan
-from ..programs.program import Equation, Program, Variable, type_of, used
-from .rewriter import Rule, Sweep, swept
+from ..programs.program import Equation, Operand, Program, Variable, type_of, used
+from .rewriter import Rewritten, Rule, Sweep, swept
 
 __all__ = ["contraction_paths"]
 
@@ -50,7 +50,7 @@ def contraction_paths(program: Program) -> Program:
     ):
         return program
 
-    def chain(sweep: Sweep, equation: Equation) -> Any:
+    def chain(sweep: Sweep, equation: Equation) -> Rewritten:
         out = equation.outputs[0]
         return None if out in factors and sweep.once(out) else _reordered(sweep, equation)
 
@@ -73,13 +73,13 @@ def _is_elementwise(equation: Equation) -> bool:
     return alike and not is_widened(x.shape, y.shape, dtype)
 
 
-def _columns_by_rows(sweep: Sweep, equation: Equation) -> Any:
+def _columns_by_rows(sweep: Sweep, equation: Equation) -> Rewritten:
     if not _is_elementwise(equation):
         return None
     return _sums_of_one(sweep, equation.operands, equation)
 
 
-def _sums_of_one(sweep: Sweep, factors: Sequence[Any], of: Equation) -> Any:
+def _sums_of_one(sweep: Sweep, factors: Sequence[Any], of: Equation) -> Operand | None:
     """Returns sums of one product each."""
     product = sweep.add("multiply", factors, {}, of)
     if of.outputs[0].type.dtype.kind not in "fc":
@@ -114,7 +114,7 @@ def _einsum(sweep: Sweep, equation: Equation) -> Any:
     return values[0]
 
 
-def _summed(sweep: Sweep, x: Any, tidy: Tidy, of: Equation) -> Any:
+def _summed(sweep: Sweep, x: Operand, tidy: Tidy, of: Equation) -> Operand:
     if not tidy.summed:
         return x
     dtype = type_of(x).dtype
@@ -123,17 +123,17 @@ def _summed(sweep: Sweep, x: Any, tidy: Tidy, of: Equation) -> Any:
     return sweep.add("sum", [x], params, of)
 
 
-def _transposed(sweep: Sweep, x: Any, axes: tuple[int, ...], of: Equation) -> Any:
+def _transposed(sweep: Sweep, x: Operand, axes: tuple[int, ...], of: Equation) -> Operand:
     if axes == tuple(range(len(axes))):
         return x
     return sweep.add("transpose", [x], {"axes": axes}, of)
 
 
-def _reshaped(sweep: Sweep, x: Any, shape: tuple[int, ...], of: Equation) -> Any:
+def _reshaped(sweep: Sweep, x: Operand, shape: tuple[int, ...], of: Equation) -> Operand:
     return x if type_of(x).shape == shape else sweep.add("reshape", [x], {"shape": shape}, of)
 
 
-def _contracted(sweep: Sweep, picked: list[Any], way: Contract, of: Equation) -> Any:
+def _contracted(sweep: Sweep, picked: list[Any], way: Contract, of: Equation) -> Operand:
     x, y = picked
     x_shape, y_shape = way.x_shape, way.y_shape
     if len(x_shape) == 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call
 from ..programs.program import Equation, Program, Variable, type_of
 from .region_proofs import proved
+
+if TYPE_CHECKING:
+    from ..primitives.core.shape_dtype import ShapeDtype
 
 __all__ = [
     "Kinds",
@@ -77,7 +80,7 @@ class Region(Call):
         """Computes the outputs equation by equation."""
         return self.program.run(operands)
 
-    def infer(self, *types: Any) -> list[Any]:
+    def infer(self, *types: ShapeDtype) -> list[Any]:
         """Returns the outputs' types."""
         return [type_of(out) for out in self.program.outputs]
 

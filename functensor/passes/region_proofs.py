@@ -60,7 +60,7 @@ def proved(program: Program, grid: Sequence[int], places: Mapping[Variable, Plac
             raise ProgramError(f"{out.type}, which is returned, is the same for all blocks")
 
 
-def _strides(variable: Variable, places: Mapping[Variable, Place], grid: Any) -> Strides:
+def _strides(variable: Variable, places: Mapping[Variable, Place], grid: Sequence[int]) -> Strides:
     """Returns a place as strides: the numbers of axes from 1 up, and 0 where there is none.
 
     Raises:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..programs.program import Equation, Program, Variable, type_of
+from ..programs.program import Equation, Operand, Program, Variable, type_of
 
-__all__ = ["ELEMENTWISE", "Rule", "Sweep", "behind", "swept"]
+if TYPE_CHECKING:
+    from ..primitives.core.primitive_like import PrimitiveLike
+
+__all__ = ["ELEMENTWISE", "Rewritten", "Rule", "Sweep", "behind", "swept"]
 
 # More rewritings of one equation than this would be rules that undo each other.
 STEPS = 8
@@ -53,7 +56,7 @@ class Sweep:
         """For every variable how often it is used, at least."""
         return dict(self._program.uses())
 
-    def rules_of(self, primitive: Any) -> Sequence[Rule]:
+    def rules_of(self, primitive: PrimitiveLike) -> Sequence[Rule]:
         """Returns the rules for a primitive: those of its name, or else those of its family.
 
         Those that find nothing in this program are not among them.
@@ -70,7 +73,7 @@ class Sweep:
             self.ready[primitive] = found
         return found
 
-    def maker(self, x: Any, name: str) -> Equation | None:
+    def maker(self, x: Operand, name: str) -> Equation | None:
         """Returns the equation of a primitive of that name that makes an operand, or None."""
         equation = self.made.get(x) if type(x) is Variable else None
         return equation if equation is not None and equation.primitive.name == name else None
@@ -79,7 +82,7 @@ class Sweep:
         """Says whether a variable is used once alone."""
         return self.uses.get(x, 0) < 2
 
-    def _meet(self, primitive: Any) -> None:
+    def _meet(self, primitive: PrimitiveLike) -> None:
         """Notes that there are equations of a primitive."""
         if primitive.name not in self._names:
             self._names.add(primitive.name)
@@ -92,7 +95,7 @@ class Sweep:
         params: dict[str, Any],
         of: Equation,
         known: ShapeDtype | None = None,
-    ) -> Any:
+    ) -> Variable:
         """Adds an equation before the one that is rewritten; returns what it defines.
 
         Args:
@@ -143,7 +146,7 @@ class Sweep:
         self.append(equation)
         return changed
 
-    def replaced(self, out: Variable, x: Any) -> bool:
+    def replaced(self, out: Variable, x: Operand) -> bool:
         """Puts an operand in a variable's place, if it is of the same type."""
         if type_of(x) != out.type:
             return False
@@ -157,7 +160,9 @@ class Sweep:
         return True
 
 
-Rule = Callable[[Sweep, Equation], Any]
+# What a rule finds: an equation or an operand to stand in an equation's place, None for nothing.
+Rewritten: TypeAlias = "Equation | Operand | None"
+Rule = Callable[[Sweep, Equation], Rewritten]
 
 
 def behind(name: str) -> Callable[[Rule], Rule]:

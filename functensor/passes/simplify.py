@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..programs.program import Equation, Program, Variable, type_of
+from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .constants import uniform_value
-from .rewriter import ELEMENTWISE, Rule, Sweep, behind, swept
+from .rewriter import ELEMENTWISE, Rewritten, Rule, Sweep, behind, swept
 from .simplify_shapes import SHAPE_RULES
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["algebra"]
 
@@ -77,7 +80,7 @@ def _real(known: ShapeDtype) -> bool:
     return known.dtype.kind in "fiu"
 
 
-def _scalar_operands(sweep: Sweep, equation: Equation) -> Any:
+def _scalar_operands(sweep: Sweep, equation: Equation) -> Rewritten:
     """Replaces constant arrays of one number by it, where that decides no dtype and no shape."""
     for x in equation.operands:
         if type(x) is not Variable and type(x) not in WEAK_TYPES:
@@ -103,7 +106,7 @@ def _scalar_operands(sweep: Sweep, equation: Equation) -> Any:
     return equation.with_operands(operands) if changed else None
 
 
-def _like(equation: Equation, name: str, *operands: Any) -> Equation:
+def _like(equation: Equation, name: str, *operands: Operand) -> Equation:
     """Returns an equation of the same output by another primitive without parameters."""
     return Equation(
         registry[name], operands, {}, equation.outputs, equation.line, equation.scope
@@ -121,7 +124,7 @@ def _multiply(sweep: Sweep, equation: Equation) -> Any:
 
 
 @behind("negative")
-def _multiply_negated(sweep: Sweep, equation: Equation) -> Any:
+def _multiply_negated(sweep: Sweep, equation: Equation) -> Rewritten:
     x, y = equation.operands
     out = equation.outputs[0].type
     if not _real(out):
@@ -159,7 +162,7 @@ def _term(sweep: Sweep, x: Any, equation: Equation) -> Any:
     return None
 
 
-def _exact(x: Any) -> bool:
+def _exact(x: Operand) -> bool:
     """Says whether an operand is a number that is the same as a float."""
     return type(x) is float or (type(x) is int and abs(x) < 2048)
 
@@ -185,7 +188,7 @@ def _divide(sweep: Sweep, equation: Equation) -> Any:
     return None
 
 
-def _is_zero(x: Any, sign: float, out: ShapeDtype) -> bool:
+def _is_zero(x: Operand, sign: float, out: ShapeDtype) -> bool:
     """Says whether an operand is nothing but zeros of a sign, which integers do not have."""
     number = None if type(x) is Variable or not _real(out) else _number(x)
     if number is None or number != 0:
@@ -202,7 +205,7 @@ def _add(sweep: Sweep, equation: Equation) -> Any:
 
 
 @behind("negative")
-def _add_negated(sweep: Sweep, equation: Equation) -> Any:
+def _add_negated(sweep: Sweep, equation: Equation) -> Rewritten:
     x, y = equation.operands
     plain = _term(sweep, y, equation)
     if plain is not None:
@@ -211,19 +214,19 @@ def _add_negated(sweep: Sweep, equation: Equation) -> Any:
     return None if plain is None else _like(equation, "subtract", y, plain)
 
 
-def _subtract(sweep: Sweep, equation: Equation) -> Any:
+def _subtract(sweep: Sweep, equation: Equation) -> Rewritten:
     x, y = equation.operands
     return x if _is_zero(y, 1.0, equation.outputs[0].type) else None
 
 
 @behind("negative")
-def _subtract_negated(sweep: Sweep, equation: Equation) -> Any:
+def _subtract_negated(sweep: Sweep, equation: Equation) -> Rewritten:
     x, y = equation.operands
     plain = _term(sweep, y, equation)
     return None if plain is None else _like(equation, "add", x, plain)
 
 
-def _log_ratio(sweep: Sweep, equation: Equation) -> Any:
+def _log_ratio(sweep: Sweep, equation: Equation) -> Rewritten:
     x, y = equation.operands
     number = _number(y)
     if number is None or not math.isfinite(number):
@@ -252,7 +255,7 @@ def _power(sweep: Sweep, equation: Equation) -> Any:
     return _like(equation, "sqrt", x) if number == 0.5 else None
 
 
-def _negative(sweep: Sweep, equation: Equation) -> Any:
+def _negative(sweep: Sweep, equation: Equation) -> Rewritten:
     negated = sweep.maker(equation.operands[0], "negative")
     return None if negated is None else negated.operands[0]
 
@@ -261,7 +264,7 @@ def _itself(sweep: Sweep, equation: Equation) -> Any:
     return equation.operands[0]
 
 
-def _itself_if_real(sweep: Sweep, equation: Equation) -> Any:
+def _itself_if_real(sweep: Sweep, equation: Equation) -> Rewritten:
     x = equation.operands[0]
     return None if type_of(x).dtype.kind == "c" else x
 

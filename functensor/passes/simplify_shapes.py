@@ -8,8 +8,8 @@ import numpy as np
 
 from ..primitives.core.index_key import FULL
 from ..primitives.core.registry import registry
-from ..programs.program import Equation, Variable, type_of
-from .rewriter import ELEMENTWISE, Rule, Sweep, behind
+from ..programs.program import Equation, Operand, Variable, type_of
+from .rewriter import ELEMENTWISE, Rewritten, Rule, Sweep, behind
 
 __all__ = ["SHAPE_RULES", "sliced"]
 
@@ -94,7 +94,7 @@ def _broadcast_to(sweep: Sweep, equation: Equation) -> Any:
     return _params(equation, source, **equation.params)
 
 
-def _index(sweep: Sweep, equation: Equation) -> Any:
+def _index(sweep: Sweep, equation: Equation) -> Rewritten:
     x, out = equation.operands[0], equation.outputs[0].type
     key = equation.params["key"]
     if key.arrays or type_of(x).size != out.size or not out.size:
@@ -106,7 +106,7 @@ def _index(sweep: Sweep, equation: Equation) -> Any:
     return x if type_of(x) == out else _reshaped(equation, x)
 
 
-def _reshaped(equation: Equation, x: Any) -> Equation:
+def _reshaped(equation: Equation, x: Operand) -> Equation:
     """Returns an equation of the same output that reshapes an operand."""
     params = {"shape": equation.outputs[0].type.shape}
     return Equation(
@@ -127,7 +127,7 @@ def sliced(equation: Equation) -> tuple[Variable, int, int] | None:
 
 
 @behind("index")
-def _concatenate(sweep: Sweep, equation: Equation) -> Any:
+def _concatenate(sweep: Sweep, equation: Equation) -> Rewritten:
     """Lays the slices of an array one below the other without taking them."""
     first = equation.operands[0]
     source = sweep.maker(first, "index")
@@ -145,7 +145,7 @@ def _concatenate(sweep: Sweep, equation: Equation) -> Any:
     return _reshaped(equation, sweep.add("transpose", [x], {"axes": axes}, equation))
 
 
-def _reduce(sweep: Sweep, equation: Equation) -> Any:
+def _reduce(sweep: Sweep, equation: Equation) -> Rewritten:
     x, axis = equation.operands[0], equation.params["axis"]
     known = type_of(x)
     out = equation.outputs[0].type
@@ -158,7 +158,7 @@ def _reduce(sweep: Sweep, equation: Equation) -> Any:
 
 
 @behind("broadcast_to")
-def _unbroadcast(sweep: Sweep, equation: Equation) -> Any:
+def _unbroadcast(sweep: Sweep, equation: Equation) -> Rewritten:
     """Takes operands before they are broadcast, as long as others make the shape."""
     operands = list(equation.operands)
     if len(operands) < 2:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..programs.program import Equation, Program, Variable, type_of
-from .rewriter import ELEMENTWISE, Rule, Sweep, behind, swept
+from .rewriter import ELEMENTWISE, Rewritten, Rule, Sweep, behind, swept
 from .simplify_shapes import SHAPE_RULES
 
 __all__ = ["sinking"]
@@ -40,7 +38,7 @@ def sinking(program: Program) -> Program:
 
 
 @behind("broadcast_to")
-def _broadcast(sweep: Sweep, equation: Equation) -> Any:
+def _broadcast(sweep: Sweep, equation: Equation) -> Rewritten:
     operands = list(equation.operands)
     found = False
     for i, x in enumerate(operands):
@@ -59,7 +57,7 @@ def _broadcast(sweep: Sweep, equation: Equation) -> Any:
 
 
 @behind("transpose")
-def _transpose(sweep: Sweep, equation: Equation) -> Any:
+def _transpose(sweep: Sweep, equation: Equation) -> Rewritten:
     axes = None
     operands = list(equation.operands)
     for i, x in enumerate(operands):
@@ -79,7 +77,7 @@ def _transpose(sweep: Sweep, equation: Equation) -> Any:
 
 
 @behind("transpose")
-def _reduced_transpose(sweep: Sweep, equation: Equation) -> Any:
+def _reduced_transpose(sweep: Sweep, equation: Equation) -> Rewritten:
     source = sweep.maker(equation.operands[0], "transpose")
     if source is None:
         return None

@@ -8,13 +8,17 @@ sends along the axis reaches all of them: ``grad`` of ``psum(x)`` is the length 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import tree
 from ..primitives.collectives import axis_device, check_axis
+from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.core.shape_dtype import canonical_axis, shape_dtype
+
+if TYPE_CHECKING:
+    from ..primitives.core.array import Array
 
 __all__ = [
     "all_gather",
@@ -29,7 +33,7 @@ __all__ = [
 ]
 
 
-def _names(function: str, axis_name: Any) -> tuple[tuple[Any, ...], int]:
+def _names(function: str, axis_name: Hashable) -> tuple[tuple[Any, ...], int]:
     """Returns the names of axes as a tuple, and how many examples they have together."""
     names = tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
     if len(set(names)) < len(names):
@@ -40,7 +44,7 @@ def _names(function: str, axis_name: Any) -> tuple[tuple[Any, ...], int]:
     return names, size
 
 
-def axis_size(axis_name: Any) -> int:
+def axis_size(axis_name: Hashable) -> int:
     """Returns the length of a named axis, a Python integer.
 
     Args:
@@ -56,7 +60,7 @@ def axis_size(axis_name: Any) -> int:
     return _names("axis_size", axis_name)[1]
 
 
-def axis_index(axis_name: Any) -> Any:
+def axis_index(axis_name: Hashable) -> Any:
     """Returns the position of the example along a named axis.
 
     Args:
@@ -74,13 +78,13 @@ def axis_index(axis_name: Any) -> Any:
     """
     names, _ = _names("axis_index", axis_name)
     place = next((d for d in map(axis_device, names) if d != "cpu"), "cpu")
-    index: Any = 0 if place == "cpu" else ops.to_device(0, place)
+    index: Array | int = 0 if place == "cpu" else ops.to_device(0, place)
     for name in names:
         index = ops.axis_index(index * check_axis("axis_index", name), axis_name=(name,))
     return index
 
 
-def psum(x: Any, axis_name: Any) -> Any:
+def psum(x: Any, axis_name: Hashable) -> Any:
     """Returns the sum over the examples along named axes.
 
     Args:
@@ -110,7 +114,7 @@ def psum(x: Any, axis_name: Any) -> Any:
     return tree.map(total, x)
 
 
-def pmean(x: Any, axis_name: Any) -> Any:
+def pmean(x: Any, axis_name: Hashable) -> Any:
     """Returns the mean over the examples along named axes.
 
     Args:
@@ -131,7 +135,7 @@ def pmean(x: Any, axis_name: Any) -> Any:
     return tree.map(lambda total: total / size, psum(x, axis_name))
 
 
-def pmax(x: Any, axis_name: Any) -> Any:
+def pmax(x: Any, axis_name: Hashable) -> Any:
     """Returns the largest value of all examples along named axes.
 
     Its derivative is shared equally by the examples that attain it.
@@ -154,7 +158,7 @@ def pmax(x: Any, axis_name: Any) -> Any:
     return tree.map(lambda leaf: ops.pmax(leaf, axis_name=names), x)
 
 
-def pmin(x: Any, axis_name: Any) -> Any:
+def pmin(x: Any, axis_name: Hashable) -> Any:
     """Returns the smallest value of all examples along named axes; otherwise as `pmax`.
 
     Args:
@@ -169,7 +173,7 @@ def pmin(x: Any, axis_name: Any) -> Any:
     return tree.map(lambda leaf: ops.pmin(leaf, axis_name=names), x)
 
 
-def all_gather(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> Any:
+def all_gather(x: Any, axis_name: Hashable, *, axis: int = 0, tiled: bool = False) -> Any:
     """Returns the values of all examples, stacked.
 
     Args:
@@ -190,7 +194,7 @@ def all_gather(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) ->
     """
     names, size = _names("all_gather", axis_name)
 
-    def gathered(leaf: Any) -> Any:
+    def gathered(leaf: ArrayLike) -> Any:
         shape = shape_dtype(leaf).shape
         place = canonical_axis(axis, len(shape) + (not tiled))
         for name in reversed(names):
@@ -226,7 +230,7 @@ def psum_scatter(x: Any, axis_name: Hashable, *, scatter_dimension: int = 0) -> 
     """
     size = check_axis("psum_scatter", axis_name)
 
-    def part(leaf: Any) -> Any:
+    def part(leaf: ArrayLike) -> Array:
         shape = shape_dtype(leaf).shape
         place = canonical_axis(scatter_dimension, len(shape))
         if shape[place] != size:

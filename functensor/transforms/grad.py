@@ -14,6 +14,7 @@ from numpy import ndarray
 from ..backends.errors.public_functions import check_function, guarded
 from ..functions.arguments import Selection, check_argnums, check_inexact
 from ..functions.wrapping import transformed
+from ..primitives.core.annotations import Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
@@ -256,13 +257,13 @@ class Taken(threading.local):
         self.count = 0
         self.pairs: deque[tuple[Any, Any]] = deque(maxlen=8)
 
-    def note(self, at: Any, gradient: Any) -> None:
+    def note(self, at: Value, gradient: Value) -> None:
         """Notes the first leaf of an argument, and of its gradient."""
         self.count += 1
         if type(gradient) is Array and type(at) in (Array, ndarray):
             self.pairs.append((ref(at), ref(gradient)))
 
-    def is_pair(self, at: Any, gradient: Any) -> bool:
+    def is_pair(self, at: Value, gradient: Value) -> bool:
         """Says whether an array is the gradient that was taken at another one."""
         return any(pair[0]() is at and pair[1]() is gradient for pair in self.pairs)
 
@@ -284,11 +285,11 @@ class KeepingTrace(ReverseTrace):
 
     direct = frozenset({float, int, bool, complex})
 
-    def __init__(self, parent: Trace, name: str, fun: Any) -> None:
+    def __init__(self, parent: Trace, name: str, fun: Callable[..., Any] | None) -> None:
         super().__init__(parent, name, fun)
         lift = self.lift
 
-        def kept(x: Any) -> Any:
+        def kept(x: Value) -> Any:
             return lift(x) if isinstance(x, Array) else lift(owned(x))
 
         self.lift = kept
@@ -473,7 +474,7 @@ def pair_of(fun: Callable[..., Any], out: Any) -> tuple[Any, Any]:
     return out
 
 
-def _check_scalar(fun: Callable[..., Any], value: Any, name: str, holomorphic: bool) -> None:
+def _check_scalar(fun: Callable[..., Any], value: Value, name: str, holomorphic: bool) -> None:
     known = shape_dtype(value)
     if known.size != 1:
         raise NonScalarOutputError(
@@ -486,7 +487,7 @@ def _check_scalar(fun: Callable[..., Any], value: Any, name: str, holomorphic: b
     check_kind(fun, value, name, holomorphic)
 
 
-def check_kind(fun: Callable[..., Any], value: Any, name: str, holomorphic: bool) -> None:
+def check_kind(fun: Callable[..., Any], value: Value, name: str, holomorphic: bool) -> None:
     """Checks that an output is real, or complex if the function is called holomorphic."""
     dtype = shape_dtype(value).dtype
     if dtype.kind not in ("c" if holomorphic else REAL):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, update_wrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,11 +17,15 @@ from ..primitives.core.buffers import ARRAY_TYPES, beside, wrap
 from ..primitives.core.errors import function_name
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.elementwise.cast_and_complex import complex_of
+from ..tree import TreeDef
 from ..tree import containers as tree
 from .grad import Taken, check_holomorphic, pulled, taken
 from .jvp import linearized, pushed
 from .tensor_entrance import entrance
 from .vmap import vmap
+
+if TYPE_CHECKING:
+    from ..primitives.core.array import Array
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
@@ -213,7 +217,9 @@ def _jacobian(
 _modes: WeakKeyDictionary[Any, dict[Any, str]] = WeakKeyDictionary()
 
 
-def _known(fun: Any, leaves: list[Any], holomorphic: bool) -> tuple[dict[Any, str], Any]:
+def _known(
+    fun: Callable[..., Any], leaves: list[Any], holomorphic: bool
+) -> tuple[dict[Any, str], Any]:
     """Returns what is known of a function, and by which key: each is looked for once."""
     kinds = [shape_dtype(leaf) for leaf in leaves]
     inner, made_by = _lasting(fun)
@@ -224,7 +230,7 @@ def _known(fun: Any, leaves: list[Any], holomorphic: bool) -> tuple[dict[Any, st
         return {}, key
 
 
-def _lasting(fun: Any) -> tuple[Any, tuple[Any, ...]]:
+def _lasting(fun: Callable[..., Any]) -> tuple[Any, tuple[Any, ...]]:
     """Returns what a function was made of, by transformations that are told by names and numbers,
     and by which: ``grad(f)`` is made anew where ``f`` stays the same.
     """
@@ -294,7 +300,7 @@ def _by_columns(
 
     returned: list[Any] = []
 
-    def push(direction: Any) -> Any:
+    def push(direction: Array) -> Any:
         found = pushed(name, call, (values,), (direction,), has_aux, selection.path)
         returned[:] = found[2:]
         return found
@@ -333,7 +339,7 @@ def _by_rows(
     outs, out_treedef = tree.flatten(out)
     _check_complex(call, outs, holomorphic, name, "outputs")
 
-    def row(cotangent: Any) -> Any:
+    def row(cotangent: Array) -> Any:
         return pull(cotangent)[0]
 
     if len(outs) == 1 and outs[0].size == 1:
@@ -379,11 +385,11 @@ def _bases(leaves: list[Any], chunk_size: int | None) -> Iterator[tuple[int, lis
         yield count, chunk
 
 
-def _joined(axis: int, *chunks: Any) -> Any:
+def _joined(axis: int, *chunks: Array) -> Array:
     return chunks[0] if len(chunks) == 1 else ops.concatenate(chunks, axis=axis)
 
 
-def _by_argument(columns: Any, out: Any, leaves: list[Any], treedef: Any) -> Any:
+def _by_argument(columns: Array, out: Array, leaves: list[Any], treedef: TreeDef) -> Any:
     """Splits the last axis into one axis for each axis of each argument."""
     start = 0
     parts = []
@@ -400,7 +406,7 @@ def _by_argument(columns: Any, out: Any, leaves: list[Any], treedef: Any) -> Any
     return treedef.unflatten(parts)
 
 
-def _block(rows: Any, out: Any, start: int, stop: int) -> Any:
+def _block(rows: Array, out: Array, start: int, stop: int) -> Array:
     """Returns the rows of one output with its axes in front."""
     return ops.reshape(rows[start:stop], (*out.shape, *rows.shape[1:]))
 

@@ -13,8 +13,9 @@ from ..backends.errors.public_functions import check_function, guarded
 from ..backends.restoring import quiet
 from ..functions.arguments import Selection, check_argnums, check_inexact
 from ..functions.wrapping import transformed
+from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.array import Tracer
+from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import (
     apart_from,
     beside,
@@ -34,10 +35,11 @@ from ..primitives.core.errors import (
     message,
 )
 from ..primitives.core.shape_dtype import finfo, shape_dtype
-from ..primitives.core.trace import RAW, base_trace, run, under
+from ..primitives.core.trace import RAW, Trace, base_trace, run, under
 from ..programs.staging import StagingTrace
 from ..traces.forward import ForwardTrace, ForwardTracer, zeros_like
 from ..traces.reverse import cotangent_of, is_inexact
+from ..tree import TreeDef
 from ..tree import containers as tree
 from .grad import check_holomorphic, check_kind, differentiated, leaf_path, pair_of, pulled
 from .tensor_entrance import entrance
@@ -115,7 +117,7 @@ def _check_sequences(name: str, fun: Callable[..., Any], primals: Any, tangents:
 
 
 def _directions(
-    name: str, fun: Callable[..., Any], tangents: Any, leaves: list[Any], treedef: Any
+    name: str, fun: Callable[..., Any], tangents: Any, leaves: list[Any], treedef: TreeDef
 ) -> list[Any]:
     """Returns the tangents of the leaves, checked against them; None for integer leaves."""
     given, got = tree.flatten(tangents)
@@ -155,9 +157,9 @@ def _directions(
 
 def _push(
     fun: Callable[..., Any],
-    level: Any,
+    level: Trace,
     leaves: list[Any],
-    treedef: Any,
+    treedef: TreeDef,
     directions: list[Any],
     has_aux: bool,
     name: str,
@@ -184,7 +186,7 @@ def _push(
     return out_treedef.unflatten([p for p, _ in pairs]), [t for _, t in pairs], aux
 
 
-def _split(trace: ForwardTrace, leaf: Any, plain: list[Any]) -> tuple[Any, Any]:
+def _split(trace: ForwardTrace, leaf: ArrayLike, plain: list[Any]) -> tuple[Any, Any]:
     """Returns an output as the caller sees it, and its tangent, None for a constant."""
     if isinstance(leaf, ForwardTracer) and leaf.owner is trace:
         return apart_from(leaf.value, plain), leaf.tangent
@@ -220,7 +222,11 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
 
 def linearized(
-    name: str, fun: Callable[..., Any], primals: Any, has_aux: bool, path: Any = None
+    name: str,
+    fun: Callable[..., Any],
+    primals: Any,
+    has_aux: bool,
+    path: Callable[[int], str] | None = None,
 ) -> Any:
     """Does as `linearize`, for a transformation that messages call by another name."""
     leaves, treedef = tree.flatten(primals)
@@ -360,7 +366,7 @@ def _times(x: Any, factor: float) -> Any:
     return tree.map(lambda leaf: ops.multiply(leaf, factor) if is_inexact(leaf) else leaf, x)
 
 
-def _probe(rng: np.random.Generator, leaf: Any) -> Any:
+def _probe(rng: np.random.Generator, leaf: Array) -> Any:
     """Returns random values, large and small, of a leaf's shape and dtype; zeros of integers."""
     if not is_inexact(leaf):
         return leaf
@@ -380,7 +386,7 @@ def _pairing(a: Any, b: Any) -> tuple[float, float]:
     return total, sum(float(ops.sum(ops.abs(p))) for p in products)
 
 
-def _widened(x: Any) -> Any:
+def _widened(x: Array) -> Array:
     """Returns an array in double precision."""
     return ops.astype(x, np.complex128 if shape_dtype(x).dtype.kind == "c" else np.float64)
 

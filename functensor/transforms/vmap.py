@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..functions.wrapping import transformed
+from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import apart_from, as_array, owned, plain_arrays, wrap
@@ -15,8 +16,12 @@ from ..primitives.core.errors import AxisSizeError, describe, function_name, mes
 from ..primitives.core.shape_dtype import canonical_axis
 from ..primitives.core.trace import base_trace, run, under
 from ..traces.batch import BatchTrace, BatchTracer, NamedBatchTrace, batch_trace
+from ..tree import TreeDef
 from ..tree import containers as tree
 from .tensor_entrance import entrance
+
+if TYPE_CHECKING:
+    from ..primitives.core.array import Array
 
 __all__ = ["vmap"]
 
@@ -137,7 +142,7 @@ def _output_axes(fun: Callable[..., Any], out_axes: Any, out: Any) -> list[Any]:
 
 
 def _common_size(
-    fun: Callable[..., Any], treedef: Any, leaves: list[Any], axes: list[Any], size: int | None
+    fun: Callable[..., Any], treedef: TreeDef, leaves: list[Any], axes: list[Any], size: int | None
 ) -> int:
     """Returns the length that all mapped axes share."""
     sizes: dict[int, int] = {}
@@ -184,7 +189,7 @@ def _common_size(
     return usual
 
 
-def _paths(fun: Callable[..., Any], treedef: Any, leaves: list[Any]) -> list[str]:
+def _paths(fun: Callable[..., Any], treedef: TreeDef, leaves: list[Any]) -> list[str]:
     """Returns for every leaf of ``(args, kwargs)`` its name in messages."""
     import inspect  # costs milliseconds
 
@@ -204,14 +209,14 @@ def _paths(fun: Callable[..., Any], treedef: Any, leaves: list[Any]) -> list[str
 
 
 def _mapped_paths(
-    fun: Callable[..., Any], treedef: Any, leaves: list[Any], axes: list[Any]
+    fun: Callable[..., Any], treedef: TreeDef, leaves: list[Any], axes: list[Any]
 ) -> list[str]:
     """Returns the names of the leaves that are mapped over."""
     names = _paths(fun, treedef, leaves)
     return [name for name, axis in zip(names, axes, strict=True) if axis is not None]
 
 
-def _moved(value: Any, source: int, destination: int) -> Any:
+def _moved(value: Array, source: int, destination: int) -> Array:
     """Returns a value with one axis elsewhere."""
     ndim = len(shape_of(value))
     source %= ndim
@@ -222,7 +227,7 @@ def _moved(value: Any, source: int, destination: int) -> Any:
     return ops.transpose(value, order)
 
 
-def _output(trace: BatchTrace, leaf: Any, place: Any) -> Any:
+def _output(trace: BatchTrace, leaf: ArrayLike, place: int | None) -> Any:
     """Returns an output with its batch axis in place."""
     if isinstance(leaf, BatchTracer) and leaf.owner is trace:
         if place is None:

@@ -15,11 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .faces.publish import publish
 from .primitives.device import to_device
 from .traces.reverse import is_inexact
+
+if TYPE_CHECKING:
+    from .primitives.core.annotations import Value
+    from .primitives.core.primitive_like import PrimitiveLike
+    from .primitives.core.shape_dtype import ShapeDtype
 
 __all__ = [
     "RECOMPUTE",
@@ -101,11 +106,11 @@ class Offload:
         self.device = device
         self.home = home
 
-    def takes(self, x: Any) -> bool:
+    def takes(self, x: Value) -> bool:
         """Says whether an output is offloaded, and not saved as it is."""
         return self.offload is None or is_inexact(x)
 
-    def put(self, x: Any) -> Any:
+    def put(self, x: Value) -> Any:
         """Returns what is saved of an output."""
         return to_device(x, self.device) if self.offload is None else self.offload(x)
 
@@ -116,17 +121,17 @@ class Offload:
         return self.restore(stored)
 
 
-def everything_saveable(primitive: Any, /, *types: Any, **params: Any) -> bool:
+def everything_saveable(primitive: PrimitiveLike, /, *types: ShapeDtype, **params: Any) -> bool:
     """Saves all that the backward pass needs, as without ``checkpoint``."""
     return True
 
 
-def nothing_saveable(primitive: Any, /, *types: Any, **params: Any) -> bool:
+def nothing_saveable(primitive: PrimitiveLike, /, *types: ShapeDtype, **params: Any) -> bool:
     """Saves nothing but the function's inputs, as without a policy."""
     return False
 
 
-def dots_saveable(primitive: Any, /, *types: Any, **params: Any) -> bool:
+def dots_saveable(primitive: PrimitiveLike, /, *types: ShapeDtype, **params: Any) -> bool:
     """Saves the outputs of products of matrices, of convolutions and of attention."""
     return primitive.name in DOTS
 
@@ -134,7 +139,9 @@ def dots_saveable(primitive: Any, /, *types: Any, **params: Any) -> bool:
 checkpoint_dots = dots_saveable
 
 
-def dots_with_no_batch_dims_saveable(primitive: Any, /, *types: Any, **params: Any) -> bool:
+def dots_with_no_batch_dims_saveable(
+    primitive: PrimitiveLike, /, *types: ShapeDtype, **params: Any
+) -> bool:
     """Saves the outputs of products of matrices none of whose axes goes through all operands.
 
     That is what a layer does with its weights, and not what attention does within an example.
@@ -237,7 +244,9 @@ def save_and_offload_only_these_names(
     return partial(_saved_or_offloaded, kept, moved, how)
 
 
-def _offload(src: str, dst: str, offload: Any, restore: Any) -> Offload:
+def _offload(
+    src: str, dst: str, offload: Callable[..., Any] | None, restore: Callable[..., Any] | None
+) -> Offload:
     home = None if src == "device" else src
     return Offload(offload, restore, device="cpu" if dst in HOSTS else dst, home=home)
 
@@ -245,27 +254,39 @@ def _offload(src: str, dst: str, offload: Any, restore: Any) -> Offload:
 # Functions of the module and not of another function, so that policies can be pickled.
 
 
-def _offloaded_dots(how: Offload, primitive: Any, /, *types: Any, **params: Any) -> Any:
+def _offloaded_dots(
+    how: Offload, primitive: PrimitiveLike, /, *types: ShapeDtype, **params: Any
+) -> Offload | bool:
     return how if dots_with_no_batch_dims_saveable(primitive, *types, **params) else False
 
 
-def _of_primitives(names: frozenset[str], primitive: Any, /, *types: Any, **params: Any) -> bool:
+def _of_primitives(
+    names: frozenset[str], primitive: PrimitiveLike, /, *types: ShapeDtype, **params: Any
+) -> bool:
     return primitive.name in names
 
 
-def _only_names(names: frozenset[str], primitive: Any, /, *types: Any, **params: Any) -> bool:
+def _only_names(
+    names: frozenset[str], primitive: PrimitiveLike, /, *types: ShapeDtype, **params: Any
+) -> bool:
     return primitive.name == NAMED and params["name"] in names
 
 
-def _other_names(names: frozenset[str], primitive: Any, /, *types: Any, **params: Any) -> bool:
+def _other_names(
+    names: frozenset[str], primitive: PrimitiveLike, /, *types: ShapeDtype, **params: Any
+) -> bool:
     return primitive.name == NAMED and params["name"] not in names
 
 
-def _anything_but(names: frozenset[str], primitive: Any, /, *types: Any, **params: Any) -> Any:
+def _anything_but(
+    names: frozenset[str], primitive: PrimitiveLike, /, *types: ShapeDtype, **params: Any
+) -> Any:
     return RECOMPUTE if _only_names(names, primitive, *types, **params) else True
 
 
-def _either(first: Policy, second: Policy, primitive: Any, /, *types: Any, **params: Any) -> Any:
+def _either(
+    first: Policy, second: Policy, primitive: PrimitiveLike, /, *types: ShapeDtype, **params: Any
+) -> Any:
     one = first(primitive, *types, **params)
     if one:
         return one
@@ -277,11 +298,11 @@ def _saved_or_offloaded(
     saved: frozenset[str],
     moved: frozenset[str],
     how: Offload,
-    primitive: Any,
+    primitive: PrimitiveLike,
     /,
-    *types: Any,
+    *types: ShapeDtype,
     **params: Any,
-) -> Any:
+) -> Offload | bool:
     if primitive.name != NAMED:
         return False
     return how if params["name"] in moved else params["name"] in saved

@@ -38,7 +38,7 @@ from functools import partial
 from typing import Any
 
 from .backends.errors.public_functions import check_function
-from .custom.numpy_function import BATCHING, NumpyFunction, Rule
+from .custom.numpy_function import BATCHING, Declared, NumpyFunction, Rule
 from .faces.publish import publish
 from .primitives.core.families import (
     along,
@@ -75,7 +75,7 @@ __all__ = [
 def numpy_function(
     fun: Callable[..., Any] | None = None,
     *,
-    result: Any = None,
+    result: Declared | None = None,
     vjp: Callable[..., Any] | None = None,
     jvp: Callable[..., Any] | None = None,
     numpy_vjp: Callable[..., Any] | None = None,

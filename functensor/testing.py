@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import tree
 from .backends.restoring import errstate
 from .faces.publish import publish
+from .primitives.core.annotations import ArrayLike
 from .primitives.core.annotations import operations as ops
 from .primitives.core.array_likes import is_array_like
 from .primitives.core.buffers import beside, wrap
@@ -18,6 +19,9 @@ from .primitives.core.shape_dtype import INEXACT, finfo, result_type, shape_dtyp
 from .traces.reverse import is_inexact
 from .transforms.grad import vjp
 from .transforms.jvp import jvp
+
+if TYPE_CHECKING:
+    from .backends.annotations import Buffer
 
 __all__ = ["assert_allclose", "check_grads"]
 
@@ -159,7 +163,7 @@ class _Subject:
         """Returns the derivative of forward mode, a function of arguments and tangents."""
         count = len(self.inputs)
 
-        def call(*values: Any) -> Any:
+        def call(*values: ArrayLike) -> Any:
             return jvp(self.call, values[:count], values[count:])[1]
 
         inputs = self.inputs + [f"the tangent of {name}" for name in self.inputs]
@@ -170,7 +174,7 @@ class _Subject:
         """Returns the derivative of reverse mode, a function of arguments and cotangents."""
         count = len(self.inputs)
 
-        def call(*values: Any) -> Any:
+        def call(*values: ArrayLike) -> Any:
             return list(vjp(self.call, *values[:count])[1](list(values[count:])))
 
         inputs = self.inputs + [f"the cotangent of {name}" for name in self.outputs]
@@ -184,7 +188,7 @@ def _flattened(f: Callable[..., Any], args: Sequence[Any]) -> tuple[_Subject, li
     leaves = [leaf for _, leaf in found]
     places = [i for i, leaf in enumerate(leaves) if is_array_like(leaf) and is_inexact(leaf)]
 
-    def outputs(*values: Any) -> list[tuple[str, Any]]:
+    def outputs(*values: ArrayLike) -> list[tuple[str, Any]]:
         filled = list(leaves)
         for i, value in zip(places, values, strict=True):
             filled[i] = value
@@ -203,7 +207,7 @@ def _flattened(f: Callable[..., Any], args: Sequence[Any]) -> tuple[_Subject, li
             "or complex, so there is no derivative to check"
         )
 
-    def call(*values: Any) -> list[Any]:
+    def call(*values: ArrayLike) -> list[Any]:
         return [leaf for _, leaf in outputs(*values)]
 
     inputs = [f"args{tree.keystr(found[i][0])}" for i in places]
@@ -301,7 +305,7 @@ class _Check:
             )
         raise all_together
 
-    def random_like(self, x: Any) -> Any:
+    def random_like(self, x: ArrayLike) -> ArrayLike:
         """Returns normal numbers of the shape and dtype of an array."""
         known = shape_dtype(x)
         numbers = self.rng.standard_normal(known.shape)
@@ -319,7 +323,7 @@ class _Check:
         """Returns the derivative along a direction, and the atol and rtol that go with it."""
         wide = [(_widened(x), _widened(v)) for x, v in zip(values, direction, strict=True)]
 
-        def moved(step: Any) -> list[Any]:
+        def moved(step: complex) -> list[Any]:
             return [
                 _moved(x, step * v, like) for (x, v), like in zip(wide, values, strict=True)
             ]
@@ -353,12 +357,12 @@ class _Check:
         return numeric, (tolerance + noise if self.atol is None else self.atol, tolerance)
 
 
-def _host(x: Any) -> Any:
+def _host(x: ArrayLike) -> Buffer:
     """Returns an array's values in NumPy's hands."""
     return np.asarray(ops.to_device(x, "cpu"))
 
 
-def _widened(x: Any) -> Any:
+def _widened(x: ArrayLike) -> Any:
     """Returns a value in at least double precision; a Python scalar stays one."""
     if type(x) in (float, complex):
         return x
@@ -372,7 +376,7 @@ def _moved(x: Any, by: Any, like: Any) -> Any:
     return moved if type(moved) in (float, complex) else _placed(np.asarray(moved), like)
 
 
-def _placed(values: Any, like: Any) -> Any:
+def _placed(values: Buffer, like: ArrayLike) -> Any:
     """Returns NumPy's values as an array on the device of another."""
     return wrap(beside(like, values))
 
@@ -391,14 +395,14 @@ def _tolerance(table: dict[int, float], values: Sequence[Any]) -> float:
     return table[min(8, *sizes)]
 
 
-def _check_type(name: str, got: Any, wanted: Any) -> None:
+def _check_type(name: str, got: ArrayLike, wanted: ArrayLike) -> None:
     """Checks that a value has the shape and dtype of another."""
     a, b = shape_dtype(got).strong(), shape_dtype(wanted).strong()
     if a != b:
         raise AssertionError(f"{name} is {a!r}, expected {b!r}")
 
 
-def _same(name: str, got: Any, known: Any, values: Sequence[Any]) -> None:
+def _same(name: str, got: ArrayLike, known: ArrayLike, values: Sequence[Any]) -> None:
     """Checks that a primal value is the one that the function itself gives for some values."""
     _check_type(name, got, known)
     tolerance = _tolerance(EXACT_TOLERANCES, [*values, known])
@@ -407,7 +411,7 @@ def _same(name: str, got: Any, known: Any, values: Sequence[Any]) -> None:
 
 
 def _compare(
-    what: str, got: Any, wanted: Any, atol: float, rtol: float, equal_nan: bool = False
+    what: str, got: ArrayLike, wanted: ArrayLike, atol: float, rtol: float, equal_nan: bool = False
 ) -> None:
     """Compares two arrays element by element: integers and booleans exactly."""
     a, b = _host(got), _host(wanted)

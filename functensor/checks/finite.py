@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from ..primitives.core.python_numbers import BASES, plain
 from ..primitives.core.trace import RAW, slot, under
 from ..primitives.shape.index import Scatter
 from ..traces.reverse import PROJECTION, Part
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import Value
 
 __all__ = ["checking"]
 
@@ -61,7 +64,7 @@ def levels_of(x: Any) -> Iterator[Any]:
     yield x
 
 
-def values_of(x: Any) -> Iterator[Any]:
+def values_of(x: Value | None) -> Iterator[Any]:
     """Returns the buffer of a value, if there is one already."""
     for level in levels_of(x):
         if type(level) is Array or (isinstance(level, Tracer) and level.owner.standing):
@@ -102,7 +105,7 @@ def made(out: Iterator[Any], inputs: Sequence[Any]) -> str:
     return "infinity" if inf and not (had_inf or had_nan) else ""
 
 
-def span(x: Any) -> str:
+def span(x: Value) -> str:
     """Returns an operand's type and the range of its values, for messages."""
     x = plain(x)
     numbers = [np.asarray(to_host(buffer)).reshape(-1) for buffer in values_of(x)]
@@ -129,7 +132,7 @@ def error(what: str, found: str, line: str, inputs: Sequence[Any]) -> NonFiniteE
 # -- the way back
 
 
-def nodes_of(output: Any) -> Iterator[tuple[Any, Any]]:
+def nodes_of(output: Value) -> Iterator[tuple[Any, Any]]:
     """Returns the levels of reverse mode that recorded an operation, each with its node."""
     for level in levels_of(output):
         node = getattr(level, "node", None)
@@ -139,7 +142,7 @@ def nodes_of(output: Any) -> Iterator[tuple[Any, Any]]:
             yield level, node
 
 
-def watch(output: Any, op: Operation) -> None:
+def watch(output: Value, op: Operation) -> None:
     """Has the rules of an operation checked, at every level of reverse mode that recorded it."""
     for _, node in nodes_of(output):
         if not is_checked(node.primitive):
@@ -185,7 +188,9 @@ class Standing(PrimitiveLike):
             return None
         return (rule and partial(self.called, rule, i) for i, rule in enumerate(rules))
 
-    def called(self, rule: Callable[..., Any], place: int, g: Any, saved: Any, params: Any) -> Any:
+    def called(
+        self, rule: Callable[..., Any], place: int, g: Any, saved: Any, params: dict[str, Any]
+    ) -> Any:
         """Returns the cotangent of one operand."""
         out = self.ran(rule, g, saved, params)
         self.check(out, place, g, saved)

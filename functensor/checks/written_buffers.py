@@ -9,7 +9,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
@@ -19,6 +19,10 @@ from ..hooks import Handle, Hook, Operation
 from ..primitives.core.buffers import is_changeable, plain_arrays
 from ..primitives.core.errors import BackwardError, describe, message
 from .finite import Standing, levels_of, nodes_of, values_of
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import Value
+    from ..primitives.core.primitive_like import PrimitiveLike
 
 __all__ = ["checking"]
 
@@ -48,7 +52,7 @@ class Noting(Hook):
                     node.primitive = Unwritten(node.primitive, op, kept)
 
 
-def recorded(output: Any) -> Iterator[tuple[Any, Any]]:
+def recorded(output: Value) -> Iterator[tuple[Any, Any]]:
     """Returns the levels of reverse mode that recorded an operation, and those of its tangents."""
     yield from nodes_of(output)
     for level in levels_of(output):
@@ -57,7 +61,7 @@ def recorded(output: Any) -> Iterator[tuple[Any, Any]]:
             yield from recorded(tangent)
 
 
-def is_kept(x: Any, saved: Any) -> bool:
+def is_kept(x: Value, saved: Any) -> bool:
     """Says whether an array is among the residuals of a node: itself, and no copy of it."""
     if callable(saved):
         return True  # what a rule of the user's closes over is not known
@@ -75,7 +79,9 @@ class Unwritten(Standing):
         read: the arrays and their checksums.
     """
 
-    def __init__(self, primitive: Any, op: Operation, read: Sequence[tuple[Any, int]]) -> None:
+    def __init__(
+        self, primitive: PrimitiveLike, op: Operation, read: Sequence[tuple[Any, int]]
+    ) -> None:
         super().__init__(primitive, op)
         self.read = read
 

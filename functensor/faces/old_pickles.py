@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
 
 __all__ = ["MOVED", "OldNames"]
 
@@ -87,7 +87,9 @@ MOVED = {
 class OldNames:
     """The last of Python's finders of modules: it finds what no other does, by an old name."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         """Returns how to make a module of an old name."""
         return ModuleSpec(name, self, is_package=True) if name in MOVED else None  # type: ignore[arg-type]
 

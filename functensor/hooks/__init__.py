@@ -19,7 +19,7 @@ from weakref import ref
 from ..backends.errors.public_functions import begins, check_function
 from ..backends.restoring import InC, in_turn, leaving
 from ..faces.publish import publish
-from ..primitives.core.array import Tracer
+from ..primitives.core.array import Array, Tracer
 from ..primitives.core.errors import function_name, user_line
 from ..primitives.core.primitive import Primitive, evaluate
 from ..primitives.core.trace import RAW, Trace, settled, slot, under
@@ -64,7 +64,7 @@ class Hook:
     2.0
     """
 
-    def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> Any:
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> Array | None:
         """Sees an operation after it ran.
 
         Args:
@@ -77,7 +77,9 @@ class Hook:
         """
         return None
 
-    def backward(self, op: Operation, grad_inputs: Sequence[Any], grad_output: Any) -> Any:
+    def backward(
+        self, op: Operation, grad_inputs: Sequence[Any], grad_output: Array
+    ) -> Sequence[Array | None] | None:
         """Sees an operation in the backward pass, if the hook is registered then.
 
         Args:
@@ -156,7 +158,9 @@ class Registration:
 class Handle(Registration):
     """A registration of a `Hook`, for the operations that match."""
 
-    def __init__(self, hook: Hook, match: Any) -> None:
+    def __init__(
+        self, hook: Hook, match: str | Sequence[str] | Callable[[str], bool] | None
+    ) -> None:
         self.hook = hook
         self._match = _matcher(match)
         self._thread = threading.get_ident()
@@ -178,7 +182,7 @@ class Handle(Registration):
         """Says whether the hook is called in a backward pass that is running."""
         return self.active
 
-    def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> Any:
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> Any:
         """Shows the hook an operation and returns what it returns."""
         return self.hook.forward(op, inputs, output)
 
@@ -216,7 +220,7 @@ class Kept(Handle):
     def sees_pass(self) -> bool:
         return self.handle.sees_pass()
 
-    def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> Any:
+    def forward(self, op: Operation, inputs: Sequence[Any], output: Array) -> Array | None:
         again = self.replaced[self.position : self.position + 1] == [True]
         self.position += 1
         out = None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from threading import local
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..custom.rules import CustomCall
 from ..primitives.core.buffers import owned, wrap
@@ -17,6 +17,9 @@ from ..traces.forward import tangent_of
 from ..traces.reverse import fitted, is_inexact
 from ..transforms.grad import vjp
 from ..transforms.vmap import vmap
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import Value
 
 __all__ = ["PrimitiveCall", "Watched", "muting", "replacement"]
 
@@ -125,7 +128,7 @@ class Watched(Asked):
             return self
         return Watched(self.call.asked(wanted), self.op, self.handles)
 
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         """Returns the same for a batch; hooks see the cotangents of each example.
 
         Added up over the examples, these may differ in the last bits from what the batched
@@ -204,7 +207,7 @@ class PrimitiveCall(CustomCall):
         both = [a and b for a, b in zip(self.wanted, wanted, strict=True)]
         return PrimitiveCall(self.primitive, both, self.params)
 
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         """Returns the same for a batch, differentiated as the batched operation is."""
         axes = [0 if flag else None for flag in flags]
         evaluate = vmap(self.evaluate, in_axes=(axes,), axis_size=size, axis_name=axis_name)
@@ -213,7 +216,7 @@ class PrimitiveCall(CustomCall):
         def bwd(values: list[Any], gs: list[Any]) -> list[Any]:
             known = [i for i, v in enumerate(values) if wanted[i] and is_inexact(v)]
 
-            def chosen(*some: Any) -> Any:
+            def chosen(*some: Value) -> Any:
                 operands = list(values)
                 for i, v in zip(known, some, strict=True):
                     operands[i] = v
@@ -228,7 +231,7 @@ class PrimitiveCall(CustomCall):
 
 def cotangents_of(
     primitive: Primitive,
-    g: Any,
+    g: Value,
     saved: Sequence[Any],
     params: dict[str, Any],
     wanted: Sequence[bool],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,13 +12,17 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import to_buffer
 from ..primitives.core.numpy_protocols import conversion_error
 
+if TYPE_CHECKING:
+    from ..backends.annotations import DTypeLike
+    from ..primitives.core.annotations import ArrayLike
+
 __all__ = ["buffer_of", "is_dtype"]
 
 # Python's own numbers become these, as tensor users expect.
 NARROW = {"float64": np.dtype("float32"), "complex128": np.dtype("complex64")}
 
 
-def buffer_of(data: Any, dtype: Any) -> Any:
+def buffer_of(data: ArrayLike, dtype: DTypeLike | None) -> Any:
     """Returns a buffer that nobody else will write to.
 
     Args:

@@ -22,7 +22,7 @@ def of_class(kind: type[T], base: Any, *args: Any) -> T:
     return out
 
 
-def added_to(x: Any, base: Any) -> dict[str, Any]:
+def added_to(x: Any, base: type) -> dict[str, Any]:
     """Returns the attributes that an object has beside those of a base class."""
     found = dict(getattr(x, "__dict__", {}))
     kinds = type(x).__mro__

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,10 @@ from .in_place import InPlace
 from .level import LEVEL
 from .tape import TAPE, HookHandle, Leaf, TapeTrace, receiver_of, run_backward
 from .views import viewing
+
+if TYPE_CHECKING:
+    from ..backends.annotations import Buffer, DTypeLike
+    from ..primitives.core.annotations import ArrayLike
 
 __all__ = [
     "CpuTensor",
@@ -97,9 +101,9 @@ class Tensor(InPlace):
 
     def __init__(
         self,
-        data: Any,
+        data: ArrayLike,
         requires_grad: bool = False,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         device: str | None = None,
     ) -> None:
         buffer = buffer_of(data, dtype)
@@ -174,10 +178,10 @@ class Tensor(InPlace):
         return wrap(self._data)
 
     @data.setter
-    def data(self, value: Any) -> None:
+    def data(self, value: ArrayLike) -> None:
         self.copy_value(value)
 
-    def copy_value(self, value: Any) -> None:
+    def copy_value(self, value: ArrayLike) -> None:
         """Sets the value, without recording it; the tensor keeps its shape, dtype and ``grad``."""
         given = value if getattr(value, "shape", ()) else None
 
@@ -206,7 +210,7 @@ class Tensor(InPlace):
         return receiver.grad  # type: ignore[no-any-return]
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: Tensor | None) -> None:
         receiver = None if self.node is None else receiver_of(self.node)
         if receiver is None or not receiver.keeps:
             if value is not None:
@@ -261,7 +265,7 @@ class Tensor(InPlace):
         """
         check_function("Tensor.register_hook", hook, "hook")
 
-        def on_buffer(g: Any) -> Any:
+        def on_buffer(g: Buffer) -> Any:
             with under(None):
                 result = hook(TAPE.wrap(g, None))
                 if result is None:
@@ -282,7 +286,7 @@ class Tensor(InPlace):
             )
         return receiver_of(self.node, make=True)
 
-    def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
+    def backward(self, gradient: ArrayLike | None = None, retain_graph: bool = False) -> None:
         """Adds the gradient of the tensor by every leaf that requires grad to that leaf's ``grad``.
 
         Args:
@@ -336,7 +340,7 @@ class Tensor(InPlace):
         """
         return self.__array__()  # type: ignore[no-any-return]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         if self.node is not None:
             error = conversion_error(self)
             if isinstance(error, ImmutableArrayError):
@@ -371,7 +375,7 @@ class Tensor(InPlace):
         out = memo[id(self)] = self._copy()
         return with_state(out, deepcopy(added_to(self, Tensor), memo))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         given = to_host(self._copy()._data), self.dtype, self.device, self.requires_grad
         if type(self) is Tensor:
             return tensor, given
@@ -449,7 +453,10 @@ def missing_reason(x: Tensor) -> str:
 
 
 def tensor(
-    data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+    data: ArrayLike,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Makes a `Tensor` of a copy of data.
 
@@ -473,7 +480,9 @@ def tensor(
     return Tensor(data, requires_grad, dtype, device)
 
 
-def CpuTensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
+def CpuTensor(
+    data: ArrayLike, requires_grad: bool = False, dtype: DTypeLike | None = None
+) -> Tensor:
     """Makes a `Tensor` on the CPU; arguments as for `Tensor`.
 
     >>> import functensor as ft
@@ -483,7 +492,9 @@ def CpuTensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tens
     return tensor(data, dtype, "cpu", requires_grad)
 
 
-def CudaTensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Tensor:
+def CudaTensor(
+    data: ArrayLike, requires_grad: bool = False, dtype: DTypeLike | None = None
+) -> Tensor:
     """Makes a `Tensor` on the current NVIDIA GPU; arguments as for `Tensor`.
 
     Raises:

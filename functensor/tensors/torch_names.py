@@ -6,32 +6,47 @@ PyTorch's meaning, ``axis`` for NumPy's, and a position counts as PyTorch's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
 from ..backends.devices import is_device, resolved
-from ..primitives.core.annotations import operations as ops
+from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.array import Array, Tracer
+from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import canonical_axis
 from .buffers import is_dtype
 
+if TYPE_CHECKING:
+    from ..backends.annotations import Axis, DTypeLike, Shape
+
 __all__ = ["Extremum", "Size", "TorchNames"]
+
+T = TypeVar("T", bound=Array)
+
+
+class TensorOperations(Protocol):
+    """The registry, as methods of tensors see it: its functions return tensors."""
+
+    def __getattr__(self, name: str) -> Callable[..., T]: ...
+
+
+ops = cast(TensorOperations, registry)
 
 
 class Extremum(NamedTuple):
     """The largest or smallest elements along an axis, and where the first of each is."""
 
-    values: Any
-    indices: Any
+    values: Array
+    indices: Array
 
 
 class Sorted(NamedTuple):
     """Elements in order along an axis, and where each was before."""
 
-    values: Any
-    indices: Any
+    values: Array
+    indices: Array
 
 
 class Size(int):
@@ -45,7 +60,7 @@ class Size(int):
 
     shape: tuple[int, ...]
 
-    def __call__(self, dim: int | None = None) -> Any:
+    def __call__(self, dim: int | None = None) -> Shape | int:
         return self.shape if dim is None else self.shape[dim]
 
     __repr__ = int.__repr__
@@ -54,21 +69,21 @@ class Size(int):
 def _elementwise(name: str) -> Callable[..., Any]:
     """Returns the method that is the function of a name, of the tensor and one more argument."""
 
-    def method(self: Any, *other: Any) -> Any:
+    def method(self: Array, *other: ArrayLike) -> Any:
         return getattr(ops, name)(self, *other)
 
     doc = f"Returns ``functensor.numpy.{name}`` of the tensor, element by element."
     return _named(method, name, doc)
 
 
-def _axis(dim: Any, axis: Any) -> Any:
+def _axis(dim: Axis, axis: Axis) -> Axis:
     """Returns the axes that were given by either name."""
     if dim is not None and axis is not None:
         raise TypeError(f"dim={dim} and axis={axis}: give one of them, they mean the same")
     return axis if dim is None else dim
 
 
-def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+def _shape(sizes: tuple[Any, ...]) -> Shape:
     """Returns a shape that was given as one tuple or as several numbers."""
     nested = len(sizes) == 1 and isinstance(sizes[0], tuple | list)
     return tuple(sizes[0] if nested else sizes)
@@ -78,29 +93,29 @@ class Casts(Tracer):
     """The methods that cast; apart from the others, since they have the names of types."""
 
     __slots__ = ()
-    to: Any
+    to: Callable[..., Self]
 
-    def float(self) -> Any:
+    def float(self) -> Self:
         """Returns the elements as float32; the tensor itself where they are."""
         return self.to(np.float32)
 
-    def double(self) -> Any:
+    def double(self) -> Self:
         """Returns the elements as float64; the tensor itself where they are."""
         return self.to(np.float64)
 
-    def half(self) -> Any:
+    def half(self) -> Self:
         """Returns the elements as float16; the tensor itself where they are."""
         return self.to(np.float16)
 
-    def long(self) -> Any:
+    def long(self) -> Self:
         """Returns the elements as int64; the tensor itself where they are."""
         return self.to(np.int64)
 
-    def int(self) -> Any:
+    def int(self) -> Self:
         """Returns the elements as int32; the tensor itself where they are."""
         return self.to(np.int32)
 
-    def bool(self) -> Any:
+    def bool(self) -> Self:
         """Returns the elements as booleans; the tensor itself where they are."""
         return self.to(np.bool_)
 
@@ -109,11 +124,11 @@ def _reduction(name: str, what: str) -> Callable[..., Any]:
     """Returns the method that reduces over axes by the function of a name."""
 
     def method(
-        self: Any,
-        dim: Any = None,
+        self: Array,
+        dim: Axis = None,
         keepdim: bool = False,
         *,
-        axis: Any = None,
+        axis: Axis = None,
         keepdims: bool = False,
     ) -> Any:
         return getattr(ops, name)(self, _axis(dim, axis), keepdims=keepdim or keepdims)
@@ -125,12 +140,12 @@ def _total(name: str, what: str) -> Callable[..., Any]:
     """Returns a method as `_reduction` does, whose result may have another dtype."""
 
     def method(
-        self: Any,
-        dim: Any = None,
+        self: Array,
+        dim: Axis = None,
         keepdim: bool = False,
         *,
-        dtype: Any = None,
-        axis: Any = None,
+        dtype: DTypeLike | None = None,
+        axis: Axis = None,
         keepdims: bool = False,
     ) -> Any:
         return getattr(ops, name)(self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims)
@@ -142,12 +157,12 @@ def _spread(name: str, what: str) -> Callable[..., Any]:
     """Returns a method as `_reduction` does, for what divides by the degrees of freedom."""
 
     def method(
-        self: Any,
-        dim: Any = None,
+        self: Array,
+        dim: Axis = None,
         keepdim: bool = False,
         *,
         correction: float = 1,
-        axis: Any = None,
+        axis: Axis = None,
         ddof: float | None = None,
         keepdims: bool = False,
     ) -> Any:
@@ -216,63 +231,67 @@ class TorchNames(Casts):
     ge = _elementwise("greater_equal")
     matmul = mm = bmm = mv = _elementwise("matmul")
 
-    def add(self, other: Any, *, alpha: Any = 1) -> Any:
+    def add(self, other: Any, *, alpha: float = 1) -> Any:
         """Returns the sum with ``alpha`` times another."""
         return self + (other if alpha == 1 else alpha * other)
 
-    def sub(self, other: Any, *, alpha: Any = 1) -> Any:
+    def sub(self, other: Any, *, alpha: float = 1) -> Any:
         """Returns the difference from ``alpha`` times another."""
         return self - (other if alpha == 1 else alpha * other)
 
-    def clamp(self, min: Any = None, max: Any = None) -> Any:
+    def clamp(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Any:
         """Returns the elements limited to an interval."""
         return self.clip(min, max)
 
-    def masked_fill(self, mask: Any, value: Any) -> Any:
+    def masked_fill(self, mask: ArrayLike, value: ArrayLike) -> Self:
         """Returns the elements, a value in place of those where the mask is true."""
         return ops.where(mask, value, self)
 
-    def equal(self, other: Any) -> bool:
+    def equal(self, other: ArrayLike) -> bool:
         """Says whether another has the same shape and all the same elements."""
         return self.shape == np.shape(other) and bool(ops.all(ops.equal(self, other)))
 
-    def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+    def allclose(self, other: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
         """Says whether all elements differ by at most ``atol + rtol * abs(other)``."""
         close = ops.abs(self - other) <= atol + rtol * ops.abs(other)
         return bool(ops.all(ops.logical_or(close, ops.equal(self, other))))
 
     # -- along axes
 
-    sum: Any = _total("sum", "the sum")
-    prod: Any = _total("prod", "the product")
-    mean: Any = _total("mean", "the mean")
-    any: Any = _reduction("any", "whether any element is true")
-    all: Any = _reduction("all", "whether all elements are true")
-    argmax: Any = _reduction("argmax", "the index of the first maximum")
-    argmin: Any = _reduction("argmin", "the index of the first minimum")
-    logsumexp: Any = _reduction("logsumexp", "the logarithm of the sum of exponentials")
-    var: Any = _spread("var", "the variance")
-    std: Any = _spread("std", "the standard deviation")
+    sum: Callable[..., Self] = _total("sum", "the sum")
+    prod: Callable[..., Self] = _total("prod", "the product")
+    mean: Callable[..., Self] = _total("mean", "the mean")
+    any: Callable[..., Self] = _reduction("any", "whether any element is true")
+    all: Callable[..., Self] = _reduction("all", "whether all elements are true")
+    argmax: Callable[..., Self] = _reduction("argmax", "the index of the first maximum")
+    argmin: Callable[..., Self] = _reduction("argmin", "the index of the first minimum")
+    logsumexp: Callable[..., Self] = _reduction(
+        "logsumexp", "the logarithm of the sum of exponentials"
+    )
+    var: Callable[..., Self] = _spread("var", "the variance")
+    std: Callable[..., Self] = _spread("std", "the standard deviation")
 
     def max(  # type: ignore[override]
-        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
+        self, dim: Axis = None, keepdim: bool = False, *, axis: Axis = None, keepdims: bool = False
     ) -> Any:
         """Returns the maximum; along ``dim``, a pair of it and its indices."""
         return self._extremum("max", dim, axis, keepdim or keepdims)
 
     def min(  # type: ignore[override]
-        self, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
+        self, dim: Axis = None, keepdim: bool = False, *, axis: Axis = None, keepdims: bool = False
     ) -> Any:
         """Returns the minimum; along ``dim``, a pair of it and its indices."""
         return self._extremum("min", dim, axis, keepdim or keepdims)
 
-    def _extremum(self, name: str, dim: Any, axis: Any, keepdims: bool) -> Any:
+    def _extremum(self, name: str, dim: Axis, axis: Axis, keepdims: bool) -> Any:
         values = getattr(ops, name)(self, _axis(dim, axis), keepdims=keepdims)
         if dim is None:
             return values
         return Extremum(values, getattr(ops, f"arg{name}")(self, dim, keepdims=keepdims))
 
-    def sort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    def sort(  # type: ignore[override]
+        self, dim: int = -1, descending: bool = False, stable: bool = False
+    ) -> Sorted:
         """Returns the elements in order along an axis, and their indices; PyTorch's, not in place.
 
         >>> import functensor as ft
@@ -280,19 +299,19 @@ class TorchNames(Casts):
         Tensor([3., 2., 1.], dtype=float32)
         """
         x = ops.reshape(self, -1) if not self.ndim else self
-        order = ops.argsort(x, dim, stable=stable, descending=descending)
+        order: Array = ops.argsort(x, dim, stable=stable, descending=descending)
         ordered = Sorted(ops.take_along_axis(x, order, dim), order)
         return ordered if self.ndim else Sorted(*(ops.reshape(each, ()) for each in ordered))
 
-    def cumsum(self, dim: Any = None, *, axis: Any = None) -> Any:  # type: ignore[override]
+    def cumsum(self, dim: Axis = None, *, axis: Axis = None) -> Self:  # type: ignore[override]
         """Returns the cumulative sum."""
         return ops.cumsum(self, _axis(dim, axis))
 
-    def softmax(self, dim: int = -1) -> Any:
+    def softmax(self, dim: int = -1) -> Self:
         """Returns the exponentials divided by their sum along an axis."""
         return ops.softmax(self, axis=dim)
 
-    def log_softmax(self, dim: int = -1) -> Any:
+    def log_softmax(self, dim: int = -1) -> Self:
         """Returns the logarithm of `softmax`."""
         return ops.log_softmax(self, axis=dim)
 
@@ -314,37 +333,37 @@ class TorchNames(Casts):
         """Returns the number of axes."""
         return self.ndim
 
-    def view(self, *shape: Any) -> Any:
+    def view(self, *shape: int | Sequence[int]) -> Self:
         """Returns the elements in another shape; one length may be -1."""
         return ops.reshape(self, _shape(shape))
 
-    def expand(self, *sizes: Any) -> Any:
+    def expand(self, *sizes: int | Sequence[int]) -> Self:
         """Returns the elements repeated along axes of length 1; -1 keeps a length."""
         wanted = _shape(sizes)
         own = (1,) * (len(wanted) - self.ndim) + self.shape
         return ops.broadcast_to(self, tuple(o if w == -1 else w for w, o in zip(wanted, own)))
 
-    def permute(self, *dims: Any) -> Any:
+    def permute(self, *dims: int | Sequence[int]) -> Self:
         """Returns the tensor with its axes in another order."""
         return ops.transpose(self, _shape(dims))
 
-    def transpose(self, *axes: Any) -> Any:
+    def transpose(self, *axes: int | Sequence[int] | None) -> Any:
         """Returns the tensor with two axes swapped; of other numbers of axes, in their order."""
         if len(axes) == 2:
             return ops.swapaxes(self, *axes)
         return super().transpose(*axes)
 
-    def t(self) -> Any:
+    def t(self) -> Self:
         """Returns the transpose of a matrix; a vector as it is."""
         if self.ndim > 2:
             raise ValueError(f"t() of a tensor of {self.ndim} axes; mT swaps the last two")
         return ops.transpose(self)
 
-    def unsqueeze(self, dim: int) -> Any:
+    def unsqueeze(self, dim: int) -> Self:
         """Returns the tensor with a new axis of length 1."""
         return ops.expand_dims(self, dim)
 
-    def squeeze(self, dim: Any = None, *, axis: Any = None) -> Any:  # type: ignore[override]
+    def squeeze(self, dim: Axis = None, *, axis: Axis = None) -> Self:  # type: ignore[override]
         """Returns the tensor without axes of length 1; a longer ``dim`` stays."""
         if axis is not None or dim is None:
             return ops.squeeze(self, _axis(dim, axis))
@@ -353,14 +372,14 @@ class TorchNames(Casts):
 
     def flatten(  # type: ignore[override]
         self, start_dim: int = 0, end_dim: int = -1
-    ) -> Any:
+    ) -> Self:
         """Returns the tensor with some axes in a row made into one."""
         if not self.ndim:
             return ops.reshape(self, -1)
         first, last = canonical_axis(start_dim, self.ndim), canonical_axis(end_dim, self.ndim)
         return ops.reshape(self, (*self.shape[:first], -1, *self.shape[last + 1 :]))
 
-    def repeat(self, *sizes: Any, axis: int | None = None) -> Any:  # type: ignore[override]
+    def repeat(self, *sizes: int | Sequence[int], axis: int | None = None) -> Self:  # type: ignore[override]
         """Returns the tensor beside itself along axes; with ``axis``, its elements repeated."""
         if axis is not None:
             return ops.repeat(self, *sizes, axis)
@@ -368,22 +387,22 @@ class TorchNames(Casts):
 
     def nonzero(self, as_tuple: bool = False, **options: Any) -> Any:
         """Returns a row of indices for every element that is not zero; as a tuple, as in NumPy."""
-        found = ops.nonzero(self, **options)
+        found: Any = ops.nonzero(self, **options)
         return found if as_tuple else ops.stack(found, 1)
 
-    def contiguous(self) -> Any:
+    def contiguous(self) -> Self:
         """Returns a copy whose elements lie in order; the tensor itself where they do so."""
         if self._data.flags.c_contiguous:
             return self
-        out = ops.positive(self)
+        out: Self = ops.positive(self)
         out._data = out._data.copy("C")
         return out
 
-    def gather(self, dim: int, index: Any) -> Any:
+    def gather(self, dim: int, index: ArrayLike) -> Self:
         """Returns elements along an axis, by an own index for every place on the others."""
         return ops.take_along_axis(self, index, dim)
 
-    def index_select(self, dim: int, index: Any) -> Any:
+    def index_select(self, dim: int, index: ArrayLike) -> Self:
         """Returns the slices at some indices of an axis."""
         return ops.take(self, index, dim)
 
@@ -395,11 +414,11 @@ class TorchNames(Casts):
     def to(
         self,
         *target: Any,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         device: str | None = None,
         non_blocking: bool = False,
         copy: bool = False,
-    ) -> Any:
+    ) -> Self:
         """Returns the tensor with another dtype or on another device; itself if it is so already.
 
         Args:
@@ -430,7 +449,7 @@ class TorchNames(Casts):
             moved = ops.to_device(moved, device)
         return ops.positive(self) if (copy or True in switches[1:]) and moved is self else moved
 
-    def cuda(self, device: int | str | None = None, non_blocking: bool = False) -> Any:
+    def cuda(self, device: int | str | None = None, non_blocking: bool = False) -> Self:
         """Returns the tensor on a GPU, by default on the current one.
 
         Args:
@@ -443,6 +462,6 @@ class TorchNames(Casts):
         """
         return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
 
-    def cpu(self) -> Any:
+    def cpu(self) -> Self:
         """Returns the tensor on the CPU, once it is computed."""
         return self.to("cpu")

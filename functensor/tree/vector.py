@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .containers import flatten_with_path, keystr
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import ArrayLike
 
 __all__ = ["ravel"]
 
@@ -55,7 +58,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     dtype = result_type(*(kind.dtype for kind in kinds)) if kinds else numpy.dtype(float)
     total = sum(kind.size for kind in kinds)
 
-    def unravel(vector: Any) -> Any:
+    def unravel(vector: ArrayLike) -> Any:
         given = shape_dtype(vector)
         if given.shape != (total,):
             raise ValueError(

@@ -61,7 +61,8 @@ if TYPE_CHECKING:
         psum_scatter,
     )
     from .transforms.jacobian import hessian, jacfwd, jacobian, jacrev
-    from .transforms.jvp import elementwise_grad, hvp, jvp, linear_transpose, linearize
+    from .transforms.jvp import elementwise_grad, hvp, jvp, linearize
+    from .transforms.linear_functions import linear_transpose
 
 __version__ = "0.1.0"
 
@@ -115,7 +116,7 @@ MODULES = {
     "jacrev": "transforms.jacobian",
     "jit": "jitting.jitted",
     "jvp": "transforms.jvp",
-    "linear_transpose": "transforms.jvp",
+    "linear_transpose": "transforms.linear_functions",
     "linearize": "transforms.jvp",
     "make_program": "programs.staging",
     "named_scope": "programs.named_scope",

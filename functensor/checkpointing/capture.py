@@ -184,13 +184,13 @@ class ReplayTrace(ReverseTrace):
         self.log = log
         self.position = 0
 
-    def process1(self, primitive: Primitive, x: Value) -> Value:
+    def process1(self, primitive: Primitive, x: Value) -> Any:
         return self.compared(primitive.name, super().process1(primitive, x))
 
-    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Any:
         return self.compared(primitive.name, super().process2(primitive, x, y))
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Value:
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         return self.compared(primitive.name, super().process(primitive, args, params))
 
     def custom(self, call: Call, args: Sequence[Any]) -> Values:

@@ -68,10 +68,10 @@ class ResidualTrace(ReverseTrace):
         self.made.setdefault(id(value), (value, source, line))
         return out
 
-    def process1(self, primitive: Primitive, x: Any) -> Value:
+    def process1(self, primitive: Primitive, x: Any) -> Any:
         return self.note(super().process1(primitive, x), _of(primitive), user_line())
 
-    def process2(self, primitive: Primitive, x: Any, y: Any) -> Value:
+    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
         return self.note(super().process2(primitive, x, y), _of(primitive), user_line())
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

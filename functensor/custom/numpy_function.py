@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper, wraps
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..backends.annotations import ArrayModule, Buffer, DType
 from ..backends.devices import device_of, on_device, to_host
 from ..backends.restoring import quiet
 from ..primitives.core.annotations import ArrayLike, Value, Values
 from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import (
     MissingRuleError,
@@ -41,10 +43,6 @@ from ..primitives.elementwise.cast_and_complex import cast
 from ..traces.forward import zeros_like
 from ..transforms.grad import vjp as pull_of
 from ..transforms.vmap import vmap as map_over
-
-if TYPE_CHECKING:
-    from ..backends.annotations import ArrayModule, Buffer, DType
-    from ..primitives.core.array import Array
 
 __all__ = ["BATCHING", "Call", "NumpyFunction", "Outputs", "Rule", "Values", "examples"]
 

@@ -70,7 +70,7 @@ class ClosureTrace(Trace):
                 return self.values[id(x)]
         return self.lift(x)
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Value:
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         return self.wrap(self.below(primitive, [self.resolve(a) for a in args], params))
 
     def custom(self, call: Call, args: Sequence[Any]) -> list[Any]:

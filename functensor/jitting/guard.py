@@ -15,7 +15,7 @@ from numpy import ndarray
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
 from ..primitives.core.python_numbers import BASES
-from ..transforms.grad import taken
+from ..transforms.taken_gradients import taken_gradients
 from ..tree import containers as tree
 from ..tree.containers import is_named
 from .signature import exact
@@ -62,7 +62,7 @@ class _Writer:
         # By their module's name messages know which frames are not the user's.
         self.names: dict[str, Any] = {
             "__name__": __name__, "Array": Array, "UNLIKE": UNLIKE, "ndarray": ndarray,
-            "owned": owned, "taken": taken, "types": DEVICE_TYPES, "wrap": wrap,
+            "owned": owned, "taken_gradients": taken_gradients, "types": DEVICE_TYPES, "wrap": wrap,
         }  # fmt: skip
         self.lines: list[str] = []
         self.leaves: list[str] = []
@@ -296,7 +296,7 @@ def guard(
         result = writer.result(treedef, leaves)
         if gradient is not None:
             at, of = writer.leaves[gradient[0]], leaves[gradient[1]]
-            writer.lines.append(f"if taken.watched: taken.note({at}, {of})")
+            writer.lines.append(f"if taken_gradients.watched: taken_gradients.note({at}, {of})")
         text = [
             "def matched(args, kwargs):",
             # The order of several is the caller's.

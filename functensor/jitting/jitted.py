@@ -32,7 +32,7 @@ from ..programs.named_scope import scoped
 from ..programs.program import Program, Variable, argument_type
 from ..programs.side_effects import Look, check_leaks, check_same
 from ..programs.staging import StagingTrace, hoisted, inputs_of, staged_run
-from ..transforms.grad import taken
+from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
 from .compile import Compiled, Lowered, compiled
@@ -123,9 +123,9 @@ class Entry:
         # A NumPy array may be changed by its owner; what is returned twice is one array.
         given = {i: wrap(owned(leaves[i])) for i in {*self._passed} if i is not None}
         found = [next(computed) if i is None else given[i] for i in self._passed]
-        if self.gradient and taken.watched:
+        if self.gradient and taken_gradients.watched:
             i, j = self.gradient
-            taken.note(leaves[i], found[j])
+            taken_gradients.note(leaves[i], found[j])
         return self.program.out_tree.unflatten(found)
 
 
@@ -254,8 +254,8 @@ class Jitted:
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
         inputs, in_tree = inputs_of(trace, dynamic)
-        if taken.watched:
-            for at, of, gradient in taken.among(tree.leaves(dynamic)):
+        if taken_gradients.watched:
+            for at, of, gradient in taken_gradients.among(tree.leaves(dynamic)):
                 trace.given[inputs[of].variable] = inputs[at].variable, gradient
         look = Look(fun)
         with look.taken():

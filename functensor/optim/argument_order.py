@@ -11,7 +11,7 @@ import numpy as np
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.errors import user_line
 from ..programs.staged_tracers import StagedTracer
-from ..transforms.grad import Taken, taken
+from ..transforms.taken_gradients import TakenGradients, taken_gradients
 
 __all__ = ["Order"]
 
@@ -32,7 +32,7 @@ class Order:
         self._begun: WeakValueDictionary[int, Any] = WeakValueDictionary()
         # One leaf is enough to tell, and costs no time.
         self._made: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        Taken.watched = True
+        TakenGradients.watched = True
 
     def begin(self, leaves: Sequence[Any]) -> None:
         """Remembers parameters, as long as somebody holds them."""
@@ -69,7 +69,7 @@ class Order:
         elif type(step) is int:
             if isinstance(first, Tracer) or first is grads[0] or self._is_made(first):
                 return
-            swapped = taken.is_pair(grads[0], first) or (
+            swapped = taken_gradients.is_pair(grads[0], first) or (
                 self._is_made(grads[0])
                 if step
                 else all(map(self._is_begun, grads)) and not any(map(self._is_begun, params))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Buffer, DTypeLike
 from ..backends.devices import on_device, to_host
 from ..backends.errors.public_functions import begins, check_function, wrap_methods
+from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, required_on, to_buffer, wrap
 from ..primitives.core.errors import (
@@ -39,10 +41,6 @@ from .in_place import InPlace
 from .level import LEVEL
 from .tape import TAPE, HookHandle, Leaf, TapeTrace, receiver_of, run_backward
 from .views import viewing
-
-if TYPE_CHECKING:
-    from ..backends.annotations import Buffer, DTypeLike
-    from ..primitives.core.annotations import ArrayLike
 
 __all__ = [
     "CpuTensor",
@@ -183,11 +181,10 @@ class Tensor(InPlace):
 
     def copy_value(self, value: ArrayLike) -> None:
         """Sets the value, without recording it; the tensor keeps its shape, dtype and ``grad``."""
-        given = value if getattr(value, "shape", ()) else None
 
         def new() -> Any:
             buffer = buffer_of(value, None)
-            if given is None:
+            if not getattr(value, "shape", ()):
                 return on_device(buffer, self.device)
             return required_on(buffer, self.device, "x.data = value: the value")
 

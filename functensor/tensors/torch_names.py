@@ -333,7 +333,7 @@ class TorchNames(Casts):
         """Returns the number of axes."""
         return self.ndim
 
-    def view(self, *shape: int | Sequence[int]) -> Self:
+    def view(self, *shape: int | Sequence[int]) -> Self:  # type: ignore[override]  # PyTorch's takes a shape
         """Returns the elements in another shape; one length may be -1."""
         return ops.reshape(self, _shape(shape))
 

@@ -128,7 +128,8 @@ def tangent_of(
     if primitive.pushforward is not None:
         filled = [zeros_like(v) if t is None else t for v, t in zip(values, tangents, strict=True)]
         return fitted(primitive.pushforward(filled, saved, params), ans)
-    total = None
+    term: Any
+    total: Any = None
     for i, t in enumerate(tangents):
         if t is None:
             continue

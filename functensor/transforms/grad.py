@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any
-from weakref import ref
 
 from numpy import ndarray
 
@@ -40,6 +37,7 @@ from ..primitives.core.trace import RAW, Trace, base_trace, run, under
 from ..traces.forward import zeros_like
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward, cotangent_of, is_inexact
 from ..tree import containers as tree
+from .taken_gradients import taken_gradients
 from .tensor_entrance import entrance
 
 __all__ = ["grad", "value_and_grad", "vjp"]
@@ -232,8 +230,8 @@ def differentiated(
             ]
         if trace.parent.staging:
             trace.parent.note_gradients(leaves, gradients)
-        elif taken.watched and leaves:
-            taken.note(leaves[0], gradients[0])
+        elif taken_gradients.watched and leaves:
+            taken_gradients.note(leaves[0], gradients[0])
         plain = plain_arrays(leaves)
         value = apart_from(value, plain)
         if has_aux:
@@ -241,41 +239,6 @@ def differentiated(
         return value, treedef.unflatten(gradients)
 
     return update_wrapper(value_and_gradient, fun)
-
-
-class Taken(threading.local):
-    """The gradients that this thread took last, with where it took them, while somebody asks.
-
-    Attributes:
-        count: how many were taken, of tracers too.
-        pairs: the first leaves of the last arguments and gradients, which are held weakly.
-    """
-
-    watched = False
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.pairs: deque[tuple[Any, Any]] = deque(maxlen=8)
-
-    def note(self, at: Value, gradient: Value) -> None:
-        """Notes the first leaf of an argument, and of its gradient."""
-        self.count += 1
-        if type(gradient) is Array and type(at) in (Array, ndarray):
-            self.pairs.append((ref(at), ref(gradient)))
-
-    def is_pair(self, at: Value, gradient: Value) -> bool:
-        """Says whether an array is the gradient that was taken at another one."""
-        return any(pair[0]() is at and pair[1]() is gradient for pair in self.pairs)
-
-    def among(self, leaves: Sequence[Any]) -> list[tuple[int, int, Any]]:
-        """Returns the numbers of arrays and of the gradients taken at them, and these, weakly."""
-        places = {id(leaf): i for i, leaf in enumerate(leaves)}
-        # A leaf is never None, so that what is gone is not found.
-        found = [(places.get(id(at())), places.get(id(of())), of) for at, of in self.pairs]
-        return [(i, j, of) for i, j, of in found if i is not None and j is not None]
-
-
-taken = Taken()
 
 
 class KeepingTrace(ReverseTrace):
@@ -289,7 +252,7 @@ class KeepingTrace(ReverseTrace):
         super().__init__(parent, name, fun)
         lift = self.lift
 
-        def kept(x: Value) -> Any:
+        def kept(x: Any) -> Any:
             return lift(x) if isinstance(x, Array) else lift(owned(x))
 
         self.lift = kept

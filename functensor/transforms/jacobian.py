@@ -19,8 +19,9 @@ from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.elementwise.cast_and_complex import complex_of
 from ..tree import TreeDef
 from ..tree import containers as tree
-from .grad import Taken, check_holomorphic, pulled, taken
+from .grad import check_holomorphic, pulled
 from .jvp import linearized, pushed
+from .taken_gradients import TakenGradients, taken_gradients
 from .tensor_entrance import entrance
 from .vmap import vmap
 
@@ -275,11 +276,11 @@ def _by_a_linear_function(
 
     The function runs once: its derivative is a linear function, whose Jacobian is the same.
     """
-    Taken.watched = True
-    before = taken.count
+    TakenGradients.watched = True
+    before = taken_gradients.count
     given = (selection.values,)
     out, linear, *aux = linearized(name, call, given, has_aux, selection.path)
-    has_gradient = taken.count > before
+    has_gradient = taken_gradients.count > before
     mode = _cheaper_by(tree.leaves(selection.values), out, has_gradient, holomorphic)
     if mode == "fwd":
         found = _by_columns(name, linear, selection, False, chunk_size)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from math import isfinite
 from typing import Any
 
-import numpy as np
-
 from ..backends.errors.public_functions import check_function, guarded
-from ..backends.restoring import quiet
 from ..functions.arguments import Selection, check_argnums, check_inexact
 from ..functions.wrapping import transformed
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import (
     apart_from,
-    beside,
     computing_on,
     device_of,
     owned,
@@ -34,7 +28,7 @@ from ..primitives.core.errors import (
     function_name,
     message,
 )
-from ..primitives.core.shape_dtype import finfo, shape_dtype
+from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import RAW, Trace, base_trace, run, under
 from ..programs.staging import StagingTrace
 from ..traces.forward import ForwardTrace, ForwardTracer, zeros_like
@@ -42,17 +36,11 @@ from ..traces.reverse import cotangent_of, is_inexact
 from ..tree import TreeDef
 from ..tree import containers as tree
 from .grad import check_holomorphic, check_kind, differentiated, leaf_path, pair_of, pulled
+from .linear_functions import linear_transpose
 from .tensor_entrance import entrance
 
+# Old pickles look for `linear_transpose` here.
 __all__ = ["elementwise_grad", "hvp", "jvp", "linear_transpose", "linearize"]
-
-# By how much probes shrink that are too large for a narrow dtype, and how much further than a
-# few results show rounding may go.
-SMALLER = 2.0**-8
-ROUNDINGS = 100.0
-# How far two pairings may be apart without a closer look, relative to their sizes.
-LOOSEST = 2.0**-8
-
 
 def jvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
@@ -262,133 +250,6 @@ def linearized(
 
     pushing = guarded(linear, f"{name}({function_name(fun)})[1]")
     return (out, pushing, aux) if has_aux else (out, pushing)
-
-
-def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
-    """Returns the transpose of a linear function.
-
-    Args:
-        fun: linear in all of its arguments together; takes and returns trees of real or complex
-            arrays.
-        primals: arguments, of which only shapes and dtypes count: arrays, or ``ShapeDtype``.
-
-    Returns:
-        A function that takes a cotangent in the structure, shapes and dtypes of the output and
-        returns a tuple with one of every argument: ``sum(y * fun(x)) == sum(transpose(y) * x)``.
-
-    Raises:
-        ValueError: ``fun`` is not linear: it does not take zeros to zeros, or on random arguments
-            differs from its derivative at zero. (Where an outer transformation runs, of which the
-            outputs are traced, only its derivative at zero is seen.)
-
-    >>> import functensor as ft, functensor.numpy as np
-    >>> ft.linear_transpose(np.cumsum, ft.ShapeDtype((3,), float))(np.array([1.0, 2.0, 4.0]))
-    (Array([7., 6., 4.], dtype=float64, device='cpu'),)
-    """
-    if entrance.classes and entrance.is_met(primals):
-        return entrance.opened(entrance.lift(linear_transpose, (fun, *primals), {}))
-    base = base_trace()
-    with under(base):
-        zeros = tree.map(lambda x: wrap(zeros_like(x)), primals)
-    out, pull = pulled("linear_transpose", fun, zeros, False, keeps=True)
-    if not any(isinstance(leaf, Tracer) for leaf in tree.leaves(out)):
-        _check_linear(fun, zeros, out, pull)
-
-    def transposed(cotangent: Any) -> Any:
-        return pull(cotangent)
-
-    return guarded(transposed, f"linear_transpose({function_name(fun)})")
-
-
-def _check_linear(fun: Callable[..., Any], zeros: Any, out: Any, pull: Any) -> None:
-    """Checks that a function is linear.
-
-    Args:
-        fun: the function.
-        zeros: its arguments.
-        out: what it gave for them.
-        pull: its derivative at zero, transposed.
-
-    Raises:
-        ValueError: it is not.
-    """
-    what = f"linear_transpose of {function_name(fun)}: it is not linear"
-    fix = "; ft.vjp(fun, *primals) transposes its derivative at a point"
-    if any(ops.any(leaf) for leaf in tree.leaves(out)):
-        raise ValueError(f"{what}, since it does not take zeros to zeros{fix}")
-    rng = np.random.default_rng(0)
-    with quiet():
-        x = tree.map(partial(_probe, rng), zeros)
-        y = tree.map(partial(_probe, rng), out)
-        whole = fun(*x)
-        there, there_size = _pairing(y, whole)
-        if not isfinite(there_size):
-            # Narrow dtypes, also within the function, do not hold large numbers.
-            x, y = _times(x, SMALLER), _times(y, SMALLER)
-            whole = fun(*x)
-            there, there_size = _pairing(y, whole)
-        here, here_size = _pairing(pull(y), x)
-        kinds = [shape_dtype(leaf).dtype for leaf in tree.leaves((zeros, out)) if is_inexact(leaf)]
-        precision = max((float(finfo(kind).eps) for kind in kinds), default=0.0)
-        size = there_size + here_size
-        gap, allowed = abs(there - here), min(precision**0.5, LOOSEST) * size
-        if gap > allowed:
-            allowed += _rounding(fun, x, y, whole)
-    if not (isfinite(size) and gap <= allowed):
-        raise ValueError(f"{what}, since it is not its derivative at zero elsewhere{fix}")
-
-
-def _rounding(fun: Callable[..., Any], x: Any, y: Any, whole: Any) -> float:
-    """Returns how far rounding may move the pairing of y with the function at x.
-
-    What is linear takes twice its argument to exactly twice its result, and minus the argument to
-    minus the result, since those round alike. Then other multiples, which do not, show how far
-    rounding goes: within the function too, where it may be much larger than in the result.
-
-    Args:
-        fun: the function.
-        x: its arguments.
-        y: what its results are paired with.
-        whole: its results at x.
-    """
-    for factor in (2.0, -1.0):
-        exact = _pairing(y, tree.map(ops.subtract, fun(*_times(x, factor)), _times(whole, factor)))
-        if exact[1] != 0:
-            return 0.0
-    return ROUNDINGS * max(
-        _pairing(y, tree.map(ops.subtract, fun(*_times(x, factor)), _times(whole, factor)))[1]
-        for factor in (3.0, 0.7, 1.9)
-    )
-
-
-def _times(x: Any, factor: float) -> Any:
-    """Returns a tree of arrays times a number; those of integers as they are."""
-    return tree.map(lambda leaf: ops.multiply(leaf, factor) if is_inexact(leaf) else leaf, x)
-
-
-def _probe(rng: np.random.Generator, leaf: Array) -> Any:
-    """Returns random values, large and small, of a leaf's shape and dtype; zeros of integers."""
-    if not is_inexact(leaf):
-        return leaf
-    values = rng.normal(size=leaf.shape) * 10 ** rng.uniform(-1, 3, leaf.shape)
-    if leaf.dtype.kind == "c":
-        values = values + 1j * rng.normal(size=leaf.shape)
-    return wrap(beside(leaf, np.asarray(values, leaf.dtype)))
-
-
-def _pairing(a: Any, b: Any) -> tuple[float, float]:
-    """Returns the real sum of products of two trees' elements, and that of their sizes."""
-    products = [
-        ops.real(ops.multiply(_widened(x), _widened(y)))
-        for x, y in zip(tree.leaves(a), tree.leaves(b), strict=True)
-    ]
-    total = sum(float(ops.sum(p)) for p in products)
-    return total, sum(float(ops.sum(ops.abs(p))) for p in products)
-
-
-def _widened(x: Array) -> Array:
-    """Returns an array in double precision."""
-    return ops.astype(x, np.complex128 if shape_dtype(x).dtype.kind == "c" else np.float64)
 
 
 def hvp(

@@ -182,12 +182,12 @@ def on_gpu(x: Any) -> bool:
     return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] == 2
 
 
-def device_of(x: Value) -> str:
+def device_of(x: ArrayLike) -> str:
     """Returns the name of the device where an array, a tracer or a buffer is."""
     return x.device if isinstance(x, Array) else buffer_device(x)
 
 
-def beside(x: Value, constant: T) -> T:
+def beside(x: ArrayLike, constant: T) -> T:
     """Returns a NumPy constant where it can meet an array: on the same device.
 
     Rules and functions that bring constants of their own, like the identity matrix, put them

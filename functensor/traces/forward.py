@@ -122,19 +122,18 @@ class ForwardTrace(Trace):
 
 def tangent_of(
     primitive: Primitive, ans: Value, values: list[Any], tangents: list[Any], params: dict[str, Any]
-) -> Value | None:
+) -> Any:
     """Returns the tangent of a primitive's output, or None where it is zero."""
     saved = (ans, *values)
     if primitive.pushforward is not None:
         filled = [zeros_like(v) if t is None else t for v, t in zip(values, tangents, strict=True)]
         return fitted(primitive.pushforward(filled, saved, params), ans)
-    term: Any
     total: Any = None
     for i, t in enumerate(tangents):
         if t is None:
             continue
         if primitive.linear:
-            term = primitive.bind([*values[:i], t, *values[i + 1 :]], params)
+            term: Any = primitive.bind([*values[:i], t, *values[i + 1 :]], params)
         elif primitive.jvps is None or primitive.jvps[i] is None:
             raise missing_rule(primitive.name, "jvp", i)
         else:

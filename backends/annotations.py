@@ -50,4 +50,12 @@ class ArrayModule(Protocol):
     inf: float
     nan: float
 
+    @property
+    def ndarray(self) -> type[Any]:
+        """The class of its buffers."""
+
+    @property
+    def add(self) -> np.ufunc:
+        """The sum of two operands, and its methods."""
+
     def __getattr__(self, name: str) -> Callable[..., Buffer]: ...

@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import ArrayModule, Buffer
+from .core.annotations import Value
+from .core.annotations import operations as ops
+from .core.array import Array
 from .core.buffers import beside, device_of
 from .core.derivative_rules import shape_of
 from .core.families import batch_along
 from .core.primitive import Primitive
-from .core.registry import registry as ops
 from .core.shape_dtype import ShapeDtype, shape_dtype
 from .core.test_samples import DISTINCT, INTEGER, REAL, Domain, Operand, Sample
 from .core.trace import slot
@@ -52,8 +55,8 @@ class Collective(Primitive):
 
 
 def _unchanged(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     """Batches over an axis of another name: every example does the same."""
     return primitive.bind(values, params)
 
@@ -100,7 +103,7 @@ def axis_device(name: Any) -> str:
 def _alone(name: str) -> Callable[..., Any]:
     """Returns what computes a collective over no axes: an example that is by itself."""
 
-    def compute(xp: Any, x: Any, *, axis_name: tuple[str, ...], **params: Any) -> Any:
+    def compute(xp: ArrayModule, x: Buffer, *, axis_name: tuple[str, ...], **params: Any) -> Buffer:
         for missing in axis_name:
             check_axis(name, missing)
         return xp.asarray(x)[()]
@@ -120,7 +123,7 @@ def _samples(domain: Domain) -> list[Sample]:
 
 
 def _along_sum(
-    values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+    values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
 ) -> tuple[Any, bool]:
     return _total(values[0], batched[0], size), False
 
@@ -155,7 +158,7 @@ psum = Collective(
 # -- extrema
 
 
-def _share(g: Any, x: Any, ans: Any, axis_name: tuple[str, ...]) -> Any:
+def _share(g: Array, x: Array, ans: Array, axis_name: tuple[str, ...]) -> Array:
     """Returns a cotangent or tangent divided among the examples that attain the extremum."""
     tied = ops.astype(ops.equal(x, ans), x.dtype)
     return g * (tied / ops.psum(tied, axis_name=axis_name))
@@ -163,7 +166,7 @@ def _share(g: Any, x: Any, ans: Any, axis_name: tuple[str, ...]) -> Any:
 
 def _extremum(name: str, reduction: str, adjective: str) -> Collective:
     def along(
-        values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+        values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
     ) -> tuple[Any, bool]:
         (x,) = values
         return (getattr(ops, reduction)(x, axis=0) if batched[0] else x), False
@@ -197,7 +200,7 @@ pmin = _extremum("pmin", "min", "smallest value")
 
 
 def _along_gather(
-    values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+    values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
 ) -> tuple[Any, bool]:
     (x,) = values
     if not batched[0]:
@@ -238,7 +241,7 @@ all_gather = Collective(
 
 
 def _along_scatter(
-    values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+    values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
 ) -> tuple[Any, bool]:
     total = _total(values[0], batched[0], size)
     axis, ndim = params["axis"], len(shape_of(total))
@@ -277,7 +280,7 @@ psum_scatter = Collective(
 
 
 def _along_permute(
-    values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+    values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
 ) -> tuple[Any, bool]:
     (x,) = values
     if not batched[0]:
@@ -323,7 +326,7 @@ ppermute = Collective(
 
 
 def _along_index(
-    values: Sequence[Any], batched: Sequence[bool], size: int, params: Any
+    values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
 ) -> tuple[Any, bool]:
     (start,) = values
     shape = shape_of(start)[1:] if batched[0] else shape_of(start)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..backends.annotations import ArrayModule, Buffer
 from ..backends.devices import on_device, resolved
+from .core.annotations import operations as ops
 from .core.buffers import device_of
 from .core.families import batch_filled
 from .core.primitive import Primitive
-from .core.registry import registry as ops
 from .core.shape_dtype import ShapeDtype
 from .core.test_samples import Sample
 
@@ -19,7 +18,7 @@ def _infer(primitive: Primitive, x: ShapeDtype, *, device: str) -> ShapeDtype:
     return x.strong()
 
 
-def _move(xp: Any, x: Any, *, device: str) -> Any:
+def _move(xp: ArrayModule, x: Buffer, *, device: str) -> Buffer:
     out = on_device(x, device)
     return out if hasattr(out, "shape") else xp.asarray(out)[()]
 

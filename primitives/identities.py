@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..backends.annotations import ArrayModule, Buffer
+from .core.annotations import Value
 from .core.families import batch_filled, unary
 from .core.primitive import Primitive
 from .core.shape_dtype import ShapeDtype
@@ -22,7 +24,7 @@ stop_gradient = unary(
 )
 
 
-def _same(xp: Any, x: Any, *others: Any, **params: Any) -> Any:
+def _same(xp: ArrayModule, x: Buffer, *others: Buffer, **params: Any) -> Buffer:
     return x if hasattr(x, "shape") else xp.asarray(x)[()]
 
 
@@ -33,8 +35,8 @@ def _infer_same(
 
 
 def _batch_named(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     return primitive.bind(values, params)
 
 

@@ -23,18 +23,30 @@ __all__ = [
 
 # What functions of arrays take: arrays of ours and of others, numbers, and nested lists of them.
 ArrayLike: TypeAlias = Array | Buffer | np.generic | Number | Sequence[Any]
+# What a primitive's ``prepare`` makes of a call: its operands and its static parameters.
+Prepared: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 # What a trace works on: an array at its parent's level, at the bottom a buffer or a number.
 Value: TypeAlias = Array | Buffer | np.generic | Number
-# What a primitive's `prepare` makes of a call: operands, and static parameters.
-Prepared: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 # A flat list of what calls take and give: values, None where one is missing, and residuals.
 Values: TypeAlias = list[Any]
+
+
+class RegisteredFunction(Protocol):
+    """A primitive, or a function that is made of primitives."""
+
+    impl: Callable[..., Buffer]
+
+    def __call__(self, *operands: Any, **params: Any) -> Array:
+        """Applies it."""
+
+    def bind(self, args: Sequence[Any], params: dict[str, Any]) -> Array:
+        """Applies a primitive to operands and parameters that are prepared already."""
 
 
 class Operations(Protocol):
     """The primitives and functions of the registry, which return arrays."""
 
-    def __getattr__(self, name: str) -> Callable[..., Array]: ...
+    def __getattr__(self, name: str) -> RegisteredFunction: ...
 
     def __getitem__(self, name: str) -> Any: ...
 

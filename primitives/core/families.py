@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Axis, Number
 from ...backends.restoring import quiet
+from .annotations import ArrayLike, Prepared, Value
+from .annotations import operations as ops
 from .array import Array
 from .buffers import BUFFER_TYPES, beside, device_of
 from .derivative_rules import shape_of
 from .docstrings import document
 from .errors import ShapeError, message, refuse_out
 from .primitive import Binary, Primitive, Unary
-from .registry import registry as ops
 from .shape_dtype import ShapeDtype, broadcast_shapes, canonical_axes, shape_dtype
 from .test_samples import REAL, Domain, Operand, Sample
 from .trace import RAW, slot
@@ -76,13 +78,13 @@ def _promotion(
 
 
 def batch_elementwise(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     """Batches by giving all batched operands the same rank behind the leading batch axis."""
     return primitive.bind(aligned(values, flags), params)
 
 
-def filled(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+def filled(values: Sequence[Any], flags: Sequence[bool]) -> list[Value]:
     """Returns operands that all have a batch axis: what the examples share is repeated."""
     batched = next(v for v, flag in zip(values, flags, strict=True) if flag)
     size = shape_of(batched)[0]
@@ -92,7 +94,7 @@ def filled(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
     ]
 
 
-def _near(x: Any, number: Any) -> Any:
+def _near(x: Value, number: Value) -> Value:
     """Returns a number of the host where an operand is, beside which it gets an axis."""
     return beside(x, number) if type(number) in BUFFER_TYPES and not shape_of(number) else number
 
@@ -104,7 +106,7 @@ def batch_filled(
     return primitive.bind(filled(values, flags), params)
 
 
-def aligned(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+def aligned(values: Sequence[Any], flags: Sequence[bool]) -> list[Value]:
     """Returns operands whose batch axes stand where they broadcast against each other."""
     if len(values) == 1:
         return list(values)
@@ -233,8 +235,8 @@ def structural(
         return ShapeDtype(shape(x.shape, **params), x.dtype)
 
     def shifted(
-        primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-    ) -> Any:
+        primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+    ) -> Value:
         return primitive.bind(values, shift(shape_of(values[0])[0], **params))
 
     return linear(name, vjp, infer=infer, batch=batch or shifted, dtypes=dtypes, **declared)
@@ -251,19 +253,21 @@ def linear(
 
 
 def prepare_reduction(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Prepared:
     """The signature of reductions: ``axis`` None, an integer or a tuple."""
     params = {"axis": canonical_axes(axis, len(shape_of(a))), "keepdims": bool(keepdims)}
     return (a,), with_options(params, out, initial, where)
 
 
-def with_options(params: dict[str, Any], out: Any, initial: Any, where: Any) -> dict[str, Any]:
+def with_options(
+    params: dict[str, Any], out: None, initial: ArrayLike | None, where: ArrayLike | None
+) -> dict[str, Any]:
     """Returns parameters with what the primitive has none for, where it is given."""
     if out is not None or initial is not None or (where is not None and where is not True):
         params["options"] = out, initial, None if where is True else where
@@ -284,7 +288,7 @@ class Reduction(Primitive):
         super().__init__(name, **declared)
         self.optional = optional
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Array:
         operands: Any = args
         params = kwargs
         try:
@@ -304,13 +308,14 @@ class Reduction(Primitive):
             refuse_out(self.name, out, self.namespace)
             if self.optional is None:
                 raise TypeError(f"{self.name}: there is neither initial= nor where=")
-            return self.optional(operands[0], initial, where, params)
+            reduced: Array = self.optional(operands[0], initial, where, params)
+            return reduced
         except Exception as error:
             self.complain(error, args, kwargs)
             raise
 
 
-def selecting(name: str, neutral: Any, combine: str) -> Callable[..., Any]:
+def selecting(name: str, neutral: Number | None, combine: str) -> Callable[..., Any]:
     """Returns what reduces the elements where a condition holds, from an initial value on.
 
     Args:
@@ -320,7 +325,9 @@ def selecting(name: str, neutral: Any, combine: str) -> Callable[..., Any]:
         combine: the primitive of two operands that joins the initial value to the result.
     """
 
-    def optional(x: Any, initial: Any, where: Any, params: dict[str, Any]) -> Any:
+    def optional(
+        x: Array, initial: ArrayLike | None, where: ArrayLike | None, params: dict[str, Any]
+    ) -> Array:
         shape = shape_of(x)
         if where is not None:
             if initial is None and neutral is None:
@@ -337,13 +344,15 @@ def selecting(name: str, neutral: Any, combine: str) -> Callable[..., Any]:
                         number=16,
                     )
                 )
+        primitive: Primitive = ops[name]
         if initial is None:
-            return ops[name].bind((x,), params)
-        reduced = infer_reduction(ops[name], shape_dtype(x), **params)
+            return primitive.bind((x,), params)
+        reduced = infer_reduction(primitive, shape_dtype(x), **params)
         initial = ops.astype(initial, reduced.dtype)
         if neutral is None and not all(shape[a] for a in params["axis"]):
             return ops.broadcast_to(ops.to_device(initial, device_of(x)), reduced.shape)
-        return ops[combine](ops[name].bind((x,), params), initial)
+        join: Primitive = ops[combine]
+        return join(primitive.bind((x,), params), initial)
 
     return optional
 
@@ -359,8 +368,8 @@ def infer_reduction(primitive: Primitive, x: ShapeDtype, **params: Any) -> Shape
 
 
 def batch_reduction(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     """Batches by counting every axis one further."""
     return primitive.bind(values, {**params, "axis": tuple(a + 1 for a in params["axis"])})
 
@@ -444,8 +453,8 @@ def infer_along(primitive: Primitive, *operands: ShapeDtype, **params: Any) -> S
 
 
 def batch_along(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     """Batches by counting the axis, or every axis, one further."""
     axis = params["axis"]
     moved = tuple(a + 1 for a in axis) if type(axis) is tuple else axis + 1

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...backends.messages import MISSING
+from ..core.annotations import ArrayLike, Prepared
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.errors import refuse_out
 from ..core.families import binary, elementwise, unary
 from ..core.primitive import Unary
-from ..core.registry import registry as ops
 from ..core.test_samples import NONZERO, POSITIVE, REAL, Domain
 from .cast_and_complex import is_complex
 
@@ -129,7 +131,7 @@ square = unary(
 )
 
 
-def _power_by_base(g: Any, x: Any, y: Any) -> Any:
+def _power_base_vjp(g: Array, x: Array, y: Array | float) -> Array | None:
     """The derivative ``y x^(y-1)``, which is 0 for y = 0 even where ``x^-1`` is infinite."""
     if type(y) in (int, float, bool):
         if y == 2:
@@ -139,7 +141,7 @@ def _power_by_base(g: Any, x: Any, y: Any) -> Any:
     return g * (y * ops.power(x, ops.where(infinite, 1, y - 1)))
 
 
-def _power_by_exponent(g: Any, ans: Any, x: Any) -> Any:
+def _power_exponent_vjp(g: Array, ans: Array, x: Array | float) -> Array | None:
     """The derivative ``x^y log(x)``, with 0 for the logarithm where the power has no derivative.
 
     A power of a negative number is real for integers only; that of zero is constant for y > 0.
@@ -154,8 +156,8 @@ def _power_by_exponent(g: Any, ans: Any, x: Any) -> Any:
 
 power = binary(
     "power",
-    _power_by_base,
-    _power_by_exponent,
+    _power_base_vjp,
+    _power_exponent_vjp,
     domains=(POSITIVE, REAL),
     dtypes="fdD",
     doc="Returns ``x`` to the power ``y``; integers stay integers.",
@@ -175,7 +177,7 @@ abs = unary(
 )
 
 
-def _turned(g: Any, x: Any) -> Any:
+def _turned(g: Array, x: Array) -> Array:
     """Returns the change of an angle: the imaginary part of a change, over the radius."""
     radius = ops.abs(x)
     return ops.imag(g) / ops.where(radius == 0, 1, radius)
@@ -199,7 +201,7 @@ class Sign(Unary):
     That of complex ones, which has a derivative, is a primitive of its own.
     """
 
-    def __call__(self, x: Any = MISSING, /, *rest: Any, **options: Any) -> Any:
+    def __call__(self, x: ArrayLike = MISSING, /, *rest: Any, **options: Any) -> Array:
         try:
             if not hasattr(x, "dtype") and not isinstance(x, int | float | complex):
                 x = ops.asarray(x)
@@ -259,7 +261,7 @@ rint = unary(
 )
 
 
-def _round_arguments(a: Any, decimals: int = 0, out: None = None) -> Any:
+def _round_arguments(a: ArrayLike, decimals: int = 0, out: None = None) -> Prepared:
     refuse_out("round", out)
     return (a,), {"decimals": operator.index(decimals)}
 

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer, DType, DTypeLike
+from ..core.annotations import ArrayLike, Prepared
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.families import elementwise, unary
-from ..core.registry import registry as ops
 from ..core.shape_dtype import INEXACT, finfo, number_dtype
 from ..core.test_samples import POSITIVE
 
@@ -44,12 +47,14 @@ def complex_of(dtype: np.dtype[Any]) -> Any:
     return np.result_type(dtype, np.complex64)
 
 
-def _astype(xp: Any, x: Any, *, dtype: Any) -> Any:
+def _astype(xp: ArrayModule, x: Buffer, *, dtype: DType) -> Buffer:
     x = xp.asarray(x)
     return x[()] if x.dtype == dtype else x.astype(dtype)[()]
 
 
-def _astype_arguments(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def _astype_arguments(
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: str | None = None
+) -> Prepared:
     if device is not None:
         x = ops.to_device(x, device)
     return (x,), {"dtype": number_dtype(dtype)}
@@ -100,18 +105,18 @@ conj = unary(
 )
 
 
-def cast(x: Any, dtype: np.dtype[Any]) -> Any:
+def cast(x: ArrayLike, dtype: np.dtype[Any]) -> Array:
     """Returns an operand in a dtype; of complex numbers the real part, where that is a real one."""
     if is_complex(x) and dtype.kind != "c":
         x = ops.real(x)
     return ops.astype(x, dtype)
 
 
-def _angle_arguments(z: Any, deg: bool = False) -> Any:
+def _angle_arguments(z: ArrayLike, deg: bool = False) -> Prepared:
     return (z,), {"deg": bool(deg)}
 
 
-def _angle_rule(g: Any, x: Any, *, deg: bool) -> Any:
+def _angle_rule(g: Array, x: Array, *, deg: bool) -> Array | None:
     if not is_complex(x):
         return None
     # At 0, which has no angle, the derivative is 0.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer
 from ...backends.restoring import errstate
+from ..core.annotations import operations as ops
 from ..core.families import binary, unary
-from ..core.registry import registry as ops
 from ..core.test_samples import NONZERO, POSITIVE, Domain
 from .cast_and_complex import is_complex
 
@@ -48,7 +48,7 @@ exp2 = unary(
 )
 
 
-def _expm1(xp: Any, x: Any) -> Any:
+def _expm1(xp: ArrayModule, x: Buffer) -> Buffer:
     if type(x) is xp.ndarray and x.dtype.kind != "c":
         return xp.expm1(x)
     if not is_complex(x) or (xp.isfinite(x).all() and xp.all(x)):

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer
+from ..core.annotations import operations as ops
 from ..core.families import binary, unary
-from ..core.registry import registry as ops
 from ..core.test_samples import REAL, Domain
 
 __all__ = ["logistic", "logistic_density", "logistic_loss", "soft_sign"]
@@ -33,7 +34,7 @@ logistic_density = unary(
 )
 
 
-def _logistic_loss(xp: Any, x: Any, y: Any) -> Any:
+def _logistic_loss(xp: ArrayModule, x: Buffer, y: Buffer) -> Any:
     # What is left of large x and y x is exact before the exponential is added.
     return (xp.maximum(x, 0) - x * y) + ops.softplus.impl(-abs(x))
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer, DType
+from ..core.annotations import Value
+from ..core.annotations import operations as ops
 from ..core.derivative_rules import shape_of
 from ..core.errors import misfit
 from ..core.families import binary, unary
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, finfo, result_type, shape_dtype
 from ..core.test_samples import INTEGER, NONZERO, REAL, Domain, Operand, Sample
 
@@ -54,7 +57,7 @@ ldexp = binary(
 )
 
 
-def _spacing(xp: Any, x: Any) -> Any:
+def _spacing(xp: ArrayModule, x: Buffer) -> Buffer:
     """Returns NumPy's, or by the exponent where a module has no such function."""
     if xp is np:
         return np.spacing(x)
@@ -78,7 +81,7 @@ spacing = unary(
 )
 
 
-def _exponent(xp: Any, x: Any) -> Any:
+def _exponent(xp: ArrayModule, x: Buffer) -> Any:
     return xp.frexp(x)[1]
 
 
@@ -103,7 +106,7 @@ fraction_of = unary(
 # -- bytes
 
 
-def _viewed(shape: tuple[int, ...], old: Any, new: Any) -> tuple[int, ...]:
+def _viewed(shape: tuple[int, ...], old: DType, new: DType) -> tuple[int, ...]:
     """Returns the shape of an array whose bytes are taken for elements of another dtype."""
     if old.itemsize == new.itemsize:
         return shape
@@ -116,11 +119,13 @@ def _viewed(shape: tuple[int, ...], old: Any, new: Any) -> tuple[int, ...]:
     return (*shape[:-1], bytes_of_row // new.itemsize)
 
 
-def _infer_view(primitive: Any, x: ShapeDtype, *, dtype: Any) -> ShapeDtype:
+def _infer_view(primitive: Primitive, x: ShapeDtype, *, dtype: DType) -> ShapeDtype:
     return ShapeDtype(_viewed(x.shape, x.dtype, dtype), dtype)
 
 
-def _batch_view(primitive: Any, values: Any, flags: Any, params: Any) -> Any:
+def _batch_view(
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     (x,) = values
     _viewed(shape_of(x)[1:], shape_dtype(x).dtype, params["dtype"])
     return primitive.bind(values, params)
@@ -142,7 +147,7 @@ bytes_as = Primitive(
 )
 
 
-def _swapped(xp: Any, x: Any) -> Any:
+def _swapped(xp: ArrayModule, x: Buffer) -> Buffer:
     x = xp.ascontiguousarray(x).reshape(np.shape(x))
     size = x.dtype.itemsize // (2 if x.dtype.kind == "c" else 1)
     turned = xp.ascontiguousarray(x.reshape(-1).view("uint8").reshape(-1, size)[:, ::-1])

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.families import binary, unary
-from ..core.registry import registry as ops
 from ..core.test_samples import NONZERO, UNIT, Domain
 
 __all__ = [
@@ -97,11 +99,11 @@ SMALL = {"e": 2.0**-8, "f": 2.0**-60, "d": 2.0**-500}
 LARGER = {"e": 2.0**12, "f": 2.0**84, "d": 2.0**560}
 
 
-def _divisor(r: Any) -> Any:
+def _divisor(r: Array) -> Array:
     return ops.where(r == 0, 1, r)
 
 
-def _side_ratio(xp: Any, x: Any, y: Any) -> Any:
+def _side_ratio(xp: ArrayModule, x: Buffer, y: Buffer) -> Any:
     r = xp.hypot(x, y)
     kind = r.dtype
     small = xp.less(r, SMALL[kind.char])
@@ -112,7 +114,7 @@ def _side_ratio(xp: Any, x: Any, y: Any) -> Any:
     return x / xp.where(xp.equal(r, 0), 1, r).astype(kind)[()]
 
 
-def _shared(first: Any, second: Any, x: Any, y: Any) -> Any:
+def _shared(first: Array, second: Array, x: Array, y: Array) -> Array:
     # Divided before it is multiplied: the product of two small ratios may vanish.
     return first * (second / _divisor(ops.hypot(x, y)))
 

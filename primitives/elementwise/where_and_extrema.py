@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer, DTypeLike, Number
 from ...backends.errors.public_functions import complain
+from ..core.annotations import ArrayLike
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.errors import refuse_out
 from ..core.families import binary, elementwise
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.test_samples import DISTINCT, LOGICAL, NONZERO, REAL, Domain
+
+if TYPE_CHECKING:
+    from inspect import Signature
 
 __all__ = [
     "clip",
@@ -25,8 +31,8 @@ __all__ = [
 ]
 
 
-def _exceeds(xp: Any, x: Any, y: Any) -> Any:
-    dtype = xp.result_type(x, y)
+def _exceeds(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
+    dtype: Any = xp.result_type(x, y)
     # Bytes add up several times faster than booleans do as floating-point numbers.
     twice = xp.greater(x, y).view("int8") + xp.greater_equal(x, y).view("int8")
     return xp.multiply(twice, 0.5, dtype=dtype if dtype.kind == "f" else xp.float64)
@@ -58,7 +64,7 @@ minimum = binary(
 )
 
 
-def _unless_nan(weight: Any, x: Any, y: Any) -> Any:
+def _unless_nan(weight: Array, x: Array, y: Array) -> Array:
     """The weight of x beside y: all where y is NaN, none where x is."""
     return ops.where(ops.isnan(x), 0, ops.where(ops.isnan(y), 1, weight))
 
@@ -84,7 +90,7 @@ fmin = binary(
 class _Clip(Primitive):
     """Limits from both sides; from one side it is ``maximum`` or ``minimum``."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Array:
         try:
             a, low, high = of_clip(*args, **kwargs)
             if low is None:
@@ -95,7 +101,7 @@ class _Clip(Primitive):
             raise
 
     @property
-    def __signature__(self) -> Any:
+    def __signature__(self) -> Signature:
         import inspect  # costs milliseconds
 
         return inspect.signature(of_clip)
@@ -103,14 +109,14 @@ class _Clip(Primitive):
 
 def of_clip(
     a: Any,
-    min: Any = None,
-    max: Any = None,
-    out: Any = None,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    out: ArrayLike | None = None,
     *,
-    a_min: Any = None,
-    a_max: Any = None,
-    dtype: Any = None,
-) -> Any:
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> tuple[Any, Any, Any]:
     """Returns what a call of `clip` is about: the array, and its limits or None."""
     if out is not None:
         refuse_out("clip", out)
@@ -143,7 +149,7 @@ clip = elementwise(
 class _Where(Primitive):
     """A choice of two; with a condition alone, as in NumPy, the indices where it holds."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Array:
         try:
             if len(args) == 3 and not kwargs and args[1] is not None and args[2] is not None:
                 return Primitive.__call__(self, *args)
@@ -153,21 +159,21 @@ class _Where(Primitive):
             raise
 
     @property
-    def __signature__(self) -> Any:
+    def __signature__(self) -> Signature:
         import inspect  # costs milliseconds
 
         return inspect.signature(of_where)
 
 
 def of_where(
-    condition: Any,
-    x: Any = None,
-    y: Any = None,
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     /,
     *,
     size: int | None = None,
-    fill_value: Any = None,
-) -> Any:
+    fill_value: Number | None = None,
+) -> Array:
     """Returns what `where` does with a condition alone, or with options."""
     if x is None and y is None:
         options = {"size": size, "fill_value": fill_value}

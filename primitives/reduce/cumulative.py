@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Buffer, DTypeLike
 from ...backends.arrays import cumulative
+from ..core.annotations import ArrayLike, Prepared, Value
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.errors import refuse_out
 from ..core.families import along, filled, infer_along
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import broadcast_shapes, canonical_axis, number_dtype, result_type
 from ..core.test_samples import Sample
 
 __all__ = ["cumprod", "cumsum", "linear_recurrence", "shift"]
 
 
-def _flattened(x: Any, axis: int | None) -> tuple[Any, int]:
+def _flattened(x: ArrayLike, axis: int | None) -> tuple[ArrayLike, int]:
     """Returns an operand and an axis of it; without an axis all elements lie along one."""
     if axis is None:
         return ops.reshape(x, -1), 0
@@ -28,13 +31,13 @@ def _flattened(x: Any, axis: int | None) -> tuple[Any, int]:
 
 
 def _cumsum_arguments(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = None,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: ArrayLike | None = None,
     *,
     reverse: bool = False,
-) -> Any:
+) -> Prepared:
     if out is not None:
         refuse_out("cumsum", out)
     x, axis = _flattened(a, axis)
@@ -63,12 +66,12 @@ OPTIONS = {
 RETURNS = "An array of a's shape, flat where ``axis`` is None."
 
 
-def _reference(function: Any, first: float) -> Any:
+def _reference(function: Callable[..., Buffer], first: float) -> Callable[..., Buffer]:
     """Returns NumPy's function, which knows nothing of the other end or of a late start."""
 
     def reference(
-        x: Any, axis: int, dtype: Any, reverse: bool, exclusive: bool = False
-    ) -> Any:
+        x: Buffer, axis: int, dtype: DTypeLike | None, reverse: bool, exclusive: bool = False
+    ) -> Buffer:
         out = function(np.flip(x, axis) if reverse else x, axis=axis, dtype=dtype)
         if exclusive:
             out = np.roll(out, 1, axis)
@@ -96,11 +99,11 @@ cumsum = along(
 # -- products. Their derivatives hold where elements are zero: nothing is divided.
 
 
-def _shift_arguments(x: Any, by: int, axis: int = -1) -> Any:
+def _shift_arguments(x: ArrayLike, by: int, axis: int = -1) -> Prepared:
     return (x,), {"by": int(by), "axis": canonical_axis(axis, len(shape_of(x)))}
 
 
-def _shift_reference(x: Any, by: int, axis: int) -> Any:
+def _shift_reference(x: Buffer, by: int, axis: int) -> Buffer:
     moved = np.moveaxis(x, axis, -1) @ np.eye(x.shape[axis], k=by, dtype=x.dtype)
     return np.moveaxis(moved, -1, axis)
 
@@ -126,21 +129,23 @@ shift = along(
 
 
 def _cumprod_arguments(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = None,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: ArrayLike | None = None,
     *,
     reverse: bool = False,
     exclusive: bool = False,
-) -> Any:
+) -> Prepared:
     if out is not None:
         refuse_out("cumprod", out)
     (x,), params = _cumsum_arguments(a, axis, dtype, reverse=reverse)
     return (x,), {**params, "exclusive": bool(exclusive)}
 
 
-def _recurrence_pullback(g: Any, xs: Any, ans: Any, *, axis: int, reverse: bool) -> Any:
+def _recurrence_pullback(
+    g: Array, xs: Sequence[Array], ans: Array, *, axis: int, reverse: bool
+) -> tuple[Array, Array]:
     ahead = -1 if reverse else 1
     # A cotangent goes the other way, by the factors that follow.
     factors = ops.shift(xs[0], -ahead, axis)
@@ -148,25 +153,29 @@ def _recurrence_pullback(g: Any, xs: Any, ans: Any, *, axis: int, reverse: bool)
     return total * ops.shift(ans, ahead, axis), total
 
 
-def _recurrence_pushforward(ts: Any, xs: Any, ans: Any, *, axis: int, reverse: bool) -> Any:
+def _recurrence_pushforward(
+    ts: Sequence[Array], xs: Sequence[Array], ans: Array, *, axis: int, reverse: bool
+) -> Array:
     ahead = -1 if reverse else 1
     fresh = ts[1] + ts[0] * ops.shift(ans, ahead, axis)
     return ops.linear_recurrence(xs[0], fresh, axis, reverse)
 
 
-def _recurrence_arguments(a: Any, b: Any, axis: int = -1, reverse: bool = False) -> Any:
+def _recurrence_arguments(
+    a: ArrayLike, b: ArrayLike, axis: int = -1, reverse: bool = False
+) -> Prepared:
     shape = broadcast_shapes("linear_recurrence", shape_of(a), shape_of(b))
     operands = [x if shape_of(x) == shape else ops.broadcast_to(x, shape) for x in (a, b)]
-    return operands, {"axis": canonical_axis(axis, len(shape)), "reverse": bool(reverse)}
+    return tuple(operands), {"axis": canonical_axis(axis, len(shape)), "reverse": bool(reverse)}
 
 
 def _recurrence_batch(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     return primitive.bind(filled(values, flags), {**params, "axis": params["axis"] + 1})
 
 
-def _recurrence_reference(a: Any, b: Any, axis: int, reverse: bool) -> Any:
+def _recurrence_reference(a: Buffer, b: Buffer, axis: int, reverse: bool) -> Buffer:
     a, b = (np.moveaxis(z, axis, 0) for z in np.broadcast_arrays(a, b))
     out = np.array(b, result_type(a, b))
     places = range(len(out))
@@ -208,7 +217,7 @@ linear_recurrence = Primitive(
 )
 
 
-def _cumprod_vjp(g: Any, x: Any, *, axis: int, reverse: bool, exclusive: bool) -> Any:
+def _cumprod_vjp(g: Array, x: Array, *, axis: int, reverse: bool, exclusive: bool) -> Array:
     # Of element i: the product of all before it times s[i], which sums the cotangents of all
     # products that it is in, each with the product of the elements between.
     back = 1 if reverse else -1
@@ -217,7 +226,7 @@ def _cumprod_vjp(g: Any, x: Any, *, axis: int, reverse: bool, exclusive: bool) -
     return before * ops.linear_recurrence(ops.shift(x, back, axis), first, axis, not reverse)
 
 
-def _cumprod_jvp(t: Any, x: Any, *, axis: int, reverse: bool, exclusive: bool) -> Any:
+def _cumprod_jvp(t: Array, x: Array, *, axis: int, reverse: bool, exclusive: bool) -> Array:
     ahead = -1 if reverse else 1
     before = ops.cumprod(x, axis, reverse=reverse, exclusive=True)
     total = ops.linear_recurrence(x, t * before, axis, reverse)

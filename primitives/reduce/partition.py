@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from ..core.annotations import ArrayLike, Prepared
+from ..core.annotations import operations as ops
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import batch_along
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, canonical_axis
 from ..core.test_samples import DISTINCT, Operand, Sample
 
 __all__ = ["argpartition"]
 
 
-def _places(kth: Any, length: int) -> tuple[int, ...]:
+def _places(kth: int | Sequence[int], length: int) -> tuple[int, ...]:
     """Returns the places, counted from the front and each once."""
     # Without elements there is no order to look for.
     wanted = [operator.index(k) for k in np.asarray(kth).reshape(-1) if length]
@@ -35,8 +36,12 @@ def _places(kth: Any, length: int) -> tuple[int, ...]:
 
 
 def _prepare(
-    a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None
-) -> Any:
+    a: ArrayLike,
+    kth: int | Sequence[int],
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: None = None,
+) -> Prepared:
     if order is not None:
         raise ValueError("order names fields of structured arrays; arrays hold numbers")
     if kind != "introselect":

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from math import prod as size_of
 from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Axis, Buffer, DTypeLike
 from ...backends.restoring import errstate
+from ..core.annotations import ArrayLike, Prepared
+from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.families import infer_reduction, prepare_reduction, reduction, selecting, with_options
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, canonical_axes, number_dtype, shape_dtype
 from ..core.test_samples import DISTINCT, LOGICAL
 
@@ -36,7 +39,7 @@ __all__ = [
 Axes = tuple[int, ...]
 
 
-def spread(reduced: Any, shape: tuple[int, ...], axis: Axes) -> Array:
+def spread(reduced: Array, shape: tuple[int, ...], axis: Axes) -> Array:
     """Returns a reduced value broadcast back over the axes that were reduced, without a copy."""
     if len(axis) < len(shape):
         kept = tuple(1 if i in axis else n for i, n in enumerate(shape))
@@ -47,14 +50,14 @@ def spread(reduced: Any, shape: tuple[int, ...], axis: Axes) -> Array:
 
 
 def _dtype_arguments(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Prepared:
     params = {
         "axis": canonical_axes(axis, len(shape_of(a))),
         "keepdims": bool(keepdims),
@@ -64,30 +67,35 @@ def _dtype_arguments(
 
 
 def _mean_arguments(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
     *,
-    where: Any = None,
-) -> Any:
+    where: ArrayLike | None = None,
+) -> Prepared:
     return _dtype_arguments(a, axis, dtype, out, keepdims, None, where)
 
 
 def _truth_arguments(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Any:
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Prepared:
     return prepare_reduction(a, axis, out, keepdims, None, where)
 
 
 def _position_arguments(
-    a: Any, axis: Any = None, out: None = None, *, keepdims: bool = False
-) -> Any:
+    a: ArrayLike, axis: Axis = None, out: None = None, *, keepdims: bool = False
+) -> Prepared:
     return prepare_reduction(a, axis, out, keepdims)
 
 
-def _count_arguments(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def _count_arguments(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Prepared:
     return prepare_reduction(a, axis, None, keepdims)
 
 
@@ -108,7 +116,7 @@ sum = reduction(
 )
 
 
-def _sum(x: Any, axis: Axes, keepdims: bool, dtype: Any = None) -> Any:
+def _sum(x: Array, axis: Axes, keepdims: bool, dtype: DTypeLike | None = None) -> Array:
     return sum.bind((x,), {"axis": axis, "keepdims": keepdims, "dtype": dtype})
 
 
@@ -116,7 +124,7 @@ def _sum(x: Any, axis: Axes, keepdims: bool, dtype: Any = None) -> Any:
 LARGE = 1 << 15
 
 
-def _mean_rule(g: Any, x_shape: tuple[int, ...], *, axis: Axes) -> Any:
+def _mean_rule(g: Array, x_shape: tuple[int, ...], *, axis: Axes) -> Array:
     # Scaled before it is spread, while it is small; of no elements there is nothing to scale.
     count: float = size_of(x_shape[a] for a in axis)
     if count > LARGE:
@@ -125,14 +133,14 @@ def _mean_rule(g: Any, x_shape: tuple[int, ...], *, axis: Axes) -> Any:
     return spread(g / (count or 1), x_shape, axis)
 
 
-def _mean_reference(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
+def _mean_reference(x: Buffer, axis: Axis, keepdims: bool, dtype: DTypeLike | None = None) -> Any:
     """NumPy's mean, which warns where there are no elements."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.mean(x, axis=axis, keepdims=keepdims, dtype=dtype)
 
 
-def _mean_of_selected(x: Any, initial: None, where: Any, params: dict[str, Any]) -> Any:
+def _mean_of_selected(x: Array, initial: None, where: ArrayLike, params: dict[str, Any]) -> Array:
     known = shape_dtype(x)
     dtype = params["dtype"] or infer_reduction(mean, known, **params).dtype
     total = ops.sum(x, params["axis"], dtype, keepdims=params["keepdims"], where=where)
@@ -162,7 +170,7 @@ mean = reduction(
 )
 
 
-def _count_nonzero(xp: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+def _count_nonzero(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool) -> Buffer:
     counts = xp.asarray(xp.count_nonzero(x, axis=axis))
     return xp.expand_dims(counts, axis)[()] if keepdims else counts[()]
 
@@ -179,12 +187,12 @@ count_nonzero = reduction(
 # -- sums of exponentials
 
 
-def _shares(x: Any, ans: Any, axis: Axes) -> Any:
+def _shares(x: Array, ans: Array, axis: Axes) -> Array:
     """Returns exp(x) over the sum of exponentials whose logarithm ``ans`` is."""
     return ops.exp(ops.log_ratio(x, spread(ans, shape_of(x), axis)))
 
 
-def _logsumexp_reference(x: Any, axis: Any, keepdims: bool) -> Any:
+def _logsumexp_reference(x: Buffer, axis: Axis, keepdims: bool) -> Any:
     with errstate(divide="ignore"):
         return np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims))
 
@@ -203,12 +211,12 @@ logsumexp = reduction(
 # -- products
 
 
-def _exclusive(x: Any, axis: int, reverse: bool) -> Any:
+def _exclusive(x: Array, axis: int, reverse: bool) -> Array:
     """Returns the products of all elements before each, or behind each."""
     return ops.cumprod(x, axis, reverse=reverse, exclusive=True)
 
 
-def _others(x: Any, axis: Axes) -> Any:
+def _others(x: Array, axis: Axes) -> Array:
     """Returns for each element the product of all others: a quotient fails where it is 0."""
     *rest, last = axis
     own = _exclusive(x, last, False) * _exclusive(x, last, True)
@@ -218,7 +226,7 @@ def _others(x: Any, axis: Axes) -> Any:
     return own * _others(total, tuple(rest))
 
 
-def _prod_tangent(t: Any, x: Any, axis: Axes, keepdims: bool) -> Any:
+def _prod_tangent(t: Array, x: Array, axis: Axes, keepdims: bool) -> Array:
     if not axis:
         return t
     others = _others(x, axis)
@@ -262,19 +270,19 @@ def _infer_extremum(primitive: Primitive, x: ShapeDtype, **params: Any) -> Shape
 
 
 
-def _extremal(x: Any, ans: Any, axis: Axes) -> tuple[Any, Any]:
+def _extremal(x: Array, ans: Array, axis: Axes) -> tuple[Array, Array]:
     """Returns 1 where an extremum is and 0 elsewhere, and how many times it is there."""
     found = ops.astype(x == spread(ans, shape_of(x), axis), ans.dtype)
     return found, _sum(found, axis, True)
 
 
-def _extremum_vjp(g: Any, ans: Any, x: Any, *, axis: Axes) -> Any:
+def _extremum_vjp(g: Array, ans: Array, x: Array, *, axis: Axes) -> Array:
     found, times = _extremal(x, ans, axis)
     g = ops.reshape.bind((g,), {"shape": shape_of(times)}) / times
     return spread(g, shape_of(x), axis) * found
 
 
-def _extremum_jvp(t: Any, ans: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+def _extremum_jvp(t: Array, ans: Array, x: Array, *, axis: Axes, keepdims: bool) -> Array:
     found, times = _extremal(x, ans, axis)
     total = _sum(t * found, axis, True) / times
     return total if keepdims else ops.reshape.bind((total,), {"shape": shape_of(ans)})
@@ -304,13 +312,13 @@ min = reduction(
 )
 
 
-def _position(name: str) -> Any:
+def _position(name: str) -> Callable[..., Any]:
     """Returns how to find the first extremum, in the order of the axes that are searched.
 
     NumPy searches one axis or all; several of them are what vmap makes of all.
     """
 
-    def compute(xp: Any, x: Any, *, axis: Axes, keepdims: bool) -> Any:
+    def compute(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool) -> Any:
         x = xp.asarray(x)
         search = getattr(xp, name)
         if len(axis) == x.ndim:
@@ -325,10 +333,10 @@ def _position(name: str) -> Any:
     return compute
 
 
-def _position_reference(search: Any) -> Any:
+def _position_reference(search: Callable[..., Any]) -> Callable[..., Buffer]:
     """Returns NumPy's search, over axes that have been brought together at the end."""
 
-    def reference(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def reference(x: Buffer, axis: Axis = None, keepdims: bool = False) -> Buffer:
         axes = canonical_axes(axis, np.ndim(x))
         last = tuple(range(-len(axes), 0))
         gathered = np.moveaxis(x, axes, last)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer
+from ..core.annotations import ArrayLike, Prepared
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.families import batch_along
 from ..core.primitive import Primitive
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, canonical_axis
 from ..core.test_samples import DISTINCT, Operand, Sample
 
@@ -17,14 +21,14 @@ __all__ = ["argsort", "sort"]
 
 
 def _prepare_sort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
-    kind: Any = None,
-    order: Any = None,
+    kind: str | None = None,
+    order: None = None,
     *,
-    stable: Any = None,
+    stable: bool | None = None,
     descending: bool = False,
-) -> Any:
+) -> Prepared:
     if order is not None:
         raise ValueError("order names fields of structured arrays; arrays hold numbers")
     if axis is None:
@@ -35,14 +39,14 @@ def _prepare_sort(
 
 
 def _prepare_argsort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
-    kind: Any = None,
-    order: Any = None,
+    kind: str | None = None,
+    order: None = None,
     *,
-    stable: Any = None,
+    stable: bool | None = None,
     descending: bool = False,
-) -> Any:
+) -> Prepared:
     # Unlike that of equal numbers, the order of their places shows.
     stable = True if kind is None and stable is None else stable
     return _prepare_sort(a, axis, kind, order, stable=stable, descending=descending)
@@ -69,7 +73,7 @@ ARGUMENTS = """
 """
 
 
-def _argsort(xp: Any, x: Any, *, axis: int, stable: bool, descending: bool) -> Any:
+def _argsort(xp: ArrayModule, x: Buffer, *, axis: int, stable: bool, descending: bool) -> Buffer:
     if not descending:
         return xp.argsort(x, axis=axis, stable=stable)
     # Turned round, and back, so that equal elements stay in their order.
@@ -77,15 +81,15 @@ def _argsort(xp: Any, x: Any, *, axis: int, stable: bool, descending: bool) -> A
     return xp.subtract(x.shape[axis] - 1, order)
 
 
-def _sort(xp: Any, x: Any, *, axis: int, stable: bool, descending: bool) -> Any:
+def _sort(xp: ArrayModule, x: Buffer, *, axis: int, stable: bool, descending: bool) -> Buffer:
     out = xp.sort(x, axis=axis, stable=stable)
     return xp.flip(out, axis) if descending else out
 
 
-def _reference(function: Any) -> Any:
+def _reference(function: Callable[..., Buffer]) -> Callable[..., Buffer]:
     """Returns NumPy's function, which sorts upwards alone, for elements that are not equal."""
 
-    def reference(x: Any, axis: int, stable: bool, descending: bool) -> Any:
+    def reference(x: Buffer, axis: int, stable: bool, descending: bool) -> Buffer:
         out = function(x, axis=axis, stable=stable)
         return np.flip(out, axis) if descending else out
 
@@ -112,12 +116,12 @@ argsort = Primitive(
 )
 
 
-def _in_order(values: Any, x: Any, **params: Any) -> Any:
+def _in_order(values: Array, x: Array, **params: Any) -> Array:
     """Returns values that belong to x's elements in the order in which those are sorted."""
     return ops.take_along_axis(values, argsort.bind((x,), params), params["axis"])
 
 
-def _back_in_place(g: Any, x: Any, axis: int, **params: Any) -> Any:
+def _back_in_place(g: Array, x: Array, axis: int, **params: Any) -> Array:
     """Returns values that belong to sorted elements in the places that those came from."""
     order = argsort.bind((x,), {"axis": axis, **params})
     back = argsort.bind((order,), {"axis": axis, "stable": False, "descending": False})

@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Axis, Buffer, DTypeLike
 from ...backends.restoring import errstate
-from ..core.array import is_unknown
+from ..core.annotations import ArrayLike, Prepared
+from ..core.annotations import operations as ops
+from ..core.array import Array, is_unknown
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import refuse_out
 from ..core.families import Reduction, batch_reduction, infer_reduction
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
-from ..core.registry import registry as ops
 from ..core.shape_dtype import INEXACT, ShapeDtype, canonical_axes, result_type, shape_dtype
 from ..core.test_samples import Sample
 from ..elementwise.cast_and_complex import is_complex, real_of
@@ -26,17 +28,17 @@ Axes = tuple[int, ...]
 
 
 def _var_arguments(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: ArrayLike | None = None,
     ddof: float = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: float | None = None,
-) -> Any:
+) -> Prepared:
     if out is not None:
         refuse_out("var", out)
     if correction is not None:
@@ -60,7 +62,9 @@ def _var_arguments(
     return (a,), params
 
 
-def _var_of_selected(x: Any, mean: Any, where: Any, params: dict[str, Any]) -> Any:
+def _var_of_selected(
+    x: Array, mean: ArrayLike | None, where: ArrayLike | None, params: dict[str, Any]
+) -> Array:
     """Returns the variance of elements where a condition holds, or about a mean that is given."""
     axis, keepdims = params["axis"], params["keepdims"]
     if mean is None and (where is None or where is True):
@@ -82,7 +86,7 @@ def _var_of_selected(x: Any, mean: Any, where: Any, params: dict[str, Any]) -> A
     return ops.where(ops.greater(freedom, 0), share, nan)
 
 
-def _var_of_any_freedom(x: Any, params: dict[str, Any]) -> Any:
+def _var_of_any_freedom(x: Array, params: dict[str, Any]) -> Array:
     """Returns the variance where the degrees of freedom are traced."""
     plain = var.bind((x,), {**params, "ddof": 0})
     count = prod(shape_of(x)[i] for i in params["axis"])
@@ -95,7 +99,7 @@ def _freedom(shape: tuple[int, ...], axis: Axes, ddof: float) -> float:
     return max(prod([shape[i] for i in axis]) - ddof, 0)
 
 
-def _squares(xp: Any, x: Any, axis: Axes, keepdims: bool) -> Any:
+def _squares(xp: ArrayModule, x: Buffer, axis: Axes, keepdims: bool) -> Any:
     """Returns sums of squared magnitudes, and overwrites the operand."""
     if x.dtype.kind == "c":
         x = x.real**2 + x.imag**2
@@ -107,7 +111,7 @@ def _squares(xp: Any, x: Any, axis: Axes, keepdims: bool) -> Any:
     return xp.add.reduce(x, axis, keepdims=keepdims)
 
 
-def _var(xp: Any, x: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
+def _var(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
     x = xp.asarray(x)
     freedom = _freedom(x.shape, axis, ddof)
     # As NumPy does, since squares of half precision soon overflow.
@@ -129,19 +133,19 @@ def _infer(
     return ShapeDtype(shape, real_of(x.dtype))
 
 
-def _deviation(x: Any, axis: Axes) -> Any:
+def _deviation(x: Array, axis: Axes) -> Array:
     """Returns what the elements differ by from their mean, conjugated if complex."""
     centred = ops.subtract(x, ops.mean(x, axis, keepdims=True))
     return ops.conj(centred) if shape_dtype(x).dtype.kind == "c" else centred
 
 
-def _scaled(x: Any, shape: tuple[int, ...], axis: Axes, ddof: float) -> Any:
+def _scaled(x: Array, shape: tuple[int, ...], axis: Axes, ddof: float) -> Array:
     """Returns twice a value over the degrees of freedom; of no elements there is nothing to do."""
     freedom = _freedom(shape, axis, ddof) or (nan if _freedom(shape, axis, 0) else 2)
     return ops.multiply(x, 2 / freedom)
 
 
-def _var_vjp(g: Any, x: Any, *, axis: Axes, ddof: float) -> Any:
+def _var_vjp(g: Array, x: Array, *, axis: Axes, ddof: float) -> Array:
     # The mean's own derivative drops out, as deviations add up to zero.
     shape = shape_of(x)
     share = _scaled(g, shape, axis, ddof)
@@ -149,7 +153,7 @@ def _var_vjp(g: Any, x: Any, *, axis: Axes, ddof: float) -> Any:
     return ops.multiply(ops.reshape(share, kept), _deviation(x, axis))
 
 
-def _var_jvp(t: Any, x: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
+def _var_jvp(t: Array, x: Array, *, axis: Axes, keepdims: bool, ddof: float) -> Array:
     product = ops.real(ops.multiply(_deviation(x, axis), t))
     total = ops.sum(product, axis, keepdims=keepdims)
     return _scaled(total, shape_of(x), axis, ddof)
@@ -206,17 +210,17 @@ var = Reduction(
 
 @registry.add_function
 def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: ArrayLike | None = None,
     ddof: float = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: float | None = None,
-) -> Any:
+) -> Array:
     """Returns the standard deviation over axes: the root of the variance.
 
     Args:
@@ -231,7 +235,7 @@ def std(
     Array(1., dtype=float64, device='cpu')
     """
     refuse_out("std", out)
-    options = {"where": where, "mean": mean, "correction": correction}
+    options: dict[str, Any] = {"where": where, "mean": mean, "correction": correction}
     a = operand(a)
     narrow = shape_dtype(a).dtype
     if dtype is None and narrow.itemsize == 2 and narrow.kind in INEXACT:

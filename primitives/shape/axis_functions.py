@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core.array import is_unknown
+from ...backends.annotations import Axis, Buffer, DTypeLike
+from ..core.annotations import ArrayLike
+from ..core.annotations import operations as ops
+from ..core.array import Array, is_unknown
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import refuse_out
 from ..core.registry import operand, registry
-from ..core.registry import registry as ops
 from ..core.shape_dtype import broadcast_shapes, canonical_axes, canonical_axis, shape_dtype
 from .reshape_transpose import as_shape
 
@@ -34,7 +36,7 @@ __all__ = [
 
 
 @registry.add_function
-def expand_dims(a: Any, axis: Any) -> Any:
+def expand_dims(a: ArrayLike, axis: Axis) -> Array:
     """Returns an array with axes of length 1 added.
 
     Args:
@@ -54,7 +56,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 
 @registry.add_function
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
     """Returns an array without axes of length 1.
 
     Args:
@@ -80,7 +82,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 
 @registry.add_function
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: ArrayLike, order: str = "C") -> Array:
     """Returns the elements of an array along one axis.
 
     Args:
@@ -95,7 +97,7 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 
 @registry.add_function
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Returns an array with axes moved to other places; the others stay in order.
 
     Args:
@@ -122,7 +124,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 
 @registry.add_function
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Returns an array with two axes swapped.
 
     Args:
@@ -147,7 +149,7 @@ def _each(arrays: tuple[Any, ...], extend: Callable[[Any, tuple[int, ...]], Any]
 
 
 @registry.add_function
-def atleast_1d(*arys: Any) -> Any:
+def atleast_1d(*arys: ArrayLike) -> Any:
     """Returns arrays with scalars turned into arrays of one element.
 
     >>> import functensor.numpy as np
@@ -158,7 +160,7 @@ def atleast_1d(*arys: Any) -> Any:
 
 
 @registry.add_function
-def atleast_2d(*arys: Any) -> Any:
+def atleast_2d(*arys: ArrayLike) -> Any:
     """Returns arrays with axes of length 1 put in front up to two axes.
 
     >>> import functensor.numpy as np
@@ -169,7 +171,7 @@ def atleast_2d(*arys: Any) -> Any:
 
 
 @registry.add_function
-def atleast_3d(*arys: Any) -> Any:
+def atleast_3d(*arys: ArrayLike) -> Any:
     """Returns arrays with axes of length 1 added up to three: n becomes 1, n, 1 and m, n, 1.
 
     >>> import functensor.numpy as np
@@ -177,7 +179,7 @@ def atleast_3d(*arys: Any) -> Any:
     (1, 3, 1)
     """
 
-    def extend(a: Any, shape: tuple[int, ...]) -> Any:
+    def extend(a: Any, shape: tuple[int, ...]) -> Array:
         in_front = (1,) * (2 - len(shape))
         return ops.reshape(a, shape if len(shape) > 2 else (*in_front, *shape, 1))
 
@@ -185,7 +187,7 @@ def atleast_3d(*arys: Any) -> Any:
 
 
 @registry.add_function
-def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[Array, ...]:
     """Returns arrays broadcast to the shape that they have in common.
 
     Args:
@@ -210,13 +212,13 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
 # -- diagonals
 
 
-def _diagonal_places(rows: int, columns: int, offset: int) -> tuple[Any, Any]:
+def _diagonal_places(rows: int, columns: int, offset: int) -> tuple[Buffer, Buffer]:
     """Returns the row and column indices of a diagonal."""
     first = np.arange(max(-offset, 0), min(rows, columns - offset))
     return first, first + offset
 
 
-def _two_axes(name: str, a: Any, axis1: int, axis2: int) -> tuple[int, int]:
+def _two_axes(name: str, a: ArrayLike, axis1: int, axis2: int) -> tuple[int, int]:
     """Returns two axes of an array, counted from the front."""
     ndim = len(shape_of(a))
     i, j = canonical_axis(axis1, ndim, "axis1"), canonical_axis(axis2, ndim, "axis2")
@@ -226,7 +228,7 @@ def _two_axes(name: str, a: Any, axis1: int, axis2: int) -> tuple[int, int]:
 
 
 @registry.add_function
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Returns the diagonals of the matrices that two axes of an array make.
 
     Args:
@@ -248,7 +250,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 @registry.add_function
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """Returns the diagonal of a matrix, or the square matrix with a diagonal.
 
     Args:
@@ -276,13 +278,13 @@ def diag(v: Any, k: int = 0) -> Any:
 
 @registry.add_function
 def trace(
-    a: Any,
-    offset: int = 0,
+    a: ArrayLike,
+    offset: Any = 0,
     axis1: int = 0,
     axis2: int = 1,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
-) -> Any:
+) -> Array:
     """Returns the sums of the diagonals of the matrices that two axes of an array make.
 
     Args:
@@ -302,7 +304,9 @@ def trace(
     return ops.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
-def _trace_of_any(a: Any, offset: Any, axis1: int, axis2: int, dtype: Any) -> Any:
+def _trace_of_any(
+    a: ArrayLike, offset: ArrayLike, axis1: int, axis2: int, dtype: DTypeLike | None
+) -> Array:
     """Returns the sums of diagonals that are not known: what is not on them is left out."""
     a = moveaxis(a, _two_axes("trace", a, axis1, axis2), (-2, -1))
     rows, columns = shape_of(a)[-2:]

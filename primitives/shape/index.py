@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer, DType, Number
+from ..core.annotations import ArrayLike, Value
+from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import ARRAY_TYPES, operands_together
 from ..core.derivative_rules import shape_of
@@ -19,7 +22,6 @@ from ..core.errors import ShapeError, message, refuse_out, would_change
 from ..core.index_key import ARRAY, FULL, STATIC, Key, basic_key, batch_key, split_key
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, canonical_axis
 from ..core.test_samples import INDEX, Operand, Sample
 from ..core.trace import slot
@@ -43,7 +45,7 @@ new = object.__new__
 # -- x[key]
 
 
-def _take(xp: Any, x: Any, *indices: Any, key: Key) -> Any:
+def _take(xp: ArrayModule, x: Buffer, *indices: Buffer, key: Key) -> Any:
     if type(x) is not xp.ndarray:
         x = xp.asarray(x)
     if not indices:
@@ -67,13 +69,13 @@ def _infer_index(primitive: Primitive, x: ShapeDtype, *indices: ShapeDtype, key:
 
 
 def _batch_index(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     key, indices, _, order = batch_key(params["key"], values[0], values[1:], flags[0], flags[1:])
     return transposed(primitive.bind((values[0], *indices), {"key": key}), order)
 
 
-def transposed(x: Any, order: tuple[int, ...]) -> Any:
+def transposed(x: Value, order: tuple[int, ...]) -> Value:
     """Transposes unless the axes are in order already."""
     return x if order == tuple(range(len(order))) else ops.transpose(x, order)
 
@@ -116,7 +118,7 @@ index_primitive = Primitive(
 
 
 @registry.add_function
-def index(x: Any, key: Any, /) -> Any:
+def index(x: ArrayLike, key: Any, /) -> Array:
     """``x[key]``: elements of an array, by every key that NumPy takes.
 
     Args:
@@ -165,7 +167,7 @@ class Scatter:
     __slots__ = ("dtype", "g", "index_arrays", "key", "shape")
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: Any, key: Key, index_arrays: Sequence[Any], g: Any
+        self, shape: tuple[int, ...], dtype: DType, key: Key, index_arrays: Sequence[Any], g: Array
     ) -> None:
         self.shape = shape
         self.dtype = dtype
@@ -174,7 +176,7 @@ class Scatter:
         self.g = g
 
 
-def scatter_sum(scatters: Sequence[Scatter]) -> Any:
+def scatter_sum(scatters: Sequence[Scatter]) -> Array:
     """Returns the dense sum of sparse cotangents of one array, in a single primitive."""
     operands = [scatter.g for scatter in scatters]
     for scatter in scatters:
@@ -210,8 +212,8 @@ def _infer_scatter(
 
 
 def _batch_scatter(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     size = next(shape_of(v)[0] for v, flag in zip(values, flags, strict=True) if flag)
     shape = (size, *params["shape"])
     gs: list[Any] = []
@@ -227,23 +229,25 @@ def _batch_scatter(
     return primitive.bind((*gs, *arrays), {**params, "shape": shape, "keys": tuple(keys)})
 
 
-def _pull_scatter(g: Any, xs: Sequence[Any], *, keys: Sequence[Key]) -> list[Any]:
+def _pull_scatter(g: Array, xs: Sequence[Any], *, keys: Sequence[Key]) -> list[Any]:
     gs = [index_primitive.bind((g, *xs[own]), {"key": key}) for key, _, own in _parts(xs, keys)]
     return gs + [None] * (len(xs) - len(gs))
 
 
-def _push_scatter(ts: Any, xs: Any, *, shape: tuple[int, ...], keys: Sequence[Key]) -> Any:
+def _push_scatter(
+    ts: Sequence[Array], xs: Sequence[Array], *, shape: tuple[int, ...], keys: Sequence[Key]
+) -> Array:
     return scatter_add.bind((*ts[: len(keys)], *xs[len(keys) :]), {"shape": shape, "keys": keys})
 
 
-def _scatter_by_numpy(*operands: Any, shape: tuple[int, ...], keys: Sequence[Key]) -> Any:
+def _scatter_by_numpy(*operands: Buffer, shape: tuple[int, ...], keys: Sequence[Key]) -> Buffer:
     out = np.zeros(shape, np.asarray(operands[0]).dtype)
     for key, values, own in _parts(operands, keys):
         np.add.at(out, key.fill(operands[own]), values)
     return out
 
 
-def _indices_only(ans: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
+def _indices_only(ans: Array, xs: Sequence[Any]) -> tuple[Any, ...]:
     return (None, *(x if getattr(x, "dtype", ans.dtype).kind in "iu" else None for x in xs))
 
 
@@ -291,14 +295,14 @@ scatter_add = Primitive(
 
 @registry.add_function
 def take(
-    a: Any,
-    indices: Any,
+    a: ArrayLike,
+    indices: ArrayLike,
     axis: int | None = None,
-    out: Any = None,
+    out: ArrayLike | None = None,
     mode: str = "raise",
     *,
-    fill_value: Any = None,
-) -> Any:
+    fill_value: Number | None = None,
+) -> Array:
     """Returns elements along an axis.
 
     Args:
@@ -339,7 +343,9 @@ def take(
     return index(a, (*(FULL,) * axis, indices))
 
 
-def _along_axis(a: Any, indices: Any, axis: int | None) -> tuple[Any, Any]:
+def _along_axis(
+    a: ArrayLike, indices: ArrayLike, axis: int | None
+) -> tuple[ArrayLike, tuple[Any, ...]]:
     """Returns the array and the key that picks, along an axis, an own index for every place."""
     a, indices = operand(a), operand(indices)
     if axis is None:
@@ -357,7 +363,7 @@ def _along_axis(a: Any, indices: Any, axis: int | None) -> tuple[Any, Any]:
 
 
 @registry.add_function
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
     """Returns elements along an axis, by an own index for every place on the other axes.
 
     Args:
@@ -379,8 +385,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 @registry.add_function
 def put_along_axis(
-    arr: Any, indices: Any, values: Any, axis: int | None, *, inplace: bool = True
-) -> Any:
+    arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, *, inplace: bool = True
+) -> Array:
     """Returns an array with elements along an axis replaced, as ``take_along_axis`` picks them.
 
     NumPy's function changes its argument and returns nothing. Arrays are immutable, so that

@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer
+from ..core.annotations import ArrayLike, Value
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
 from ..core.index_key import ARRAY, FULL, Key, batch_key, is_unknown_mask, split_key
 from ..core.primitive import Primitive
 from ..core.registry import registry
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, broadcast_shapes, shape_dtype
 from ..core.test_samples import INDEX, Operand, Sample
 from .index import Scatter, index_primitive, inverse, scatter_sum, transposed
@@ -54,8 +57,8 @@ def _infer_update(
 
 
 def _batch_update(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     x, v, *indices = values
     if not flags[0]:
         size = next(shape_of(a)[0] for a, flag in zip(values, flags, strict=True) if flag)
@@ -73,8 +76,8 @@ def _batch_update(
     return primitive.bind((x, v, *made), {"key": key})
 
 
-def _reference(ufunc: Any) -> Callable[..., Any]:
-    def reference(x: Any, v: Any, *indices: Any, key: Key) -> Any:
+def _reference(ufunc: np.ufunc | None) -> Callable[..., Any]:
+    def reference(x: Buffer, v: Buffer, *indices: Buffer, key: Key) -> Buffer:
         out = np.array(x)
         if ufunc is None:
             out[key.fill(indices)] = v
@@ -89,7 +92,7 @@ def _reference(ufunc: Any) -> Callable[..., Any]:
 def _computing(ufunc: str | None) -> Callable[..., Any]:
     """Returns the function that updates a copy, combining elements and values with a ufunc."""
 
-    def compute(xp: Any, x: Any, v: Any, *indices: Any, key: Key) -> Any:
+    def compute(xp: ArrayModule, x: Buffer, v: Buffer, *indices: Buffer, key: Key) -> Buffer:
         out = xp.array(x)
         v = xp.asarray(v).astype(out.dtype, copy=False)
         native = key.fill(indices)
@@ -115,7 +118,7 @@ EVERYWHERE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _masked(primitive: Primitive, x: Any, mask: Any, v: Any) -> Any:
+def _masked(primitive: Primitive, x: ArrayLike, mask: Array, v: Array) -> Array:
     """Updates at a mask whose values are not known; all its elements get the same value."""
     shape, lengths = shape_of(mask), shape_of(x)
     if shape != lengths[: len(shape)]:
@@ -124,7 +127,7 @@ def _masked(primitive: Primitive, x: Any, mask: Any, v: Any) -> Any:
     return ops.where(mask, EVERYWHERE[primitive.name](x, v), x)
 
 
-def _apply(primitive: Primitive, array: Any, key: Any, v: Any) -> Any:
+def _apply(primitive: Primitive, array: ArrayLike, key: Any, v: ArrayLike) -> Array:
     if is_unknown_mask(key) and len(shape_of(key)) + len(shape_of(v)) <= len(shape_of(array)):
         return _masked(primitive, array, key, ops.astype(v, shape_dtype(array).dtype))
     x, indices, static = split_key(array, key)
@@ -190,7 +193,7 @@ def update(name: str, what: str, shown: str, ufunc: str | None, **rules: Any) ->
         broadcasts=True,
         movable=slice(2, None),
         hosted=True,
-        reference=_reference(ufunc and getattr(np, ufunc)),
+        reference=_reference(getattr(np, ufunc) if ufunc else None),
         samples=[
             Sample((3,), (), key=Key((1,))),
             Sample((4, 3), (3,), key=Key((slice(None, None, 2),))),
@@ -202,7 +205,7 @@ def update(name: str, what: str, shown: str, ufunc: str | None, **rules: Any) ->
         **rules,
     )
 
-    def function(x: Any, key: Any, v: Any, /) -> Any:
+    def function(x: ArrayLike, key: Any, v: ArrayLike, /) -> Array:
         return _apply(primitive, x, key, v)
 
     function.__name__ = function.__qualname__ = primitive.name
@@ -211,21 +214,22 @@ def update(name: str, what: str, shown: str, ufunc: str | None, **rules: Any) ->
     return primitive
 
 
-def _at(x: Any, xs: Sequence[Any], key: Key) -> Any:
+def _at(x: ArrayLike, xs: Sequence[Any], key: Key) -> Array:
     """Returns the elements of an array to which an update with operands ``xs`` goes."""
     return index_primitive.bind((x, *xs[2:]), {"key": key})
 
 
-def _put(kind: str, x: Any, v: Any, xs: Sequence[Any], key: Key) -> Any:
+def _put(kind: str, x: ArrayLike, v: ArrayLike, xs: Sequence[Any], key: Key) -> Array:
     """Returns an update of another array at the same elements."""
-    return ops[f"index_{kind}"].bind((x, v, *xs[2:]), {"key": key})
+    primitive: Primitive = ops[f"index_{kind}"]
+    return primitive.bind((x, v, *xs[2:]), {"key": key})
 
 
-def _shapes_and_indices(ans: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
+def _shapes_and_indices(ans: Value, xs: Sequence[Any]) -> tuple[Any, ...]:
     return (None, None, None, *xs[2:])
 
 
-def _lasting(g: Any, xs: Sequence[Any], key: Key) -> Any:
+def _lasting(g: Array, xs: Sequence[Any], key: Key) -> Array:
     """Returns the cotangent of values: that of the elements, for those that no other replaced."""
     picked = _at(g, xs, key)
     if not key.arrays:
@@ -263,7 +267,7 @@ index_add_primitive = update(
 )
 
 
-def _other_factors(xs: Sequence[Any], key: Key) -> Any:
+def _other_factors(xs: Sequence[Any], key: Key) -> Array:
     """Returns, for every value of ``index_multiply``, the product of what it is multiplied with.
 
     Without index arrays no place repeats, and that is the element itself. Otherwise the values
@@ -283,7 +287,7 @@ def _other_factors(xs: Sequence[Any], key: Key) -> Any:
     return picked * ops.where(elsewhere, known.dtype.type(0), product / factor)
 
 
-def _scattered(values: Any, xs: Sequence[Any], key: Key) -> Any:
+def _scattered(values: Array, xs: Sequence[Any], key: Key) -> Array:
     known = shape_dtype(xs[0])
     return scatter_sum([Scatter(known.shape, known.dtype, key, xs[2:], values)])
 
@@ -305,7 +309,7 @@ index_multiply_primitive = update(
 )
 
 
-def _shares(ans: Any, xs: Sequence[Any], key: Key) -> tuple[Any, Any, Any]:
+def _shares(ans: Array, xs: Sequence[Any], key: Key) -> tuple[Array, Array, Array]:
     """Returns which elements and values are an extremum, and among how many each is."""
     dtype = shape_dtype(ans).dtype
     element = ops.astype(ops.equal(xs[0], ans), dtype)
@@ -315,13 +319,13 @@ def _shares(ans: Any, xs: Sequence[Any], key: Key) -> tuple[Any, Any, Any]:
     return element, value, count
 
 
-def _pull_extremum(g: Any, ans: Any, xs: Sequence[Any], *, key: Key) -> list[Any]:
+def _pull_extremum(g: Array, ans: Array, xs: Sequence[Any], *, key: Key) -> list[Any]:
     element, value, count = _shares(ans, xs, key)
     shared = g / count
     return [shared * element, _at(shared, xs, key) * value, *[None] * (len(xs) - 2)]
 
 
-def _push_extremum(ts: Any, ans: Any, xs: Sequence[Any], *, key: Key) -> Any:
+def _push_extremum(ts: Sequence[Array], ans: Array, xs: Sequence[Any], *, key: Key) -> Array:
     element, value, count = _shares(ans, xs, key)
     return _put("add", ts[0] * element, ts[1] * value, xs, key) / count
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, DTypeLike, ShapeLike
 from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, to_host
+from ..core.annotations import ArrayLike, Value
+from ..core.annotations import operations as ops
 from ..core.array import Array, concrete
 from ..core.buffers import DEVICE_TYPES, beside, device_of, operands_together
 from ..core.derivative_rules import shape_of
@@ -19,7 +22,6 @@ from ..core.families import filled
 from ..core.index_key import FULL, Key
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
-from ..core.registry import registry as ops
 from ..core.shape_dtype import ShapeDtype, canonical_axis, result_type, shape_dtype
 from ..core.test_samples import Sample
 from .index import index_primitive
@@ -39,7 +41,7 @@ __all__ = [
 ]
 
 
-def _shapes(ans: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
+def _shapes(ans: Value, xs: Sequence[Any]) -> tuple[Any, ...]:
     return (None, *map(shape_of, xs))
 
 
@@ -78,7 +80,7 @@ def _infer_stack(primitive: Primitive, *xs: ShapeDtype, axis: int) -> ShapeDtype
     return ShapeDtype(shape, result_type(*(x.dtype for x in xs)))
 
 
-def _arrays(xp: Any, xs: Sequence[Any]) -> Sequence[Any]:
+def _arrays(xp: ArrayModule, xs: Sequence[Any]) -> Sequence[Any]:
     """Returns operands as an array module joins them: CuPy joins arrays only, no numbers."""
     if xp is np or all(isinstance(x, xp.ndarray) for x in xs):
         return xs
@@ -87,12 +89,12 @@ def _arrays(xp: Any, xs: Sequence[Any]) -> Sequence[Any]:
 
 
 def _batch_joined(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     return primitive.bind(filled(values, flags), {"axis": params["axis"] + 1})
 
 
-def _pull_concatenate(g: Any, xs: Sequence[Any], *, axis: int) -> list[Any]:
+def _pull_concatenate(g: Array, xs: Sequence[Any], *, axis: int) -> list[Any]:
     parts = []
     end = 0
     for x in xs:
@@ -102,7 +104,7 @@ def _pull_concatenate(g: Any, xs: Sequence[Any], *, axis: int) -> list[Any]:
     return parts
 
 
-def _pull_stack(g: Any, xs: Sequence[Any], *, axis: int) -> list[Any]:
+def _pull_stack(g: Array, xs: Sequence[Any], *, axis: int) -> list[Any]:
     keys = (Key((*(FULL,) * axis, i)) for i in range(len(xs)))
     return [index_primitive.bind((g,), {"key": key}) for key in keys]
 
@@ -142,7 +144,13 @@ stack_primitive: Primitive = Primitive(
 )
 
 
-def _operands(name: str, arrays: Any, dtype: Any, out: Any, casting: str) -> list[Any]:
+def _operands(
+    name: str,
+    arrays: Iterable[ArrayLike],
+    dtype: DTypeLike | None,
+    out: ArrayLike | None,
+    casting: str,
+) -> list[Any]:
     if out is not None:
         refuse_out(name, out)
     if DEVICE_TYPES:
@@ -162,7 +170,7 @@ def _operands(name: str, arrays: Any, dtype: Any, out: Any, casting: str) -> lis
     return [ops.astype(x, dtype) for x in operands]
 
 
-def _with_axes(name: str, operands: Any) -> Any:
+def _with_axes(name: str, operands: Iterable[ArrayLike]) -> Iterable[Any]:
     """Returns operands of which numbers, that get axes, have become arrays beside the others."""
     if not DEVICE_TYPES:
         return operands
@@ -175,14 +183,14 @@ def _with_axes(name: str, operands: Any) -> Any:
 
 @registry.add_function
 def concatenate(
-    arrays: Any,
+    arrays: Iterable[ArrayLike],
     /,
     axis: int | None = 0,
-    out: Any = None,
+    out: ArrayLike | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
-) -> Any:
+) -> Array:
     """Returns arrays joined along an axis that they have.
 
     Args:
@@ -211,13 +219,13 @@ def concatenate(
 
 @registry.add_function
 def stack(
-    arrays: Any,
+    arrays: Iterable[ArrayLike],
     axis: int = 0,
-    out: Any = None,
+    out: ArrayLike | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
-) -> Any:
+) -> Array:
     """Returns arrays joined along a new axis.
 
     Args:
@@ -244,7 +252,9 @@ def stack(
 
 
 @registry.add_function
-def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def vstack(
+    tup: Iterable[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
+) -> Array:
     """Returns arrays joined along the first axis, 1-d ones as rows.
 
     Args:
@@ -262,7 +272,9 @@ def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
 
 
 @registry.add_function
-def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def hstack(
+    tup: Iterable[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
+) -> Array:
     """Returns arrays joined along the second axis, 1-d ones along their only axis.
 
     Args:
@@ -283,7 +295,7 @@ def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
 
 
 @registry.add_function
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Returns the parts into which an array is cut along an axis.
 
     Args:
@@ -317,7 +329,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 @registry.add_function
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Returns the parts, of equal length, into which an array is cut along an axis.
 
     Args:
@@ -355,7 +367,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 @registry.add_function
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: ArrayLike, reps: ShapeLike) -> Array:
     """Returns an array repeated as a whole along its axes.
 
     Args:
@@ -385,8 +397,8 @@ REPEAT_FIX = "np.repeat(x, counts, total_repeat_length=n), which tells the lengt
 
 @registry.add_function
 def repeat(
-    a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
-) -> Any:
+    a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Array:
     """Returns an array with every element, or every slice along an axis, repeated.
 
     Args:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import ArrayModule, Buffer
+from ..core.annotations import ArrayLike, Value
+from ..core.annotations import operations as ops
+from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import ImmutableArrayError, would_change
 from ..core.index_key import Key
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
-from ..core.registry import registry as ops
 from ..core.shape_dtype import INEXACT, ShapeDtype, canonical_axis, shape_dtype
 from ..core.test_samples import Sample
 from .index import index_primitive
@@ -37,7 +40,7 @@ def _padded_shape(shape: tuple[int, ...], pad_width: Widths) -> tuple[int, ...]:
     return tuple([n + before + after for n, (before, after) in zip(shape, pad_width, strict=True)])
 
 
-def _pad(xp: Any, x: Any, value: Any, *, pad_width: Widths) -> Any:
+def _pad(xp: ArrayModule, x: Buffer, value: Buffer | float, *, pad_width: Widths) -> Buffer:
     x = xp.asarray(x)
     shape = _padded_shape(x.shape, pad_width)
     if type(value) in (int, float) and value == 0:
@@ -56,8 +59,8 @@ def _infer_pad(
 
 
 def _batch_pad(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     x, value = values
     if not flags[0]:
         x = ops.broadcast_to(x, (shape_of(value)[0], *shape_of(x)))
@@ -136,12 +139,12 @@ def _value_pairs(name: str, values: Any, ndim: int) -> list[tuple[Any, Any]]:
     return pairs * ndim if len(pairs) == 1 else pairs
 
 
-def _along(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
+def _along(x: ArrayLike, axis: int, start: int | None, stop: int | None) -> Array:
     """Returns a part of an array along an axis."""
     return ops.index(x, (*(slice(None),) * axis, slice(start, stop)))
 
 
-def _summary(x: Any, axis: int, mode: str, count: Any, side: int) -> Any:
+def _summary(x: ArrayLike, axis: int, mode: str, count: int | None, side: int) -> Array:
     """Returns what stands for the elements at one end of an axis, which is kept, of length 1."""
     length = shape_of(x)[axis]
     count = length if count is None else min(operator.index(count), length)
@@ -153,19 +156,20 @@ def _summary(x: Any, axis: int, mode: str, count: Any, side: int) -> Any:
     return ops.astype(ops.rint(out) if dtype.kind in "iu" else out, dtype)
 
 
-def _ramp(x: Any, axis: int, end: Any, width: int, side: int) -> Any:
+def _ramp(x: ArrayLike, axis: int, end: ArrayLike, width: int, side: int) -> Array:
     """Returns numbers from an end value to the edge of an array, without the edge itself."""
     dtype = shape_dtype(x).dtype
     edge = _along(x, axis, *((None, 1) if side == 0 else (shape_of(x)[axis] - 1, None)))
     kind = dtype if dtype.kind in INEXACT else np.dtype(np.float64)
-    share = (np.arange(width) / width).astype(kind)
-    share = beside(x, share[:: 1 - 2 * side])
-    share = ops.reshape(share, (-1, *(1,) * (len(shape_of(x)) - axis - 1)))
+    steps = beside(x, (np.arange(width) / width).astype(kind)[:: 1 - 2 * side])
+    share = ops.reshape(steps, (-1, *(1,) * (len(shape_of(x)) - axis - 1)))
     out = ops.add(end, ops.multiply(ops.subtract(ops.astype(edge, kind), end), share))
     return ops.astype(out if dtype.kind in INEXACT else ops.floor(out), dtype)
 
 
-def _joined(x: Any, axis: int, mode: str, ends: tuple[int, int], options: tuple[Any, Any]) -> Any:
+def _joined(
+    x: ArrayLike, axis: int, mode: str, ends: tuple[int, int], options: tuple[Any, Any]
+) -> Array:
     """Returns an array extended along an axis by what is computed of it."""
     if not shape_of(x)[axis]:
         raise ValueError(
@@ -185,7 +189,7 @@ def _joined(x: Any, axis: int, mode: str, ends: tuple[int, int], options: tuple[
     return ops.concatenate(parts, axis=axis)
 
 
-def _odd(x: Any, axis: int, mode: str, ends: tuple[int, int]) -> Any:
+def _odd(x: ArrayLike, axis: int, mode: str, ends: tuple[int, int]) -> Array:
     """Returns an array continued along an axis by its mirror image through the edge's value.
 
     Every new element is one of the array's, or its negative, and multiples of both edges. NumPy's
@@ -205,19 +209,22 @@ def _odd(x: Any, axis: int, mode: str, ends: tuple[int, int]) -> Any:
         shares[1] = 0 * shares[1]
     sign = np.where(inside, 1 - shares[0] - shares[1], 0)
     out = ops.take(x, places, axis)
-    total: Any = 0
     first, last = _along(x, axis, None, 1), _along(x, axis, length - 1, None)
+    total: Any = 0
     for part, share in zip((out, first, last), (sign, *shares), strict=True):
         factor = beside(x, share.astype(dtype).reshape(wide))
         total = ops.add(total, ops.multiply(part, factor))
-    return total
+    padded: Array = total
+    return padded
 
 
-def _by_function(x: Any, function: Any, widths: Widths, options: dict[str, Any]) -> Any:
+def _by_function(
+    x: Array, function: Callable[..., Array], widths: Widths, options: dict[str, Any]
+) -> Array:
     """Returns a padded array whose rows along each axis in turn a function has filled."""
     for axis, ends in enumerate(widths):
 
-        def fill(row: Any, axis: int = axis, ends: tuple[int, int] = ends) -> Any:
+        def fill(row: Array, axis: int = axis, ends: tuple[int, int] = ends) -> Array:
             try:
                 out = function(row, ends, axis, options)
             except ImmutableArrayError as error:
@@ -232,12 +239,12 @@ def _by_function(x: Any, function: Any, widths: Widths, options: dict[str, Any])
                 )
             return out
 
-        x = ops.find("apply_along_axis")(fill, axis, x)
+        x = ops.apply_along_axis(fill, axis, x)
     return x
 
 
 @registry.add_function
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
     """Returns an array with elements added before and after its axes.
 
     Args:
@@ -268,11 +275,11 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     >>> np.pad(np.array([1.0, 2.0, 3.0]), 1, mode="reflect")
     Array([2., 1., 2., 3., 2.], dtype=float64, device='cpu')
     """
-    array = operand(array)
-    shape = shape_of(array)
+    x: Array = operand(array)
+    shape = shape_of(x)
     widths = _widths(pad_width, len(shape))
     if callable(mode):
-        padded = pad_primitive.bind((array, 0), {"pad_width": widths})
+        padded = pad_primitive.bind((x, 0), {"pad_width": widths})
         return _by_function(padded, mode, widths, kwargs)
     if mode not in PAD_MODES:
         raise ValueError(f"pad: mode {mode!r} is none of {', '.join(PAD_MODES)}")
@@ -281,32 +288,32 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     if kwargs:
         raise ValueError(f"pad: {', '.join(kwargs)} is not offered for mode {mode!r}")
     if mode == "empty":
-        return pad_primitive.bind((array, 0), {"pad_width": widths})
+        return pad_primitive.bind((x, 0), {"pad_width": widths})
     if mode == "constant":
         if not isinstance(values, list | tuple) and shape_of(values) == ():
-            return pad_primitive.bind((array, values), {"pad_width": widths})
+            return pad_primitive.bind((x, values), {"pad_width": widths})
         for axis, ends in enumerate(_value_pairs(option, values, len(shape))):
             for side, value in enumerate(ends):
                 alone = [(0, 0)] * len(shape)
                 alone[axis] = (widths[axis][0], 0) if side == 0 else (0, widths[axis][1])
-                array = pad_primitive.bind((array, value), {"pad_width": tuple(alone)})
-        return array
+                x = pad_primitive.bind((x, value), {"pad_width": tuple(alone)})
+        return x
     if option == "reflect_type":
         if values not in ("even", "odd"):
             raise ValueError(f"pad: reflect_type is 'even' or 'odd', not {values!r}")
         if values == "odd":
             for axis, ends in enumerate(widths):
                 if ends != (0, 0):
-                    array = _odd(array, axis, mode, ends)
-            return array
+                    x = _odd(x, axis, mode, ends)
+            return x
     elif option:
         pairs = _value_pairs(option, values, len(shape))
         for axis, (ends, given) in enumerate(zip(widths, pairs, strict=True)):
             if ends != (0, 0):
-                array = _joined(array, axis, mode, ends, given)
-        return array
+                x = _joined(x, axis, mode, ends, given)
+        return x
     for axis, ends in enumerate(widths):
         if ends != (0, 0):
             places = np.pad(np.arange(shape[axis]), ends, mode=mode)
-            array = ops.take(array, places, axis)
-    return array
+            x = ops.take(x, places, axis)
+    return x

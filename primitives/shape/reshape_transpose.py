@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import is_unknown
+from ...backends.annotations import ArrayModule, Axis, Buffer, ShapeLike
+from ..core.annotations import ArrayLike, Prepared, Value
+from ..core.annotations import operations as ops
+from ..core.array import Array, is_unknown
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, misfit
@@ -17,7 +20,6 @@ from ..core.families import structural
 from ..core.index_key import FULL
 from ..core.primitive import Primitive
 from ..core.registry import operand
-from ..core.registry import registry as ops
 from ..core.shape_dtype import broadcast_shapes, canonical_axes, canonical_axis, shape_dtype
 from ..core.test_samples import Sample
 
@@ -40,7 +42,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
 class Reshape(Primitive):
     """Reshaping; in the order of Fortran it is that of what is transposed, transposed."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Array:
         try:
             if len(args) == 2 and not kwargs:
                 a, shape = args
@@ -58,13 +60,15 @@ class Reshape(Primitive):
             raise
 
 
-def _of_reshape(a: Any, shape: Any, order: str | None = "C", *, copy: bool | None = None) -> Any:
+def _of_reshape(
+    a: ArrayLike, shape: ShapeLike, order: str | None = "C", *, copy: bool | None = None
+) -> tuple[Any, ...]:
     return a, shape, order
 
 
 def _reshape_arguments(
-    a: Any, shape: Any, order: str = "C", *, copy: bool | None = None
-) -> Any:
+    a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None
+) -> Prepared:
     wanted = as_shape(shape)
     size = prod(shape_of(a))
     if prod(wanted) != size or (wanted and min(wanted) < 0):
@@ -119,7 +123,7 @@ reshape = structural(
 )
 
 
-def _transpose_arguments(a: Any, axes: Any = None) -> Any:
+def _transpose_arguments(a: ArrayLike, axes: Axis = None) -> Prepared:
     ndim = len(shape_of(a))
     if axes is None:
         return (a,), {"axes": tuple(range(ndim - 1, -1, -1))}
@@ -155,7 +159,7 @@ transpose = structural(
 )
 
 
-def _broadcast(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
+def _broadcast(xp: ArrayModule, x: Buffer, *, shape: tuple[int, ...]) -> Any:
     x = xp.asarray(x)
     if prod(shape) > SMALL or x.ndim > len(shape) or xp is not np:
         return xp.broadcast_to(x, shape)
@@ -177,8 +181,8 @@ def _broadcast_shape(x_shape: tuple[int, ...], *, shape: tuple[int, ...]) -> tup
 
 
 def _batch_broadcast(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     shape = params["shape"]
     size, *own = shape_of(values[0])
     # With as many axes as the result it keeps its batch axis in front.
@@ -221,7 +225,7 @@ broadcast_to = structural(
 )
 
 
-def _flip(xp: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
+def _flip(xp: ArrayModule, x: Buffer, *, axis: tuple[int, ...]) -> Any:
     backwards = slice(None, None, -1)
     x = xp.asarray(x)
     return x[tuple(backwards if i in axis else FULL for i in range(x.ndim))]
@@ -258,7 +262,7 @@ flip = structural(
 class Roll(Primitive):
     """Rolling, by numbers of places that need not be known."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Array:
         try:
             a, shift, axis = _of_roll(*args, **kwargs)
             if is_unknown(shift):
@@ -269,11 +273,11 @@ class Roll(Primitive):
             raise
 
 
-def _of_roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def _of_roll(a: ArrayLike, shift: ShapeLike, axis: Axis = None) -> tuple[Any, ...]:
     return a, shift, axis
 
 
-def _rolled(a: Any, shift: Any, axis: Any) -> Any:
+def _rolled(a: Array, shift: Any, axis: Axis) -> Array:
     """Rolls by places that are not known: by indices, which are computed of them."""
     if axis is None:
         total = ops.sum(operand(shift))
@@ -293,7 +297,7 @@ def _rolled(a: Any, shift: Any, axis: Any) -> Any:
     return a
 
 
-def _roll_arguments(a: Any, shift: Any, axis: Any = None) -> Any:
+def _roll_arguments(a: ArrayLike, shift: ShapeLike, axis: Axis = None) -> Prepared:
     if axis is None:
         return (a,), {"shift": (int(np.sum(as_shape(shift))),), "axis": None}
     total: dict[int, int] = {}
@@ -305,8 +309,8 @@ def _roll_arguments(a: Any, shift: Any, axis: Any = None) -> Any:
 
 
 def _batch_roll(
-    primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
-) -> Any:
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
+) -> Value:
     axis = params["axis"]
     if axis is not None:
         return primitive.bind(values, {**params, "axis": tuple(a + 1 for a in axis)})
@@ -349,7 +353,7 @@ roll = structural(
 class Triangle(Primitive):
     """A triangle of matrices, above or below a diagonal that need not be known."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Array:
         try:
             m, k = _of_triangle(*args, **kwargs)
             return self._masked(operand(m), k) if is_unknown(k) else super().__call__(m, k)
@@ -357,7 +361,7 @@ class Triangle(Primitive):
             self.complain(error, args, kwargs)
             raise
 
-    def _masked(self, m: Any, k: Any) -> Any:
+    def _masked(self, m: ArrayLike, k: Any) -> Array:
         (m,), _ = self.prepare(m)  # type: ignore[misc]
         rows, columns = shape_of(m)[-2:]
         offset = beside(m, np.arange(columns) - np.arange(rows)[:, None])
@@ -365,12 +369,12 @@ class Triangle(Primitive):
         return ops.where(inside, m, False if shape_dtype(m).dtype.kind == "b" else 0)
 
 
-def _of_triangle(m: Any, k: Any = 0) -> Any:
+def _of_triangle(m: ArrayLike, k: int = 0) -> tuple[Any, ...]:
     return m, k
 
 
 def _triangle(name: str, which: str, shown: str) -> Primitive:
-    def arguments(m: Any, k: int = 0) -> Any:
+    def arguments(m: ArrayLike, k: int = 0) -> Prepared:
         shape = shape_of(m)
         if not shape:
             raise misfit(f"{name}: a number has no axes", f"np.{name}(x), x of one axis or more")

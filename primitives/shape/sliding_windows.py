@@ -43,7 +43,7 @@ def spatial_of(name: str, shape: Shape) -> Shape:
     return shape[2:]
 
 
-def per_axis(name: str, what: str, value: Any, rank: int, least: int = 1) -> Shape:
+def per_axis(name: str, what: str, value: int | Sequence[int], rank: int, least: int = 1) -> Shape:
     """Returns a parameter as a tuple with an entry for each spatial axis.
 
     >>> per_axis("conv", "stride", 2, 3)
@@ -98,7 +98,7 @@ def resolve_padding(
     return tuple(pairs)
 
 
-def _pair(entry: Any) -> Any:
+def _pair(entry: Any) -> Sequence[int]:
     return entry if isinstance(entry, Sequence) else (entry, entry)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.annotations import ArrayModule, Buffer, Shape
+from ...backends.annotations import ArrayModule, Buffer, Shape, ShapeLike
 from ...backends.arrays.column_times_row import columns_by_rows
 from ...backends.blas_calls import LOOKED_AT, product
 from ..core.annotations import ArrayLike
@@ -204,7 +204,7 @@ matmul = Binary(
 
 
 @registry.add_function
-def dot(a: ArrayLike, b: ArrayLike, out: Any = None) -> Array:
+def dot(a: ArrayLike, b: ArrayLike, out: object = None) -> Array:
     """Returns the product of two arrays over the last axis of a and the last but one of b.
 
     Args:
@@ -232,7 +232,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: Any = None) -> Array:
 
 
 @registry.add_function
-def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[ShapeLike] = 2) -> Array:
     """Returns the product of two arrays summed over several axes of each.
 
     Args:
@@ -311,7 +311,7 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 @registry.add_function
-def outer(a: ArrayLike, b: ArrayLike, out: Any = None) -> Array:
+def outer(a: ArrayLike, b: ArrayLike, out: object = None) -> Array:
     """Returns the products of every element of a with every element of b.
 
     Args:
@@ -362,7 +362,7 @@ def vecdot(
     out: None = None,
     *,
     axis: int = -1,
-    axes: Any = None,
+    axes: Sequence[ShapeLike] | None = None,
     keepdims: bool = False,
 ) -> Array:
     """Returns the products of vectors along an axis, those of x conjugated.

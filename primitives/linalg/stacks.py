@@ -41,6 +41,7 @@ __all__ = [
     "unpacked",
 ]
 
+# Rules pack arrays, kernels buffers.
 Packed = TypeVar("Packed", Array, Buffer)
 
 
@@ -48,7 +49,7 @@ def of_matrices(
     name: str,
     core: Callable[..., Shape],
     *,
-    dtype: Callable[[DType], Any] = lambda dtype: dtype,
+    dtype: Callable[[DType], DType] = lambda dtype: dtype,
     square: bool = True,
     **declared: Any,
 ) -> Primitive:
@@ -128,7 +129,7 @@ def unpacked(values: Array, shapes: Sequence[Shape]) -> list[Array]:
     return parts
 
 
-def chunked(compute: Callable[..., Any], xp: ArrayModule, *matrices: Buffer) -> Buffer:
+def chunked(compute: Callable[..., Buffer], xp: ArrayModule, *matrices: Buffer) -> Buffer:
     """Calls a function of single matrices for each of a stack, as LAPACK's own loops do.
 
     Args:

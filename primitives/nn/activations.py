@@ -381,7 +381,7 @@ gelu_derivative = elementwise(
 # -- activations of a sum with a bias, the last part of a linear layer
 
 
-def _biased(name: str, reference: Callable[..., Any], **declared: Any) -> Primitive:
+def _biased(name: str, reference: Callable[[Buffer, Buffer], Buffer], **declared: Any) -> Primitive:
     derivative = f"{name}_derivative"
 
     def pullback(g: Array, ans: Array) -> tuple[Array, Array]:

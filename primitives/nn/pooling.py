@@ -54,7 +54,7 @@ class Windows(NamedTuple):
 
 def _prepared(
     primitive: Primitive,
-    xs: tuple[Any, ...],
+    xs: tuple[ArrayLike, ...],
     window: ShapeLike,
     stride: ShapeLike | None,
     padding: PaddingLike,

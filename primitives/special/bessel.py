@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from math import inf
-from typing import Any
 
 from ..core.annotations import operations as ops
 from ..core.array import Array
@@ -41,7 +40,7 @@ AT_ZERO = {"j": 1.0, "y": -inf, "i": 1.0, "k": inf}
 RECURRENCE = {"j": "10.6.1", "y": "10.6.1", "i": "10.29.1", "k": "10.29.1"}
 
 
-def _fixed_order(name: str, kind: str, domain: Domain, rule: Callable[..., Any]) -> Primitive:
+def _fixed_order(name: str, kind: str, domain: Domain, rule: Callable[..., Array]) -> Primitive:
     """Declares a function of order 0 or 1."""
     return unary(
         name,
@@ -59,7 +58,7 @@ def _fixed_order(name: str, kind: str, domain: Domain, rule: Callable[..., Any])
 
 
 def _any_order(
-    name: str, kind: str, domain: Domain, rule: Callable[..., Any], order: str, scale: str = ""
+    name: str, kind: str, domain: Domain, rule: Callable[..., Array], order: str, scale: str = ""
 ) -> Primitive:
     """Declares a function of any order, by which there is no derivative."""
     return binary(
@@ -81,17 +80,17 @@ def _any_order(
     )
 
 
-def _half_difference(name: str) -> Callable[..., Any]:
+def _half_difference(name: str) -> Callable[..., Array]:
     """Returns the rule of J and Y: half of the order below less that above."""
     return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) - ops[name](x + 1, y)))
 
 
-def _half_sum(name: str) -> Callable[..., Any]:
+def _half_sum(name: str) -> Callable[..., Array]:
     """Returns the rule of I, and of K but for a sign: the mean of the orders below and above."""
     return lambda g, x, y: g * (0.5 * (ops[name](x - 1, y) + ops[name](x + 1, y)))
 
 
-def _negated_half_sum(name: str) -> Callable[..., Any]:
+def _negated_half_sum(name: str) -> Callable[..., Array]:
     return lambda g, x, y: g * (-0.5 * (ops[name](x - 1, y) + ops[name](x + 1, y)))
 
 

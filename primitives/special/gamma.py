@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ __all__ = [
 DLMF = "NIST Digital Library of Mathematical Functions, "
 
 
-def by_scipy(name: str) -> Callable[..., Any]:
+def by_scipy(name: str) -> Callable[..., Buffer]:
     """Returns how SciPy, which is imported when it is first asked, computes a function.
 
     Python's numbers beside single precision, of which SciPy would make double, are cast.
@@ -59,7 +58,7 @@ def by_scipy(name: str) -> Callable[..., Any]:
     return compute
 
 
-def without_derivative(name: str, by: str) -> Callable[..., Any]:
+def without_derivative(name: str, by: str) -> Callable[[Array], Array]:
     """Returns the rule for an operand by which a function has no derivative here."""
 
     def rule(g: Array) -> Array:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from .blocks import blockwise
-from .error_function import gelu_exact, gelu_exact_slope
+from .error_function import gelu_exact, gelu_exact_grad
 
-__all__ = ["gelu", "gelu_slope", "sigmoid", "silu", "silu_slope", "softplus"]
+__all__ = ["gelu", "gelu_slope", "sigmoid", "silu", "silu_grad", "softplus"]
 
 # gelu(x) is about x sigmoid(w), w = LINEAR x + CUBIC x^3: D. Hendrycks and K. Gimpel, "Gaussian
 # error linear units" (2016), whose 1 + tanh(u) is 2 sigmoid(2 u).
@@ -42,7 +42,7 @@ def _silu(x: Any, out: Any, bounded: Any) -> None:
     np.divide(bounded, out, out=out)
 
 
-def _silu_slope(x: Any, out: Any, bounded: Any, odds: Any) -> None:
+def _silu_grad(x: Any, out: Any, bounded: Any, odds: Any) -> None:
     # s (1 + x (1 - s)), where 1 - s is exp(-x) s; beyond the limits it is constant.
     limit = -0.875 * LOWEST[x.dtype.char]
     x.clip(-limit, limit, out=bounded)
@@ -77,7 +77,7 @@ def _gelu_sigmoid(x: Any, out: Any, bounded: Any) -> None:
     np.divide(bounded, out, out=out)
 
 
-def _gelu_sigmoid_slope(x: Any, out: Any, bounded: Any, odds: Any, rise: Any) -> None:
+def _gelu_sigmoid_grad(x: Any, out: Any, bounded: Any, odds: Any, rise: Any) -> None:
     # s (1 + x w' (1 - s)), where 1 - s is exp(-w) s: nothing cancels.
     limit = STEEP[x.dtype.char]
     x.clip(-limit, limit, out=bounded)
@@ -99,10 +99,10 @@ def _gelu_sigmoid_slope(x: Any, out: Any, bounded: Any, odds: Any, rise: Any) ->
 
 sigmoid = blockwise(_sigmoid)
 silu = blockwise(_silu, 1)
-silu_slope = blockwise(_silu_slope, 2)
+silu_grad = blockwise(_silu_grad, 2)
 softplus = blockwise(_softplus, 1)
 _gelu_approximate = blockwise(_gelu_sigmoid, 1)
-_gelu_approximate_slope = blockwise(_gelu_sigmoid_slope, 3)
+_gelu_approximate_grad = blockwise(_gelu_sigmoid_grad, 3)
 
 
 def gelu(x: Any, *, approximate: bool) -> Any:
@@ -112,4 +112,4 @@ def gelu(x: Any, *, approximate: bool) -> Any:
 
 def gelu_slope(x: Any, *, approximate: bool) -> Any:
     """Returns the derivative of ``gelu``."""
-    return (_gelu_approximate_slope if approximate else gelu_exact_slope)(x)
+    return (_gelu_approximate_grad if approximate else gelu_exact_grad)(x)

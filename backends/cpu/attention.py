@@ -61,7 +61,7 @@ def attention_grad(
         own_g = working(cotangents[many, rows])
         own_q = working(queries[many, rows]) * (shares * shares.dtype.type(scale))
         by_v[many, seen, :outputs] += np.matmul(powers.swapaxes(1, 2), own_g * shares)
-        powers *= slopes_of(own_g, working(outs[many, rows]), working(values[many, seen]))
+        powers *= score_grads(own_g, working(outs[many, rows]), working(values[many, seen]))
         part = np.matmul(powers, working(keys[many, seen]))
         part *= shares * shares.dtype.type(scale)
         by_q[many, rows, :width] = part
@@ -71,7 +71,7 @@ def attention_grad(
     return stacked
 
 
-def slopes_of(g: Any, out: Any, values: Any) -> Any:
+def score_grads(g: Any, out: Any, values: Any) -> Any:
     """Returns how the loss moves with every weight, less what it moves with all of a query's."""
     slopes = np.matmul(g, values.swapaxes(1, 2))
     slopes -= np.vecdot(g, out)[..., np.newaxis]

@@ -14,7 +14,7 @@ import numpy as np
 
 from .blocks import blockwise
 
-__all__ = ["erf", "erfc", "gelu_exact", "gelu_exact_slope"]
+__all__ = ["erf", "erfc", "gelu_exact", "gelu_exact_grad"]
 
 # erf(x) = x P(x^2) / Q(x^2) for |x| up to the limit, beyond which it rounds to 1. All coefficients
 # are positive, so that nothing cancels. From the highest power down.
@@ -222,7 +222,7 @@ def _gelu(x: Any, out: Any, density: Any, z: Any, a: Any) -> None:
     out += x.clip(0.0, np.inf, out=a)
 
 
-def _gelu_slope(x: Any, out: Any, density: Any, z: Any, a: Any) -> None:
+def _gelu_exact_grad(x: Any, out: Any, density: Any, z: Any, a: Any) -> None:
     # P(X <= x) + x density(x) is w for negative x and 1 - w for others,
     # w = P(X > |x|) - |x| density(x).
     _upper_tail(x, density, z, a, out)
@@ -236,4 +236,4 @@ def _gelu_slope(x: Any, out: Any, density: Any, z: Any, a: Any) -> None:
 
 
 gelu_exact = blockwise(_gelu, 3)
-gelu_exact_slope = blockwise(_gelu_slope, 3)
+gelu_exact_grad = blockwise(_gelu_exact_grad, 3)

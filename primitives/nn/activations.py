@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.annotations import ArrayModule, Axes, Axis, Buffer, Shape
-from ...backends.cpu.activations import CUBIC, LINEAR, silu_slope
+from ...backends.cpu.activations import CUBIC, LINEAR, silu_grad
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.array import Array
@@ -304,7 +304,7 @@ softplus_derivative = binary(
 
 
 def _compute_silu_grad(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
-    out: Buffer = silu_slope(_strong(y, x)) * x
+    out: Buffer = silu_grad(_strong(y, x)) * x
     return out
 
 

@@ -160,7 +160,7 @@ def test_derivatives_by_parameters_are_a_launch_each(monkeypatch):
     from functensor.backends.cuda.kernels import incomplete
 
     launches = []
-    for name in ("gamma_slopes", "beta_slopes"):
+    for name in ("gamma_grads", "beta_grads"):
         kernel = getattr(incomplete, name)
 
         def launched(*args, kernel=kernel):
@@ -172,7 +172,7 @@ def test_derivatives_by_parameters_are_a_launch_each(monkeypatch):
     out = ft.grad(lambda a: ft.scipy.special.betainc(a, b, x).sum())(a)
     assert out.device == a.device
     ft.grad(lambda a: ft.scipy.special.gammainc(a, x).sum())(a)
-    assert launches == ["beta_slopes", "gamma_slopes"]
+    assert launches == ["beta_grads", "gamma_grads"]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])

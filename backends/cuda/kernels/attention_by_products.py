@@ -28,7 +28,7 @@ SCORE_TYPES = ("float, float", "double, double", "float, half_t", "float, bfloat
 ATTENTION_WEIGHTS = Kernel(
     "attention_by_products", "attention_weights", "pppllllllllllld", SCORE_TYPES
 )
-SCORE_GRADS = Kernel("attention_by_products", "attention_slopes", "ppppplld", SCORE_TYPES)
+SCORE_GRADS = Kernel("attention_by_products", "attention_score_grads", "ppppplld", SCORE_TYPES)
 
 
 def mask_kind(mask: ndarray | None) -> int:

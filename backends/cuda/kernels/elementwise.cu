@@ -49,25 +49,25 @@ BINARY(maximum_op, x >= y || x != x ? x : y)
 BINARY(minimum_op, x <= y || x != x ? x : y)
 
 // Products of a cotangent g and a derivative, which is written with the operand or the result.
-#define SLOPE(name, expression)                                                                    \
+#define GRAD(name, expression)                                                                     \
     struct name {                                                                                  \
         template <typename A> __device__ __forceinline__ A operator()(A g, A x) const {            \
             return expression;                                                                     \
         }                                                                                          \
     };
 
-SLOPE(absolute_slope, x > 0 ? g : x < 0 ? -g : g * x)
-SLOPE(arctan_slope, g / (A(1) + x * x))
-SLOPE(cos_slope, -g *sin(x))
-SLOPE(cosh_slope, g *sinh(x))
-SLOPE(expm1_slope, g *(x + A(1)))
-SLOPE(log1p_slope, g / (A(1) + x))
-SLOPE(reciprocal_slope, -g *x *x)
-SLOPE(sin_slope, g *cos(x))
-SLOPE(sinh_slope, g *cosh(x))
-SLOPE(sqrt_slope, A(0.5) * g / x)
-SLOPE(square_slope, g *(x + x))
-SLOPE(tan_slope, g *(A(1) + x * x))
+GRAD(absolute_grad, x > 0 ? g : x < 0 ? -g : g * x)
+GRAD(arctan_grad, g / (A(1) + x * x))
+GRAD(cos_grad, -g *sin(x))
+GRAD(cosh_grad, g *sinh(x))
+GRAD(expm1_grad, g *(x + A(1)))
+GRAD(log1p_grad, g / (A(1) + x))
+GRAD(reciprocal_grad, -g *x *x)
+GRAD(sin_grad, g *cos(x))
+GRAD(sinh_grad, g *cosh(x))
+GRAD(sqrt_grad, A(0.5) * g / x)
+GRAD(square_grad, g *(x + x))
+GRAD(tan_grad, g *(A(1) + x * x))
 
 // One operand: every thread does N elements, those of the last one that there are.
 template <typename T, typename F, int N>

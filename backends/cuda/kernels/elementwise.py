@@ -80,7 +80,7 @@ pairs = Kernel(
     "pppl",
     ci_instances(
         (f"float, {f}_op, 4, 1, 1" for f in BINARY_UFUNCS),
-        (f"float, {f}_slope, 4, 1, 1" for f in BY_OPERAND),
+        (f"float, {f}_grad, 4, 1, 1" for f in BY_OPERAND),
         (f"{t}, divide_op, {wide}, 1, 1" for t, wide in FLOAT_PACKS),
         (f"float, add_op, {n}, {i}, {j}" for n in (1, 4) for i, j in [(EACH, EACH), *LAYOUTS]),
     ),
@@ -436,7 +436,7 @@ def mean_vjp(g: ndarray, saved: tuple[Any, ...], params: dict[str, Any]) -> ndar
 # to do.
 GRAD_RULES: dict[str, tuple[GradRule | None, ...]] = {
     **{
-        PRIMITIVE_NAMES.get(name, name): (by(joint(f"{name}_slope"), place),)
+        PRIMITIVE_NAMES.get(name, name): (by(joint(f"{name}_grad"), place),)
         for name, place in BY_OPERAND.items()
     },
     "divide": (by(DIVIDED, 2), None),

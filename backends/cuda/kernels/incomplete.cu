@@ -105,7 +105,7 @@ template <int ORDER> struct gamma_panel {
     }
 };
 
-template <int ORDER> __device__ double gamma_slope(double a, double x, rule nodes) {
+template <int ORDER> __device__ double gamma_grad(double a, double x, rule nodes) {
     if (!(a >= 0) || isinf(a) || !(x >= 0)) return nan("");
     if (x == 0 || isinf(x)) return 0;
     if (a <= TINY) {
@@ -207,7 +207,7 @@ template <int BY_A, int BY_B> struct beta_panel {
     }
 };
 
-template <int BY_A, int BY_B> __device__ double beta_slope(double a, double b, double x, rule nodes) {
+template <int BY_A, int BY_B> __device__ double beta_grad(double a, double b, double x, rule nodes) {
     if (!(a > 0 && b > 0 && x >= 0 && x <= 1) || isinf(a) || isinf(b)) return nan("");
     if (x == 0 || x == 1) return 0;
     beta_panel<BY_A, BY_B> panel;
@@ -231,15 +231,15 @@ template <int BY_A, int BY_B> __device__ double beta_slope(double a, double b, d
 }
 
 template <int ORDER>
-__global__ void gamma_slopes(const double *a, const double *x, double *out, const double *places,
-                             const double *weights, index_t size) {
+__global__ void gamma_grads(const double *a, const double *x, double *out, const double *places,
+                            const double *weights, index_t size) {
     index_t i = blockIdx.x * index_t(blockDim.x) + threadIdx.x;
-    if (i < size) out[i] = gamma_slope<ORDER>(a[i], x[i], rule{places, weights});
+    if (i < size) out[i] = gamma_grad<ORDER>(a[i], x[i], rule{places, weights});
 }
 
 template <int BY_A, int BY_B>
-__global__ void beta_slopes(const double *a, const double *b, const double *x, double *out,
-                            const double *places, const double *weights, index_t size) {
+__global__ void beta_grads(const double *a, const double *b, const double *x, double *out,
+                           const double *places, const double *weights, index_t size) {
     index_t i = blockIdx.x * index_t(blockDim.x) + threadIdx.x;
-    if (i < size) out[i] = beta_slope<BY_A, BY_B>(a[i], b[i], x[i], rule{places, weights});
+    if (i < size) out[i] = beta_grad<BY_A, BY_B>(a[i], b[i], x[i], rule{places, weights});
 }

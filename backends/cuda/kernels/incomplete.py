@@ -21,8 +21,8 @@ INCOMPLETE_BLOCK_THREADS = 64
 # Up to this order kernels are made; beyond, derivatives are put together of CuPy's operations.
 HIGHEST_KERNEL_ORDER = 6
 
-gamma_slopes = Kernel("incomplete", "gamma_slopes", "pppppl", ("1", "2", "6"))
-beta_slopes = Kernel("incomplete", "beta_slopes", "ppppppl", ("1, 0", "0, 1", "2, 1", "3, 3"))
+gamma_grads = Kernel("incomplete", "gamma_grads", "pppppl", ("1", "2", "6"))
+beta_grads = Kernel("incomplete", "beta_grads", "ppppppl", ("1, 0", "0, 1", "2, 1", "3, 3"))
 
 
 def as_doubles(name: str, *operands: GpuOperand) -> tuple[list[ndarray], ndarray, DType]:
@@ -45,7 +45,7 @@ def gammainc_slope(a: GpuOperand, x: GpuOperand, *, order: int) -> ndarray:
     if out.size:
         blocks = -(-out.size // INCOMPLETE_BLOCK_THREADS)
         places, weights = nodes(f"cuda:{out.data.device_id}")
-        gamma_slopes(
+        gamma_grads(
             f"{order}", blocks, INCOMPLETE_BLOCK_THREADS, a, x, out, places, weights, out.size
         )
     return out.astype(dtype, copy=False)
@@ -59,7 +59,7 @@ def betainc_slope(a: GpuOperand, b: GpuOperand, x: GpuOperand, *, by_a: int, by_
     if out.size:
         kind, blocks = f"{by_a}, {by_b}", -(-out.size // INCOMPLETE_BLOCK_THREADS)
         places, weights = nodes(f"cuda:{out.data.device_id}")
-        beta_slopes(kind, blocks, INCOMPLETE_BLOCK_THREADS, a, b, x, out, places, weights, out.size)
+        beta_grads(kind, blocks, INCOMPLETE_BLOCK_THREADS, a, b, x, out, places, weights, out.size)
     return out.astype(dtype, copy=False)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...backends.annotations import Buffer, Shape
 from ...backends.cpu.attention import stacked_shape
-from ..core.annotations import ArrayLike, Prepared
+from ..core.annotations import ArrayLike, Prepared, Value
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.derivative_rules import shape_of
@@ -108,10 +108,12 @@ def _infer_attention_grad(primitive: Primitive, *operands: ShapeDtype, **params:
     return ShapeDtype(stacked_shape(q.shape, k.shape, v.shape), q.dtype)
 
 
-def _with_batch_axes(values: Sequence[Array], flags: Sequence[bool], arrays: int) -> list[Array]:
-    """Returns operands that all have a batch axis; a mask that has none needs none."""
-    out = filled(values[:arrays], [*flags[:arrays]]) if any(flags[:arrays]) else None
-    if out is None:
+def _with_batch_axes(values: Sequence[Value], flags: Sequence[bool], arrays: int) -> list[Value]:
+    """Returns operands that all have a batch axis; a mask without one stays as it is."""
+    out: list[Value]
+    if any(flags[:arrays]):
+        out = filled(values[:arrays], [*flags[:arrays]])
+    else:
         size = shape_of(values[arrays])[0]
         out = [ops.broadcast_to(v, (size, *shape_of(v))) for v in values[:arrays]]
     if len(values) > arrays:
@@ -125,13 +127,13 @@ def _with_batch_axes(values: Sequence[Array], flags: Sequence[bool], arrays: int
 
 
 def _batch_attention(
-    primitive: Primitive, values: Sequence[Array], flags: Sequence[bool], params: Params
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: Params
 ) -> Array:
     return primitive.bind(_with_batch_axes(values, flags, 3), params)
 
 
 def _batch_attention_grad(
-    primitive: Primitive, values: Sequence[Array], flags: Sequence[bool], params: Params
+    primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: Params
 ) -> Array:
     return ops.moveaxis(primitive.bind(_with_batch_axes(values, flags, 5), params), 1, 0)
 

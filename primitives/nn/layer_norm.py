@@ -237,7 +237,7 @@ def _affine_pushforward(
 
 def _batch_affine(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
-) -> Array:
+) -> Value:
     """Examples are more rows where the weights are the same for all of them."""
     if not any(flags[1:]) and len(shape_of(values[1])) == 1:
         return primitive.bind(values, params)

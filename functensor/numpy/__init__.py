@@ -119,10 +119,10 @@ def __getattr__(name: str) -> Any:
     if name == "special":
         # Where SciPy looks for a namespace's own special functions.
         return import_module("..scipy.special", __name__)
-    from .absent import ABSENT  # looked at only here
+    from .absent import ABSENT_NAMES  # looked at only here
 
     try:
-        raise no_such_name(globals(), name, ABSENT.get(name, ""))
+        raise no_such_name(globals(), name, ABSENT_NAMES.get(name, ""))
     except AttributeError as error:
         tidy(error)
         raise

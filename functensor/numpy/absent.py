@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["ABSENT"]
+__all__ = ["ABSENT_NAMES"]
 
 IMMUTABLE = "arrays are immutable: "
 FILES = "such files are read with plain numpy: "
-WIDE = "arrays hold float16 to float64, complex64 and complex128"
+DTYPES_OF_ARRAYS = "arrays hold float16 to float64, complex64 and complex128"
 NO_TEXT = "arrays hold numbers, no text"
 NO_TIME = "arrays hold numbers, no dates"
 NO_OBJECTS = "arrays hold numbers, no objects or records"
 NO_MATRIX = "there is one class of arrays, not one for matrices: "
-ABSENT: dict[str, str] = {
+ABSENT_NAMES: dict[str, str] = {
     "put": IMMUTABLE + "x = x.at[i].set(v)",
     "place": IMMUTABLE + "x = np.where(mask, v, x)",
     "putmask": IMMUTABLE + "x = np.where(mask, v, x)",
@@ -52,8 +52,8 @@ ABSENT: dict[str, str] = {
         ("loadtxt", "genfromtxt", "fromfile", "fromregex"),
         FILES + "np.asarray(numpy.loadtxt(path))",
     ),
-    **dict.fromkeys(("longdouble", "clongdouble", "float128", "complex256"), WIDE),
-    **dict.fromkeys(("float96", "complex192"), WIDE),
+    **dict.fromkeys(("longdouble", "clongdouble", "float128", "complex256"), DTYPES_OF_ARRAYS),
+    **dict.fromkeys(("float96", "complex192"), DTYPES_OF_ARRAYS),
     **dict.fromkeys(("str_", "bytes_", "character", "char", "strings"), NO_TEXT),
     **dict.fromkeys(("object_", "void", "flexible", "rec", "recarray", "record"), NO_OBJECTS),
     **dict.fromkeys(("datetime64", "timedelta64", "datetime_as_string", "datetime_data"), NO_TIME),

@@ -6,17 +6,20 @@ What NumPy does in a loop is done by vmap here: functions are called once, with 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial, update_wrapper
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from ..backends.annotations import Axis, DTypeLike, Shape
 from ..backends.errors.public_functions import check_function, wrap_methods
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.errors import describe, function_line, misfit
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import broadcast_shapes, canonical_axis
 from ..transforms.vmap import vmap
 from .arguments import array_beside
@@ -27,11 +30,15 @@ from .zeros_ones import zeros_like
 
 __all__ = ["apply_along_axis", "apply_over_axes", "fromfunction", "piecewise", "vectorize"]
 
+R = TypeVar("R")
+# What a vectorized function returns.
+ResultsOfVectorized: TypeAlias = Array | tuple[Array, ...]
+
 
 @registry.add_function
 def apply_along_axis(
-    func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
-) -> Any:
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> Array:
     """Returns what a function of one axis makes of all slices along an axis.
 
     Args:
@@ -62,7 +69,7 @@ def apply_along_axis(
 
 
 @registry.add_function
-def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
+def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Axis) -> Array:
     """Returns what a function that works along an axis makes of one axis after another.
 
     Args:
@@ -95,8 +102,8 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
 
 
 def fromfunction(
-    function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = float, **kwargs: Any
-) -> Any:
+    function: Callable[..., R], shape: Sequence[int], *, dtype: DTypeLike = float, **kwargs: Any
+) -> R:
     """Returns what a function makes of the indices of all elements of a shape.
 
     Args:
@@ -116,8 +123,12 @@ def fromfunction(
 
 @registry.add_function
 def piecewise(
-    x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any
-) -> Any:
+    x: ArrayLike,
+    condlist: ArrayLike,
+    funclist: Sequence[Any],
+    *args: Any,
+    **kw: Any,
+) -> Array:
     """Returns for every element what the function of the last condition that holds makes of it.
 
     Args:
@@ -140,7 +151,8 @@ def piecewise(
     several = isinstance(condlist, list | tuple) and (
         not condlist or not np.isscalar(condlist[0]) or not x.shape
     )
-    listed = list(condlist) if several or len(np.shape(condlist)) > len(x.shape) else [condlist]
+    given: Any = condlist
+    listed = list(given) if several or len(np.shape(given)) > len(x.shape) else [condlist]
     conditions = [ops.broadcast_to(ops.astype(array_beside(x, c), bool), x.shape) for c in listed]
     functions = list(funclist)
     if len(functions) == len(conditions) + 1:
@@ -148,13 +160,13 @@ def piecewise(
         conditions.append(ops.logical_not(held))
     if len(functions) != len(conditions):
         raise ValueError(f"piecewise: {len(functions)} functions for {len(conditions)} conditions")
-    out: Any = zeros_like(x)
+    out = zeros_like(x)
     for condition, function in zip(conditions, functions, strict=True):
         if callable(function):
             if is_at_hand(condition) and not np.any(value_of("piecewise", condition, "")):
                 continue
-            made = asarray(function(_only(x, condition), *args, **kw))
-            if not fits(made.shape, x.shape):
+            made = asarray(function(_only_where(x, condition), *args, **kw))
+            if not _broadcasts_to(made.shape, x.shape):
                 raise misfit(
                     f"piecewise: {function_line(function)} returned {describe(made)} for "
                     f"{describe(x)}",
@@ -166,13 +178,13 @@ def piecewise(
     return out
 
 
-def fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+def _broadcasts_to(shape: Shape, wanted: Shape) -> bool:
     """Says whether a shape broadcasts to another one."""
     pairs = zip(reversed(shape), reversed(wanted))
     return len(shape) <= len(wanted) and all(m in (1, n) for m, n in pairs)
 
 
-def _only(x: Any, condition: Any) -> Any:
+def _only_where(x: Array, condition: Array) -> Array:
     """Returns an array with all elements replaced for which a condition does not hold."""
     if not x.size:
         return x
@@ -185,7 +197,7 @@ def _only(x: Any, condition: Any) -> Any:
 # -- functions of elements
 
 
-def _parse(signature: str) -> tuple[list[list[str]], list[list[str]]]:
+def _parsed_signature(signature: str) -> tuple[list[list[str]], list[list[str]]]:
     """Returns the names of the axes of each argument and of each result."""
     sides = signature.replace(" ", "").split("->")
     groups = [re.findall(r"\(([^()]*)\)", side) for side in sides]
@@ -198,7 +210,7 @@ def _parse(signature: str) -> tuple[list[list[str]], list[list[str]]]:
     return arguments, results
 
 
-def _same_lengths(names: Sequence[str], shape: tuple[int, ...], known: dict[str, int]) -> None:
+def _enter_lengths(names: Sequence[str], shape: Shape, known: dict[str, int]) -> None:
     """Enters the lengths of axes under their names, or checks that they are those known."""
     for name, length in zip(names, shape, strict=True):
         if known.setdefault(name, length) != length:
@@ -214,9 +226,9 @@ class _Vectorized:
     def __init__(
         self,
         function: Callable[..., Any],
-        otypes: Any,
+        otypes: str | Sequence[DTypeLike] | None,
         doc: str | None,
-        excluded: Any,
+        excluded: Collection[int | str] | None,
         signature: str | None,
     ) -> None:
         update_wrapper(self, function)
@@ -224,12 +236,12 @@ class _Vectorized:
         self.signature = signature
         self._types = None if otypes is None else [np.dtype(t) for t in otypes]
         self._excluded = frozenset(excluded or ())
-        self._parsed = None if signature is None else _parse(signature)
+        self._parsed = None if signature is None else _parsed_signature(signature)
         if doc is not None:
             self.__doc__ = doc
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names: list[Any] = [*range(len(args)), *kwargs]
+    def __call__(self, *args: Any, **kwargs: Any) -> ResultsOfVectorized:
+        names: list[int | str] = [*range(len(args)), *kwargs]
         values = [*args, *kwargs.values()]
         mapped = [i for i, name in enumerate(names) if name not in self._excluded]
         if self._parsed is None:
@@ -244,17 +256,17 @@ class _Vectorized:
                     f"vectorize: {len(arrays)} arguments for the signature {self.signature}"
                 )
         lengths: dict[str, int] = {}
-        for x, core in zip(arrays, cores, strict=True):
-            if len(x.shape) < len(core):
+        for x, letters in zip(arrays, cores, strict=True):
+            if len(x.shape) < len(letters):
                 raise misfit(
                     f"vectorize: an argument of shape {x.shape} lacks axes of {self.signature}",
                     "np.vectorize(f, signature=...), with the axes that every call gets",
                 )
-            _same_lengths(core, x.shape[len(x.shape) - len(core) :], lengths)
-        loops = [x.shape[: len(x.shape) - len(core)] for x, core in zip(arrays, cores, strict=True)]
+            _enter_lengths(letters, x.shape[len(x.shape) - len(letters) :], lengths)
+        loops = [x.shape[: len(x.shape) - len(own)] for x, own in zip(arrays, cores, strict=True)]
         shape = broadcast_shapes("vectorize", (), *loops)
 
-        def call(*own: Any) -> Any:
+        def call(*own: Array) -> ResultsOfVectorized:
             filled = list(values)
             for i, value in zip(mapped, own, strict=True):
                 filled[i] = value
@@ -266,7 +278,7 @@ class _Vectorized:
         call.__wrapped__ = self.pyfunc  # type: ignore[attr-defined]
         if not shape:
             return self._shaped(call(*arrays), (), lengths)
-        rows: list[Any] = []
+        rows: list[Array] = []
         axes: list[int | None] = []
         for x, loop in zip(arrays, loops, strict=True):
             core = x.shape[len(loop) :]
@@ -280,10 +292,11 @@ class _Vectorized:
         out = vmap(call, in_axes=tuple(axes), axis_size=prod(shape))(*rows)
         return self._shaped(out, shape, lengths)
 
-    def _shaped(self, out: Any, shape: tuple[int, ...], lengths: dict[str, int]) -> Any:
+    def _shaped(
+        self, out: ResultsOfVectorized, shape: Shape, lengths: dict[str, int]
+    ) -> ResultsOfVectorized:
         """Returns results with the axes of the loop, and the dtypes that were asked for."""
-        several = isinstance(out, tuple)
-        results = list(out) if several else [out]
+        results = list(out) if isinstance(out, tuple) else [out]
         if self._parsed is not None:
             wanted = self._parsed[1]
             if len(results) != len(wanted):
@@ -295,19 +308,19 @@ class _Vectorized:
                         f"vectorize: a result of shape {own} for {self.signature}",
                         "np.vectorize(f, signature=...), with the axes that every call returns",
                     )
-                _same_lengths(core, own, lengths)
+                _enter_lengths(core, own, lengths)
         if shape:
             results = [ops.reshape(x, (*shape, *x.shape[1:])) for x in results]
         if self._types is not None:
             results = [ops.astype(x, t) for x, t in zip(results, self._types, strict=True)]
-        return tuple(results) if several else results[0]
+        return tuple(results) if isinstance(out, tuple) else results[0]
 
 
 def vectorize(
     pyfunc: Callable[..., Any] | None = None,
-    otypes: Any = None,
+    otypes: str | Sequence[DTypeLike] | None = None,
     doc: str | None = None,
-    excluded: Any = None,
+    excluded: Collection[int | str] | None = None,
     cache: bool = False,
     signature: str | None = None,
 ) -> Any:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import DEVICE_TYPES, device_of, operands_together
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT
 from .creation import asarray
 
 __all__ = ["array_beside", "arrays_together", "as_inexact", "device_of_first"]
 
 
-def as_inexact(x: Any) -> Any:
+def as_inexact(x: ArrayLike) -> Array:
     """Returns an argument as an array of real or complex numbers; integers become ``float64``.
 
     >>> as_inexact([1, 2])
@@ -25,7 +26,7 @@ def as_inexact(x: Any) -> Any:
     return x if x.dtype.kind in INEXACT else ops.astype(x, np.float64)
 
 
-def array_beside(a: Any, x: Any) -> Any:
+def array_beside(a: Array, x: ArrayLike) -> Array:
     """Returns an argument as an array; numbers and lists come to lie where an array is.
 
     Args:
@@ -35,12 +36,12 @@ def array_beside(a: Any, x: Any) -> Any:
     return asarray(x, device=None if getattr(x, "shape", ()) else a.device)
 
 
-def device_of_first(xs: Iterable[Any]) -> str | None:
+def device_of_first(xs: Iterable[ArrayLike]) -> str | None:
     """Returns where the first array on a GPU is, or None: numbers then go to the default device."""
     return next((d for d in map(device_of, xs) if d != "cpu"), None)
 
 
-def arrays_together(xs: Iterable[Any], name: str = "") -> list[Any]:
+def arrays_together(xs: Iterable[ArrayLike], name: str = "") -> list[Array]:
     """Returns arguments as arrays, numbers and lists where the first array on a GPU is.
 
     Args:

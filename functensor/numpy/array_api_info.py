@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..backends import info
+from ..backends.annotations import DType
 from ..backends.devices import devices, resolved
 
 __all__ = ["__array_api_version__", "__array_namespace_info__"]
@@ -14,16 +13,20 @@ __all__ = ["__array_api_version__", "__array_namespace_info__"]
 # The edition of the standard that the namespace follows.
 __array_api_version__ = "2025.12"
 
-KINDS = {
+DTYPES_BY_KIND = {
     "bool": ("bool",),
     "signed integer": ("int8", "int16", "int32", "int64"),
     "unsigned integer": ("uint8", "uint16", "uint32", "uint64"),
     "real floating": ("float32", "float64"),
     "complex floating": ("complex64", "complex128"),
 }
-KINDS["integral"] = KINDS["signed integer"] + KINDS["unsigned integer"]
-KINDS["numeric"] = KINDS["integral"] + KINDS["real floating"] + KINDS["complex floating"]
-DEFAULTS = {
+DTYPES_BY_KIND["integral"] = DTYPES_BY_KIND["signed integer"] + DTYPES_BY_KIND["unsigned integer"]
+DTYPES_BY_KIND["numeric"] = (
+    *DTYPES_BY_KIND["integral"],
+    *DTYPES_BY_KIND["real floating"],
+    *DTYPES_BY_KIND["complex floating"],
+)
+DEFAULT_DTYPES = {
     "real floating": "float64",
     "complex floating": "complex128",
     "integral": "int64",
@@ -39,7 +42,7 @@ class NamespaceInfo:
     dtype('float64')
     """
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> dict[str, bool | int]:
         """Returns what is optional in the standard, by its names there.
 
         Returns:
@@ -57,7 +60,7 @@ class NamespaceInfo:
         """Returns the names of all devices: those of GPUs too, once one was used."""
         return tuple(devices()) if "cupy" in info() else ("cpu",)
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """Returns the dtypes that creation functions choose, by kind.
 
         Args:
@@ -67,9 +70,11 @@ class NamespaceInfo:
             DeviceError: there is no such device.
         """
         resolved(device)
-        return {kind: np.dtype(name) for kind, name in DEFAULTS.items()}
+        return {kind: np.dtype(name) for kind, name in DEFAULT_DTYPES.items()}
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
+    def dtypes(
+        self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, DType]:
         """Returns the dtypes of the standard, by name.
 
         Args:
@@ -90,11 +95,12 @@ class NamespaceInfo:
         kinds = ("bool", "numeric") if kind is None else kind
         kinds = kinds if isinstance(kinds, tuple) else (kinds,)
         for known in kinds:
-            if known not in KINDS:
-                raise ValueError(f"there is no kind {known!r}; there are {', '.join(KINDS)}")
-        wanted = {name for known in kinds for name in KINDS[known]}
-        listed = KINDS["bool"] + KINDS["numeric"]
-        return {name: np.dtype(name) for name in listed if name in wanted}
+            if known not in DTYPES_BY_KIND:
+                listed = ", ".join(DTYPES_BY_KIND)
+                raise ValueError(f"there is no kind {known!r}; there are {listed}")
+        wanted = {name for known in kinds for name in DTYPES_BY_KIND[known]}
+        every = DTYPES_BY_KIND["bool"] + DTYPES_BY_KIND["numeric"]
+        return {name: np.dtype(name) for name in every if name in wanted}
 
 
 def __array_namespace_info__() -> NamespaceInfo:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..backends.restoring import errstate
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import operands_together, wrap
 from ..primitives.core.errors import refuse_out, would_change
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, finfo
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
@@ -32,8 +33,8 @@ __all__ = [
 
 @registry.add_function
 def isclose(
-    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Any:
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Array:
     """Says of every element whether it is close: abs(a - b) <= atol + rtol * abs(b).
 
     Args:
@@ -63,8 +64,8 @@ def isclose(
 
 @registry.add_function
 def allclose(
-    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Any:
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Array:
     """Says whether all elements are close, as `isclose` has it.
 
     Args:
@@ -81,7 +82,7 @@ def allclose(
 
 
 @registry.add_function
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Says whether two arrays have the same shape and the same elements.
 
     Args:
@@ -97,7 +98,8 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """
     a1, a2 = arrays_together((a1, a2), "array_equal")
     if a1.shape != a2.shape:
-        return wrap(np.bool_(False))
+        no: Array = wrap(np.bool_(False))
+        return no
     same = ops.equal(a1, a2)
     if equal_nan:
         same = ops.logical_or(same, ops.logical_and(ops.isnan(a1), ops.isnan(a2)))
@@ -105,7 +107,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 @registry.add_function
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Says whether two arrays broadcast to each other and have the same elements then.
 
     Args:
@@ -122,14 +124,19 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     try:
         np.broadcast_shapes(a1.shape, a2.shape)
     except ValueError:
-        return wrap(np.bool_(False))
+        no: Array = wrap(np.bool_(False))
+        return no
     return ops.all(ops.equal(a1, a2))
 
 
 @registry.add_function
 def nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Any:
+    x: ArrayLike,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
+) -> Array:
     """Returns an array with NaN and infinities replaced by numbers.
 
     Args:
@@ -166,7 +173,7 @@ def nan_to_num(
     return ops.where(ops.equal(x, -np.inf), smallest, out)
 
 
-def _is_infinity(name: str, x: Any, infinity: float, out: Any) -> Any:
+def _is_infinity(name: str, x: ArrayLike, infinity: float, out: None) -> Array:
     refuse_out(name, out)
     x = asarray(x)
     if x.dtype.kind == "c":
@@ -177,7 +184,7 @@ def _is_infinity(name: str, x: Any, infinity: float, out: Any) -> Any:
 
 
 @registry.add_function
-def isposinf(x: Any, out: None = None) -> Any:
+def isposinf(x: ArrayLike, out: None = None) -> Array:
     """Says of every element whether it is positive infinity.
 
     Args:
@@ -192,7 +199,7 @@ def isposinf(x: Any, out: None = None) -> Any:
 
 
 @registry.add_function
-def isneginf(x: Any, out: None = None) -> Any:
+def isneginf(x: ArrayLike, out: None = None) -> Array:
     """Says of every element whether it is negative infinity.
 
     Args:
@@ -207,7 +214,7 @@ def isneginf(x: Any, out: None = None) -> Any:
 
 
 @registry.add_function
-def isreal(x: Any) -> Any:
+def isreal(x: ArrayLike) -> Array:
     """Says of every element whether its imaginary part is zero.
 
     >>> import functensor.numpy as np
@@ -218,7 +225,7 @@ def isreal(x: Any) -> Any:
 
 
 @registry.add_function
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: ArrayLike) -> Array:
     """Says of every element whether its imaginary part is not zero.
 
     >>> import functensor.numpy as np
@@ -229,7 +236,9 @@ def iscomplex(x: Any) -> Any:
 
 
 @registry.add_function
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+def select(
+    condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
+) -> Array:
     """Returns for every element the choice of the first condition that is true there.
 
     Args:
@@ -247,9 +256,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     """
     if len(condlist) != len(choicelist) or not condlist:
         raise ValueError(f"select: {len(condlist)} conditions for {len(choicelist)} choices")
-    default, *parts = operands_together("select", default, *condlist, *choicelist)
+    out: Array
+    out, *parts = operands_together("select", default, *condlist, *choicelist)
     condlist, choicelist = parts[: len(condlist)], parts[len(condlist) :]
-    out = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         out = ops.where(condition, choice, out)
     return out

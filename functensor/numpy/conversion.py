@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Axis, Buffer, DTypeLike, ShapeLike
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, operands_together
 from ..primitives.core.errors import refuse_out, refuse_where
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, canonical_axes, canonical_axis, finfo
 from ..primitives.core.ufunc_methods import method_of
 from ..primitives.elementwise.number_parts import (
@@ -59,7 +62,10 @@ __all__ = [
 # -- arrays out of arrays
 
 
-def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None) -> Any:
+def asanyarray(
+    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, *,
+    device: str | None = None,
+) -> Array:
     """Returns the same values as an array: `asarray`, as arrays have no subclasses.
 
     Args:
@@ -72,7 +78,7 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = No
     return asarray(a, dtype, device=device)
 
 
-def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
+def ascontiguousarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
     """Returns the same values as an array of at least one axis; how they lie in memory is open.
 
     Args:
@@ -85,7 +91,7 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
     return ops.atleast_1d(asarray(a, dtype))
 
 
-def asfortranarray(a: Any, dtype: Any = None) -> Any:
+def asfortranarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
     """Returns the same values as an array of at least one axis; how they lie in memory is open.
 
     Args:
@@ -98,7 +104,9 @@ def asfortranarray(a: Any, dtype: Any = None) -> Any:
     return ops.atleast_1d(asarray(a, dtype))
 
 
-def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
+def require(
+    a: ArrayLike, dtype: DTypeLike | None = None, requirements: str | Sequence[str] | None = None
+) -> Array:
     """Returns the same values as an array of a dtype.
 
     Args:
@@ -119,7 +127,9 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
     return asarray(a, dtype)
 
 
-def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+def asarray_chkfinite(
+    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None
+) -> Array:
     """Returns the same values as an array, once it is clear that they are finite.
 
     Args:
@@ -141,7 +151,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     return a
 
 
-def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
+def fromiter(iter: Iterable[Any], dtype: DTypeLike, count: int = -1) -> Array:
     """Returns the numbers that an iterable yields, on one axis.
 
     Args:
@@ -156,7 +166,9 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
     return asarray(np.fromiter(iter, dtype, count))
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+def frombuffer(
+    buffer: Buffer | bytes | memoryview, dtype: DTypeLike = float, count: int = -1, offset: int = 0
+) -> Array:
     """Returns the numbers that the memory of an object holds, on one axis.
 
     Args:
@@ -172,7 +184,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     return asarray(np.frombuffer(buffer, dtype, count, offset))
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
     """Returns the numbers that stand in a text, on one axis.
 
     Args:
@@ -189,7 +201,7 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 
 @registry.add_function
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """Returns an array of another shape, filled with the elements of one as often as they fit.
 
     Args:
@@ -214,7 +226,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 @registry.add_function
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """Returns an array with an axis moved in front of another one; `moveaxis` is clearer.
 
     Args:
@@ -234,7 +246,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return ops.moveaxis(asarray(a), axis, place - 1 if axis < place else place)
 
 
-def row_stack(tup: Any, *, dtype: Any = None) -> Any:
+def row_stack(tup: ArrayLike, *, dtype: DTypeLike | None = None) -> Array:
     """Returns arrays joined along the first axis, 1-d ones as rows: `vstack`.
 
     Args:
@@ -250,8 +262,13 @@ def row_stack(tup: Any, *, dtype: Any = None) -> Any:
 
 @registry.add_function
 def trim_zeros(
-    filt: Any, trim: str = "fb", axis: Any = None, *, size: Any = None, fill_value: Any = 0
-) -> Any:
+    filt: ArrayLike,
+    trim: str = "fb",
+    axis: Axis = None,
+    *,
+    size: int | Sequence[int] | None = None,
+    fill_value: ArrayLike = 0,
+) -> Array:
     """Returns an array without the zeros at its ends.
 
     Args:
@@ -297,7 +314,7 @@ def trim_zeros(
 
 
 @registry.add_function
-def real_if_close(a: Any, tol: float = 100) -> Any:
+def real_if_close(a: ArrayLike, tol: float = 100) -> Array:
     """Returns the real part of a complex array whose imaginary parts are all next to zero.
 
     Args:
@@ -328,7 +345,9 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
 
 
 @registry.add_function
-def divmod(x1: Any, x2: Any, /, out: Any = None, *, where: Any = True) -> tuple[Any, Any]:
+def divmod(
+    x1: ArrayLike, x2: ArrayLike, /, out: None = None, *, where: ArrayLike = True
+) -> tuple[Array, Array]:
     """Returns the quotient rounded down, and the remainder.
 
     Args:
@@ -350,7 +369,7 @@ setattr(divmod, "outer", method_of(divmod, "divmod", "outer"))  # noqa: B010 - m
 
 
 @registry.add_function
-def modf(x: Any, /, out: Any = None, *, where: Any = True) -> tuple[Any, Any]:
+def modf(x: ArrayLike, /, out: None = None, *, where: ArrayLike = True) -> tuple[Array, Array]:
     """Returns the part of numbers behind the point and the one before it, both with their sign.
 
     Args:
@@ -367,13 +386,13 @@ def modf(x: Any, /, out: Any = None, *, where: Any = True) -> tuple[Any, Any]:
     return fraction_of(x), ops.trunc(x)
 
 
-def _floating(x: Any) -> Any:
+def _floating(x: Array) -> Array:
     """Returns integers in the floating-point dtype to which NumPy casts them."""
     return x if x.dtype.kind in REAL else ops.astype(x, np.modf(np.ones((), x.dtype))[0].dtype)
 
 
 @registry.add_function
-def frexp(x: Any, /, out: Any = None, *, where: Any = True) -> tuple[Any, Any]:
+def frexp(x: ArrayLike, /, out: None = None, *, where: ArrayLike = True) -> tuple[Array, Array]:
     """Returns mantissas m and exponents e of numbers: x = m * 2**e, abs(m) from 0.5 up to 1.
 
     Args:
@@ -398,7 +417,7 @@ def frexp(x: Any, /, out: Any = None, *, where: Any = True) -> tuple[Any, Any]:
 # -- bits of bytes
 
 
-def _order(name: str, bitorder: str) -> Any:
+def _bit_shifts(name: str, bitorder: str) -> Buffer:
     """Returns by how much each of eight bits is shifted."""
     if bitorder not in ("big", "little"):
         raise ValueError(f"{name}: bitorder is 'big' or 'little', not {bitorder!r}")
@@ -407,7 +426,7 @@ def _order(name: str, bitorder: str) -> Any:
 
 
 @registry.add_function
-def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Any:
+def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: str = "big") -> Array:
     """Returns bytes out of bits along an axis, filled up with zeros.
 
     Args:
@@ -425,7 +444,7 @@ def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Any:
     a = asarray(a)
     if a.dtype.kind not in "biu":
         raise TypeError(f"packbits: bits are integers or booleans, not {a.dtype}")
-    shifts = _order("packbits", bitorder)
+    shifts = _bit_shifts("packbits", bitorder)
     if axis is None:
         a, axis = ops.reshape(a, -1), 0
     bits = ops.moveaxis(ops.astype(ops.not_equal(a, 0), np.uint8), axis, -1)
@@ -439,8 +458,8 @@ def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Any:
 
 @registry.add_function
 def unpackbits(
-    a: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big"
-) -> Any:
+    a: ArrayLike, /, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
     """Returns the bits of bytes along an axis.
 
     Args:
@@ -460,7 +479,7 @@ def unpackbits(
     a = asarray(a)
     if a.dtype != np.uint8:
         raise TypeError(f"unpackbits: bytes are wanted, dtype uint8, not {a.dtype}")
-    shifts = _order("unpackbits", bitorder)
+    shifts = _bit_shifts("unpackbits", bitorder)
     if axis is None:
         a, axis = ops.reshape(a, -1), 0
     own = ops.expand_dims(ops.moveaxis(a, axis, -1), -1)

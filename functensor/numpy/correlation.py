@@ -6,10 +6,13 @@ import operator
 from math import pi
 from typing import Any
 
+from ..backends.annotations import Axis
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import operands_together
 from ..primitives.core.errors import misfit
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axes, canonical_axis, result_type
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
@@ -17,11 +20,16 @@ from .differences import diff
 
 __all__ = ["convolve", "correlate", "gradient", "unwrap"]
 
-MODES = ("full", "same", "valid")
+# NumPy knows them by their number too.
+CONVOLUTION_MODES: dict[str | int, str] = {
+    "full": "full", "same": "same", "valid": "valid", 0: "valid", 1: "same", 2: "full",
+}  # fmt: skip
 
 
-def _sequences(name: str, a: Any, v: Any, mode: Any) -> tuple[Any, Any, str]:
-    """Returns two sequences and a mode by its name: NumPy knows them by their number too."""
+def _pair_of_sequences(
+    name: str, a: ArrayLike, v: ArrayLike, mode: str | int
+) -> tuple[Array, Array, str]:
+    """Returns two sequences, and a mode by its name."""
     a, v = arrays_together((a, v), name)
     a, v = (ops.reshape(x, (1,)) if not x.shape else x for x in (a, v))
     if len(a.shape) != 1 or len(v.shape) != 1:
@@ -34,13 +42,13 @@ def _sequences(name: str, a: Any, v: Any, mode: Any) -> tuple[Any, Any, str]:
             f"{name}: neither sequence may be empty: {a.shape}, {v.shape}",
             "give each sequence an element at least",
         )
-    word = {0: "valid", 1: "same", 2: "full"}.get(mode, mode)
-    if word not in MODES:
-        raise ValueError(f"{name}: mode is one of {', '.join(MODES)}, not {mode!r}")
+    word = CONVOLUTION_MODES.get(mode)
+    if word is None:
+        raise ValueError(f"{name}: mode is one of full, same, valid, not {mode!r}")
     return a, v, word
 
 
-def _convolved(a: Any, v: Any, mode: str, offset: int) -> Any:
+def _convolved(a: Array, v: Array, mode: str, offset: int) -> Array:
     """Convolves; what is as long as the longer one begins so far into the whole."""
     long, short = (v, a) if a.shape[0] < v.shape[0] else (a, v)
     if mode == "valid":
@@ -52,7 +60,7 @@ def _convolved(a: Any, v: Any, mode: str, offset: int) -> Any:
 
 
 @registry.add_function
-def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+def convolve(a: ArrayLike, v: ArrayLike, mode: str | int = "full") -> Array:
     """Returns the convolution of two sequences: ``out[k] = sum(a[i] * v[k - i])``.
 
     Args:
@@ -71,12 +79,12 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     >>> np.convolve(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.5]))
     Array([0. , 1. , 2.5, 4. , 1.5], dtype=float64, device='cpu')
     """
-    a, v, mode = _sequences("convolve", a, v, mode)
-    return _convolved(a, v, mode, (min(a.shape[0], v.shape[0]) - 1) // 2)
+    a, v, word = _pair_of_sequences("convolve", a, v, mode)
+    return _convolved(a, v, word, (min(a.shape[0], v.shape[0]) - 1) // 2)
 
 
 @registry.add_function
-def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+def correlate(a: ArrayLike, v: ArrayLike, mode: str | int = "valid") -> Array:
     """Returns the cross-correlation of two sequences: ``out[k] = sum(a[n + k] * conj(v[n]))``.
 
     Args:
@@ -94,31 +102,31 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     >>> np.correlate(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.5]))
     Array([3.5], dtype=float64, device='cpu')
     """
-    a, v, mode = _sequences("correlate", a, v, mode)
+    a, v, word = _pair_of_sequences("correlate", a, v, mode)
     shorter = min(a.shape[0], v.shape[0])
     offset = (shorter - 1) // 2 if a.shape[0] >= v.shape[0] else shorter // 2
-    return _convolved(a, ops.conj(ops.flip(v, 0)), mode, offset)
+    return _convolved(a, ops.conj(ops.flip(v, 0)), word, offset)
 
 
 # -- derivatives by differences
 
 
-def _part(f: Any, axis: int, start: int | None, stop: int | None) -> Any:
+def _slices_along(f: Array, axis: int, start: int | None, stop: int | None) -> Array:
     return ops.index(f, (*(slice(None),) * axis, slice(start, stop)))
 
 
-def _weighted(f: Any, axis: int, start: int, weights: tuple[Any, ...]) -> Any:
+def _weighted_slices(f: Array, axis: int, start: int, weights: tuple[float | Array, ...]) -> Array:
     """Returns one slice: the sum of slices from a place on, each times a number."""
-    total: Any = 0
+    total: Array | int = 0
     for i, weight in enumerate(weights):
-        stop = start + i + 1
-        total = ops.add(total, ops.multiply(_part(f, axis, start + i, stop or None), weight))
-    return total
+        part = _slices_along(f, axis, start + i, start + i + 1 or None)
+        total = ops.add(total, ops.multiply(part, weight))
+    return asarray(total)
 
 
-def _uniform(f: Any, h: Any, axis: int, order: int) -> Any:
+def _evenly_spaced_gradient(f: Array, h: float | Array, axis: int, order: int) -> Array:
     n = f.shape[axis]
-    apart = ops.subtract(_part(f, axis, 2, None), _part(f, axis, None, n - 2))
+    apart = ops.subtract(_slices_along(f, axis, 2, None), _slices_along(f, axis, None, n - 2))
     # Of Python's numbers by Python: they stay weak.
     inner = ops.divide(apart, 2.0 * h)
     first: tuple[float, ...] = (-1.0, 1.0)
@@ -126,13 +134,13 @@ def _uniform(f: Any, h: Any, axis: int, order: int) -> Any:
     if order == 2:
         first, last = (-1.5, 2.0, -0.5), (0.5, -2.0, 1.5)
     ends = [
-        ops.divide(_weighted(f, axis, 0, first), h),
-        ops.divide(_weighted(f, axis, -len(last), last), h),
+        ops.divide(_weighted_slices(f, axis, 0, first), h),
+        ops.divide(_weighted_slices(f, axis, -len(last), last), h),
     ]
     return ops.concatenate([ends[0], inner, ends[1]], axis=axis)
 
 
-def _at_places(f: Any, x: Any, axis: int, order: int) -> Any:
+def _unevenly_spaced_gradient(f: Array, x: Array, axis: int, order: int) -> Array:
     """Second order inside where the distances differ: the parabola through three points."""
     steps = diff(x)
     wide = (-1, *(1,) * (len(f.shape) - axis - 1))
@@ -140,25 +148,28 @@ def _at_places(f: Any, x: Any, axis: int, order: int) -> Any:
     d2 = ops.reshape(ops.index(steps, slice(1, None)), wide)
     n = f.shape[axis]
     inner = (
-        -d2 / (d1 * (d1 + d2)) * _part(f, axis, None, n - 2)
-        + (d2 - d1) / (d1 * d2) * _part(f, axis, 1, n - 1)
-        + d1 / (d2 * (d1 + d2)) * _part(f, axis, 2, None)
+        -d2 / (d1 * (d1 + d2)) * _slices_along(f, axis, None, n - 2)
+        + (d2 - d1) / (d1 * d2) * _slices_along(f, axis, 1, n - 1)
+        + d1 / (d2 * (d1 + d2)) * _slices_along(f, axis, 2, None)
     )
     h, k = ops.index(steps, 0), ops.index(steps, -1)
     if order == 1:
-        ends = [_weighted(f, axis, 0, (-1.0, 1.0)) / h, _weighted(f, axis, -2, (-1.0, 1.0)) / k]
+        rises = [_weighted_slices(f, axis, start, (-1.0, 1.0)) for start in (0, -2)]
+        ends = [rises[0] / h, rises[1] / k]
     else:
         h, k = ops.index(steps, 0), ops.index(steps, 1)
         first = (-(2 * h + k) / (h * (h + k)), (h + k) / (h * k), -h / (k * (h + k)))
-        ends = [_weighted(f, axis, 0, first)]
+        ends = [_weighted_slices(f, axis, 0, first)]
         h, k = ops.index(steps, -2), ops.index(steps, -1)
         last = (k / (h * (h + k)), -(k + h) / (h * k), (2 * k + h) / (k * (h + k)))
-        ends.append(_weighted(f, axis, -3, last))
+        ends.append(_weighted_slices(f, axis, -3, last))
     return ops.concatenate([ends[0], inner, ends[1]], axis=axis)
 
 
 @registry.add_function
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def gradient(
+    f: ArrayLike, *varargs: Any, axis: Axis = None, edge_order: int = 1
+) -> Array | tuple[Array, ...]:
     """Returns numerical derivatives along axes: central differences inside, one-sided at the ends.
 
     For the derivative of a function, rather than of sampled values, there is ``functensor.grad``.
@@ -195,9 +206,10 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     order = operator.index(edge_order)
     if order not in (1, 2):
         raise ValueError(f"gradient: edge_order is 1 or 2, not {edge_order}")
-    spacings: list[Any] = [s if isinstance(s, int | float) else asarray(s) for s in distances]
-    spacings = spacings or [1.0]
-    if len(spacings) == 1 and not _shape(spacings[0]):
+    spacings: list[float | Array] = [
+        s if isinstance(s, int | float) else asarray(s) for s in distances or (1.0,)
+    ]
+    if len(spacings) == 1 and not _shape_of_spacing(spacings[0]):
         spacings *= len(axes)
     if len(spacings) != len(axes):
         raise TypeError(f"gradient: {len(spacings)} distances for {len(axes)} axes")
@@ -210,11 +222,11 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
                 f"{order + 1}",
                 "np.gradient(x, axis=...), with the axes that are long enough",
             )
-        shape = _shape(h)
+        shape = _shape_of_spacing(h)
         if not shape:
-            out.append(_uniform(f, h, i, order))
+            out.append(_evenly_spaced_gradient(f, h, i, order))
         elif shape == (length,):
-            out.append(_at_places(f, as_inexact(h), i, order))
+            out.append(_unevenly_spaced_gradient(f, as_inexact(h), i, order))
         else:
             raise misfit(
                 f"gradient: coordinates of shape {shape} for axis {i}, {length} long",
@@ -225,14 +237,14 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     return out[0] if len(out) == 1 else tuple(out)
 
 
-def _shape(h: Any) -> tuple[int, ...]:
+def _shape_of_spacing(h: float | Array) -> tuple[int, ...]:
     return () if isinstance(h, int | float) else tuple(h.shape)
 
 
 @registry.add_function
 def unwrap(
-    p: Any, discont: float | None = None, axis: int = -1, *, period: Any = 2 * pi
-) -> Any:
+    p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: ArrayLike = 2 * pi
+) -> Array:
     """Returns angles with whole periods added, so that neighbours are less than half of one apart.
 
     Args:
@@ -265,6 +277,6 @@ def unwrap(
     limit = period / 2 if discont is None else discont
     moved = ops.where(ops.less(ops.abs(steps), limit), 0, ops.subtract(wrapped, steps))
     total = ops.cumsum(moved, axis)
-    start = _part(p, axis, None, 1)
-    later = ops.add(_part(p, axis, 1, None), total)
+    start = _slices_along(p, axis, None, 1)
+    later = ops.add(_slices_along(p, axis, 1, None), total)
     return ops.astype(ops.concatenate([start, later], axis=axis), kind)

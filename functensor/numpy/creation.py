@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ..backends.annotations import Buffer, DTypeLike, Shape
 from ..backends.devices import on_device, placement, resolved
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import (
     BUFFER_TYPES,
@@ -26,27 +29,37 @@ from ..primitives.core.buffers import (
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, message
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, is_number_dtype, is_small, number_dtype
 from ..primitives.core.trace import is_staged, slot
+from ..primitives.core.ufunc_options import SEQUENCES
+
+if TYPE_CHECKING:
+
+    class SpeaksDLPack(Protocol):
+        """Another library's array, or one of ours."""
+
+        def __dlpack__(self, /, *, stream: None = None) -> Any: ...
+
+        def __dlpack_device__(self) -> tuple[int, int]: ...
+
 
 __all__ = ["array", "asarray", "copy", "from_dlpack"]
 
 # From how many values on a list is taken apart into what is traced and what is not.
-MANY = 32
+FEWEST_VALUES_TO_SEPARATE = 32
 # What makes arrays of one number, of a shape, maybe the number, and a dtype.
-FILLING = frozenset({"full", "ones", "zeros"})
+FILLING_FUNCTIONS = frozenset({"full", "ones", "zeros"})
 
 
 def array(
-    object: Any,
-    dtype: Any = None,
+    object: ArrayLike | SpeaksDLPack,
+    dtype: DTypeLike | None = None,
     *,
     copy: bool | None = True,
     order: str | None = None,
     ndmin: int = 0,
-    device: Any = None,
-) -> Any:
+    device: str | None = None,
+) -> Array:
     """Returns an array of numbers, nested lists, a NumPy array or an array.
 
     Args:
@@ -82,13 +95,13 @@ def array(
 
 @registry.add_function
 def asarray(
-    a: Any,
-    dtype: Any = None,
+    a: ArrayLike | SpeaksDLPack,
+    dtype: DTypeLike | None = None,
     order: str | None = None,
     *,
-    device: Any = None,
+    device: str | None = None,
     copy: bool | None = None,
-) -> Any:
+) -> Array:
     """Returns the same values as an array, which does not change: a copy of a NumPy array.
 
     Args:
@@ -120,12 +133,13 @@ def asarray(
             return ops.to_device(a if dtype is None else ops.astype(a, dtype), device=device)
         if dtype is None or a.dtype == number_dtype(dtype):
             if not copy:
-                return a if type(a) is Array else strong(a)
+                return a if type(a) is Array else without_weakness(a)
             if isinstance(a, Tracer):
                 # A tensor can change in place, though not its memory; other tracers cannot.
-                return ops.index(a, ...) if a.owner.standing else strong(a)
+                return ops.index(a, ...) if a.owner.standing else without_weakness(a)
             # Only the memory that an array shares with a plain array can change.
-            return wrap(a._data.copy())
+            out: Array = wrap(a._data.copy())
+            return out
         if copy is False:
             raise ValueError(f"copy=False, but casting {a.dtype} to {number_dtype(dtype)} copies")
         return ops.astype(a, dtype)
@@ -133,32 +147,33 @@ def asarray(
         if copy is False:
             raise ValueError("copy=False, but lists are copied into an array")
         if holds_array(a):
-            return asarray(_joined(a), dtype, device=device)
-        return _moved(_listed(a, dtype), device)
+            return asarray(_array_of_lists(a), dtype, device=device)
+        return _as_array_on(_buffer_of_lists(a, dtype), device)
     buffer = to_buffer(a)
     if device_of(buffer) != "cpu":
         return asarray(wrap(buffer), dtype, device=device, copy=copy)
     if copy is None and type(buffer) is np.ndarray and is_changeable(buffer):
         copy = True
     if dtype is not None:
-        return _moved(np.asarray(buffer, dtype=number_dtype(dtype), copy=copy), device, copy)
-    return _moved(numbers_of(np.asarray(buffer, copy=copy), a), device, copy)
+        return _as_array_on(np.asarray(buffer, dtype=number_dtype(dtype), copy=copy), device, copy)
+    return _as_array_on(numbers_of(np.asarray(buffer, copy=copy), a), device, copy)
 
 
-def strong(x: Any) -> Any:
+def without_weakness(x: Array) -> Array:
     """Returns a traced value as an array: one that stands for a number of Python's is cast."""
     variable = getattr(x, "variable", None)
     return x if variable is None or variable.type.weak is None else ops.astype(x, x.dtype)
 
 
-def _moved(buffer: Any, device: Any, copy: bool | None = None) -> Any:
+def _as_array_on(buffer: Buffer, device: str | None, copy: bool | None = None) -> Array:
     """Returns a buffer on a device, or on the default one, as an array."""
-    if device is None and placement.device == "cpu":
-        return wrap(buffer)
-    name = resolved(device)[1]
-    if copy is False and name != device_of(buffer):
-        raise ValueError(f"copy=False, but moving to {name} copies")
-    return wrap(on_device(buffer, name))
+    if device is not None or placement.device != "cpu":
+        name = resolved(device)[1]
+        if copy is False and name != device_of(buffer):
+            raise ValueError(f"copy=False, but moving to {name} copies")
+        buffer = on_device(buffer, name)
+    out: Array = wrap(buffer)
+    return out
 
 
 def is_made_later(known: ShapeDtype) -> bool:
@@ -166,7 +181,9 @@ def is_made_later(known: ShapeDtype) -> bool:
     return is_staged() and not is_small(known)
 
 
-def made_later(name: str, make: Callable[[], Any], known: ShapeDtype, device: Any) -> Any:
+def made_later(
+    name: str, make: Callable[[], Array], known: ShapeDtype, device: str | None
+) -> Array:
     """Returns an array that a program makes when it runs.
 
     Args:
@@ -176,10 +193,13 @@ def made_later(name: str, make: Callable[[], Any], known: ShapeDtype, device: An
         device: where it is; None for the default device.
     """
     # It stands on what stands on this module.
-    return import_module("functensor.custom.creation").created(name, make, known, device)
+    out: Array = import_module("functensor.custom.creation").created(name, make, known, device)
+    return out
 
 
-def placed(function: str, *args: Any, device: Any = None, known: ShapeDtype | None = None) -> Any:
+def made_on_device(
+    function: str, *args: Any, device: str | None = None, known: ShapeDtype | None = None
+) -> Array:
     """Calls an array module's creation function on a device, by default on the default one.
 
     While a function is staged, its program makes what is large.
@@ -191,39 +211,41 @@ def placed(function: str, *args: Any, device: Any = None, known: ShapeDtype | No
         known: what comes out, if that can be told before; of what fills a shape it is.
     """
     if slot.trace is not None and is_staged():
-        if function in FILLING and min(args[0], default=0) >= 0:
+        if function in FILLING_FUNCTIONS and min(args[0], default=0) >= 0:
             known = ShapeDtype(args[0], args[-1])
         if known is not None and is_made_later(known):
-            if function in FILLING:
+            if function in FILLING_FUNCTIONS:
                 # Repeated without memory, so that passes see the number.
-                number = placed(function, (), *args[1:], device=device)
+                number = made_on_device(function, (), *args[1:], device=device)
                 return ops.broadcast_to(number, known.shape)
             # Another device may be the default one when the program runs.
             device = resolved(device)[1]
-            make = partial(placed, function, *args, device=device)
+            make = partial(made_on_device, function, *args, device=device)
             return made_later(function, make, known, device)
     if (device or placement.device) == "cpu":
-        return wrap(getattr(np, function)(*args))
+        out: Array = wrap(getattr(np, function)(*args))
+        return out
     backend, name = resolved(device)
     with backend.current(name):
-        return wrap(getattr(backend.xp, function)(*args))
+        out = wrap(getattr(backend.xp, function)(*args))
+        return out
 
 
-def _listed(items: Any, dtype: Any) -> Any:
+def _buffer_of_lists(items: Sequence[Any], dtype: DTypeLike | None) -> Buffer:
     """Returns the buffer of nested lists that hold no arrays."""
     try:
         buffer = np.array(items, dtype=dtype)
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise
-        raise _ragged(items, [shape_of(asarray(item)) for item in items]) from None
+        raise _ragged_list_error(items, [shape_of(asarray(item)) for item in items]) from None
     if buffer.dtype.kind == "O" and dtype is None:
         # Numbers of the standard library, fractions and decimals.
         buffer = to_buffer(items)
     return numbers_of(buffer, items)
 
 
-def _joined(items: Sequence[Any]) -> Any:
+def _array_of_lists(items: Sequence[Any]) -> Array:
     """Returns nested lists with arrays in them as one array: joined at once, where they are even.
 
     What stands deeper than the rest is joined first, a list at a time.
@@ -233,7 +255,7 @@ def _joined(items: Sequence[Any]) -> Any:
     while isinstance(leaves[0], SEQUENCES) and all(isinstance(x, SEQUENCES) for x in leaves):
         lengths = {len(row) for row in leaves}
         if len(lengths) > 1:
-            raise _ragged(items, [shape_of(asarray(row)) for row in leaves])
+            raise _ragged_list_error(items, [shape_of(asarray(row)) for row in leaves])
         outer += (len(leaves[0]),)
         leaves = [x for row in leaves for x in row]
     place = next((d for d in map(device_of, leaves) if d != "cpu"), None)
@@ -243,14 +265,14 @@ def _joined(items: Sequence[Any]) -> Any:
     ]
     shapes = [shape_of(x) for x in leaves]
     if len(set(shapes)) > 1:
-        raise _ragged(items, shapes)
-    out = _stacked(leaves)
+        raise _ragged_list_error(items, shapes)
+    out = _stack_of_values(leaves)
     return out if len(outer) == 1 else ops.reshape(out, outer + shapes[0])
 
 
-def _stacked(leaves: Sequence[Any]) -> Any:
+def _stack_of_values(leaves: Sequence[Any]) -> Array:
     """Returns values of one shape along a new axis in front."""
-    if len(leaves) < MANY:
+    if len(leaves) < FEWEST_VALUES_TO_SEPARATE:
         return ops.stack(leaves)
     varying = [i for i, x in enumerate(leaves) if isinstance(x, Tracer)]
     if 2 * len(varying) > len(leaves):
@@ -263,7 +285,7 @@ def _stacked(leaves: Sequence[Any]) -> Any:
     return ops.index_set(beside(joined, stacked_buffers(fixed)), np.array(varying), joined)
 
 
-def _ragged(items: Any, shapes: Sequence[tuple[int, ...]]) -> ShapeError:
+def _ragged_list_error(items: Sequence[Any], shapes: Sequence[Shape]) -> ShapeError:
     """Returns the error for a list whose items cannot make one array."""
     other = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
     return ShapeError(
@@ -277,7 +299,7 @@ def _ragged(items: Any, shapes: Sequence[tuple[int, ...]]) -> ShapeError:
     )
 
 
-def numbers_of(buffer: Any, source: Any) -> Any:
+def numbers_of(buffer: Buffer, source: Any) -> Buffer:
     """Returns a buffer, if it holds numbers.
 
     Args:
@@ -290,7 +312,7 @@ def numbers_of(buffer: Any, source: Any) -> Any:
 
 
 @registry.add_function
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
     """Returns an array with memory of its own.
 
     Args:
@@ -304,7 +326,9 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     return asarray(a, copy=True)
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+def from_dlpack(
+    x: SpeaksDLPack, /, *, device: str | None = None, copy: bool | None = None
+) -> Array:
     """Returns another library's array as an array that shares its memory.
 
     Args:
@@ -326,5 +350,6 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if on_gpu(x):
         return asarray(x, device=device, copy=copy)
     if device is None or device == "cpu":
-        return wrap(np.from_dlpack(x, device=device, copy=copy))
-    return _moved(np.from_dlpack(x), device, copy)
+        out: Array = wrap(np.from_dlpack(x, device="cpu" if device else None, copy=copy))
+        return out
+    return _as_array_on(np.from_dlpack(x), device, copy)

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Buffer, DTypeLike
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, is_unknown
 from ..primitives.core.buffers import beside, operands_together
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import misfit, refuse_out
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
 from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
@@ -32,7 +34,13 @@ __all__ = [
 
 
 @registry.add_function
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
     """Returns the differences of neighbours along an axis.
 
     Args:
@@ -73,7 +81,9 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 @registry.add_function
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+def insert(
+    arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None
+) -> Array:
     """Returns an array with values put before indices.
 
     Args:
@@ -118,13 +128,13 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     lengths = tuple(count if i == axis else n for i, n in enumerate(arr.shape))
     joined = ops.concatenate((arr, ops.broadcast_to(values, lengths)), axis=axis)
     if unknown:
-        order = _order_with(before, length, count)
+        order: Array | Buffer = _order_with(before, length, count)
     else:
         order = np.insert(np.arange(length), before, np.arange(length, length + count))
     return ops.take(joined, order, axis=axis)
 
 
-def _order_with(before: Any, length: int, count: int) -> Any:
+def _order_with(before: Array, length: int, count: int) -> Array:
     """Returns in which order slices come, those put before indices being behind the others."""
     before = ops.reshape(before, -1)
     # Looked up, so that there is an error out of bounds. Before -1 is before the last slice, which
@@ -138,7 +148,9 @@ def _order_with(before: Any, length: int, count: int) -> Any:
 
 
 @registry.add_function
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Array:
     """Returns the differences of neighbours in the flattened array.
 
     Args:
@@ -160,7 +172,9 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 
 @registry.add_function
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """Returns the integral along an axis by the trapezoidal rule.
 
     Args:
@@ -190,8 +204,13 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 @registry.add_function
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
-) -> Any:
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: ArrayLike | None = None,
+    right: ArrayLike | None = None,
+    period: ArrayLike | None = None,
+) -> Array:
     """Returns values of the piecewise linear function through given points.
 
     Args:
@@ -250,8 +269,13 @@ def interp(
 
 @registry.add_function
 def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
-) -> Any:
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
+) -> Array:
     """Returns the cross product of vectors.
 
     Args:
@@ -283,14 +307,20 @@ def cross(
     x, y, *third = (ops.index(a, (Ellipsis, i)) for i in range(shape_of(a)[-1]))
     u, v, *other = (ops.index(b, (Ellipsis, i)) for i in range(shape_of(b)[-1]))
     if not third and not other:
-        return x * v - y * u
+        third_alone: Array = x * v - y * u
+        return third_alone
     z, w = third[0] if third else 0 * x, other[0] if other else 0 * u
     return ops.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=axisc)
 
 
 def _cumulative(
-    name: str, first: int, x: Any, axis: int | None, dtype: Any, include_initial: bool
-) -> Any:
+    name: str,
+    first: int,
+    x: ArrayLike,
+    axis: int | None,
+    dtype: DTypeLike | None,
+    include_initial: bool,
+) -> Array:
     x = asarray(x)
     if axis is None:
         if len(x.shape) != 1:
@@ -299,7 +329,7 @@ def _cumulative(
     axis = canonical_axis(axis, len(x.shape))
     x = x if dtype is None else ops.astype(x, dtype)
     # Named again, since small integers are added up in large ones.
-    out = getattr(ops, name)(x, axis, dtype)
+    out: Array = getattr(ops, name)(x, axis, dtype)
     if not include_initial:
         return out
     shape = tuple([1 if i == axis else n for i, n in enumerate(out.shape)])
@@ -308,14 +338,14 @@ def _cumulative(
 
 @registry.add_function
 def cumulative_sum(
-    x: Any,
+    x: ArrayLike,
     /,
     *,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     include_initial: bool = False,
-) -> Any:
+) -> Array:
     """Returns the sums of the elements up to each place along an axis.
 
     Args:
@@ -335,14 +365,14 @@ def cumulative_sum(
 
 @registry.add_function
 def cumulative_prod(
-    x: Any,
+    x: ArrayLike,
     /,
     *,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     include_initial: bool = False,
-) -> Any:
+) -> Array:
     """Returns the products of the elements up to each place along an axis.
 
     Args:

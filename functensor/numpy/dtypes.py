@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import builtins
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy import (
@@ -47,6 +48,8 @@ from numpy import (
     issubdtype as _issubdtype,
 )
 
+from ..backends.annotations import DTypeLike
+from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import holds_array
 from ..primitives.core.derivative_rules import shape_of
@@ -107,6 +110,7 @@ __all__ = [
     "unsignedinteger",
 ]
 
+Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 # NumPy's name of its boolean type since version 2.
 bool = np.bool_
 ndarray = Array
@@ -125,7 +129,7 @@ def _typed(x: Any) -> Any:
 
 
 @registry.add_function
-def result_type(*arrays_and_dtypes: Any) -> dtype[Any]:
+def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> dtype[Any]:
     """Returns the dtype to which arrays, dtypes and Python scalars promote together.
 
     >>> import functensor.numpy as np
@@ -135,7 +139,7 @@ def result_type(*arrays_and_dtypes: Any) -> dtype[Any]:
     return _result_type(*map(_typed, arrays_and_dtypes))
 
 
-def promote_types(type1: Any, type2: Any) -> dtype[Any]:
+def promote_types(type1: DTypeLike, type2: DTypeLike) -> dtype[Any]:
     """Returns the smallest dtype to which two dtypes can be cast without a loss.
 
     >>> import functensor.numpy as np
@@ -145,7 +149,7 @@ def promote_types(type1: Any, type2: Any) -> dtype[Any]:
     return _result_type(np.dtype(type1), np.dtype(type2))
 
 
-def issubdtype(arg1: Any, arg2: Any) -> Any:
+def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> builtins.bool:
     """Says whether a dtype belongs to a class of dtypes, like ``floating``.
 
     >>> import functensor.numpy as np
@@ -157,7 +161,7 @@ def issubdtype(arg1: Any, arg2: Any) -> Any:
     return _issubdtype(arg1, arg2)
 
 
-def isdtype(dtype: Any, kind: Any) -> Any:
+def isdtype(dtype: np.dtype[Any] | type, kind: DTypeLike | tuple[DTypeLike, ...]) -> builtins.bool:
     """Says whether a dtype is of a kind, like ``"real floating"``, or one of several.
 
     >>> import functensor.numpy as np
@@ -170,12 +174,15 @@ def isdtype(dtype: Any, kind: Any) -> Any:
     return any(k in ("numeric", "real floating") or _is_bfloat16(k) for k in kinds)
 
 
-def _is_bfloat16(x: Any) -> Any:
-    return getattr(x, "name", getattr(x, "__name__", x)) == "bfloat16"
+def _is_bfloat16(x: Any) -> builtins.bool:
+    named: builtins.bool = getattr(x, "name", getattr(x, "__name__", x)) == "bfloat16"
+    return named
 
 
 @registry.add_function
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
+def can_cast(
+    from_: ArrayLike | DTypeLike, to: DTypeLike, casting: Casting = "safe"
+) -> builtins.bool:
     """Says whether elements of one dtype can be cast to another under a rule.
 
     Args:
@@ -196,7 +203,7 @@ class FloatingInfo:
     Those are weak: a limit does not widen the array that it meets.
     """
 
-    def __init__(self, limits: Any) -> None:
+    def __init__(self, limits: np.finfo[Any]) -> None:
         self._limits = limits
 
     def __getattr__(self, name: str) -> Any:
@@ -207,7 +214,7 @@ class FloatingInfo:
         return repr(self._limits)
 
 
-def finfo(dtype: Any) -> Any:
+def finfo(dtype: ArrayLike | DTypeLike) -> FloatingInfo:
     """Returns the limits of a floating-point dtype, or of an array's dtype.
 
     Args:
@@ -223,7 +230,7 @@ def finfo(dtype: Any) -> Any:
     return FloatingInfo(_finfo(_typed(dtype)))
 
 
-def iinfo(type: Any) -> Any:
+def iinfo(type: ArrayLike | DTypeLike) -> np.iinfo[Any]:
     """Returns the limits of an integer dtype, or of an array's dtype.
 
     >>> import functensor.numpy as np
@@ -234,7 +241,7 @@ def iinfo(type: Any) -> Any:
 
 
 @registry.add_function
-def shape(a: Any) -> tuple[int, ...]:
+def shape(a: ArrayLike) -> tuple[int, ...]:
     """Returns the length of every axis of an array, a number or nested lists.
 
     >>> import functensor.numpy as np
@@ -245,7 +252,7 @@ def shape(a: Any) -> tuple[int, ...]:
 
 
 @registry.add_function
-def ndim(a: Any) -> int:
+def ndim(a: ArrayLike) -> int:
     """Returns the number of axes of an array, a number or nested lists.
 
     >>> import functensor.numpy as np
@@ -256,7 +263,7 @@ def ndim(a: Any) -> int:
 
 
 @registry.add_function
-def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
+def size(a: ArrayLike, axis: int | tuple[int, ...] | None = None) -> int:
     """Returns the number of elements, or the length of an axis.
 
     Args:
@@ -281,7 +288,7 @@ def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
 
 
 @registry.add_function
-def iscomplexobj(x: Any) -> Any:
+def iscomplexobj(x: ArrayLike) -> builtins.bool:
     """Says whether the dtype is complex.
 
     >>> import functensor.numpy as np
@@ -294,7 +301,7 @@ def iscomplexobj(x: Any) -> Any:
 
 
 @registry.add_function
-def isrealobj(x: Any) -> Any:
+def isrealobj(x: ArrayLike) -> builtins.bool:
     """Says whether the dtype is not complex.
 
     >>> import functensor.numpy as np
@@ -304,7 +311,7 @@ def isrealobj(x: Any) -> Any:
     return not iscomplexobj(x)
 
 
-def isscalar(element: Any) -> Any:
+def isscalar(element: Any) -> builtins.bool:
     """Says whether it is a number of Python's or NumPy's, and no array.
 
     >>> import functensor.numpy as np

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from math import pi
-from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import DTypeLike
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.errors import refuse_out, refuse_where
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, number_dtype, result_type, shape_dtype
 from ..primitives.core.ufunc_facts import check_casting
 from ..primitives.core.ufunc_methods import UFUNC_METHODS, method_of
@@ -21,7 +23,9 @@ __all__ = ["fabs", "float_power", "polyval", "sinc"]
 
 
 @registry.add_function
-def fabs(x: Any, /, out: None = None, *, where: Any = True, dtype: Any = None) -> Any:
+def fabs(
+    x: ArrayLike, /, out: None = None, *, where: ArrayLike = True, dtype: DTypeLike | None = None
+) -> Array:
     """Returns the absolute values of real numbers, of integers in a floating-point dtype.
 
     Args:
@@ -50,7 +54,7 @@ def fabs(x: Any, /, out: None = None, *, where: Any = True, dtype: Any = None) -
 
 
 @registry.add_function
-def sinc(x: Any) -> Any:
+def sinc(x: ArrayLike) -> Array:
     """Returns sin(pi x) / (pi x), which is 1 at zero.
 
     Args:
@@ -71,7 +75,9 @@ def sinc(x: Any) -> Any:
 
 
 @registry.add_function
-def float_power(x: Any, y: Any, /, out: Any = None, *, where: Any = True) -> Any:
+def float_power(
+    x: ArrayLike, y: ArrayLike, /, out: None = None, *, where: ArrayLike = True
+) -> Array:
     """Returns x to the power y in at least double precision, of integers too.
 
     Args:
@@ -99,7 +105,7 @@ for _name in UFUNC_METHODS:
 
 
 @registry.add_function
-def polyval(p: Any, x: Any) -> Any:
+def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     """Returns values of a polynomial, by Horner's rule.
 
     Args:
@@ -111,7 +117,7 @@ def polyval(p: Any, x: Any) -> Any:
     Array(76, dtype=int64, device='cpu')
     """
     p, x = arrays_together((p, x), "polyval")
-    out: Any = zeros_like(x)
+    out = zeros_like(x)
     for i in range(p.shape[0]):
         out = ops.add(ops.multiply(out, x), ops.index(p, i))
     return out

@@ -8,55 +8,49 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from ..faces.publish import publish
 from ..primitives.contract import fourier
 from ..primitives.contract.fourier import NORMS
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.errors import refuse_out
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
 from .arguments import as_inexact
 from .fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 
 __all__ = [
-    "fft",
-    "fft2",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "ifft",
-    "ifft2",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "irfft",
-    "irfft2",
-    "irfftn",
-    "rfft",
-    "rfft2",
-    "rfftfreq",
-    "rfftn",
-]
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
+    "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+
+# Lengths, or axes; None stands for all of them.
+Integers: TypeAlias = Sequence[int] | None
+# "backward", "ortho" or "forward"; None is "backward".
+Scaling: TypeAlias = str | None
 
 
 # -- what all transforms have in common
 
 
-def _operand(name: str, a: Any, real: bool = False) -> Any:
+def _transform_operand(name: str, a: ArrayLike, out: None, real: bool = False) -> Array:
     """Returns an operand as an array of real or complex numbers.
 
     Raises:
-        TypeError: it is complex where only half of the spectrum of real values is computed.
+        TypeError: it is complex where only half of the spectrum of real values is computed, or
+            ``out`` is given.
     """
+    refuse_out(name, out, "np.fft")
     a = as_inexact(a)
     if real and a.dtype.kind == "c":
         raise TypeError(f"{name} transforms real values, not {a.dtype}: use fft, or pass a.real")
     return a
 
 
-def _norm(norm: str | None) -> str:
+def _checked_norm(norm: Scaling) -> str:
     """Returns the name of a scaling, checked."""
     name = "backward" if norm is None else norm
     if name not in NORMS:
@@ -66,7 +60,7 @@ def _norm(norm: str | None) -> str:
     return name
 
 
-def _length(name: str, n: Any) -> int:
+def _checked_length(name: str, n: int) -> int:
     """Returns a number of points, checked."""
     length = operator.index(n)
     if length < 1:
@@ -77,7 +71,7 @@ def _length(name: str, n: Any) -> int:
     return length
 
 
-def _resized(a: Any, length: int, axis: int) -> Any:
+def _cut_or_padded(a: Array, length: int, axis: int) -> Array:
     """Returns an array cut, or filled up with zeros, to a length along an axis."""
     present = a.shape[axis]
     if length < present:
@@ -88,34 +82,40 @@ def _resized(a: Any, length: int, axis: int) -> Any:
     return ops.pad(a, widths)
 
 
-def _complex(
-    name: str, a: Any, lengths: Sequence[Any], axes: Sequence[int], norm: str | None, inverse: bool
-) -> Any:
+def _complex_transform(
+    name: str, a: Array, lengths: Sequence[int], axes: Sequence[int], norm: Scaling, inverse: bool
+) -> Array:
     """Returns the transform over axes, the last one first."""
-    params = {"inverse": inverse, "norm": _norm(norm)}
+    params = {"inverse": inverse, "norm": _checked_norm(norm)}
     if len(set(axes)) < len(axes):
         for n, axis in zip(reversed(lengths), reversed(axes)):
-            a = _complex(name, a, (n,), (axis,), norm, inverse)
+            a = _complex_transform(name, a, (n,), (axis,), norm, inverse)
         return a
     for n, axis in zip(lengths, axes, strict=True):
-        a = _resized(a, _length(name, n), axis)
-    return fourier.fft.bind((a,), {**params, "axes": tuple(axes)}) if axes else a
+        a = _cut_or_padded(a, _checked_length(name, n), axis)
+    if axes:
+        a = fourier.fft.bind((a,), {**params, "axes": tuple(axes)})
+    return a
 
 
-def _real(name: str, a: Any, n: Any, axis: int, norm: str | None) -> Any:
+def _half_spectrum(name: str, a: Array, n: int, axis: int, norm: Scaling) -> Array:
     """Returns half the spectrum of real values."""
-    a = _resized(a, _length(name, n), axis)
-    return fourier.rfft.bind((a,), {"axis": axis, "norm": _norm(norm)})
+    a = _cut_or_padded(a, _checked_length(name, n), axis)
+    out: Array = fourier.rfft.bind((a,), {"axis": axis, "norm": _checked_norm(norm)})
+    return out
 
 
-def _from_half(name: str, a: Any, n: Any, axis: int, norm: str | None) -> Any:
+def _values_of_half_spectrum(name: str, a: Array, n: int, axis: int, norm: Scaling) -> Array:
     """Returns the real values of half a spectrum."""
-    n = _length(name, n)
-    a = _resized(a, n // 2 + 1, axis)
-    return fourier.irfft.bind((a,), {"n": n, "axis": axis, "norm": _norm(norm)})
+    n = _checked_length(name, n)
+    a = _cut_or_padded(a, n // 2 + 1, axis)
+    out: Array = fourier.irfft.bind((a,), {"n": n, "axis": axis, "norm": _checked_norm(norm)})
+    return out
 
 
-def _geometry(name: str, a: Any, s: Any, axes: Any, half: bool = False) -> tuple[Any, list[int]]:
+def _lengths_and_axes(
+    name: str, a: Array, s: Integers, axes: Integers, half: bool = False
+) -> tuple[list[int], list[int]]:
     """Returns how many points are transformed along which axes.
 
     Args:
@@ -142,7 +142,7 @@ def _geometry(name: str, a: Any, s: Any, axes: Any, half: bool = False) -> tuple
     return [n if m in (-1, None) else m for m, n in zip(s, whole)], axes
 
 
-def _last(name: str, axes: list[int]) -> int:
+def _last_axis(name: str, axes: list[int]) -> int:
     if not axes:
         raise ValueError(f"{name} needs at least one axis")
     return axes[-1]
@@ -152,8 +152,8 @@ def _last(name: str, axes: list[int]) -> int:
 
 
 def fft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
+) -> Array:
     """Returns the discrete Fourier transform, ``sum(a[j] * exp(-2 pi i j k / n))``, along an axis.
 
     Args:
@@ -173,15 +173,14 @@ def fft(
     >>> np.fft.fft(np.array([1.0, 2.0, 3.0, 4.0]))
     Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex128, device='cpu')
     """
-    refuse_out("fft", out, "np.fft")
-    a = _operand("fft", a)
+    a = _transform_operand("fft", a, out)
     axis = canonical_axis(axis, len(a.shape))
-    return _complex("fft", a, (a.shape[axis] if n is None else n,), (axis,), norm, False)
+    return _complex_transform("fft", a, (a.shape[axis] if n is None else n,), (axis,), norm, False)
 
 
 def ifft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
+) -> Array:
     """Returns the inverse of `fft`, ``sum(a[k] * exp(2 pi i j k / n)) / n``, along an axis.
 
     Args:
@@ -197,15 +196,14 @@ def ifft(
     >>> np.fft.ifft(np.array([4.0, 0.0, 0.0, 0.0]))
     Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex128, device='cpu')
     """
-    refuse_out("ifft", out, "np.fft")
-    a = _operand("ifft", a)
+    a = _transform_operand("ifft", a, out)
     axis = canonical_axis(axis, len(a.shape))
-    return _complex("ifft", a, (a.shape[axis] if n is None else n,), (axis,), norm, True)
+    return _complex_transform("ifft", a, (a.shape[axis] if n is None else n,), (axis,), norm, True)
 
 
 def rfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
+) -> Array:
     """Returns the first half of the discrete Fourier transform of real values; it says all.
 
     Args:
@@ -223,15 +221,14 @@ def rfft(
     >>> np.fft.rfft(np.array([1.0, 2.0, 3.0, 4.0]))
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex128, device='cpu')
     """
-    refuse_out("rfft", out, "np.fft")
-    a = _operand("rfft", a, real=True)
+    a = _transform_operand("rfft", a, out, real=True)
     axis = canonical_axis(axis, len(a.shape))
-    return _real("rfft", a, a.shape[axis] if n is None else n, axis, norm)
+    return _half_spectrum("rfft", a, a.shape[axis] if n is None else n, axis, norm)
 
 
 def irfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
+) -> Array:
     """Returns the inverse of `rfft`: the real values of which a is half the spectrum.
 
     Args:
@@ -250,15 +247,15 @@ def irfft(
     >>> np.fft.irfft(np.array([10.0, -2.0 + 2.0j, -2.0]))
     Array([1., 2., 3., 4.], dtype=float64, device='cpu')
     """
-    refuse_out("irfft", out, "np.fft")
-    a = _operand("irfft", a)
+    a = _transform_operand("irfft", a, out)
     axis = canonical_axis(axis, len(a.shape))
-    return _from_half("irfft", a, 2 * (a.shape[axis] - 1) if n is None else n, axis, norm)
+    n = 2 * (a.shape[axis] - 1) if n is None else n
+    return _values_of_half_spectrum("irfft", a, n, axis, norm)
 
 
 def hfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
+) -> Array:
     """Returns the transform of values that are half of a Hermitian signal: a real spectrum.
 
     Args:
@@ -274,16 +271,15 @@ def hfft(
     >>> np.fft.hfft(np.array([1.0, 2.0, 3.0]))
     Array([ 8., -2.,  0., -2.], dtype=float64, device='cpu')
     """
-    refuse_out("hfft", out, "np.fft")
-    a = _operand("hfft", a)
+    a = _transform_operand("hfft", a, out)
     axis = canonical_axis(axis, len(a.shape))
     n = 2 * (a.shape[axis] - 1) if n is None else n
-    return _from_half("hfft", ops.conj(a), n, axis, NORMS[_norm(norm)])
+    return _values_of_half_spectrum("hfft", ops.conj(a), n, axis, NORMS[_checked_norm(norm)])
 
 
 def ihfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: Scaling = None, out: None = None
+) -> Array:
     """Returns the inverse of `hfft`: the first half of the signal of which a is the spectrum.
 
     Args:
@@ -300,17 +296,18 @@ def ihfft(
     >>> np.fft.ihfft(np.array([8.0, -2.0, 0.0, -2.0])).real
     Array([1., 2., 3.], dtype=float64, device='cpu')
     """
-    refuse_out("ihfft", out, "np.fft")
-    a = _operand("ihfft", a, real=True)
+    a = _transform_operand("ihfft", a, out, real=True)
     axis = canonical_axis(axis, len(a.shape))
     n = a.shape[axis] if n is None else n
-    return ops.conj(_real("ihfft", a, n, axis, NORMS[_norm(norm)]))
+    return ops.conj(_half_spectrum("ihfft", a, n, axis, NORMS[_checked_norm(norm)]))
 
 
 # -- along several axes
 
 
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None) -> Any:
+def fftn(
+    a: ArrayLike, s: Integers = None, axes: Integers = None, norm: Scaling = None, out: None = None
+) -> Array:
     """Returns the discrete Fourier transform over several axes.
 
     Args:
@@ -333,14 +330,13 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: 
     Array([[4., 0.],
            [0., 0.]], dtype=float64, device='cpu')
     """
-    refuse_out("fftn", out, "np.fft")
-    a = _operand("fftn", a)
-    return _complex("fftn", a, *_geometry("fftn", a, s, axes), norm, False)
+    a = _transform_operand("fftn", a, out)
+    return _complex_transform("fftn", a, *_lengths_and_axes("fftn", a, s, axes), norm, False)
 
 
 def ifftn(
-    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike, s: Integers = None, axes: Integers = None, norm: Scaling = None, out: None = None
+) -> Array:
     """Returns the inverse of `fftn`.
 
     Args:
@@ -351,14 +347,13 @@ def ifftn(
     Array([[1., 0.],
            [0., 0.]], dtype=float64, device='cpu')
     """
-    refuse_out("ifftn", out, "np.fft")
-    a = _operand("ifftn", a)
-    return _complex("ifftn", a, *_geometry("ifftn", a, s, axes), norm, True)
+    a = _transform_operand("ifftn", a, out)
+    return _complex_transform("ifftn", a, *_lengths_and_axes("ifftn", a, s, axes), norm, True)
 
 
 def rfftn(
-    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike, s: Integers = None, axes: Integers = None, norm: Scaling = None, out: None = None
+) -> Array:
     """Returns `rfft` over the last of several axes, then `fft` over the others.
 
     Args:
@@ -376,16 +371,15 @@ def rfftn(
     >>> np.fft.rfftn(np.ones((2, 4))).shape
     (2, 3)
     """
-    refuse_out("rfftn", out, "np.fft")
-    a = _operand("rfftn", a, real=True)
-    lengths, axes = _geometry("rfftn", a, s, axes)
-    half = _real("rfftn", a, lengths[-1] if axes else 1, _last("rfftn", axes), norm)
-    return _complex("rfftn", half, lengths[:-1], axes[:-1], norm, False)
+    a = _transform_operand("rfftn", a, out, real=True)
+    lengths, axes = _lengths_and_axes("rfftn", a, s, axes)
+    half = _half_spectrum("rfftn", a, lengths[-1] if axes else 1, _last_axis("rfftn", axes), norm)
+    return _complex_transform("rfftn", half, lengths[:-1], axes[:-1], norm, False)
 
 
 def irfftn(
-    a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike, s: Integers = None, axes: Integers = None, norm: Scaling = None, out: None = None
+) -> Array:
     """Returns the inverse of `rfftn`.
 
     Args:
@@ -404,17 +398,21 @@ def irfftn(
     >>> np.fft.irfftn(np.fft.rfftn(np.ones((2, 4)))).shape
     (2, 4)
     """
-    refuse_out("irfftn", out, "np.fft")
-    a = _operand("irfftn", a)
-    lengths, axes = _geometry("irfftn", a, s, axes, half=True)
-    last = _last("irfftn", axes)
-    half = _complex("irfftn", a, lengths[:-1], axes[:-1], norm, True)
-    return _from_half("irfftn", half, lengths[-1], last, norm)
+    a = _transform_operand("irfftn", a, out)
+    lengths, axes = _lengths_and_axes("irfftn", a, s, axes, half=True)
+    last = _last_axis("irfftn", axes)
+    half = _complex_transform("irfftn", a, lengths[:-1], axes[:-1], norm, True)
+    return _values_of_half_spectrum("irfftn", half, lengths[-1], last, norm)
 
 
 def fft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike,
+    s: Integers = None,
+    axes: Integers = (-2, -1),
+    norm: Scaling = None,
+    out: None = None,
+) -> Array:
+
     """Returns `fftn` over the last two axes.
 
     Args:
@@ -430,8 +428,13 @@ def fft2(
 
 
 def ifft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike,
+    s: Integers = None,
+    axes: Integers = (-2, -1),
+    norm: Scaling = None,
+    out: None = None,
+) -> Array:
+
     """Returns `ifftn` over the last two axes.
 
     Args:
@@ -447,8 +450,13 @@ def ifft2(
 
 
 def rfft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike,
+    s: Integers = None,
+    axes: Integers = (-2, -1),
+    norm: Scaling = None,
+    out: None = None,
+) -> Array:
+
     """Returns `rfftn` over the last two axes.
 
     Args:
@@ -463,8 +471,13 @@ def rfft2(
 
 
 def irfft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: None = None
-) -> Any:
+    a: ArrayLike,
+    s: Integers = None,
+    axes: Integers = (-2, -1),
+    norm: Scaling = None,
+    out: None = None,
+) -> Array:
+
     """Returns `irfftn` over the last two axes.
 
     Args:

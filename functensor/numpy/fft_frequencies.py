@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Axis, Buffer, DTypeLike
+from ..primitives.core.annotations import ArrayLike, Number
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.errors import ConcretizationError
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis, listed
 from .creation import asarray
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
-def _spacing(n: int, d: Any) -> Any:
+def _frequency_spacing(n: int, d: Number | Array) -> Number | Array:
     """Returns the distance between two frequencies."""
     if isinstance(d, Array):
         return ops.divide(1.0, ops.multiply(d, n))
     return 1.0 / (n * d)
 
 
-def _count(name: str, n: Any) -> int:
+def _checked_count(name: str, n: int) -> int:
     """Returns how many elements are transformed."""
     try:
         count = None if isinstance(n, bool) else operator.index(n)
@@ -36,14 +37,18 @@ def _count(name: str, n: Any) -> int:
     return count
 
 
-def _frequencies(indices: Any, spacing: Any, dtype: Any, device: Any) -> Any:
+def _frequencies(
+    indices: Buffer, spacing: Number | Array, dtype: DTypeLike | None, device: str | None
+) -> Array:
     dtype = np.dtype(np.float64 if dtype is None else dtype)
     if device is None and isinstance(spacing, Array):
         device = spacing.device
     return ops.multiply(asarray(indices.astype(dtype), device=device), spacing)
 
 
-def fftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(
+    n: int, d: Number | Array = 1.0, dtype: DTypeLike | None = None, device: str | None = None
+) -> Array:
     """Returns the frequencies of the elements of `fft.fft`, in cycles per unit of the spacing.
 
     Args:
@@ -62,14 +67,16 @@ def fftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:
     >>> np.fft.fftfreq(4, d=0.5)
     Array([ 0. ,  0.5, -1. , -0.5], dtype=float64, device='cpu')
     """
-    n = _count("fftfreq", n)
-    spacing = _spacing(n, d)
+    n = _checked_count("fftfreq", n)
+    spacing = _frequency_spacing(n, d)
     half = (n - 1) // 2 + 1
     indices = np.concatenate([np.arange(half), np.arange(-(n // 2), 0)])
     return _frequencies(indices, spacing, dtype, device)
 
 
-def rfftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(
+    n: int, d: Number | Array = 1.0, dtype: DTypeLike | None = None, device: str | None = None
+) -> Array:
     """Returns the frequencies of the elements of `fft.rfft`, none of which is negative.
 
     Args:
@@ -85,12 +92,12 @@ def rfftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any
     >>> np.fft.rfftfreq(4, d=0.5)
     Array([0. , 0.5, 1. ], dtype=float64, device='cpu')
     """
-    n = _count("rfftfreq", n)
-    spacing = _spacing(n, d)
+    n = _checked_count("rfftfreq", n)
+    spacing = _frequency_spacing(n, d)
     return _frequencies(np.arange(n // 2 + 1), spacing, dtype, device)
 
 
-def _shifted(x: Any, axes: Any, sign: int) -> Any:
+def _shifted(x: ArrayLike, axes: Axis, sign: int) -> Array:
     x = asarray(x)
     ndim = len(x.shape)
     if axes is None:
@@ -100,7 +107,7 @@ def _shifted(x: Any, axes: Any, sign: int) -> Any:
     return ops.roll(x, shifts, axis=tuple(axes)) if axes else x
 
 
-def fftshift(x: Any, axes: Any = None) -> Any:
+def fftshift(x: ArrayLike, axes: Axis = None) -> Array:
     """Returns a spectrum with frequency 0 moved to the middle.
 
     Args:
@@ -114,7 +121,7 @@ def fftshift(x: Any, axes: Any = None) -> Any:
     return _shifted(x, axes, 1)
 
 
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: ArrayLike, axes: Axis = None) -> Array:
     """Returns an array with what `fftshift` moved back in place.
 
     Args:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from os import PathLike
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
+from ..backends.annotations import Buffer
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.array import Array
 from .creation import asarray
 from .known_values import value_of
 
 __all__ = ["load", "save", "savetxt", "savez", "savez_compressed"]
 
+# A path, or an open file.
+File: TypeAlias = str | PathLike[str] | IO[Any]
 
-def _written(name: str, x: Any) -> Any:
+
+def _written(name: str, x: ArrayLike) -> Buffer:
     """Returns the values of an array that is to be written."""
     fix = f"np.{name}(...) outside of the transformation, with the array that it returns"
     return value_of(name, asarray(x), fix, "what {} writes")
 
 
-def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
+def save(file: File, arr: ArrayLike, allow_pickle: bool = True) -> None:
     """Writes an array into a file in NumPy's format.
 
     Args:
@@ -39,7 +46,7 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
     np.save(file, _written("save", arr), allow_pickle=False)
 
 
-def savez(file: Any, *args: Any, **kwds: Any) -> None:
+def savez(file: File, *args: ArrayLike, **kwds: ArrayLike) -> None:
     """Writes several arrays into a file in NumPy's format.
 
     Args:
@@ -60,7 +67,7 @@ def savez(file: Any, *args: Any, **kwds: Any) -> None:
     np.savez(file, *[_written("savez", x) for x in args], allow_pickle=False, **named)
 
 
-def savez_compressed(file: Any, *args: Any, **kwds: Any) -> None:
+def savez_compressed(file: File, *args: ArrayLike, **kwds: ArrayLike) -> None:
     """Writes several arrays into a compressed file in NumPy's format.
 
     Args:
@@ -81,7 +88,7 @@ def savez_compressed(file: Any, *args: Any, **kwds: Any) -> None:
     np.savez_compressed(file, *values, allow_pickle=False, **named)
 
 
-def savetxt(fname: Any, X: Any, *args: Any, **kwargs: Any) -> None:
+def savetxt(fname: File, X: ArrayLike, *args: Any, **kwargs: Any) -> None:
     """Writes an array of one or two axes into a text file.
 
     Args:
@@ -103,15 +110,15 @@ def savetxt(fname: Any, X: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def load(
-    file: Any,
+    file: File,
     mmap_mode: str | None = None,
     allow_pickle: bool = False,
     fix_imports: bool = True,
     encoding: str = "ASCII",
     *,
     max_header_size: int = 10_000,
-    device: Any = None,
-) -> Any:
+    device: str | None = None,
+) -> Array | dict[str, Array]:
     """Returns what was written into a file in NumPy's format.
 
     Args:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..backends.annotations import Buffer, DTypeLike
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, operands_together
 from ..primitives.core.errors import misfit
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, result_type
 from .arguments import array_beside
 from .creation import asarray
@@ -25,8 +27,13 @@ from .searching import searchsorted
 
 __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
+# How many bins, their bounds, or the name of a rule of NumPy's.
+Bins: TypeAlias = ArrayLike | str
+# Where bins begin and end.
+Limits: TypeAlias = tuple[ArrayLike, ArrayLike]
 
-def _limits(name: str, a: Any, limits: Any) -> tuple[Any, Any]:
+
+def _bin_limits(name: str, a: Array, limits: Any) -> tuple[Any, Any]:
     """Returns the first and the last edge: given, or from the smallest to the largest value."""
     if limits is not None:
         low, high = limits
@@ -53,7 +60,9 @@ def _limits(name: str, a: Any, limits: Any) -> tuple[Any, Any]:
     )
 
 
-def _edges(name: str, a: Any, bins: Any, limits: Any, weights: Any) -> Any:
+def _bin_edges(
+    name: str, a: Array, bins: Any, limits: Any, weights: ArrayLike | None
+) -> Array:
     """Returns the bounds of bins for values on one axis."""
     if isinstance(bins, str):
         if weights is not None:
@@ -70,11 +79,12 @@ def _edges(name: str, a: Any, bins: Any, limits: Any, weights: Any) -> Any:
             )
         if is_computed(bins) and np.any(np.diff(value_of(name, bins, "")) < 0):
             raise ValueError(f"{name}: edges do not increase: {bins.tolist()}")
-        return bins
+        edges: Array = bins
+        return edges
     count = operator.index(bins)
     if count < 1:
         raise ValueError(f"{name}: bins={count}, but there has to be one at least")
-    low, high = _limits(name, a, limits)
+    low, high = _bin_limits(name, a, limits)
     kind = result_type(a.dtype, *(getattr(v, "dtype", v) for v in (low, high)))
     if kind.kind not in INEXACT:
         kind = result_type(kind, float)
@@ -82,12 +92,12 @@ def _edges(name: str, a: Any, bins: Any, limits: Any, weights: Any) -> Any:
     return linspace(low, high, count + 1, dtype=kind)
 
 
-def _alike(bins: Any) -> bool:
+def _are_equally_long(bins: Bins) -> bool:
     """Says whether bins are equally long, as they are where they were not given by their bounds."""
     return isinstance(bins, str) or not np.ndim(bins)
 
 
-def _bins_of(values: Any, edges: Any, alike: bool) -> Any:
+def _bins_of(values: Array, edges: Array, alike: bool) -> Array:
     """Returns the number of the bin in which each value lies; that of no bin for those outside.
 
     Args:
@@ -114,17 +124,17 @@ def _bins_of(values: Any, edges: Any, alike: bool) -> Any:
     return ops.where(ops.less(place, 0), count, place)
 
 
-def _sums(places: Any, count: int, weights: Any, dtype: Any) -> Any:
+def _sums_in_bins(places: Array, count: int, weights: Array | None, dtype: DTypeLike) -> Array:
     """Returns for each place how often it occurs, or the sum of weights; those beyond are lost."""
     empty = beside(places, np.zeros(count + 1, dtype))
-    weights = 1 if weights is None else weights
-    return ops.index(ops.index_add(empty, ops.minimum(places, count), weights), slice(0, count))
+    added = ops.index_add(empty, ops.minimum(places, count), 1 if weights is None else weights)
+    return ops.index(added, slice(0, count))
 
 
 @registry.add_function
 def histogram_bin_edges(
-    a: Any, bins: Any = 10, range: Any = None, weights: Any = None
-) -> Any:
+    a: ArrayLike, bins: Bins = 10, range: Limits | None = None, weights: ArrayLike | None = None
+) -> Array:
     """Returns the bounds of the bins that `histogram` makes.
 
     Args:
@@ -138,10 +148,11 @@ def histogram_bin_edges(
     >>> np.histogram_bin_edges(np.array([0.0, 1.0, 4.0]), bins=2)
     Array([0., 2., 4.], dtype=float64, device='cpu')
     """
-    return _edges("histogram_bin_edges", ops.reshape(_numbers(a), -1), bins, range, weights)
+    values = ops.reshape(_real_numbers(a), -1)
+    return _bin_edges("histogram_bin_edges", values, bins, range, weights)
 
 
-def _numbers(a: Any) -> Any:
+def _real_numbers(a: ArrayLike) -> Array:
     a = asarray(a)
     if a.dtype.kind == "c":
         raise TypeError(
@@ -152,8 +163,12 @@ def _numbers(a: Any) -> Any:
 
 @registry.add_function
 def histogram(
-    a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-) -> tuple[Any, Any]:
+    a: ArrayLike,
+    bins: Bins = 10,
+    range: Limits | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, Array]:
     """Returns how many values lie in each of some bins.
 
     Args:
@@ -179,7 +194,7 @@ def histogram(
     """
     bounds = bins if isinstance(bins, Array | list | tuple) else None
     a, _, weights = operands_together("histogram", a, bounds, weights)
-    a = _numbers(a)
+    a = _real_numbers(a)
     kind: Any = np.intp
     if weights is not None:
         weights = asarray(weights)
@@ -190,8 +205,9 @@ def histogram(
             )
         weights, kind = ops.reshape(weights, -1), weights.dtype
     a = ops.reshape(a, -1)
-    edges = _edges("histogram", a, bins, range, weights)
-    counts = _sums(_bins_of(a, edges, _alike(bins)), edges.shape[0] - 1, weights, kind)
+    edges = _bin_edges("histogram", a, bins, range, weights)
+    places = _bins_of(a, edges, _are_equally_long(bins))
+    counts = _sums_in_bins(places, edges.shape[0] - 1, weights, kind)
     if density:
         lengths = ops.astype(diff(edges), np.float64)
         counts = ops.divide(ops.divide(counts, lengths), ops.sum(counts))
@@ -200,8 +216,12 @@ def histogram(
 
 @registry.add_function
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-) -> tuple[Any, tuple[Any, ...]]:
+    sample: Sequence[ArrayLike] | Array | Buffer,
+    bins: Bins | Sequence[Bins] = 10,
+    range: Sequence[Limits | None] | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, tuple[Array, ...]]:
     """Returns how many points lie in each cell of a grid.
 
     Args:
@@ -228,15 +248,20 @@ def histogramdd(
     if isinstance(sample, Array | np.ndarray):
         points = asarray(sample)
         points = ops.reshape(points, (-1, 1)) if len(points.shape) == 1 else points
-        columns = list(unstack(_numbers(points), axis=1))
+        columns = list(unstack(_real_numbers(points), axis=1))
     else:
-        columns = [_numbers(column) for column in sample]
-    return _gridded("histogramdd", columns, bins, range, density, weights)
+        columns = [_real_numbers(column) for column in sample]
+    return _grid_histogram("histogramdd", columns, bins, range, density, weights)
 
 
-def _gridded(
-    name: str, columns: list[Any], bins: Any, limits: Any, density: Any, weights: Any
-) -> tuple[Any, tuple[Any, ...]]:
+def _grid_histogram(
+    name: str,
+    columns: list[Array],
+    bins: Any,
+    limits: Sequence[Limits | None] | None,
+    density: bool | None,
+    weights: ArrayLike | None,
+) -> tuple[Array, tuple[Array, ...]]:
     rank = len(columns)
     one_for_all = isinstance(bins, int | np.integer) or (
         isinstance(bins, Array | np.ndarray) and not bins.shape
@@ -257,19 +282,19 @@ def _gridded(
             )
         kind = result_type(weights.dtype, np.float64)
     edges = tuple(
-        [_edges(name, c, b, s, None) for c, b, s in zip(columns, each, spans, strict=True)]
+        [_bin_edges(name, c, b, s, None) for c, b, s in zip(columns, each, spans, strict=True)]
     )
     counts = [e.shape[0] - 1 for e in edges]
     total = prod(counts)
     place: Any = 0
     outside: Any = False
     for column, edge, count, kind_of in zip(columns, edges, counts, each, strict=True):
-        own = _bins_of(column, edge, _alike(kind_of))
+        own = _bins_of(column, edge, _are_equally_long(kind_of))
         outside = ops.logical_or(outside, ops.equal(own, count))
         place = ops.add(ops.multiply(place, count), own)
     if weights is not None:
         weights = ops.astype(weights, kind)
-    out = ops.reshape(_sums(ops.where(outside, total, place), total, weights, kind), counts)
+    out = ops.reshape(_sums_in_bins(ops.where(outside, total, place), total, weights, kind), counts)
     if density:
         out = ops.divide(out, ops.sum(out))
         for axis, edge in enumerate(edges):
@@ -280,13 +305,13 @@ def _gridded(
 
 @registry.add_function
 def histogram2d(
-    x: Any,
-    y: Any,
-    bins: Any = 10,
-    range: Any = None,
+    x: ArrayLike,
+    y: ArrayLike,
+    bins: Bins | Sequence[Bins] = 10,
+    range: Sequence[Limits | None] | None = None,
     density: bool | None = None,
-    weights: Any = None,
-) -> tuple[Any, Any, Any]:
+    weights: ArrayLike | None = None,
+) -> tuple[Array, Array, Array]:
     """Returns how many points of a plane lie in each cell of a grid.
 
     Args:
@@ -307,13 +332,14 @@ def histogram2d(
     Array([[1., 0.],
            [0., 1.]], dtype=float64, device='cpu')
     """
-    x, y = _numbers(x), _numbers(y)
+    x, y = _real_numbers(x), _real_numbers(y)
     if x.shape != y.shape:
         raise misfit(
             f"histogram2d: x of shape {x.shape} and y of shape {y.shape}",
             "np.histogram2d(x, y), with a y for each x",
         )
-    sequence = isinstance(bins, list | tuple) or (hasattr(bins, "shape") and bins.shape)
-    pair = bins if sequence and len(bins) == 2 else (bins, bins)
-    counts, edges = _gridded("histogram2d", [x, y], pair, range, density, weights)
-    return counts, *edges
+    given: Any = bins
+    sequence = isinstance(given, list | tuple) or (hasattr(given, "shape") and given.shape)
+    pair = given if sequence and len(given) == 2 else (given, given)
+    counts, (first, second) = _grid_histogram("histogram2d", [x, y], pair, range, density, weights)
+    return counts, first, second

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy import index_exp, ndindex, s_
 
+from ..backends.annotations import Buffer, ShapeLike
 from ..backends.errors.public_functions import wrap_methods
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, is_unknown
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import refuse_out
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import broadcast_shapes, result_type
 from .arguments import arrays_together, device_of_first
 from .creation import asarray
@@ -37,7 +39,7 @@ __all__ = [
 ]
 
 
-def _range(item: slice, device: str | None = None) -> Any:
+def _range(item: slice, device: str | None = None) -> Array:
     """Returns the numbers of a slice; an imaginary step says how many there are to be."""
     start = 0 if item.start is None else item.start
     step = 1 if item.step is None else item.step
@@ -57,7 +59,7 @@ class _Grid:
     def __init__(self, sparse: bool) -> None:
         self.sparse = sparse
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
         if not isinstance(key, tuple):
             return _range(key)
         ranges = [_range(item) for item in key]
@@ -89,7 +91,7 @@ class _Joined:
     def __init__(self, axis: int, least: int, first: int) -> None:
         self.defaults = (axis, least, first)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Array:
         items = key if isinstance(key, tuple) else (key,)
         axis, least, first = self.defaults
         matrix = ""
@@ -127,7 +129,7 @@ class _Joined:
         return "", (axis, least, first)
 
     @staticmethod
-    def _extended(x: Any, least: int, first: int) -> Any:
+    def _extended(x: Array, least: int, first: int) -> Array:
         """Returns an array with axes of length 1 added, its own ones beginning at a place."""
         missing = least - len(x.shape)
         if missing <= 0:
@@ -142,7 +144,7 @@ r_ = _Joined(0, 1, -1)
 c_ = _Joined(-1, 2, 0)
 
 
-def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+def ndenumerate(arr: ArrayLike) -> Iterator[tuple[tuple[int, ...], Any]]:
     """Yields pairs of an element's indices and the element.
 
     Args:
@@ -157,7 +159,7 @@ def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
         yield place, x[place]
 
 
-def _lengths(shape: Any) -> tuple[Any, ...]:
+def _lengths_of_shape(shape: Any) -> tuple[Any, ...]:
     """Returns a shape, of which lengths may be traced, as a tuple."""
     if isinstance(shape, Sequence) or shape_of(shape):
         return tuple([x if is_unknown(x) else operator.index(x) for x in shape])
@@ -168,7 +170,9 @@ def _lengths(shape: Any) -> tuple[Any, ...]:
 
 
 @registry.add_function
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+def unravel_index(
+    indices: ArrayLike, shape: ShapeLike | ArrayLike, order: str = "C"
+) -> tuple[Array, ...]:
     """Returns the indices along each axis of elements of the flattened array.
 
     Args:
@@ -186,7 +190,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
     >>> [i.tolist() for i in np.unravel_index([5, 2], (2, 3))]
     [[1, 0], [2, 2]]
     """
-    lengths = _lengths(shape)
+    lengths = _lengths_of_shape(shape)
     place = asarray(indices)
     if place.dtype.kind not in "iu":
         raise TypeError(f"unravel_index: indices are integers, not {place.dtype}")
@@ -205,8 +209,11 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
 
 @registry.add_function
 def ravel_multi_index(
-    multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C"
-) -> Any:
+    multi_index: Sequence[ArrayLike] | Array | Buffer,
+    dims: ShapeLike | ArrayLike,
+    mode: str | Sequence[str] = "raise",
+    order: str = "C",
+) -> Array:
     """Returns the indices into the flattened array of elements given by their indices.
 
     Args:
@@ -224,20 +231,20 @@ def ravel_multi_index(
     >>> np.ravel_multi_index(([1, 0], [2, 2]), (2, 3))
     Array([5, 2], dtype=int64, device='cpu')
     """
-    lengths = _lengths(dims)
+    lengths = _lengths_of_shape(dims)
     rows = [asarray(i) for i in multi_index]
-    modes = list(mode) if isinstance(mode, tuple | list) else [mode] * len(lengths)
+    modes = [mode] * len(lengths) if isinstance(mode, str) else list(mode)
     if len(rows) != len(lengths) or len(modes) != len(lengths):
         raise ValueError(f"ravel_multi_index: {len(rows)} index arrays for shape {lengths}")
-    total: Any = 0
+    total: Array | int = 0
     terms = list(zip(rows, lengths, modes, strict=True))
     for row, length, how in terms if order == "C" else terms[::-1]:
-        row = ops.astype(_bounded("ravel_multi_index", row, length, how), np.intp)
+        row = ops.astype(_indices_in_bounds("ravel_multi_index", row, length, how), np.intp)
         total = ops.add(ops.multiply(total, length), row)
-    return total
+    return asarray(total)
 
 
-def _bounded(name: str, index: Any, length: int, mode: str) -> Any:
+def _indices_in_bounds(name: str, index: Array, length: int, mode: str) -> Array:
     """Returns indices from 0 up to a length, as a mode says."""
     if index.dtype.kind not in "iu":
         raise TypeError(f"{name}: indices are integers, not {index.dtype}")
@@ -255,7 +262,12 @@ def _bounded(name: str, index: Any, length: int, mode: str) -> Any:
 
 
 @registry.add_function
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+def choose(
+    a: ArrayLike,
+    choices: Sequence[ArrayLike] | Array | Buffer,
+    out: None = None,
+    mode: str = "raise",
+) -> Array:
     """Returns for every place the element of that array whose number stands there.
 
     Args:
@@ -283,7 +295,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     number = asarray(a)
     if number.dtype.kind == "b":
         number = ops.astype(number, np.intp)
-    number = _bounded("choose", number, len(options), mode)
+    number = _indices_in_bounds("choose", number, len(options), mode)
     shape = broadcast_shapes("choose", number.shape, *(x.shape for x in options))
     kind = result_type(*(x.dtype for x in options))
     table = ops.stack([ops.broadcast_to(ops.astype(x, kind), shape) for x in options])

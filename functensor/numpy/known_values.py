@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..backends.annotations import Buffer
 from ..backends.devices import device_of, to_host
 from ..backends.errors.asked_values import asking
-from ..primitives.core.array import Tracer, concrete, unknown_behind
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array, Tracer, concrete, unknown_behind
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import ConcretizationError, message
-from ..primitives.core.registry import registry as ops
 
-__all__ = ["first_true", "is_at_hand", "is_computed", "is_known", "value_of"]
+__all__ = ["are_values_known", "first_true", "is_at_hand", "is_computed", "value_of"]
 
 
-def is_known(*arrays: Any) -> bool:
+def are_values_known(*arrays: ArrayLike) -> bool:
     """Says whether the values of arrays can be looked at.
 
     >>> import functensor as ft
-    >>> ft.grad(lambda x: x * is_known(x))(2.0).item()
+    >>> ft.grad(lambda x: x * are_values_known(x))(2.0).item()
     1.0
     """
     return all(unknown_behind(x) is None for x in arrays)
 
 
-def is_computed(*arrays: Any) -> bool:
+def is_computed(*arrays: ArrayLike) -> bool:
     """Says whether the values of arrays can be looked at, and need not be computed for that."""
-    return is_known(*arrays) and not any(map(_is_lazy, arrays))
+    return are_values_known(*arrays) and not any(map(_is_lazy, arrays))
 
 
-def _is_lazy(x: Any) -> bool:
+def _is_lazy(x: ArrayLike) -> bool:
     while isinstance(x, Tracer) and not x.lazy:
         x = x.value
     return isinstance(x, Tracer)
 
 
-def is_at_hand(*arrays: Any) -> bool:
+def is_at_hand(*arrays: ArrayLike) -> bool:
     """Says whether the values of arrays can be looked at without waiting for them.
 
     Where they are not, what is wrong with them raises no error.
@@ -45,7 +45,9 @@ def is_at_hand(*arrays: Any) -> bool:
     return is_computed(*arrays) and all(device_of(concrete(x, "")) == "cpu" for x in arrays)
 
 
-def value_of(name: str, x: Any, fix: str, what: str = "the shape of what {} returns") -> Any:
+def value_of(
+    name: str, x: Array, fix: str, what: str = "the shape of what {} returns"
+) -> Buffer:
     """Returns an array's value, on which the shape of a result depends, as NumPy's.
 
     That of an array on a GPU is waited for.
@@ -72,7 +74,7 @@ def value_of(name: str, x: Any, fix: str, what: str = "the shape of what {} retu
     return np.asarray(to_host(concrete(x, name)))
 
 
-def first_true(mask: Any, size: int) -> tuple[Any, Any]:
+def first_true(mask: Array, size: int) -> tuple[Array, Array]:
     """Returns the first places, on one axis, where a mask holds, and which of them there are.
 
     Args:

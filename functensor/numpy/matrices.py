@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Buffer, DTypeLike, Shape
 from ..backends.errors.public_functions import check_function
 from ..backends.restoring import errstate
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.at import result_is_dropped
 from ..primitives.core.errors import UnusedUpdateWarning, message, misfit, refuse_out, would_change
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import finfo, result_type
 from ..primitives.core.ufunc_methods import on_axes
 from .arguments import array_beside, arrays_together
@@ -39,7 +42,7 @@ __all__ = [
 # -- put together
 
 
-def _depth(name: str, arrays: Any) -> int:
+def _depth_of_blocks(name: str, arrays: Any) -> int:
     """Returns how deep lists are nested, which has to be the same everywhere."""
     if isinstance(arrays, tuple):
         raise TypeError(f"{name}: blocks are nested in lists, not in tuples: {arrays!r:.60}")
@@ -47,31 +50,33 @@ def _depth(name: str, arrays: Any) -> int:
         return 0
     if not arrays:
         raise ValueError(f"{name}: a list of blocks is empty")
-    depths = {_depth(name, item) for item in arrays}
+    depths = {_depth_of_blocks(name, item) for item in arrays}
     if len(depths) > 1:
         raise ValueError(f"{name}: lists of blocks are nested {sorted(depths)} deep")
     return 1 + depths.pop()
 
 
-def _leaves(arrays: Any) -> list[Any]:
-    return [x for item in arrays for x in _leaves(item)] if isinstance(arrays, list) else [arrays]
+def _blocks_in_lists(arrays: Any) -> list[ArrayLike]:
+    if not isinstance(arrays, list):
+        return [arrays]
+    return [x for item in arrays for x in _blocks_in_lists(item)]
 
 
-def _nested(arrays: Any, leaves: Iterator[Any]) -> Any:
+def _nested_blocks(arrays: Any, leaves: Iterator[Array]) -> Any:
     """Returns leaves nested as lists are."""
     if isinstance(arrays, list):
-        return [_nested(item, leaves) for item in arrays]
+        return [_nested_blocks(item, leaves) for item in arrays]
     return next(leaves)
 
 
-def _joined(arrays: Any, axis: int, rank: int) -> Any:
+def _joined_blocks(arrays: Any, axis: int, rank: int) -> Array:
     if not isinstance(arrays, list):
         return ops.reshape(arrays, (1,) * (rank - len(arrays.shape)) + arrays.shape)
-    return ops.concatenate([_joined(item, axis + 1, rank) for item in arrays], axis=axis)
+    return ops.concatenate([_joined_blocks(item, axis + 1, rank) for item in arrays], axis=axis)
 
 
 @registry.add_function
-def block(arrays: Any) -> Any:
+def block(arrays: Any) -> Array:
     """Returns an array put together from blocks in nested lists.
 
     Args:
@@ -89,17 +94,24 @@ def block(arrays: Any) -> Any:
     >>> np.block([[np.eye(1), np.zeros((1, 2))], [np.ones((1, 3))]]).tolist()
     [[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
     """
-    depth = _depth("block", arrays)
-    blocks = arrays_together(_leaves(arrays))
+    depth = _depth_of_blocks("block", arrays)
+    blocks = arrays_together(_blocks_in_lists(arrays))
     rank = max(depth, *(len(x.shape) for x in blocks))
-    return _joined(_nested(arrays, iter(blocks)), rank - depth, rank)
+    return _joined_blocks(_nested_blocks(arrays, iter(blocks)), rank - depth, rank)
 
 
 # -- products with vectors
 
 
 @registry.add_function
-def matvec(x1: Any, x2: Any, /, out: None = None, *, axes: Any = None) -> Any:
+def matvec(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    out: None = None,
+    *,
+    axes: Sequence[int | Sequence[int]] | None = None,
+) -> Array:
     """Returns the products of matrices with vectors.
 
     Args:
@@ -118,13 +130,21 @@ def matvec(x1: Any, x2: Any, /, out: None = None, *, axes: Any = None) -> Any:
     """
     refuse_out("matvec", out)
     if axes is not None:
-        return on_axes(matvec, np.matvec.signature, (x1, x2), axes)
+        product: Array = on_axes(matvec, np.matvec.signature, (x1, x2), axes)
+        return product
     column = ops.expand_dims(asarray(x2), -1)
     return ops.index(ops.matmul(asarray(x1), column), (Ellipsis, 0))
 
 
 @registry.add_function
-def vecmat(x1: Any, x2: Any, /, out: None = None, *, axes: Any = None) -> Any:
+def vecmat(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    out: None = None,
+    *,
+    axes: Sequence[int | Sequence[int]] | None = None,
+) -> Array:
     """Returns the products of vectors, complex ones conjugated, with matrices.
 
     Args:
@@ -143,7 +163,8 @@ def vecmat(x1: Any, x2: Any, /, out: None = None, *, axes: Any = None) -> Any:
     """
     refuse_out("vecmat", out)
     if axes is not None:
-        return on_axes(vecmat, np.vecmat.signature, (x1, x2), axes)
+        product: Array = on_axes(vecmat, np.vecmat.signature, (x1, x2), axes)
+        return product
     row = ops.expand_dims(ops.conj(asarray(x1)), -2)
     return ops.index(ops.matmul(row, asarray(x2)), (Ellipsis, 0, slice(None)))
 
@@ -159,7 +180,9 @@ def _warn_if_dropped(name: str, fix: str) -> None:
 
 
 # Not for NumPy's own function: called by that name, it would have changed the array in place.
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+def fill_diagonal(
+    a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
+) -> Array:
     """Returns an array with its main diagonal replaced.
 
     NumPy's function changes its argument and returns nothing. Arrays are immutable, so that
@@ -201,8 +224,8 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
                 f"fill_diagonal: axes of equal length are needed, not {a.shape}",
                 "ft.vmap(lambda a: np.fill_diagonal(a, value, inplace=False))(matrices)",
             )
-        rows: Any = np.arange(a.shape[0])
-        key: tuple[Any, ...] = (rows,) * len(a.shape)
+        rows = np.arange(a.shape[0])
+        key: tuple[Buffer, ...] = (rows,) * len(a.shape)
     else:
         height, width = a.shape
         # After a whole round of the diagonal one row stays free.
@@ -216,8 +239,8 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     return ops.index_set(a, key, val)
 
 
-def _square(name: str, arr: Any) -> tuple[int, ...]:
-    shape: tuple[int, ...] = asarray(arr).shape
+def _shape_of_matrix(name: str, arr: ArrayLike) -> Shape:
+    shape = asarray(arr).shape
     if len(shape) != 2:
         raise misfit(
             f"{name}: a matrix is wanted, not shape {shape}",
@@ -226,12 +249,12 @@ def _square(name: str, arr: Any) -> tuple[int, ...]:
     return shape
 
 
-def _on_device_of(arr: Any, indices: tuple[Any, ...]) -> tuple[Any, ...]:
+def _on_device_of(arr: ArrayLike, indices: tuple[Array, ...]) -> tuple[Array, ...]:
     return tuple([ops.to_device(i, asarray(arr).device) for i in indices])
 
 
 @registry.add_function
-def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """Returns the indices of the main diagonal of an array whose axes are all of one length.
 
     >>> import functensor.numpy as np
@@ -249,7 +272,7 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
 
 
 @registry.add_function
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
     """Returns the indices of a matrix's elements on and below a diagonal.
 
     Args:
@@ -260,12 +283,12 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
     >>> [i.tolist() for i in np.tril_indices_from(np.eye(2))]
     [[0, 1, 1], [0, 0, 1]]
     """
-    rows, columns = _square("tril_indices_from", arr)
+    rows, columns = _shape_of_matrix("tril_indices_from", arr)
     return _on_device_of(arr, tril_indices(rows, k, columns))
 
 
 @registry.add_function
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
     """Returns the indices of a matrix's elements on and above a diagonal.
 
     Args:
@@ -276,11 +299,11 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
     >>> [i.tolist() for i in np.triu_indices_from(np.eye(2))]
     [[0, 0, 1], [0, 1, 1]]
     """
-    rows, columns = _square("triu_indices_from", arr)
+    rows, columns = _shape_of_matrix("triu_indices_from", arr)
     return _on_device_of(arr, triu_indices(rows, k, columns))
 
 
-def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any, ...]:
+def mask_indices(n: int, mask_func: Callable[..., ArrayLike], k: int = 0) -> tuple[Array, ...]:
     """Returns the indices of those elements of a square matrix that a function keeps.
 
     Args:
@@ -299,7 +322,9 @@ def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any
 # -- how variables vary together
 
 
-def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+def _rows_of_variables(
+    name: str, m: ArrayLike, y: ArrayLike | None, rowvar: bool, dtype: DTypeLike | None
+) -> Array:
     """Returns the observations of all variables, a row for each."""
     arrays = arrays_together([x for x in (m, y) if x is not None], name)
     for x in arrays:
@@ -317,7 +342,7 @@ def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     return rows[0] if len(rows) == 1 else ops.concatenate(rows, axis=0)
 
 
-def _weights(name: str, what: str, w: Any, count: int) -> Any:
+def _observation_weights(name: str, what: str, w: ArrayLike, count: int) -> Array:
     w = asarray(w)
     if w.shape != (count,):
         raise misfit(
@@ -329,16 +354,16 @@ def _weights(name: str, what: str, w: Any, count: int) -> Any:
 
 @registry.add_function
 def cov(
-    m: Any,
-    y: Any = None,
+    m: ArrayLike,
+    y: ArrayLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
     *,
-    dtype: Any = None,
-) -> Any:
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Returns the covariances of variables.
 
     Args:
@@ -367,15 +392,15 @@ def cov(
     if ddof is not None and ddof != operator.index(int(ddof)):
         raise ValueError(f"cov: ddof is an integer, not {ddof}")
     ddof = (0 if bias else 1) if ddof is None else int(ddof)
-    x = _variables("cov", m, y, rowvar, dtype)
+    x = _rows_of_variables("cov", m, y, rowvar, dtype)
     count = x.shape[1]
     w: Any = None
     if fweights is not None:
-        w = _weights("cov", "fweights", fweights, count)
+        w = _observation_weights("cov", "fweights", fweights, count)
         if w.dtype.kind not in "iub":
             raise TypeError(f"cov: fweights are integers, not {w.dtype}")
     if aweights is not None:
-        a = _weights("cov", "aweights", aweights, count)
+        a = _observation_weights("cov", "aweights", aweights, count)
         w = a if w is None else ops.multiply(w, a)
     if w is None:
         total: Any = count
@@ -401,7 +426,9 @@ def cov(
 
 
 @registry.add_function
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None
+) -> Array:
     """Returns the correlation coefficients of variables: their covariances if each varied by 1.
 
     Args:
@@ -424,11 +451,11 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
         c = ops.divide(c, ops.expand_dims(deviation, 1))
         c = ops.divide(c, ops.expand_dims(deviation, 0))
     if c.dtype.kind == "c":
-        return ops.add(_limited(ops.real(c)), ops.multiply(_limited(ops.imag(c)), 1j))
-    return _limited(c)
+        return ops.add(_clipped_to_one(ops.real(c)), ops.multiply(_clipped_to_one(ops.imag(c)), 1j))
+    return _clipped_to_one(c)
 
 
-def _limited(c: Any) -> Any:
+def _clipped_to_one(c: Array) -> Array:
     """Returns numbers that rounding may have put a little outside of -1 to 1, inside of it."""
     # The derivative is that of the number itself: on the diagonal it is at the limit always.
     return ops.where(ops.greater(ops.abs(c), 1), ops.sign(c), c)

@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Axis, DType, DTypeLike
+from ..primitives.core.annotations import ArrayLike, Number
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.errors import refuse_out
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT
 from .creation import asarray
 from .known_values import is_at_hand
@@ -32,7 +35,7 @@ __all__ = [
 ]
 
 
-def _kept(a: Any, where: Any) -> Any:
+def _counted_elements(a: Array, where: ArrayLike | None) -> Array | None:
     """Says which elements count: None where all of them do."""
     kept = ops.logical_not(ops.isnan(a)) if a.dtype.kind in INEXACT else None
     if where is None or where is True:
@@ -41,27 +44,30 @@ def _kept(a: Any, where: Any) -> Any:
     return where if kept is None else ops.logical_and(kept, where)
 
 
-def _filled(a: Any, kept: Any, value: Any) -> Any:
+def _replaced_where_dropped(a: Array, kept: Array | None, value: Number) -> Array:
     return a if kept is None else ops.where(kept, a, value)
 
 
-def _selected(name: str, a: Any, where: Any, **options: Any) -> Any:
+def _reduced_selection(
+    name: str, a: ArrayLike, where: ArrayLike | None, **options: Any
+) -> Array:
     """Returns a reduction of those elements that count, from which the others are gone."""
     a = asarray(a)
-    kept = _kept(a, where)
-    return getattr(ops, name)(_filled(a, kept, 0), where=kept, **options)
+    kept = _counted_elements(a, where)
+    out: Array = getattr(ops, name)(_replaced_where_dropped(a, kept, 0), where=kept, **options)
+    return out
 
 
 @registry.add_function
 def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Returns the sum over axes of those elements that are not NaN.
 
     Args:
@@ -81,19 +87,20 @@ def nansum(
     Array(3., dtype=float64, device='cpu')
     """
     refuse_out("nansum", out)
-    return _selected("sum", a, where, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial)
+    options = {"dtype": dtype, "keepdims": keepdims, "initial": initial}
+    return _reduced_selection("sum", a, where, axis=axis, **options)
 
 
 @registry.add_function
 def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Returns the product over axes of those elements that are not NaN.
 
     Args:
@@ -108,17 +115,24 @@ def nanprod(
     Array(6., dtype=float64, device='cpu')
     """
     refuse_out("nanprod", out)
-    return _selected("prod", a, where, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial)
+    options = {"dtype": dtype, "keepdims": keepdims, "initial": initial}
+    return _reduced_selection("prod", a, where, axis=axis, **options)
 
 
-def _running(name: str, one: int, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
+def _nan_cumulative(
+    name: str, one: int, a: ArrayLike, axis: int | None, dtype: DTypeLike | None, out: None
+) -> Array:
     refuse_out(f"nan{name}", out)
     a = asarray(a)
-    return getattr(ops, name)(_filled(a, _kept(a, None), one), axis, dtype)
+    values = _replaced_where_dropped(a, _counted_elements(a, None), one)
+    found: Array = getattr(ops, name)(values, axis, dtype)
+    return found
 
 
 @registry.add_function
-def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def nancumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """Returns the sums of all elements up to each, NaN counting as 0.
 
     Args:
@@ -131,11 +145,13 @@ def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = No
     >>> np.nancumsum(np.array([1.0, np.nan, 2.0]))
     Array([1., 1., 3.], dtype=float64, device='cpu')
     """
-    return _running("cumsum", 0, a, axis, dtype, out)
+    return _nan_cumulative("cumsum", 0, a, axis, dtype, out)
 
 
 @registry.add_function
-def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def nancumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """Returns the products of all elements up to each, NaN counting as 1.
 
     Args:
@@ -145,13 +161,13 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
     >>> np.nancumprod(np.array([3.0, np.nan, 2.0]))
     Array([3., 3., 6.], dtype=float64, device='cpu')
     """
-    return _running("cumprod", 1, a, axis, dtype, out)
+    return _nan_cumulative("cumprod", 1, a, axis, dtype, out)
 
 
 # -- extrema
 
 
-def _bound(dtype: np.dtype[Any], largest: bool) -> Any:
+def _extreme_number(dtype: DType, largest: bool) -> Number:
     """Returns the largest or the smallest number of a dtype."""
     if dtype.kind in INEXACT:
         return np.inf if largest else -np.inf
@@ -161,19 +177,25 @@ def _bound(dtype: np.dtype[Any], largest: bool) -> Any:
     return limits.max if largest else limits.min
 
 
-def _extremum(
-    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
-) -> Any:
+def _nan_extremum(
+    name: str,
+    a: ArrayLike,
+    axis: Axis,
+    out: None,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike | None,
+) -> Array:
     refuse_out(f"nan{name}", out)
     a = asarray(a)
     restricted = where is not None and where is not True
     if restricted and initial is None:
         raise ValueError(f"nan{name}: where= may leave no element, so initial= has to be given")
-    kept = _kept(a, where)
-    values = _filled(a, kept, _bound(a.dtype, name == "min"))
-    found = getattr(ops, name)(values, axis, keepdims=bool(keepdims))
+    kept = _counted_elements(a, where)
+    values = _replaced_where_dropped(a, kept, _extreme_number(a.dtype, name == "min"))
+    found: Array = getattr(ops, name)(values, axis, keepdims=bool(keepdims))
     if initial is not None:
-        return getattr(ops, "maximum" if name == "max" else "minimum")(found, initial)
+        return (ops.maximum if name == "max" else ops.minimum)(found, initial)
     if kept is None:
         return found
     return ops.where(ops.any(kept, axis, keepdims=bool(keepdims)), found, np.nan)
@@ -181,13 +203,13 @@ def _extremum(
 
 @registry.add_function
 def nanmax(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Returns the maximum over axes of those elements that are not NaN.
 
     Args:
@@ -205,18 +227,18 @@ def nanmax(
     >>> np.nanmax(np.array([1.0, np.nan, 2.0]))
     Array(2., dtype=float64, device='cpu')
     """
-    return _extremum("max", a, axis, out, keepdims, initial, where)
+    return _nan_extremum("max", a, axis, out, keepdims, initial, where)
 
 
 @registry.add_function
 def nanmin(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Returns the minimum over axes of those elements that are not NaN.
 
     Args:
@@ -230,18 +252,18 @@ def nanmin(
     >>> np.nanmin(np.array([1.0, np.nan, 2.0]))
     Array(1., dtype=float64, device='cpu')
     """
-    return _extremum("min", a, axis, out, keepdims, initial, where)
+    return _nan_extremum("min", a, axis, out, keepdims, initial, where)
 
 
-def _position(name: str, a: Any, axis: Any, out: Any, keepdims: bool) -> Any:
+def _nan_position(name: str, a: ArrayLike, axis: Axis, out: None, keepdims: bool) -> Array:
     refuse_out(f"nan{name}", out)
     a = asarray(a)
-    kept = _kept(a, None)
-    search = getattr(ops, name)
+    kept = _counted_elements(a, None)
+    search = ops.argmax if name == "argmax" else ops.argmin
     if kept is None:
         return search(a, axis, keepdims=bool(keepdims))
-    bound = _bound(a.dtype, name == "argmin")
-    found = search(_filled(a, kept, bound), axis, keepdims=bool(keepdims))
+    bound = _extreme_number(a.dtype, name == "argmin")
+    found = search(_replaced_where_dropped(a, kept, bound), axis, keepdims=bool(keepdims))
     some = ops.any(kept, axis, keepdims=bool(keepdims))
     if is_at_hand(some) and not np.all(np.asarray(some)):
         raise ValueError(f"nan{name}: all elements of a slice are NaN")
@@ -252,7 +274,9 @@ def _position(name: str, a: Any, axis: Any, out: Any, keepdims: bool) -> Any:
 
 
 @registry.add_function
-def nanargmax(a: Any, axis: Any = None, out: None = None, *, keepdims: bool = False) -> Any:
+def nanargmax(
+    a: ArrayLike, axis: Axis = None, out: None = None, *, keepdims: bool = False
+) -> Array:
     """Returns the index of the first maximum of those elements that are not NaN.
 
     Args:
@@ -272,11 +296,13 @@ def nanargmax(a: Any, axis: Any = None, out: None = None, *, keepdims: bool = Fa
     >>> np.nanargmax(np.array([1.0, np.nan, 2.0]))
     Array(2, dtype=int64, device='cpu')
     """
-    return _position("argmax", a, axis, out, keepdims)
+    return _nan_position("argmax", a, axis, out, keepdims)
 
 
 @registry.add_function
-def nanargmin(a: Any, axis: Any = None, out: None = None, *, keepdims: bool = False) -> Any:
+def nanargmin(
+    a: ArrayLike, axis: Axis = None, out: None = None, *, keepdims: bool = False
+) -> Array:
     """Returns the index of the first minimum of those elements that are not NaN.
 
     Args:
@@ -293,7 +319,7 @@ def nanargmin(a: Any, axis: Any = None, out: None = None, *, keepdims: bool = Fa
     >>> np.nanargmin(np.array([np.nan, 3.0, 2.0]))
     Array(2, dtype=int64, device='cpu')
     """
-    return _position("argmin", a, axis, out, keepdims)
+    return _nan_position("argmin", a, axis, out, keepdims)
 
 
 # -- moments
@@ -301,14 +327,14 @@ def nanargmin(a: Any, axis: Any = None, out: None = None, *, keepdims: bool = Fa
 
 @registry.add_function
 def nanmean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
     *,
-    where: Any = None,
-) -> Any:
+    where: ArrayLike | None = None,
+) -> Array:
     """Returns the mean over axes of those elements that are not NaN.
 
     Args:
@@ -327,22 +353,22 @@ def nanmean(
     Array(1.5, dtype=float64, device='cpu')
     """
     refuse_out("nanmean", out)
-    return _selected("mean", a, where, axis=axis, dtype=dtype, keepdims=keepdims)
+    return _reduced_selection("mean", a, where, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 @registry.add_function
 def nanvar(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: float = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: float | None = None,
-) -> Any:
+) -> Array:
     """Returns the variance over axes of those elements that are not NaN.
 
     Args:
@@ -360,22 +386,22 @@ def nanvar(
     """
     refuse_out("nanvar", out)
     options = {"ddof": ddof, "keepdims": keepdims, "mean": mean, "correction": correction}
-    return _selected("var", a, where, axis=axis, dtype=dtype, **options)
+    return _reduced_selection("var", a, where, axis=axis, dtype=dtype, **options)
 
 
 @registry.add_function
 def nanstd(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: float = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: float | None = None,
-) -> Any:
+) -> Array:
     """Returns the standard deviation over axes of those elements that are not NaN.
 
     Args:
@@ -391,4 +417,4 @@ def nanstd(
     """
     refuse_out("nanstd", out)
     options = {"ddof": ddof, "keepdims": keepdims, "mean": mean, "correction": correction}
-    return _selected("std", a, where, axis=axis, dtype=dtype, **options)
+    return _reduced_selection("std", a, where, axis=axis, dtype=dtype, **options)

@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import misfit
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type
 from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
-from .known_values import is_computed, is_known, value_of
+from .known_values import are_values_known, is_computed, value_of
 from .zeros_ones import eye, ones_like, zeros_like
 
 __all__ = [
@@ -38,7 +40,7 @@ __all__ = [
 ]
 
 
-def _coefficients(name: str, p: Any) -> Any:
+def _as_coefficients(name: str, p: ArrayLike) -> Array:
     """Returns coefficients, a single one as an array too."""
     p = ops.atleast_1d(asarray(p))
     if len(p.shape) != 1:
@@ -49,20 +51,20 @@ def _coefficients(name: str, p: Any) -> Any:
     return p
 
 
-def _part(p: Any, start: int | None, stop: int | None) -> Any:
+def _coefficients_from(p: Array, start: int | None, stop: int | None) -> Array:
     return ops.index(p, slice(start, stop))
 
 
-def _leading_zeros(name: str, p: Any) -> int:
+def _leading_zeros(name: str, p: Array) -> int:
     """Returns how many zeros are in front, which is none where values are not known."""
-    if not is_known(p):
+    if not are_values_known(p):
         return 0
     places = np.flatnonzero(value_of(name, p, ""))
     return int(places[0]) if len(places) else int(p.shape[0])
 
 
 @registry.add_function
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """Returns the matrix of powers of numbers: Vandermonde's.
 
     Args:
@@ -102,16 +104,16 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 # -- arithmetic
 
 
-def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
+def _of_one_length(name: str, a1: ArrayLike, a2: ArrayLike) -> tuple[Array, Array]:
     """Returns coefficients of two polynomials, as many for both."""
-    pair = [_coefficients(name, p) for p in arrays_together((a1, a2), name)]
+    pair = [_as_coefficients(name, p) for p in arrays_together((a1, a2), name)]
     length = max(p.shape[0] for p in pair)
     first, second = (ops.pad(p, (length - p.shape[0], 0)) for p in pair)
     return first, second
 
 
 @registry.add_function
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Returns the coefficients of the sum of two polynomials.
 
     Args:
@@ -121,11 +123,11 @@ def polyadd(a1: Any, a2: Any) -> Any:
     >>> np.polyadd([1, 2], [9, 5, 4])
     Array([9, 6, 6], dtype=int64, device='cpu')
     """
-    return ops.add(*_aligned("polyadd", a1, a2))
+    return ops.add(*_of_one_length("polyadd", a1, a2))
 
 
 @registry.add_function
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Returns the coefficients of the difference of two polynomials.
 
     Args:
@@ -135,11 +137,11 @@ def polysub(a1: Any, a2: Any) -> Any:
     >>> np.polysub([2, 10, -2], [3, 10, -4])
     Array([-1,  0,  2], dtype=int64, device='cpu')
     """
-    return ops.subtract(*_aligned("polysub", a1, a2))
+    return ops.subtract(*_of_one_length("polysub", a1, a2))
 
 
 @registry.add_function
-def polymul(a1: Any, a2: Any) -> Any:
+def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Returns the coefficients of the product of two polynomials.
 
     Args:
@@ -151,14 +153,14 @@ def polymul(a1: Any, a2: Any) -> Any:
     """
     factors = []
     for p in arrays_together((a1, a2), "polymul"):
-        p = _coefficients("polymul", p)
+        p = _as_coefficients("polymul", p)
         zeros = min(_leading_zeros("polymul", p), p.shape[0] - 1)
-        factors.append(_part(p, zeros, None))
+        factors.append(_coefficients_from(p, zeros, None))
     return ops.convolve_full(*factors)
 
 
 @registry.add_function
-def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
+def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
     """Returns the quotient and the remainder of two polynomials.
 
     Args:
@@ -172,36 +174,36 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     >>> [p.tolist() for p in np.polydiv([3.0, 5.0, 2.0], [2.0, 1.0])]
     [[1.5, 1.75], [0.25]]
     """
-    u, v = (_coefficients("polydiv", p) for p in arrays_together((u, v), "polydiv"))
+    u, v = (_as_coefficients("polydiv", p) for p in arrays_together((u, v), "polydiv"))
     kind = result_type(u.dtype, v.dtype, *([] if u.dtype.kind in INEXACT else [np.float64]))
     u, v = ops.astype(u, kind), ops.astype(v, kind)
     steps = u.shape[0] - v.shape[0] + 1
     if steps <= 0:
-        return zeros_like(u, shape=1), _trimmed(u)
-    lead, rest = ops.index(v, 0), _part(v, 1, None)
+        return zeros_like(u, shape=1), _without_small_leading(u)
+    lead, rest = ops.index(v, 0), _coefficients_from(v, 1, None)
     quotient = []
     for _ in range(steps):
         factor = ops.divide(ops.index(u, 0), lead)
         quotient.append(factor)
         # The first coefficient is 0 now, and goes.
-        near = ops.subtract(_part(u, 1, v.shape[0]), ops.multiply(factor, rest))
-        u = ops.concatenate([near, _part(u, v.shape[0], None)])
+        near = ops.subtract(_coefficients_from(u, 1, v.shape[0]), ops.multiply(factor, rest))
+        u = ops.concatenate([near, _coefficients_from(u, v.shape[0], None)])
     if not u.shape[0]:
         u = zeros_like(u, shape=1)
-    return ops.stack(quotient), _trimmed(u)
+    return ops.stack(quotient), _without_small_leading(u)
 
 
-def _trimmed(r: Any) -> Any:
+def _without_small_leading(r: Array) -> Array:
     """Returns a remainder without leading coefficients that are next to zero, if that is known."""
-    if not is_known(r):
+    if not are_values_known(r):
         return r
     large = np.abs(value_of("polydiv", r, "")) > 1e-8
     first = int(np.argmax(large)) if large.any() else r.shape[0] - 1
-    return _part(r, first, None)
+    return _coefficients_from(r, first, None)
 
 
 @registry.add_function
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: ArrayLike, m: int = 1) -> Array:
     """Returns the coefficients of a polynomial's derivative.
 
     Args:
@@ -215,15 +217,17 @@ def polyder(p: Any, m: int = 1) -> Any:
     m = operator.index(m)
     if m < 0:
         raise ValueError(f"polyder: m={m}; polyint integrates")
-    p = _coefficients("polyder", p)
+    p = _as_coefficients("polyder", p)
     left = max(p.shape[0] - m, 0)
     factors = [factorial(i + m) // factorial(i) for i in range(left)][::-1]
+    if not m:
+        return p
     kind = float if p.dtype.kind in INEXACT else int
-    return ops.multiply(_part(p, 0, left), beside(p, np.array(factors, kind))) if m else p
+    return ops.multiply(_coefficients_from(p, 0, left), beside(p, np.array(factors, kind)))
 
 
 @registry.add_function
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """Returns the coefficients of a polynomial's antiderivative.
 
     Args:
@@ -246,7 +250,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     m = operator.index(m)
     if m < 0:
         raise ValueError(f"polyint: m={m}; polyder differentiates")
-    p = _coefficients("polyint", p)
+    p = _as_coefficients("polyint", p)
     constants = ops.atleast_1d(array_beside(p, 0.0 if k is None else k))
     if constants.shape == (1,) and m > 1:
         constants = ops.broadcast_to(constants, (m,))
@@ -257,7 +261,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
         )
     if not m:
         return p
-    both = ops.concatenate([as_inexact(p), _part(constants, 0, m)])
+    both = ops.concatenate([as_inexact(p), _coefficients_from(constants, 0, m)])
     powers = range(p.shape[0] + m - 1, -1, -1)
     # The constant that comes in at a step is integrated in all later ones.
     divisors = [factorial(i) // factorial(max(i - m, 0)) for i in powers]
@@ -267,14 +271,14 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 # -- roots
 
 
-def _eigenvalues(matrix: Any) -> Any:
+def _eigenvalues(matrix: Array) -> Array:
     from .linalg import eigvals  # imported when it is first used
 
     return eigvals(matrix)
 
 
 @registry.add_function
-def roots(p: Any, *, strip_zeros: bool = True) -> Any:
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """Returns the roots of a polynomial: the eigenvalues of its companion matrix.
 
     Args:
@@ -292,8 +296,8 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
     >>> np.sort(np.roots([1.0, -3.0, 2.0]).real)
     Array([1., 2.], dtype=float64, device='cpu')
     """
-    p = as_inexact(_coefficients("roots", p))
-    known = strip_zeros and is_known(p)
+    p = as_inexact(_as_coefficients("roots", p))
+    known = strip_zeros and are_values_known(p)
     zeros = 0
     if known:
         value = value_of("roots", p, "")
@@ -301,11 +305,11 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
         if not len(places):
             return zeros_like(p, shape=0)
         zeros = p.shape[0] - 1 - int(places[-1])
-        p = _part(p, int(places[0]), int(places[-1]) + 1)
+        p = _coefficients_from(p, int(places[0]), int(places[-1]) + 1)
     degree = p.shape[0] - 1
     if degree < 1:
         return zeros_like(p, shape=max(zeros, 0))
-    first = ops.divide(ops.negative(_part(p, 1, None)), ops.index(p, 0))
+    first = ops.divide(ops.negative(_coefficients_from(p, 1, None)), ops.index(p, 0))
     below = eye(degree - 1, degree, dtype=p.dtype, device=p.device)
     found = _eigenvalues(ops.concatenate([ops.expand_dims(first, 0), below], axis=0))
     if known and p.dtype.kind in REAL and not np.any(value_of("roots", found, "").imag):
@@ -314,7 +318,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
 
 
 @registry.add_function
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: ArrayLike) -> Array:
     """Returns the coefficients of the polynomial with given roots, or of a characteristic one.
 
     Args:
@@ -341,7 +345,7 @@ def poly(seq_of_zeros: Any) -> Any:
             f"poly: roots on one axis, or a square matrix, not shape {zeros.shape}",
             "np.poly(roots.ravel())",
         )
-    elif zeros.dtype.kind == "c" and is_known(zeros):
+    elif zeros.dtype.kind == "c" and are_values_known(zeros):
         value = value_of("poly", zeros, "")
         pairs = bool(np.all(np.sort(value) == np.sort(value.conj())))
     kind = zeros.dtype if zeros.dtype.char in "fdFD" else np.dtype(np.float64)
@@ -349,7 +353,7 @@ def poly(seq_of_zeros: Any) -> Any:
         return ones_like(zeros, kind, shape=())
     one = ones_like(zeros, kind, shape=1)
     factors = [
-        ops.concatenate([one, ops.negative(_part(ops.astype(zeros, kind), i, i + 1))])
+        ops.concatenate([one, ops.negative(_coefficients_from(ops.astype(zeros, kind), i, i + 1))])
         for i in range(zeros.shape[0])
     ]
     out = reduce(ops.convolve_full, factors)
@@ -361,14 +365,14 @@ def poly(seq_of_zeros: Any) -> Any:
 
 @registry.add_function
 def polyfit(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     deg: int,
     rcond: float | None = None,
     full: bool = False,
-    w: Any = None,
+    w: ArrayLike | None = None,
     cov: bool | str = False,
-) -> Any:
+) -> Array | tuple[Array | float, ...]:
     """Returns the coefficients of the polynomial that is closest to points: by least squares.
 
     Args:

@@ -44,10 +44,11 @@ from numpy import (
     ushort,
 )
 
+from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.registry import registry
 from .creation import asarray
-from .known_values import is_known, value_of
+from .known_values import are_values_known, value_of
 
 __all__ = [
     "False_",
@@ -100,7 +101,7 @@ __all__ = [
 
 
 @registry.add_function
-def array2string(a: Any, *args: Any, **kwargs: Any) -> str:
+def array2string(a: ArrayLike, *args: Any, **kwargs: Any) -> str:
     """Returns the elements of an array as text.
 
     Args:
@@ -112,14 +113,14 @@ def array2string(a: Any, *args: Any, **kwargs: Any) -> str:
     '[1. , 2.5]'
     """
     a = asarray(a)
-    if not is_known(a):
+    if not are_values_known(a):
         return repr(a)
     return np.array2string(value_of("array2string", a, ""), *args, **kwargs)
 
 
 @registry.add_function
 def array_str(
-    a: Any,
+    a: ArrayLike,
     max_line_width: int | None = None,
     precision: int | None = None,
     suppress_small: bool | None = None,
@@ -135,7 +136,7 @@ def array_str(
     '[1.  2.5]'
     """
     a = asarray(a)
-    if not is_known(a):
+    if not are_values_known(a):
         return repr(a)
     value = value_of("array_str", a, "")
     return np.array_str(value, max_line_width, precision, suppress_small)
@@ -143,7 +144,7 @@ def array_str(
 
 @registry.add_function
 def array_repr(
-    arr: Any,
+    arr: ArrayLike,
     max_line_width: int | None = None,
     precision: int | None = None,
     suppress_small: bool | None = None,
@@ -167,7 +168,7 @@ def array_repr(
 
 
 @registry.add_function
-def common_type(*arrays: Any) -> Any:
+def common_type(*arrays: ArrayLike) -> type[np.inexact[Any]]:
     """Returns the inexact type of elements to which arrays promote; integers count as ``float64``.
 
     Raises:
@@ -181,7 +182,7 @@ def common_type(*arrays: Any) -> Any:
 
 
 @registry.add_function
-def min_scalar_type(a: Any, /) -> np.dtype[Any]:
+def min_scalar_type(a: ArrayLike, /) -> np.dtype[Any]:
     """Returns the smallest dtype that holds a number; of an array that has axes, its dtype.
 
     >>> import functensor.numpy as np
@@ -189,14 +190,14 @@ def min_scalar_type(a: Any, /) -> np.dtype[Any]:
     dtype('uint8')
     """
     if isinstance(a, Array):
-        unknown = isinstance(a, Tracer) and not is_known(a)
+        unknown = isinstance(a, Tracer) and not are_values_known(a)
         if a.shape or unknown:
             return a.dtype
         a = value_of("min_scalar_type", a, "")
     return np.min_scalar_type(a)
 
 
-def iterable(y: Any) -> Any:
+def iterable(y: Any) -> bool:
     """Says whether one can iterate over something: whether it has an axis.
 
     >>> import functensor.numpy as np
@@ -211,7 +212,9 @@ def iterable(y: Any) -> Any:
 
 
 @registry.add_function
-def einsum_path(*operands: Any, optimize: Any = "greedy") -> Any:
+def einsum_path(
+    *operands: Any, optimize: bool | str | tuple[str, int] = "greedy"
+) -> tuple[list[Any], str]:
     """Returns the order in which `einsum` had best contract its operands, and a text about it.
 
     Args:

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Axis
 from ..backends.restoring import errstate
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import beside, operands_together
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import misfit, refuse_out
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, REAL, canonical_axes, result_type
 from .arguments import arrays_together
 from .creation import asarray
@@ -38,13 +40,13 @@ POSITIONS = {
     "normal_unbiased": (3 / 8, 3 / 8),
 }
 # Methods that return an element, never a number between two.
-STEPS = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
+STEP_METHODS = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 # So many places are not worth sorting around each.
-MANY_PLACES = 64
-METHODS = (*POSITIONS, *STEPS, "averaged_inverted_cdf", "midpoint")
+MOST_PLACES_TO_PARTITION = 64
+QUANTILE_METHODS = (*POSITIONS, *STEP_METHODS, "averaged_inverted_cdf", "midpoint")
 
 
-class _Rows:
+class _ReducedRows:
     """An array with the axes that are reduced brought together at the end.
 
     Attributes:
@@ -55,7 +57,7 @@ class _Rows:
         kept: the shape of the other axes, and ``whole`` the same with reduced axes of length 1.
     """
 
-    def __init__(self, a: Any, axis: Any, omit_nan: bool) -> None:
+    def __init__(self, a: Array, axis: Axis, omit_nan: bool) -> None:
         self.shape = a.shape
         self.axes = canonical_axes(axis, len(a.shape))
         self.values = self.gathered(a)
@@ -71,24 +73,24 @@ class _Rows:
                 self.count = value_of("nanquantile", self.count, "")
         self.xp: Any = np if isinstance(self.count, int | np.ndarray) else ops
 
-    def gathered(self, a: Any) -> Any:
+    def gathered(self, a: Array) -> Array:
         """Returns another array of the same shape with its axes in the same order."""
         left = [i for i in range(len(self.shape)) if i not in self.axes]
         a = ops.transpose(a, (*left, *self.axes))
         length = prod([self.shape[i] for i in self.axes])
         return ops.reshape(a, (*[self.shape[i] for i in left], length))
 
-    def order(self, places: list[Any]) -> Any:
+    def order(self, places: list[Any]) -> Array:
         """Returns indices that put, at least at some places, what sorting would put there."""
         if not all(isinstance(p, np.ndarray) for p in places):
             return ops.argsort(self.values, -1)
         last = [np.asarray([self.count - 1])] if self.inexact and not self.omits else []
         wanted = np.unique(np.concatenate([p.reshape(-1) for p in [*places, *last]]))
-        if len(wanted) > MANY_PLACES:
+        if len(wanted) > MOST_PLACES_TO_PARTITION:
             return ops.argsort(self.values, -1)
         return ops.argpartition(self.values, wanted, axis=-1)
 
-    def at(self, order: Any, places: Any) -> Any:
+    def at(self, order: Any, places: Any) -> Array:
         """Returns the elements at places of the order: ``(*kept, k)``."""
         if len(shape_of(places)) == 1:
             found = ops.take(order, places, axis=-1)
@@ -96,7 +98,7 @@ class _Rows:
             found = ops.take_along_axis(order, places, -1)
         return ops.take_along_axis(self.values, found, -1)
 
-    def marked(self, out: Any, order: Any) -> Any:
+    def marked(self, out: Array, order: Any) -> Array:
         """Returns results with NaN where a row holds one, or where it holds no number."""
         if self.omits:
             return ops.where(ops.equal(self.count, 0), np.nan, out)
@@ -105,17 +107,17 @@ class _Rows:
         largest = self.at(order, np.asarray([self.count - 1]))
         return ops.where(ops.isnan(largest), np.nan, out)
 
-    def restored(self, out: Any, lead: tuple[int, ...], keepdims: bool) -> Any:
+    def restored(self, out: Array, lead: tuple[int, ...], keepdims: bool) -> Array:
         """Returns results of shape ``(*kept, k)`` as ``(*lead, *kept)``, lead having k elements."""
         kept = self.whole if keepdims else self.kept
         return ops.reshape(ops.moveaxis(out, -1, 0), (*lead, *kept))
 
 
-def _median(a: Any, axis: Any, keepdims: bool, omit_nan: bool) -> Any:
+def _median_of_rows(a: ArrayLike, axis: Axis, keepdims: bool, omit_nan: bool) -> Array:
     a = asarray(a)
     if a.dtype.kind == "b":
         a = ops.astype(a, np.float64)
-    rows = _Rows(a, axis, omit_nan)
+    rows = _ReducedRows(a, axis, omit_nan)
     if not rows.values.shape[-1]:
         kind = a.dtype if rows.inexact else np.float64
         nothing = full_like(a, np.nan, kind, shape=(*rows.kept, 1))
@@ -142,12 +144,12 @@ def _median(a: Any, axis: Any, keepdims: bool, omit_nan: bool) -> Any:
 
 @registry.add_function
 def median(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the median over axes: the middle one of the sorted elements, or the mean of two.
 
     Args:
@@ -166,17 +168,17 @@ def median(
     Array(2.5, dtype=float64, device='cpu')
     """
     refuse_out("median", out)
-    return _median(a, axis, keepdims, omit_nan=False)
+    return _median_of_rows(a, axis, keepdims, omit_nan=False)
 
 
 @registry.add_function
 def nanmedian(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the median over axes of those elements that are not NaN.
 
     Args:
@@ -190,13 +192,15 @@ def nanmedian(
     Array(2., dtype=float64, device='cpu')
     """
     refuse_out("nanmedian", out)
-    return _median(a, axis, keepdims, omit_nan=True)
+    return _median_of_rows(a, axis, keepdims, omit_nan=True)
 
 
 # -- quantiles
 
 
-def _neighbours(xp: Any, method: str, n: Any, q: Any) -> tuple[Any, Any, Any]:
+def _neighbour_places(
+    xp: Any, method: str, n: Any, q: Any
+) -> tuple[Any, Any, Any | None]:
     """Returns the places of two sorted elements, and how far to go from the first to the second.
 
     Args:
@@ -218,7 +222,7 @@ def _neighbours(xp: Any, method: str, n: Any, q: Any) -> tuple[Any, Any, Any]:
     if method in ("lower", "higher", "nearest"):
         rounded = {"lower": xp.floor, "higher": xp.ceil, "nearest": xp.rint}[method](place)
         below, above, share = rounded, rounded, None
-    elif method in STEPS:
+    elif method in STEP_METHODS:
         stays = xp.equal(share, 0)
         if method == "closest_observation":
             stays = xp.logical_and(stays, xp.equal(xp.remainder(below, 2), 1))
@@ -236,7 +240,7 @@ def _neighbours(xp: Any, method: str, n: Any, q: Any) -> tuple[Any, Any, Any]:
     return places[0], places[1], share
 
 
-def _between(first: Any, second: Any, share: Any) -> Any:
+def _interpolated_pair(first: Array, second: Array, share: Array) -> Array:
     """Returns numbers on the way from the first to the second, exact at both ends."""
     endless, start = ops.isinf(second), ops.isinf(first)
     # The difference of equal infinities is no number, and an infinite end is reached at once.
@@ -250,19 +254,19 @@ def _between(first: Any, second: Any, share: Any) -> Any:
     return ops.where(nearer, falling, rising)
 
 
-def _refuse_outside(name: str, q: Any, limit: float) -> None:
+def _check_fractions(name: str, q: Any, limit: float) -> None:
     if not np.all((q >= 0) & (q <= limit)):
         raise ValueError(f"{name}: q lies from 0 to {limit:g}, not {q.tolist()}")
 
 
-def _chosen(rows: _Rows, q: Any, method: str) -> Any:
+def _unweighted_quantiles(rows: _ReducedRows, q: Any, method: str) -> Array:
     """Returns quantiles q, which lie along one axis, of every row: ``(*kept, k)``."""
     known = isinstance(q, np.ndarray)
     xp = rows.xp if known else ops
     if known and xp is ops:
         q = beside(rows.values, q)
     count = rows.count if isinstance(rows.count, int) else rows.count.astype(q.dtype)
-    low, high, share = _neighbours(xp, method, count, q)
+    low, high, share = _neighbour_places(xp, method, count, q)
     if share is None:
         order = rows.order([low])
         return rows.marked(rows.at(order, low), order)
@@ -274,13 +278,15 @@ def _chosen(rows: _Rows, q: Any, method: str) -> Any:
     if xp is np:
         share = beside(rows.values, share)
     share = ops.astype(share, kind if kind.kind in REAL else np.float64)
-    out = _between(rows.at(order, low), rows.at(order, high), share)
+    out = _interpolated_pair(rows.at(order, low), rows.at(order, high), share)
     return rows.marked(out, order)
 
 
-def _weighted(name: str, rows: _Rows, q: Any, weights: Any, axis: Any) -> Any:
+def _weighted_quantiles(
+    name: str, rows: _ReducedRows, q: Any, weights: ArrayLike, axis: Axis
+) -> Array:
     """Returns weighted quantiles: elements at which the running sum of weights reaches q."""
-    _, weights = arrays_together((rows.values, weights))
+    weights = arrays_together((rows.values, weights))[1]
     if weights.shape != rows.shape:
         lengths = tuple([rows.shape[i] for i in rows.axes])
         if axis is None or weights.shape != lengths:
@@ -312,17 +318,18 @@ def _weighted(name: str, rows: _Rows, q: Any, weights: Any, axis: Any) -> Any:
 
 def _quantile(
     name: str,
-    a: Any,
+    a: ArrayLike,
     q: Any,
-    axis: Any,
+    axis: Axis,
     method: str,
     keepdims: bool,
-    weights: Any,
+    weights: ArrayLike | None,
     omit_nan: bool,
     scale: float,
-) -> Any:
-    if method not in METHODS:
-        raise ValueError(f"{name}: method {method!r} is none of {', '.join(sorted(METHODS))}")
+) -> Array:
+    if method not in QUANTILE_METHODS:
+        known = ", ".join(sorted(QUANTILE_METHODS))
+        raise ValueError(f"{name}: method {method!r} is none of {known}")
     if weights is not None and method != "inverted_cdf":
         raise ValueError(f"{name}: weights go with method='inverted_cdf' only, not {method!r}")
     # Fractions in lists and numbers are looked at on the host, wherever a is.
@@ -330,20 +337,20 @@ def _quantile(
     a = asarray(a)
     if a.dtype.kind == "c":
         raise TypeError(f"{name}: complex numbers have no order: {a.describe()}")
-    if a.dtype.kind == "b" and method not in STEPS:
+    if a.dtype.kind == "b" and method not in STEP_METHODS:
         a = ops.astype(a, np.float64)
     weak = type(q) in (int, float)
     q = asarray(q, device=None if isinstance(q, Array) else "cpu")
     if not isinstance(q, Tracer) and is_at_hand(q):
         q = np.asarray(q)
-        _refuse_outside(name, q, scale)
+        _check_fractions(name, q, scale)
     if scale != 1:
         q = q / (a.dtype.type(scale) if a.dtype.kind in REAL else scale)
     elif q.dtype.kind not in REAL:
         q = q.astype(np.float64)
     lead = q.shape
     q = q.reshape(-1)
-    rows = _Rows(a, axis, omit_nan)
+    rows = _ReducedRows(a, axis, omit_nan)
     if not rows.values.shape[-1]:
         if not omit_nan:
             raise ValueError(f"{name}: there are no elements to choose from, in shape {a.shape}")
@@ -351,9 +358,9 @@ def _quantile(
         nothing = full_like(a, np.nan, kind, shape=(*rows.kept, *q.shape))
         return rows.restored(nothing, lead, keepdims)
     if weights is None:
-        out = _chosen(rows, q, method)
+        out = _unweighted_quantiles(rows, q, method)
     else:
-        out = _weighted(name, rows, q, weights, axis)
+        out = _weighted_quantiles(name, rows, q, weights, axis)
     if weak and a.dtype.kind in REAL:
         out = ops.astype(out, a.dtype)
     return rows.restored(out, lead, keepdims)
@@ -361,16 +368,16 @@ def _quantile(
 
 @registry.add_function
 def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
-) -> Any:
+    weights: ArrayLike | None = None,
+) -> Array:
     """Returns quantiles over axes: the numbers below which given fractions of the elements lie.
 
     Args:
@@ -408,16 +415,16 @@ def quantile(
 
 @registry.add_function
 def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
-) -> Any:
+    weights: ArrayLike | None = None,
+) -> Array:
     """Returns percentiles over axes: quantiles by fractions in percent.
 
     Args:
@@ -434,16 +441,16 @@ def percentile(
 
 @registry.add_function
 def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
-) -> Any:
+    weights: ArrayLike | None = None,
+) -> Array:
     """Returns quantiles over axes of those elements that are not NaN; NaN where there are none.
 
     Args:
@@ -459,16 +466,16 @@ def nanquantile(
 
 @registry.add_function
 def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
-) -> Any:
+    weights: ArrayLike | None = None,
+) -> Array:
     """Returns percentiles over axes of those elements that are not NaN; NaN where there are none.
 
     Args:

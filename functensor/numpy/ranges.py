@@ -5,17 +5,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from math import ceil
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
+from ..backends.annotations import Buffer, DTypeLike
 from ..backends.devices import resolved, to_host
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, concrete
 from ..primitives.core.buffers import WEAK_TYPES, beside, device_of, operands_together, to_buffer
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.python_numbers import plain
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import (
     INEXACT,
     ShapeDtype,
@@ -24,14 +26,20 @@ from ..primitives.core.shape_dtype import (
     shape_dtype,
 )
 from ..primitives.core.trace import is_staged
-from .creation import asarray, is_made_later, made_later, placed
+from .creation import asarray, is_made_later, made_later, made_on_device
 
 __all__ = ["arange", "geomspace", "linspace", "logspace"]
 
 
 def arange(
-    start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None
-) -> Any:
+    start: ArrayLike,
+    /,
+    stop: ArrayLike | None = None,
+    step: ArrayLike = 1,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+) -> Array:
     """Returns evenly spaced numbers from start up to, not including, stop.
 
     Args:
@@ -54,16 +62,18 @@ def arange(
     """
     if stop is None:
         start, stop = 0, start
-    bounds = [_held(_number(x) if isinstance(x, Array) else x) for x in (start, stop, step)]
+    given = (start, stop, step)
+    bounds = [_held_bound(_bound_of_array(x) if isinstance(x, Array) else x) for x in given]
     if not (isinstance(start, Tracer) or isinstance(step, Tracer)):
         known = _range_type(bounds, dtype) if is_staged() else None
-        return placed("arange", *bounds, dtype, device=device, known=known)
+        return made_on_device("arange", *bounds, dtype, device=device, known=known)
     fixed = np.arange(*bounds, dtype=dtype)
-    count = asarray(np.arange(len(fixed), dtype=fixed.dtype), device=device or _place(start, step))
+    place = device or _device_of_any(start, step)
+    count = asarray(np.arange(len(fixed), dtype=fixed.dtype), device=place)
     return ops.astype(ops.add(start, ops.multiply(count, step)), fixed.dtype)
 
 
-def _range_type(bounds: list[Any], dtype: Any) -> ShapeDtype | None:
+def _range_type(bounds: list[Any], dtype: DTypeLike | None) -> ShapeDtype | None:
     """Returns the type of a range as NumPy's ``arange`` counts it; None where it may refuse it."""
     start, stop, step = bounds
     try:
@@ -73,33 +83,50 @@ def _range_type(bounds: list[Any], dtype: Any) -> ShapeDtype | None:
         return None
 
 
-def _number(x: Any) -> Any:
+def _bound_of_array(x: Array) -> Buffer:
     """Returns the value of an array without axes, as a bound of a range."""
-    return to_host(concrete(x, "arange"))
+    value: Buffer = to_host(concrete(x, "arange"))
+    return value
 
 
-def _held(bound: Any) -> Any:
+def _held_bound(bound: Any) -> Any:
     """Returns a bound as it is now: a program that makes the range may run much later."""
     return bound.copy() if type(bound) is np.ndarray and is_staged() else bound
 
 
-def _place(*xs: Any) -> str:
+def _device_of_any(*xs: ArrayLike) -> str:
     """Returns the device of the first array that is on a GPU, else the CPU's name."""
     return next((d for d in map(device_of, xs) if d != "cpu"), "cpu")
 
 
+@overload
+def linspace(
+    start: ArrayLike, stop: ArrayLike, num: int = ..., endpoint: bool = ...,
+    retstep: Literal[False] = ..., dtype: DTypeLike | None = ..., axis: int = ..., *,
+    device: str | None = ...,
+) -> Array: ...
+
+
+@overload
+def linspace(
+    start: ArrayLike, stop: ArrayLike, num: int = ..., endpoint: bool = ..., *,
+    retstep: Literal[True], dtype: DTypeLike | None = ..., axis: int = ...,
+    device: str | None = ...,
+) -> tuple[Array, Array]: ...
+
+
 @registry.add_function
 def linspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
-) -> Any:
+    device: str | None = None,
+) -> Array | tuple[Array, Array]:
     """Returns evenly spaced numbers from start to stop.
 
     Args:
@@ -122,12 +149,12 @@ def linspace(
     if num < 0:
         raise ValueError(f"linspace: num={num}, but there cannot be less than 0 numbers")
     ends = start, stop = operands_together("linspace", start, stop)
-    place = _place(start, stop)
+    place = _device_of_any(start, stop)
     if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
-        low, high = _held(to_buffer(start)), _held(to_buffer(stop))
+        low, high = _held_bound(to_buffer(start)), _held_bound(to_buffer(stop))
         if not retstep:
 
-            def make(count: int) -> Any:
+            def make(count: int) -> Buffer:
                 return np.linspace(low, high, count, endpoint, dtype=dtype, axis=axis)
 
             return _spaced("linspace", make, num, axis, device)
@@ -155,15 +182,17 @@ def linspace(
         out = ops.moveaxis(out, 0, axis)
     if wanted.kind in "iu":
         out = ops.floor(out)
-    out = _moved(ops.astype(out, wanted), device)
+    out = _on_device_if_given(ops.astype(out, wanted), device)
     if not retstep:
         return out
     # Of less than two numbers NumPy's step is a number, whatever the ends' shape.
     step = ops.divide(delta, parts) if parts > 0 else asarray(np.nan, device=place)
-    return out, _moved(step, device)
+    return out, _on_device_if_given(step, device)
 
 
-def _spaced(name: str, make: Callable[[int], Any], num: int, axis: int, device: Any) -> Any:
+def _spaced(
+    name: str, make: Callable[[int], Buffer], num: int, axis: int, device: str | None
+) -> Array:
     """Returns what NumPy makes of a number of numbers; the program does it if that is large."""
     if is_staged():
         one = make(1)
@@ -176,23 +205,23 @@ def _spaced(name: str, make: Callable[[int], Any], num: int, axis: int, device: 
     return asarray(make(num), device=device)
 
 
-def _moved(x: Any, device: Any) -> Any:
+def _on_device_if_given(x: Array, device: str | None) -> Array:
     """Returns an array on a device, or where it is if none is asked for."""
     return x if device is None else ops.to_device(x, device)
 
 
 @registry.add_function
 def logspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
-    base: Any = 10.0,
-    dtype: Any = None,
+    base: ArrayLike = 10.0,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
-) -> Any:
+    device: str | None = None,
+) -> Array:
     """Returns powers of a base whose exponents are evenly spaced from start to stop.
 
     Args:
@@ -206,10 +235,10 @@ def logspace(
     Array([  1.,  10., 100.], dtype=float64, device='cpu')
     """
     start, stop, base = operands_together("logspace", start, stop, base)
-    place = _place(start, stop, base)
+    place = _device_of_any(start, stop, base)
     exponents = linspace(start, stop, num, endpoint, axis=axis, device=_given(place) or device)
     out = ops.power(base, exponents)
-    return _moved(out if dtype is None else ops.astype(out, dtype), device)
+    return _on_device_if_given(out if dtype is None else ops.astype(out, dtype), device)
 
 
 def _given(place: str) -> str | None:
@@ -219,15 +248,15 @@ def _given(place: str) -> str | None:
 
 @registry.add_function
 def geomspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
-) -> Any:
+    device: str | None = None,
+) -> Array:
     """Returns numbers from start to stop of which each is the same multiple of the one before.
 
     Args:
@@ -243,11 +272,11 @@ def geomspace(
     Array([1., 2., 4., 8.], dtype=float64, device='cpu')
     """
     start, stop = operands_together("geomspace", start, stop)
-    place = _place(start, stop)
+    place = _device_of_any(start, stop)
     if place == "cpu" and not (isinstance(start, Tracer) or isinstance(stop, Tracer)):
-        low, high = _held(to_buffer(start)), _held(to_buffer(stop))
+        low, high = _held_bound(to_buffer(start)), _held_bound(to_buffer(stop))
 
-        def make(count: int) -> Any:
+        def make(count: int) -> Buffer:
             return np.geomspace(low, high, count, endpoint, dtype, axis)
 
         return _spaced("geomspace", make, num, axis, device)
@@ -257,4 +286,4 @@ def geomspace(
     out = ops.multiply(start, ops.power(ops.divide(stop, start), share))
     if axis != 0:
         out = ops.moveaxis(out, 0, axis)
-    return _moved(out if dtype is None else ops.astype(out, dtype), device)
+    return _on_device_if_given(out if dtype is None else ops.astype(out, dtype), device)

@@ -8,15 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import DTypeLike
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import misfit
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import broadcast_shapes as _broadcast_shapes
 from ..primitives.core.shape_dtype import canonical_axis, number_dtype
+from ..primitives.shape.axis_functions import broadcast_arrays
+from ..primitives.shape.join_split import split
 from .arguments import arrays_together
 from .creation import asarray
-from .known_values import is_known, value_of
+from .known_values import are_values_known, value_of
 from .sorting import compress
 
 __all__ = [
@@ -47,7 +52,7 @@ __all__ = [
 
 
 @registry.add_function
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """Returns an array with values joined to its end.
 
     Args:
@@ -64,13 +69,13 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
 @registry.add_function
 def delete(
-    arr: Any,
+    arr: ArrayLike,
     obj: Any,
     axis: int | None = None,
     *,
     size: int | None = None,
-    fill_value: Any = 0,
-) -> Any:
+    fill_value: ArrayLike = 0,
+) -> Array:
     """Returns an array without some of its slices.
 
     Args:
@@ -100,7 +105,7 @@ def delete(
     gone: Any = obj if isinstance(obj, slice) else asarray(obj)
     if isinstance(obj, list | tuple) and not gone.size:
         gone = ops.astype(gone, np.intp)
-    if isinstance(obj, slice) or is_known(gone):
+    if isinstance(obj, slice) or are_values_known(gone):
         left = np.delete(places, obj if isinstance(obj, slice | int) else value_of("", gone, ""))
         if size is None:
             return ops.take(arr, left, axis=axis)
@@ -128,7 +133,7 @@ def delete(
 
 
 @registry.add_function
-def dstack(tup: Any) -> Any:
+def dstack(tup: Any) -> Array:
     """Returns arrays joined along the third axis, those of fewer axes extended to three.
 
     >>> import functensor.numpy as np
@@ -139,7 +144,7 @@ def dstack(tup: Any) -> Any:
 
 
 @registry.add_function
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Any) -> Array:
     """Returns arrays joined along the second axis, 1-d ones as columns.
 
     >>> import functensor.numpy as np
@@ -154,7 +159,7 @@ def column_stack(tup: Any) -> Any:
 
 
 @registry.add_function
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Returns the slices of an array along an axis, as a tuple.
 
     Args:
@@ -171,7 +176,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 @registry.add_function
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def vsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
     """Returns the parts, of equal length, into which an array is cut along its first axis.
 
     Args:
@@ -189,11 +194,11 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
             f"vsplit: two axes are needed, not shape {ary.shape}",
             "np.vsplit(np.atleast_2d(x), n), or np.split(x, n)",
         )
-    return ops.split(ary, indices_or_sections, 0)  # type: ignore[no-any-return]
+    return split(ary, indices_or_sections, 0)
 
 
 @registry.add_function
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
     """Returns the parts, of equal length, into which an array is cut along its second axis.
 
     Args:
@@ -211,11 +216,11 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
             "hsplit: an array without axes cannot be cut",
             "np.hsplit(np.atleast_1d(x), n)",
         )
-    return ops.split(ary, indices_or_sections, int(len(ary.shape) > 1))  # type: ignore[no-any-return]
+    return split(ary, indices_or_sections, int(len(ary.shape) > 1))
 
 
 @registry.add_function
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
     """Returns the parts, of equal length, into which an array is cut along its third axis.
 
     Args:
@@ -233,14 +238,14 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
             f"dsplit: three axes are needed, not shape {ary.shape}",
             "np.dsplit(np.atleast_3d(x), n), or np.split(x, n, axis)",
         )
-    return ops.split(ary, indices_or_sections, 2)  # type: ignore[no-any-return]
+    return split(ary, indices_or_sections, 2)
 
 
 # -- turned
 
 
 @registry.add_function
-def flipud(m: Any) -> Any:
+def flipud(m: ArrayLike) -> Array:
     """Returns an array with its first axis reversed.
 
     >>> import functensor.numpy as np
@@ -251,7 +256,7 @@ def flipud(m: Any) -> Any:
 
 
 @registry.add_function
-def fliplr(m: Any) -> Any:
+def fliplr(m: ArrayLike) -> Array:
     """Returns an array with its second axis reversed.
 
     >>> import functensor.numpy as np
@@ -262,7 +267,7 @@ def fliplr(m: Any) -> Any:
 
 
 @registry.add_function
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Returns an array turned by 90 degrees in a plane, from the first axis towards the second.
 
     Args:
@@ -290,7 +295,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 
 @registry.add_function
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """Returns an array with its last two axes swapped.
 
     >>> import functensor.numpy as np
@@ -307,7 +312,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 @registry.add_function
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """Returns the square matrix whose diagonal holds an array's elements.
 
     >>> import functensor.numpy as np
@@ -336,7 +341,9 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
 
 
 @registry.add_function
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> tuple[Array, ...]:
     """Returns the coordinates of a grid's points, given those on each axis.
 
     Args:
@@ -361,10 +368,12 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         order[:2] = 1, 0
     shapes = [tuple([-1 if i == place else 1 for i in range(rank)]) for place in order]
     out = [ops.reshape(asarray(x), shape) for x, shape in zip(xi, shapes, strict=True)]
-    return tuple(out) if sparse or not out else ops.broadcast_arrays(*out)
+    return tuple(out if sparse or not out else broadcast_arrays(*out))
 
 
-def indices(dimensions: Sequence[int], dtype: Any = int, sparse: bool = False) -> Any:
+def indices(
+    dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = False
+) -> Array | tuple[Array, ...]:
     """Returns for each axis of a shape the index of every element along it.
 
     Args:
@@ -385,7 +394,7 @@ def indices(dimensions: Sequence[int], dtype: Any = int, sparse: bool = False) -
     return asarray(np.indices(dimensions, number_dtype(dtype)))
 
 
-def ix_(*args: Any) -> tuple[Any, ...]:
+def ix_(*args: Any) -> tuple[Array, ...]:
     """Returns index arrays that pick the rows, columns and so on of a grid.
 
     >>> import functensor.numpy as np
@@ -401,11 +410,10 @@ def ix_(*args: Any) -> tuple[Any, ...]:
                 "np.ix_(rows.ravel(), columns.ravel())",
             )
     picked = [ops.nonzero(a)[0] if a.dtype.kind == "b" else a for a in arrays]
-    grid: tuple[Any, ...] = meshgrid(*picked, sparse=True, indexing="ij")
-    return grid
+    return meshgrid(*picked, sparse=True, indexing="ij")
 
 
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Returns the indices of the elements on and below a diagonal of a matrix.
 
     Args:
@@ -420,7 +428,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     return asarray(rows), asarray(columns)
 
 
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Returns the indices of the elements on and above a diagonal of a matrix.
 
     Args:
@@ -435,7 +443,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     return asarray(rows), asarray(columns)
 
 
-def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """Returns the indices of the main diagonal of an array whose axes all have length n.
 
     Args:

@@ -13,11 +13,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..backends.devices import backend_of
-from ..primitives.core.array import concrete
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array, concrete
 from ..primitives.core.buffers import beside, device_of, wrap
 from ..primitives.core.errors import misfit
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, result_type
 from .arguments import arrays_together
 from .creation import asarray
@@ -32,10 +33,10 @@ __all__ = [
 ]
 
 # The kinds of dtypes that an array module searches by itself.
-PLAIN = "fiubc"
+KINDS_SEARCHED_BY_MODULES = "fiubc"
 
 
-def _fills(fill_value: Any, rank: int) -> list[Any]:
+def _fills(fill_value: ArrayLike | None, rank: int) -> list[Any]:
     """Returns what stands for missing indices along each axis."""
     if fill_value is None:
         return [0] * rank
@@ -46,7 +47,9 @@ def _fills(fill_value: Any, rank: int) -> list[Any]:
 
 
 @registry.add_function
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+def nonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> tuple[Array, ...]:
     """Returns the indices of the elements that differ from zero, an array for each axis.
 
     Args:
@@ -67,7 +70,9 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     return _nonzero("nonzero", asarray(a), size, fill_value)
 
 
-def _nonzero(name: str, a: Any, size: int | None, fill_value: Any) -> tuple[Any, ...]:
+def _nonzero(
+    name: str, a: Array, size: int | None, fill_value: ArrayLike | None
+) -> tuple[Array, ...]:
     if not a.shape:
         raise misfit(
             f"{name}: an array without axes has no indices",
@@ -88,7 +93,9 @@ def _nonzero(name: str, a: Any, size: int | None, fill_value: Any) -> tuple[Any,
 
 
 @registry.add_function
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def flatnonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Returns the indices into the flattened array of the elements that differ from zero.
 
     Args:
@@ -106,7 +113,9 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> A
 
 
 @registry.add_function
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def argwhere(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Returns the indices of the elements that differ from zero, a row for each element.
 
     Args:
@@ -132,8 +141,11 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
 
 @registry.add_function
 def searchsorted(
-    a: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None
-) -> Any:
+    a: ArrayLike,
+    v: ArrayLike,
+    side: Literal["left", "right"] = "left",
+    sorter: ArrayLike | None = None,
+) -> Array:
     """Returns where values belong in a sorted array, so that it stays sorted.
 
     Args:
@@ -167,20 +179,22 @@ def searchsorted(
         return _bisected(a, v, side)
     numbers, values = concrete(a, "searchsorted"), concrete(v, "searchsorted")
     if device_of(numbers) == device_of(values) == "cpu":
-        return wrap(np.asarray(np.searchsorted(numbers, values, side)))
+        found: Array = wrap(np.asarray(np.searchsorted(numbers, values, side)))
+        return found
     kind = result_type(a.dtype, v.dtype)
-    if kind.kind not in PLAIN or a.device != v.device:
+    if kind.kind not in KINDS_SEARCHED_BY_MODULES or a.device != v.device:
         return _bisected(a, v, side)
     # Array modules other than NumPy compare signed and unsigned numbers as they are.
     numbers, values = (concrete(ops.astype(x, kind), "searchsorted") for x in (a, v))
-    return wrap(backend_of(numbers).xp.searchsorted(numbers, values, side))
+    found = wrap(backend_of(numbers).xp.searchsorted(numbers, values, side))
+    return found
 
 
-def _bisected(a: Any, v: Any, side: str) -> Any:
+def _bisected(a: Array, v: Array, side: str) -> Array:
     """Finds places by comparisons alone, each halving what is left, for all values at once."""
     length = a.shape[0]
     # The place is at least low, and the numbers before low all belong in front.
-    low: Any = beside(v, np.zeros(v.shape, np.intp))
+    low: Array = wrap(beside(v, np.zeros(v.shape, np.intp)))
     step = 1 << length.bit_length()
     while step := step // 2:
         last = ops.add(low, step - 1)
@@ -194,7 +208,7 @@ def _bisected(a: Any, v: Any, side: str) -> Any:
     return low
 
 
-def _precedes(x: Any, y: Any) -> Any:
+def _precedes(x: Array, y: Array) -> Array:
     """Returns where x stands before y when both are sorted: NaN stands behind all numbers.
 
     Of complex numbers the real parts decide, then the imaginary ones; each that has a NaN stands
@@ -222,12 +236,12 @@ def _precedes(x: Any, y: Any) -> Any:
     )
 
 
-def _are_numbers(x: Any, y: Any) -> Any:
+def _are_numbers(x: Array, y: Array) -> Array:
     return ops.logical_and(ops.equal(x, x), ops.equal(y, y))
 
 
 @registry.add_function
-def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     """Returns for every value the number of the bin in which it lies.
 
     Args:

@@ -7,14 +7,15 @@ that return one want to be told a ``size``, and what to fill it up with.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 
-from ..primitives.core.array import concrete
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array, concrete
 from ..primitives.core.buffers import beside, wrap
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
 from .arguments import arrays_together
 from .creation import asarray
@@ -44,30 +45,30 @@ __all__ = [
 class UniqueAllResult(NamedTuple):
     """The result of `unique_all`."""
 
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
 
 
 class UniqueCountsResult(NamedTuple):
     """The result of `unique_counts`."""
 
-    values: Any
-    counts: Any
+    values: Array
+    counts: Array
 
 
 class UniqueInverseResult(NamedTuple):
     """The result of `unique_inverse`."""
 
-    values: Any
-    inverse_indices: Any
+    values: Array
+    inverse_indices: Array
 
 
 # -- different elements
 
 
-def _groups(x: Any, equal_nan: bool) -> tuple[Any, Any]:
+def _in_groups(x: Array, equal_nan: bool) -> tuple[Array, Array]:
     """Brings equal elements of an array of one axis, or equal rows of one of two, together.
 
     Returns:
@@ -90,12 +91,14 @@ def _groups(x: Any, equal_nan: bool) -> tuple[Any, Any]:
     return order, ops.concatenate([beside(x, np.ones(min(x.shape[0], 1), bool)), differs])
 
 
-def _filled(values: Any, found: Any, fill: Any) -> Any:
+def _filled_where_missing(values: Array, found: Array, fill: ArrayLike) -> Array:
     """Returns slices of an array, those that were not found filled with a value."""
     return ops.where(ops.reshape(found, (-1, *(1,) * (len(values.shape) - 1))), values, fill)
 
 
-def _sized_unique(x: Any, size: int, fill_value: Any, equal_nan: bool) -> tuple[Any, ...]:
+def _sized_unique(
+    x: Array, size: int, fill_value: ArrayLike | None, equal_nan: bool
+) -> tuple[Array, ...]:
     """Returns as many different slices along the first axis as asked for, and all about them."""
     count = x.shape[0]
     if not count:
@@ -105,7 +108,7 @@ def _sized_unique(x: Any, size: int, fill_value: Any, equal_nan: bool) -> tuple[
         none = zeros_like(x, np.intp, shape=size)
         return nothing, none, zeros_like(x, np.intp, shape=0), none
     flat = x if len(x.shape) == 1 else ops.reshape(x, (count, prod(x.shape[1:])))
-    order, starts = _groups(flat, equal_nan)
+    order, starts = _in_groups(flat, equal_nan)
     group = ops.subtract(ops.cumsum(starts), 1)
     places, found = first_true(starts, size)
     first = ops.take(order, places)
@@ -113,16 +116,32 @@ def _sized_unique(x: Any, size: int, fill_value: Any, equal_nan: bool) -> tuple[
     first = ops.where(found, first, ops.index(order, 0))
     values = ops.take(x, first, axis=0)
     if fill_value is not None:
-        values = _filled(values, found, fill_value)
+        values = _filled_where_missing(values, found, fill_value)
     nowhere, nothing = (beside(x, np.zeros(n, np.intp)) for n in (count, size + 1))
     inverse = ops.index_set(nowhere, order, ops.minimum(group, size - 1))
     counts = ops.index_add(nothing, ops.minimum(group, size), 1)
     return values, first, inverse, ops.index(counts, slice(0, size))
 
 
+@overload
+def unique(
+    ar: ArrayLike, return_index: Literal[False] = ..., return_inverse: Literal[False] = ...,
+    return_counts: Literal[False] = ..., axis: int | None = ..., *, equal_nan: bool = ...,
+    sorted: bool = ..., size: int | None = ..., fill_value: ArrayLike | None = ...,
+) -> Array: ...
+
+
+@overload
+def unique(
+    ar: ArrayLike, return_index: bool = ..., return_inverse: bool = ...,
+    return_counts: bool = ..., axis: int | None = ..., *, equal_nan: bool = ...,
+    sorted: bool = ..., size: int | None = ..., fill_value: ArrayLike | None = ...,
+) -> tuple[Array, ...]: ...
+
+
 @registry.add_function
 def unique(
-    ar: Any,
+    ar: ArrayLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -131,8 +150,8 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
     size: int | None = None,
-    fill_value: Any = None,
-) -> Any:
+    fill_value: ArrayLike | None = None,
+) -> Array | tuple[Array, ...]:
     """Returns the different elements of an array, sorted.
 
     Args:
@@ -169,7 +188,7 @@ def unique(
             different = ops.index(ops.reshape(ar, -1), (first,))
         else:
             different = ops.take(ar, first, axis=canonical_axis(axis, len(ar.shape)))
-        found: tuple[Any, ...] = tuple([wrap(beside(ar, i)) for i in (first, inverse, counts)])
+        found: tuple[Array, ...] = tuple([wrap(beside(ar, i)) for i in (first, inverse, counts)])
     else:
         place = 0 if axis is None else canonical_axis(axis, len(ar.shape))
         x = ops.reshape(ar, -1) if axis is None else ops.moveaxis(ar, place, 0)
@@ -183,7 +202,9 @@ def unique(
 
 
 @registry.add_function
-def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
+def unique_all(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueAllResult:
     """Returns the different elements, their first indices, the inverse and the counts.
 
     Args:
@@ -200,7 +221,7 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) ->
 
 @registry.add_function
 def unique_counts(
-    x: Any, /, *, size: int | None = None, fill_value: Any = None
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueCountsResult:
     """Returns the different elements and how often each occurs.
 
@@ -218,7 +239,7 @@ def unique_counts(
 
 @registry.add_function
 def unique_inverse(
-    x: Any, /, *, size: int | None = None, fill_value: Any = None
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueInverseResult:
     """Returns the different elements and, for every element, its place among them.
 
@@ -235,7 +256,9 @@ def unique_inverse(
 
 
 @registry.add_function
-def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_values(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Returns the different elements.
 
     Args:
@@ -254,13 +277,13 @@ def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None)
 
 @registry.add_function
 def isin(
-    element: Any,
-    test_elements: Any,
+    element: ArrayLike,
+    test_elements: ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
     *,
     kind: str | None = None,
-) -> Any:
+) -> Array:
     """Says of every element whether it is among others.
 
     Args:
@@ -283,7 +306,8 @@ def isin(
     others = ops.reshape(others, -1)
     if is_at_hand(element, others):
         values = [np.asarray(concrete(x, "isin")) for x in (element, others)]
-        return wrap(np.isin(values[0], values[1], invert=invert))
+        found: Array = wrap(np.isin(values[0], values[1], invert=invert))
+        return found
     length = others.shape[0]
     if not length:
         return ops.broadcast_to(beside(element, np.asarray(bool(invert))), element.shape)
@@ -294,13 +318,13 @@ def isin(
 
 
 def in1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
     *,
     kind: str | None = None,
-) -> Any:
+) -> Array:
     """Says of every element of the flattened array whether it is among others: see `isin`.
 
     Args:
@@ -318,7 +342,7 @@ def in1d(
 # -- sets made of two
 
 
-def _set_of(ar: Any, assume_unique: bool) -> tuple[Any, Any, Any]:
+def _set_of(ar: Array, assume_unique: bool) -> tuple[Array, Array, Array]:
     """Returns the elements of a flattened array, sorted, equal ones with them.
 
     Args:
@@ -332,13 +356,13 @@ def _set_of(ar: Any, assume_unique: bool) -> tuple[Any, Any, Any]:
     if assume_unique:
         places, there = np.arange(x.shape[0]), np.ones(x.shape[0], bool)
         return x, beside(x, places), beside(x, there)
-    order, starts = _groups(x, True)
+    order, starts = _in_groups(x, True)
     return ops.take(x, order), order, starts
 
 
-def _picked(
-    name: str, mask: Any, size: int | None, fill_value: Any, *arrays: Any
-) -> tuple[Any, ...]:
+def _elements_of_mask(
+    name: str, mask: Array, size: int | None, fill_value: ArrayLike | None, *arrays: Array
+) -> tuple[Array, ...]:
     """Returns of each array the elements at which a mask holds, or the first of them."""
     if size is None:
         chosen = value_of(name, mask, f"np.{name}(a, b, size=n), with n the most there can be")
@@ -353,7 +377,9 @@ def _picked(
 
 
 @registry.add_function
-def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Returns the different elements of two arrays together, sorted.
 
     Args:
@@ -370,14 +396,14 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
 
 @registry.add_function
 def intersect1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     return_indices: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
-) -> Any:
+    fill_value: ArrayLike | None = None,
+) -> Array | tuple[Array, ...]:
     """Returns the different elements that are in both of two arrays, sorted.
 
     Args:
@@ -400,7 +426,7 @@ def intersect1d(
     mask = ops.logical_and(there, isin(found, b))
     values = ops.astype(found, result_type(found.dtype, b.dtype))
     if not return_indices:
-        return _picked("intersect1d", mask, size, fill_value, values)[0]
+        return _elements_of_mask("intersect1d", mask, size, fill_value, values)[0]
     order = ops.argsort(b, 0, stable=True)
     length = b.shape[0]
     if length:
@@ -408,18 +434,18 @@ def intersect1d(
         second = ops.take(order, place)
     else:
         second = ops.multiply(first, 0)
-    return _picked("intersect1d", mask, size, fill_value, values, first, second)
+    return _elements_of_mask("intersect1d", mask, size, fill_value, values, first, second)
 
 
 @registry.add_function
 def setdiff1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
-) -> Any:
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """Returns the different elements of an array that are not in another one.
 
     Args:
@@ -438,18 +464,18 @@ def setdiff1d(
     ar1, ar2 = arrays_together((ar1, ar2), "setdiff1d")
     values, _, there = _set_of(ar1, assume_unique)
     mask = ops.logical_and(there, isin(values, ar2, invert=True))
-    return _picked("setdiff1d", mask, size, fill_value, values)[0]
+    return _elements_of_mask("setdiff1d", mask, size, fill_value, values)[0]
 
 
 @registry.add_function
 def setxor1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
-) -> Any:
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """Returns the different elements that are in just one of two arrays, sorted.
 
     Args:
@@ -471,4 +497,4 @@ def setxor1d(
     values = ops.concatenate([a, b])
     order = ops.argsort(values, 0, stable=True)
     mask = ops.take(ops.concatenate(alone), order)
-    return _picked("setxor1d", mask, size, fill_value, ops.take(values, order))[0]
+    return _elements_of_mask("setxor1d", mask, size, fill_value, ops.take(values, order))[0]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.errors import misfit, refuse_out
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
 from ..primitives.reduce.partition import argpartition
 from .arguments import arrays_together
@@ -22,8 +23,12 @@ __all__ = ["argpartition", "compress", "extract", "lexsort", "partition", "sort_
 
 @registry.add_function
 def partition(
-    a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None
-) -> Any:
+    a: ArrayLike,
+    kth: int | Sequence[int],
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: None = None,
+) -> Array:
     """Returns an array with some elements where sorting would put them.
 
     Args:
@@ -51,7 +56,7 @@ def partition(
 
 
 @registry.add_function
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: ArrayLike, axis: int = -1) -> Array:
     """Returns the indices that sort by several keys, the last one first.
 
     Args:
@@ -85,7 +90,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 @registry.add_function
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: ArrayLike) -> Array:
     """Returns a complex array sorted along its last axis, by real and then by imaginary parts.
 
     >>> import functensor.numpy as np
@@ -102,7 +107,9 @@ def sort_complex(a: Any) -> Any:
 # -- by a condition
 
 
-def _where_true(name: str, condition: Any, a: Any, size: int | None, fill_value: Any) -> Any:
+def _where_true(
+    name: str, condition: Array, a: Array, size: int | None, fill_value: ArrayLike
+) -> Array:
     """Returns the slices along the first axis for which a condition on one axis holds."""
     condition = ops.not_equal(condition, 0)
     if size is None:
@@ -117,14 +124,14 @@ def _where_true(name: str, condition: Any, a: Any, size: int | None, fill_value:
 
 @registry.add_function
 def compress(
-    condition: Any,
-    a: Any,
+    condition: ArrayLike,
+    a: ArrayLike,
     axis: int | None = None,
     out: None = None,
     *,
     size: int | None = None,
-    fill_value: Any = 0,
-) -> Any:
+    fill_value: ArrayLike = 0,
+) -> Array:
     """Returns the slices along an axis for which a condition holds.
 
     Args:
@@ -158,8 +165,8 @@ def compress(
 
 @registry.add_function
 def extract(
-    condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0
-) -> Any:
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
+) -> Array:
     """Returns the elements for which a condition holds, on one axis.
 
     Args:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal, overload
 
 import numpy as np
 
+from ..backends.annotations import Axis
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import operands_together
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import misfit, refuse_out
 from ..primitives.core.registry import operand, registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, canonical_axis, result_type
 from .creation import asarray
 from .known_values import value_of
@@ -19,10 +22,29 @@ from .zeros_ones import full_like, zeros_like
 __all__ = ["average", "bincount", "ptp"]
 
 
+@overload
+def average(
+    a: ArrayLike, axis: Axis = ..., weights: ArrayLike | None = ..., returned: Literal[False] = ...,
+    *, keepdims: bool = ...,
+) -> Array: ...
+
+
+@overload
+def average(
+    a: ArrayLike, axis: Axis = ..., weights: ArrayLike | None = ..., *, returned: Literal[True],
+    keepdims: bool = ...,
+) -> tuple[Array, Array]: ...
+
+
 @registry.add_function
 def average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
-) -> Any:
+    a: ArrayLike,
+    axis: Axis = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
+) -> Array | tuple[Array, Array]:
     """Returns the weighted average over axes: sum(a * weights) / sum(weights).
 
     Args:
@@ -74,7 +96,7 @@ def average(
 
 
 @registry.add_function
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """Returns the range of values over axes: the maximum minus the minimum.
 
     Args:
@@ -96,8 +118,13 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 
 @registry.add_function
 def bincount(
-    x: Any, /, weights: Any = None, minlength: int = 0, *, length: int | None = None
-) -> Any:
+    x: ArrayLike,
+    /,
+    weights: ArrayLike | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+) -> Array:
     """Returns how often each number occurs, or the sum of the weights that come with it.
 
     Args:

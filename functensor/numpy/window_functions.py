@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 from math import pi
-from typing import Any
 
 import numpy as np
 
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.special.modified_bessel import modified_bessel
 from .arguments import as_inexact
 from .creation import asarray
@@ -19,7 +20,7 @@ from .zeros_ones import ones, zeros
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser"]
 
 
-def _cosines(M: Any, *weights: float) -> Any:
+def _cosines(M: int, *weights: float) -> Array:
     """Returns a sum of cosines over M points: weights of the constant, one period, two periods."""
     count = operator.index(int(M))
     if count < 1:
@@ -31,7 +32,7 @@ def _cosines(M: Any, *weights: float) -> Any:
     return asarray(sum(weight * np.cos(k * places) for k, weight in enumerate(weights)))
 
 
-def hanning(M: int) -> Any:
+def hanning(M: int) -> Array:
     """Returns the Hann window: half of 1 minus a cosine.
 
     Args:
@@ -47,7 +48,7 @@ def hanning(M: int) -> Any:
     return _cosines(M, 0.5, 0.5)
 
 
-def hamming(M: int) -> Any:
+def hamming(M: int) -> Array:
     """Returns the Hamming window: a cosine that does not quite reach 0.
 
     Args:
@@ -63,7 +64,7 @@ def hamming(M: int) -> Any:
     return _cosines(M, 0.54, 0.46)
 
 
-def blackman(M: int) -> Any:
+def blackman(M: int) -> Array:
     """Returns the Blackman window: the sum of two cosines.
 
     Args:
@@ -79,7 +80,7 @@ def blackman(M: int) -> Any:
     return _cosines(M, 0.42, 0.5, 0.08)
 
 
-def bartlett(M: int) -> Any:
+def bartlett(M: int) -> Array:
     """Returns the triangular window, which is 0 at its ends.
 
     Args:
@@ -96,7 +97,7 @@ def bartlett(M: int) -> Any:
 
 
 @registry.add_function
-def i0(x: Any) -> Any:
+def i0(x: ArrayLike) -> Array:
     """Returns the modified Bessel function of the first kind of order 0.
 
     Args:
@@ -114,10 +115,11 @@ def i0(x: Any) -> Any:
     x = as_inexact(x)
     if x.dtype.kind == "c":
         raise TypeError(f"i0: real numbers are wanted, not {x.describe()}")
-    return modified_bessel(x, order=0)
+    out: Array = modified_bessel(x, order=0)
+    return out
 
 
-def kaiser(M: int, beta: Any) -> Any:
+def kaiser(M: int, beta: ArrayLike) -> Array:
     """Returns the Kaiser window: a Bessel function of a half circle.
 
     Args:

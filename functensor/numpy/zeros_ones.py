@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import DType, DTypeLike, ShapeLike
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, is_unknown
 from ..primitives.core.buffers import DEVICE_TYPES, operands_together, to_buffer
 from ..primitives.core.registry import operand, registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, number_dtype, shape_dtype
 from ..primitives.core.trace import is_staged
 from ..primitives.shape.reshape_transpose import as_shape
-from .creation import asarray, numbers_of, placed
+from .creation import asarray, made_on_device, numbers_of
 
 __all__ = [
     "empty",
@@ -31,7 +33,13 @@ __all__ = [
 ]
 
 
-def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None) -> Any:
+def zeros(
+    shape: ShapeLike,
+    dtype: DTypeLike | None = float,
+    order: str = "C",
+    *,
+    device: str | None = None,
+) -> Array:
     """Returns an array of zeros.
 
     Args:
@@ -45,10 +53,12 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
     Array([[0., 0.],
            [0., 0.]], dtype=float64, device='cpu')
     """
-    return placed("zeros", as_shape(shape), number_dtype(dtype), device=device)
+    return made_on_device("zeros", as_shape(shape), number_dtype(dtype), device=device)
 
 
-def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Any:
+def ones(
+    shape: ShapeLike, dtype: DTypeLike | None = None, order: str = "C", *, device: str | None = None
+) -> Array:
     """Returns an array of ones.
 
     Args:
@@ -61,10 +71,16 @@ def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None)
     >>> np.ones(3, "int32")
     Array([1, 1, 1], dtype=int32, device='cpu')
     """
-    return placed("ones", as_shape(shape), number_dtype(dtype), device=device)
+    return made_on_device("ones", as_shape(shape), number_dtype(dtype), device=device)
 
 
-def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None) -> Any:
+def empty(
+    shape: ShapeLike,
+    dtype: DTypeLike | None = float,
+    order: str = "C",
+    *,
+    device: str | None = None,
+) -> Array:
     """Returns an array of a shape whose values do not matter: zeros, since none can be set later.
 
     Args:
@@ -78,8 +94,13 @@ def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
 
 
 def full(
-    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None
-) -> Any:
+    shape: ShapeLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str = "C",
+    *,
+    device: str | None = None,
+) -> Array:
     """Returns an array filled with a value.
 
     Args:
@@ -100,10 +121,12 @@ def full(
     value = numbers_of(np.asarray(to_buffer(fill_value), dtype), fill_value)
     if value.shape:
         return ops.broadcast_to(asarray(value, device=device), lengths)
-    return placed("full", lengths, value[()], value.dtype, device=device)
+    return made_on_device("full", lengths, value[()], value.dtype, device=device)
 
 
-def _like(a: Any, dtype: Any, shape: Any, device: Any) -> tuple[Any, Any, Any]:
+def _shape_dtype_device_of(
+    a: ArrayLike, dtype: DTypeLike | None, shape: ShapeLike | None, device: str | None
+) -> tuple[ShapeLike, DTypeLike, str]:
     """Returns a shape, a dtype and a device: those of an array, where nothing else is asked for."""
     if not isinstance(a, Array):
         a = asarray(a)
@@ -117,14 +140,14 @@ def _like(a: Any, dtype: Any, shape: Any, device: Any) -> tuple[Any, Any, Any]:
 
 @registry.add_function
 def zeros_like(
-    a: Any,
-    dtype: Any = None,
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     *,
-    device: Any = None,
-) -> Any:
+    device: str | None = None,
+) -> Array:
     """Returns an array of zeros of another array's shape and dtype.
 
     Args:
@@ -137,20 +160,20 @@ def zeros_like(
     >>> np.zeros_like(np.array([1, 2]))
     Array([0, 0], dtype=int64, device='cpu')
     """
-    lengths, kind, place = _like(a, dtype, shape, device)
+    lengths, kind, place = _shape_dtype_device_of(a, dtype, shape, device)
     return zeros(lengths, kind, device=place)
 
 
 @registry.add_function
 def ones_like(
-    a: Any,
-    dtype: Any = None,
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     *,
-    device: Any = None,
-) -> Any:
+    device: str | None = None,
+) -> Array:
     """Returns an array of ones of another array's shape and dtype.
 
     Args:
@@ -163,20 +186,20 @@ def ones_like(
     >>> np.ones_like(np.array([0.5, 0.5]))
     Array([1., 1.], dtype=float64, device='cpu')
     """
-    lengths, kind, place = _like(a, dtype, shape, device)
+    lengths, kind, place = _shape_dtype_device_of(a, dtype, shape, device)
     return ones(lengths, kind, device=place)
 
 
 @registry.add_function
 def empty_like(
     prototype: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     *,
-    device: Any = None,
-) -> Any:
+    device: str | None = None,
+) -> Array:
     """Returns an array of another array's shape and dtype whose values do not matter.
 
     Args:
@@ -192,15 +215,15 @@ def empty_like(
 
 @registry.add_function
 def full_like(
-    a: Any,
-    fill_value: Any,
-    dtype: Any = None,
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     *,
-    device: Any = None,
-) -> Any:
+    device: str | None = None,
+) -> Array:
     """Returns an array of another array's shape and dtype, filled with a value.
 
     Args:
@@ -216,7 +239,7 @@ def full_like(
     """
     if device is None and DEVICE_TYPES:
         a, fill_value = operands_together("full_like", a, fill_value)
-    lengths, kind, place = _like(a, dtype, shape, device)
+    lengths, kind, place = _shape_dtype_device_of(a, dtype, shape, device)
     return full(lengths, fill_value, kind, device=place)
 
 
@@ -224,11 +247,11 @@ def eye(
     N: int,
     M: int | None = None,
     k: int = 0,
-    dtype: Any = float,
+    dtype: DTypeLike | None = float,
     order: str = "C",
     *,
-    device: Any = None,
-) -> Any:
+    device: str | None = None,
+) -> Array:
     """Returns a matrix with ones on a diagonal and zeros elsewhere.
 
     Args:
@@ -246,10 +269,10 @@ def eye(
     kind = number_dtype(dtype)
     if is_unknown(k):
         return ops.astype(ops.equal(_offsets(N, M, k, device), k), kind)
-    return placed("eye", N, M, k, kind, device=device, known=_matrix_type(N, M, kind))
+    return made_on_device("eye", N, M, k, kind, device=device, known=_matrix_type(N, M, kind))
 
 
-def identity(n: int, dtype: Any = None, *, device: Any = None) -> Any:
+def identity(n: int, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Returns the identity matrix of n rows.
 
     Args:
@@ -266,8 +289,13 @@ def identity(n: int, dtype: Any = None, *, device: Any = None) -> Any:
 
 
 def tri(
-    N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, device: Any = None
-) -> Any:
+    N: int,
+    M: int | None = None,
+    k: int = 0,
+    dtype: DTypeLike | None = float,
+    *,
+    device: str | None = None,
+) -> Array:
     """Returns a matrix with ones on and below a diagonal and zeros above it.
 
     Args:
@@ -284,10 +312,10 @@ def tri(
     kind = number_dtype(dtype)
     if is_unknown(k):
         return ops.astype(ops.less_equal(_offsets(N, M, k, device), k), kind)
-    return placed("tri", N, M, k, kind, device=device, known=_matrix_type(N, M, kind))
+    return made_on_device("tri", N, M, k, kind, device=device, known=_matrix_type(N, M, kind))
 
 
-def _offsets(rows: int, columns: int | None, k: Any, device: Any) -> Any:
+def _offsets(rows: int, columns: int | None, k: Any, device: str | None) -> Array:
     """Returns on which diagonal every element of a matrix is."""
     height = operator.index(rows)
     width = height if columns is None else operator.index(columns)
@@ -295,7 +323,7 @@ def _offsets(rows: int, columns: int | None, k: Any, device: Any) -> Any:
     return asarray(offsets, device=k.device if device is None else device)
 
 
-def _matrix_type(rows: Any, columns: Any, dtype: Any) -> ShapeDtype | None:
+def _matrix_type(rows: int, columns: int | None, dtype: DType) -> ShapeDtype | None:
     """Returns the type of a matrix for staging; None where NumPy is to refuse it."""
     if not is_staged():
         return None

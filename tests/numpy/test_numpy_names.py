@@ -7,7 +7,7 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.numpy.absent import ABSENT
+from functensor.numpy.absent import ABSENT_NAMES
 
 X = np.array([3.0, 1.0, 2.0, 5.0])
 
@@ -67,8 +67,8 @@ DISPATCHED = {
 
 def test_every_name_of_numpy_is_accounted_for():
     offered = {name for name in np.__all__ if name in fnp.__all__ or hasattr(fnp, name)}
-    assert set(np.__all__) - offered - ABSENT.keys() == set()
-    assert offered & ABSENT.keys() == set()
+    assert set(np.__all__) - offered - ABSENT_NAMES.keys() == set()
+    assert offered & ABSENT_NAMES.keys() == set()
 
 
 def test_absent_names_say_what_to_use_instead():
@@ -77,7 +77,7 @@ def test_absent_names_say_what_to_use_instead():
     assert str(caught.value) == (
         "functensor.numpy has no 'put': arrays are immutable: x = x.at[i].set(v)"
     )
-    for name, reason in ABSENT.items():
+    for name, reason in ABSENT_NAMES.items():
         with pytest.raises(AttributeError, match=f"^functensor.numpy has no '{name}': "):
             getattr(fnp, name)
         assert 8 < len(reason) < 90, name

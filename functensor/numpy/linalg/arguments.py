@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside, operands_together
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import result_type
 from ...primitives.linalg.stacks import adjoint
 from ..arguments import as_inexact
@@ -16,9 +16,9 @@ from ..creation import asarray
 
 __all__ = [
     "MatrixShapeError",
-    "alike",
+    "as_matrices",
+    "in_common_dtype",
     "inexact",
-    "matrices",
     "mirrored",
     "right_hand_side",
     "with_matrices",
@@ -31,7 +31,7 @@ class MatrixShapeError(ShapeError, np.linalg.LinAlgError):
     """An array is no matrix, or no square one; NumPy raises LinAlgError."""
 
 
-def inexact(name: str, x: Any) -> Any:
+def inexact(name: str, x: ArrayLike) -> Array:
     """Returns an argument as an array of numbers that LAPACK computes with.
 
     Raises:
@@ -46,7 +46,7 @@ def inexact(name: str, x: Any) -> Any:
     return x
 
 
-def with_matrices(name: str, x: Any) -> Any:
+def with_matrices(name: str, x: ArrayLike) -> Array:
     """Returns an argument as an array of at least two axes, of any dtype.
 
     Raises:
@@ -64,7 +64,7 @@ def with_matrices(name: str, x: Any) -> Any:
     return x
 
 
-def matrices(name: str, x: Any, *, square: bool = False) -> Any:
+def as_matrices(name: str, x: ArrayLike, *, square: bool = False) -> Array:
     """Returns an argument as a stack of real or complex matrices.
 
     Raises:
@@ -82,13 +82,13 @@ def matrices(name: str, x: Any, *, square: bool = False) -> Any:
     return x
 
 
-def alike(*arrays: Any) -> list[Any]:
+def in_common_dtype(*arrays: Array) -> list[Array]:
     """Returns arrays in the dtype to which theirs promote."""
     common = result_type(*(x.dtype for x in arrays))
     return [x if x.dtype == common else ops.astype(x, common) for x in arrays]
 
 
-def right_hand_side(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
+def right_hand_side(name: str, a: Array, b: ArrayLike) -> tuple[Array, Array, bool]:
     """Returns matrices and the columns that go with them, alike, and whether b was a vector.
 
     Raises:
@@ -108,11 +108,11 @@ def right_hand_side(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
                 number=16,
             )
         )
-    a, b = alike(a, b)
+    a, b = in_common_dtype(a, b)
     return a, b, vector
 
 
-def mirrored(a: Any, *, lower: bool, hermitian: bool = True) -> Any:
+def mirrored(a: Array, *, lower: bool, hermitian: bool = True) -> Array:
     """Returns Hermitian or symmetric matrices of which one triangle counts, as LAPACK reads them.
 
     What stands in the other one, be it NaN, has no influence, and its derivative is 0: that by an

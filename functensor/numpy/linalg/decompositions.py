@@ -9,12 +9,15 @@ finite, but lack what the vectors contribute within the common space. `expm`, an
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, overload
 
-from ...primitives.core.registry import registry as ops
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
+from ...primitives.linalg import decompositions
 from ...primitives.linalg.decompositions import eig_shapes, qr_shapes, svd_shapes
 from ...primitives.linalg.stacks import adjoint, unpacked
-from .arguments import matrices, mirrored
+from .arguments import as_matrices, mirrored
 
 __all__ = [
     "EigResult",
@@ -34,40 +37,40 @@ __all__ = [
 class EigResult(NamedTuple):
     """Eigenvalues, and eigenvectors as columns."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class EighResult(NamedTuple):
     """Eigenvalues in rising order, and orthonormal eigenvectors as columns."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class QRResult(NamedTuple):
     """A factor with orthonormal columns, and an upper triangular one."""
 
-    Q: Any
-    R: Any
+    Q: Array
+    R: Array
 
 
 class SVDResult(NamedTuple):
     """Left vectors as columns, singular values in falling order, and right vectors as rows."""
 
-    U: Any
-    S: Any
-    Vh: Any
+    U: Array
+    S: Array
+    Vh: Array
 
 
-def _hermitian(name: str, a: Any, triangle: str) -> Any:
+def _hermitian_operand(name: str, a: ArrayLike, triangle: str) -> Array:
     """Returns an argument as Hermitian matrices, of which the named triangle counts."""
     if str(triangle).upper() not in ("L", "U"):
         raise ValueError(f"{name}: UPLO is 'L' or 'U', not {triangle!r:.60}")
-    return mirrored(matrices(name, a, square=True), lower=triangle.upper() == "L")
+    return mirrored(as_matrices(name, a, square=True), lower=triangle.upper() == "L")
 
 
-def eigh(a: Any, UPLO: str = "L") -> EighResult:
+def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     """Returns the eigenvalues and eigenvectors of Hermitian matrices.
 
     Args:
@@ -87,12 +90,12 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
     >>> np.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
     [1.0, 2.0]
     """
-    a = _hermitian("eigh", a, UPLO)
+    a = _hermitian_operand("eigh", a, UPLO)
     values, vectors = unpacked(ops.eigh(a), eig_shapes(a.shape[-1]))
     return EighResult(ops.real(values), vectors)
 
 
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
     """Returns the eigenvalues of Hermitian matrices.
 
     Args:
@@ -111,10 +114,10 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     >>> np.linalg.eigvalsh([[2.0, 0.0], [0.0, 1.0]]).tolist()
     [1.0, 2.0]
     """
-    return ops.eigvalsh(_hermitian("eigvalsh", a, UPLO))
+    return ops.eigvalsh(_hermitian_operand("eigvalsh", a, UPLO))
 
 
-def eig(a: Any) -> EigResult:
+def eig(a: ArrayLike) -> EigResult:
     """Returns the eigenvalues and eigenvectors of square matrices.
 
     Args:
@@ -134,11 +137,11 @@ def eig(a: Any) -> EigResult:
     >>> np.linalg.eig([[0.0, 1.0], [-1.0, 0.0]]).eigenvalues.tolist()
     [1j, -1j]
     """
-    a = matrices("eig", a, square=True)
+    a = as_matrices("eig", a, square=True)
     return EigResult(*unpacked(ops.eig(a), eig_shapes(a.shape[-1])))
 
 
-def eigvals(a: Any) -> Any:
+def eigvals(a: ArrayLike) -> Array:
     """Returns the eigenvalues of square matrices.
 
     Args:
@@ -156,12 +159,30 @@ def eigvals(a: Any) -> Any:
     >>> np.linalg.eigvals([[0.0, 1.0], [-1.0, 0.0]]).tolist()
     [1j, -1j]
     """
-    return ops.eigvals(matrices("eigvals", a, square=True))
+    return ops.eigvals(as_matrices("eigvals", a, square=True))
+
+
+@overload
+def svd(
+    a: ArrayLike, full_matrices: bool = ..., compute_uv: Literal[True] = ..., hermitian: bool = ...
+) -> SVDResult: ...
+
+
+@overload
+def svd(
+    a: ArrayLike, full_matrices: bool = ..., *, compute_uv: Literal[False], hermitian: bool = ...
+) -> Array: ...
+
+
+@overload
+def svd(
+    a: ArrayLike, full_matrices: bool = ..., compute_uv: bool = ..., hermitian: bool = ...
+) -> Array | SVDResult: ...
 
 
 def svd(
-    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
-) -> Any:
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Array | SVDResult:
     """Returns singular values and vectors: ``a = U * S @ Vh``.
 
     Args:
@@ -185,17 +206,17 @@ def svd(
     """
     if hermitian:
         return _hermitian_svd(a, compute_uv)
-    a = matrices("svd", a)
+    a = as_matrices("svd", a)
     if not compute_uv:
         return ops.svdvals(a)
     full = bool(full_matrices)
     u, s, vh = unpacked(
-        ops.svd.bind((a,), {"full_matrices": full}), svd_shapes(a.shape[-2:], full)
+        decompositions.svd.bind((a,), {"full_matrices": full}), svd_shapes(a.shape[-2:], full)
     )
     return SVDResult(u, ops.real(s), vh)
 
 
-def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
+def _hermitian_svd(a: ArrayLike, compute_uv: bool) -> Array | SVDResult:
     values, vectors = eigh(a)
     sizes = ops.abs(values)
     order = ops.flip(ops.argsort(sizes, axis=-1), axis=-1)
@@ -209,7 +230,7 @@ def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
     return SVDResult(u, sizes, adjoint(u * ops.expand_dims(signs, -2)))
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: ArrayLike, /) -> Array:
     """Returns singular values.
 
     Args:
@@ -226,10 +247,10 @@ def svdvals(x: Any, /) -> Any:
     >>> np.linalg.svdvals([[0.0, 2.0], [1.0, 0.0]]).tolist()
     [2.0, 1.0]
     """
-    return ops.svdvals(matrices("svdvals", x))
+    return ops.svdvals(as_matrices("svdvals", x))
 
 
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
     """Returns factors with orthonormal columns and upper triangular ones: ``a = Q @ R``.
 
     Args:
@@ -254,12 +275,12 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     """
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}")
-    a = matrices("qr", a)
+    a = as_matrices("qr", a)
     m, n = a.shape[-2:]
     k = min(m, n)
     kind = "complete" if mode == "complete" and m > n else "reduced"
     square = a if n <= m else ops.index(a, (Ellipsis, slice(None, m)))
-    packed = ops.qr.bind((square,), {"mode": kind})
+    packed = decompositions.qr.bind((square,), {"mode": kind})
     q, r = unpacked(packed, qr_shapes((m, k), kind))
     if n > m:
         rest = ops.matmul(adjoint(q), ops.index(a, (Ellipsis, slice(m, None))))

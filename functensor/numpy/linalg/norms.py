@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
-from ...primitives.core.registry import registry as ops
+from ...backends.annotations import Axes, Axis
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.shape_dtype import canonical_axes, canonical_axis, finfo
+from ...primitives.linalg import solving
 from ..arguments import array_beside, as_inexact
 from ..creation import asarray
 from ..zeros_ones import zeros_like
-from .arguments import MatrixShapeError, matrices
+from .arguments import MatrixShapeError, as_matrices
 
 __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
 
-Axes = tuple[int, ...]
+# A number, np.inf, or the name of a norm of matrices.
+NormOrder: TypeAlias = float | str | None
 
 
-def _power_norm(sizes: Any, order: float, axes: Axes, keepdims: bool) -> Any:
+def _power_norm(sizes: Array, order: float, axes: Axes, keepdims: bool) -> Array:
     """Returns the root of the sum of powers, in units of the element that counts most."""
     if not sizes.size:
-        return ops.sum(sizes, axis=axes, keepdims=keepdims) + (0 if order > 0 else np.inf)
+        nothing = ops.sum(sizes, axis=axes, keepdims=keepdims)
+        out: Array = nothing + (0 if order > 0 else np.inf)
+        return out
     pick = ops.max if order > 0 else ops.min
     unit = ops.stop_gradient(pick(sizes, axis=axes, keepdims=True))
     unit = ops.where((unit == 0) | ops.isinf(unit), 1, unit)
@@ -38,7 +45,7 @@ def _power_norm(sizes: Any, order: float, axes: Axes, keepdims: bool) -> Any:
     return ops.where(vanishing, 0, scale * ops.power(total, 1 / order))
 
 
-def _vector_norm(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
+def _vector_norm(x: Array, order: NormOrder, axes: Axes, keepdims: bool) -> Array:
     if order is None or order == 2:
         return ops.euclidean_norm(x, axes, keepdims=keepdims)
     if isinstance(order, str):
@@ -57,13 +64,13 @@ def _vector_norm(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
     return _power_norm(sizes, float(order), axes, keepdims)
 
 
-def _matrix_norm(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
+def _matrix_norm(x: Array, order: NormOrder, axes: Axes, keepdims: bool) -> Array:
     """Returns norms of the matrices whose rows and columns stand at two axes."""
     if order is None or order in ("fro", "f"):
         return ops.euclidean_norm(x, axes, keepdims=keepdims)
     moved = ops.moveaxis(x, axes, (-2, -1))
     if order in ("nuc", 2, -2):
-        out = _of_singular_values(matrices("norm", moved), order)
+        out = _of_singular_values(as_matrices("norm", moved), order)
     elif order in (1, -1, np.inf, -np.inf):
         sums = ops.sum(ops.abs(moved), axis=-2 if abs(order) == 1 else -1)
         if order > 0 and not sums.shape[-1]:
@@ -78,7 +85,7 @@ def _matrix_norm(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
     return ops.expand_dims(out, tuple([a % len(x.shape) for a in axes])) if keepdims else out
 
 
-def _of_singular_values(x: Any, order: Any) -> Any:
+def _of_singular_values(x: Array, order: NormOrder) -> Array:
     values = ops.svdvals(x)
     if order == "nuc" or (order == 2 and not values.shape[-1]):
         return ops.sum(values, axis=-1)
@@ -87,7 +94,7 @@ def _of_singular_values(x: Any, order: Any) -> Any:
     return ops.index(values, (Ellipsis, 0 if order == 2 else -1))
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: ArrayLike, ord: NormOrder = None, axis: Axis = None, keepdims: bool = False) -> Array:
     """Returns norms of vectors or of matrices.
 
     Args:
@@ -131,7 +138,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return _matrix_norm(x, ord, axes, keepdims)
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(
+    x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: NormOrder = 2
+) -> Array:
     """Returns norms of vectors.
 
     Args:
@@ -154,7 +163,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return _vector_norm(x, ord, canonical_axes(axis, len(x.shape)), keepdims)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: NormOrder = "fro") -> Array:
     """Returns norms of a stack of matrices.
 
     Args:
@@ -173,10 +182,10 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     >>> float(np.linalg.matrix_norm([[1.0, -2.0], [3.0, 4.0]], ord=1))
     6.0
     """
-    return _matrix_norm(matrices("matrix_norm", x), ord, (-2, -1), keepdims)
+    return _matrix_norm(as_matrices("matrix_norm", x), ord, (-2, -1), keepdims)
 
 
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: ArrayLike, p: NormOrder = None) -> Array:
     """Returns condition numbers: how much a norm and that of the inverse make together.
 
     Args:
@@ -195,26 +204,32 @@ def cond(x: Any, p: Any = None) -> Any:
     4.0
     """
     if p is None or p in (2, -2):
-        x = matrices("cond", x)
+        x = as_matrices("cond", x)
         _refuse_empty(x)
         values = ops.svdvals(x)
         ends = [ops.index(values, (Ellipsis, place)) for place in (0, -1)]
         above, below = ends[::-1] if p == -2 else ends
         return ops.where(below == 0, np.inf, above / ops.where(below == 0, 1, below))
-    x = matrices("cond", x, square=True)
+    x = as_matrices("cond", x, square=True)
     _refuse_empty(x)
-    inverse = ops.inv.bind((x,), {"strict": False})
+    inverse = solving.inv.bind((x,), {"strict": False})
     product = matrix_norm(x, ord=p) * matrix_norm(inverse, ord=p)
     singular = ops.isnan(product) & ~ops.any(ops.isnan(x), axis=(-2, -1))
     return ops.where(singular, np.inf, product)
 
 
-def _refuse_empty(x: Any) -> None:
+def _refuse_empty(x: Array) -> None:
     if 0 in x.shape[-2:]:
         raise MatrixShapeError(f"cond: matrices of shape {x.shape[-2:]} have no elements")
 
 
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def matrix_rank(
+    A: ArrayLike,
+    tol: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike | None = None,
+) -> Array:
     """Returns how many singular values of matrices are not 0.
 
     Args:
@@ -238,7 +253,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     A = asarray(A)
     if len(A.shape) < 2:
         return ops.astype(ops.any(A != 0), np.int64)
-    A = matrices("matrix_rank", A)
+    A = as_matrices("matrix_rank", A)
     values = ops.abs(ops.eigvalsh(A)) if hermitian else ops.svdvals(A)
     if not values.shape[-1]:
         return zeros_like(A, np.int64, shape=A.shape[:-2])

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
 
+from ...backends.annotations import DTypeLike
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.errors import ShapeError, message, misfit, refuse_out
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
+from ...primitives.linalg import solving
 from ..arguments import arrays_together
 from ..creation import asarray
 from ..differences import cross as cross_of_axes
 from ..zeros_ones import eye
-from .arguments import matrices, with_matrices
+from .arguments import as_matrices, with_matrices
 
 __all__ = [
     "cross",
@@ -29,7 +32,7 @@ __all__ = [
 ]
 
 
-def matmul(x1: Any, x2: Any, /) -> Any:
+def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Returns the matrix product, ``x1 @ x2``.
 
     Args:
@@ -48,7 +51,7 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     return ops.matmul(*arrays_together((x1, x2), "matmul"))
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Returns the products of vectors along an axis, those of x1 conjugated.
 
     Args:
@@ -68,7 +71,9 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return ops.vecdot(x1, x2, axis=axis)
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+def tensordot(
+    x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[int | Sequence[int]] = 2
+) -> Array:
     """Returns the product of two arrays summed over several axes of each.
 
     Args:
@@ -88,7 +93,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     return ops.tensordot(x1, x2, axes)
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Returns the products of every element of one vector with every element of another.
 
     Args:
@@ -116,7 +121,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
     return ops.outer(x1, x2)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Returns the cross products of vectors of three components.
 
     Args:
@@ -143,7 +148,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return cross_of_axes(x1, x2, axisa=axis, axisb=axis, axisc=axis)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """Returns the diagonals of a stack of matrices.
 
     Args:
@@ -163,7 +168,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return ops.diagonal(with_matrices("diagonal", x), offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Returns the sums of the diagonals of a stack of matrices.
 
     Args:
@@ -184,7 +189,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     return ops.trace(with_matrices("trace", x), offset, -2, -1, dtype)
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """Returns a stack of matrices with rows and columns swapped.
 
     Args:
@@ -200,10 +205,11 @@ def matrix_transpose(x: Any, /) -> Any:
     >>> np.linalg.matrix_transpose(np.ones((4, 2, 3))).shape
     (4, 3, 2)
     """
-    return with_matrices("matrix_transpose", x).mT
+    out: Array = with_matrices("matrix_transpose", x).mT
+    return out
 
 
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: ArrayLike, n: int) -> Array:
     """Returns square matrices to an integer power, by repeated squaring.
 
     Args:
@@ -224,24 +230,24 @@ def matrix_power(a: Any, n: int) -> Any:
     """
     n = operator.index(n)
     given = asarray(a)
-    checked = matrices("matrix_power", given, square=True)
+    checked = as_matrices("matrix_power", given, square=True)
     if n < 0:
-        return matrix_power(ops.inv.bind((checked,), {"strict": True}), -n)
+        return matrix_power(solving.inv.bind((checked,), {"strict": True}), -n)
     if n == 0:
         one = eye(given.shape[-1], dtype=given.dtype, device=given.device)
         return ops.broadcast_to(one, given.shape)
-    power = None
     square = given
-    while n:
-        n, odd = divmod(n, 2)
-        if odd:
-            power = square if power is None else ops.matmul(power, square)
-        if n:
-            square = ops.matmul(square, square)
+    while not n % 2:
+        n, square = n // 2, ops.matmul(square, square)
+    power = square
+    while n := n // 2:
+        square = ops.matmul(square, square)
+        if n % 2:
+            power = ops.matmul(power, square)
     return power
 
 
-def multi_dot(arrays: Sequence[Any], *, out: None = None) -> Any:
+def multi_dot(arrays: Sequence[ArrayLike], *, out: None = None) -> Array:
     """Returns the product of several matrices, in the order that costs least.
 
     Args:
@@ -282,12 +288,12 @@ def multi_dot(arrays: Sequence[Any], *, out: None = None) -> Any:
         operands[0] = ops.reshape(operands[0], (1, -1))
     if last:
         operands[-1] = ops.reshape(operands[-1], (-1, 1))
-    product = _in_order(operands, _best_splits(operands), 0, len(operands) - 1)
+    product = _product_by_splits(operands, _best_splits(operands), 0, len(operands) - 1)
     shape = product.shape[first : 2 - last]
     return product if len(shape) == 2 else ops.reshape(product, shape)
 
 
-def _best_splits(operands: Sequence[Any]) -> dict[tuple[int, int], int]:
+def _best_splits(operands: Sequence[Array]) -> dict[tuple[int, int], int]:
     """Returns for every run of matrices behind which of them to split it."""
     lengths = [operands[0].shape[0], *(x.shape[1] for x in operands)]
     cost = {(i, i): 0 for i in range(len(operands))}
@@ -302,8 +308,11 @@ def _best_splits(operands: Sequence[Any]) -> dict[tuple[int, int], int]:
     return split
 
 
-def _in_order(operands: Sequence[Any], split: dict[tuple[int, int], int], i: int, j: int) -> Any:
+def _product_by_splits(
+    operands: Sequence[Array], split: dict[tuple[int, int], int], i: int, j: int
+) -> Array:
     if i == j:
         return operands[i]
     k = split[i, j]
-    return ops.matmul(_in_order(operands, split, i, k), _in_order(operands, split, k + 1, j))
+    left = _product_by_splits(operands, split, i, k)
+    return ops.matmul(left, _product_by_splits(operands, split, k + 1, j))

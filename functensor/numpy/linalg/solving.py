@@ -8,17 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...primitives.core.array import Tracer
+from ...backends.annotations import Shape
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array, Tracer
 from ...primitives.core.buffers import operands_together
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
 from ...primitives.linalg import matrix_functions, solving
 from ...primitives.linalg.stacks import adjoint, unpacked
 from ..arguments import array_beside
 from ..known_values import is_at_hand
 from ..zeros_ones import zeros_like
-from .arguments import inexact, matrices, mirrored, right_hand_side
+from .arguments import as_matrices, inexact, mirrored, right_hand_side
 
 __all__ = [
     "SlogdetResult",
@@ -40,11 +42,11 @@ NOT_GIVEN: Any = object()
 class SlogdetResult(NamedTuple):
     """The sign of determinants and the logarithm of their sizes."""
 
-    sign: Any
-    logabsdet: Any
+    sign: Array
+    logabsdet: Array
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """Returns x with ``a @ x = b``.
 
     Args:
@@ -63,12 +65,12 @@ def solve(a: Any, b: Any) -> Any:
     [0.5, 0.25]
     """
     a, b = operands_together("solve", a, b)
-    a, b, vector = right_hand_side("solve", matrices("solve", a, square=True), b)
+    a, b, vector = right_hand_side("solve", as_matrices("solve", a, square=True), b)
     x = solving.solve(a, b)
     return ops.index(x, (Ellipsis, 0)) if vector else x
 
 
-def inv(a: Any) -> Any:
+def inv(a: ArrayLike) -> Array:
     """Returns the inverses of matrices.
 
     Args:
@@ -85,16 +87,24 @@ def inv(a: Any) -> Any:
     >>> np.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
-    return solving.inv.bind((matrices("inv", a, square=True),), {"strict": True})
+    out: Array = solving.inv.bind((as_matrices("inv", a, square=True),), {"strict": True})
+    return out
 
 
-def _pseudo_inverse(a: Any, limit: Any) -> Any:
+def _pseudo_inverse(a: Array, limit: ArrayLike) -> Array:
     """Returns pseudo-inverses, for a limit of the singular values for all or one for each."""
     limit = ops.astype(array_beside(a, limit), finfo(a.dtype).dtype)
-    return solving.pinv(a, ops.expand_dims(limit, (-2, -1)))
+    out: Array = solving.pinv(a, ops.expand_dims(limit, (-2, -1)))
+    return out
 
 
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NOT_GIVEN) -> Any:
+def pinv(
+    a: ArrayLike,
+    rcond: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike | None = NOT_GIVEN,
+) -> Array:
     """Returns the Moore-Penrose pseudo-inverses of matrices.
 
     Args:
@@ -116,7 +126,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NOT_
     >>> np.linalg.pinv([[2.0, 0.0], [0.0, 0.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    a = matrices("pinv", a, square=hermitian)
+    a = as_matrices("pinv", a, square=hermitian)
     if rcond is not None and rtol is not NOT_GIVEN:
         raise ValueError("pinv: rcond and rtol exclude each other")
     if rcond is None:
@@ -126,7 +136,9 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NOT_
     return _pseudo_inverse(mirrored(a, lower=True) if hermitian else a, rcond)
 
 
-def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None
+) -> tuple[Array, Array, Array, Array]:
     """Returns the shortest x for which ``a @ x`` is closest to b.
 
     Args:
@@ -150,7 +162,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     ([2.0], [1.0], 1)
     """
     a, b = operands_together("lstsq", a, b)
-    a, b, vector = right_hand_side("lstsq", matrices("lstsq", a), b)
+    a, b, vector = right_hand_side("lstsq", as_matrices("lstsq", a), b)
     m, n = a.shape[-2:]
     eps = finfo(a.dtype).eps
     if rcond is None:
@@ -174,7 +186,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     return ops.index(x, (Ellipsis, 0)) if vector else x, residuals, rank, values
 
 
-def det(a: Any) -> Any:
+def det(a: ArrayLike) -> Array:
     """Returns the determinants of matrices.
 
     Args:
@@ -191,10 +203,11 @@ def det(a: Any) -> Any:
     >>> ft.grad(np.linalg.det)(np.array([[0.0, 0.0], [0.0, 3.0]])).tolist()
     [[3.0, 0.0], [0.0, 0.0]]
     """
-    return solving.det(matrices("det", a, square=True))
+    out: Array = solving.det(as_matrices("det", a, square=True))
+    return out
 
 
-def slogdet(a: Any) -> SlogdetResult:
+def slogdet(a: ArrayLike) -> SlogdetResult:
     """Returns the signs of determinants and the logarithms of their sizes.
 
     Args:
@@ -212,11 +225,11 @@ def slogdet(a: Any) -> SlogdetResult:
     >>> float(sign), float(logabsdet)
     (-1.0, 0.0)
     """
-    sign, logarithm = unpacked(solving.slogdet(matrices("slogdet", a, square=True)), [(), ()])
+    sign, logarithm = unpacked(solving.slogdet(as_matrices("slogdet", a, square=True)), [(), ()])
     return SlogdetResult(sign, ops.real(logarithm))
 
 
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
     """Returns the Cholesky factors of positive definite matrices.
 
     Args:
@@ -235,12 +248,13 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     >>> np.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """
-    a = matrices("cholesky", a, square=True)
+    a = as_matrices("cholesky", a, square=True)
     lower = solving.cholesky(mirrored(a, lower=not upper))
-    return adjoint(lower) if upper else lower
+    out: Array = adjoint(lower) if upper else lower
+    return out
 
 
-def expm(A: Any) -> Any:
+def expm(A: ArrayLike) -> Array:
     """Returns the exponentials of matrices; NumPy has no such function, SciPy has it in ``linalg``.
 
     Args:
@@ -259,10 +273,11 @@ def expm(A: Any) -> Any:
     >>> np.linalg.expm([[0.0, 1.0], [0.0, 0.0]]).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
-    return matrix_functions.expm(matrices("expm", A, square=True))
+    out: Array = matrix_functions.expm(as_matrices("expm", A, square=True))
+    return out
 
 
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """Returns the inverse of an array for ``tensordot`` over ``ind`` axes.
 
     Args:
@@ -289,7 +304,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     return ops.reshape(solving.inv.bind((matrix,), {"strict": True}), (*columns, *rows))
 
 
-def _as_square(name: str, a: Any, rows: tuple[int, ...], columns: tuple[int, ...]) -> Any:
+def _as_square(name: str, a: Array, rows: Shape, columns: Shape) -> Array:
     if prod(rows) != prod(columns):
         raise ShapeError(
             message(
@@ -302,7 +317,7 @@ def _as_square(name: str, a: Any, rows: tuple[int, ...], columns: tuple[int, ...
     return ops.reshape(a, (prod(rows), prod(columns)))
 
 
-def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """Returns x with ``tensordot(a, x, x.ndim) = b``.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...numpy.linalg import decompositions
-from ...numpy.linalg.arguments import alike, matrices, mirrored
+from ...numpy.linalg.arguments import as_matrices, in_common_dtype, mirrored
 from ...primitives.core.registry import registry as ops
 from ...primitives.linalg import solving, triangular
 from ...primitives.linalg.column_pivots import qr_pivots
@@ -60,9 +60,9 @@ def _reduced(name: str, a: Any, b: Any, lower: bool, kind: int) -> tuple[Any, An
     """Returns the standard problem that a generalised one comes to, and B's lower factor."""
     if kind not in (1, 2, 3):
         raise ValueError(f"{name}: type is 1 (a v = w b v), 2 (a b v = w v) or 3, not {kind!r}")
-    a = mirrored(matrices(name, a, square=True), lower=lower)
-    b = mirrored(matrices(name, b, square=True), lower=lower)
-    a, b = alike(a, b)
+    a = mirrored(as_matrices(name, a, square=True), lower=lower)
+    b = mirrored(as_matrices(name, b, square=True), lower=lower)
+    a, b = in_common_dtype(a, b)
     factor = solving.cholesky(b)
     if kind > 1:
         return ops.matmul(adjoint(factor), ops.matmul(a, factor)), factor
@@ -207,9 +207,9 @@ def eig(
     """
     if homogeneous_eigvals:
         raise NotImplementedError("eig: homogeneous_eigvals; eig(b, a) gives reciprocals")
-    a = matrices("eig", a, square=True)
+    a = as_matrices("eig", a, square=True)
     if b is not None:
-        a, b = alike(a, matrices("eig", b, square=True))
+        a, b = in_common_dtype(a, as_matrices("eig", b, square=True))
         a = solving.solve(b, a)
     if not (left or right):
         return decompositions.eigvals(a)
@@ -281,7 +281,7 @@ def qr(
         raise ValueError(f"qr: mode is 'full', 'economic' or 'r', not {mode!r}")
     order: tuple[Any, ...] = ()
     if pivoting:
-        a = matrices("qr", a)
+        a = as_matrices("qr", a)
         order = (qr_pivots.bind((ops.stop_gradient(a),), {}),)
         a = ops.take_along_axis(a, ops.expand_dims(order[0], -2), axis=-1)
     q, r = decompositions.qr(a, "reduced" if mode == "economic" else "complete")

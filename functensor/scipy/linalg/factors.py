@@ -9,7 +9,7 @@ import numpy as np
 
 from ...numpy.creation import asarray
 from ...numpy.linalg import solving as numpy_solving
-from ...numpy.linalg.arguments import matrices, right_hand_side
+from ...numpy.linalg.arguments import as_matrices, right_hand_side
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
@@ -33,7 +33,7 @@ TRANSPOSITIONS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 def system(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
     """Returns a system's square matrices and its columns, and whether they were one vector."""
-    return right_hand_side(name, matrices(name, a, square=True), b)
+    return right_hand_side(name, as_matrices(name, a, square=True), b)
 
 
 def as_given(x: Any, vector: bool) -> Any:
@@ -140,7 +140,7 @@ def cho_solve(
 
 def _factorised(name: str, a: Any) -> tuple[Any, Any]:
     """Returns both factors in one matrix, and LAPACK's pivots."""
-    a = matrices(name, a)
+    a = as_matrices(name, a)
     both, pivots = unpacked(triangular.lu(a), triangular.lu_shapes(*a.shape[-2:]))
     return both, ops.astype(ops.real(pivots), np.int32)
 

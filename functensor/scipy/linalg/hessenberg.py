@@ -10,8 +10,8 @@ import numpy as np
 from ...backends.restoring import quiet
 from ...custom.rules import custom_jvp
 from ...numpy.creation import asarray
-from ...numpy.known_values import is_known, value_of
-from ...numpy.linalg.arguments import matrices
+from ...numpy.known_values import are_values_known, value_of
+from ...numpy.linalg.arguments import as_matrices
 from ...numpy.linalg.decompositions import eig
 from ...numpy.linalg.solving import inv
 from ...primitives.core.buffers import beside
@@ -74,7 +74,7 @@ def hessenberg(
     >>> linalg.hessenberg([[1.0, 2.0, 3.0], [3.0, 0.0, 0.0], [4.0, 0.0, 0.0]]).round(6).tolist()
     [[1.0, -3.6, 0.2], [-5.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    h = matrices("hessenberg", a, square=True)
+    h = as_matrices("hessenberg", a, square=True)
     n = h.shape[-1]
     q = ops.zeros_like(h) + beside(h, np.eye(n, dtype=h.dtype))
     # With two rows there is nothing to do; of a last element, only the phase is left.
@@ -128,7 +128,7 @@ def qr_multiply(
     """
     if mode not in ("left", "right"):
         raise ValueError(f"qr_multiply: Mode argument can only be 'left' or 'right', not {mode!r}")
-    a, c = matrices("qr_multiply", a), asarray(c)
+    a, c = as_matrices("qr_multiply", a), asarray(c)
     vector = len(c.shape) == 1
     if vector:
         c = ops.expand_dims(c, -1 if mode == "left" else 0)
@@ -193,7 +193,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     """
     if not disp:
         raise NotImplementedError("funm: disp=False, an estimate of the error: leave it out")
-    A = matrices("funm", A, square=True)
+    A = as_matrices("funm", A, square=True)
 
     @custom_jvp
     def whole(x: Any) -> Any:
@@ -218,7 +218,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     largest = ops.max(sizes, axis=(-2, -1), keepdims=True, initial=0.0)
     imaginary = ops.abs(ops.imag(ops.stop_gradient(out)))
     real = ops.less_equal(imaginary, tolerance * (1.0 + largest))
-    if not is_known(real):
+    if not are_values_known(real):
         return ops.where(ops.all(real, axis=(-2, -1), keepdims=True), ops.real(out), np.nan)
     if not value_of("funm", real, "").all():
         raise np.linalg.LinAlgError(
@@ -230,7 +230,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
 def _check_eigenvectors(z: Any) -> None:
     """Refuses known matrices that are not the product of their eigenvectors and eigenvalues."""
     z = ops.stop_gradient(z)
-    if not is_known(z) or not z.size:
+    if not are_values_known(z) or not z.size:
         return
     host = value_of("funm", z, "")
     w, v = np.linalg.eig(host)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.arrays.matrix_functions import ComplexResultError
-from ...numpy.linalg.arguments import alike, matrices
+from ...numpy.linalg.arguments import as_matrices, in_common_dtype
 from ...numpy.linalg.decompositions import svd
 from ...numpy.linalg.products import matrix_power
 from ...numpy.linalg.solving import expm
@@ -50,7 +50,8 @@ def expm_frechet(
     >>> linalg.expm_frechet([[0.0]], [[2.0]], compute_expm=False).tolist()
     [[2.0]]
     """
-    A, E = alike(matrices("expm_frechet", A, square=True), matrices("expm_frechet", E))
+    A = as_matrices("expm_frechet", A, square=True)
+    A, E = in_common_dtype(A, as_matrices("expm_frechet", E))
     if A.shape[-2:] != E.shape[-2:]:
         raise ShapeError(
             message(
@@ -84,7 +85,7 @@ def logm(A: Any, disp: Any = None) -> Any:
     >>> linalg.logm([[1.0, 1.0], [0.0, 1.0]]).round(12).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
-    return matrix_functions.logm(matrices("logm", A, square=True))
+    return matrix_functions.logm(as_matrices("logm", A, square=True))
 
 
 def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
@@ -111,7 +112,7 @@ def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
     >>> linalg.sqrtm([[4.0, 0.0], [0.0, 9.0]]).tolist()
     [[2.0, 0.0], [0.0, 3.0]]
     """
-    A = matrices("sqrtm", A, square=True)
+    A = as_matrices("sqrtm", A, square=True)
     try:
         return matrix_functions.sqrtm(A)
     except ComplexResultError:
@@ -120,7 +121,7 @@ def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
 
 def _turning(name: str, A: Any) -> tuple[Any, Any, bool]:
     """Returns the exponentials of i A and of -i A, and whether A is real."""
-    A = matrices(name, A, square=True)
+    A = as_matrices(name, A, square=True)
     real = A.dtype.kind != "c"
     turned = A * np.ones((), result_type(A.dtype, np.complex64)) * 1j
     forth = matrix_functions.expm(turned)
@@ -185,7 +186,7 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
     >>> linalg.fractional_matrix_power([[4.0, 0.0], [0.0, 9.0]], 0.5).round(12).tolist()
     [[2.0, 0.0], [0.0, 3.0]]
     """
-    A = matrices("fractional_matrix_power", A, square=True)
+    A = as_matrices("fractional_matrix_power", A, square=True)
     if isinstance(t, int) or (isinstance(t, float) and t.is_integer()):
         return matrix_power(A, int(t))
     return matrix_functions.expm(t * matrix_functions.logm(A))
@@ -212,7 +213,7 @@ def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
     """
     if side not in ("right", "left"):
         raise ValueError(f"polar: side is 'right' or 'left', not {side!r}")
-    w, s, vh = svd(matrices("polar", a), full_matrices=False)
+    w, s, vh = svd(as_matrices("polar", a), full_matrices=False)
     scaled = ops.expand_dims(s, -2)
     if side == "right":
         p = ops.matmul(adjoint(vh) * scaled, vh)

@@ -10,7 +10,7 @@ import numpy as np
 from ...numpy.creation import asarray
 from ...numpy.linalg import decompositions, norms
 from ...numpy.linalg import solving as numpy_solving
-from ...numpy.linalg.arguments import alike, matrices, mirrored, right_hand_side
+from ...numpy.linalg.arguments import as_matrices, in_common_dtype, mirrored, right_hand_side
 from ...primitives.core.buffers import beside, wrap
 from ...primitives.core.errors import ShapeError, message
 from ...primitives.core.registry import registry as ops
@@ -112,7 +112,7 @@ def solve_banded(
     """
     lower, upper = (operator.index(count) for count in l_and_u)
     # Transposed, it has as many rows as the matrix.
-    columns = ops.swapaxes(matrices("solve_banded", ab), -1, -2)
+    columns = ops.swapaxes(as_matrices("solve_banded", ab), -1, -2)
     columns, b, vector = right_hand_side("solve_banded", columns, b)
     ab = ops.swapaxes(columns, -1, -2)
     if min(lower, upper) < 0 or ab.shape[-2] != lower + upper + 1:
@@ -212,7 +212,7 @@ def inv(
     structure = _structure("inv", assume_a)
     if structure == "general":
         return numpy_solving.inv(a)
-    a = matrices("inv", a, square=True)
+    a = as_matrices("inv", a, square=True)
     return _solve_with(structure, a, beside(a, np.eye(a.shape[-1], dtype=a.dtype)), lower)
 
 
@@ -273,7 +273,7 @@ def pinv(
     >>> linalg.pinv([[2.0, 0.0], [0.0, 0.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    a = matrices("pinv", a)
+    a = as_matrices("pinv", a)
     atol = 0.0 if atol is None else atol
     rtol = max(a.shape[-2:]) * finfo(a.dtype).eps if rtol is None else rtol
     if atol < 0 or rtol < 0:
@@ -319,7 +319,7 @@ def lstsq(
     >>> linalg.lstsq([[1.0], [0.0]], [2.0, 1.0])[0].tolist()
     [2.0]
     """
-    a, b = matrices("lstsq", a), asarray(b)
+    a, b = as_matrices("lstsq", a), asarray(b)
     x, residuals, rank, values = numpy_solving.lstsq(
         a, b, finfo(a.dtype).eps if cond is None else cond
     )
@@ -353,9 +353,9 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     >>> linalg.solve_sylvester([[1.0]], [[3.0]], [[8.0]]).tolist()
     [[2.0]]
     """
-    a = matrices("solve_sylvester", a, square=True)
-    b = matrices("solve_sylvester", b, square=True)
-    q = matrices("solve_sylvester", q)
+    a = as_matrices("solve_sylvester", a, square=True)
+    b = as_matrices("solve_sylvester", b, square=True)
+    q = as_matrices("solve_sylvester", q)
     if q.shape[-2:] != (a.shape[-1], b.shape[-1]):
         raise ShapeError(
             message(
@@ -365,7 +365,7 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
                 number=16,
             )
         )
-    return matrix_functions.solve_sylvester(*alike(a, b, q))
+    return matrix_functions.solve_sylvester(*in_common_dtype(a, b, q))
 
 
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
@@ -384,7 +384,7 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     >>> linalg.solve_continuous_lyapunov([[2.0]], [[8.0]]).tolist()
     [[2.0]]
     """
-    a = matrices("solve_continuous_lyapunov", a, square=True)
+    a = as_matrices("solve_continuous_lyapunov", a, square=True)
     return solve_sylvester(a, adjoint(a), q)
 
 
@@ -411,9 +411,9 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
     >>> linalg.solve_discrete_lyapunov([[0.5]], [[3.0]]).tolist()
     [[4.0]]
     """
-    a = matrices("solve_discrete_lyapunov", a, square=True)
-    q = matrices("solve_discrete_lyapunov", q)
-    a, q = alike(a, q)
+    a = as_matrices("solve_discrete_lyapunov", a, square=True)
+    q = as_matrices("solve_discrete_lyapunov", q)
+    a, q = in_common_dtype(a, q)
     n = a.shape[-1]
     if q.shape[-2:] != (n, n):
         raise ShapeError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from .. import tree
 from ..checkpoint_policies import everything_saveable, nothing_saveable
@@ -26,10 +26,33 @@ from . import reverse, transforms
 from .call import CheckpointCall
 from .closure_snapshot import Frozen
 
+if TYPE_CHECKING:
+    from ..functions.type_variables import P, R
+
 __all__ = ["checkpoint", "remat"]
 
 # Modules that say what transformations do with a call.
 LEVELS = (transforms, reverse)
+
+
+@overload
+def checkpoint(
+    fun: Callable[P, R],
+    *,
+    policy: Callable[..., Any] | None = ...,
+    prevent_cse: bool = ...,
+    static_argnums: int | Sequence[int] = ...,
+) -> Callable[P, R]: ...
+
+
+@overload
+def checkpoint(
+    fun: None = None,
+    *,
+    policy: Callable[..., Any] | None = ...,
+    prevent_cse: bool = ...,
+    static_argnums: int | Sequence[int] = ...,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
 def checkpoint(

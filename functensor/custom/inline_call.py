@@ -32,7 +32,7 @@ class InlinedCall(CustomCall):
                 *[values[i] for i in known],
             )
             pulls.append(pull)
-            return outs  # type: ignore[no-any-return]
+            return outs
 
         with under(level):
             outs = at_face(run, values)

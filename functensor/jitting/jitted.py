@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial, update_wrapper
 from types import MethodType
-from typing import Any, overload
+from typing import Any, Generic, overload
 from weakref import WeakSet
 
 from ..backends.config import config
@@ -17,6 +17,7 @@ from ..backends.devices import placement
 from ..backends.errors.public_functions import check_function, complain, wrap_methods
 from ..backends.restoring import setting
 from ..functions.arguments import in_arrays
+from ..functions.type_variables import P, R
 from ..functions.wrapping import pickled
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array, Tracer
@@ -129,15 +130,15 @@ class Entry:
         return self.program.out_tree.unflatten(found)
 
 
-class Jitted:
+class Jitted(Generic[P, R]):
     """A function that is staged and planned; see `jit`.
 
     Calls, methods and pickles as the function itself does.
     """
 
-    __wrapped__: Callable[..., Any]
+    __wrapped__: Callable[P, R]
 
-    def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, fun: Callable[P, R], options: dict[str, Any]) -> None:
         # First, since it takes over the attributes of a function that is a jitted one too.
         update_wrapper(self, fun)
         self._fun = fun
@@ -149,7 +150,7 @@ class Jitted:
         self._lock = threading.RLock()
         made.add(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             entry = self._last
             if (
@@ -159,10 +160,11 @@ class Jitted:
                 and not switch.off
                 and entry.context == context_of()
             ):
-                result = entry.guard(args, kwargs)
+                result: R = entry.guard(args, kwargs)
                 if result is not UNLIKE:
                     return result
-            return self._called(args, kwargs)
+            result = self._called(args, kwargs)
+            return result
         except Exception as error:
             complain(error, self._fun, f"jit({function_name(self._fun)})", args, kwargs)
             raise
@@ -361,10 +363,10 @@ class Jitted:
     def __reduce__(self) -> str | tuple[Any, ...]:
         return pickled(self, (jit, (self._fun,), self._options))
 
-    def __copy__(self) -> Jitted:
+    def __copy__(self) -> Jitted[P, R]:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Jitted:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Jitted[P, R]:
         return self
 
     def __repr__(self) -> str:
@@ -374,7 +376,7 @@ class Jitted:
 wrap_methods(Jitted, "jit(f)", ("lower", "explain", "cost", "assert_no_retrace", "clear_cache"))
 
 # All that there are, for a child process.
-made: WeakSet[Jitted] = WeakSet()
+made: WeakSet[Jitted[..., Any]] = WeakSet()
 
 
 def renew_locks() -> None:
@@ -392,13 +394,13 @@ Names = str | Iterable[str] | None
 
 @overload
 def jit(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     *,
     static_argnums: Numbers = ...,
     static_argnames: Names = ...,
     donate_argnums: Numbers = ...,
     donate_argnames: Names = ...,
-) -> Jitted: ...
+) -> Jitted[P, R]: ...
 
 
 @overload
@@ -409,7 +411,7 @@ def jit(
     static_argnames: Names = ...,
     donate_argnums: Numbers = ...,
     donate_argnames: Names = ...,
-) -> Callable[[Callable[..., Any]], Jitted]: ...
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
 def jit(

@@ -9,12 +9,13 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from functools import partial, update_wrapper
 from math import prod
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..backends.annotations import Axis, DTypeLike, Shape
 from ..backends.errors.public_functions import check_function, wrap_methods
+from ..functions.type_variables import R
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
@@ -30,7 +31,6 @@ from .zeros_ones import zeros_like
 
 __all__ = ["apply_along_axis", "apply_over_axes", "fromfunction", "piecewise", "vectorize"]
 
-R = TypeVar("R")
 # What a vectorized function returns.
 ResultsOfVectorized: TypeAlias = Array | tuple[Array, ...]
 

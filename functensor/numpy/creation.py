@@ -31,7 +31,6 @@ from ..primitives.core.errors import ShapeError, message
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype, is_number_dtype, is_small, number_dtype
 from ..primitives.core.trace import is_staged, slot
-from ..primitives.core.ufunc_options import SEQUENCES
 
 if TYPE_CHECKING:
 

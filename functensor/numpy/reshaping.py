@@ -109,7 +109,7 @@ def delete(
         left = np.delete(places, obj if isinstance(obj, slice | int) else value_of("", gone, ""))
         if size is None:
             return ops.take(arr, left, axis=axis)
-        kept = beside(arr, np.isin(places, left))
+        kept: Any = beside(arr, np.isin(places, left))
         return compress(kept, arr, axis, size=size, fill_value=fill_value)
     if size is None:
         if gone.dtype.kind == "b" or gone.size != 1:

@@ -7,7 +7,7 @@ that return one want to be told a ``size``, and what to fill it up with.
 from __future__ import annotations
 
 from math import prod
-from typing import Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def _in_groups(x: Array, equal_nan: bool) -> tuple[Array, Array]:
         whether another group begins there.
     """
     if len(x.shape) == 1:
-        order = ops.argsort(x, 0, stable=True)
+        order: Any = ops.argsort(x, 0, stable=True)
     else:
         columns = [ops.index(x, (slice(None), j)) for j in range(x.shape[1])]
         order = lexsort(columns[::-1]) if columns else beside(x, np.arange(x.shape[0]))
@@ -117,9 +117,9 @@ def _sized_unique(
     values = ops.take(x, first, axis=0)
     if fill_value is not None:
         values = _filled_where_missing(values, found, fill_value)
-    nowhere, nothing = (beside(x, np.zeros(n, np.intp)) for n in (count, size + 1))
+    nowhere, unseen = (beside(x, np.zeros(n, np.intp)) for n in (count, size + 1))
     inverse = ops.index_set(nowhere, order, ops.minimum(group, size - 1))
-    counts = ops.index_add(nothing, ops.minimum(group, size), 1)
+    counts = ops.index_add(unseen, ops.minimum(group, size), 1)
     return values, first, inverse, ops.index(counts, slice(0, size))
 
 
@@ -342,7 +342,7 @@ def in1d(
 # -- sets made of two
 
 
-def _set_of(ar: Array, assume_unique: bool) -> tuple[Array, Array, Array]:
+def _set_of(ar: Array, assume_unique: bool) -> tuple[Array, Any, Any]:
     """Returns the elements of a flattened array, sorted, equal ones with them.
 
     Args:

@@ -410,7 +410,7 @@ def _tangents_of(
             return fun(*replaced(values, known, some))
 
         given = [values[i] for i in known], [moved[i] for i in known]
-        return jvp(moving, *given)[1]  # type: ignore[no-any-return]
+        return jvp(moving, *given)[1]
 
     return tangents
 

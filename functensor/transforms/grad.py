@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy import ndarray
 
@@ -40,18 +40,21 @@ from ..tree import containers as tree
 from .taken_gradients import taken_gradients
 from .tensor_entrance import entrance
 
+if TYPE_CHECKING:
+    from ..functions.type_variables import Aux, P, R
+
 __all__ = ["grad", "value_and_grad", "vjp"]
 
 
 def grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     *,
     has_aux: bool = False,
     allow_int: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Returns a function that computes the gradient of a scalar function.
 
     Args:
@@ -111,14 +114,14 @@ def grad(
 
 
 def value_and_grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     *,
     has_aux: bool = False,
     allow_int: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, tuple[R, Any]]:
     """Returns a function that computes a scalar function's value and gradient.
 
     Args:
@@ -256,6 +259,18 @@ class KeepingTrace(ReverseTrace):
             return lift(x) if isinstance(x, Array) else lift(owned(x))
 
         self.lift = kept
+
+
+@overload
+def vjp(
+    fun: Callable[..., R], *primals: Any, has_aux: Literal[False] = ...
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+
+
+@overload
+def vjp(
+    fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:

@@ -26,20 +26,21 @@ from .tensor_entrance import entrance
 from .vmap import vmap
 
 if TYPE_CHECKING:
+    from ..functions.type_variables import P
     from ..primitives.core.array import Array
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
 
 def jacfwd(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     *,
     has_aux: bool = False,
     holomorphic: bool = False,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Returns a function that computes the Jacobian column by column, by forward mode.
 
     Best where there are more outputs than inputs.
@@ -64,14 +65,14 @@ def jacfwd(
 
 
 def jacrev(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     *,
     has_aux: bool = False,
     holomorphic: bool = False,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Returns a function that computes the Jacobian row by row, by reverse mode.
 
     Best where there are more inputs than outputs.
@@ -93,7 +94,7 @@ def jacrev(
 
 
 def jacobian(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     *,
@@ -101,7 +102,7 @@ def jacobian(
     has_aux: bool = False,
     holomorphic: bool = False,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Returns a function that computes the Jacobian by the mode that is cheaper.
 
     Args:
@@ -128,7 +129,7 @@ def jacobian(
 
 
 def hessian(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     *,
@@ -136,7 +137,7 @@ def hessian(
     has_aux: bool = False,
     holomorphic: bool = False,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Returns a function that computes the Hessian, by default by reverse over reverse mode.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..backends.errors.public_functions import check_function, guarded
 from ..functions.arguments import Selection, check_argnums, check_inexact
@@ -39,8 +39,30 @@ from .grad import check_holomorphic, check_kind, differentiated, leaf_path, pair
 from .linear_functions import linear_transpose
 from .tensor_entrance import entrance
 
+if TYPE_CHECKING:
+    from ..functions.type_variables import Aux, P, R
+
 # Old pickles look for `linear_transpose` here.
 __all__ = ["elementwise_grad", "hvp", "jvp", "linear_transpose", "linearize"]
+
+
+@overload
+def jvp(
+    fun: Callable[..., R],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[False] = ...,
+) -> tuple[R, R]: ...
+
+
+@overload
+def jvp(
+    fun: Callable[..., tuple[R, Aux]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[True],
+) -> tuple[R, R, Aux]: ...
+
 
 def jvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
@@ -181,6 +203,18 @@ def _split(trace: ForwardTrace, leaf: ArrayLike, plain: list[Any]) -> tuple[Any,
     return apart_from(trace.lift(owned(leaf)), plain), None
 
 
+@overload
+def linearize(
+    fun: Callable[..., R], *primals: Any, has_aux: Literal[False] = ...
+) -> tuple[R, Callable[..., R]]: ...
+
+
+@overload
+def linearize(
+    fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, Callable[..., R], Aux]: ...
+
+
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Computes a function and returns it with its derivative at that point, a linear function.
 
@@ -291,14 +325,14 @@ def hvp(
 
 
 def elementwise_grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     *,
     has_aux: bool = False,
     allow_int: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """Returns a function that computes the derivative of an elementwise function.
 
     It is the gradient of the sum of all outputs, so that one pass gives the derivatives of all

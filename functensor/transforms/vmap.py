@@ -21,19 +21,20 @@ from ..tree import containers as tree
 from .tensor_entrance import entrance
 
 if TYPE_CHECKING:
+    from ..functions.type_variables import P, R
     from ..primitives.core.array import Array
 
 __all__ = ["vmap"]
 
 
 def vmap(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     in_axes: Any = 0,
     out_axes: Any = 0,
     *,
     axis_size: int | None = None,
     axis_name: Hashable | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """Returns a function that maps ``fun`` over axes of its arguments, all examples at once.
 
     Args:

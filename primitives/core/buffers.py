@@ -115,7 +115,7 @@ def holds_array(items: Iterable[Any], kind: type = Array) -> bool:
     )
 
 
-def to_buffer(x: ArrayLike) -> Any:
+def to_buffer(x: Any) -> Any:
     """Returns the raw buffer of an operand: an array, a NumPy array or scalar, a number, a list.
 
     Python's numbers stay what they are.

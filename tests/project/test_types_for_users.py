@@ -1,0 +1,130 @@
+"""What type checkers, and so editors, tell users: mypy, and pyright where it is installed.
+
+They see functensor as a wheel and a strict editable install lay it out: one package.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".mypy_cache" / "user"
+# A comment is what the line reveals, or says that it is an error.
+SCRIPT = """\
+import functensor as ft
+import functensor.numpy as np
+from functensor import Array
+
+Params = dict[str, Array]
+
+
+def model(params: Params, x: Array) -> Array:
+    return np.convolve(x, params["w"])
+
+
+def loss_and_size(params: Params, x: Array) -> tuple[Array, int]:
+    return model(params, x), 3
+
+
+@ft.jit
+def step(x: Array, rate: float) -> Array:
+    return np.fft.ifft(np.fft.fft(x, n=4))
+
+
+params = {"w": np.zeros(3)}
+x = np.ones(3)
+reveal_type(x)  # Array
+reveal_type(np.linspace(0, 1, 5))  # Array
+reveal_type(np.linspace(0, 1, 5, retstep=True))  # tuple[Array, Array]
+reveal_type(np.asarray([1, 2, 3], dtype="float32"))  # Array
+reveal_type(np.unique(x, return_counts=True))  # tuple[Array, ...]
+reveal_type(np.linalg.svd(x).S)  # Array
+reveal_type(np.linalg.svd(x, compute_uv=False))  # Array
+reveal_type(np.linalg.eigh(x).eigenvalues)  # Array
+reveal_type(np.meshgrid(x, x))  # tuple[Array, ...]
+reveal_type(np.shape(x))  # tuple[int, ...]
+reveal_type(np.iscomplexobj(x))  # bool
+reveal_type(ft.grad(model))  # (params: dict[str, Array], x: Array) -> Any
+reveal_type(ft.value_and_grad(model))  # (params: dict[str, Array], x: Array) -> tuple[Array, Any]
+reveal_type(ft.value_and_grad(model)(params, x)[0])  # Array
+reveal_type(ft.vmap(model, in_axes=(None, 0)))  # (params: dict[str, Array], x: Array) -> Array
+reveal_type(ft.vmap(lambda row: np.diff(row))(x))  # Array
+reveal_type(ft.hessian(model))  # (params: dict[str, Array], x: Array) -> Any
+reveal_type(ft.checkpoint(model))  # (params: dict[str, Array], x: Array) -> Array
+reveal_type(ft.jit(model))  # Jitted[(params: dict[str, Array], x: Array), Array]
+reveal_type(ft.jit(model)(params, x))  # Array
+reveal_type(step)  # Jitted[(x: Array, rate: float), Array]
+reveal_type(ft.vjp(model, params, x))  # tuple[Array, (Any) -> tuple[Any, ...]]
+reveal_type(ft.vjp(loss_and_size, params, x, has_aux=True)[2])  # int
+reveal_type(ft.jvp(model, (params, x), (params, x)))  # tuple[Array, Array]
+reveal_type(ft.linearize(model, params, x)[0])  # Array
+step(x, rate="fast")  # error
+ft.grad(model)(params)  # error
+np.diff(x, n="once")  # error
+np.zeros("three")  # error
+"""
+
+
+def expected() -> dict[int, str]:
+    """Returns what the script's comments say, by line."""
+    lines = enumerate(SCRIPT.splitlines(), 1)
+    return {i: line.partition("  # ")[2] for i, line in lines if "  # " in line}
+
+
+def run(command: list[str], place: Path, environment: dict[str, str]) -> str:
+    """Returns what a type checker says of the script."""
+    (place / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        command, cwd=place, env={**os.environ, **environment}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert "script.py" in done.stdout, done.stdout + done.stderr
+    return done.stdout
+
+
+def as_installed(tree: Path) -> Path:
+    """Lays the three folders out as one package."""
+    spec = importlib.util.spec_from_file_location("typecheck", ROOT / ".ci" / "typecheck.py")
+    typecheck = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(typecheck)
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    typecheck.lay_out(config["tool"]["setuptools"]["package-dir"], tree)
+    return tree
+
+
+def test_mypy_tells_users_what_goes_in_and_comes_out(tmp_path):
+    tree = as_installed(CACHE / "installed")
+    command = [sys.executable, "-m", "mypy", "--config-file=", "--cache-dir", CACHE / "cache"]
+    told = run([*command, "script.py"], tmp_path, {"MYPYPATH": str(tree)})
+    found = {}
+    for number, kind, text in re.findall(r"^script\.py:(\d+): (\w+): (.*)$", told, re.MULTILINE):
+        revealed = re.sub(r"\b(?:\w+\.)+(?=\w)", "", text.partition('"')[2].rpartition('"')[0])
+        # As pyright writes it.
+        revealed = revealed.replace("def (", "(")
+        revealed = re.sub(r"^Jitted\[\[(.*)\], ", r"Jitted[(\1), ", revealed)
+        found[int(number)] = "error" if kind == "error" else revealed
+    assert found == expected()
+
+
+def test_pyright_tells_users_what_goes_in_and_comes_out(tmp_path):
+    pyright = shutil.which("pyright")
+    if pyright is None:
+        pytest.skip("pyright is not installed: pip install pyright")
+    tree = as_installed(tmp_path / "installed")
+    (tmp_path / "pyrightconfig.json").write_text(f'{{"extraPaths": ["{tree}"]}}')
+    told = run([pyright, "--pythonpath", sys.executable, "script.py"], tmp_path, {})
+    lines = re.findall(r"script\.py:(\d+):\d+ - (\w+): (?:.* is \"(.*)\")?", told)
+    assert {int(i): "error" if kind == "error" else text for i, kind, text in lines} == expected()
+
+
+def test_the_package_says_that_it_is_typed():
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "py.typed" in config["tool"]["setuptools"]["package-data"]["functensor"]
+    assert (ROOT / "functensor" / "py.typed").exists()

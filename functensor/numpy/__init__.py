@@ -117,7 +117,7 @@ def __getattr__(name: str) -> Any:
     if name == "bfloat16":
         return import_module("..primitives.core.shape_dtype", __name__).number_dtype(name).type
     if name == "special":
-        # Where SciPy looks for a namespace's own special functions.
+        # SciPy looks here for a namespace's own special functions.
         return import_module("..scipy.special", __name__)
     from .absent import ABSENT_NAMES  # looked at only here
 

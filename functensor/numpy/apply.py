@@ -31,7 +31,7 @@ from .zeros_ones import zeros_like
 
 __all__ = ["apply_along_axis", "apply_over_axes", "fromfunction", "piecewise", "vectorize"]
 
-# What a vectorized function returns.
+# The result of a vectorized function.
 ResultsOfVectorized: TypeAlias = Array | tuple[Array, ...]
 
 

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["array", "asarray", "copy", "from_dlpack"]
 
-# From how many values on a list is taken apart into what is traced and what is not.
+# Lists of so many values are taken apart into traced values and constants.
 FEWEST_VALUES_TO_SEPARATE = 32
-# What makes arrays of one number, of a shape, maybe the number, and a dtype.
+# These functions take a shape, the number for `full`, and a dtype.
 FILLING_FUNCTIONS = frozenset({"full", "ones", "zeros"})
 
 
@@ -148,7 +148,8 @@ def asarray(
         if holds_array(a):
             return asarray(_array_of_lists(a), dtype, device=device)
         return _as_array_on(_buffer_of_lists(a, dtype), device)
-    buffer = to_buffer(a)
+    other: Any = a
+    buffer = to_buffer(other)
     if device_of(buffer) != "cpu":
         return asarray(wrap(buffer), dtype, device=device, copy=copy)
     if copy is None and type(buffer) is np.ndarray and is_changeable(buffer):

@@ -29,7 +29,7 @@ __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 # How many bins, their bounds, or the name of a rule of NumPy's.
 Bins: TypeAlias = ArrayLike | str
-# Where bins begin and end.
+# The ends of all bins.
 Limits: TypeAlias = tuple[ArrayLike, ArrayLike]
 
 

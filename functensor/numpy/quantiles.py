@@ -271,7 +271,7 @@ def _unweighted_quantiles(rows: _ReducedRows, q: Any, method: str) -> Array:
         order = rows.order([low])
         return rows.marked(rows.at(order, low), order)
     if known:
-        # What is an element itself does not depend on the next one, which may be infinite.
+        # A quantile that is an element does not depend on the next one, which may be infinite.
         high = xp.where(xp.equal(share, 0), low, high)
     order = rows.order([low, high])
     kind = result_type(rows.values.dtype, q.dtype)

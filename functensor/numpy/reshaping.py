@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.annotations import DTypeLike
+from ..backends.annotations import Buffer, DTypeLike
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
@@ -80,7 +80,7 @@ def delete(
 
     Args:
         arr: an array.
-        obj: which: an integer, a slice, integers or booleans.
+        obj: the slices to leave out: an integer, a slice, integers or booleans.
         axis: along which axis; None takes the flattened array.
         size: how many slices to return, for where several integers, or booleans, are not known:
             the first ones. Without a single integer there is one slice less.
@@ -109,7 +109,7 @@ def delete(
         left = np.delete(places, obj if isinstance(obj, slice | int) else value_of("", gone, ""))
         if size is None:
             return ops.take(arr, left, axis=axis)
-        kept: Any = beside(arr, np.isin(places, left))
+        kept: Array | Buffer = beside(arr, np.isin(places, left))
         return compress(kept, arr, axis, size=size, fill_value=fill_value)
     if size is None:
         if gone.dtype.kind == "b" or gone.size != 1:

@@ -200,7 +200,7 @@ def _bisected(a: Array, v: Array, side: str) -> Array:
         last = ops.add(low, step - 1)
         there = ops.less(last, length)
         number = ops.take(a, ops.minimum(last, max(length - 1, 0)))
-        # What goes in front of all that is equal to v is less than v; else v is not less.
+        # On the left side numbers less than v go in front of it, on the right those not larger.
         goes_on = (
             _precedes(number, v) if side == "left" else ops.logical_not(_precedes(v, number))
         )

@@ -7,10 +7,11 @@ that return one want to be told a ``size``, and what to fill it up with.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Literal, NamedTuple, overload
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 
+from ..backends.annotations import Buffer
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, concrete
@@ -68,7 +69,7 @@ class UniqueInverseResult(NamedTuple):
 # -- different elements
 
 
-def _in_groups(x: Array, equal_nan: bool) -> tuple[Array, Array]:
+def _in_groups(x: Array, equal_nan: bool) -> tuple[Array | Buffer, Array]:
     """Brings equal elements of an array of one axis, or equal rows of one of two, together.
 
     Returns:
@@ -76,7 +77,7 @@ def _in_groups(x: Array, equal_nan: bool) -> tuple[Array, Array]:
         whether another group begins there.
     """
     if len(x.shape) == 1:
-        order: Any = ops.argsort(x, 0, stable=True)
+        order: Array | Buffer = ops.argsort(x, 0, stable=True)
     else:
         columns = [ops.index(x, (slice(None), j)) for j in range(x.shape[1])]
         order = lexsort(columns[::-1]) if columns else beside(x, np.arange(x.shape[0]))
@@ -117,9 +118,9 @@ def _sized_unique(
     values = ops.take(x, first, axis=0)
     if fill_value is not None:
         values = _filled_where_missing(values, found, fill_value)
-    nowhere, unseen = (beside(x, np.zeros(n, np.intp)) for n in (count, size + 1))
+    nowhere, no_counts = (beside(x, np.zeros(n, np.intp)) for n in (count, size + 1))
     inverse = ops.index_set(nowhere, order, ops.minimum(group, size - 1))
-    counts = ops.index_add(unseen, ops.minimum(group, size), 1)
+    counts = ops.index_add(no_counts, ops.minimum(group, size), 1)
     return values, first, inverse, ops.index(counts, slice(0, size))
 
 
@@ -313,8 +314,7 @@ def isin(
         return ops.broadcast_to(beside(element, np.asarray(bool(invert))), element.shape)
     others = ops.sort(others)
     place = ops.minimum(searchsorted(others, element), length - 1)
-    compare = ops.not_equal if invert else ops.equal
-    return compare(ops.take(others, place), element)
+    return (ops.not_equal if invert else ops.equal)(ops.take(others, place), element)
 
 
 def in1d(
@@ -342,7 +342,7 @@ def in1d(
 # -- sets made of two
 
 
-def _set_of(ar: Array, assume_unique: bool) -> tuple[Array, Any, Any]:
+def _set_of(ar: Array, assume_unique: bool) -> tuple[Array, Array | Buffer, Array | Buffer]:
     """Returns the elements of a flattened array, sorted, equal ones with them.
 
     Args:
@@ -361,7 +361,7 @@ def _set_of(ar: Array, assume_unique: bool) -> tuple[Array, Any, Any]:
 
 
 def _elements_of_mask(
-    name: str, mask: Array, size: int | None, fill_value: ArrayLike | None, *arrays: Array
+    name: str, mask: Array, size: int | None, fill_value: ArrayLike | None, *arrays: Array | Buffer
 ) -> tuple[Array, ...]:
     """Returns of each array the elements at which a mask holds, or the first of them."""
     if size is None:

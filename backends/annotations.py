@@ -20,9 +20,13 @@ __all__ = [
     "Buffer",
     "DType",
     "DTypeLike",
+    "Geometry",
+    "Key",
     "Number",
+    "Padding",
     "Shape",
     "ShapeLike",
+    "Windows",
 ]
 
 # The length of every axis.
@@ -36,6 +40,8 @@ Axis: TypeAlias = int | Sequence[int] | None
 DType: TypeAlias = np.dtype[Any]
 # Python's numbers.
 Number: TypeAlias = bool | int | float | complex
+# How many elements stand before and after each spatial axis.
+Padding: TypeAlias = tuple[tuple[int, int], ...]
 # The memory behind an array. CuPy's arrays have NumPy's methods, and pass for NumPy's here.
 Buffer: TypeAlias = np.ndarray[Any, Any]
 
@@ -43,9 +49,12 @@ Buffer: TypeAlias = np.ndarray[Any, Any]
 class ArrayModule(Protocol):
     """An array module, NumPy or one with its functions, whose functions return buffers."""
 
+    __name__: str
     linalg: Any
     fft: Any
     lib: Any
+    finfo: Any
+    iinfo: Any
     pi: float
     inf: float
     nan: float
@@ -59,3 +68,38 @@ class ArrayModule(Protocol):
         """The sum of two operands, and its methods."""
 
     def __getattr__(self, name: str) -> Callable[..., Buffer]: ...
+
+
+class Windows(Protocol):
+    """The windows of pooling: a length, a stride and a padding for each spatial axis."""
+
+    window: Shape
+    stride: Shape
+    padding: Padding
+
+
+class Geometry(Protocol):
+    """The places of a convolution's kernel: a stride, a padding and a dilation for each axis."""
+
+    stride: Shape
+    padding: Padding
+    dilation: Shape
+    groups: int
+
+
+class Key(Protocol):
+    """What stands in ``x[key]``, apart from its index arrays.
+
+    Attributes:
+        native: the key as NumPy takes it, with a mark for each index array.
+        arrays: the number of index arrays.
+    """
+
+    native: tuple[Any, ...]
+    arrays: int
+
+    def fill(self, indices: Sequence[Any]) -> tuple[Any, ...]:
+        """Returns the key with index arrays in their places."""
+
+    def shape(self, x: Buffer, indices: Sequence[Any]) -> Shape:
+        """Returns the shape of ``x[key]``."""

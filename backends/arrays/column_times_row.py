@@ -6,11 +6,14 @@ NumPy does not ask BLAS for these, and its own loop takes up to ten times as lon
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..restoring import errstate
+
+if TYPE_CHECKING:
+    from ..annotations import ArrayModule, Buffer, DType
 
 __all__ = ["columns_by_rows", "is_widened", "widened", "without_signs"]
 
@@ -19,7 +22,7 @@ __all__ = ["columns_by_rows", "is_widened", "widened", "without_signs"]
 ENOUGH, SMALL, FEW, LONG = 4096, 256, 4, 1024
 
 
-def is_widened(x: tuple[int, ...], y: tuple[int, ...], dtype: Any) -> bool:
+def is_widened(x: tuple[int, ...], y: tuple[int, ...], dtype: DType) -> bool:
     """Says whether (stacks of) columns and rows of these shapes are for BLAS."""
     rows, columns = _rows(x, y), y[-1]
     if dtype.char not in "fd" or rows < FEW or not FEW <= columns < LONG:
@@ -42,7 +45,7 @@ def is_multiplied(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
     return y[-1] >= FEW and _rows(x, y) * y[-1] >= SMALL and is_large(x, y)
 
 
-def widened(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
+def widened(xp: ArrayModule, x: Buffer, y: Buffer) -> tuple[Any, Any]:
     """Returns columns and rows with a second one of zeros beside them."""
     columns = xp.zeros((*x.shape[:-1], 2), x.dtype)
     columns[..., :1] = x
@@ -51,7 +54,7 @@ def widened(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
     return columns, rows
 
 
-def columns_by_rows(xp: Any, x: Any, y: Any) -> Any:
+def columns_by_rows(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     """Returns ``x @ y`` of columns (..., rows, 1) and rows (..., 1, columns) of one dtype."""
     if is_widened(x.shape, y.shape, x.dtype):
         # BLAS fills its tiles with zeros, beside which infinities are none of the user's making.
@@ -62,7 +65,7 @@ def columns_by_rows(xp: Any, x: Any, y: Any) -> Any:
     return without_signs(xp.multiply(x, y))
 
 
-def without_signs(products: Any) -> Any:
+def without_signs(products: Buffer) -> Buffer:
     """Returns sums of one term each: a sum begins with zero, to which -0.0 adds nothing."""
     if products.dtype.kind not in "fc":
         return products

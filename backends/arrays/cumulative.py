@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..restoring import quiet
 
+if TYPE_CHECKING:
+    from ..annotations import ArrayModule, Buffer, DType
+
 __all__ = ["cumprod", "cumsum", "linear_recurrence", "shift"]
 
 
-def cumsum(xp: Any, x: Any, *, axis: int, dtype: Any, reverse: bool) -> Any:
+def cumsum(xp: ArrayModule, x: Buffer, *, axis: int, dtype: DType, reverse: bool) -> Buffer:
     """Returns the sums of all elements up to each."""
     if not reverse:
         return xp.cumsum(x, axis=axis, dtype=dtype)
     return xp.flip(xp.cumsum(xp.flip(x, axis), axis=axis, dtype=dtype), axis)
 
 
-def cumprod(xp: Any, x: Any, *, axis: int, dtype: Any, reverse: bool, exclusive: bool) -> Any:
+def cumprod(
+    xp: ArrayModule, x: Buffer, *, axis: int, dtype: DType, reverse: bool, exclusive: bool
+) -> Buffer:
     """Returns the products of all elements up to each, or of those before it."""
     x = xp.flip(x, axis) if reverse else x
     out = xp.cumprod(x, axis=axis, dtype=dtype)
@@ -28,7 +33,7 @@ def cumprod(xp: Any, x: Any, *, axis: int, dtype: Any, reverse: bool, exclusive:
     return xp.flip(out, axis) if reverse else out
 
 
-def shift(xp: Any, x: Any, *, by: int, axis: int) -> Any:
+def shift(xp: ArrayModule, x: Buffer, *, by: int, axis: int) -> Buffer:
     """Returns the elements moved along an axis; those that leave it are lost, zeros enter."""
     out = xp.zeros_like(x)
     kept = x.shape[axis] - abs(by)
@@ -40,7 +45,7 @@ def shift(xp: Any, x: Any, *, by: int, axis: int) -> Any:
     return out
 
 
-def linear_recurrence(xp: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+def linear_recurrence(xp: ArrayModule, a: Buffer, b: Buffer, *, axis: int, reverse: bool) -> Buffer:
     """Solves ``h[i] = b[i] + a[i] h[i - 1]`` with 0 outside, in log2 of the length passes.
 
     After each pass b sums twice as many terms: G. E. Blelloch, "Prefix sums and their
@@ -64,7 +69,7 @@ def linear_recurrence(xp: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> A
     return out
 
 
-def in_order(a: Any, b: Any, out: Any, axis: int, reverse: bool) -> Any:
+def in_order(a: Buffer, b: Buffer, out: Buffer, axis: int, reverse: bool) -> Buffer:
     """Does the same step by step, into an array, by NumPy."""
     a, b, lines = (np.moveaxis(x, axis, 0) for x in (a, b, out))
     order = range(len(lines))[::-1] if reverse else range(len(lines))

@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..blas_calls import product
 from .column_times_row import columns_by_rows, is_widened, without_signs
 
+if TYPE_CHECKING:
+    from ..annotations import ArrayModule, Axes, Buffer, DType, Shape
+
 __all__ = ["Contract", "compute", "plan", "split"]
 
-Shape = tuple[int, ...]
-Axes = tuple[int, ...]
 
 
 def split(subscripts: str) -> tuple[list[str], str]:
@@ -35,7 +36,7 @@ class Tidy(NamedTuple):
     diagonals: tuple[tuple[int, int], ...]
     summed: Axes
 
-    def __call__(self, xp: Any, x: Any) -> Any:
+    def __call__(self, xp: ArrayModule, x: Buffer) -> Buffer:
         for first, second in self.diagonals:
             x = xp.diagonal(x, 0, first, second)
         return xp.sum(x, axis=self.summed, dtype=x.dtype) if self.summed else x
@@ -55,12 +56,12 @@ class Multiply(NamedTuple):
     shape: Shape
     matrices: tuple[Shape, Shape] | None
 
-    def for_blas(self, dtype: Any) -> tuple[Shape, Shape] | None:
+    def for_blas(self, dtype: DType) -> tuple[Shape, Shape] | None:
         """Returns the shapes of columns and rows if BLAS is quicker."""
         found = self.matrices
         return found if found and is_widened(*found, dtype) else None
 
-    def __call__(self, xp: Any, x: Any, y: Any) -> Any:
+    def __call__(self, xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
         x, y = xp.transpose(x, self.x_axes), xp.transpose(y, self.y_axes)
         shapes = self.for_blas(x.dtype) if xp is np and x.dtype == y.dtype else None
         if shapes is not None:
@@ -83,7 +84,7 @@ class Contract(NamedTuple):
     axes: Axes
     terms: tuple[str, str, str]
 
-    def __call__(self, xp: Any, x: Any, y: Any) -> Any:
+    def __call__(self, xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
         x = xp.transpose(x, self.x_axes).reshape(self.x_shape)
         y = xp.transpose(y, self.y_axes).reshape(self.y_shape)
         multiply = product if xp is np else xp.matmul
@@ -98,7 +99,7 @@ class Step(NamedTuple):
     join: Any
     axes: Axes
 
-    def __call__(self, xp: Any, operands: list[Any], contract: Any) -> None:
+    def __call__(self, xp: ArrayModule, operands: list[Any], contract: Any) -> None:
         picked = [tidy(xp, operands.pop(i)) for i, tidy in zip(self.positions, self.tidies)]
         if self.join is None:
             operands.append(xp.transpose(picked[0], self.axes))
@@ -198,7 +199,7 @@ def plan(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def compute(xp: Any, *operands: Any, subscripts: str, contract: Any = None) -> Any:
+def compute(xp: ArrayModule, *operands: Any, subscripts: str, contract: Any = None) -> Buffer:
     """Returns an einsum of an array module's arrays and of numbers.
 
     Args:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from functools import cache
 from math import factorial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..restoring import quiet
+
+if TYPE_CHECKING:
+    from ..annotations import ArrayModule, Buffer
 
 __all__ = ["SMALL", "gamma_moment", "nodes"]
 
@@ -31,7 +34,7 @@ def nodes() -> tuple[list[float], list[float]]:
     return ((places + 1) / 2).tolist(), (weights / 2).tolist()
 
 
-def gamma_moment(xp: Any, a: Any, y: Any, *, n: int) -> Any:
+def gamma_moment(xp: ArrayModule, a: Buffer, y: Buffer, *, n: int) -> Buffer:
     """Returns a moment of the part of the gamma distribution below or above a point.
 
     With ``x = exp(y)``, it is the integral over s from 0 to infinity of
@@ -61,7 +64,7 @@ def gamma_moment(xp: Any, a: Any, y: Any, *, n: int) -> Any:
     return out.astype(dtype)[()]
 
 
-def _series(xp: Any, a: Any, x: Any, n: int) -> Any:
+def _series(xp: ArrayModule, a: Buffer, x: Buffer, n: int) -> Buffer:
     """Sums ``(-x)**k / k! * n! / (a + k)**(n + 1)`` from k = 1 up."""
     total, term = xp.zeros(x.shape), float(factorial(n)) * xp.ones(x.shape)
     for k in range(1, TERMS):
@@ -71,7 +74,7 @@ def _series(xp: Any, a: Any, x: Any, n: int) -> Any:
     return total
 
 
-def _quadrature(xp: Any, a: Any, x: Any, n: int) -> Any:
+def _quadrature(xp: ArrayModule, a: Buffer, x: Buffer, n: int) -> Buffer:
     """Integrates either part from 0 to where the integrand has vanished."""
     upper = x > a
     side = xp.where(upper, 1.0, -1.0)

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..optional_modules import scipy_module
+
+if TYPE_CHECKING:
+    from ..annotations import Buffer, DType
 
 __all__ = [
     "banded_solved",
@@ -31,7 +34,7 @@ LinAlgError = np.linalg.LinAlgError
 LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
-def is_known(dtype: Any) -> bool:
+def is_known(dtype: DType) -> bool:
     """Says whether LAPACK has functions for a dtype."""
     return dtype.char in LETTERS
 
@@ -42,13 +45,13 @@ def _routine(module: str, name: str, kind: str) -> Any:
     return getattr(getattr(scipy_module(np, "linalg"), module), LETTERS[kind] + name)
 
 
-def _flat(x: Any, stack: tuple[int, ...], dtype: Any) -> Any:
+def _flat(x: Buffer, stack: tuple[int, ...], dtype: DType) -> Buffer:
     """Returns matrices of a broadcast stack behind one axis, maybe in the operand's memory."""
     whole = np.broadcast_to(x, (*stack, *x.shape[-2:]))
     return whole.reshape(prod(stack), *x.shape[-2:]).astype(dtype, copy=False)
 
 
-def _by_columns(x: Any, stack: tuple[int, ...], dtype: Any, rows_above: int = 0) -> Any:
+def _by_columns(x: Buffer, stack: tuple[int, ...], dtype: DType, rows_above: int = 0) -> Buffer:
     """Returns a copy of matrices, columns one behind the other, with zero rows above them."""
     m, n = x.shape[-2:]
     memory = np.empty((*stack, n, rows_above + m), dtype)
@@ -57,14 +60,14 @@ def _by_columns(x: Any, stack: tuple[int, ...], dtype: Any, rows_above: int = 0)
     return memory.reshape(prod(stack), n, rows_above + m).mT
 
 
-def _by_rows(x: Any, stack: tuple[int, ...]) -> Any:
+def _by_rows(x: Buffer, stack: tuple[int, ...]) -> Buffer:
     """Returns matrices behind the stack's axes, rows one behind the other."""
     return np.ascontiguousarray(x).reshape(*stack, *x.shape[-2:])
 
 
 def triangles_solved(
-    a: Any, b: Any, dtype: Any, *, lower: bool, transposed: bool, unit_diagonal: bool
-) -> Any:
+    a: Buffer, b: Buffer, dtype: DType, *, lower: bool, transposed: bool, unit_diagonal: bool
+) -> Buffer:
     """Solves triangular systems.
 
     Args:
@@ -101,7 +104,7 @@ def triangles_solved(
     return _by_rows(found, stack)
 
 
-def factorised(a: Any) -> tuple[Any, Any]:
+def factorised(a: Buffer) -> tuple[Any, Any]:
     """Factorises matrices, not empty, by elimination with the largest pivot of each column.
 
     Returns:
@@ -119,7 +122,7 @@ def factorised(a: Any) -> tuple[Any, Any]:
     return _by_rows(both, stack), np.array(pivots).reshape(*stack, -1)
 
 
-def schur(a: Any) -> tuple[Any, Any]:
+def schur(a: Buffer) -> tuple[Any, Any]:
     """Returns Schur's form of matrices, not empty, complex ones' triangular, and the vectors.
 
     Raises:
@@ -140,11 +143,11 @@ def schur(a: Any) -> tuple[Any, Any]:
     return both.reshape(*stack, *a.shape[-2:]), np.array(vectors).reshape(a.shape)
 
 
-def _unsorted(*eigenvalue: Any) -> None:
+def _unsorted(*eigenvalue: Buffer) -> None:
     """Stands where LAPACK would ask which eigenvalues come first; it does not ask."""
 
 
-def sylvester_solved(s: Any, t: Any, q: Any, *, adjoint: bool = True) -> Any:
+def sylvester_solved(s: Buffer, t: Buffer, q: Buffer, *, adjoint: bool = True) -> Buffer:
     """Solves ``s x + x t* = q`` for forms of Schur's, not empty, or ``s x + x t = q``."""
     stack = np.broadcast_shapes(s.shape[:-2], t.shape[:-2], q.shape[:-2])
     found = _by_columns(q, stack, q.dtype)
@@ -160,7 +163,7 @@ def sylvester_solved(s: Any, t: Any, q: Any, *, adjoint: bool = True) -> Any:
     return _by_rows(found * np.array(scales, q.real.dtype)[:, None, None], stack)
 
 
-def banded_solved(bands: Any, b: Any, dtype: Any, *, lower: int, upper: int) -> Any:
+def banded_solved(bands: Buffer, b: Buffer, dtype: DType, *, lower: int, upper: int) -> Buffer:
     """Solves systems of band matrices, given by their diagonals; right-hand sides are not empty.
 
     Raises:
@@ -180,7 +183,7 @@ def banded_solved(bands: Any, b: Any, dtype: Any, *, lower: int, upper: int) -> 
     return _by_rows(found, stack)
 
 
-def column_orders(a: Any) -> Any:
+def column_orders(a: Buffer) -> Buffer:
     """Returns the order in which QR with pivoting takes columns, of matrices that are not empty."""
     both = _by_columns(a, a.shape[:-2], a.dtype)
     decompose = _routine("lapack", "geqp3", a.dtype.char)

@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import permutations
 from math import factorial, log2, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ..annotations import ArrayModule, Buffer
 
 __all__ = [
     "check_finite",
@@ -42,7 +45,7 @@ def advised(name: str, advice: str) -> Iterator[None]:
 LEAST_SQUARES = "lstsq and pinv take singular matrices too"
 
 
-def cholesky(xp: Any, a: Any) -> Any:
+def cholesky(xp: ArrayModule, a: Buffer) -> Any:
     """Returns the lower factors of Hermitian parts."""
     with advised("cholesky", "a + 1e-6 * np.eye(n) is, if a has eigenvalues just below 0"):
         other = xp.swapaxes(a, -1, -2)
@@ -51,13 +54,13 @@ def cholesky(xp: Any, a: Any) -> Any:
         return xp.linalg.cholesky(hermitian)
 
 
-def solve(xp: Any, a: Any, b: Any) -> Any:
+def solve(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
     """Solves ``a x = b``; one matrix for a stack of right-hand sides is factorised once."""
     with advised("solve", LEAST_SQUARES):
         return _solve(xp, a, b)
 
 
-def _solve(xp: Any, a: Any, b: Any) -> Any:
+def _solve(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
     if b.ndim > 2 and prod(a.shape[:-2]) == 1:
         stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         columns = xp.moveaxis(xp.broadcast_to(b, (*stack, *b.shape[-2:])), -2, 0)
@@ -67,7 +70,7 @@ def _solve(xp: Any, a: Any, b: Any) -> Any:
     return xp.linalg.solve(a, b)
 
 
-def inverse(xp: Any, a: Any, *, strict: bool) -> Any:
+def inverse(xp: ArrayModule, a: Buffer, *, strict: bool) -> Any:
     """Returns inverses; of singular matrices an error or, where that is not strict, NaN."""
     try:
         return xp.linalg.inv(a)
@@ -81,7 +84,7 @@ def inverse(xp: Any, a: Any, *, strict: bool) -> Any:
     return xp.where(singular, xp.nan, found).astype(a.dtype)
 
 
-def check_finite(xp: Any, name: str, *matrices: Any) -> None:
+def check_finite(xp: ArrayModule, name: str, *matrices: Buffer) -> None:
     """Refuses infinities, for which LAPACK's iteration for singular vectors would never end.
 
     Raises:
@@ -91,13 +94,13 @@ def check_finite(xp: Any, name: str, *matrices: Any) -> None:
         raise LinAlgError(f"{name}: the matrices hold inf or NaN")
 
 
-def svd(xp: Any, a: Any, *, full_matrices: bool) -> Any:
+def svd(xp: ArrayModule, a: Buffer, *, full_matrices: bool) -> Any:
     """Returns singular values and vectors."""
     check_finite(xp, "svd", a)
     return xp.linalg.svd(a, full_matrices=full_matrices)
 
 
-def pseudo_inverse(xp: Any, a: Any, limit: Any) -> Any:
+def pseudo_inverse(xp: ArrayModule, a: Buffer, limit: Buffer) -> Any:
     """Returns pseudo-inverses, with a limit to the singular values for every matrix."""
     check_finite(xp, "pinv", a)
     stack = np.broadcast_shapes(a.shape[:-2], limit.shape[:-2])
@@ -107,7 +110,7 @@ def pseudo_inverse(xp: Any, a: Any, limit: Any) -> Any:
 # -- cofactors
 
 
-def _norm(xp: Any, a: Any) -> Any:
+def _norm(xp: ArrayModule, a: Buffer) -> Any:
     """Returns the largest sums of sizes over rows."""
     sums = xp.abs(a).sum(axis=-2)
     return sums.max(axis=-1) if a.shape[-1] else sums.sum(axis=-1)
@@ -119,7 +122,7 @@ def _sign(order: tuple[int, ...]) -> int:
     return -1 if swaps % 2 else 1
 
 
-def _products_of_others(xp: Any, s: Any, order: int) -> Any:
+def _products_of_others(xp: ArrayModule, s: Buffer, order: int) -> Buffer:
     """Returns for every tuple of positions the product of the values at all others.
 
     It is 0 where a position occurs twice. Nothing is divided by: values may be 0.
@@ -136,7 +139,7 @@ def _products_of_others(xp: Any, s: Any, order: int) -> Any:
     return out
 
 
-def _cofactors_by_inverse(xp: Any, a: Any) -> Any:
+def _cofactors_by_inverse(xp: ArrayModule, a: Buffer) -> Any:
     """Returns matrices of cofactors, or None where one is too close to a singular matrix."""
     try:
         inverse = xp.linalg.inv(a)
@@ -148,7 +151,7 @@ def _cofactors_by_inverse(xp: Any, a: Any) -> Any:
     return xp.linalg.det(a)[..., None, None] * xp.swapaxes(inverse, -1, -2)
 
 
-def cofactors(xp: Any, a: Any, *directions: Any) -> Any:
+def cofactors(xp: ArrayModule, a: Buffer, *directions: Buffer) -> Buffer:
     """Returns the gradient of the derivative of the determinant along directions.
 
     Without a direction that is the matrix of cofactors. In the basis of the singular vectors
@@ -159,7 +162,7 @@ def cofactors(xp: Any, a: Any, *directions: Any) -> Any:
     return cofactors_by_singular_values(xp, a, *directions) if found is None else found
 
 
-def cofactors_by_singular_values(xp: Any, a: Any, *directions: Any) -> Any:
+def cofactors_by_singular_values(xp: ArrayModule, a: Buffer, *directions: Buffer) -> Buffer:
     """Returns the same, by a way that does not depend on the values."""
     finite = xp.isfinite(a).all(axis=(-2, -1), keepdims=True)
     u, s, vh = xp.linalg.svd(xp.where(finite, a, 0))
@@ -201,7 +204,7 @@ PADE_ERROR = factorial(13) ** 2 / (factorial(26) * factorial(27))
 FEW = 16
 
 
-def _doublings(xp: Any, a: Any, halvings: Any) -> Any:
+def _doublings(xp: ArrayModule, a: Buffer, halvings: Buffer) -> Buffer:
     """Returns how often a matrix that was halved to norm 1 can be doubled again."""
     a2 = a @ a
     a4 = a2 @ a2
@@ -211,7 +214,7 @@ def _doublings(xp: Any, a: Any, halvings: Any) -> Any:
     # as it may be smaller than any number.
     tiny = xp.finfo(xp.abs(a[..., :1, :1]).dtype).tiny
 
-    def apart(x: Any) -> tuple[Any, Any]:
+    def apart(x: Buffer) -> tuple[Any, Any]:
         """Returns matrices with a largest element of 1, and the logarithms of what it was."""
         largest = xp.maximum(x.max(axis=(-2, -1)), tiny)
         return x / largest[..., None, None], xp.log2(largest)
@@ -233,7 +236,7 @@ def _doublings(xp: Any, a: Any, halvings: Any) -> Any:
     return xp.clip(spare - xp.ceil(xp.maximum(excess, 0) / 26), 0, halvings).astype(int)
 
 
-def expm(xp: Any, a: Any) -> Any:
+def expm(xp: ArrayModule, a: Buffer) -> Buffer:
     """Returns exponentials by halving, a Padé approximant, and squaring."""
     norm = _norm(xp, a)
     finite = xp.isfinite(norm)
@@ -266,7 +269,7 @@ def expm(xp: Any, a: Any) -> Any:
 # -- LAPACK's pivots
 
 
-def pivots_to_permutation(xp: Any, pivots: Any, *, rows: int) -> Any:
+def pivots_to_permutation(xp: ArrayModule, pivots: Buffer, *, rows: int) -> Buffer:
     """Returns which row of a matrix every row of the factorised one is.
 
     Args:

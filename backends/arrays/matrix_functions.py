@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..restoring import quiet
 from . import lapack
 from .substitution import is_substituted, substituted
+
+if TYPE_CHECKING:
+    from ..annotations import Buffer, DType
 
 __all__ = ["ComplexResultError", "logm", "refuse_infinite", "solve_sylvester", "sqrtm"]
 
@@ -27,7 +30,7 @@ class ComplexResultError(LinAlgError):
     """A function of a real matrix is complex, so that its dtype would depend on values."""
 
 
-def refuse_infinite(name: str, *matrices: Any) -> None:
+def refuse_infinite(name: str, *matrices: Buffer) -> None:
     """Refuses infinities, for which LAPACK's iterations would never end.
 
     Raises:
@@ -37,20 +40,20 @@ def refuse_infinite(name: str, *matrices: Any) -> None:
         raise LinAlgError(f"{name}: the matrices hold inf or NaN")
 
 
-def _size(a: Any) -> Any:
+def _size(a: Buffer) -> Any:
     """Returns the largest absolute value of every matrix, with two axes of length 1."""
     return np.abs(a).max(axis=(-2, -1), keepdims=True)
 
 
-def _adjoint(a: Any) -> Any:
+def _adjoint(a: Buffer) -> Buffer:
     return a.conj().mT
 
 
-def _is_hermitian(a: Any) -> bool:
+def _is_hermitian(a: Buffer) -> bool:
     return bool((a == _adjoint(a)).all())
 
 
-def _as_input(name: str, out: Any, a: Any) -> Any:
+def _as_input(name: str, out: Buffer, a: Buffer) -> Buffer:
     """Returns results in the dtype of the matrices that they are of.
 
     Raises:
@@ -66,14 +69,14 @@ def _as_input(name: str, out: Any, a: Any) -> Any:
     return out.astype(a.dtype)
 
 
-def _by_eigenvalues(function: Callable[[Any], Any], w: Any, v: Any) -> Any:
+def _by_eigenvalues(function: Callable[[Any], Any], w: Buffer, v: Buffer) -> Any:
     """Returns the function of Hermitian matrices, exactly Hermitian where it is real."""
     values = function(w if (w >= 0).all() else w.astype(np.complex128))
     out = (v * values[..., None, :]) @ _adjoint(v)
     return out if values.dtype.kind == "c" else 0.5 * (out + _adjoint(out))
 
 
-def _spectrum(name: str, a: Any) -> tuple[Any, Any] | None:
+def _spectrum(name: str, a: Buffer) -> tuple[Any, Any] | None:
     """Returns eigenvalues and vectors, rounding errors below 0 as 0; None if not Hermitian."""
     refuse_infinite(name, a)
     if not _is_hermitian(a):
@@ -86,7 +89,7 @@ def _spectrum(name: str, a: Any) -> tuple[Any, Any] | None:
 # -- triangles
 
 
-def _roots(t: Any) -> Any:
+def _roots(t: Buffer) -> Buffer:
     """Returns the square roots of upper triangular matrices behind one axis.
 
     Å. Björck and S. Hammarling, "A Schur method for the square root of a matrix", Linear Algebra
@@ -116,7 +119,7 @@ def _roots(t: Any) -> Any:
     return out
 
 
-def _roots_by_halves(t: Any) -> Any:
+def _roots_by_halves(t: Buffer) -> Buffer:
     """Returns the same; the corners solve triangular Sylvester equations."""
     half = t.shape[-1] // 2
     out = np.zeros_like(t)
@@ -127,17 +130,17 @@ def _roots_by_halves(t: Any) -> Any:
     return out
 
 
-def _forms(a: Any) -> tuple[Any, Any]:
+def _forms(a: Buffer) -> tuple[Any, Any]:
     """Returns triangles and vectors of matrices, all behind one axis."""
     n = a.shape[-1]
     return lapack.schur(a.reshape(prod(a.shape[:-2]), n, n).astype(np.complex128))
 
 
-def _turned_back(vectors: Any, t: Any, shape: tuple[int, ...]) -> Any:
+def _turned_back(vectors: Buffer, t: Buffer, shape: tuple[int, ...]) -> Buffer:
     return (vectors @ t @ _adjoint(vectors)).reshape(shape)
 
 
-def sqrtm(a: Any) -> Any:
+def sqrtm(a: Buffer) -> Buffer:
     """Returns the principal square roots of matrices.
 
     Raises:
@@ -165,7 +168,7 @@ NODES, WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(8
 LOG_NORM = 0.25
 
 
-def logm(a: Any) -> Any:
+def logm(a: Buffer) -> Buffer:
     """Returns the principal logarithms of matrices, by repeated square roots.
 
     Raises:
@@ -186,7 +189,7 @@ def logm(a: Any) -> Any:
     return _as_input("logm", _turned_back(vectors, log, a.shape), a)
 
 
-def _refuse_singular(eigenvalues: Any) -> None:
+def _refuse_singular(eigenvalues: Buffer) -> None:
     """Refuses eigenvalues of 0.
 
     Raises:
@@ -196,7 +199,7 @@ def _refuse_singular(eigenvalues: Any) -> None:
         raise LinAlgError("logm: the matrix is singular and has no logarithm")
 
 
-def _logarithms(t: Any) -> Any:
+def _logarithms(t: Buffer) -> Buffer:
     """Returns the logarithms of upper triangular matrices, exact above their diagonals."""
     eye = np.eye(t.shape[-1])
     root = t.copy()
@@ -222,7 +225,7 @@ def _logarithms(t: Any) -> Any:
 # -- Sylvester's equation
 
 
-def solve_sylvester(a: Any, b: Any, q: Any, dtype: Any) -> Any:
+def solve_sylvester(a: Buffer, b: Buffer, q: Buffer, dtype: DType) -> Any:
     """Solves ``a x + x b = q`` for stacks of matrices, which broadcast.
 
     R. Bartels and G. Stewart, "Solution of the matrix equation AX + XB = C", Communications of the

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ..annotations import ArrayModule, Buffer
 
 __all__ = ["WORD", "dropout", "dropped", "numpy_dropout", "numpy_random_bits", "random_bits"]
 
@@ -29,7 +32,7 @@ FEW_KEYS = 24
 MANY_WORDS = 256
 
 
-def _product(factor: int, x: Any) -> tuple[Any, Any]:
+def _product(factor: int, x: Buffer) -> tuple[Any, Any]:
     """Returns the high and the low word of the products of a constant and words."""
     low, high = factor & LOW, factor >> 32
     x_low, x_high = x & LOW, x >> 32
@@ -51,8 +54,8 @@ def _block(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[An
 
 
 def random_bits(
-    xp: Any, key: Any, start: Any, *, shape: tuple[int, ...], bits: int, stream: int
-) -> Any:
+    xp: ArrayModule, key: Buffer, start: Buffer, *, shape: tuple[int, ...], bits: int, stream: int
+) -> Buffer:
     """Returns words of random bits, for every key its own.
 
     They are what ``numpy.random.Philox(key=key, counter=[start, 0, 0, stream])`` yields, narrower
@@ -82,8 +85,8 @@ def random_bits(
 
 
 def numpy_random_bits(
-    key: Any, start: Any, *, shape: tuple[int, ...], bits: int, stream: int
-) -> Any:
+    key: Buffer, start: Buffer, *, shape: tuple[int, ...], bits: int, stream: int
+) -> Buffer:
     """Returns the same as ``random_bits``, by NumPy's compiled generator where that is faster."""
     batch, length, words = _sizes(key, shape, bits)
     count = prod(batch)
@@ -99,7 +102,7 @@ def numpy_random_bits(
     return raw.view(f"uint{bits}")[:, :length].reshape((*batch, *shape))
 
 
-def _sizes(key: Any, shape: tuple[int, ...], bits: int) -> tuple[tuple[int, ...], int, int]:
+def _sizes(key: Buffer, shape: tuple[int, ...], bits: int) -> tuple[tuple[int, ...], int, int]:
     """Returns the keys' batch shape, the words of ``bits`` for each, and of 64 bits."""
     length = prod(shape)
     return key.shape[:-1], length, -(-length * bits // 64)
@@ -108,7 +111,9 @@ def _sizes(key: Any, shape: tuple[int, ...], bits: int) -> tuple[tuple[int, ...]
 # -- dropout
 
 
-def dropped(xp: Any, words: Callable[..., Any], x: Any, key: Any, rate: float) -> Any:
+def dropped(
+    xp: ArrayModule, words: Callable[..., Any], x: Buffer, key: Buffer, rate: float
+) -> Buffer:
     """Returns x with elements set to zero at random, by words of 32 bits from a key's stream 0.
 
     Args:
@@ -132,11 +137,11 @@ def dropped(xp: Any, words: Callable[..., Any], x: Any, key: Any, rate: float) -
     return xp.where(drawn >= round(rate * WORD), xp.divide(x, 1.0 - rate), 0)
 
 
-def dropout(xp: Any, x: Any, key: Any, *, rate: float) -> Any:
+def dropout(xp: ArrayModule, x: Buffer, key: Buffer, *, rate: float) -> Buffer:
     """Returns x with elements set to zero at random, by an array module's functions alone."""
     return dropped(xp, partial(random_bits, xp), x, key, rate)
 
 
-def numpy_dropout(x: Any, key: Any, *, rate: float) -> Any:
+def numpy_dropout(x: Buffer, key: Buffer, *, rate: float) -> Buffer:
     """Returns the same, by NumPy's compiled generator where that is faster."""
     return dropped(np, numpy_random_bits, x, key, rate)

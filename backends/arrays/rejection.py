@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import lgamma, pi, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..restoring import quiet
 from .philox import numpy_random_bits, random_bits
+
+if TYPE_CHECKING:
+    from ..annotations import ArrayModule, Buffer
 
 __all__ = ["FIRST_STREAM", "random_binomial", "random_loggamma", "random_poisson"]
 
@@ -29,12 +32,14 @@ PART = 1 << 14
 Proposal = Callable[..., tuple[Any, Any]]
 
 
-def _unit(words: Any) -> Any:
+def _unit(words: Buffer) -> Buffer:
     """Returns floats in the open interval (0, 1) for words of 64 bits."""
     return ((words >> 12).astype("float64") + 0.5) * 2.0**-52
 
 
-def _sampled(xp: Any, key: Any, parameters: list[Any], propose: Proposal, dtype: str) -> Any:
+def _sampled(
+    xp: ArrayModule, key: Buffer, parameters: list[Any], propose: Proposal, dtype: str
+) -> Buffer:
     """Returns the first accepted proposal for every element.
 
     Args:
@@ -59,8 +64,8 @@ def _sampled(xp: Any, key: Any, parameters: list[Any], propose: Proposal, dtype:
 
 
 def _part(
-    xp: Any, keys: Any, first: int, parameters: list[Any], propose: Proposal, dtype: str
-) -> Any:
+    xp: ArrayModule, keys: Buffer, first: int, parameters: list[Any], propose: Proposal, dtype: str
+) -> Buffer:
     """Returns the results for some keys and consecutive elements."""
     bits = numpy_random_bits if xp is np else partial(random_bits, xp)
     rows, count = parameters[0].shape
@@ -86,7 +91,7 @@ def _part(
 # -- the gamma distribution
 
 
-def random_loggamma(xp: Any, key: Any, a: Any) -> Any:
+def random_loggamma(xp: ArrayModule, key: Buffer, a: Buffer) -> Buffer:
     """Returns logarithms of random numbers of the gamma distribution.
 
     Source: Marsaglia and Tsang, "A simple method for generating gamma variables", ACM Transactions
@@ -108,7 +113,7 @@ def random_loggamma(xp: Any, key: Any, a: Any) -> Any:
     return xp.where(valid, drawn, np.nan).astype(a.dtype)[()]
 
 
-def _loggamma(xp: Any, words: Any, a: Any) -> tuple[Any, Any]:
+def _loggamma(xp: ArrayModule, words: Buffer, a: Buffer) -> tuple[Any, Any]:
     unit = _unit(words)
     normal = xp.sqrt(-2 * xp.log(unit[:, 0])) * xp.cos(2 * pi * unit[:, 1])
     low = a < 1
@@ -128,7 +133,7 @@ def _loggamma(xp: Any, words: Any, a: Any) -> tuple[Any, Any]:
 TABLE = [lgamma(n + 1.0) for n in range(16)]
 
 
-def _stirling(xp: Any, n: Any) -> Any:
+def _stirling(xp: ArrayModule, n: Buffer) -> Buffer:
     """Returns log(n!) less Stirling's formula, n log(n) - n + log(2 pi n) / 2, for n > 0."""
     small = xp.clip(n, 1, len(TABLE) - 1)
     exact = xp.asarray(TABLE)[small.astype("int64")]
@@ -139,13 +144,15 @@ def _stirling(xp: Any, n: Any) -> Any:
     return xp.where(n < len(TABLE), exact, series)
 
 
-def _deviance(xp: Any, k: Any, mean: Any) -> Any:
+def _deviance(xp: ArrayModule, k: Buffer, mean: Buffer) -> Buffer:
     """Returns ``k log(k / mean) + mean - k``, without losing digits where k is near the mean."""
     e = (mean - k) / xp.maximum(k, 1)
     return xp.where(k > 0, k * (e - xp.log1p(e)), mean)
 
 
-def _inverted(xp: Any, unit: Any, first: Any, ratio: Callable[[int], Any], limit: int) -> Any:
+def _inverted(
+    xp: ArrayModule, unit: Buffer, first: Buffer, ratio: Callable[[int], Any], limit: int
+) -> Buffer:
     """Returns the smallest k whose cumulative probability exceeds a uniform number.
 
     Args:
@@ -172,7 +179,7 @@ INVERTED_LIMIT = 64
 LARGEST = 2.0**62
 
 
-def random_poisson(xp: Any, key: Any, rate: Any) -> Any:
+def random_poisson(xp: ArrayModule, key: Buffer, rate: Buffer) -> Buffer:
     """Returns random numbers of the Poisson distribution.
 
     Rates below 10 by inversion; others by transformed rejection (PTRS): W. Hörmann, "The
@@ -194,7 +201,7 @@ def random_poisson(xp: Any, key: Any, rate: Any) -> Any:
     return xp.where(valid, drawn, -1)[()]
 
 
-def _poisson(xp: Any, words: Any, rate: Any) -> tuple[Any, Any]:
+def _poisson(xp: ArrayModule, words: Buffer, rate: Buffer) -> tuple[Any, Any]:
     unit = _unit(words)
     u, v = unit[:, 0] - 0.5, unit[:, 1]
     b = 0.931 + 2.53 * xp.sqrt(rate)
@@ -217,7 +224,7 @@ def _poisson(xp: Any, words: Any, rate: Any) -> tuple[Any, Any]:
     return k.astype("int64"), accepted
 
 
-def random_binomial(xp: Any, key: Any, n: Any, p: Any) -> Any:
+def random_binomial(xp: ArrayModule, key: Buffer, n: Buffer, p: Buffer) -> Buffer:
     """Returns random numbers of the binomial distribution.
 
     Where the mean of successes or of failures is below 10 by inversion, elsewhere by transformed
@@ -241,7 +248,7 @@ def random_binomial(xp: Any, key: Any, n: Any, p: Any) -> Any:
     return xp.where(valid, drawn, -1)[()]
 
 
-def _binomial(xp: Any, words: Any, n: Any, p: Any) -> tuple[Any, Any]:
+def _binomial(xp: ArrayModule, words: Buffer, n: Buffer, p: Buffer) -> tuple[Any, Any]:
     unit = _unit(words)
     mirrored = p > 0.5
     p = xp.where(mirrored, 1 - p, p)
@@ -265,7 +272,7 @@ def _binomial(xp: Any, words: Any, n: Any, p: Any) -> tuple[Any, Any]:
     return xp.where(mirrored, n - k, k).astype("int64"), accepted
 
 
-def _mass(xp: Any, k: Any, n: Any, p: Any) -> Any:
+def _mass(xp: ArrayModule, k: Buffer, n: Buffer, p: Buffer) -> Buffer:
     """Returns the logarithm of the probability of k successes of n, for p up to 1/2.
 
     Source: C. Loader, "Fast and accurate computation of binomial probabilities", 2000.

@@ -9,7 +9,7 @@ derivative has one sign. In s = log(t / (1 - t)) the integrand is smooth.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .special_gamma import polygamma
 from .special_remainders import (
@@ -24,15 +24,18 @@ from .special_remainders import (
     stirling_error,
 )
 
+if TYPE_CHECKING:
+    from ..annotations import ArrayModule, Buffer
+
 __all__ = ["beta_density", "betainc_slope", "betaincc", "betainccinv", "betaincinv"]
 
 NEWTON_STEPS = 20
 
 
-def _log_mass(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
+def _log_mass(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> Any:
     """Returns the logarithm of ``x^a y^b / B(a, b)`` for positive a and b, and x + y = 1."""
     excess = x * b - a * y
-    parts = 0.0
+    parts: Buffer | float = 0.0
     for c, t, u in ((a, x, excess / a), (b, y, -excess / b)):
         # Far below the mean, what is left of 1 + u has lost its digits.
         far = xp.log(t) - xp.log(c / (a + b)) - u
@@ -42,7 +45,9 @@ def _log_mass(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
 
 
 @elements
-def beta_density(xp: Any, a: Any, b: Any, x: Any, *, low: int, high: int) -> Any:
+def beta_density(
+    xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, *, low: int, high: int
+) -> Buffer:
     """Returns ``x^(a - 1 - low) (1 - x)^(b - 1 - high) / B(a, b)`` for x from 0 to 1."""
     inside = (x > 0) & (x < 1) & (a > 0) & (b > 0)
     c, d, t = (xp.where(inside, value, 0.5) for value in (a, b, x))
@@ -55,7 +60,9 @@ def beta_density(xp: Any, a: Any, b: Any, x: Any, *, low: int, high: int) -> Any
     return xp.where(inside, out, ends)
 
 
-def _polynomial(orders: tuple[int, int], levels: Any, cumulants: dict[tuple[int, int], Any]) -> Any:
+def _polynomial(
+    orders: tuple[int, int], levels: tuple[Buffer, Buffer], cumulants: dict[tuple[int, int], Any]
+) -> Any:
     """Returns the polynomial by which the density's mixed derivative differs from it.
 
     Args:
@@ -80,7 +87,9 @@ def _polynomial(orders: tuple[int, int], levels: Any, cumulants: dict[tuple[int,
     return made[orders]
 
 
-def _cumulants(xp: Any, a: Any, b: Any, orders: tuple[int, int]) -> dict[tuple[int, int], Any]:
+def _cumulants(
+    xp: ArrayModule, a: Buffer, b: Buffer, orders: tuple[int, int]
+) -> dict[tuple[int, int], Any]:
     """Returns the second and higher derivatives of the density's logarithm by a and b."""
     found = {}
     for n in range(orders[0] + 1):
@@ -97,7 +106,7 @@ def _cumulants(xp: Any, a: Any, b: Any, orders: tuple[int, int]) -> dict[tuple[i
     return found
 
 
-def _mean_level(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
+def _mean_level(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> Any:
     """Returns ``log(x) - digamma(a) + digamma(a + b)`` without cancellation near the mean."""
     u = (x * b - a * y) / a
     near = xp.abs(u) < 0.5
@@ -106,14 +115,14 @@ def _mean_level(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
 
 
 def _panel(
-    xp: Any,
-    a: Any,
-    b: Any,
-    x: Any,
-    y: Any,
+    xp: ArrayModule,
+    a: Buffer,
+    b: Buffer,
+    x: Buffer,
+    y: Buffer,
     orders: tuple[int, int],
     downwards: bool,
-    length: Any,
+    length: Buffer,
 ) -> Any:
     """Integrates the derivative's density over distances in s from x, up to a length."""
     mass = xp.exp(_log_mass(xp, a, b, x, y))
@@ -124,7 +133,7 @@ def _panel(
     rate, part, slope = (a, x, a * y - b * x) if downwards else (b, y, b * x - a * y)
     rate, part, slope, total = (v[:, None] for v in (rate, part, slope, a + b))
 
-    def integrand(d: Any) -> Any:
+    def integrand(d: Buffer) -> Any:
         change = part * xp.expm1(-d)
         spread = xp.log1p(change)
         # The two are the same; the first does not cancel where d is small.
@@ -137,7 +146,7 @@ def _panel(
     return mass * integrate(xp, integrand, length, logarithmic=True)
 
 
-def _length(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
+def _length(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> Buffer:
     """Returns how far below x, in s, the density has all but vanished."""
     # The drop is convex and increasing: from beyond, Newton's steps come down to where it is done.
     d = (DROP - (a + b) * xp.log(y)) / a
@@ -148,7 +157,9 @@ def _length(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
     return d
 
 
-def _lower_tail(xp: Any, a: Any, b: Any, x: Any, y: Any, orders: tuple[int, int]) -> Any:
+def _lower_tail(
+    xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer, orders: tuple[int, int]
+) -> Buffer:
     """Integrates the derivative's density from 0 to x."""
     # Beyond the knee the integrand rises, or is flat, before it falls.
     up, down = xp.maximum(a, 1.0), xp.maximum(b, 1.0)
@@ -156,7 +167,9 @@ def _lower_tail(xp: Any, a: Any, b: Any, x: Any, y: Any, orders: tuple[int, int]
     knee, rest = xp.where(beyond, up / (up + down), x), xp.where(beyond, down / (up + down), y)
     total = _panel(xp, a, b, knee, rest, orders, True, _length(xp, a, b, knee, rest))
 
-    def rising(a: Any, b: Any, knee: Any, rest: Any, x: Any, y: Any, total: Any) -> Any:
+    def rising(
+        a: Buffer, b: Buffer, knee: Buffer, rest: Buffer, x: Buffer, y: Buffer, total: Buffer
+    ) -> Any:
         length = xp.log(x / y) - xp.log(xp.maximum(a, 1.0) / xp.maximum(b, 1.0))
         return total + _panel(xp, a, b, knee, rest, orders, False, length)
 
@@ -164,7 +177,9 @@ def _lower_tail(xp: Any, a: Any, b: Any, x: Any, y: Any, orders: tuple[int, int]
 
 
 @elements
-def betainc_slope(xp: Any, a: Any, b: Any, x: Any, *, by_a: int, by_b: int) -> Any:
+def betainc_slope(
+    xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, *, by_a: int, by_b: int
+) -> Buffer:
     """Returns a derivative of I_x(a, b) by a and b, of orders of which one is not 0."""
     y = 1.0 - x
     out = xp.where((x == 0) | (x == 1), 0.0, xp.nan)
@@ -177,17 +192,17 @@ def betainc_slope(xp: Any, a: Any, b: Any, x: Any, *, by_a: int, by_b: int) -> A
     else:
         below = xp.log1p(-x) > psi(b) - psi(a + b)
 
-    def lower(a: Any, b: Any, x: Any, y: Any) -> Any:
+    def lower(a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> Buffer:
         return _lower_tail(xp, a, b, x, y, (by_a, by_b))
 
-    def upper(a: Any, b: Any, x: Any, y: Any) -> Any:
+    def upper(a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> Buffer:
         return -_lower_tail(xp, b, a, y, x, (by_b, by_a))
 
     out = put_where(xp, out, proper & below, lower, [a, b, x, y], 0.5)
     return put_where(xp, out, proper & ~below, upper, [a, b, x, y], 0.5)
 
 
-def _climb(xp: Any, a: Any, b: Any, y: Any) -> Any:
+def _climb(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     """Returns that x for which I_x(a, b) is a very small y, by Newton's steps in logarithms.
 
     The logarithm of I is concave in that of x, so that the steps come up to the solution.
@@ -202,13 +217,13 @@ def _climb(xp: Any, a: Any, b: Any, y: Any) -> Any:
     return x
 
 
-def _completed(xp: Any, x: Any, a: Any, b: Any, y: Any) -> Any:
+def _completed(xp: ArrayModule, x: Buffer, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     """Returns SciPy's solutions, and those for very small y that it does not find."""
     missing = xp.isnan(x) & (a > 0) & (b > 0) & (y > 0) & (y < 1e-3)
     return put_where(xp, x, missing, lambda *v: _climb(xp, *v), [a, b, y], 1e-4)
 
 
-def _inverse(xp: Any, a: Any, b: Any, y: Any) -> Any:
+def _inverse(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Any:
     """Returns that x for which I_x(a, b) is y, as the module for an array module finds it.
 
     Others than SciPy's may end their search some digits before it is done. Then a step of Newton's
@@ -228,7 +243,7 @@ def _inverse(xp: Any, a: Any, b: Any, y: Any) -> Any:
     return xp.where(inside & (rate > 1e-4) & small, after, x)
 
 
-def _complement(xp: Any, a: Any, b: Any, y: Any) -> Any:
+def _complement(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     """Returns that x for which 1 - I_x(a, b) is y, without a function for it."""
     far = 1.0 - _inverse(xp, b, a, y)
     # What rounding 1 - y changes matters where y is small, and rounding far where that is.
@@ -236,7 +251,7 @@ def _complement(xp: Any, a: Any, b: Any, y: Any) -> Any:
 
 
 @elements
-def betaincc(xp: Any, a: Any, b: Any, x: Any) -> Any:
+def betaincc(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer) -> Buffer:
     """Returns 1 - I_x(a, b) where SciPy's module has no function for it."""
     lower = special(xp).betainc(a, b, x)
     upper = special(xp).betainc(b, a, 1.0 - x)
@@ -248,20 +263,20 @@ def betaincc(xp: Any, a: Any, b: Any, x: Any) -> Any:
 
 
 @elements
-def betaincinv(xp: Any, a: Any, b: Any, y: Any) -> Any:
+def betaincinv(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     """Returns that x for which I_x(a, b) is y."""
     return _completed(xp, _inverse(xp, a, b, y), a, b, y)
 
 
 @elements
-def betainccinv(xp: Any, a: Any, b: Any, y: Any) -> Any:
+def betainccinv(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     """Returns that x for which 1 - I_x(a, b) is y."""
     if xp.__name__ != "numpy":
         x = _complement(xp, a, b, y)
     else:
         x = special(xp).betainccinv(a, b, y)
 
-    def completed(x: Any, a: Any, b: Any, y: Any) -> Any:
+    def completed(x: Buffer, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
         return 1.0 - _completed(xp, x, b, a, y)
 
     return put_where(xp, x, xp.isnan(x), completed, [x, a, b, y], xp.nan)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .special_remainders import DROP, elements, integrate, log_remainder, put_where, special
+
+if TYPE_CHECKING:
+    from ..annotations import ArrayModule, Buffer
 
 __all__ = ["erfcx_integral", "kl_div", "log_ndtr_gap", "log_ndtr_slope"]
 
 HUGE = 1e150
 
 
-def _scaled_integral(xp: Any, x: Any, order: int) -> Any:
+def _scaled_integral(xp: ArrayModule, x: Buffer, order: int) -> Any:
     """Returns ``exp(x^2)`` times the integral, of an order from 0 up, of erfc from x on."""
     out = special(xp).erfcx(x)
     if not order:
@@ -25,12 +28,12 @@ def _scaled_integral(xp: Any, x: Any, order: int) -> Any:
     # Right of 0 by DLMF 7.18.2, whose integrand is positive.
     factor = 2.0 / math.sqrt(math.pi) / math.factorial(order)
 
-    def right_of_zero(x: Any) -> Any:
+    def right_of_zero(x: Buffer) -> Any:
         # Beyond, squares overflow and the value is next to 0.
         z = xp.minimum(x, HUGE)
         length = DROP / (z + xp.sqrt(z * z + DROP))
 
-        def integrand(t: Any) -> Any:
+        def integrand(t: Buffer) -> Buffer:
             return factor * t**order * xp.exp(-t * (t + 2.0 * z[:, None]))
 
         return integrate(xp, integrand, length, logarithmic=False)
@@ -39,19 +42,19 @@ def _scaled_integral(xp: Any, x: Any, order: int) -> Any:
 
 
 @elements
-def erfcx_integral(xp: Any, x: Any, *, order: int) -> Any:
+def erfcx_integral(xp: ArrayModule, x: Buffer, *, order: int) -> Any:
     """Returns ``exp(x^2)`` times the repeated integral of erfc from x on."""
     return _scaled_integral(xp, x, order)
 
 
 @elements
-def log_ndtr_slope(xp: Any, x: Any) -> Any:
+def log_ndtr_slope(xp: ArrayModule, x: Buffer) -> Any:
     """Returns the derivative of the logarithm of the normal distribution: density over integral."""
     return math.sqrt(2.0 / math.pi) / special(xp).erfcx(-math.sqrt(0.5) * x)
 
 
 @elements
-def log_ndtr_gap(xp: Any, x: Any) -> Any:
+def log_ndtr_gap(xp: ArrayModule, x: Buffer) -> Buffer:
     """Returns ``x + log_ndtr_slope(x)`` without cancellation where x is negative."""
     z = -math.sqrt(0.5) * xp.minimum(x, 0.0)
     left = math.sqrt(2.0) * _scaled_integral(xp, z, 1) / _scaled_integral(xp, z, 0)
@@ -60,7 +63,7 @@ def log_ndtr_gap(xp: Any, x: Any) -> Any:
 
 
 @elements
-def kl_div(xp: Any, x: Any, y: Any) -> Any:
+def kl_div(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     """Returns ``x log(x / y) - x + y`` without cancellation where x is close to y."""
     u = (x - y) / y
     near = (xp.abs(u) < 0.5) & (y > 0)

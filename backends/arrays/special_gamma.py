@@ -11,7 +11,7 @@ that Gauss's rule, in few panels, is exact to rounding.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from .special_remainders import (
     special,
     stirling_error,
 )
+
+if TYPE_CHECKING:
+    from ..annotations import ArrayModule, Buffer
 
 __all__ = [
     "bell",
@@ -54,7 +57,7 @@ ZETA = (
 )
 
 
-def polygamma(xp: Any, n: Any, x: Any) -> Any:
+def polygamma(xp: ArrayModule, n: Any, x: Any) -> Any:
     """Returns the n-th derivative of digamma: (-1)^(n+1) n! zeta(n + 1, x), DLMF 5.15.1."""
     dtype = result_type(n, x)
     if dtype.kind == "c":
@@ -70,7 +73,7 @@ def polygamma(xp: Any, n: Any, x: Any) -> Any:
     return out.astype(dtype)[()]
 
 
-def _complex_polygamma(n: Any, z: Any) -> Any:
+def _complex_polygamma(n: Buffer | float, z: Buffer) -> Any:
     """The same for complex z, by NumPy: what zeta begins with is summed, the rest is its series."""
     n, z = np.broadcast_arrays(np.asarray(n, np.float64), np.asarray(z, np.complex128))
     s = n + 1.0
@@ -90,7 +93,7 @@ def _complex_polygamma(n: Any, z: Any) -> Any:
     return np.where(n == 0, special(np).psi(z), total)
 
 
-def _log_mass(xp: Any, a: Any, x: Any) -> Any:
+def _log_mass(xp: ArrayModule, a: Buffer, x: Buffer) -> Any:
     """Returns the logarithm of ``x^a exp(-x) / gamma(a)`` for positive a and x."""
     near = xp.abs(x - a) < 0.5 * a
     u = xp.where(near, (x - a) / a, 0.0)
@@ -99,7 +102,7 @@ def _log_mass(xp: Any, a: Any, x: Any) -> Any:
 
 
 @elements
-def gamma_density(xp: Any, a: Any, x: Any) -> Any:
+def gamma_density(xp: ArrayModule, a: Buffer, x: Buffer) -> Buffer:
     """Returns ``x^(a - 1) exp(-x) / gamma(a)`` for x >= 0, also where a is not positive."""
     inside = x > 0
     t = xp.where(inside, x, 1.0)
@@ -115,7 +118,7 @@ def gamma_density(xp: Any, a: Any, x: Any) -> Any:
     return xp.where((x < 0) | xp.isnan(x) | xp.isnan(a), xp.nan, out)
 
 
-def bell(order: int, level: Any, cumulants: list[Any]) -> Any:
+def bell(order: int, level: Buffer, cumulants: list[Any]) -> Any:
     """Returns the polynomial by which a density's derivative by a parameter differs from it.
 
     Args:
@@ -132,7 +135,7 @@ def bell(order: int, level: Any, cumulants: list[Any]) -> Any:
     return made[order]
 
 
-def _falls(xp: Any, slope: Any, scale: Any, sign: float, start: Any) -> Any:
+def _falls(xp: ArrayModule, slope: Buffer, scale: Buffer, sign: float, start: Buffer) -> Buffer:
     """Returns at which distance d the drop ``slope d + scale (exp(sign d) - 1 - sign d)`` is done.
 
     The drop is convex and increasing, so that Newton's steps from beyond come down to it.
@@ -145,7 +148,9 @@ def _falls(xp: Any, slope: Any, scale: Any, sign: float, start: Any) -> Any:
     return d
 
 
-def _tail(xp: Any, a: Any, x: Any, order: int, cumulants: list[Any], upwards: bool) -> Any:
+def _tail(
+    xp: ArrayModule, a: Buffer, x: Buffer, order: int, cumulants: list[Any], upwards: bool
+) -> Any:
     """Integrates the derivative's density from log x, where it falls, in one direction."""
     sign = 1.0 if upwards else -1.0
     slope = sign * (x - a)
@@ -155,7 +160,13 @@ def _tail(xp: Any, a: Any, x: Any, order: int, cumulants: list[Any], upwards: bo
 
 
 def _panel(
-    xp: Any, a: Any, x: Any, order: int, cumulants: list[Any], sign: float, length: Any
+    xp: ArrayModule,
+    a: Buffer,
+    x: Buffer,
+    order: int,
+    cumulants: list[Any],
+    sign: float,
+    length: Buffer,
 ) -> Any:
     """Integrates the derivative's density over distances from log x up to a length."""
     near = xp.abs(x - a) < 0.5 * a
@@ -164,7 +175,7 @@ def _panel(
     mass = xp.exp(_log_mass(xp, a, x))
     columns = [c[:, None] for c in cumulants]
 
-    def integrand(d: Any) -> Any:
+    def integrand(d: Buffer) -> Any:
         drop = (sign * (x - a))[:, None] * d + x[:, None] * exp_remainder(xp, sign * d)
         return bell(order, level[:, None] + sign * d, columns) * xp.exp(-drop)
 
@@ -172,7 +183,7 @@ def _panel(
 
 
 @elements
-def gammainc_slope(xp: Any, a: Any, x: Any, *, order: int) -> Any:
+def gammainc_slope(xp: ArrayModule, a: Buffer, x: Buffer, *, order: int) -> Buffer:
     """Returns the derivative of P(a, x) by a, of an order from 1 up."""
     out = xp.where((x == 0) | xp.isposinf(x), 0.0, xp.nan)
     out = xp.where(~(a >= 0) | xp.isinf(a), xp.nan, out)
@@ -183,13 +194,13 @@ def gammainc_slope(xp: Any, a: Any, x: Any, *, order: int) -> Any:
     inside = (a > TINY) & (x > 0) & xp.isfinite(a) & xp.isfinite(x)
     lower = inside & (xp.log(x) < special(xp).psi(a))
 
-    def cumulants(a: Any) -> list[Any]:
+    def cumulants(a: Buffer) -> list[Any]:
         return [-polygamma(xp, float(k), a) for k in range(1, order)]
 
-    def below(a: Any, x: Any) -> Any:
+    def below(a: Buffer, x: Buffer) -> Any:
         return _tail(xp, a, x, order, cumulants(a), False)
 
-    def above(a: Any, x: Any) -> Any:
+    def above(a: Buffer, x: Buffer) -> Any:
         # From x up to where the integrand falls, if it does not do so from x on, and from there.
         more = cumulants(a)
         knee = xp.maximum(xp.maximum(a, 1.0), x)
@@ -200,7 +211,7 @@ def gammainc_slope(xp: Any, a: Any, x: Any, *, order: int) -> Any:
     return put_where(xp, out, inside & ~lower, above, [a, x], 1.0)
 
 
-def _log_beta(xp: Any, a: Any, b: Any) -> Any:
+def _log_beta(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
     """Returns the logarithm of B(a, b) for positive a and b, by Stirling's series.
 
     Arranged as in A. R. DiDonato and A. H. Morris, "Algorithm 708: significant digit computation
@@ -214,7 +225,7 @@ def _log_beta(xp: Any, a: Any, b: Any) -> Any:
 
 
 @elements
-def betaln(xp: Any, a: Any, b: Any) -> Any:
+def betaln(xp: ArrayModule, a: Buffer, b: Buffer) -> Buffer:
     """Returns the logarithm of the absolute value of B(a, b)."""
     far = _far(xp, a, b)
     c, d = xp.where(far, a, 1.0), xp.where(far, b, 1.0)
@@ -222,21 +233,21 @@ def betaln(xp: Any, a: Any, b: Any) -> Any:
 
 
 @elements
-def beta(xp: Any, a: Any, b: Any) -> Any:
+def beta(xp: ArrayModule, a: Buffer, b: Buffer) -> Buffer:
     """Returns gamma(a) gamma(b) / gamma(a + b)."""
     far = _far(xp, a, b)
     c, d = xp.where(far, a, 1.0), xp.where(far, b, 1.0)
     return xp.where(far, xp.exp(_log_beta(xp, c, d)), special(xp).beta(a, b))
 
 
-def _far(xp: Any, a: Any, b: Any) -> Any:
+def _far(xp: ArrayModule, a: Buffer, b: Buffer) -> Buffer:
     """Says where gamma functions of the arguments are too large for their quotient's digits."""
     small, large = xp.minimum(a, b), xp.maximum(a, b)
     return (small > TINY) & (large > LARGE) & (large < 1.0 / TINY)
 
 
 @elements
-def poch(xp: Any, z: Any, m: Any) -> Any:
+def poch(xp: ArrayModule, z: Buffer, m: Buffer) -> Buffer:
     """Returns gamma(z + m) / gamma(z)."""
     far = (xp.minimum(z, z + m) > LARGE) & (xp.maximum(z, z + m) < 1.0 / TINY)
     w, k = xp.where(far, z, LARGE), xp.where(far, m, 0.0)
@@ -246,7 +257,7 @@ def poch(xp: Any, z: Any, m: Any) -> Any:
 
 
 @elements
-def binom(xp: Any, n: Any, k: Any) -> Any:
+def binom(xp: ArrayModule, n: Buffer, k: Buffer) -> Buffer:
     """Returns gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1)."""
     rest = xp.minimum(k, n - k)
     # Of few things, the product of integers is exact.

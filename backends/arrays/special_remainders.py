@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..devices import device_of, on_device
 from ..dtypes import result_type
 from ..optional_modules import scipy_module
 from ..restoring import quiet
+
+if TYPE_CHECKING:
+    from ..annotations import ArrayModule, Buffer, DType, DTypeLike
 
 __all__ = [
     "DROP",
@@ -48,12 +51,12 @@ DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -
 LARGE = 12.0
 
 
-def special(xp: Any) -> Any:
+def special(xp: ArrayModule) -> Any:
     """Returns SciPy's module of special functions for an array module."""
     return scipy_module(xp, "special")
 
 
-def as_arrays(xp: Any, dtype: Any, *operands: Any) -> list[Any]:
+def as_arrays(xp: ArrayModule, dtype: DTypeLike, *operands: Any) -> list[Buffer]:
     """Returns arrays and numbers as arrays of a dtype that lie on one device."""
     if xp is np:
         return [np.asarray(x, dtype) for x in operands]
@@ -66,7 +69,7 @@ def as_arrays(xp: Any, dtype: Any, *operands: Any) -> list[Any]:
     ]
 
 
-def loop_dtype(name: str, *operands: Any) -> Any:
+def loop_dtype(name: str, *operands: Any) -> DType:
     """Returns the dtype in which one of SciPy's functions computes: single precision at least.
 
     >>> loop_dtype("spence", np.ones(2, "f2")), loop_dtype("erfi", np.ones(2, "f2"))
@@ -78,7 +81,7 @@ def loop_dtype(name: str, *operands: Any) -> Any:
 
 
 @cache
-def _widened(name: str, dtype: Any, count: int) -> Any:
+def _widened(name: str, dtype: DType, count: int) -> Any:
     """Returns the dtype that a function makes of half precision, or of small integers."""
     with quiet():
         return getattr(special(np), name)(*[np.ones(1, dtype)] * count).dtype
@@ -93,7 +96,7 @@ def elements(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(kernel)
-    def run(xp: Any, *operands: Any, **params: Any) -> Any:
+    def run(xp: ArrayModule, *operands: Any, **params: Any) -> Buffer:
         dtype = result_type(*operands)
         if dtype.kind == "c":
             raise TypeError(f"{kernel.__name__} is defined for real numbers only, got {dtype}")
@@ -114,13 +117,13 @@ def elements(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def put_where(
-    xp: Any,
-    out: Any,
-    condition: Any,
+    xp: ArrayModule,
+    out: Buffer,
+    condition: Buffer,
     function: Callable[..., Any],
     operands: Sequence[Any],
     harmless: float,
-) -> Any:
+) -> Buffer:
     """Returns values with a function's put where a condition holds.
 
     NumPy computes it there alone. On a GPU, where that would have to wait for the condition, it is
@@ -142,7 +145,7 @@ def nodes(device: str) -> tuple[Any, Any]:
 
 
 def integrate(
-    xp: Any, integrand: Callable[[Any], Any], length: Any, *, logarithmic: bool
+    xp: ArrayModule, integrand: Callable[[Any], Any], length: Buffer, *, logarithmic: bool
 ) -> Any:
     """Integrates from 0 to a length, for every element at once.
 
@@ -172,7 +175,7 @@ def launched_at_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """Makes a function of elements one kernel on a GPU, where each of its steps would be one."""
 
     @wraps(function)
-    def run(xp: Any, x: Any) -> Any:
+    def run(xp: ArrayModule, x: Buffer) -> Any:
         at_once = AT_ONCE.get(xp.__name__)
         return function(xp, x) if at_once is None else at_once(function.__name__, x)
 
@@ -180,7 +183,7 @@ def launched_at_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @launched_at_once
-def log_remainder(xp: Any, u: Any) -> Any:
+def log_remainder(xp: ArrayModule, u: Buffer) -> Buffer:
     """Returns ``log(1 + u) - u`` without cancellation."""
     # With r = u / (2 + u), log(1 + u) is 2 artanh(r), and u is 2 r / (1 - r).
     near = xp.abs(u) < 0.5
@@ -194,7 +197,7 @@ def log_remainder(xp: Any, u: Any) -> Any:
 
 
 @launched_at_once
-def exp_remainder(xp: Any, u: Any) -> Any:
+def exp_remainder(xp: ArrayModule, u: Buffer) -> Buffer:
     """Returns ``exp(u) - 1 - u`` without cancellation."""
     near = xp.abs(u) < 0.5
     v = xp.where(near, u, 0.0)
@@ -204,7 +207,7 @@ def exp_remainder(xp: Any, u: Any) -> Any:
     return xp.where(near, 0.5 * v * v * total, xp.expm1(xp.where(near, 0.0, u)) - u)
 
 
-def _descending(xp: Any, z: Any, coefficients: tuple[float, ...]) -> Any:
+def _descending(xp: ArrayModule, z: Buffer, coefficients: tuple[float, ...]) -> Buffer:
     """Returns ``c[0] + c[1] / z^2 + c[2] / z^4 + ...``."""
     w = 1.0 / (z * z)
     total = xp.zeros_like(w)
@@ -214,7 +217,7 @@ def _descending(xp: Any, z: Any, coefficients: tuple[float, ...]) -> Any:
 
 
 @launched_at_once
-def stirling_error(xp: Any, z: Any) -> Any:
+def stirling_error(xp: ArrayModule, z: Buffer) -> Buffer:
     """Returns ``log gamma(z) - ((z - 1/2) log(z) - z + log(2 pi) / 2)`` for z > 0."""
     far = xp.maximum(z, LARGE)
     near = xp.minimum(z, LARGE)
@@ -224,7 +227,7 @@ def stirling_error(xp: Any, z: Any) -> Any:
 
 
 @launched_at_once
-def digamma_gap(xp: Any, z: Any) -> Any:
+def digamma_gap(xp: ArrayModule, z: Buffer) -> Buffer:
     """Returns ``log(z) - digamma(z)`` for z > 0."""
     far = xp.maximum(z, LARGE)
     near = xp.minimum(z, LARGE)

@@ -7,11 +7,14 @@ Here every step of the algorithm is done for all matrices of a stack, which is t
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..restoring import quiet
+
+if TYPE_CHECKING:
+    from ..annotations import Buffer, DType
 
 __all__ = ["eliminated", "is_eliminated", "is_substituted", "substituted"]
 
@@ -50,20 +53,20 @@ def _is_quicker(stack: int, steps: int, size: int, work: int, call: float) -> bo
     return at_once < stack * (call + work * IN_CALLS)
 
 
-def _stack_last(x: Any, dtype: Any) -> Any:
+def _stack_last(x: Buffer, dtype: DType) -> Buffer:
     """Returns matrices with their own axes in front of those of the stack."""
     axes = x.ndim - 2, x.ndim - 1, *range(x.ndim - 2)
     return np.ascontiguousarray(x.transpose(axes), dtype)
 
 
-def _stack_first(x: Any) -> Any:
+def _stack_first(x: Buffer) -> Buffer:
     """Returns matrices with the axes of the stack in front of their own."""
     return np.ascontiguousarray(x.transpose(*range(2, x.ndim), 0, 1))
 
 
 def substituted(
-    a: Any, b: Any, dtype: Any, *, lower: bool, transposed: bool, unit_diagonal: bool
-) -> Any:
+    a: Buffer, b: Buffer, dtype: DType, *, lower: bool, transposed: bool, unit_diagonal: bool
+) -> Buffer | None:
     """Solves triangular systems, column by column of the triangle as LAPACK does.
 
     Args:
@@ -96,7 +99,7 @@ def substituted(
     return _stack_first(rest)
 
 
-def eliminated(a: Any) -> tuple[Any, Any]:
+def eliminated(a: Buffer) -> tuple[Any, Any]:
     """Factorises matrices by elimination with the largest pivot of each column.
 
     Returns:

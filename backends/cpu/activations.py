@@ -6,12 +6,15 @@ All but softplus go through ``1 / (1 + exp(-w))``: where exp overflows, the quot
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .blocks import blockwise
 from .error_function import gelu_exact, gelu_exact_grad
+
+if TYPE_CHECKING:
+    from ..annotations import Buffer
 
 __all__ = ["gelu", "gelu_slope", "sigmoid", "silu", "silu_grad", "softplus"]
 
@@ -25,7 +28,7 @@ LOWEST = {"f": -100.0, "d": -800.0}
 STEEP = {"f": 10.0, "d": 20.0}
 
 
-def _sigmoid(x: Any, out: Any) -> None:
+def _sigmoid(x: Buffer, out: Buffer) -> None:
     """Returns ``1 / (1 + exp(-x))``."""
     np.negative(x, out=out)
     np.exp(out, out=out)
@@ -33,7 +36,7 @@ def _sigmoid(x: Any, out: Any) -> None:
     np.reciprocal(out, out=out)
 
 
-def _silu(x: Any, out: Any, bounded: Any) -> None:
+def _silu(x: Buffer, out: Buffer, bounded: Buffer) -> None:
     """Returns ``x sigmoid(x)``."""
     np.negative(x, out=out)
     np.exp(out, out=out)
@@ -42,7 +45,7 @@ def _silu(x: Any, out: Any, bounded: Any) -> None:
     np.divide(bounded, out, out=out)
 
 
-def _silu_grad(x: Any, out: Any, bounded: Any, odds: Any) -> None:
+def _silu_grad(x: Buffer, out: Buffer, bounded: Buffer, odds: Buffer) -> None:
     # s (1 + x (1 - s)), where 1 - s is exp(-x) s; beyond the limits it is constant.
     limit = -0.875 * LOWEST[x.dtype.char]
     x.clip(-limit, limit, out=bounded)
@@ -56,7 +59,7 @@ def _silu_grad(x: Any, out: Any, bounded: Any, odds: Any) -> None:
     out *= odds
 
 
-def _softplus(x: Any, out: Any, rest: Any) -> None:
+def _softplus(x: Buffer, out: Buffer, rest: Buffer) -> None:
     """Returns ``log(1 + exp(x))``."""
     np.absolute(x, out=rest)
     np.negative(rest, out=rest)
@@ -66,7 +69,7 @@ def _softplus(x: Any, out: Any, rest: Any) -> None:
     out += rest
 
 
-def _gelu_sigmoid(x: Any, out: Any, bounded: Any) -> None:
+def _gelu_sigmoid(x: Buffer, out: Buffer, bounded: Buffer) -> None:
     np.multiply(x, x, out=out)
     out *= -CUBIC
     out -= LINEAR
@@ -77,7 +80,9 @@ def _gelu_sigmoid(x: Any, out: Any, bounded: Any) -> None:
     np.divide(bounded, out, out=out)
 
 
-def _gelu_sigmoid_grad(x: Any, out: Any, bounded: Any, odds: Any, rise: Any) -> None:
+def _gelu_sigmoid_grad(
+    x: Buffer, out: Buffer, bounded: Buffer, odds: Buffer, rise: Buffer
+) -> None:
     # s (1 + x w' (1 - s)), where 1 - s is exp(-w) s: nothing cancels.
     limit = STEEP[x.dtype.char]
     x.clip(-limit, limit, out=bounded)
@@ -105,11 +110,11 @@ _gelu_approximate = blockwise(_gelu_sigmoid, 1)
 _gelu_approximate_grad = blockwise(_gelu_sigmoid_grad, 3)
 
 
-def gelu(x: Any, *, approximate: bool) -> Any:
+def gelu(x: Buffer, *, approximate: bool) -> Any:
     """Returns ``x P(X <= x)`` of a standard normal X, or its approximation by a sigmoid."""
     return (_gelu_approximate if approximate else gelu_exact)(x)
 
 
-def gelu_slope(x: Any, *, approximate: bool) -> Any:
+def gelu_slope(x: Buffer, *, approximate: bool) -> Any:
     """Returns the derivative of ``gelu``."""
     return (_gelu_approximate_grad if approximate else gelu_exact_grad)(x)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..restoring import errstate
 
+if TYPE_CHECKING:
+    from ..annotations import Buffer, Shape
+
 __all__ = ["attention", "attention_grad", "stacked_shape"]
 
-Shape = tuple[int, ...]
 
 # Scores of a block.
 BLOCK = 1 << 17
@@ -27,15 +29,15 @@ def stacked_shape(q: Shape, k: Shape, v: Shape) -> Shape:
 
 
 def attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any = None,
+    q: Buffer,
+    k: Buffer,
+    v: Buffer,
+    mask: Buffer | None = None,
     *,
     causal: bool,
     scale: float,
     learned: bool = False,
-) -> Any:
+) -> Buffer:
     """Returns ``softmax(scale * q @ k^T + mask) @ v``; a query that sees no key gets zeros."""
     out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     outs, values = matrices(out), matrices(v)
@@ -48,8 +50,16 @@ def attention(
 
 
 def attention_grad(
-    g: Any, out: Any, q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool, scale: float
-) -> Any:
+    g: Buffer,
+    out: Buffer,
+    q: Buffer,
+    k: Buffer,
+    v: Buffer,
+    mask: Buffer | None = None,
+    *,
+    causal: bool,
+    scale: float,
+) -> Buffer:
     """Returns the gradients of q, k and v, stacked, for that of ``attention``'s output."""
     stacked = np.zeros(stacked_shape(q.shape, k.shape, v.shape), q.dtype)
     by_q, by_k, by_v = matrices(stacked[0]), *(working(matrices(part)) for part in stacked[1:])
@@ -71,7 +81,7 @@ def attention_grad(
     return stacked
 
 
-def score_grads(g: Any, out: Any, values: Any) -> Any:
+def score_grads(g: Buffer, out: Buffer, values: Buffer) -> Any:
     """Returns how the loss moves with every weight, less what it moves with all of a query's."""
     slopes = np.matmul(g, values.swapaxes(1, 2))
     slopes -= np.vecdot(g, out)[..., np.newaxis]
@@ -79,7 +89,7 @@ def score_grads(g: Any, out: Any, values: Any) -> Any:
 
 
 def blocks_of_powers(
-    q: Any, k: Any, mask: Any, causal: bool, scale: float
+    q: Buffer, k: Buffer, mask: Buffer | None, causal: bool, scale: float
 ) -> Iterator[tuple[slice, slice, Any, Any]]:
     """Yields slices of the matrices and of their queries, and the powers that make softmax.
 
@@ -111,7 +121,7 @@ def blocks_of_powers(
             yield whole, rows, *powers_of(scores)
 
 
-def powers_of(scores: Any) -> tuple[Any, Any]:
+def powers_of(scores: Buffer) -> tuple[Any, Any]:
     """Turns scores into their powers, and returns them with the inverse of every row's sum.
 
     A row that is minus infinity throughout becomes zeros.
@@ -128,7 +138,7 @@ def powers_of(scores: Any) -> tuple[Any, Any]:
     return scores, 1 / total
 
 
-def masks_of(mask: Any, shape: Shape, whole: slice) -> Any:
+def masks_of(mask: Buffer, shape: Shape, whole: slice) -> Buffer:
     """Returns a mask for some of the matrices, of which others may have the same."""
     every = np.broadcast_to(mask, shape)
     if len(shape) == 2:
@@ -136,11 +146,11 @@ def masks_of(mask: Any, shape: Shape, whole: slice) -> Any:
     return every[np.unravel_index(np.arange(whole.start, whole.stop), shape[:-2])]
 
 
-def matrices(x: Any) -> Any:
+def matrices(x: Buffer) -> Buffer:
     """Returns an array with all axes but the last two as one."""
     return x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
 
 
-def working(x: Any) -> Any:
+def working(x: Buffer) -> Buffer:
     """Returns an array of 16-bit numbers as one of 32 bits, in which they are added up."""
     return x.astype(np.float32) if x.itemsize == 2 else x

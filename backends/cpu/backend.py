@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,10 +26,13 @@ from . import (
     where_and_extrema,
 )
 
+if TYPE_CHECKING:
+    from ..annotations import Buffer, DTypeLike
+
 __all__ = ["NumpyBackend", "backend"]
 
 
-def _in_parts(x: Any, y: Any) -> Any:
+def _in_parts(x: Buffer, y: Buffer) -> Any:
     from .plan.threads.matmul import multiplied  # which loads what runs threads
 
     return multiplied(x, y)
@@ -109,19 +112,19 @@ class NumpyBackend:
             "where": where_and_extrema.where,
         }
 
-    def asarray(self, values: Any, dtype: Any = None) -> Any:
+    def asarray(self, values: Any, dtype: DTypeLike | None = None) -> Buffer:
         """Returns a ``numpy.ndarray`` with the values."""
         return np.asarray(values, dtype=dtype)
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
         """Returns an array of zeros."""
         return np.zeros(shape, dtype)
 
-    def ones(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def ones(self, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
         """Returns an array of ones."""
         return np.ones(shape, dtype)
 
-    def to_host(self, buffer: Any) -> Any:
+    def to_host(self, buffer: Buffer) -> Buffer:
         """Returns the buffer itself: it lives on the host."""
         return np.asarray(buffer)
 
@@ -138,7 +141,7 @@ class NumpyBackend:
             raise protocol.no_device(name, self.devices())
         return name
 
-    def device_of(self, buffer: Any) -> str:
+    def device_of(self, buffer: Buffer) -> str:
         """Returns ``"cpu"``."""
         return "cpu"
 
@@ -150,7 +153,7 @@ class NumpyBackend:
         """Returns another backend's buffer on the host."""
         return devices.to_host(buffer)
 
-    def adopted(self, array: Any) -> Any:
+    def adopted(self, array: Any) -> Buffer:
         """Returns another library's array on the CPU as NumPy's, with the same memory."""
         return np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(array)
 

@@ -6,11 +6,14 @@ A block is small enough to stay in the cache, so that its passes cost no traffic
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..restoring import quiet
+
+if TYPE_CHECKING:
+    from ..annotations import Buffer
 
 __all__ = ["blockwise", "inexact"]
 
@@ -18,7 +21,7 @@ __all__ = ["blockwise", "inexact"]
 BLOCK = 65536
 
 
-def inexact(x: Any) -> Any:
+def inexact(x: Buffer) -> Buffer:
     """Returns an array, or a Python or NumPy scalar, as a ``float32`` or ``float64`` array.
 
     Half precision becomes single, integers become double. An array that is one already comes back
@@ -48,7 +51,7 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
         inside is no cause for a warning: what these functions tend to is what they return.
     """
 
-    def run(x: Any, **params: Any) -> Any:
+    def run(x: Buffer, **params: Any) -> Buffer:
         values = inexact(x)
         out = np.empty(values.shape, values.dtype)
         with quiet():
@@ -60,7 +63,7 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
             out = out.astype(np.float16)
         return out if out.ndim else out[()]
 
-    def pieces(source: Any, target: Any, params: dict[str, Any]) -> None:
+    def pieces(source: Buffer, target: Buffer, params: dict[str, Any]) -> None:
         spares = [np.empty(BLOCK, target.dtype) for _ in range(spare)]
         for start in range(0, target.size, BLOCK):
             out = target[start : start + BLOCK]

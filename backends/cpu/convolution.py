@@ -11,16 +11,17 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from .parallel import each
 
-__all__ = ["conv", "conv_input_grad", "conv_kernel_grad"]
+if TYPE_CHECKING:
+    from ..annotations import Buffer, DType, Geometry, Padding, Shape
 
-Shape = tuple[int, ...]
+__all__ = ["conv", "conv_input_grad", "conv_kernel_grad"]
 
 # Windows overlap, so their copies take many times the memory of the image: they are made in blocks
 # of about this many bytes, which also stay in the cache until they are multiplied.
@@ -34,21 +35,21 @@ MORE = 1.25
 FEW_CHANNELS = 8
 
 
-def conv(x: Any, w: Any, *, geometry: Any) -> Any:
+def conv(x: Buffer, w: Buffer, *, geometry: Geometry) -> Buffer:
     """Correlates x (N, C, *spatial) with w (O, C / groups, *kernel)."""
     dtype = np.result_type(x, w)
     windows = sliding(x, w.shape[2:], geometry)
     weights = kernel_matrices(w, geometry.groups)
     out = np.empty((*windows.shape[: w.ndim - 1], *weights.shape[::2]), dtype)
 
-    def multiplied(block: Any) -> None:
+    def multiplied(block: tuple[slice, ...]) -> None:
         multiply(gathered(windows, block, dtype), weights, matrices(out[block]))
 
     each(multiplied, gatherings(windows, dtype))
     return channels_second(out)
 
 
-def conv_kernel_grad(x: Any, g: Any, *, kernel: Shape, geometry: Any) -> Any:
+def conv_kernel_grad(x: Buffer, g: Buffer, *, kernel: Shape, geometry: Geometry) -> Any:
     """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
     dtype = np.result_type(x, g)
     windows = sliding(x, kernel, geometry)
@@ -76,7 +77,7 @@ def conv_kernel_grad(x: Any, g: Any, *, kernel: Shape, geometry: Any) -> Any:
     return w.reshape(geometry.groups * outputs, channels, *kernel)
 
 
-def conv_input_grad(g: Any, w: Any, *, spatial: Shape, geometry: Any) -> Any:
+def conv_input_grad(g: Buffer, w: Buffer, *, spatial: Shape, geometry: Geometry) -> Buffer:
     """Transposes ``conv`` in x: g (N, O, *out), w (O, C / groups, *kernel) to (N, C, *spatial)."""
     groups, padding = geometry.groups, geometry.padding
     g = grouped(channels_last(g), groups)
@@ -91,7 +92,9 @@ def conv_input_grad(g: Any, w: Any, *, spatial: Shape, geometry: Any) -> Any:
     return channels_second(out[(slice(None), *inner)])
 
 
-def spread_rows(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
+def spread_rows(
+    g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: Geometry
+) -> Buffer:
     """Adds up what each place in the kernel makes of g (N, *out, groups, outputs).
 
     Args:
@@ -110,7 +113,7 @@ def spread_rows(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any)
     out = np.zeros((images, *full, groups, channels), dtype)
     row_bytes = prod(count[1:]) * groups * channels * dtype.itemsize
 
-    def spread(parts: Any) -> None:
+    def spread(parts: Iterable[tuple[slice, slice]]) -> None:
         for many, rows in parts:
             values = g[many, rows]
             part = scratch((*values.shape[:-1], channels), dtype)
@@ -127,7 +130,7 @@ def spread_rows(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any)
     return out
 
 
-def is_gathered(g: Shape, w: Shape, full: Shape, geometry: Any) -> bool:
+def is_gathered(g: Shape, w: Shape, full: Shape, geometry: Geometry) -> bool:
     """Says whether windows along the last axis are worth a copy."""
     few = g[-1] < FEW_CHANNELS or w[1] < FEW_CHANNELS
     if len(full) < 2 or few or w[-1] < 2 or geometry.stride[-1] > 1:
@@ -135,7 +138,9 @@ def is_gathered(g: Shape, w: Shape, full: Shape, geometry: Any) -> bool:
     return full[-1] <= MORE * g[-3]
 
 
-def spread_gathered(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
+def spread_gathered(
+    g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: Geometry
+) -> Buffer:
     """Does the same with what meets along the last axis added up by BLAS.
 
     What the result there is made of is a window of g, with zeros around: the additions that are
@@ -151,7 +156,7 @@ def spread_gathered(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: 
     out = np.zeros((images, *full, groups, channels), dtype)
     row_bytes = prod(count[1:-1]) * full[-1] * groups * taps * outputs * dtype.itemsize
 
-    def spread(parts: Any) -> None:
+    def spread(parts: Iterable[tuple[slice, slice]]) -> None:
         for many, rows in parts:
             values = g[many, rows]
             before = values.shape[:-3]
@@ -181,7 +186,9 @@ def spread_gathered(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: 
     return out
 
 
-def spread_planes(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: Any) -> Any:
+def spread_planes(
+    g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: Geometry
+) -> Buffer:
     """Does the same for few channels: adds rows of a channel, not the channels of an element."""
     images, *count, groups, _ = g.shape
     channels = weights.shape[1] // prod(kernel)
@@ -189,7 +196,7 @@ def spread_planes(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: An
     out = np.zeros((groups, channels, images, *full), dtype)
     row_bytes = prod(count[1:]) * groups * weights.shape[1] * dtype.itemsize
 
-    def spread(parts: Any) -> None:
+    def spread(parts: Iterable[tuple[slice, slice]]) -> None:
         for many, rows in parts:
             values = matrices(g[many, rows]).swapaxes(1, 2)
             where = g[many, rows].shape[:-2]
@@ -205,7 +212,7 @@ def spread_planes(g: Any, weights: Any, kernel: Shape, full: Shape, geometry: An
     return out.transpose(*range(2, out.ndim), 0, 1)
 
 
-def reached(tap: Shape, row: int, count: Shape, geometry: Any) -> list[slice]:
+def reached(tap: Shape, row: int, count: Shape, geometry: Geometry) -> list[slice]:
     """Returns the key of what a place in the kernel meets, in windows from a row on."""
     starts = [i * d for i, d in zip(tap, geometry.dilation)]
     starts[0] += row * geometry.stride[0]
@@ -215,9 +222,10 @@ def reached(tap: Shape, row: int, count: Shape, geometry: Any) -> list[slice]:
 # -- windows
 
 
-def sliding(x: Any, kernel: Shape, geometry: Any) -> Any:
+def sliding(x: Buffer, kernel: Shape, geometry: Geometry) -> Buffer:
     """Returns a view (N, *out, groups, *kernel, channels) of x (N, C, *spatial), padded."""
-    stride, padding, dilation, groups = geometry
+    stride, padding = geometry.stride, geometry.padding
+    dilation, groups = geometry.dilation, geometry.groups
     x = grouped(padded(x, padding, groups), groups)
     spatial = zip(x.shape[1:], kernel, stride, dilation)
     count = ((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in spatial)
@@ -236,7 +244,7 @@ def sliding(x: Any, kernel: Shape, geometry: Any) -> Any:
     )
 
 
-def gatherings(windows: Any, dtype: Any) -> Iterator[Any]:
+def gatherings(windows: Buffer, dtype: DType) -> Iterator[tuple[slice, ...]]:
     """Yields the keys of the blocks of windows that are gathered together."""
     rank = windows.ndim // 2 - 1
     count, window = windows.shape[: rank + 1], windows.shape[rank + 2 :]
@@ -247,7 +255,7 @@ def gatherings(windows: Any, dtype: Any) -> Iterator[Any]:
     yield from blocks(count[0], count[1], row_bytes)
 
 
-def gathered(windows: Any, block: Any, dtype: Any) -> Any:
+def gathered(windows: Buffer, block: tuple[slice, ...], dtype: DType) -> Buffer:
     """Returns for each group the matrix (windows, taps and channels) of a block of windows."""
     rank = windows.ndim // 2 - 1
     groups, window = windows.shape[rank + 1], windows.shape[rank + 2 :]
@@ -296,7 +304,7 @@ class Scratch(threading.local):
 kept = Scratch()
 
 
-def scratch(shape: Shape, dtype: Any) -> Any:
+def scratch(shape: Shape, dtype: DType) -> Buffer:
     """Returns an array without values; the next call of the thread takes its memory."""
     size = prod(shape) * dtype.itemsize
     if size > kept.memory.size:
@@ -304,7 +312,7 @@ def scratch(shape: Shape, dtype: Any) -> Any:
     return kept.memory[:size].view(dtype).reshape(shape)
 
 
-def several(shapes: Sequence[Shape], dtype: Any) -> list[Any]:
+def several(shapes: Sequence[Shape], dtype: DType) -> list[Buffer]:
     """Returns several arrays without values, of which the same holds."""
     edges = [0, *accumulate(map(prod, shapes))]
     memory = scratch((edges[-1],), dtype)
@@ -314,13 +322,13 @@ def several(shapes: Sequence[Shape], dtype: Any) -> list[Any]:
 # -- layouts
 
 
-def channels_last(x: Any) -> Any:
+def channels_last(x: Buffer) -> Buffer:
     """Returns x with its channels as the last axis, in memory too."""
     moved = x.transpose(0, *range(2, x.ndim), 1)
     return moved if moved.strides[-1] == moved.itemsize else np.ascontiguousarray(moved)
 
 
-def padded(x: Any, padding: Any, groups: int) -> Any:
+def padded(x: Buffer, padding: Padding, groups: int) -> Buffer:
     """Returns x (N, C, *spatial) with zeros around, as (N, *spatial, C)."""
     few = x.shape[1] // groups < FEW_CHANNELS
     last = (0, *range(2, x.ndim), 1)
@@ -336,18 +344,18 @@ def padded(x: Any, padding: Any, groups: int) -> Any:
     return out
 
 
-def channels_second(out: Any) -> Any:
+def channels_second(out: Buffer) -> Buffer:
     """Returns an array (N, *spatial, groups, channels) as (N, channels, *spatial)."""
     flat = out.reshape(*out.shape[:-2], out.shape[-2] * out.shape[-1])
     return flat.transpose(0, flat.ndim - 1, *range(1, flat.ndim - 1))
 
 
-def grouped(x: Any, groups: int) -> Any:
+def grouped(x: Buffer, groups: int) -> Buffer:
     """Splits the last axis into groups of channels."""
     return x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
 
 
-def multiply(x: Any, y: Any, out: Any) -> None:
+def multiply(x: Buffer, y: Buffer, out: Buffer) -> None:
     """Fills a stack of matrices with the products of two; other threads run meanwhile."""
     for a, b, c in zip(x, y, out, strict=True):
         # ``matmul`` holds the interpreter's lock while it computes.
@@ -357,12 +365,12 @@ def multiply(x: Any, y: Any, out: Any) -> None:
             np.matmul(a, b, out=c)
 
 
-def matrices(x: Any) -> Any:
+def matrices(x: Buffer) -> Buffer:
     """Returns an array (N, *spatial, groups, channels) as a matrix for each group."""
     return x.reshape(prod(x.shape[:-2]), *x.shape[-2:]).swapaxes(0, 1)
 
 
-def kernel_matrices(w: Any, groups: int) -> Any:
+def kernel_matrices(w: Buffer, groups: int) -> Buffer:
     """Returns a kernel as a matrix (taps and channels, outputs) for each group."""
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     moved = w.transpose(0, *range(3, w.ndim), 2, 1)

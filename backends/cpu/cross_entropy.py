@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .blocks import BLOCK, inexact
 from .reductions import logsumexp
 
+if TYPE_CHECKING:
+    from ..annotations import Buffer
+
 __all__ = ["cross_entropy", "cross_entropy_slope"]
 
 
-def _rows(x: Any, labels: Any) -> tuple[Any, tuple[Any, Any]]:
+def _rows(x: Buffer, labels: Buffer) -> tuple[Any, tuple[Any, Any]]:
     """Returns logits as rows, and the key of every row's label.
 
     Raises:
@@ -30,12 +33,12 @@ def _rows(x: Any, labels: Any) -> tuple[Any, tuple[Any, Any]]:
     return rows, (np.arange(len(picks)), picks)
 
 
-def _blocks(rows: Any) -> Iterator[slice]:
+def _blocks(rows: Buffer) -> Iterator[slice]:
     step = max(BLOCK // max(rows.shape[1], 1), 1)
     return (slice(start, start + step) for start in range(0, len(rows), step))
 
 
-def cross_entropy(x: Any, labels: Any) -> Any:
+def cross_entropy(x: Buffer, labels: Buffer) -> Buffer:
     """Returns ``logsumexp(x)`` over the last axis less the logits of the labels."""
     rows, places = _rows(x, labels)
     if rows.size <= BLOCK:
@@ -50,7 +53,7 @@ def cross_entropy(x: Any, labels: Any) -> Any:
     return out.reshape(x.shape[:-1]).astype(x.dtype if x.dtype.kind == "f" else out.dtype)[()]
 
 
-def cross_entropy_slope(x: Any, loss: Any, g: Any, labels: Any) -> Any:
+def cross_entropy_slope(x: Buffer, loss: Buffer, g: Buffer, labels: Buffer) -> Buffer:
     """Returns ``g * (exp(x - loss - x[label]) - onehot(label))`` over the last axis."""
     rows, places = _rows(x, labels)
     shift = (np.asarray(loss).reshape(-1) + rows[places])[:, None]

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .blocks import blockwise
+
+if TYPE_CHECKING:
+    from ..annotations import Buffer
 
 __all__ = ["erf", "erfc", "gelu_exact", "gelu_exact_grad"]
 
@@ -131,7 +134,7 @@ FAR = 40.0
 LOG_HALF = -math.log(2.0)
 
 
-def _polynomial(t: Any, coefficients: Sequence[float], out: Any) -> None:
+def _polynomial(t: Buffer, coefficients: Sequence[float], out: Buffer) -> None:
     """Evaluates a polynomial by Horner's rule, the highest power first."""
     np.multiply(t, coefficients[0], out=out)
     for c in coefficients[1:-1]:
@@ -140,7 +143,7 @@ def _polynomial(t: Any, coefficients: Sequence[float], out: Any) -> None:
     out += coefficients[-1]
 
 
-def _scaled_erfc(z: Any, shifted: Any, t: Any, out: Any) -> None:
+def _scaled_erfc(z: Buffer, shifted: Buffer, t: Buffer, out: Buffer) -> None:
     """Fills ``out`` with ``exp(z^2) erfc(z)`` for ``z >= 0``; uses the other two buffers."""
     k, coefficients = SCALED_ERFC[z.dtype.char]
     np.add(z, k, out=shifted)
@@ -150,7 +153,7 @@ def _scaled_erfc(z: Any, shifted: Any, t: Any, out: Any) -> None:
     out /= shifted
 
 
-def _erf(x: Any, out: Any, bounded: Any, squared: Any, below: Any) -> None:
+def _erf(x: Buffer, out: Buffer, bounded: Buffer, squared: Buffer, below: Buffer) -> None:
     limit, numerator, denominator = ERF[x.dtype.char]
     x.clip(-limit, limit, out=bounded)
     np.multiply(bounded, bounded, out=squared)
@@ -165,7 +168,7 @@ def _erf(x: Any, out: Any, bounded: Any, squared: Any, below: Any) -> None:
         np.copyto(out, np.copysign(1.0, x, out=below), where=far)
 
 
-def _erfc(x: Any, out: Any, z: Any, a: Any, b: Any) -> None:
+def _erfc(x: Buffer, out: Buffer, z: Buffer, a: Buffer, b: Buffer) -> None:
     np.absolute(x, out=z)
     z.clip(0.0, FAR, out=z)
     _scaled_erfc(z, a, b, out)
@@ -192,14 +195,14 @@ erf = blockwise(_erf, 3)
 _erfc_blocks = blockwise(_erfc, 3)
 
 
-def erfc(x: Any) -> Any:
+def erfc(x: Buffer) -> Any:
     """Returns ``1 - erf(x)`` to full relative accuracy; single precision is done in double."""
     if getattr(x, "dtype", None) in (np.float16, np.float32):
         return _erfc_blocks(x.astype(np.float64)).astype(x.dtype)
     return _erfc_blocks(x)
 
 
-def _upper_tail(x: Any, half_density: Any, z: Any, a: Any, out: Any) -> None:
+def _upper_tail(x: Buffer, half_density: Buffer, z: Buffer, a: Buffer, out: Buffer) -> None:
     """Fills ``out`` with ``P(X > |x|)`` of a standard normal X over ``half_density``.
 
     Leaves ``z = |x| / sqrt(2)`` and ``half_density = exp(-z^2) / 2``.
@@ -213,7 +216,7 @@ def _upper_tail(x: Any, half_density: Any, z: Any, a: Any, out: Any) -> None:
     np.exp(half_density, out=half_density)
 
 
-def _gelu(x: Any, out: Any, density: Any, z: Any, a: Any) -> None:
+def _gelu(x: Buffer, out: Buffer, density: Buffer, z: Buffer, a: Buffer) -> None:
     # x P(X <= x) = max(x, 0) - |x| P(X > |x|): nothing cancels for negative x.
     _upper_tail(x, density, z, a, out)
     out *= density
@@ -222,7 +225,7 @@ def _gelu(x: Any, out: Any, density: Any, z: Any, a: Any) -> None:
     out += x.clip(0.0, np.inf, out=a)
 
 
-def _gelu_exact_grad(x: Any, out: Any, density: Any, z: Any, a: Any) -> None:
+def _gelu_exact_grad(x: Buffer, out: Buffer, density: Buffer, z: Buffer, a: Buffer) -> None:
     # P(X <= x) + x density(x) is w for negative x and 1 - w for others,
     # w = P(X > |x|) - |x| density(x).
     _upper_tail(x, density, z, a, out)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .blocks import BLOCK, inexact
 
+if TYPE_CHECKING:
+    from ..annotations import Buffer
+
 __all__ = ["affine_normalize", "affine_normalize_slope", "normalize", "normalize_slope"]
 
 
-def _center_and_scale(x: Any, eps: float, center: bool, out: Any) -> Any:
+def _center_and_scale(x: Buffer, eps: float, center: bool, out: Buffer) -> Any:
     """Fills ``out`` with normalised rows and returns what each was multiplied by."""
     length = max(x.shape[-1], 1)
     if center:
@@ -24,7 +27,7 @@ def _center_and_scale(x: Any, eps: float, center: bool, out: Any) -> Any:
     return scale
 
 
-def _slope(h: Any, y: Any, scale: Any, center: bool, out: Any) -> None:
+def _slope(h: Buffer, y: Buffer, scale: Buffer, center: bool, out: Buffer) -> None:
     """Fills ``out`` with the derivative in the direction h; overwrites y."""
     length = h.shape[-1]
     along = np.vecdot(h, y) / length
@@ -37,17 +40,17 @@ def _slope(h: Any, y: Any, scale: Any, center: bool, out: Any) -> None:
     out *= scale[..., None]
 
 
-def _like(out: Any, x: Any) -> Any:
+def _like(out: Buffer, x: Buffer) -> Buffer:
     """Returns rows in an operand's shape, and in its dtype if that is real."""
     return out.reshape(x.shape).astype(x.dtype if x.dtype.kind == "f" else out.dtype, copy=False)
 
 
-def _rows(x: Any) -> Any:
+def _rows(x: Buffer) -> Buffer:
     """Returns the rows of an array, which may have no elements."""
     return inexact(x).reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
-def normalize(x: Any, *, eps: float, center: bool) -> Any:
+def normalize(x: Buffer, *, eps: float, center: bool) -> Buffer:
     """Returns ``(x - mean(x)) / sqrt(var(x) + eps)`` over the last axis."""
     rows = _rows(x)
     out = np.empty(rows.shape, rows.dtype)
@@ -57,7 +60,7 @@ def normalize(x: Any, *, eps: float, center: bool) -> Any:
     return _like(out, x)
 
 
-def normalize_slope(g: Any, x: Any, *, eps: float, center: bool) -> Any:
+def normalize_slope(g: Buffer, x: Buffer, *, eps: float, center: bool) -> Buffer:
     """Returns the derivative of ``normalize`` at x in the direction g."""
     rows = _rows(x)
     length = rows.shape[1]
@@ -76,7 +79,7 @@ def normalize_slope(g: Any, x: Any, *, eps: float, center: bool) -> Any:
 # -- with weights: rows that share one are a group
 
 
-def _grouped(x: Any, weight: Any, *others: Any) -> tuple[Any, Any, Any]:
+def _grouped(x: Buffer, weight: Buffer, *others: Buffer) -> tuple[Any, Any, Any]:
     """Returns the result's dtype, the dtype to compute in, and arrays by group and row."""
     dtype = np.result_type(x.dtype if x.dtype.kind == "f" else np.float64, weight, *others)
     work = np.dtype(np.float32 if dtype.char == "e" else dtype)
@@ -86,7 +89,7 @@ def _grouped(x: Any, weight: Any, *others: Any) -> tuple[Any, Any, Any]:
     return dtype, work, np.asarray(x, work).reshape(shape)
 
 
-def affine_normalize(x: Any, weight: Any, *bias: Any, eps: float, center: bool) -> Any:
+def affine_normalize(x: Buffer, weight: Buffer, *bias: Buffer, eps: float, center: bool) -> Buffer:
     """Returns ``normalize(x) * weight + bias``."""
     dtype, work, rows = _grouped(x, weight, *bias)
     groups, count, length = rows.shape
@@ -103,8 +106,8 @@ def affine_normalize(x: Any, weight: Any, *bias: Any, eps: float, center: bool) 
 
 
 def affine_normalize_slope(
-    g: Any, x: Any, weight: Any, *, eps: float, center: bool, bias: bool
-) -> Any:
+    g: Buffer, x: Buffer, weight: Buffer, *, eps: float, center: bool, bias: bool
+) -> Buffer:
     """Returns the cotangents of x's rows, and behind them those of the weight and the bias."""
     dtype, work, rows = _grouped(x, weight)
     groups, count, length = rows.shape

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..blas_calls import ELEMENTS
 from ..blas_threads import alone, controlled, held
+
+if TYPE_CHECKING:
+    from ..annotations import Buffer
 
 __all__ = ["each", "is_shared", "kept_calm", "spans"]
 
@@ -60,7 +63,7 @@ def kept_calm(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(kernel)
-    def calm(x: Any, *operands: Any, **params: Any) -> Any:
+    def calm(x: Buffer, *operands: Any, **params: Any) -> Any:
         control = controlled()
         if control is None or not control.several():
             return kernel(x, *operands, **params)

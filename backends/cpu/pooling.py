@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .parallel import each, spans
 
+if TYPE_CHECKING:
+    from ..annotations import Buffer, DType, Shape, Windows
+
 __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter", "pool_take"]
 
-Shape = tuple[int, ...]
 
-
-def max_pool(x: Any, *, windows: Any) -> Any:
+def max_pool(x: Buffer, *, windows: Windows) -> Buffer:
     """Returns the maximum of every window of x (N, C, *spatial)."""
     given, x = x, padded(x, windows, lowest(x.dtype))
     parts = spans(len(x), x.size)
@@ -39,7 +40,7 @@ def max_pool(x: Any, *, windows: Any) -> Any:
     return out
 
 
-def max_pool_argmax(x: Any, *, windows: Any) -> Any:
+def max_pool_argmax(x: Buffer, *, windows: Windows) -> Buffer:
     """Returns the number of the first place in every window that has the maximum."""
     x = padded(x, windows, lowest(x.dtype))
     dtype = np.min_scalar_type(-prod(windows.window))
@@ -61,17 +62,17 @@ def max_pool_argmax(x: Any, *, windows: Any) -> Any:
     return winner
 
 
-def pool_take(x: Any, winner: Any, *, windows: Any) -> Any:
+def pool_take(x: Buffer, winner: Buffer, *, windows: Windows) -> Buffer:
     """Returns of every window of x the element at the place that has won."""
     x = padded(x, windows, 0)
-    out = None
-    for number, place in enumerate(every_place(windows, x.shape)):
-        part = masked(x[place], winner == number)
-        out = part if out is None else np.add(out, part, out=out)
+    first, *others = every_place(windows, x.shape)
+    out = masked(x[first], winner == 0)
+    for number, place in enumerate(others, 1):
+        np.add(out, masked(x[place], winner == number), out=out)
     return out
 
 
-def pool_scatter(g: Any, winner: Any, *, spatial: Shape, windows: Any) -> Any:
+def pool_scatter(g: Buffer, winner: Buffer, *, spatial: Shape, windows: Windows) -> Buffer:
     """Adds a value for every window to the element at the place that has won."""
     full = padded_lengths(spatial, windows)
     g = ordered_like(g, winner)
@@ -95,7 +96,7 @@ def pool_scatter(g: Any, winner: Any, *, spatial: Shape, windows: Any) -> Any:
     return cropped(out, spatial, windows)
 
 
-def avg_pool(x: Any, *, windows: Any, count_include_pad: bool) -> Any:
+def avg_pool(x: Buffer, *, windows: Windows, count_include_pad: bool) -> Any:
     """Returns the mean of every window of x (N, C, *spatial)."""
     spatial = x.shape[2:]
     if x.dtype.kind in "?biu":
@@ -104,7 +105,9 @@ def avg_pool(x: Any, *, windows: Any, count_include_pad: bool) -> Any:
     return shared(x, spatial, windows, count_include_pad)
 
 
-def avg_pool_grad(g: Any, *, spatial: Shape, windows: Any, count_include_pad: bool) -> Any:
+def avg_pool_grad(
+    g: Buffer, *, spatial: Shape, windows: Windows, count_include_pad: bool
+) -> Buffer:
     """Transposes ``avg_pool``: every window spreads its value over its elements."""
     g = shared(g, spatial, windows, count_include_pad)
     for axis, (n, k, s) in enumerate(
@@ -123,20 +126,20 @@ def avg_pool_grad(g: Any, *, spatial: Shape, windows: Any, count_include_pad: bo
 # -- places
 
 
-def places_along(axis: int, length: int, window: int, stride: int) -> list[Any]:
+def places_along(axis: int, length: int, window: int, stride: int) -> list[tuple[slice, ...]]:
     """Returns for every place in a window the key of the elements that are there in any window."""
     last = (length - window) // stride * stride + 1
     return [(slice(None),) * axis + (slice(i, i + last, stride),) for i in range(window)]
 
 
-def every_place(windows: Any, shape: Shape) -> Iterator[Any]:
+def every_place(windows: Windows, shape: Shape) -> Iterator[tuple[slice, ...]]:
     """Yields the key of every place in a window over all spatial axes, in C order."""
     sizes = zip(shape[2:], windows.window, windows.stride)
     keys = [[key[-1] for key in places_along(0, *size)] for size in sizes]
     return ((slice(None), slice(None), *key) for key in product(*keys))
 
 
-def along_axes(ufunc: Any, x: Any, windows: Any) -> Any:
+def along_axes(ufunc: np.ufunc, x: Buffer, windows: Windows) -> Buffer:
     """Reduces windows by a ufunc, one axis after the other."""
     for axis, (k, s) in enumerate(zip(windows.window, windows.stride), 2):
         first, *others = places_along(axis, x.shape[axis], k, s)
@@ -150,18 +153,18 @@ def along_axes(ufunc: Any, x: Any, windows: Any) -> Any:
 # -- padding
 
 
-def padded_lengths(spatial: Shape, windows: Any) -> list[int]:
+def padded_lengths(spatial: Shape, windows: Windows) -> list[int]:
     """Returns the lengths of the spatial axes with their padding."""
     return [n + lo + hi for n, (lo, hi) in zip(spatial, windows.padding)]
 
 
-def inner(spatial: Shape, windows: Any) -> Any:
+def inner(spatial: Shape, windows: Windows) -> tuple[slice, ...]:
     """Returns the key of what lies inside of the padding."""
     spans = (slice(lo, lo + n) for n, (lo, _) in zip(spatial, windows.padding))
     return slice(None), slice(None), *spans
 
 
-def padded(x: Any, windows: Any, value: Any) -> Any:
+def padded(x: Buffer, windows: Windows, value: float) -> Buffer:
     """Returns x with a value around."""
     if not any(map(any, windows.padding)):
         return x
@@ -170,19 +173,19 @@ def padded(x: Any, windows: Any, value: Any) -> Any:
     return out
 
 
-def cropped(out: Any, spatial: Shape, windows: Any) -> Any:
+def cropped(out: Buffer, spatial: Shape, windows: Windows) -> Buffer:
     """Undoes ``padded``."""
     return out[inner(spatial, windows)] if any(map(any, windows.padding)) else out
 
 
-def lowest(dtype: Any) -> Any:
+def lowest(dtype: DType) -> float:
     """Returns what is less than or equal to everything."""
     if dtype.kind == "f":
         return -np.inf
     return False if dtype.kind == "b" else np.iinfo(dtype).min
 
 
-def shared(x: Any, spatial: Shape, windows: Any, count_include_pad: bool) -> Any:
+def shared(x: Buffer, spatial: Shape, windows: Windows, count_include_pad: bool) -> Any:
     """Divides by the number of elements in each window, with or without those of the padding."""
     if count_include_pad or not any(map(any, windows.padding)):
         return x / prod(windows.window)
@@ -198,7 +201,7 @@ def shared(x: Any, spatial: Shape, windows: Any, count_include_pad: bool) -> Any
 # -- masks
 
 
-def masked(values: Any, mask: Any, out: Any = None) -> Any:
+def masked(values: Buffer, mask: Buffer, out: Buffer | None = None) -> Buffer:
     """Returns the values where a mask holds and zero elsewhere, also for infinite values."""
     if out is None:
         out = np.empty_like(values)
@@ -211,7 +214,7 @@ def masked(values: Any, mask: Any, out: Any = None) -> Any:
     return out
 
 
-def ordered_like(g: Any, like: Any) -> Any:
+def ordered_like(g: Buffer, like: Buffer) -> Buffer:
     """Returns g with its axes in memory in the order of another array's."""
     out = np.empty_like(like, g.dtype)
     if out.strides == g.strides:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..restoring import quiet
 from .blocks import inexact
+
+if TYPE_CHECKING:
+    from ..annotations import Buffer, DType
 
 __all__ = [
     "log_softmax",
@@ -42,7 +45,7 @@ add_up: Any = np.add.reduce
 
 
 @lru_cache(maxsize=256)
-def ones(length: int, dtype: Any) -> Any:
+def ones(length: int, dtype: DType) -> Buffer:
     """Returns a vector of ones, to add up by a product with it."""
     ones = np.ones(length, dtype)
     ones.flags.writeable = False
@@ -57,7 +60,7 @@ def _last_run(axis: tuple[int, ...]) -> int:
     return start
 
 
-def sum(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
+def sum(x: Buffer, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | None = None) -> Any:
     """Returns the sum over axes, which are sorted and counted from the front."""
     if (
         dtype is not None
@@ -84,7 +87,7 @@ def sum(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> 
     return out if out.ndim else out[()]
 
 
-def _sum_middle(x: Any) -> Any:
+def _sum_middle(x: Buffer) -> Any:
     """Returns the sum over the middle one of three axes, without that axis."""
     before, length, after = x.shape
     if length > RUN:
@@ -101,7 +104,7 @@ def _sum_middle(x: Any) -> Any:
     return add_up(x, axis=1)
 
 
-def mean(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) -> Any:
+def mean(x: Buffer, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | None = None) -> Any:
     """Returns the mean over axes; of integers as ``float64``, of half precision by single."""
     x = np.asarray(x)
     wanted = dtype or (x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64))
@@ -113,17 +116,19 @@ def mean(x: Any, *, axis: tuple[int, ...], keepdims: bool, dtype: Any = None) ->
     return out if out.dtype == wanted else out.astype(wanted)
 
 
-def max(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def max(x: Buffer, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Returns the maximum over axes."""
     return _extremum(np.maximum, x, axis, keepdims)
 
 
-def min(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def min(x: Buffer, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Returns the minimum over axes."""
     return _extremum(np.minimum, x, axis, keepdims)
 
 
-def _extremum(ufunc: Any, x: Any, axis: tuple[int, ...], keepdims: bool, **initial: Any) -> Any:
+def _extremum(
+    ufunc: np.ufunc, x: Buffer, axis: tuple[int, ...], keepdims: bool, **initial: Any
+) -> Any:
     if type(x) is np.ndarray and x.size >= LARGE and len(axis) == 1 and x.flags.c_contiguous:
         (a,) = axis
         length = x.shape[a]
@@ -138,7 +143,7 @@ def _extremum(ufunc: Any, x: Any, axis: tuple[int, ...], keepdims: bool, **initi
     return ufunc.reduce(x, axis=axis, keepdims=keepdims, **initial)
 
 
-def _down(ufunc: Any, x: Any) -> Any:
+def _down(ufunc: np.ufunc, x: Buffer) -> Any:
     """Reduces the first axis of a contiguous matrix, several rows at a time if they are short."""
     rows, width = x.shape
     together = WIDE // width
@@ -150,7 +155,7 @@ def _down(ufunc: Any, x: Any) -> Any:
     return ufunc(out, ufunc.reduce(x[whole:], axis=0)) if whole < rows else out
 
 
-def _exponentials(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
+def _exponentials(x: Buffer, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
     """Returns ``exp(x - shift)``, its sums over axes, the shift, and x, all with kept axes.
 
     The shift is None where exp neither overflows nor vanishes without one, which saves finding the
@@ -175,7 +180,7 @@ def _exponentials(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
     return powers, sum(powers, axis=axis, keepdims=True), shift, x
 
 
-def _back(out: Any, x: Any) -> Any:
+def _back(out: Buffer, x: Buffer) -> Buffer:
     """Returns a result as a scalar if it has no axes, in half precision if the argument was."""
     out = np.asarray(out)
     if getattr(x, "dtype", None) == np.float16:
@@ -183,7 +188,7 @@ def _back(out: Any, x: Any) -> Any:
     return out if out.ndim else out[()]
 
 
-def softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
+def softmax(x: Buffer, *, axis: tuple[int, ...]) -> Buffer:
     """Returns ``exp(x)`` over its sum along axes."""
     with quiet():
         powers, sums, _, _ = _exponentials(inexact(x), axis)
@@ -194,7 +199,7 @@ def softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
     return _back(powers, x)
 
 
-def softmax_derivative(g: Any, ans: Any, *, axis: tuple[int, ...]) -> Any:
+def softmax_derivative(g: Buffer, ans: Buffer, *, axis: tuple[int, ...]) -> Any:
     """Returns ``ans * (g - sum(g * ans))``."""
     out = np.multiply(g, ans)
     sums = sum(out, axis=axis, keepdims=True)
@@ -205,7 +210,7 @@ def softmax_derivative(g: Any, ans: Any, *, axis: tuple[int, ...]) -> Any:
     return out
 
 
-def logsumexp(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+def logsumexp(x: Buffer, *, axis: tuple[int, ...], keepdims: bool) -> Buffer:
     """Returns the logarithm of the sum of ``exp(x)``."""
     with quiet():
         values = inexact(x)
@@ -220,7 +225,7 @@ def logsumexp(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     return _back(out, x)
 
 
-def log_softmax(x: Any, *, axis: tuple[int, ...]) -> Any:
+def log_softmax(x: Buffer, *, axis: tuple[int, ...]) -> Buffer:
     """Returns ``x - logsumexp(x)``."""
     with quiet():
         values = inexact(x)

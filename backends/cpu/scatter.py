@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ..annotations import Buffer, Key, Shape
 
 __all__ = ["add_at", "index_add", "scatter_add"]
 
@@ -21,7 +24,7 @@ MIN_ROW = 8
 ROW_COST = 2000
 
 
-def scatter_add(*operands: Any, shape: tuple[int, ...], keys: Sequence[Any]) -> Any:
+def scatter_add(*operands: Any, shape: Shape, keys: Sequence[Key]) -> Buffer:
     """Adds values into one array of zeros, each at its own key.
 
     Args:
@@ -44,7 +47,7 @@ def scatter_add(*operands: Any, shape: tuple[int, ...], keys: Sequence[Any]) -> 
     return out
 
 
-def index_add(x: Any, v: Any, *indices: Any, key: Any) -> Any:
+def index_add(x: Buffer, v: Buffer, *indices: Buffer, key: Key) -> Buffer:
     """Returns a copy of an array with values added at a key.
 
     Args:
@@ -66,7 +69,7 @@ def index_add(x: Any, v: Any, *indices: Any, key: Any) -> Any:
     return out
 
 
-def _whole_axes(key: Any) -> int | None:
+def _whole_axes(key: Key) -> int | None:
     """Returns how many whole axes stand before the index arrays; None for other kinds of keys."""
     whole = len(key.native) - key.arrays
     return whole if key.native[:whole] == (slice(None),) * whole else None
@@ -79,7 +82,7 @@ def _check_bounds(index: Any, length: int, axis: int) -> None:
         raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
 
 
-def add_at(out: Any, key: Any, indices: Sequence[Any], values: Any) -> None:
+def add_at(out: Buffer, key: Key, indices: Sequence[Any], values: Buffer) -> None:
     """Adds values into a contiguous array in place; positions that repeat add up.
 
     Args:
@@ -107,7 +110,7 @@ def add_at(out: Any, key: Any, indices: Sequence[Any], values: Any) -> None:
         _add_flat(out.reshape(-1), positions, rows)
 
 
-def _add_rows(out: Any, positions: Any, rows: Any) -> None:
+def _add_rows(out: Buffer, positions: Buffer, rows: Buffer) -> None:
     """Adds rows: at once if no place repeats, sum by sum if there are few places."""
     places = _distinct(positions, len(out))
     if places >= len(positions):
@@ -124,7 +127,7 @@ def _add_rows(out: Any, positions: Any, rows: Any) -> None:
         _add_flat(out.reshape(-1), positions, rows)
 
 
-def _distinct(positions: Any, length: int) -> int:
+def _distinct(positions: Buffer, length: int) -> int:
     """Returns how many positions, all below ``length``, differ."""
     # Counting costs that length, which scatters of few rows into a long array must not cost each.
     if length <= 16 * len(positions):
@@ -133,7 +136,7 @@ def _distinct(positions: Any, length: int) -> int:
     return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + 1
 
 
-def _add_flat(out: Any, positions: Any, rows: Any) -> None:
+def _add_flat(out: Buffer, positions: Buffer, rows: Buffer) -> None:
     width = rows.shape[1]
     flat = positions if width == 1 else positions[:, None] * width + np.arange(width)
     np.add.at(out, flat.reshape(-1), rows.reshape(-1))

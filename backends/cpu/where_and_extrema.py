@@ -8,11 +8,14 @@ vectorised for scalar bounds where those of ``np.maximum`` and ``np.minimum`` ar
 from __future__ import annotations
 
 from math import copysign
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..restoring import errstate
+
+if TYPE_CHECKING:
+    from ..annotations import Buffer, DType
 
 __all__ = [
     "log_ratio",
@@ -29,11 +32,11 @@ __all__ = [
 LARGE = 1024
 # Powers up to this are products: NumPy's loop takes sixty times as long where bases are negative.
 MAX_PRODUCT = 32
-BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+BITS: dict[int, type[np.signedinteger[Any]]] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 SCALARS = frozenset({int, float})
 
 
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: Buffer, x: Any, y: Any) -> Any:
     """Returns x's elements where the condition holds, y's elsewhere."""
     if type(condition) is not np.ndarray or condition.size < LARGE or condition.dtype != np.bool_:
         return np.where(condition, x, y)
@@ -61,11 +64,11 @@ def _is_zero(x: Any) -> bool:
     return type(x) in SCALARS and x == 0 and copysign(1, x) > 0
 
 
-def _bits(x: Any, dtype: Any, bits: Any) -> Any:
+def _bits(x: Any, dtype: DType, bits: type[np.signedinteger[Any]]) -> Buffer:
     return np.asarray(x, dtype).view(bits)
 
 
-def _combine(ufunc: Any, x: Any, mask: Any) -> Any:
+def _combine(ufunc: np.ufunc, x: Buffer, mask: Buffer) -> Any:
     """Applies a ufunc, into the mask where the result has its shape."""
     return ufunc(x, mask, out=mask) if x.ndim == 0 or x.shape == mask.shape else ufunc(x, mask)
 
@@ -81,7 +84,7 @@ def _limited(x: Any, bound: Any) -> bool:
     )
 
 
-def _second(out: Any, bound: Any) -> Any:
+def _second(out: Buffer, bound: float) -> Buffer:
     """Returns what was limited by the second of two operands: of zeros, it is that one's."""
     return out if bound else np.add(out, 0.0, out=out)
 

@@ -20,13 +20,13 @@ __all__ = [
     "Buffer",
     "DType",
     "DTypeLike",
-    "Geometry",
-    "Key",
+    "GeometryLike",
+    "KeyLike",
     "Number",
     "Padding",
     "Shape",
     "ShapeLike",
-    "Windows",
+    "WindowsLike",
 ]
 
 # The length of every axis.
@@ -70,7 +70,7 @@ class ArrayModule(Protocol):
     def __getattr__(self, name: str) -> Callable[..., Buffer]: ...
 
 
-class Windows(Protocol):
+class WindowsLike(Protocol):
     """The windows of pooling: a length, a stride and a padding for each spatial axis."""
 
     window: Shape
@@ -78,7 +78,7 @@ class Windows(Protocol):
     padding: Padding
 
 
-class Geometry(Protocol):
+class GeometryLike(Protocol):
     """The places of a convolution's kernel: a stride, a padding and a dilation for each axis."""
 
     stride: Shape
@@ -87,7 +87,7 @@ class Geometry(Protocol):
     groups: int
 
 
-class Key(Protocol):
+class KeyLike(Protocol):
     """What stands in ``x[key]``, apart from its index arrays.
 
     Attributes:

@@ -28,6 +28,7 @@ from . import (
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, DTypeLike
+    from .plan.annotations import ProgramLike
 
 __all__ = ["NumpyBackend", "backend"]
 
@@ -161,13 +162,13 @@ class NumpyBackend:
         """Returns the function itself: what is no other backend's buffer is NumPy's."""
         return function
 
-    def plan(self, program: Any, donated: Sequence[int] = ()) -> Any:
+    def plan(self, program: ProgramLike, donated: Sequence[int] = ()) -> Any:
         """Returns what runs a program on raw buffers, as generated Python."""
         from .plan import planned  # which nothing but compiled functions needs
 
         return planned(program, donated, self.kernels)
 
-    def loop(self, program: Any, loop: Any) -> Any:
+    def loop(self, program: ProgramLike, loop: Any) -> Any:
         """Returns what runs a program again and again, as one generated function."""
         from .plan import looped
 

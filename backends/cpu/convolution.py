@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 from .parallel import each
 
 if TYPE_CHECKING:
-    from ..annotations import Buffer, DType, Geometry, Padding, Shape
+    from ..annotations import Buffer, DType, GeometryLike, Padding, Shape
 
 __all__ = ["conv", "conv_input_grad", "conv_kernel_grad"]
 
@@ -35,7 +35,7 @@ MORE = 1.25
 FEW_CHANNELS = 8
 
 
-def conv(x: Buffer, w: Buffer, *, geometry: Geometry) -> Buffer:
+def conv(x: Buffer, w: Buffer, *, geometry: GeometryLike) -> Buffer:
     """Correlates x (N, C, *spatial) with w (O, C / groups, *kernel)."""
     dtype = np.result_type(x, w)
     windows = sliding(x, w.shape[2:], geometry)
@@ -49,7 +49,7 @@ def conv(x: Buffer, w: Buffer, *, geometry: Geometry) -> Buffer:
     return channels_second(out)
 
 
-def conv_kernel_grad(x: Buffer, g: Buffer, *, kernel: Shape, geometry: Geometry) -> Any:
+def conv_kernel_grad(x: Buffer, g: Buffer, *, kernel: Shape, geometry: GeometryLike) -> Any:
     """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
     dtype = np.result_type(x, g)
     windows = sliding(x, kernel, geometry)
@@ -77,7 +77,7 @@ def conv_kernel_grad(x: Buffer, g: Buffer, *, kernel: Shape, geometry: Geometry)
     return w.reshape(geometry.groups * outputs, channels, *kernel)
 
 
-def conv_input_grad(g: Buffer, w: Buffer, *, spatial: Shape, geometry: Geometry) -> Buffer:
+def conv_input_grad(g: Buffer, w: Buffer, *, spatial: Shape, geometry: GeometryLike) -> Buffer:
     """Transposes ``conv`` in x: g (N, O, *out), w (O, C / groups, *kernel) to (N, C, *spatial)."""
     groups, padding = geometry.groups, geometry.padding
     g = grouped(channels_last(g), groups)
@@ -93,7 +93,7 @@ def conv_input_grad(g: Buffer, w: Buffer, *, spatial: Shape, geometry: Geometry)
 
 
 def spread_rows(
-    g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: Geometry
+    g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: GeometryLike
 ) -> Buffer:
     """Adds up what each place in the kernel makes of g (N, *out, groups, outputs).
 
@@ -130,7 +130,7 @@ def spread_rows(
     return out
 
 
-def is_gathered(g: Shape, w: Shape, full: Shape, geometry: Geometry) -> bool:
+def is_gathered(g: Shape, w: Shape, full: Shape, geometry: GeometryLike) -> bool:
     """Says whether windows along the last axis are worth a copy."""
     few = g[-1] < FEW_CHANNELS or w[1] < FEW_CHANNELS
     if len(full) < 2 or few or w[-1] < 2 or geometry.stride[-1] > 1:
@@ -139,7 +139,7 @@ def is_gathered(g: Shape, w: Shape, full: Shape, geometry: Geometry) -> bool:
 
 
 def spread_gathered(
-    g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: Geometry
+    g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: GeometryLike
 ) -> Buffer:
     """Does the same with what meets along the last axis added up by BLAS.
 
@@ -187,7 +187,7 @@ def spread_gathered(
 
 
 def spread_planes(
-    g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: Geometry
+    g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: GeometryLike
 ) -> Buffer:
     """Does the same for few channels: adds rows of a channel, not the channels of an element."""
     images, *count, groups, _ = g.shape
@@ -212,7 +212,7 @@ def spread_planes(
     return out.transpose(*range(2, out.ndim), 0, 1)
 
 
-def reached(tap: Shape, row: int, count: Shape, geometry: Geometry) -> list[slice]:
+def reached(tap: Shape, row: int, count: Shape, geometry: GeometryLike) -> list[slice]:
     """Returns the key of what a place in the kernel meets, in windows from a row on."""
     starts = [i * d for i, d in zip(tap, geometry.dilation)]
     starts[0] += row * geometry.stride[0]
@@ -222,7 +222,7 @@ def reached(tap: Shape, row: int, count: Shape, geometry: Geometry) -> list[slic
 # -- windows
 
 
-def sliding(x: Buffer, kernel: Shape, geometry: Geometry) -> Buffer:
+def sliding(x: Buffer, kernel: Shape, geometry: GeometryLike) -> Buffer:
     """Returns a view (N, *out, groups, *kernel, channels) of x (N, C, *spatial), padded."""
     stride, padding = geometry.stride, geometry.padding
     dilation, groups = geometry.dilation, geometry.groups

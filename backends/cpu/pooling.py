@@ -17,12 +17,12 @@ import numpy as np
 from .parallel import each, spans
 
 if TYPE_CHECKING:
-    from ..annotations import Buffer, DType, Shape, Windows
+    from ..annotations import Buffer, DType, Shape, WindowsLike
 
 __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter", "pool_take"]
 
 
-def max_pool(x: Buffer, *, windows: Windows) -> Buffer:
+def max_pool(x: Buffer, *, windows: WindowsLike) -> Buffer:
     """Returns the maximum of every window of x (N, C, *spatial)."""
     given, x = x, padded(x, windows, lowest(x.dtype))
     parts = spans(len(x), x.size)
@@ -40,7 +40,7 @@ def max_pool(x: Buffer, *, windows: Windows) -> Buffer:
     return out
 
 
-def max_pool_argmax(x: Buffer, *, windows: Windows) -> Buffer:
+def max_pool_argmax(x: Buffer, *, windows: WindowsLike) -> Buffer:
     """Returns the number of the first place in every window that has the maximum."""
     x = padded(x, windows, lowest(x.dtype))
     dtype = np.min_scalar_type(-prod(windows.window))
@@ -62,7 +62,7 @@ def max_pool_argmax(x: Buffer, *, windows: Windows) -> Buffer:
     return winner
 
 
-def pool_take(x: Buffer, winner: Buffer, *, windows: Windows) -> Buffer:
+def pool_take(x: Buffer, winner: Buffer, *, windows: WindowsLike) -> Buffer:
     """Returns of every window of x the element at the place that has won."""
     x = padded(x, windows, 0)
     first, *others = every_place(windows, x.shape)
@@ -72,7 +72,7 @@ def pool_take(x: Buffer, winner: Buffer, *, windows: Windows) -> Buffer:
     return out
 
 
-def pool_scatter(g: Buffer, winner: Buffer, *, spatial: Shape, windows: Windows) -> Buffer:
+def pool_scatter(g: Buffer, winner: Buffer, *, spatial: Shape, windows: WindowsLike) -> Buffer:
     """Adds a value for every window to the element at the place that has won."""
     full = padded_lengths(spatial, windows)
     g = ordered_like(g, winner)
@@ -96,7 +96,7 @@ def pool_scatter(g: Buffer, winner: Buffer, *, spatial: Shape, windows: Windows)
     return cropped(out, spatial, windows)
 
 
-def avg_pool(x: Buffer, *, windows: Windows, count_include_pad: bool) -> Any:
+def avg_pool(x: Buffer, *, windows: WindowsLike, count_include_pad: bool) -> Any:
     """Returns the mean of every window of x (N, C, *spatial)."""
     spatial = x.shape[2:]
     if x.dtype.kind in "?biu":
@@ -106,7 +106,7 @@ def avg_pool(x: Buffer, *, windows: Windows, count_include_pad: bool) -> Any:
 
 
 def avg_pool_grad(
-    g: Buffer, *, spatial: Shape, windows: Windows, count_include_pad: bool
+    g: Buffer, *, spatial: Shape, windows: WindowsLike, count_include_pad: bool
 ) -> Buffer:
     """Transposes ``avg_pool``: every window spreads its value over its elements."""
     g = shared(g, spatial, windows, count_include_pad)
@@ -132,14 +132,14 @@ def places_along(axis: int, length: int, window: int, stride: int) -> list[tuple
     return [(slice(None),) * axis + (slice(i, i + last, stride),) for i in range(window)]
 
 
-def every_place(windows: Windows, shape: Shape) -> Iterator[tuple[slice, ...]]:
+def every_place(windows: WindowsLike, shape: Shape) -> Iterator[tuple[slice, ...]]:
     """Yields the key of every place in a window over all spatial axes, in C order."""
     sizes = zip(shape[2:], windows.window, windows.stride)
     keys = [[key[-1] for key in places_along(0, *size)] for size in sizes]
     return ((slice(None), slice(None), *key) for key in product(*keys))
 
 
-def along_axes(ufunc: np.ufunc, x: Buffer, windows: Windows) -> Buffer:
+def along_axes(ufunc: np.ufunc, x: Buffer, windows: WindowsLike) -> Buffer:
     """Reduces windows by a ufunc, one axis after the other."""
     for axis, (k, s) in enumerate(zip(windows.window, windows.stride), 2):
         first, *others = places_along(axis, x.shape[axis], k, s)
@@ -153,18 +153,18 @@ def along_axes(ufunc: np.ufunc, x: Buffer, windows: Windows) -> Buffer:
 # -- padding
 
 
-def padded_lengths(spatial: Shape, windows: Windows) -> list[int]:
+def padded_lengths(spatial: Shape, windows: WindowsLike) -> list[int]:
     """Returns the lengths of the spatial axes with their padding."""
     return [n + lo + hi for n, (lo, hi) in zip(spatial, windows.padding)]
 
 
-def inner(spatial: Shape, windows: Windows) -> tuple[slice, ...]:
+def inner(spatial: Shape, windows: WindowsLike) -> tuple[slice, ...]:
     """Returns the key of what lies inside of the padding."""
     spans = (slice(lo, lo + n) for n, (lo, _) in zip(spatial, windows.padding))
     return slice(None), slice(None), *spans
 
 
-def padded(x: Buffer, windows: Windows, value: float) -> Buffer:
+def padded(x: Buffer, windows: WindowsLike, value: float) -> Buffer:
     """Returns x with a value around."""
     if not any(map(any, windows.padding)):
         return x
@@ -173,7 +173,7 @@ def padded(x: Buffer, windows: Windows, value: float) -> Buffer:
     return out
 
 
-def cropped(out: Buffer, spatial: Shape, windows: Windows) -> Buffer:
+def cropped(out: Buffer, spatial: Shape, windows: WindowsLike) -> Buffer:
     """Undoes ``padded``."""
     return out[inner(spatial, windows)] if any(map(any, windows.padding)) else out
 
@@ -185,7 +185,7 @@ def lowest(dtype: DType) -> float:
     return False if dtype.kind == "b" else np.iinfo(dtype).min
 
 
-def shared(x: Buffer, spatial: Shape, windows: Windows, count_include_pad: bool) -> Any:
+def shared(x: Buffer, spatial: Shape, windows: WindowsLike, count_include_pad: bool) -> Any:
     """Divides by the number of elements in each window, with or without those of the padding."""
     if count_include_pad or not any(map(any, windows.padding)):
         return x / prod(windows.window)

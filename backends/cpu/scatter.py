@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..annotations import Buffer, Key, Shape
+    from ..annotations import Buffer, KeyLike, Shape
 
 __all__ = ["add_at", "index_add", "scatter_add"]
 
@@ -24,7 +24,7 @@ MIN_ROW = 8
 ROW_COST = 2000
 
 
-def scatter_add(*operands: Any, shape: Shape, keys: Sequence[Key]) -> Buffer:
+def scatter_add(*operands: Any, shape: Shape, keys: Sequence[KeyLike]) -> Buffer:
     """Adds values into one array of zeros, each at its own key.
 
     Args:
@@ -47,7 +47,7 @@ def scatter_add(*operands: Any, shape: Shape, keys: Sequence[Key]) -> Buffer:
     return out
 
 
-def index_add(x: Buffer, v: Buffer, *indices: Buffer, key: Key) -> Buffer:
+def index_add(x: Buffer, v: Buffer, *indices: Buffer, key: KeyLike) -> Buffer:
     """Returns a copy of an array with values added at a key.
 
     Args:
@@ -69,7 +69,7 @@ def index_add(x: Buffer, v: Buffer, *indices: Buffer, key: Key) -> Buffer:
     return out
 
 
-def _whole_axes(key: Key) -> int | None:
+def _whole_axes(key: KeyLike) -> int | None:
     """Returns how many whole axes stand before the index arrays; None for other kinds of keys."""
     whole = len(key.native) - key.arrays
     return whole if key.native[:whole] == (slice(None),) * whole else None
@@ -82,7 +82,7 @@ def _check_bounds(index: Any, length: int, axis: int) -> None:
         raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
 
 
-def add_at(out: Buffer, key: Key, indices: Sequence[Any], values: Buffer) -> None:
+def add_at(out: Buffer, key: KeyLike, indices: Sequence[Any], values: Buffer) -> None:
     """Adds values into a contiguous array in place; positions that repeat add up.
 
     Args:

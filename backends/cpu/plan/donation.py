@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from .codegen.operands import is_variable, plain
 from .liveness import Liveness
+
+if TYPE_CHECKING:
+    from .annotations import ProgramLike, VariableLike
 
 __all__ = ["Donation"]
 
@@ -26,19 +30,21 @@ class Donation:
         numbers: those of the donated inputs.
     """
 
-    def __init__(self, program: Any, donated: Any, live: Liveness, overwritten: set[int]) -> None:
+    def __init__(
+        self, program: ProgramLike, donated: Collection[int], live: Liveness, overwritten: set[int]
+    ) -> None:
         self._live = live
         self._overwritten = overwritten
         self.numbers = {program.inputs[i]: i for i in sorted(donated)}
         left = {x for x in self.numbers if not any(s.escapes for s in live.storages[x])}
-        self._kept: dict[Any, Any] = {}
+        self._kept: dict[VariableLike, VariableLike] = {}
         for x, out in zip(program.inputs, program.outputs):
             if x in left and is_variable(out) and out not in self._kept and is_alike(x, out):
                 self._kept[out] = x
                 left.remove(x)
         self._left = [x for x in self.numbers if x in left]
 
-    def take_memory(self, out: Any, number: int) -> Any:
+    def take_memory(self, out: VariableLike, number: int) -> VariableLike | None:
         """Gives a result of an equation the memory of an input; returns that, or None."""
         kept = self._kept.get(out)
         for x in self._left if kept is None else [kept]:
@@ -50,6 +56,6 @@ class Donation:
         return None
 
 
-def is_alike(x: Any, out: Any) -> bool:
+def is_alike(x: VariableLike, out: VariableLike) -> bool:
     """Says whether a result may lie where an input lies."""
     return plain(out.type) and bool(x.type == out.type)

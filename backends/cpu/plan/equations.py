@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 from operator import getitem
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,12 @@ from ...blas_calls import BY_ONE, READING, SHARED, VECTOR, work_of
 from .codegen.operands import is_variable, plain
 from .joined_results import JOINED, rows_of
 from .liveness import is_copied
+
+if TYPE_CHECKING:
+    from ...annotations import Buffer
+    from .annotations import EquationLike, VariableLike
+    from .codegen.source import Source
+    from .memory import Kept
 
 __all__ = ["WRITERS", "key_part", "product_beside"]
 
@@ -30,28 +36,30 @@ WRITING = 2
 class Writer(Protocol):
     """The writer of a plan, as far as the lines of single equations need it."""
 
-    source: Any
-    kept: Any
-    rows: Any
-    joined: Any
+    source: Source
+    kept: Kept
+    rows: dict[VariableLike, tuple[VariableLike, Any]]
+    joined: set[VariableLike]
     shares: bool
-    parts: Any
-    spread: Any
+    parts: set[VariableLike]
+    spread: set[VariableLike]
 
-    def buffer_for(self, out: Any) -> str:
+    def buffer_for(self, out: VariableLike) -> str:
         """Returns a kept buffer for a result; empty where there is none."""
 
-    def row_buffer(self, joined: Any, part: Any) -> str:
+    def row_buffer(self, joined: VariableLike, part: Any) -> str:
         """Returns the part of a joined array's buffer in which an operand of it is."""
 
-    def is_view(self, equation: Any, how: Any, argument: Any) -> bool:
+    def is_view(
+        self, equation: EquationLike, how: Callable[[Buffer, Any], Buffer], argument: Any
+    ) -> bool:
         """Says whether a result is a part of a kept buffer, for which nothing need be run."""
 
-    def lies_in(self, variable: Any, name: str) -> None:
+    def lies_in(self, variable: VariableLike, name: str) -> None:
         """Notes that a variable is what a name of kept memory stands for."""
 
 
-def _reshape(writer: Writer, number: int, equation: Any) -> str | None:
+def _reshape(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (x,) = equation.operands
     if not is_variable(x) or not x.type.shape:
         return None
@@ -60,7 +68,7 @@ def _reshape(writer: Writer, number: int, equation: Any) -> str | None:
     return f"{writer.source.shown(x)}.reshape({equation.params['shape']!r})"
 
 
-def _transpose(writer: Writer, number: int, equation: Any) -> str | None:
+def _transpose(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (x,) = equation.operands
     if not is_variable(x) or not x.type.shape:
         return None
@@ -69,7 +77,7 @@ def _transpose(writer: Writer, number: int, equation: Any) -> str | None:
     return f"{writer.source.shown(x)}.transpose({equation.params['axes']!r})"
 
 
-def _index(writer: Writer, number: int, equation: Any) -> str | None:
+def _index(writer: Writer, number: int, equation: EquationLike) -> str | None:
     x, *indices = equation.operands
     if indices or not is_variable(x) or not x.type.shape:
         return None
@@ -92,7 +100,7 @@ def key_part(item: Any) -> str:
     return ":".join(parts if parts[2] else parts[:2])
 
 
-def _sum(writer: Writer, number: int, equation: Any) -> str | None:
+def _sum(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (x,) = equation.operands
     params = equation.params
     if (
@@ -108,7 +116,7 @@ def _sum(writer: Writer, number: int, equation: Any) -> str | None:
     return f"np.add.reduce({writer.source.shown(x)}, {axis!r}{rest})"
 
 
-def _matmul(writer: Writer, number: int, equation: Any) -> str | None:
+def _matmul(writer: Writer, number: int, equation: EquationLike) -> str | None:
     if not is_product(writer, equation):
         return None
     x, y = equation.operands
@@ -141,7 +149,7 @@ def _matmul(writer: Writer, number: int, equation: Any) -> str | None:
     return f"np.matmul({given})"
 
 
-def is_product(writer: Writer, equation: Any) -> bool:
+def is_product(writer: Writer, equation: EquationLike) -> bool:
     """Says whether an equation is a product that BLAS computes."""
     x, y = equation.operands
     if not (is_variable(x) and is_variable(y) and x.type.shape and y.type.shape):
@@ -157,7 +165,7 @@ def is_product(writer: Writer, equation: Any) -> bool:
     return bool(min(x.type.ndim, y.type.ndim) > 1) and is_widened(x.type.shape, y.type.shape, dtype)
 
 
-def is_shared(equation: Any) -> bool:
+def is_shared(equation: EquationLike) -> bool:
     """Says whether a product is large enough to be shared among threads."""
     x, y = [v.type.shape for v in equation.operands]
     if len(x) == 1 or len(y) == 1:
@@ -167,19 +175,19 @@ def is_shared(equation: Any) -> bool:
     return bool(work >= SHARED)
 
 
-def is_small_by_vector(equation: Any) -> bool:
+def is_small_by_vector(equation: EquationLike) -> bool:
     """Says whether a product with a vector is too small for BLAS to share it."""
     x, y = [v.type.shape for v in equation.operands]
     return len(x) + len(y) <= 3 and max(prod(x), prod(y)) < VECTOR
 
 
-def is_alike(equation: Any) -> bool:
+def is_alike(equation: EquationLike) -> bool:
     """Says whether a product is one of matrices, or of two stacks of as many."""
     x, y = equation.operands
     return bool(x.type.shape[:-2] == y.type.shape[:-2] if y.type.ndim > 2 else x.type.ndim <= 2)
 
 
-def product_beside(writer: Writer, equation: Any) -> Any:
+def product_beside(writer: Writer, equation: EquationLike) -> Any:
     """Returns what computes a product beside other large work; None for all that is not one."""
     if equation.primitive.name != "matmul" or not is_product(writer, equation):
         return None
@@ -194,7 +202,7 @@ def product_beside(writer: Writer, equation: Any) -> Any:
     return Product(rows, equation.outputs[0].type.shape)
 
 
-def _broadcast(writer: Writer, number: int, equation: Any) -> str | None:
+def _broadcast(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (x,), (out,) = equation.operands, equation.outputs
     if not is_copied(equation):
         return None
@@ -206,7 +214,7 @@ def _broadcast(writer: Writer, number: int, equation: Any) -> str | None:
     return ""
 
 
-def _astype(writer: Writer, number: int, equation: Any) -> str | None:
+def _astype(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (x,) = equation.operands
     dtype = equation.params["dtype"]
     if not is_variable(x) or not plain(x.type) or x.type.dtype == dtype:
@@ -214,7 +222,7 @@ def _astype(writer: Writer, number: int, equation: Any) -> str | None:
     return f"{writer.source.shown(x)}.astype({writer.source.bind(dtype, 'dtype')})"
 
 
-def _join(writer: Writer, number: int, equation: Any) -> str | None:
+def _join(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (out,) = equation.outputs
     axis = equation.params["axis"]
     stack = equation.primitive.name == "stack"

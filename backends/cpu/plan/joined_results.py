@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .codegen.operands import is_variable, nbytes, plain
+
+if TYPE_CHECKING:
+    from .annotations import EquationLike, ProgramLike, VariableLike
 
 __all__ = ["JOINED", "placed", "rows_of"]
 
@@ -13,7 +16,7 @@ __all__ = ["JOINED", "placed", "rows_of"]
 JOINED = frozenset({"concatenate", "stack"})
 
 
-def rows_of(equation: Any) -> list[Any]:
+def rows_of(equation: EquationLike) -> list[Any]:
     """Returns which part of a joined array each operand is, as a key of it."""
     if equation.primitive.name == "stack":
         return list(range(len(equation.operands)))
@@ -25,7 +28,9 @@ def rows_of(equation: Any) -> list[Any]:
     return parts
 
 
-def placed(program: Any, told: Sequence[Any], most: int) -> dict[Any, tuple[Any, Any]]:
+def placed(
+    program: ProgramLike, told: Sequence[Any], most: int
+) -> dict[VariableLike, tuple[VariableLike, Any]]:
     """Returns for results that can be rows of a joined array the array and which rows.
 
     Args:
@@ -33,7 +38,7 @@ def placed(program: Any, told: Sequence[Any], most: int) -> dict[Any, tuple[Any,
         told: for every equation, what is true if it is told where to put its result.
         most: how many bytes the arrays have at most.
     """
-    found: dict[Any, tuple[Any, Any]] = {}
+    found: dict[VariableLike, tuple[VariableLike, Any]] = {}
     joins = [e for e in program.equations if e.primitive.name in JOINED and not e.params["axis"]]
     if not joins:
         return found

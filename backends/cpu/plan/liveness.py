@@ -6,19 +6,22 @@ allocation holds, whatever names it has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...fresh_results import FRESH, REDUCTIONS
 from .codegen.operands import is_variable, nbytes, plain
 from .codegen.ufuncs import is_ufunc
 
+if TYPE_CHECKING:
+    from .annotations import EquationLike, Operand, ProgramLike, VariableLike
+
 __all__ = ["Liveness", "Storage"]
 
 # What broadcast arrays take that are copied.
 SPREAD_BYTES = 8192
-NO_ROWS: Mapping[Any, tuple[Any, Any]] = MappingProxyType({})
+NO_ROWS: Mapping[VariableLike, tuple[VariableLike, Any]] = MappingProxyType({})
 
 
 class Storage:
@@ -33,7 +36,7 @@ class Storage:
 
     __slots__ = ("escapes", "last", "outside", "owner")
 
-    def __init__(self, owner: Any, outside: bool) -> None:
+    def __init__(self, owner: VariableLike | None, outside: bool) -> None:
         self.owner = owner
         self.outside = outside
         self.escapes = False
@@ -54,15 +57,18 @@ class Liveness:
     """
 
     def __init__(
-        self, program: Any, donated: Any = (), rows: Mapping[Any, tuple[Any, Any]] = NO_ROWS
+        self,
+        program: ProgramLike,
+        donated: Collection[int] = (),
+        rows: Mapping[VariableLike, tuple[VariableLike, Any]] = NO_ROWS,
     ) -> None:
-        self.storages: dict[Any, frozenset[Storage]] = {}
+        self.storages: dict[VariableLike, frozenset[Storage]] = {}
         self._constants = frozenset((Storage(None, True),))
         self._joined = {x: Storage(x, False) for x, _ in rows.values()}
         self._rows = rows
         for number, variable in enumerate(program.inputs):
             self.storages[variable] = frozenset((Storage(variable, number not in donated),))
-        last: dict[Any, int] = {}
+        last: dict[VariableLike, int] = {}
         for number, equation in enumerate(program.equations):
             fresh = is_fresh(equation)
             for variable in equation.outputs:
@@ -81,21 +87,23 @@ class Liveness:
                 for storage in self.storages[out]:
                     storage.escapes = True
                     storage.last = len(program.equations)
-        self.dead: dict[int, list[Any]] = {}
+        self.dead: dict[int, list[VariableLike]] = {}
         for variable, number in last.items():
             self.dead.setdefault(number, []).append(variable)
 
-    def of(self, x: Any) -> frozenset[Storage]:
+    def of(self, x: Operand) -> frozenset[Storage]:
         """Returns where an operand may lie."""
         return self.storages[x] if is_variable(x) else self._constants
 
-    def _made(self, equation: Any, variable: Any, fresh: bool) -> frozenset[Storage]:
+    def _made(
+        self, equation: EquationLike, variable: VariableLike, fresh: bool
+    ) -> frozenset[Storage]:
         joined = self._rows[variable][0] if variable in self._rows else variable
         own = frozenset((self._joined.get(joined) or Storage(variable, False),))
         return own if fresh else own.union(*map(self.of, equation.operands))
 
 
-def is_copied(equation: Any) -> bool:
+def is_copied(equation: EquationLike) -> bool:
     """Says whether a broadcast array is so small that it is quicker copied than viewed."""
     x, known = equation.operands[0], equation.outputs[0].type
     if not is_variable(x) or x.type.weak or x.type.dtype != known.dtype:
@@ -103,7 +111,7 @@ def is_copied(equation: Any) -> bool:
     return plain(known) and 0 < nbytes(known) <= SPREAD_BYTES
 
 
-def is_fresh(equation: Any) -> bool:
+def is_fresh(equation: EquationLike) -> bool:
     """Says whether an equation's outputs surely share no memory with its operands.
 
     Where that is declared nowhere, a result is taken to be a view of any operand, maybe.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ...annotations import Buffer, DType
+    from .annotations import VariableType
 
 __all__ = ["Kept", "Slot"]
 
@@ -45,7 +50,7 @@ class Kept:
         self.slots.append(size)
         return Slot(len(self.slots) - 1, size)
 
-    def buffer(self, slot: Slot, known: Any) -> str:
+    def buffer(self, slot: Slot, known: VariableType) -> str:
         """Returns the name of a slot as an array of a type."""
         form = slot.number, known.shape, known.dtype
         name = self._forms.get(form)
@@ -54,13 +59,13 @@ class Kept:
             self.buffers[name] = form
         return name
 
-    def number(self, dtype: Any) -> str:
+    def number(self, dtype: DType) -> str:
         """Returns the name of a new array without axes."""
         name = f"_number{len(self.buffers)}"
         self.buffers[name] = self.slot(dtype.itemsize).number, (), dtype
         return name
 
-    def view(self, base: str, how: Any, argument: Any) -> str:
+    def view(self, base: str, how: Callable[[Buffer, Any], Buffer], argument: Any) -> str:
         """Returns the name of a part of a kept buffer, made once; empty if it would be a copy."""
         key = base, how, repr(argument)
         name = self._view_names.get(key)

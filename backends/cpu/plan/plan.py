@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...restoring import silently
 from .writer import Straight
+
+if TYPE_CHECKING:
+    from .annotations import Kernels, ProgramLike
 
 __all__ = ["Plan", "planned"]
 
@@ -121,7 +124,7 @@ class Plan:
         return f"<plan of {self.name}, {len(self._code.co_code)} bytes of code>"
 
 
-def planned(program: Any, donated: Sequence[int], kernels: Any) -> Plan:
+def planned(program: ProgramLike, donated: Sequence[int], kernels: Kernels) -> Plan:
     """Returns the plan of a program.
 
     Args:

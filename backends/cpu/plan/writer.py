@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from .liveness import Liveness, Storage
 from .memory import Kept, Slot
 
 if TYPE_CHECKING:
+    from ...annotations import Buffer
+    from .annotations import EquationLike, Kernels, ProgramLike, VariableLike
     from .regions.region_run import RegionRun
 
 __all__ = ["Straight"]
@@ -58,7 +60,11 @@ class Straight:
     """
 
     def __init__(
-        self, program: Any, donated: Any, kernels: Any, outer: Straight | None = None
+        self,
+        program: ProgramLike,
+        donated: Collection[int],
+        kernels: Kernels,
+        outer: Straight | None = None,
     ) -> None:
         self.program = program
         self.kernels = kernels
@@ -69,13 +75,13 @@ class Straight:
         self.live = self._liveness(donated)
         self.joined = {x for x, _ in self.rows.values()}
         # The names of the kept memory that variables lie in.
-        self._homes: dict[Any, str] = {}
+        self._homes: dict[VariableLike, str] = {}
         self.overwritten: set[int] = set()
         self.donation = Donation(program, donated, self.live, self.overwritten)
         self.shares = False
-        self.parts: set[Any] = set()
+        self.parts: set[VariableLike] = set()
         # What may have strides of zero.
-        self.spread: set[Any] = set()
+        self.spread: set[VariableLike] = set()
         self._inputs = {variable: number for number, variable in enumerate(program.inputs)}
         # What is free around a part is free in it, and again behind it.
         free = {} if outer is None else outer._free
@@ -110,7 +116,7 @@ class Straight:
         """Writes the function's first line."""
         self.source.function("plan", list(map(self.source.name, self.program.inputs)))
 
-    def _liveness(self, donated: Any) -> Liveness:
+    def _liveness(self, donated: Collection[int]) -> Liveness:
         """Returns storages, and sees to it that none is returned of which results are rows."""
         while True:
             live = Liveness(self.program, donated, self.rows)
@@ -150,7 +156,7 @@ class Straight:
 
     def _beside(self, number: int) -> list[Any]:
         """Returns what runs regions and products from an equation on that need not each other."""
-        made: set[Any] = set()
+        made: set[VariableLike] = set()
         group: list[Any] = []
         for i, equation in enumerate(self.program.equations[number:], number):
             run = self._runs.get(i) or product_beside(self, equation)
@@ -194,7 +200,7 @@ class Straight:
 
     # -- an equation
 
-    def _equation(self, number: int, equation: Any) -> None:
+    def _equation(self, number: int, equation: EquationLike) -> None:
         primitive, outputs = equation.primitive, equation.outputs
         name = primitive.name
         write = WRITERS.get(name)
@@ -220,7 +226,7 @@ class Straight:
             self.spread.add(outputs[0])
         self._let_go(number)
 
-    def _called(self, equation: Any) -> str:
+    def _called(self, equation: EquationLike) -> str:
         primitive = equation.primitive
         operands = list(map(self.source.shown, equation.operands))
         impl = primitive.impl
@@ -231,7 +237,7 @@ class Straight:
         name = self.source.bind(impl, primitive.name)
         return f"{name}({', '.join([*operands, *named])})"
 
-    def _fused(self, number: int, equation: Any, run: RegionRun) -> str:
+    def _fused(self, number: int, equation: EquationLike, run: RegionRun) -> str:
         """Returns the call of a region, into memory of operands that are needed no more."""
         operands = [self.source.shown(x) for x in equation.operands]
         into = self._taken(number, equation, run, operands)
@@ -242,7 +248,7 @@ class Straight:
     def _taken(
         self,
         number: int,
-        equation: Any,
+        equation: EquationLike,
         run: RegionRun,
         shown: Sequence[str],
         beside: Sequence[Any] = (),
@@ -282,7 +288,7 @@ class Straight:
             return ""
         return f"({''.join(f'{taken.get(k)}, ' for k in range(len(equation.outputs)))})"
 
-    def _take(self, x: Any, own: Storage) -> None:
+    def _take(self, x: VariableLike, own: Storage) -> None:
         """Notes that a result takes the memory of an operand."""
         (old,) = self.live.storages[x]
         if old in self._slot:
@@ -290,7 +296,7 @@ class Straight:
         if x in self._inputs:
             self.overwritten.add(self._inputs[x])
 
-    def _ufunc(self, number: int, equation: Any) -> str | None:
+    def _ufunc(self, number: int, equation: EquationLike) -> str | None:
         found = self._ufuncs[number]
         if found is None:
             return None
@@ -305,7 +311,7 @@ class Straight:
         operands += filter(None, [self._into(number, equation, out)])
         return f"{self.source.numpy(ufunc.__name__)}({', '.join(operands)})"
 
-    def _operator(self, equation: Any) -> str | None:
+    def _operator(self, equation: EquationLike) -> str | None:
         """Returns arithmetic of NumPy's scalars, which gives the same bits as their ufuncs."""
         sign = OPERATORS.get(equation.primitive.name)
         strong = [x for x in equation.operands if is_variable(x) and not x.type.weak]
@@ -316,7 +322,7 @@ class Straight:
 
     # -- memory
 
-    def _into(self, number: int, equation: Any, out: Any) -> str:
+    def _into(self, number: int, equation: EquationLike, out: VariableLike) -> str:
         """Returns the buffer that a result goes into; empty where NumPy is to make one."""
         if not plain(out.type) or 0 in out.type.shape:
             return ""
@@ -334,18 +340,20 @@ class Straight:
                 return self.source.name(x)
         return self.buffer_for(out)
 
-    def _given(self, out: Any) -> str:
+    def _given(self, out: VariableLike) -> str:
         """Returns the donated input that a result is to lie in, if it is returned; else nothing."""
         if not any(s.escapes for s in self.live.storages[out]):
             return ""
         x = self.donation.take_memory(out, self._number)
         return "" if x is None else str(self.source.names[x])
 
-    def row_buffer(self, joined: Any, part: Any) -> str:
+    def row_buffer(self, joined: VariableLike, part: Any) -> str:
         """Returns the part of a joined array's buffer in which an operand of it is."""
         return self.kept.view(self.buffer_for(joined), getitem, part)
 
-    def is_view(self, equation: Any, how: Any, argument: Any) -> bool:
+    def is_view(
+        self, equation: EquationLike, how: Callable[[Buffer, Any], Buffer], argument: Any
+    ) -> bool:
         """Says whether a result is a part of a kept buffer, for which nothing need be run."""
         home = self._homes.get(equation.operands[0])
         name = "" if home is None else self.kept.view(home, how, argument)
@@ -353,13 +361,13 @@ class Straight:
             self.lies_in(equation.outputs[0], name)
         return bool(name)
 
-    def lies_in(self, variable: Any, name: str) -> None:
+    def lies_in(self, variable: VariableLike, name: str) -> None:
         """Notes that a variable is what a name of kept memory, or of an input's, stands for."""
         self.source.names[variable] = name
         if name in self.kept:
             self._homes[variable] = name
 
-    def buffer_for(self, out: Any) -> str:
+    def buffer_for(self, out: VariableLike) -> str:
         """Returns a kept buffer, or a donated one, for a result; empty where there is none."""
         (own,) = self.live.storages[out]
         size = nbytes(out.type)
@@ -380,7 +388,7 @@ class Straight:
         self._slot[storage] = slot
         self._due.setdefault(storage.last, []).append(storage)
 
-    def _can_take(self, number: int, x: Any, out: Any, own: Storage) -> bool:
+    def _can_take(self, number: int, x: VariableLike, out: VariableLike, own: Storage) -> bool:
         """Says whether an operand's memory is free for a result, as it is needed no more."""
         storages = self.live.storages[x]
         if len(storages) != 1:
@@ -402,7 +410,7 @@ class Straight:
             if slot is not None:
                 self._free.setdefault(slot.size, []).append(slot)
 
-    def _drops(self, variable: Any) -> bool:
+    def _drops(self, variable: VariableLike) -> bool:
         """Says whether memory is got back where a variable that is needed no more is let go of."""
         if variable in self._homes or variable in self._inputs:
             return False
@@ -434,7 +442,7 @@ class Straight:
             shown.append(text)
         self.source.add(f"return [{', '.join(shown)}]")
 
-    def _apart(self, out: Any, text: str, shared: Sequence[Storage]) -> str:
+    def _apart(self, out: VariableLike, text: str, shared: Sequence[Storage]) -> str:
         """Returns what makes a result share no memory with others."""
         others = sorted({self.source.shown(s.owner) for s in shared if s.owner is not None})
         if not is_variable(out) or any(s.owner is None for s in shared):
@@ -443,11 +451,12 @@ class Straight:
             return f"{text}.copy()"
         return f"{self.source.bind(apart, 'apart')}({', '.join([text, *others])})"
 
-    def _kept_memory(self, out: Any, storages: frozenset[Storage], shared: bool) -> str:
+    def _kept_memory(self, out: VariableLike, storages: frozenset[Storage], shared: bool) -> str:
         """Returns the donated input that a part of a larger array, or a copy, is moved to."""
         owners = [s.owner for s in storages if s.owner is not out]
-        if not is_variable(out) or not owners or None in owners:
+        known = [x.type for x in owners if x is not None]
+        if not is_variable(out) or not known or len(known) < len(owners):
             return ""
-        if not shared and max(nbytes(x.type) for x in owners) <= nbytes(out.type):
+        if not shared and max(map(nbytes, known)) <= nbytes(out.type):
             return ""
         return self._given(out)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ....annotations import Buffer
 
 __all__ = ["apart"]
 
 
-def apart(value: Any, *others: Any) -> Any:
+def apart(value: Any, *others: Buffer) -> Any:
     """Returns a result that shares no memory with others, which it may be a view of."""
     if type(value) is np.ndarray and any(np.may_share_memory(value, x) for x in others):
         return value.copy()

@@ -5,9 +5,12 @@ from __future__ import annotations
 from keyword import kwlist
 from math import prod
 from string import ascii_lowercase
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ..annotations import VariableLike, VariableType
 
 __all__ = ["SCALARS", "constant", "is_variable", "letters", "nbytes", "plain"]
 
@@ -23,7 +26,7 @@ BUFFERS = np.ndarray, np.generic
 _variables: dict[type, bool] = {}
 
 
-def is_variable(x: Any) -> bool:
+def is_variable(x: Any) -> TypeGuard[VariableLike]:
     """Says whether an operand is a variable of the program, not a constant."""
     kind = type(x)
     found = _variables.get(kind)
@@ -37,12 +40,12 @@ def constant(x: Any) -> Any:
     return x if isinstance(x, BUFFERS) else getattr(x, "_data", x)
 
 
-def nbytes(known: Any) -> int:
+def nbytes(known: VariableType) -> int:
     """Returns how much memory an array of a type takes."""
     return int(prod(known.shape) * known.dtype.itemsize)
 
 
-def plain(known: Any) -> bool:
+def plain(known: VariableType) -> bool:
     """Says whether a value is an array of a dtype of NumPy's own, not a number."""
     return bool(known.shape) and known.dtype.kind in NATIVE
 

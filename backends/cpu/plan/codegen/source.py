@@ -5,11 +5,14 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .operands import SCALARS, constant, is_variable, letters
+
+if TYPE_CHECKING:
+    from ..annotations import EquationLike, Operand, VariableLike
 
 __all__ = ["Source"]
 
@@ -31,8 +34,8 @@ class Source:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.origins: list[Any] = []
-        self.names: dict[Any, str] = {}
+        self.origins: list[EquationLike | None] = []
+        self.names: dict[VariableLike, str] = {}
         # By the module's name messages know that the plan's frames are not the user's.
         self.scope: dict[str, Any] = {"__builtins__": builtins, "__name__": __name__, "np": np}
         self._bound: dict[int, str] = {}
@@ -46,12 +49,12 @@ class Source:
         self.lines.append(f"def {name}({', '.join(parameters)}):")
         self.origins.append(None)
 
-    def add(self, line: str, equation: Any = None) -> None:
+    def add(self, line: str, equation: EquationLike | None = None) -> None:
         """Appends a line to the function's body."""
         self.lines.append(f"{self.indent}{line}")
         self.origins.append(equation)
 
-    def name(self, variable: Any) -> str:
+    def name(self, variable: VariableLike) -> str:
         """Returns the name of a variable, which is new where it has none yet."""
         found = self.names.get(variable)
         if found is None:
@@ -76,7 +79,7 @@ class Source:
             self.scope[found] = getattr(np, name)
         return found
 
-    def shown(self, x: Any) -> str:
+    def shown(self, x: Operand) -> str:
         """Returns an operand as it is written: a name, or a number."""
         if is_variable(x):
             return self.names[x]

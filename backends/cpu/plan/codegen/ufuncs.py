@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....restoring import quiet
 from .operands import NATIVE, SCALARS, constant, is_variable
+
+if TYPE_CHECKING:
+    from ....annotations import DType
+    from ..annotations import EquationLike, Kernels, Operand
 
 __all__ = ["as_operand", "is_ufunc", "operand_type", "ufunc_of"]
 
@@ -19,7 +23,7 @@ def is_ufunc(compute: Any) -> bool:
     return type(compute) is str and isinstance(getattr(np, compute, None), np.ufunc)
 
 
-def operand_type(x: Any) -> Any:
+def operand_type(x: Operand) -> type | DType:
     """Returns an operand's dtype, or its Python type if it is weak."""
     if is_variable(x):
         return x.type.weak or x.type.dtype
@@ -28,7 +32,7 @@ def operand_type(x: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def resolved(name: str, types: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
+def resolved(name: str, types: tuple[Any, ...]) -> tuple[np.ufunc, tuple[DType, ...]] | None:
     """Returns the ufunc of a name and the dtypes of the loop that it takes for operands; None if
     there is none.
     """
@@ -43,7 +47,7 @@ def resolved(name: str, types: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] |
         return None
 
 
-def ufunc_of(equation: Any, kernels: Any) -> tuple[Any, tuple[Any, ...]] | None:
+def ufunc_of(equation: EquationLike, kernels: Kernels) -> tuple[np.ufunc, tuple[DType, ...]] | None:
     """Returns the ufunc that computes an equation and the dtypes of its loop.
 
     Args:
@@ -63,7 +67,7 @@ def ufunc_of(equation: Any, kernels: Any) -> tuple[Any, tuple[Any, ...]] | None:
     return found
 
 
-def as_operand(x: Any, dtype: Any) -> Any:
+def as_operand(x: Operand, dtype: DType) -> Any:
     """Returns a Python scalar as what a ufunc's loop makes of it, which it then need not do."""
     value = constant(x)
     if type(value) not in SCALARS:

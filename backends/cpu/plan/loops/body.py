@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from ..writer import Straight
 from .elements import Updates, is_element
 from .scalars import GROWING, HIGHEST, LOWEST, kind_of, number_text, wrapped
 from .sums import is_zero, keys_of, sums_of
+
+if TYPE_CHECKING:
+    from ....annotations import DType
+    from ..annotations import EquationLike, Kernels, Operand, ProgramLike, VariableLike
 
 __all__ = ["BodyCode"]
 
@@ -54,16 +58,16 @@ class BodyCode(Straight):
 
     def __init__(
         self,
-        program: Any,
-        kernels: Any,
-        totals: Mapping[str, Any],
+        program: ProgramLike,
+        kernels: Kernels,
+        totals: Mapping[str, Operand],
         outer: BodyCode | None = None,
     ) -> None:
         self.numbers = {x for x in program.inputs if kind_of(x.type)}
         # The names of kept arrays without axes that hold such a number, by its dtype there.
-        self._held: dict[tuple[Any, Any], str] = {}
+        self._held: dict[tuple[VariableLike, DType], str] = {}
         self.sums = sums_of(program, totals)
-        self.unneeded: set[Any] = set()
+        self.unneeded: set[VariableLike] = set()
         self._prepare()
         super().__init__(program, frozenset(), kernels, outer)
 
@@ -72,7 +76,7 @@ class BodyCode(Straight):
 
     # -- numbers
 
-    def _equation(self, number: int, equation: Any) -> None:
+    def _equation(self, number: int, equation: EquationLike) -> None:
         if equation.outputs[0] in self.unneeded:
             self._let_go(number)
             return
@@ -85,7 +89,7 @@ class BodyCode(Straight):
             if out in self.sums:
                 self.source.add(f"{self.sums[out]} += {self.source.names[out]}", equation)
 
-    def _written(self, number: int, equation: Any) -> None:
+    def _written(self, number: int, equation: EquationLike) -> None:
         text = number_text(self, equation, self._ufuncs[number])
         if text is None and (self._element(number, equation) or self._slope(equation)):
             self._let_go(number)
@@ -106,7 +110,7 @@ class BodyCode(Straight):
         self.numbers.add(out)
         self._let_go(number)
 
-    def _element(self, number: int, equation: Any) -> bool:
+    def _element(self, number: int, equation: EquationLike) -> bool:
         """Writes what reads or updates elements at numbers; says whether it did."""
         if not is_element(equation) or equation.outputs[0] in self.rows:
             return False
@@ -129,7 +133,7 @@ class BodyCode(Straight):
         source.add(f"{source.names[out]}[{key or '()'}] {sign} {source.shown(rest[0])}", equation)
         return True
 
-    def _slope(self, equation: Any) -> bool:
+    def _slope(self, equation: EquationLike) -> bool:
         """Writes the derivative of a function by its value as ufuncs; says whether it did.
 
         They are those that compute the primitive, in their order, in memory that is kept.
@@ -181,7 +185,7 @@ class BodyCode(Straight):
         finally:
             names.update(before)
 
-    def _array_of(self, x: Any, shown: str, dtype: Any) -> str:
+    def _array_of(self, x: VariableLike, shown: str, dtype: DType) -> str:
         """Returns the name of a kept array that holds a number, from here to the step's end."""
         name = self._held.get((x, dtype))
         if name is None:
@@ -191,16 +195,16 @@ class BodyCode(Straight):
 
     # -- sums
 
-    def _drops(self, variable: Any) -> bool:
+    def _drops(self, variable: VariableLike) -> bool:
         # What is added where it is made has no name.
         return variable in self.source.names and super()._drops(variable)
 
-    def add_up(self, total: str, out: Any, equation: Any = None) -> None:
+    def add_up(self, total: str, out: Operand, equation: EquationLike | None = None) -> None:
         """Writes that a value is added to a total, unless that is done where it is made."""
         if not (out in self.sums if is_variable(out) else is_zero(out)):
             self.source.add(f"{total} += {self.source.shown(out)}", equation)
 
-    def _added(self, total: str, equation: Any) -> bool:
+    def _added(self, total: str, equation: EquationLike) -> bool:
         """Writes what an equation adds to a total, if nothing else is made of it; says whether."""
         source, name = self.source, equation.primitive.name
         if name == "add":
@@ -227,7 +231,7 @@ class BodyCode(Straight):
 
     # -- branches
 
-    def _chosen(self, equation: Any) -> bool:
+    def _chosen(self, equation: EquationLike) -> bool:
         """Writes the branches of a choice, if they are lines of their own; says whether."""
         programs = equation.primitive.branches()
         source = self.source
@@ -261,7 +265,7 @@ class BranchCode(BodyCode):
         outer: what writes the lines around it.
     """
 
-    def __init__(self, program: Any, choice: Any, outer: BodyCode) -> None:
+    def __init__(self, program: ProgramLike, choice: EquationLike, outer: BodyCode) -> None:
         self._choice = choice
         self._outer = outer
         self._totals = {
@@ -296,7 +300,7 @@ class BranchCode(BodyCode):
             self.source.add(f"{', '.join(left)} = {', '.join(right)}")
 
 
-def is_written(program: Any, choice: Any) -> bool:
+def is_written(program: ProgramLike, choice: EquationLike) -> bool:
     """Says whether a branch can be written as lines: its arrays are small, its operands fit."""
     index, *operands = choice.operands
     fused = any(e.primitive.fused for e in program.equations)
@@ -305,7 +309,7 @@ def is_written(program: Any, choice: Any) -> bool:
     return all(fits(x, given) for x, given in zip(program.inputs, operands, strict=True))
 
 
-def fits(x: Any, given: Any) -> bool:
+def fits(x: VariableLike, given: Operand) -> bool:
     """Says whether an operand is what a branch takes, or a number of which that can be made."""
     if not is_variable(given):
         return not x.type.shape or getattr(constant(given), "dtype", None) == x.type.dtype
@@ -313,7 +317,7 @@ def fits(x: Any, given: Any) -> bool:
     return same and (x.type.weak == given.type.weak or kind_of(x.type) is not None)
 
 
-def as_given(x: Any, value: Any) -> Any:
+def as_given(x: VariableLike, value: Any) -> Any:
     """Returns a constant as a branch takes it."""
     if x.type.shape:
         return value

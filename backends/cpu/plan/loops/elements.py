@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..codegen.operands import constant, is_variable, plain
 from .scalars import kind_of
+
+if TYPE_CHECKING:
+    from ..annotations import EquationLike, Operand, ProgramLike, VariableLike, VariableType
+    from ..liveness import Liveness
 
 __all__ = ["UPDATES", "Updates", "is_element"]
 
 UPDATES = frozenset({"index_add", "index_set"})
 
 
-def is_element(equation: Any) -> bool:
+def is_element(equation: EquationLike) -> bool:
     """Says whether an equation reads or updates what single numbers, and slices, stand for."""
     name = equation.primitive.name
     if name != "index" and name not in UPDATES:
@@ -26,7 +30,7 @@ def is_element(equation: Any) -> bool:
     return name == "index" or is_cast_by_assignment(x.type, rest[0])
 
 
-def is_cast_by_assignment(known: Any, v: Any) -> bool:
+def is_cast_by_assignment(known: VariableType, v: Operand) -> bool:
     """Says whether an assignment makes of a value what a cast to an array's dtype does."""
     if not is_variable(v):
         value = constant(v)
@@ -53,13 +57,13 @@ class Updates:
         in_place: for the numbers of equations the carry that they update.
     """
 
-    def __init__(self, program: Any, carries: int, live: Any) -> None:
+    def __init__(self, program: ProgramLike, carries: int, live: Liveness) -> None:
         self.in_place: dict[int, int] = {}
         made = {e.outputs[0]: number for number, e in enumerate(program.equations)}
         ends = program.outputs[:carries]
         for i, (x, end) in enumerate(zip(program.inputs, ends)):
             numbers: list[int] = []
-            last = end
+            last: Any = end
             while is_variable(last) and last is not x and last in made:
                 equation = program.equations[made[last]]
                 first = equation.operands[0] if equation.operands else None
@@ -79,7 +83,7 @@ class Updates:
                     self.in_place.update(dict.fromkeys(numbers, i))
 
 
-def is_needed_no_more(x: Any, number: int, live: Any) -> bool:
+def is_needed_no_more(x: VariableLike, number: int, live: Liveness) -> bool:
     """Says whether the memory of a variable is free once an equation has read it."""
     storages = live.storages[x]
     return len(storages) == 1 and all(s.last == number and s.owner is x for s in storages)

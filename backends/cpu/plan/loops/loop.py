@@ -6,8 +6,8 @@ Python's, and so are the numbers that are read from and written into arrays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from .body import BodyCode
 from .elements import UPDATES, Updates
 from .scalars import HIGHEST, kind_of, wrapped
 from .sums import outer_sums
+
+if TYPE_CHECKING:
+    from ....annotations import Buffer
+    from ..annotations import EquationLike, Kernels, Operand, ProgramLike, VariableLike
+    from ..liveness import Liveness
 
 __all__ = ["Loop", "LoopPlan", "looped"]
 
@@ -48,12 +53,12 @@ class LoopCode(BodyCode):
         loop: what its inputs and outputs are.
     """
 
-    def __init__(self, program: Any, kernels: Any, loop: Loop) -> None:
+    def __init__(self, program: ProgramLike, kernels: Kernels, loop: Loop) -> None:
         self.loop = loop
         self.counters = counters(program, loop)
         # The names of what is to lie in a row and of all rows; and which surely does.
-        self._rows: dict[Any, tuple[str, str]] = {}
-        self._at_place: set[Any] = set()
+        self._rows: dict[VariableLike, tuple[str, str]] = {}
+        self._at_place: set[VariableLike] = set()
         self._filled: list[int] = []
         self.program = program
         self.added = outputs_added(program, loop)
@@ -62,13 +67,13 @@ class LoopCode(BodyCode):
 
     # -- the loop
 
-    def _equation(self, number: int, equation: Any) -> None:
+    def _equation(self, number: int, equation: EquationLike) -> None:
         if equation.outputs[0] in self.counters.values():
             self._let_go(number)
         else:
             super()._equation(number, equation)
 
-    def _drops(self, variable: Any) -> bool:
+    def _drops(self, variable: VariableLike) -> bool:
         # A carry that is updated in place keeps its name, which the values between have too.
         names = self.source.names
         carries = {names[x] for x in self.program.inputs[: self.loop.carries]}
@@ -122,13 +127,13 @@ class LoopCode(BodyCode):
             if x not in slices and x not in self._rows:
                 self._rows[x] = f"_line{len(self._rows)}", f"_rows{len(self._rows)}"
 
-    def _rows_of(self, x: Any) -> str:
+    def _rows_of(self, x: VariableLike) -> str:
         """Returns the name of an array of what a variable was in every step, in their order."""
         if x in self._rows:
             return self._rows[x][1]
         return f"_all{self.program.inputs.index(x) - self.loop.carries}"
 
-    def _liveness(self, donated: Any) -> Any:
+    def _liveness(self, donated: Collection[int]) -> Liveness:
         live = super()._liveness(donated)
         loop, outputs = self.loop, self.program.outputs
         # What is added up is returned by no step.
@@ -141,21 +146,21 @@ class LoopCode(BodyCode):
                 storage.last = len(self.program.equations)
         return live
 
-    def _given(self, out: Any) -> str:
+    def _given(self, out: VariableLike) -> str:
         """Returns the row that a result is to lie in."""
         if out in self._rows and out not in self.rows and out not in self.joined:
             self._at_place.add(out)
             return self._rows[out][0]
         return super()._given(out)
 
-    def buffer_for(self, out: Any) -> str:
+    def buffer_for(self, out: VariableLike) -> str:
         """Returns a kept buffer, or a row, for a result; empty where there is none."""
         return self._given(out) or super().buffer_for(out)
 
     def _stacked(self) -> Sequence[Any]:
         """Returns the outputs that are stacked."""
         outputs, loop = self.program.outputs, self.loop
-        return outputs[loop.carries : len(outputs) - loop.sums - loop.tested]  # type: ignore[no-any-return]
+        return outputs[loop.carries : len(outputs) - loop.sums - loop.tested]
 
     def _results(self) -> None:
         loop, source, outputs = self.loop, self.source, self.program.outputs
@@ -166,7 +171,11 @@ class LoopCode(BodyCode):
         for x, (row, _) in self._rows.items():
             if x not in self._at_place:
                 source.add(f"{row}[...] = {source.shown(x)}")
-        late = {f"_total{i}": x for i, x in enumerate(self.added) if x in self._rows}
+        late = {
+            f"_total{i}": x
+            for i, x in enumerate(self.added)
+            if is_variable(x) and x in self._rows
+        }
         for i, out in enumerate(self.added):
             if f"_total{i}" not in late:
                 self.add_up(f"_total{i}", out)
@@ -238,7 +247,7 @@ class LoopPlan(Plan):
         buffers: Sequence[Any],
         steps: Any,
         stacks: Sequence[Any] = (),
-        totals: Sequence[Any] = (),
+        totals: Sequence[Buffer] = (),
         *holds: Any,
     ) -> list[Any]:
         """Computes the last carries, and the sums.
@@ -255,10 +264,10 @@ class LoopPlan(Plan):
             values[i] = np.array(values[i])
         for i, kind in self._weak:
             values[i] = kind(values[i])
-        for i, kind in self._given:
+        for i, weak in self._given:
             x = values[i]
             x = x if type(x) in SCALARS else x.item()
-            values[i] = x if kind is None else kind(x)
+            values[i] = x if weak is None else weak(x)
         for i, is_numbers in self._sliced:
             x = values[i]
             if self._loop.backwards:
@@ -279,7 +288,7 @@ class LoopPlan(Plan):
         return ends
 
 
-def counters(program: Any, loop: Loop) -> dict[int, Any]:
+def counters(program: ProgramLike, loop: Loop) -> dict[int, VariableLike]:
     """Returns the carries that only count steps: their numbers, and what they become."""
     found: dict[int, Any] = {}
     if loop.tested:
@@ -300,19 +309,19 @@ def counters(program: Any, loop: Loop) -> dict[int, Any]:
     return found
 
 
-def outputs_added(program: Any, loop: Loop) -> list[Any]:
+def outputs_added(program: ProgramLike, loop: Loop) -> list[Operand]:
     """Returns the outputs that are added up."""
     end = len(program.outputs) - loop.tested
     return list(program.outputs[end - loop.sums : end])
 
 
-def is_number(out: Any) -> bool:
+def is_number(out: Operand) -> bool:
     """Says whether an output is a number as Python's arithmetic has it."""
     known = getattr(out, "type", None)
     return known is not None and kind_of(known) is not None
 
 
-def looped(program: Any, loop: Loop, kernels: Any) -> LoopPlan:
+def looped(program: ProgramLike, loop: Loop, kernels: Kernels) -> LoopPlan:
     """Returns the plan of a loop.
 
     Args:

@@ -16,11 +16,13 @@ import numpy as np
 from ..codegen.operands import SCALARS, constant, is_variable
 
 if TYPE_CHECKING:
+    from ....annotations import DType
+    from ..annotations import EquationLike, Operand, VariableType
     from ..writer import Straight
 
 __all__ = ["GROWING", "HIGHEST", "LOWEST", "kind_of", "number_text", "wrapped"]
 
-KINDS: dict[Any, type] = {
+KINDS: dict[DType, type] = {
     np.dtype(np.float64): float,
     np.dtype(np.int64): int,
     np.dtype(np.bool_): bool,
@@ -38,7 +40,7 @@ EXTREMA = {"maximum": ">", "minimum": "<"}
 GROWING = frozenset({*SIGNS, "abs", "negative", "square"})
 
 
-def kind_of(known: Any) -> type | None:
+def kind_of(known: VariableType) -> type | None:
     """Returns Python's type for a number of a type; None for arrays and other dtypes."""
     return KINDS.get(known.dtype) if known.shape == () else None
 
@@ -48,7 +50,7 @@ def wrapped(x: int) -> int:
     return ((x - LOWEST) & 0xFFFFFFFFFFFFFFFF) + LOWEST
 
 
-class Operand:
+class NumberOperand:
     """An operand of numbers' arithmetic.
 
     Attributes:
@@ -61,7 +63,7 @@ class Operand:
 
     __slots__ = ("as_float", "kind", "large", "nonzero", "text")
 
-    def __init__(self, writer: Straight, x: Any) -> None:
+    def __init__(self, writer: Straight, x: Operand) -> None:
         self.nonzero = self.large = False
         self.kind: type | None
         if is_variable(x):
@@ -83,7 +85,9 @@ class Operand:
         return self.text if self.kind is kind else f"{kind.__name__}({self.text})"
 
 
-def number_text(writer: Straight, equation: Any, ufunc: Any) -> str | None:
+def number_text(
+    writer: Straight, equation: EquationLike, ufunc: tuple[np.ufunc, tuple[DType, ...]] | None
+) -> str | None:
     """Returns an equation of numbers as it is written; None where it is no such one.
 
     Args:
@@ -95,7 +99,7 @@ def number_text(writer: Straight, equation: Any, ufunc: Any) -> str | None:
     kind = kind_of(out.type)
     if kind is None or others:
         return None
-    operands = [Operand(writer, x) for x in equation.operands]
+    operands = [NumberOperand(writer, x) for x in equation.operands]
     if any(x.kind is None for x in operands):
         return None
     name = equation.primitive.name
@@ -122,7 +126,9 @@ def number_text(writer: Straight, equation: Any, ufunc: Any) -> str | None:
     return text
 
 
-def _arithmetic(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _arithmetic(
+    writer: Straight, name: str, operands: list[NumberOperand], kind: type
+) -> str | None:
     x, y = operands
     text = f"{x.text} {SIGNS[name]} {y.text}"
     if kind is float:
@@ -130,7 +136,7 @@ def _arithmetic(writer: Straight, name: str, operands: list[Operand], kind: type
     return text if kind is int and not x.kind is y.kind is bool else None
 
 
-def _divide(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _divide(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
     x, y = operands
     if kind is not float:
         return None
@@ -141,43 +147,47 @@ def _divide(writer: Straight, name: str, operands: list[Operand], kind: type) ->
     return f"{quotient} if {y.text} else {by_numpy}"
 
 
-def _whole(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _whole(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
     x, y = operands
     if not (kind is x.kind is y.kind is int and y.nonzero and (y.large or y.text.isdecimal())):
         return None
     return f"{x.text} {'//' if name == 'floor_divide' else '%'} {y.text}"
 
 
-def _comparison(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _comparison(
+    writer: Straight, name: str, operands: list[NumberOperand], kind: type
+) -> str | None:
     x, y = operands
     if x.kind is y.kind:
         return f"{x.text} {COMPARISONS[name]} {y.text}"
     return f"{x.as_float} {COMPARISONS[name]} {y.as_float}"
 
 
-def _connective(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _connective(
+    writer: Straight, name: str, operands: list[NumberOperand], kind: type
+) -> str | None:
     if any(x.kind is not bool for x in operands):
         return None
     return f" {CONNECTIVES[name]} ".join(x.text for x in operands)
 
 
-def _not(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _not(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
     return f"not {operands[0].text}"
 
 
-def _negative(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _negative(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
     return f"-{operands[0].text}" if kind is not bool else None
 
 
-def _absolute(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _absolute(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
     return f"abs({operands[0].text})" if kind is not bool else None
 
 
-def _square(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _square(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
     return f"{operands[0].text} * {operands[0].text}" if kind is not bool else None
 
 
-def _root(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _root(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
     (x,) = operands
     if not kind is x.kind is float:
         return None
@@ -185,7 +195,7 @@ def _root(writer: Straight, name: str, operands: list[Operand], kind: type) -> s
     return f"{writer.source.bind(sqrt, 'sqrt')}({x.text}) if {x.text} >= 0.0 else {by_numpy}"
 
 
-def _extremum(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _extremum(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
     x, y = operands
     if not kind is x.kind is y.kind:
         return None
@@ -198,7 +208,7 @@ def _extremum(writer: Straight, name: str, operands: list[Operand], kind: type) 
     return f"{first} else {y.text} if {y.text} {sign} {x.text} else {by_numpy}"
 
 
-def _slope(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _slope(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
     x, y = operands
     if not kind is x.kind is y.kind is float:
         return None
@@ -206,12 +216,12 @@ def _slope(writer: Straight, name: str, operands: list[Operand], kind: type) -> 
     return f"{factor} * {x.text}"
 
 
-def _where(writer: Straight, name: str, operands: list[Operand], kind: type) -> str | None:
+def _where(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
     condition, x, y = operands
     return f"{x.as_kind(kind)} if {condition.text} else {y.as_kind(kind)}"
 
 
-WRITERS: dict[str, Callable[[Any, str, list[Operand], type], str | None]] = {
+WRITERS: dict[str, Callable[[Any, str, list[NumberOperand], type], str | None]] = {
     **dict.fromkeys(SIGNS, _arithmetic),
     **dict.fromkeys(COMPARISONS, _comparison),
     **dict.fromkeys(CONNECTIVES, _connective),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..codegen.operands import constant, is_variable
 
+if TYPE_CHECKING:
+    from ....annotations import KeyLike
+    from ..annotations import EquationLike, Operand, ProgramLike, VariableLike
+
 __all__ = ["Outer", "is_zero", "keys_of", "outer_sums", "sums_of"]
 
 
-def sums_of(program: Any, totals: Mapping[str, Any]) -> dict[Any, str]:
+def sums_of(program: ProgramLike, totals: Mapping[str, Operand]) -> dict[VariableLike, str]:
     """Returns the variables that are used for nothing but a sum, by the name of its total.
 
     A sum of two such values is none itself: both are added to the total.
@@ -25,7 +29,7 @@ def sums_of(program: Any, totals: Mapping[str, Any]) -> dict[Any, str]:
     uses = Counter(x for e in program.equations for x in e.operands if is_variable(x))
     uses.update(x for x in program.outputs if is_variable(x))
     made = {out: equation for equation in program.equations for out in equation.outputs}
-    found: dict[Any, str] = {}
+    found: dict[VariableLike, str] = {}
     left = list(totals.items())
     while left:
         name, x = left.pop()
@@ -37,14 +41,14 @@ def sums_of(program: Any, totals: Mapping[str, Any]) -> dict[Any, str]:
     return found
 
 
-def is_alike(x: Any, y: Any) -> bool:
+def is_alike(x: VariableLike, y: Operand) -> bool:
     """Says whether an operand is a variable of a result's shape and dtype."""
     if not is_variable(y):
         return False
     return bool(x.type.shape == y.type.shape and x.type.dtype == y.type.dtype)
 
 
-def is_zero(x: Any) -> bool:
+def is_zero(x: Operand) -> bool:
     """Says whether an output is a constant that adds nothing."""
     if is_variable(x):
         return False
@@ -53,7 +57,7 @@ def is_zero(x: Any) -> bool:
     return not (value if any(value.strides) else value[(0,) * value.ndim]).any()
 
 
-def keys_of(equation: Any) -> Iterator[tuple[Any, Any, list[Any]]]:
+def keys_of(equation: EquationLike) -> Iterator[tuple[KeyLike, Any, list[Any]]]:
     """Returns for every key of a scatter itself, its values and its index arrays."""
     keys = equation.params["keys"]
     start = len(keys)
@@ -71,11 +75,13 @@ class Outer(NamedTuple):
     """
 
     total: str
-    left: Any
-    right: Any
+    left: VariableLike
+    right: VariableLike
 
 
-def outer_sums(program: Any, sums: Mapping[Any, str], fixed: Any) -> tuple[list[Outer], set[Any]]:
+def outer_sums(
+    program: ProgramLike, sums: Mapping[VariableLike, str], fixed: Collection[Operand]
+) -> tuple[list[Outer], set[VariableLike]]:
     """Returns the sums of columns times rows, and the variables that nothing else needs then.
 
     Args:
@@ -87,7 +93,7 @@ def outer_sums(program: Any, sums: Mapping[Any, str], fixed: Any) -> tuple[list[
     uses = Counter(x for e in program.equations for x in e.operands if is_variable(x))
     uses.update(x for x in program.outputs if is_variable(x))
     found: list[Outer] = []
-    unneeded: set[Any] = set()
+    unneeded: set[VariableLike] = set()
     for x, total in sums.items():
         if made[x].primitive.name != "multiply" or x.type.dtype.char not in "fd":
             continue
@@ -104,18 +110,18 @@ def outer_sums(program: Any, sums: Mapping[Any, str], fixed: Any) -> tuple[list[
     return found, unneeded
 
 
-def is_column(x: Any) -> bool:
+def is_column(x: VariableLike) -> bool:
     """Says whether an operand is a matrix of one column."""
     return bool(x.type.ndim == 2 and x.type.shape[1] == 1)
 
 
-def is_line_of(y: Any, x: Any) -> bool:
+def is_line_of(y: VariableLike, x: VariableLike) -> bool:
     """Says whether an operand is a column or a row of as many elements as a matrix has there."""
     (n, m), dtype = x.type.shape if x.type.ndim == 2 else (0, 0), x.type.dtype
     return min(n, m) > 1 and y.type.dtype == dtype and y.type.shape in ((n, 1), (1, m))
 
 
-def source_of(x: Any, made: Mapping[Any, Any]) -> Any:
+def source_of(x: VariableLike, made: Mapping[VariableLike, EquationLike]) -> VariableLike:
     """Returns what a variable has another shape of."""
     while x in made and made[x].primitive.name == "reshape" and is_variable(made[x].operands[0]):
         (x,) = made[x].operands

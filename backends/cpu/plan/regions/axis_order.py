@@ -7,10 +7,13 @@ elements keeps that order, so that neither it nor the next convolution has to mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..codegen.operands import is_variable
 from .block_steps import ALONG_LAST
+
+if TYPE_CHECKING:
+    from ..annotations import EquationLike, Operand, ProgramLike, RegionLike, VariableLike
 
 __all__ = ["memory_orders", "region_order"]
 
@@ -21,9 +24,9 @@ KEEPING = frozenset({"avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax",
 Order = tuple[int, ...]
 
 
-def memory_orders(program: Any) -> dict[Any, Order]:
+def memory_orders(program: ProgramLike) -> dict[VariableLike, Order]:
     """Returns the order of axes, outermost first, of all arrays for which it is not the usual."""
-    orders: dict[Any, Order] = {}
+    orders: dict[VariableLike, Order] = {}
     for equation in program.equations:
         primitive = equation.primitive
         if primitive.fused:
@@ -46,7 +49,7 @@ def memory_orders(program: Any) -> dict[Any, Order]:
     return orders
 
 
-def _of_region(equation: Any, orders: dict[Any, Order]) -> None:
+def _of_region(equation: EquationLike, orders: dict[VariableLike, Order]) -> None:
     region = equation.primitive
     order = region_order(region, equation.operands, orders)
     if order is None:
@@ -58,7 +61,7 @@ def _of_region(equation: Any, orders: dict[Any, Order]) -> None:
 
 
 def region_order(
-    region: Any, given: Sequence[Any], orders: dict[Any, Order]
+    region: RegionLike, given: Sequence[Operand], orders: dict[VariableLike, Order]
 ) -> Order | None:
     """Returns in which order a region goes over the axes of its grid; None for the usual one.
 
@@ -72,8 +75,8 @@ def region_order(
     for variable, x in zip(region.program.inputs, given):
         place = region.places[variable]
         if is_variable(x) and x in orders and len(place) == len(region.grid):
-            order = tuple(place[a] for a in orders[x])
+            order = tuple(axis for a in orders[x] if (axis := place[a]) is not None)
             # Blocks are cut along the first axis, which reductions within a region keep.
-            if None not in order and order[0] == 0:
+            if len(order) == len(place) and order[0] == 0:
                 return order
     return None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
 from .block_steps import Blockwise
 from .cost import effort
 from .steps import Step, Value
+
+if TYPE_CHECKING:
+    from ..annotations import Kernels, Operand, RegionLike
 
 __all__ = ["BlockCode"]
 
@@ -46,9 +49,9 @@ class BlockCode:
     def __init__(
         self,
         name: str,
-        region: Any,
-        given: Sequence[Any],
-        kernels: Any,
+        region: RegionLike,
+        given: Sequence[Operand],
+        kernels: Kernels,
         source: Source,
         order: Sequence[int] | None = None,
     ) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import copysign, isfinite, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,18 @@ from .expansions import BY_ELEMENT, BY_ROW
 from .grid import Grid
 from .row_sums import column_product, row_product
 from .steps import Steps, Value
+
+if TYPE_CHECKING:
+    from ....annotations import DType, Shape
+    from ..annotations import (
+        EquationLike,
+        Kernels,
+        Operand,
+        Place,
+        RegionLike,
+        VariableLike,
+        VariableType,
+    )
 
 __all__ = ["ALONG_LAST", "Blockwise", "Output"]
 
@@ -43,7 +55,7 @@ class Output:
 
     __slots__ = ("axes", "count", "groups", "reduction", "rest", "type", "value")
 
-    def __init__(self, known: Any, groups: frozenset[int]) -> None:
+    def __init__(self, known: VariableType, groups: frozenset[int]) -> None:
         self.type = known
         self.groups = groups
         self.value: Value | None = None
@@ -74,9 +86,9 @@ class Blockwise:
 
     def __init__(
         self,
-        region: Any,
-        given: Sequence[Any],
-        kernels: Any,
+        region: RegionLike,
+        given: Sequence[Operand],
+        kernels: Kernels,
         source: Source,
         order: Sequence[int] | None,
     ) -> None:
@@ -90,8 +102,8 @@ class Blockwise:
         self.grid = Grid(lengths, present)
         self._places = {v: self.grid.groups(place) for v, place in self._raw.items()}
         self._emit = Steps(self.grid, source)
-        self._values: dict[Any, Value] = {}
-        self._late: dict[Any, Output] = {}
+        self._values: dict[VariableLike, Value] = {}
+        self._late: dict[VariableLike, Output] = {}
         self.shapes: list[tuple[Axes | None, tuple[int, ...]] | None] = []
         self.inputs = [
             self._input(variable, same_everywhere(x))
@@ -104,7 +116,7 @@ class Blockwise:
         self._emit.drop_unused([o.value for o in self.outputs if o.value is not None])
         self.steps = self._emit.steps
 
-    def _apart(self, equation: Any, axes: int) -> list[frozenset[int]]:
+    def _apart(self, equation: EquationLike, axes: int) -> list[frozenset[int]]:
         """Returns which axes are to stay apart, since functions are told of them."""
         name = equation.primitive.name
         first = equation.operands[0]
@@ -118,7 +130,7 @@ class Blockwise:
             return []
         return [frozenset(range(axes)) - taken]
 
-    def _input(self, variable: Any, same: bool) -> Value:
+    def _input(self, variable: VariableLike, same: bool) -> Value:
         groups = frozenset() if same else self._places[variable]
         value = Value(self.source.name(variable), groups, variable.type.weak or variable.type.dtype)
         self._values[variable] = value
@@ -129,7 +141,7 @@ class Blockwise:
             self.shapes.append((None, ()) if variable.type.shape else None)
         return value
 
-    def _output(self, out: Any) -> Output:
+    def _output(self, out: VariableLike) -> Output:
         if out in self._late:
             return self._late[out]
         output = Output(out.type, self._places[out])
@@ -139,7 +151,7 @@ class Blockwise:
 
     # -- equations
 
-    def _equation(self, equation: Any) -> None:
+    def _equation(self, equation: EquationLike) -> None:
         name = equation.primitive.name
         (out,) = equation.outputs
         operands = [self._values[x] if is_variable(x) else x for x in equation.operands]
@@ -154,7 +166,7 @@ class Blockwise:
         else:
             self._values[out] = self._elementwise(equation, operands, out)
 
-    def _elementwise(self, equation: Any, operands: list[Any], out: Any) -> Value:
+    def _elementwise(self, equation: EquationLike, operands: list[Any], out: VariableLike) -> Value:
         name, dtype = equation.primitive.name, out.type.dtype
         plain = all(type(x) is Value for x in operands)
         if plain and dtype.char in PRECISE and {x.dtype for x in operands} == {dtype}:
@@ -184,7 +196,7 @@ class Blockwise:
         impl = equation.primitive.impl
         return self._emit.call(impl, name, operands, static, dtype=dtype)
 
-    def _limited(self, name: str, operands: list[Any], dtype: Any) -> Value | None:
+    def _limited(self, name: str, operands: list[Any], dtype: DType) -> Value | None:
         """Returns an extremum of two arrays, or of one and a number, as the backend computes it."""
         values = [x for x in operands if type(x) is Value]
         if any(x.weak or x.dtype != dtype for x in values):
@@ -204,7 +216,7 @@ class Blockwise:
             return self._emit.ufunc("add", limited, 0.0)
         return limited
 
-    def _log_sum(self, operands: list[Any], dtype: Any) -> Value | None:
+    def _log_sum(self, operands: list[Any], dtype: DType) -> Value | None:
         """Returns the logarithm of a sum of exponentials, one of them a finite number's."""
         values = [x for x in operands if type(x) is Value]
         numbers = [constant(x) for x in operands if type(x) is not Value]
@@ -217,7 +229,7 @@ class Blockwise:
         rest = self._emit.ufunc("log1p", share)
         return self._emit.ufunc("add", rest, self._emit.ufunc("clip", *values, *numbers, np.inf))
 
-    def _selects(self, operands: list[Any], dtype: Any) -> bool:
+    def _selects(self, operands: list[Any], dtype: DType) -> bool:
         """Says whether a choice is one of floats, numbers among them, by booleans."""
         condition, *rest = operands
         return (
@@ -232,7 +244,7 @@ class Blockwise:
             )
         )
 
-    def _reduction(self, equation: Any, value: Value, out: Any) -> None:
+    def _reduction(self, equation: EquationLike, value: Value, out: VariableLike) -> None:
         source = equation.operands[0]
         name = equation.primitive.name
         value = self._emit.whole(value, self._places[source])
@@ -259,7 +271,7 @@ class Blockwise:
                 total = self._emit.ufunc("divide", total, count)
             self._values[out] = total
 
-    def _product(self, equation: Any, operands: list[Value], out: Any) -> None:
+    def _product(self, equation: EquationLike, operands: list[Value], out: VariableLike) -> None:
         """Writes the product of a matrix's rows with a vector, or that of a vector with them."""
         x, y = (
             self._emit.whole(value, self._places[v])
@@ -277,7 +289,7 @@ class Blockwise:
             if returned is out:
                 self._emit.put(f"part_{number}", column_product, [x, y])
 
-    def _along(self, equation: Any, operands: list[Any], out: Any) -> Value:
+    def _along(self, equation: EquationLike, operands: list[Any], out: VariableLike) -> Value:
         """Returns what sees rows whole, in steps or by the primitive's own function."""
         name, params = equation.primitive.name, equation.params
         first = equation.operands[0]
@@ -297,7 +309,11 @@ class Blockwise:
         return self._by_itself(equation, whole, axes, out)
 
     def _by_itself(
-        self, equation: Any, operands: list[Value], axes: tuple[int, ...], out: Any
+        self,
+        equation: EquationLike,
+        operands: list[Value],
+        axes: tuple[int, ...],
+        out: VariableLike,
     ) -> Value:
         name, params = equation.primitive.name, dict(equation.params)
         if "axis" in params:
@@ -326,8 +342,8 @@ def _last(count: int, item: int | None) -> str:
 
 
 def in_order(
-    region: Any, order: Sequence[int] | None
-) -> tuple[tuple[int, ...], dict[Any, tuple[int | None, ...]]]:
+    region: RegionLike, order: Sequence[int] | None
+) -> tuple[Shape, Mapping[VariableLike, Place]]:
     """Returns a region's grid and places with its axes in another order."""
     if order is None:
         return region.grid, region.places
@@ -348,12 +364,12 @@ def transposition(place: Sequence[int | None]) -> Axes | None:
     return tuple(sorted(range(len(place)), key=ranks.__getitem__))
 
 
-def same_everywhere(x: Any) -> bool:
+def same_everywhere(x: Operand) -> bool:
     """Says whether an operand is a constant with one element, repeated without a copy."""
     if is_variable(x):
         return False
     return not any(getattr(constant(x), "strides", (1,)))
 
 
-def _axes(place: Any) -> frozenset[int]:
+def _axes(place: Place) -> frozenset[int]:
     return frozenset(a for a in place if a is not None)

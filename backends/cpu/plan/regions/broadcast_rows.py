@@ -8,12 +8,15 @@ anew: that takes as long as what is computed then.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....restoring import errstate
 from .grid import Grid
+
+if TYPE_CHECKING:
+    from ....annotations import Buffer
 
 __all__ = ["is_rowwise", "row_by_row", "rowwise"]
 
@@ -42,7 +45,7 @@ def is_rowwise(grid: Grid, x: frozenset[int], y: frozenset[int], itemsize: int) 
     )
 
 
-def rowwise(ufunc: Any, x: Any, y: Any, out: Any, first: bool) -> None:
+def rowwise(ufunc: np.ufunc, x: Buffer, y: Buffer, out: Buffer, first: bool) -> None:
     """Computes ``ufunc(x, y, out)``, or ``ufunc(y, x, out)``, with the same bits.
 
     Args:

@@ -6,12 +6,15 @@ Elementwise ones give the same bits as the functions that compute them by themse
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...activations import CUBIC, LINEAR, LOWEST, STEEP
 from .steps import Steps, Value
+
+if TYPE_CHECKING:
+    from ....annotations import Axes
 
 __all__ = ["BY_ELEMENT", "BY_ROW"]
 
@@ -137,16 +140,16 @@ BY_ELEMENT: dict[str, Callable[..., Value | None]] = {
 # how many elements a row has along them.
 
 
-def _mean(emit: Steps, axes: Any, count: int, x: Value) -> Value:
+def _mean(emit: Steps, axes: Axes, count: int, x: Value) -> Value:
     return emit.ufunc("divide", emit.row_sum(x, axes), count)
 
 
-def _centred(emit: Steps, axes: Any, count: int, x: Value) -> Value:
+def _centred(emit: Steps, axes: Axes, count: int, x: Value) -> Value:
     return emit.ufunc("subtract", x, _mean(emit, axes, count, x))
 
 
 def _var(
-    emit: Steps, axes: Any, count: int, x: Value, *, axis: Any, keepdims: bool, ddof: float
+    emit: Steps, axes: Axes, count: int, x: Value, *, axis: Axes, keepdims: bool, ddof: float
 ) -> Value | None:
     freedom = count - ddof
     if freedom <= 0:
@@ -156,18 +159,18 @@ def _var(
 
 
 def _softmax_derivative(
-    emit: Steps, axes: Any, count: int, g: Value, p: Value, *, axis: Any
+    emit: Steps, axes: Axes, count: int, g: Value, p: Value, *, axis: Axes
 ) -> Value:
     rest = emit.ufunc("subtract", g, emit.row_dot(g, p, axes))
     return emit.ufunc("multiply", rest, p)
 
 
-def _softmax(emit: Steps, axes: Any, count: int, x: Value, *, axis: Any) -> Value | None:
+def _softmax(emit: Steps, axes: Axes, count: int, x: Value, *, axis: Axes) -> Value | None:
     return emit.softmax(x, axes)
 
 
 def _normal(
-    emit: Steps, axes: Any, count: int, x: Value, eps: float, center: bool
+    emit: Steps, axes: Axes, count: int, x: Value, eps: float, center: bool
 ) -> tuple[Value, Value]:
     """Returns normalised rows, and what each was multiplied by."""
     deviations = _centred(emit, axes, count, x) if center else x
@@ -178,13 +181,13 @@ def _normal(
 
 
 def _normalize(
-    emit: Steps, axes: Any, count: int, x: Value, *, eps: float, center: bool
+    emit: Steps, axes: Axes, count: int, x: Value, *, eps: float, center: bool
 ) -> Value:
     return _normal(emit, axes, count, x, eps, center)[0]
 
 
 def _normalize_slope(
-    emit: Steps, axes: Any, count: int, g: Value, x: Value, *, eps: float, center: bool
+    emit: Steps, axes: Axes, count: int, g: Value, x: Value, *, eps: float, center: bool
 ) -> Value:
     y, scale = _normal(emit, axes, count, x, eps, center)
     along = emit.ufunc("divide", emit.row_dot(g, y, axes), count)
@@ -194,7 +197,7 @@ def _normalize_slope(
 
 
 def _affine_normalize(
-    emit: Steps, axes: Any, count: int, x: Value, *affine: Value, eps: float, center: bool
+    emit: Steps, axes: Axes, count: int, x: Value, *affine: Value, eps: float, center: bool
 ) -> Value:
     out = emit.ufunc("multiply", _normal(emit, axes, count, x, eps, center)[0], affine[0])
     return emit.ufunc("add", out, affine[1]) if affine[1:] else out

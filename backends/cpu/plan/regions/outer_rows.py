@@ -7,9 +7,12 @@ than that, and then meet several copies of the row at once.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ....annotations import Buffer
 
 __all__ = ["LONG", "is_outer", "outer"]
 
@@ -33,7 +36,7 @@ def is_outer(shape: tuple[int, ...], x: frozenset[int], y: frozenset[int]) -> bo
     )
 
 
-def outer(ufunc: Any, x: Any, y: Any, out: Any, first: bool) -> None:
+def outer(ufunc: np.ufunc, x: Buffer, y: Buffer, out: Buffer, first: bool) -> None:
     """Computes ``ufunc(x, y, out)``, or ``ufunc(y, x, out)``, with the same bits.
 
     Args:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .block_source import BlockCode
 from .block_steps import in_order
 from .grid import Grid
 from .steps import Step, Value
+
+if TYPE_CHECKING:
+    from ..annotations import RegionLike, VariableLike
 
 __all__ = ["PlanError", "proved"]
 
@@ -27,7 +30,7 @@ class PlanError(ValueError):
     """Generated code takes other elements than the program says: a plan has a fault."""
 
 
-def proved(code: BlockCode, region: Any, order: Sequence[int] | None) -> None:
+def proved(code: BlockCode, region: RegionLike, order: Sequence[int] | None) -> None:
     """Checks what was written for a region.
 
     Args:
@@ -64,7 +67,7 @@ def proved(code: BlockCode, region: Any, order: Sequence[int] | None) -> None:
 
 def _lies(
     grid: Grid,
-    variable: Any,
+    variable: VariableLike,
     place: Sequence[int | None],
     axes: Sequence[int] | None,
     shape: Sequence[int],
@@ -84,7 +87,7 @@ def _lies(
 
 def _is_left(
     grid: Grid,
-    variable: Any,
+    variable: VariableLike,
     place: Sequence[int | None],
     axes: Sequence[int] | None,
     rest: Sequence[int],

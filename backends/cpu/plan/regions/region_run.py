@@ -8,9 +8,9 @@ neither does the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from ..threads.pool import arena, share, threads
 from .block_source import BlockCode
 from .broadcast_rows import row_by_row
 from .cost import SHARED
+
+if TYPE_CHECKING:
+    from ....annotations import Buffer
+    from .block_steps import Output
 
 __all__ = ["RegionRun"]
 
@@ -83,7 +87,7 @@ class RegionRun:
                 outs[i] = put_together(output, outs[i])
         return outs
 
-    def _room(self, output: Any, shape: tuple[int, ...], into: Any) -> tuple[Any, Any]:
+    def _room(self, output: Output, shape: tuple[int, ...], into: Any) -> tuple[Any, Any]:
         """Returns the memory for an output, and the same as it lies in the grid."""
         axes = output.axes
         if into is not None:
@@ -96,19 +100,19 @@ class RegionRun:
         lying = np.empty([output.type.shape[a] for a in axes], output.type.dtype)
         return lying.transpose(np.argsort(axes)), lying.reshape(shape)
 
-    def _work(self, blocks: Any, arrays: list[Any]) -> None:
+    def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: list[Any]) -> None:
         with row_by_row(self.row):
             self.function(blocks, arena(self.memory), *arrays)
 
 
-def brought(x: Any, axes: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
+def brought(x: Buffer, axes: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
     """Returns an array in the shape that it has in a grid, without a copy if it lies so."""
     if not shape:
         return x.reshape(-1)[0]
     return x.reshape(shape) if axes is None else x.transpose(axes).reshape(shape)
 
 
-def put_together(output: Any, parts: Any) -> Any:
+def put_together(output: Output, parts: Any) -> Any:
     """Returns a reduction of all blocks from that of each."""
     total = getattr(np, output.reduction).reduce(parts, 0)
     if output.count != 1:

@@ -9,12 +9,15 @@ than ``RUN`` terms in each of the lanes of its registers, which bounds the round
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....blas_threads import controlled
 from ...reductions import RUN, ones, softmax
+
+if TYPE_CHECKING:
+    from ....annotations import Buffer
 
 __all__ = [
     "column_product",
@@ -34,7 +37,7 @@ PIECE = 16384
 add: Any = np.add.reduce
 
 
-def row_sum(x: Any, axes: tuple[int, ...]) -> Any:
+def row_sum(x: Buffer, axes: tuple[int, ...]) -> Any:
     """Returns the sums over axes, which stay with length 1."""
     length = x.shape[-1]
     if (
@@ -49,14 +52,14 @@ def row_sum(x: Any, axes: tuple[int, ...]) -> Any:
     return add(x, axes, None, None, True)
 
 
-def row_dot(x: Any, y: Any) -> Any:
+def row_dot(x: Buffer, y: Buffer) -> Any:
     """Returns the sums of products over the last axis, which stays with length 1."""
     if x.shape[-1] > PIECE or controlled() is None:
         return add(np.multiply(x, y), (x.ndim - 1,), None, None, True)
     return np.vecdot(x, y)[..., None]
 
 
-def row_product(x: Any, y: Any) -> Any:
+def row_product(x: Buffer, y: Buffer) -> Any:
     """Returns the products of rows with a vector.
 
     Args:
@@ -66,14 +69,14 @@ def row_product(x: Any, y: Any) -> Any:
     return np.dot(x.reshape(len(x), -1), y.reshape(-1)).reshape(-1, *(1,) * (x.ndim - 1))
 
 
-def column_sum(x: Any, axes: tuple[int, ...]) -> Any:
+def column_sum(x: Buffer, axes: tuple[int, ...]) -> Any:
     """Returns the sums over axes, the first of them the blocks' own."""
     if axes == (0,) and x.ndim == 2 and x.flags.c_contiguous and controlled() is not None:
         return _rows_by(ones(len(x), x.dtype), x)
     return add(x, axes)
 
 
-def column_product(x: Any, y: Any) -> Any:
+def column_product(x: Buffer, y: Buffer) -> Any:
     """Returns the sum of rows of y, each times a number of x.
 
     Args:
@@ -83,7 +86,7 @@ def column_product(x: Any, y: Any) -> Any:
     return _rows_by(np.ascontiguousarray(x.reshape(-1)), y.reshape(len(y), -1))
 
 
-def _rows_by(weights: Any, x: Any) -> Any:
+def _rows_by(weights: Buffer, x: Buffer) -> Any:
     """Returns the weighted sum of rows, in runs."""
     if len(x) <= RUN:
         return np.dot(weights, x)
@@ -94,12 +97,12 @@ def _rows_by(weights: Any, x: Any) -> Any:
     return add(np.stack(parts), 0)
 
 
-def total_sum(x: Any) -> Any:
+def total_sum(x: Buffer) -> Any:
     """Returns the sum of all elements."""
     return add(x, None)
 
 
-def total_dot(x: Any, y: Any) -> Any:
+def total_dot(x: Buffer, y: Buffer) -> Any:
     """Returns the sum of all products."""
     x, y = x.reshape(-1), y.reshape(-1)
     if controlled() is None:
@@ -111,7 +114,7 @@ def total_dot(x: Any, y: Any) -> Any:
     return add(np.vecdot(x[:whole].reshape(-1, PIECE), y[:whole].reshape(-1, PIECE))) + rest
 
 
-def row_softmax(x: Any, out: Any) -> None:
+def row_softmax(x: Buffer, out: Buffer) -> None:
     """Puts the softmax of rows into another array."""
     limit = np.finfo(x.dtype)
     if x.max() <= 0.5 * np.log(limit.max):
@@ -124,7 +127,7 @@ def row_softmax(x: Any, out: Any) -> None:
     np.copyto(out, softmax(x, axis=(x.ndim - 1,)))
 
 
-def row_extremum(x: Any, axes: tuple[int, ...], ufunc: Any) -> Any:
+def row_extremum(x: Buffer, axes: tuple[int, ...], ufunc: Any) -> Any:
     """Returns maxima or minima over axes, which stay with length 1."""
     if axes == (x.ndim - 1,) and x.shape[-1] <= 32 and x.size > 512:
         columns = x.reshape(prod(x.shape[:-1]), x.shape[-1]).T.copy()

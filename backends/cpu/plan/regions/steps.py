@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from .row_sums import (
     total_dot,
     total_sum,
 )
+
+if TYPE_CHECKING:
+    from ....annotations import DType
+    from ..annotations import EquationLike
 
 __all__ = ["Step", "Steps", "Value"]
 
@@ -77,7 +81,12 @@ class Step:
     __slots__ = ("equation", "form", "kind", "made", "operands")
 
     def __init__(
-        self, form: str, operands: Sequence[Any], made: Value | None, equation: Any, kind: str = ""
+        self,
+        form: str,
+        operands: Sequence[Any],
+        made: Value | None,
+        equation: EquationLike,
+        kind: str = "",
     ) -> None:
         self.form = form
         self.operands = list(operands)
@@ -116,7 +125,7 @@ class Steps:
         self,
         form: str,
         operands: Sequence[Any],
-        dtype: Any,
+        dtype: DType,
         groups: frozenset[int] | None = None,
         kind: str = "",
     ) -> Value:
@@ -130,7 +139,7 @@ class Steps:
             self.steps.append(Step(form, operands, found, self.equation, kind))
         return found
 
-    def ufunc(self, name: str, *operands: Any, dtype: Any = None) -> Value:
+    def ufunc(self, name: str, *operands: Any, dtype: DType | None = None) -> Value:
         """Adds a ufunc of values and numbers; of the first value's dtype if none is told."""
         if dtype is None:
             dtype = next(x.dtype for x in operands if type(x) is Value)
@@ -148,7 +157,7 @@ class Steps:
             form = f"np.{name}({given}{'{named}' if name in NAMED_OUT else '{out}'})"
         return self.made(form, operands, dtype, kind=name)
 
-    def _beside(self, operands: Sequence[Any], dtype: Any) -> tuple[Any, int] | None:
+    def _beside(self, operands: Sequence[Any], dtype: DType) -> tuple[Any, int] | None:
         """Returns what computes a ufunc of two operands of which one has rows that the other lacks,
         and which of them that takes first; None where the ufunc does it best.
         """
@@ -164,12 +173,12 @@ class Steps:
 
     def call(
         self,
-        function: Any,
+        function: Callable[..., Any],
         name: str,
         operands: Sequence[Any],
         static: Sequence[str] = (),
         *,
-        dtype: Any,
+        dtype: DType,
         groups: frozenset[int] | None = None,
     ) -> Value:
         """Adds a call of a function, which makes its own result."""
@@ -197,7 +206,7 @@ class Steps:
         form = f"np.bitwise_and({{0}}.view('{bits}'), {{1}}, {{into}}.view('{bits}'))"
         return self.made(form, [x, mask], x.dtype)
 
-    def chosen(self, condition: Value, x: Any, y: Any, dtype: Any) -> Value:
+    def chosen(self, condition: Value, x: Any, y: Any, dtype: DType) -> Value:
         """Returns x where a condition holds and y elsewhere, by the bits."""
         x, y = (v if type(v) is Value else as_operand(v, dtype) for v in (x, y))
         mask, kind = self._mask(condition, dtype), BITS[dtype.itemsize]
@@ -207,13 +216,13 @@ class Steps:
         last = f"np.bitwise_xor({{0}}, {{1}}.view('{kind.name}'), {{into}}.view('{kind.name}'))"
         return self.made(last, [bits, y], dtype)
 
-    def cast(self, x: Value, dtype: Any) -> Value:
+    def cast(self, x: Value, dtype: DType) -> Value:
         """Returns a value in another dtype."""
         if x.dtype == dtype:
             return x
         return self.made("np.copyto({into}, {0}, casting='unsafe')", [x], dtype)
 
-    def _mask(self, condition: Value, dtype: Any) -> Value:
+    def _mask(self, condition: Value, dtype: DType) -> Value:
         """Returns integers of a dtype's size with all bits set where a condition holds."""
         return self.made(
             "np.negative({0}.view('int8'){out})", [condition], BITS[dtype.itemsize], kind="mask"
@@ -301,7 +310,7 @@ class Steps:
             text = f"{self.source.bind(column_sum, 'column_sum')}({{0}}, {axes!r})"
         self.steps.append(Step(f"{target}[number] = {text}", operands, None, self.equation))
 
-    def put(self, target: str, function: Any, operands: Sequence[Any]) -> None:
+    def put(self, target: str, function: Callable[..., Any], operands: Sequence[Any]) -> None:
         """Adds what puts a function's result away as the part of a block."""
         given = ", ".join(f"{{{i}}}" for i in range(len(operands)))
         text = f"{self.source.bind(function, function.__name__)}({given})"

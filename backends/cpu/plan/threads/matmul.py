@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,13 @@ from ....arrays.column_times_row import widened
 from ....blas_threads import controlled
 from .pool import share, threads
 
+if TYPE_CHECKING:
+    from ....annotations import Buffer
+
 __all__ = ["Product", "multiplied"]
 
 
-def multiplied(x: Any, y: Any, out: Any = None) -> Any:
+def multiplied(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
     """Returns ``x @ y``.
 
     There is a part for every thread, and BLAS adds up in an order that may depend on the shape: so
@@ -40,13 +43,13 @@ def multiplied(x: Any, y: Any, out: Any = None) -> Any:
         sums = np.empty((number, y.shape[1]), x.dtype)
         parts = [(x[cut], y[cut], part) for cut, part in zip(cuts(len(x), number), sums)]
         shared(parts)
-        return np.add.reduce(sums, 0, None, out)
+        return np.add.reduce(sums, axis=0, out=out)
     out, parts = cut_up(x, y, out)
     shared(parts)
     return out
 
 
-def cut_up(x: Any, y: Any, out: Any = None) -> tuple[Any, list[Any]]:
+def cut_up(x: Buffer, y: Buffer, out: Buffer | None = None) -> tuple[Any, list[Any]]:
     """Returns the memory for ``x @ y``, and the products that fill it."""
     number = threads.number
     if out is None:
@@ -85,7 +88,7 @@ class Product:
         out, parts = cut_up(x, y, into)
         return out, partial(work, iter(parts))
 
-    def finished(self, out: Any) -> Any:
+    def finished(self, out: Buffer) -> Buffer:
         """Returns the result."""
         return out.reshape(self.shape)
 

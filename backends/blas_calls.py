@@ -19,11 +19,11 @@ import numpy as np
 from .blas_threads import alone, controlled
 
 __all__ = [
-    "BY_ONE",
-    "LOOKED_AT",
-    "READING",
-    "SHARED",
-    "VECTOR",
+    "READING_WORK",
+    "SHORTEST_BLAS_THREADED_VECTOR",
+    "SMALLEST_BLAS_THREADED_WORK",
+    "SMALLEST_EXAMINED_WORK",
+    "SMALLEST_SHARED_WORK",
     "calmly",
     "product",
     "work_of",
@@ -31,20 +31,20 @@ __all__ = [
 
 # No product is looked at for which the first operand's elements times the second's columns, or
 # elements, are no more: whatever its operands are, it is done by BLAS on the calling thread.
-LOOKED_AT = 1 << 18
+SMALLEST_EXAMINED_WORK = 1 << 18
 # So are products of matrices of fewer multiplications.
-BY_ONE = 1 << 19
+SMALLEST_BLAS_THREADED_WORK = 1 << 19
 # Those of more are worth the threads of a plan, which do not wait for one that has not begun.
-SHARED = 1 << 23
+SMALLEST_SHARED_WORK = 1 << 23
 # An element of a matrix that meets one of a vector takes as long to be read as so many of these.
-READING = 4
+READING_WORK = 4
 # Sums of products of two vectors are shared by BLAS from so many elements on.
-VECTOR = 8192
+SHORTEST_BLAS_THREADED_VECTOR = 8192
 # Matrices with fewer rows and columns are factorised on the calling thread in any case; of those
 # with more, several threads are worth their trouble.
-FEW, MANY = 32, 256
+FEWEST_CALM_ROWS, MOST_CALM_ROWS = 32, 256
 # What has fewer elements takes less time than a thread may be kept waiting.
-ELEMENTS = 1 << 18
+FEWEST_PARALLEL_ELEMENTS = 1 << 18
 BLAS_DTYPES = "fdFD"
 
 
@@ -53,7 +53,7 @@ def work_of(x: tuple[int, ...], y: tuple[int, ...]) -> int:
     as long as they take in products of matrices.
     """
     if len(x) == 1 or len(y) == 1:
-        return READING * max(prod(x[-2:]), prod(y[-2:]))
+        return READING_WORK * max(prod(x[-2:]), prod(y[-2:]))
     return prod(x[-2:]) * y[-1]
 
 
@@ -68,12 +68,17 @@ def product(x: Any, y: Any) -> Any:
     work = work_of(x.shape, y.shape)
     vectors = x.ndim == y.ndim == 1
     control = controlled()
-    if work < (READING * VECTOR if vectors else BY_ONE) or control is None or not control.several():
+    if (
+        work
+        < (READING_WORK * SHORTEST_BLAS_THREADED_VECTOR if vectors else SMALLEST_BLAS_THREADED_WORK)
+        or control is None
+        or not control.several()
+    ):
         return np.matmul(x, y)
-    if work >= SHARED and not vectors and y.ndim <= 2 and x.ndim <= 2:
+    if work >= SMALLEST_SHARED_WORK and not vectors and y.ndim <= 2 and x.ndim <= 2:
         with alone():
             return IN_PARTS[0](x, y)
-    if work >= SHARED:
+    if work >= SMALLEST_SHARED_WORK:
         return np.matmul(x, y)
     with alone():
         return np.matmul(x, y)
@@ -88,7 +93,7 @@ def calmly(compute: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(compute)
     def calm(xp: Any, *matrices: Any, **params: Any) -> Any:
-        if xp is np and FEW <= max(matrices[0].shape[-2:]) <= MANY:
+        if xp is np and FEWEST_CALM_ROWS <= max(matrices[0].shape[-2:]) <= MOST_CALM_ROWS:
             control = controlled()
             if control is not None and control.several():
                 with alone():

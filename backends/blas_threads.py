@@ -25,7 +25,7 @@ from .restoring import Restoring, in_turn
 __all__ = ["alone", "controlled", "held"]
 
 # How OpenBLAS names its functions, with and without the marks that wheels give them.
-NAMES = (
+OPENBLAS_NAMES = (
     "scipy_openblas_{}_num_threads64_",
     "openblas_{}_num_threads64_",
     "openblas_{}_num_threads",
@@ -90,7 +90,7 @@ class Control:
         self.releasing(None)()
 
 
-def found() -> Control | None:
+def find_control() -> Control | None:
     """Returns the control of NumPy's BLAS; None where it has none that is known."""
     folder = Path(np.__file__).parent
     for path in [*folder.parent.glob("numpy.libs/*openblas*"), *folder.glob(".dylibs/*openblas*")]:
@@ -98,7 +98,7 @@ def found() -> Control | None:
             library = ctypes.CDLL(str(path))
         except OSError:
             continue
-        for name in NAMES:
+        for name in OPENBLAS_NAMES:
             if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
                 return Control(library, name)
     return None
@@ -125,7 +125,7 @@ if hasattr(os, "register_at_fork"):
 def controlled() -> Control | None:
     """Returns the control of NumPy's BLAS, which is looked for once."""
     if not _control:
-        _control.append(found())
+        _control.append(find_control())
     return _control[0]
 
 

@@ -43,10 +43,10 @@ MOVING = frozenset(
 )  # fmt: skip
 
 SINGLE = np.dtype(np.float32)
-WEAK = frozenset({bool, int, float, complex})
+WEAK_CLASSES = frozenset({bool, int, float, complex})
 
 _met: list[np.dtype[Any]] = []
-_listeners: list[Callable[[np.dtype[Any]], None]] = []
+_bfloat16_listeners: list[Callable[[np.dtype[Any]], None]] = []
 
 
 def bfloat16() -> np.dtype[Any]:
@@ -69,13 +69,13 @@ def bfloat16() -> np.dtype[Any]:
 
 def _meet(dtype: np.dtype[Any]) -> None:
     _met.append(dtype)
-    for listener in _listeners:
+    for listener in _bfloat16_listeners:
         listener(dtype)
 
 
 def when_met(listener: Callable[[np.dtype[Any]], None]) -> None:
     """Calls a function with the dtype bfloat16, once there is one."""
-    _listeners.append(listener)
+    _bfloat16_listeners.append(listener)
     for dtype in _met:
         listener(dtype)
 
@@ -122,17 +122,18 @@ def result_type(*operands: Any) -> np.dtype[Any]:
     """
     # NumPy's classes of scalars have an attribute of that name too.
     kinds = [
-        x if type(x) in WEAK or type(x) is type else getattr(x, "dtype", x) for x in operands
+        x if type(x) in WEAK_CLASSES or type(x) is type else getattr(x, "dtype", x)
+        for x in operands
     ]
     if not _met:
         return np.result_type(*kinds)
-    dtypes = [x if type(x) in WEAK else np.dtype(x) for x in kinds]
-    if not any(type(d) not in WEAK and d.kind == "V" for d in dtypes):
+    dtypes = [x if type(x) in WEAK_CLASSES else np.dtype(x) for x in kinds]
+    if not any(type(d) not in WEAK_CLASSES and d.kind == "V" for d in dtypes):
         return np.result_type(*dtypes)
     out: np.dtype[Any] = np.result_type(
-        *(d if type(d) in WEAK or d.kind != "V" else SINGLE for d in dtypes)
+        *(d if type(d) in WEAK_CLASSES or d.kind != "V" else SINGLE for d in dtypes)
     )
-    alone = all(type(d) in WEAK or d.kind not in "fc" for d in dtypes)
+    alone = all(type(d) in WEAK_CLASSES or d.kind not in "fc" for d in dtypes)
     return _met[0] if out == SINGLE and alone else out
 
 
@@ -155,10 +156,10 @@ def computed_in_single(
     char = narrow.char
 
     def widened(x: Any) -> Any:
-        return x.astype(SINGLE) if type(x) not in WEAK and x.dtype.char == char else x
+        return x.astype(SINGLE) if type(x) not in WEAK_CLASSES and x.dtype.char == char else x
 
     def alone(buffers: Any) -> bool:
-        dtypes = [x.dtype for x in buffers if type(x) not in WEAK]
+        dtypes = [x.dtype for x in buffers if type(x) not in WEAK_CLASSES]
         return all(d.char == char or d.kind not in INEXACT for d in dtypes)
 
     def compute(*buffers: Any, **params: Any) -> Any:
@@ -166,7 +167,7 @@ def computed_in_single(
         asked = dtype is not None and dtype.char == char
         if not asked:
             for buffer in buffers:
-                if type(buffer) not in WEAK and buffer.dtype.char == char:
+                if type(buffer) not in WEAK_CLASSES and buffer.dtype.char == char:
                     break
             else:
                 return function(*buffers, **params)

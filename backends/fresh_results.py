@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["FRESH", "REDUCTIONS"]
+__all__ = ["FRESH_PRIMITIVES", "FRESH_REDUCTIONS"]
 
 # Both backends' functions keep to this, whatever the operands and parameters are: no result lies in
 # an operand's memory, nor in that of another result. Ufuncs do so by themselves.
-FRESH = frozenset(
+FRESH_PRIMITIVES = frozenset(
     {
         "affine_normalize", "affine_normalize_slope", "argsort", "attention", "attention_grad",
         "avg_pool", "avg_pool_grad", "clip", "concatenate", "conv", "conv_input_grad",
@@ -22,7 +22,7 @@ FRESH = frozenset(
     }
 )  # fmt: skip
 # Those that do so if they reduce any axis at all; a user's own reduction may return a part.
-REDUCTIONS = frozenset(
+FRESH_REDUCTIONS = frozenset(
     {
         "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min",
         "prod", "sum",

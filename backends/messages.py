@@ -13,21 +13,21 @@ __all__ = ["MISSING", "Running", "library", "message", "place", "user_code", "us
 # Prints a section of the documentation, wherever functensor is installed.
 EXPLAINED = "python -m functensor.errors"
 # What stands between a call and ours without being anyone's choice.
-OURS = "functensor"
+PACKAGE = "functensor"
 PLUMBING = frozenset({"numpy", "importlib", "contextlib", "functools"})
 # Whose frames are not the user's: imports and `with` blocks have some between a call and ours, and
 # libraries that compute with whatever arrays they are given.
 NOT_THE_USERS = frozenset(
     (
-        *(OURS, *PLUMBING),
+        *(PACKAGE, *PLUMBING),
         *("scipy", "sklearn", "array_api_compat", "array_api_extra", "pandas", "xarray"),
         *("einops", "opt_einsum", "autoray", "skimage", "statsmodels"),
     )
 )
 # How many characters of the user's code a message shows.
-LONGEST = 60
+LONGEST_SHOWN_CODE = 60
 # Whether modules are the user's, by their names.
-_users: dict[str, bool] = {}
+_is_users_module: dict[str, bool] = {}
 
 
 class Missing:
@@ -51,11 +51,11 @@ def user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""
-        mine = _users.get(module)
+        mine = _is_users_module.get(module)
         if mine is None:
             # Tests of such libraries are users of them.
             theirs = module.partition(".")[0] in NOT_THE_USERS and ".tests." not in module
-            mine = _users[module] = not theirs
+            mine = _is_users_module[module] = not theirs
         if mine:
             return frame
         frame = frame.f_back
@@ -68,12 +68,12 @@ def library() -> str:
     NumPy, which hands on what it is given, and what every call may pass through are none.
     """
     frame: FrameType | None = sys._getframe(1)
-    users, outermost = user_frame(), OURS
+    users, outermost = user_frame(), PACKAGE
     while frame is not None and frame is not users:
         name = (frame.f_globals.get("__name__") or "").partition(".")[0]
         outermost = outermost if name in PLUMBING else name
         frame = frame.f_back
-    return "" if outermost == OURS else outermost
+    return "" if outermost == PACKAGE else outermost
 
 
 def place() -> str:
@@ -94,7 +94,13 @@ def user_code() -> str:
         return ""
     places = islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
     first, last, start, end = next(places, (None,) * 4)
-    if first is None or first != last or start is None or end is None or end - start > LONGEST:
+    if (
+        first is None
+        or first != last
+        or start is None
+        or end is None
+        or end - start > LONGEST_SHOWN_CODE
+    ):
         return ""
     line = linecache.getline(frame.f_code.co_filename, first, frame.f_globals)
     return line.encode()[start:end].decode(errors="replace").strip()

@@ -176,10 +176,10 @@ class Backend(Protocol):
 _MODULES = {"numpy": "functensor.backends.cpu.backend", "cupy": "functensor.backends.cuda.backend"}
 _loaded: dict[str, Backend] = {}
 # The backends beside NumPy's, by the class of their buffers.
-_beside: dict[type, Backend] = {}
-_listeners: list[Callable[[Backend], None]] = []
+_backends_by_buffer: dict[type, Backend] = {}
+_backend_listeners: list[Callable[[Backend], None]] = []
 _lock = threading.RLock()
-loaded = _beside.get
+loaded = _backends_by_buffer.get
 
 
 def register(backend: Backend) -> Backend:
@@ -188,8 +188,8 @@ def register(backend: Backend) -> Backend:
         if _loaded.setdefault(backend.name, backend) is not backend:
             raise ValueError(f"a backend named {backend.name!r} is registered already")
         if backend.name != "numpy":
-            _beside[backend.buffer_type] = backend
-            for listener in _listeners:
+            _backends_by_buffer[backend.buffer_type] = backend
+            for listener in _backend_listeners:
                 listener(backend)
     return backend
 
@@ -197,8 +197,8 @@ def register(backend: Backend) -> Backend:
 def when_registered(listener: Callable[[Backend], None]) -> None:
     """Calls a function with every backend beside NumPy's, once it is there."""
     with _lock:
-        _listeners.append(listener)
-        for backend in _beside.values():
+        _backend_listeners.append(listener)
+        for backend in _backends_by_buffer.values():
             listener(backend)
 
 

@@ -13,23 +13,23 @@ import numpy as np
 
 from .devices import BACKENDS
 
-__all__ = ["KINDS", "called", "kind_of"]
+__all__ = ["KERNEL_KINDS", "call_kernel", "kernel_kind"]
 
 # The kinds of devices, by the name of the backend whose buffers are there.
-KINDS = {backend: kind for kind, backend in BACKENDS.items()}
-THREADS = 256
+KERNEL_KINDS = {backend: kind for kind, backend in BACKENDS.items()}
+THREADS_PER_BLOCK = 256
 
 
-def kind_of(kernel: Any) -> str:
+def kernel_kind(kernel: Any) -> str:
     """Returns the kind of device on which a kernel computes: ``cuda`` if CuPy made it, or ``cpu``.
 
-    >>> kind_of(np.sin)
+    >>> kernel_kind(np.sin)
     'cpu'
     """
-    return KINDS.get(type(kernel).__module__.partition(".")[0], "cpu")
+    return KERNEL_KINDS.get(type(kernel).__module__.partition(".")[0], "cpu")
 
 
-def called(
+def call_kernel(
     kernel: Any,
     xp: Any,
     operands: Sequence[Any],
@@ -52,7 +52,7 @@ def called(
         made = outputs()
         if all(out.size for out in made):
             operands = [xp.ascontiguousarray(x) for x in operands]
-            given = tuple((launch or elements)(*operands, *made, **static))
+            given = tuple((launch or launch_by_element)(*operands, *made, **static))
             grid, block, numbers, shared = given + ((), 0)[len(given) - 2 :]
             kernel(sizes(grid), sizes(block), (*operands, *made, *numbers), shared_mem=shared)
         return tuple(made)
@@ -74,7 +74,7 @@ def sizes(given: Any) -> tuple[int, ...]:
     return tuple(given) if isinstance(given, tuple | list) else (given,)
 
 
-def elements(*arrays: Any, **static: Any) -> tuple[int, int, tuple[Any, ...]]:
+def launch_by_element(*arrays: Any, **static: Any) -> tuple[int, int, tuple[Any, ...]]:
     """Launches a thread for every element of the last output."""
     size = arrays[-1].size
-    return -(-size // THREADS), THREADS, (np.int64(size),)
+    return -(-size // THREADS_PER_BLOCK), THREADS_PER_BLOCK, (np.int64(size),)

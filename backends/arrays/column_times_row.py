@@ -19,30 +19,43 @@ __all__ = ["columns_by_rows", "is_widened", "widened", "without_signs"]
 
 # All results together, and those of one matrix, from which on BLAS is quicker; and so few rows or
 # columns, or columns so many, that it is not.
-ENOUGH, SMALL, FEW, LONG = 4096, 256, 4, 1024
+FEWEST_RESULTS, FEWEST_RESULTS_OF_ONE, FEWEST_ROWS_OR_COLUMNS, FEWEST_COLUMNS_TOO_MANY = (
+    4096,
+    256,
+    4,
+    1024,
+)
 
 
 def is_widened(x: tuple[int, ...], y: tuple[int, ...], dtype: DType) -> bool:
     """Says whether (stacks of) columns and rows of these shapes are for BLAS."""
-    rows, columns = _rows(x, y), y[-1]
-    if dtype.char not in "fd" or rows < FEW or not FEW <= columns < LONG:
+    rows, columns = rows_of_one_product(x, y), y[-1]
+    if (
+        dtype.char not in "fd"
+        or rows < FEWEST_ROWS_OR_COLUMNS
+        or not FEWEST_ROWS_OR_COLUMNS <= columns < FEWEST_COLUMNS_TOO_MANY
+    ):
         return False
-    return rows * columns >= SMALL and is_large(x, y)
+    return rows * columns >= FEWEST_RESULTS_OF_ONE and is_past_numpys_loop(x, y)
 
 
-def is_large(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+def is_past_numpys_loop(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
     """Says whether NumPy's loop for matrices is not the quickest for columns and rows."""
-    return max(prod(x[:-2]), prod(y[:-2])) * x[-2] * y[-1] >= ENOUGH
+    return max(prod(x[:-2]), prod(y[:-2])) * x[-2] * y[-1] >= FEWEST_RESULTS
 
 
-def _rows(x: tuple[int, ...], y: tuple[int, ...]) -> int:
+def rows_of_one_product(x: tuple[int, ...], y: tuple[int, ...]) -> int:
     """Returns the rows of one product; stacks are joined where one matrix multiplies them all."""
     return prod(x[:-1]) if len(y) == 2 else x[-2]
 
 
 def is_multiplied(x: tuple[int, ...], y: tuple[int, ...]) -> bool:
     """Says whether columns and rows that are not for BLAS are quickest multiplied as they are."""
-    return y[-1] >= FEW and _rows(x, y) * y[-1] >= SMALL and is_large(x, y)
+    return (
+        y[-1] >= FEWEST_ROWS_OR_COLUMNS
+        and rows_of_one_product(x, y) * y[-1] >= FEWEST_RESULTS_OF_ONE
+        and is_past_numpys_loop(x, y)
+    )
 
 
 def widened(xp: ArrayModule, x: Buffer, y: Buffer) -> tuple[Any, Any]:

@@ -65,11 +65,11 @@ def linear_recurrence(xp: ArrayModule, a: Buffer, b: Buffer, *, axis: int, rever
         # A product of zero and infinity may be none of the steps'.
         checked = xp is np and out.dtype.kind in "fc"
         if checked and np.isnan(out).any() and not any(np.isnan(x).any() for x in (a, b)):
-            return in_order(a, b, out, axis, reverse)
+            return recurrence_step_by_step(a, b, out, axis, reverse)
     return out
 
 
-def in_order(a: Buffer, b: Buffer, out: Buffer, axis: int, reverse: bool) -> Buffer:
+def recurrence_step_by_step(a: Buffer, b: Buffer, out: Buffer, axis: int, reverse: bool) -> Buffer:
     """Does the same step by step, into an array, by NumPy."""
     a, b, lines = (np.moveaxis(x, axis, 0) for x in (a, b, out))
     order = range(len(lines))[::-1] if reverse else range(len(lines))

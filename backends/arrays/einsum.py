@@ -91,7 +91,7 @@ class Contract(NamedTuple):
         return xp.transpose(multiply(x, y).reshape(self.shape), self.axes)
 
 
-class Step(NamedTuple):
+class EinsumStep(NamedTuple):
     """Replaces one or two operands, popped at their positions, by one at the end."""
 
     positions: Axes
@@ -109,7 +109,7 @@ class Step(NamedTuple):
             operands.append(self.join(xp, *picked))
 
 
-def _places(term: str, wanted: str) -> Axes:
+def letter_places(term: str, wanted: str) -> Axes:
     return tuple(map(term.index, wanted))
 
 
@@ -125,7 +125,7 @@ def _tidy(term: str, keep: str) -> tuple[Tidy, str]:
     return Tidy(tuple(diagonals), summed), "".join(x for x in term if x in keep)
 
 
-def _join(a: str, b: str, keep: str, last: bool, sizes: dict[str, int]) -> tuple[Any, str]:
+def join_step(a: str, b: str, keep: str, last: bool, sizes: dict[str, int]) -> tuple[Any, str]:
     """Plans the product of two operands whose axes are tidied; returns it and its term."""
     batch = "".join(x for x in a if x in b and x in keep)
     summed = "".join(x for x in a if x in b and x not in keep)
@@ -145,24 +145,24 @@ def _join(a: str, b: str, keep: str, last: bool, sizes: dict[str, int]) -> tuple
         if own == [out[: len(a)], out[: len(batch)] + out[len(a) :]]:
             stack = shape[: len(batch)]
             matrices = (*stack, size(rows), 1), (*stack, 1, size(columns))
-        places = _places(a, own[0]), at[0], _places(b, own[1]), at[1]
+        places = letter_places(a, own[0]), at[0], letter_places(b, own[1]), at[1]
         return Multiply(*places, shape, matrices), out
 
     stack = tuple(map(sizes.__getitem__, batch))
     plan = Contract(
-        x_axes=_places(a, batch + rows + summed),
+        x_axes=letter_places(a, batch + rows + summed),
         x_shape=(*stack, size(rows), size(summed)),
-        y_axes=_places(b, batch + summed + columns),
+        y_axes=letter_places(b, batch + summed + columns),
         y_shape=(*stack, size(summed), size(columns)),
         shape=tuple(map(sizes.__getitem__, made)),
-        axes=_places(made, out),
+        axes=letter_places(made, out),
         terms=(a, b, out),
     )
     return plan, out
 
 
 @lru_cache(maxsize=4096)
-def plan(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+def plan(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[EinsumStep, ...]:
     """Returns the steps that compute an einsum of operands of these shapes."""
     terms, out = split(subscripts)
     sizes = dict(zip("".join(terms), chain.from_iterable(shapes)))
@@ -190,9 +190,9 @@ def plan(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
             ]
             join, term = None, tidied[0][1]
             if len(picked) > 1:
-                join, term = _join(tidied[0][1], tidied[1][1], keep, last, sizes)
-            axes = _places(term, out) if last else tuple(range(len(term)))
-            steps.append(Step(tuple(positions), tuple(t for t, _ in tidied), join, axes))
+                join, term = join_step(tidied[0][1], tidied[1][1], keep, last, sizes)
+            axes = letter_places(term, out) if last else tuple(range(len(term)))
+            steps.append(EinsumStep(tuple(positions), tuple(t for t, _ in tidied), join, axes))
             terms.append(term)
             if waiting:
                 waiting = [len(terms) - 1, *waiting]

@@ -17,20 +17,20 @@ from ..restoring import quiet
 if TYPE_CHECKING:
     from ..annotations import ArrayModule, Buffer
 
-__all__ = ["SMALL", "gamma_moment", "nodes"]
+__all__ = ["LARGEST_SERIES_ARGUMENT", "gamma_moment", "moment_nodes"]
 
 # Up to this x a power series serves for all shape parameters.
-SMALL = 1.5
-TERMS = 26
-NODES = 36
+LARGEST_SERIES_ARGUMENT = 1.5
+MOST_SERIES_TERMS = 26
+MOMENT_NODES = 36
 # The integrand is cut off where it has fallen to exp(-CUT).
 CUT = 40.0
 
 
 @cache
-def nodes() -> tuple[list[float], list[float]]:
+def moment_nodes() -> tuple[list[float], list[float]]:
     """Returns the nodes and weights of Gauss and Legendre on the interval [0, 1]."""
-    places, weights = np.polynomial.legendre.leggauss(NODES)
+    places, weights = np.polynomial.legendre.leggauss(MOMENT_NODES)
     return ((places + 1) / 2).tolist(), (weights / 2).tolist()
 
 
@@ -58,7 +58,7 @@ def gamma_moment(xp: ArrayModule, a: Buffer, y: Buffer, *, n: int) -> Buffer:
     with quiet():
         x = xp.exp(y)
         out = xp.empty(x.shape)
-        small = x <= SMALL
+        small = x <= LARGEST_SERIES_ARGUMENT
         out[small] = _series(xp, a[small], x[small], n)
         out[~small] = _quadrature(xp, a[~small], x[~small], n)
     return out.astype(dtype)[()]
@@ -67,7 +67,7 @@ def gamma_moment(xp: ArrayModule, a: Buffer, y: Buffer, *, n: int) -> Buffer:
 def _series(xp: ArrayModule, a: Buffer, x: Buffer, n: int) -> Buffer:
     """Sums ``(-x)**k / k! * n! / (a + k)**(n + 1)`` from k = 1 up."""
     total, term = xp.zeros(x.shape), float(factorial(n)) * xp.ones(x.shape)
-    for k in range(1, TERMS):
+    for k in range(1, MOST_SERIES_TERMS):
         term *= x
         term /= -k
         total += term / (a + k) ** (n + 1)
@@ -89,7 +89,7 @@ def _quadrature(xp: ArrayModule, a: Buffer, x: Buffer, n: int) -> Buffer:
         value = x * xp.expm1(side * end) - side * a * end - CUT
         end = end - value / (side * (x * xp.exp(side * end) - a))
     total = xp.zeros(x.shape)
-    for node, weight in zip(*nodes(), strict=True):
+    for node, weight in zip(*moment_nodes(), strict=True):
         s = end * node
         term = xp.exp(side * a * s - x * xp.expm1(side * s))
         if n:

@@ -23,7 +23,7 @@ __all__ = [
     "banded_solved",
     "column_orders",
     "factorised",
-    "is_known",
+    "is_lapack_dtype",
     "schur",
     "sylvester_solved",
     "triangles_solved",
@@ -31,18 +31,18 @@ __all__ = [
 
 LinAlgError = np.linalg.LinAlgError
 
-LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
+PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
-def is_known(dtype: DType) -> bool:
+def is_lapack_dtype(dtype: DType) -> bool:
     """Says whether LAPACK has functions for a dtype."""
-    return dtype.char in LETTERS
+    return dtype.char in PREFIXES
 
 
 @cache
 def _routine(module: str, name: str, kind: str) -> Any:
     """Returns a function of BLAS or LAPACK for a dtype's character."""
-    return getattr(getattr(scipy_module(np, "linalg"), module), LETTERS[kind] + name)
+    return getattr(getattr(scipy_module(np, "linalg"), module), PREFIXES[kind] + name)
 
 
 def _flat(x: Buffer, stack: tuple[int, ...], dtype: DType) -> Buffer:
@@ -51,7 +51,9 @@ def _flat(x: Buffer, stack: tuple[int, ...], dtype: DType) -> Buffer:
     return whole.reshape(prod(stack), *x.shape[-2:]).astype(dtype, copy=False)
 
 
-def _by_columns(x: Buffer, stack: tuple[int, ...], dtype: DType, rows_above: int = 0) -> Buffer:
+def columns_contiguous(
+    x: Buffer, stack: tuple[int, ...], dtype: DType, rows_above: int = 0
+) -> Buffer:
     """Returns a copy of matrices, columns one behind the other, with zero rows above them."""
     m, n = x.shape[-2:]
     memory = np.empty((*stack, n, rows_above + m), dtype)
@@ -60,7 +62,7 @@ def _by_columns(x: Buffer, stack: tuple[int, ...], dtype: DType, rows_above: int
     return memory.reshape(prod(stack), n, rows_above + m).mT
 
 
-def _by_rows(x: Buffer, stack: tuple[int, ...]) -> Buffer:
+def rows_contiguous(x: Buffer, stack: tuple[int, ...]) -> Buffer:
     """Returns matrices behind the stack's axes, rows one behind the other."""
     return np.ascontiguousarray(x).reshape(*stack, *x.shape[-2:])
 
@@ -86,7 +88,7 @@ def triangles_solved(
             raise LinAlgError(f"singular matrix: resolution failed at diagonal {place}")
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     matrices = _flat(a, stack, dtype)
-    found = _by_columns(b, stack, dtype)
+    found = columns_contiguous(b, stack, dtype)
     if matrices.strides[-1] <= matrices.strides[-2]:
         matrices, lower, transposed = matrices.mT, not lower, not transposed
     if b.shape[-1] == 1:
@@ -101,7 +103,7 @@ def triangles_solved(
             x = solve(1.0, matrix, columns, 0, lower, transposed, unit_diagonal, 1)
             if x is not columns:
                 columns[...] = x
-    return _by_rows(found, stack)
+    return rows_contiguous(found, stack)
 
 
 def factorised(a: Buffer) -> tuple[Any, Any]:
@@ -111,7 +113,7 @@ def factorised(a: Buffer) -> tuple[Any, Any]:
         Both factors in one matrix each, and the pivots: row i was swapped with row ``pivots[i]``.
     """
     stack = a.shape[:-2]
-    both = _by_columns(a, stack, a.dtype)
+    both = columns_contiguous(a, stack, a.dtype)
     factorise = _routine("lapack", "getrf", a.dtype.char)
     pivots = []
     for matrix in both:
@@ -119,7 +121,7 @@ def factorised(a: Buffer) -> tuple[Any, Any]:
         pivots.append(own)
         if factors is not matrix:
             matrix[...] = factors
-    return _by_rows(both, stack), np.array(pivots).reshape(*stack, -1)
+    return rows_contiguous(both, stack), np.array(pivots).reshape(*stack, -1)
 
 
 def schur(a: Buffer) -> tuple[Any, Any]:
@@ -129,7 +131,7 @@ def schur(a: Buffer) -> tuple[Any, Any]:
         LinAlgError: an iteration did not end.
     """
     stack = a.shape[:-2]
-    both = _by_columns(a, stack, a.dtype)
+    both = columns_contiguous(a, stack, a.dtype)
     decompose = _routine("lapack", "gees", a.dtype.char)
     work = int(decompose(_unsorted, both[0], lwork=-1)[-2][0].real)
     vectors = []
@@ -150,8 +152,8 @@ def _unsorted(*eigenvalue: Buffer) -> None:
 def sylvester_solved(s: Buffer, t: Buffer, q: Buffer, *, adjoint: bool = True) -> Buffer:
     """Solves ``s x + x t* = q`` for forms of Schur's, not empty, or ``s x + x t = q``."""
     stack = np.broadcast_shapes(s.shape[:-2], t.shape[:-2], q.shape[:-2])
-    found = _by_columns(q, stack, q.dtype)
-    firsts, seconds = (_by_columns(x, stack, q.dtype) for x in (s, t))
+    found = columns_contiguous(q, stack, q.dtype)
+    firsts, seconds = (columns_contiguous(x, stack, q.dtype) for x in (s, t))
     solve = _routine("lapack", "trsyl", q.dtype.char)
     kind = "C" if adjoint else "N"
     scales = []
@@ -160,7 +162,7 @@ def sylvester_solved(s: Buffer, t: Buffer, q: Buffer, *, adjoint: bool = True) -
         scales.append(scale)
         if x is not columns:
             columns[...] = x
-    return _by_rows(found * np.array(scales, q.real.dtype)[:, None, None], stack)
+    return rows_contiguous(found * np.array(scales, q.real.dtype)[:, None, None], stack)
 
 
 def banded_solved(bands: Buffer, b: Buffer, dtype: DType, *, lower: int, upper: int) -> Buffer:
@@ -170,9 +172,9 @@ def banded_solved(bands: Buffer, b: Buffer, dtype: DType, *, lower: int, upper: 
         LinAlgError: a matrix is singular.
     """
     stack = np.broadcast_shapes(bands.shape[:-2], b.shape[:-2])
-    found = _by_columns(b, stack, dtype)
+    found = columns_contiguous(b, stack, dtype)
     # The rows above are for what swaps of rows fill.
-    rows = _by_columns(bands, stack, dtype, lower)
+    rows = columns_contiguous(bands, stack, dtype, lower)
     solve = _routine("lapack", "gbsv", dtype.char)
     for matrix, columns in zip(rows, found, strict=True):
         _, _, x, info = solve(lower, upper, matrix, columns, 1, 1)
@@ -180,12 +182,12 @@ def banded_solved(bands: Buffer, b: Buffer, dtype: DType, *, lower: int, upper: 
             raise LinAlgError("singular matrix")
         if x is not columns:
             columns[...] = x
-    return _by_rows(found, stack)
+    return rows_contiguous(found, stack)
 
 
 def column_orders(a: Buffer) -> Buffer:
     """Returns the order in which QR with pivoting takes columns, of matrices that are not empty."""
-    both = _by_columns(a, a.shape[:-2], a.dtype)
+    both = columns_contiguous(a, a.shape[:-2], a.dtype)
     decompose = _routine("lapack", "geqp3", a.dtype.char)
     work = int(decompose(both[0], -1)[-2][0].real)
     orders = [decompose(matrix, work, 1)[1] for matrix in both]

@@ -22,7 +22,7 @@ __all__ = [
     "cofactors",
     "cofactors_by_singular_values",
     "expm",
-    "inverse",
+    "inverses",
     "pivots_to_permutation",
     "pseudo_inverse",
     "solve",
@@ -33,7 +33,7 @@ LinAlgError = np.linalg.LinAlgError
 
 
 @contextmanager
-def advised(name: str, advice: str) -> Iterator[None]:
+def failure_with_advice(name: str, advice: str) -> Iterator[None]:
     """Says which function failed, and what there is to do, where the array module says why."""
     try:
         yield
@@ -47,7 +47,9 @@ LEAST_SQUARES = "lstsq and pinv take singular matrices too"
 
 def cholesky(xp: ArrayModule, a: Buffer) -> Any:
     """Returns the lower factors of Hermitian parts."""
-    with advised("cholesky", "a + 1e-6 * np.eye(n) is, if a has eigenvalues just below 0"):
+    with failure_with_advice(
+        "cholesky", "a + 1e-6 * np.eye(n) is, if a has eigenvalues just below 0"
+    ):
         other = xp.swapaxes(a, -1, -2)
         hermitian = a + (xp.conj(other) if a.dtype.kind == "c" else other)
         hermitian *= 0.5
@@ -56,11 +58,11 @@ def cholesky(xp: ArrayModule, a: Buffer) -> Any:
 
 def solve(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
     """Solves ``a x = b``; one matrix for a stack of right-hand sides is factorised once."""
-    with advised("solve", LEAST_SQUARES):
-        return _solve(xp, a, b)
+    with failure_with_advice("solve", LEAST_SQUARES):
+        return solve_columns(xp, a, b)
 
 
-def _solve(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
+def solve_columns(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
     if b.ndim > 2 and prod(a.shape[:-2]) == 1:
         stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         columns = xp.moveaxis(xp.broadcast_to(b, (*stack, *b.shape[-2:])), -2, 0)
@@ -70,13 +72,13 @@ def _solve(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
     return xp.linalg.solve(a, b)
 
 
-def inverse(xp: ArrayModule, a: Buffer, *, strict: bool) -> Any:
+def inverses(xp: ArrayModule, a: Buffer, *, strict: bool) -> Any:
     """Returns inverses; of singular matrices an error or, where that is not strict, NaN."""
     try:
         return xp.linalg.inv(a)
     except LinAlgError:
         if strict:
-            with advised("inv", LEAST_SQUARES):
+            with failure_with_advice("inv", LEAST_SQUARES):
                 raise
     # The determinant comes from the same factors.
     singular = (xp.linalg.slogdet(a)[0] == 0)[..., None, None]
@@ -110,7 +112,7 @@ def pseudo_inverse(xp: ArrayModule, a: Buffer, limit: Buffer) -> Any:
 # -- cofactors
 
 
-def _norm(xp: ArrayModule, a: Buffer) -> Any:
+def largest_column_sums(xp: ArrayModule, a: Buffer) -> Any:
     """Returns the largest sums of sizes over rows."""
     sums = xp.abs(a).sum(axis=-2)
     return sums.max(axis=-1) if a.shape[-1] else sums.sum(axis=-1)
@@ -146,7 +148,7 @@ def _cofactors_by_inverse(xp: ArrayModule, a: Buffer) -> Any:
     except LinAlgError:
         return None
     limit = xp.finfo(a.dtype).eps ** (-1 / 3)
-    if not (_norm(xp, a) * _norm(xp, inverse) <= limit).all():
+    if not (largest_column_sums(xp, a) * largest_column_sums(xp, inverse) <= limit).all():
         return None
     return xp.linalg.det(a)[..., None, None] * xp.swapaxes(inverse, -1, -2)
 
@@ -201,14 +203,19 @@ PADE = [
 PADE_SIZE = 5.371920351148152
 PADE_ERROR = factorial(13) ** 2 / (factorial(26) * factorial(27))
 # The length up to which four products of matrices are quicker than 27 with a row.
-FEW = 16
+LONGEST_MULTIPLIED_WHOLE = 16
 
 
 def _doublings(xp: ArrayModule, a: Buffer, halvings: Buffer) -> Buffer:
     """Returns how often a matrix that was halved to norm 1 can be doubled again."""
     a2 = a @ a
     a4 = a2 @ a2
-    size = xp.maximum(_norm(xp, a4) ** (1 / 4), _norm(xp, a4 @ a2) ** (1 / 6)) / PADE_SIZE
+    size = (
+        xp.maximum(
+            largest_column_sums(xp, a4) ** (1 / 4), largest_column_sums(xp, a4 @ a2) ** (1 / 6)
+        )
+        / PADE_SIZE
+    )
     spare = xp.where(size == 0, halvings, xp.clip(-xp.frexp(size)[1], 0, halvings))
     # The error's first term, for sizes instead of numbers, must be below rounding; its logarithm,
     # as it may be smaller than any number.
@@ -220,15 +227,15 @@ def _doublings(xp: ArrayModule, a: Buffer, halvings: Buffer) -> Buffer:
         return x / largest[..., None, None], xp.log2(largest)
 
     power, log_power = xp.abs(a), 0.0
-    factors = [(power, log_power)] * (3 if a.shape[-1] <= FEW else 27)
-    if a.shape[-1] <= FEW:
+    factors = [(power, log_power)] * (3 if a.shape[-1] <= LONGEST_MULTIPLIED_WHOLE else 27)
+    if a.shape[-1] <= LONGEST_MULTIPLIED_WHOLE:
         for count in range(1, 5):
             power, log_scale = apart(power @ power)
             log_power = 2 * log_power + log_scale
             if count > 2:
                 factors.append((power, log_power))
     row = xp.ones((*a.shape[:-2], 1, a.shape[-1]), power.dtype)
-    log_error = log2(PADE_ERROR) - xp.log2(xp.maximum(_norm(xp, a), tiny))
+    log_error = log2(PADE_ERROR) - xp.log2(xp.maximum(largest_column_sums(xp, a), tiny))
     for factor, log_factor in factors:
         row, log_scale = apart(row @ factor)
         log_error = log_error + log_factor + log_scale
@@ -238,7 +245,7 @@ def _doublings(xp: ArrayModule, a: Buffer, halvings: Buffer) -> Buffer:
 
 def expm(xp: ArrayModule, a: Buffer) -> Buffer:
     """Returns exponentials by halving, a Padé approximant, and squaring."""
-    norm = _norm(xp, a)
+    norm = largest_column_sums(xp, a)
     finite = xp.isfinite(norm)
     a = xp.where(finite[..., None, None], a, 0)
     large = finite & (norm > PADE_SIZE)

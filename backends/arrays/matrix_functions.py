@@ -14,7 +14,7 @@ import numpy as np
 
 from ..restoring import quiet
 from . import lapack
-from .substitution import is_substituted, substituted
+from .substitution import is_substituted, solve_by_substitution
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType
@@ -23,7 +23,7 @@ __all__ = ["ComplexResultError", "logm", "refuse_infinite", "solve_sylvester", "
 
 LinAlgError = np.linalg.LinAlgError
 # Longer triangles are halved, so that products of blocks take most of the time.
-SHORT = 64
+LONGEST_UNHALVED_TRIANGLE = 64
 
 
 class ComplexResultError(LinAlgError):
@@ -96,7 +96,7 @@ def _roots(t: Buffer) -> Buffer:
     and its Applications 52/53 (1983): superdiagonal k follows from those below it.
     """
     count, n = t.shape[:2]
-    if n > SHORT:
+    if n > LONGEST_UNHALVED_TRIANGLE:
         return _roots_by_halves(t)
     out = np.zeros(t.shape, t.dtype)
     flat = out.reshape(count, n * n)
@@ -164,7 +164,7 @@ def sqrtm(a: Buffer) -> Buffer:
 # Nodes and weights on [0, 1], of which the sum over w x / (1 + n x) is the Padé approximant of
 # degree 8 of log(1 + x), and the norm up to which that is exact to double precision: N. Higham,
 # "Functions of Matrices", SIAM 2008, chapter 11.
-NODES, WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(8))
+LOG_NODES, LOG_WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(8))
 LOG_NORM = 0.25
 
 
@@ -212,12 +212,12 @@ def _logarithms(t: Buffer) -> Buffer:
         root[far] = _roots(root[far])
         halvings[far] += 1
     rest = root - eye
-    nodes, weights = (x[:, None, None, None] for x in ((NODES + 1) / 2, WEIGHTS / 2))
+    nodes, weights = (x[:, None, None, None] for x in ((LOG_NODES + 1) / 2, LOG_WEIGHTS / 2))
     flags = {"lower": False, "transposed": False, "unit_diagonal": False}
     n = t.shape[-1]
     solve: Any = lapack.triangles_solved
-    if is_substituted(len(NODES) * len(t), n, n):
-        solve = substituted
+    if is_substituted(len(LOG_NODES) * len(t), n, n):
+        solve = solve_by_substitution
     terms = solve(eye + nodes * rest, rest, t.dtype, **flags)
     return np.triu((weights * terms).sum(axis=0) * 2.0**halvings, 1)
 

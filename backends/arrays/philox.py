@@ -17,37 +17,39 @@ import numpy as np
 if TYPE_CHECKING:
     from ..annotations import ArrayModule, Buffer
 
-__all__ = ["WORD", "dropout", "dropped", "numpy_dropout", "numpy_random_bits", "random_bits"]
+__all__ = ["WORD_VALUES", "dropout", "dropped", "numpy_dropout", "numpy_random_bits", "random_bits"]
 
 MULTIPLIERS = 0xD2E7470EE14C6C93, 0xCA5A826395121157
 WEYL = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
-ROUNDS = 10
-LOW = 0xFFFFFFFF
+PHILOX_ROUNDS = 10
+LOW_WORD = 0xFFFFFFFF
 # How many values a word of 32 bits has.
-WORD = 2**32
+WORD_VALUES = 2**32
 
 # NumPy's own generator is seeded key by key, which costs as much as 250 words computed here; a
 # call here costs as much as seeding 24 times.
-FEW_KEYS = 24
-MANY_WORDS = 256
+MOST_COMPILED_KEYS = 24
+FEWEST_COMPILED_WORDS = 256
 
 
-def _product(factor: int, x: Buffer) -> tuple[Any, Any]:
+def wide_product(factor: int, x: Buffer) -> tuple[Any, Any]:
     """Returns the high and the low word of the products of a constant and words."""
-    low, high = factor & LOW, factor >> 32
-    x_low, x_high = x & LOW, x >> 32
+    low, high = factor & LOW_WORD, factor >> 32
+    x_low, x_high = x & LOW_WORD, x >> 32
     middle = x_low * high + (x_low * low >> 32)
-    other = x_high * low + (middle & LOW)
+    other = x_high * low + (middle & LOW_WORD)
     return x_high * high + (middle >> 32) + (other >> 32), x * factor
 
 
-def _block(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[Any, Any, Any, Any]:
+def philox_block(
+    counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]
+) -> tuple[Any, Any, Any, Any]:
     """Returns the four words for each counter and key, all of them arrays of ``uint64``."""
     a, b, c, d = counter
     k, m = key
-    for _ in range(ROUNDS):
-        high0, low0 = _product(MULTIPLIERS[0], a)
-        high1, low1 = _product(MULTIPLIERS[1], c)
+    for _ in range(PHILOX_ROUNDS):
+        high0, low0 = wide_product(MULTIPLIERS[0], a)
+        high1, low1 = wide_product(MULTIPLIERS[1], c)
         a, b, c, d = high1 ^ b ^ k, low1, high0 ^ d ^ m, low0
         k, m = k + WEYL[0], m + WEYL[1]
     return a, b, c, d
@@ -79,7 +81,7 @@ def random_bits(
     first = after + xp.arange(1, blocks + 1, dtype="uint64")
     carry = (first <= after).astype("uint64")
     zero = xp.zeros_like(first)
-    drawn = _block((first, carry, zero, zero + stream), (keys[..., 0], keys[..., 1]))
+    drawn = philox_block((first, carry, zero, zero + stream), (keys[..., 0], keys[..., 1]))
     raw = xp.stack(drawn, axis=-1).reshape(len(keys), blocks * 4)
     return raw.view(f"uint{bits}")[:, :length].reshape((*batch, *shape))
 
@@ -90,7 +92,7 @@ def numpy_random_bits(
     """Returns the same as ``random_bits``, by NumPy's compiled generator where that is faster."""
     batch, length, words = _sizes(key, shape, bits)
     count = prod(batch)
-    if count > FEW_KEYS and words < MANY_WORDS:
+    if count > MOST_COMPILED_KEYS and words < FEWEST_COMPILED_WORDS:
         return random_bits(np, key, start, shape=shape, bits=bits, stream=stream)
     keys = np.asarray(key).astype(np.uint64).reshape(-1, 2)
     counters = np.zeros((count, 4), np.uint64)
@@ -134,7 +136,7 @@ def dropped(
         key = key[tuple([slice(None) if step else slice(1) for step in key.strides[:-1]])]
     start = np.zeros(key.shape[:-1], np.uint64)
     drawn = words(key, start, shape=shape, bits=32, stream=0)
-    return xp.where(drawn >= round(rate * WORD), xp.divide(x, 1.0 - rate), 0)
+    return xp.where(drawn >= round(rate * WORD_VALUES), xp.divide(x, 1.0 - rate), 0)
 
 
 def dropout(xp: ArrayModule, x: Buffer, key: Buffer, *, rate: float) -> Buffer:

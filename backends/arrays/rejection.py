@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["FIRST_STREAM", "random_binomial", "random_loggamma", "random_poisson"]
 
 FIRST_STREAM = 16
-WORDS = 4
+WORDS_PER_PROPOSAL = 4
 # Elements are done in parts that fit into a core's cache.
-PART = 1 << 14
+PART_ELEMENTS = 1 << 14
 
 # Proposes values: from words of shape (elements, 4) and the parameters of these elements, returns
 # the values and which are accepted.
@@ -55,15 +55,17 @@ def _sampled(
     count = prod(shape) // rows if rows else 0
     out = xp.empty((rows, count), dtype)
     tables = [xp.broadcast_to(p, shape).reshape(rows, count) for p in parameters]
-    together = max(1, PART // max(count, 1))
+    together = max(1, PART_ELEMENTS // max(count, 1))
     for row in range(0, rows if count else 0, together):
-        for first in range(0, count, PART):
-            part = slice(row, row + together), slice(first, first + PART)
-            out[part] = _part(xp, keys[part[0]], first, [t[part] for t in tables], propose, dtype)
+        for first in range(0, count, PART_ELEMENTS):
+            part = slice(row, row + together), slice(first, first + PART_ELEMENTS)
+            out[part] = _sampled_part(
+                xp, keys[part[0]], first, [t[part] for t in tables], propose, dtype
+            )
     return out.reshape(shape)
 
 
-def _part(
+def _sampled_part(
     xp: ArrayModule, keys: Buffer, first: int, parameters: list[Any], propose: Proposal, dtype: str
 ) -> Buffer:
     """Returns the results for some keys and consecutive elements."""
@@ -72,8 +74,8 @@ def _part(
     out = xp.empty(rows * count, dtype)
     parameters = [p.reshape(-1) for p in parameters]
     starts = xp.full(rows, first, "uint64")
-    words = bits(keys, starts, shape=(count, WORDS), bits=64, stream=FIRST_STREAM)
-    words, pending = words.reshape(-1, WORDS), xp.arange(rows * count)
+    words = bits(keys, starts, shape=(count, WORDS_PER_PROPOSAL), bits=64, stream=FIRST_STREAM)
+    words, pending = words.reshape(-1, WORDS_PER_PROPOSAL), xp.arange(rows * count)
     stream = FIRST_STREAM
     with quiet():
         while True:
@@ -85,7 +87,7 @@ def _part(
             stream += 1
             places = (pending % count + first).astype("uint64")
             own = keys[pending // count]
-            words = bits(own, places, shape=(WORDS,), bits=64, stream=stream)
+            words = bits(own, places, shape=(WORDS_PER_PROPOSAL,), bits=64, stream=stream)
 
 
 # -- the gamma distribution
@@ -109,11 +111,13 @@ def random_loggamma(xp: ArrayModule, key: Buffer, a: Buffer) -> Buffer:
     a = xp.asarray(a)
     wide = a.astype("float64")
     valid = (wide > 0) & xp.isfinite(wide)
-    drawn = _sampled(xp, key, [xp.where(valid, wide, 1.0)], partial(_loggamma, xp), "float64")
+    drawn = _sampled(
+        xp, key, [xp.where(valid, wide, 1.0)], partial(_loggamma_proposal, xp), "float64"
+    )
     return xp.where(valid, drawn, np.nan).astype(a.dtype)[()]
 
 
-def _loggamma(xp: ArrayModule, words: Buffer, a: Buffer) -> tuple[Any, Any]:
+def _loggamma_proposal(xp: ArrayModule, words: Buffer, a: Buffer) -> tuple[Any, Any]:
     unit = _unit(words)
     normal = xp.sqrt(-2 * xp.log(unit[:, 0])) * xp.cos(2 * pi * unit[:, 1])
     low = a < 1
@@ -130,18 +134,18 @@ def _loggamma(xp: ArrayModule, words: Buffer, a: Buffer) -> tuple[Any, Any]:
 # -- counts
 
 # log(n!) for small n, and where Stirling's series takes over.
-TABLE = [lgamma(n + 1.0) for n in range(16)]
+LOG_FACTORIALS = [lgamma(n + 1.0) for n in range(16)]
 
 
 def _stirling(xp: ArrayModule, n: Buffer) -> Buffer:
     """Returns log(n!) less Stirling's formula, n log(n) - n + log(2 pi n) / 2, for n > 0."""
-    small = xp.clip(n, 1, len(TABLE) - 1)
-    exact = xp.asarray(TABLE)[small.astype("int64")]
+    small = xp.clip(n, 1, len(LOG_FACTORIALS) - 1)
+    exact = xp.asarray(LOG_FACTORIALS)[small.astype("int64")]
     exact = exact - ((small + 0.5) * xp.log(small) - small + 0.5 * np.log(2 * pi))
-    r = 1 / xp.maximum(n, len(TABLE))
+    r = 1 / xp.maximum(n, len(LOG_FACTORIALS))
     q = r * r
     series = r * (1 / 12 - q * (1 / 360 - q * (1 / 1260 - q * (1 / 1680 - q / 1188))))
-    return xp.where(n < len(TABLE), exact, series)
+    return xp.where(n < len(LOG_FACTORIALS), exact, series)
 
 
 def _deviance(xp: ArrayModule, k: Buffer, mean: Buffer) -> Buffer:
@@ -176,7 +180,7 @@ def _inverted(
 # A mean of up to ten is drawn by inversion; beyond this count lies less than 2**-64 of it.
 INVERTED_MEAN = 10
 INVERTED_LIMIT = 64
-LARGEST = 2.0**62
+LARGEST_COUNT = 2.0**62
 
 
 def random_poisson(xp: ArrayModule, key: Buffer, rate: Buffer) -> Buffer:
@@ -196,12 +200,12 @@ def random_poisson(xp: ArrayModule, key: Buffer, rate: Buffer) -> Buffer:
         An array of ``int64``.
     """
     rate = xp.asarray(rate).astype("float64")
-    valid = (rate >= 0) & (rate <= LARGEST)
-    drawn = _sampled(xp, key, [xp.where(valid, rate, 1.0)], partial(_poisson, xp), "int64")
+    valid = (rate >= 0) & (rate <= LARGEST_COUNT)
+    drawn = _sampled(xp, key, [xp.where(valid, rate, 1.0)], partial(_poisson_proposal, xp), "int64")
     return xp.where(valid, drawn, -1)[()]
 
 
-def _poisson(xp: ArrayModule, words: Buffer, rate: Buffer) -> tuple[Any, Any]:
+def _poisson_proposal(xp: ArrayModule, words: Buffer, rate: Buffer) -> tuple[Any, Any]:
     unit = _unit(words)
     u, v = unit[:, 0] - 0.5, unit[:, 1]
     b = 0.931 + 2.53 * xp.sqrt(rate)
@@ -242,13 +246,13 @@ def random_binomial(xp: ArrayModule, key: Buffer, n: Buffer, p: Buffer) -> Buffe
         An array of ``int64``.
     """
     n, p = xp.floor(xp.asarray(n).astype("float64")), xp.asarray(p).astype("float64")
-    valid = (n >= 0) & (n <= LARGEST) & (p >= 0) & (p <= 1)
+    valid = (n >= 0) & (n <= LARGEST_COUNT) & (p >= 0) & (p <= 1)
     parameters = [xp.where(valid, n, 1.0), xp.where(valid, p, 0.5)]
-    drawn = _sampled(xp, key, parameters, partial(_binomial, xp), "int64")
+    drawn = _sampled(xp, key, parameters, partial(_binomial_proposal, xp), "int64")
     return xp.where(valid, drawn, -1)[()]
 
 
-def _binomial(xp: ArrayModule, words: Buffer, n: Buffer, p: Buffer) -> tuple[Any, Any]:
+def _binomial_proposal(xp: ArrayModule, words: Buffer, n: Buffer, p: Buffer) -> tuple[Any, Any]:
     unit = _unit(words)
     mirrored = p > 0.5
     p = xp.where(mirrored, 1 - p, p)

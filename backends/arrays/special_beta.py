@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .special_gamma import polygamma
+from .special_gamma import MOST_NEWTON_STEPS, polygamma
 from .special_remainders import (
     DROP,
     digamma_gap,
-    elements,
+    elementwise_in_doubles,
     exp_remainder,
     integrate,
     log_remainder,
@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["beta_density", "betainc_slope", "betaincc", "betainccinv", "betaincinv"]
 
-NEWTON_STEPS = 20
-
-
-def _log_mass(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> Any:
+def log_beta_mass(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> Any:
     """Returns the logarithm of ``x^a y^b / B(a, b)`` for positive a and b, and x + y = 1."""
     excess = x * b - a * y
     parts: Buffer | float = 0.0
@@ -44,7 +41,7 @@ def _log_mass(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> An
     return parts + 0.5 * (xp.log(a) + xp.log(b) - xp.log(a + b) - math.log(2.0 * math.pi))
 
 
-@elements
+@elementwise_in_doubles
 def beta_density(
     xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, *, low: int, high: int
 ) -> Buffer:
@@ -52,7 +49,7 @@ def beta_density(
     inside = (x > 0) & (x < 1) & (a > 0) & (b > 0)
     c, d, t = (xp.where(inside, value, 0.5) for value in (a, b, x))
     y = 1.0 - t
-    out = xp.exp(_log_mass(xp, c, d, t, y) - (1 + low) * xp.log(t) - (1 + high) * xp.log1p(-t))
+    out = xp.exp(log_beta_mass(xp, c, d, t, y) - (1 + low) * xp.log(t) - (1 + high) * xp.log1p(-t))
     # At the ends a power of 0, over B, remains.
     power = xp.where(x == 0, a - 1 - low, b - 1 - high)
     ends = xp.where(power > 0, 0.0, xp.where(power == 0, 1 / special(xp).beta(a, b), xp.inf))
@@ -60,7 +57,7 @@ def beta_density(
     return xp.where(inside, out, ends)
 
 
-def _polynomial(
+def density_polynomial(
     orders: tuple[int, int], levels: tuple[Buffer, Buffer], cumulants: dict[tuple[int, int], Any]
 ) -> Any:
     """Returns the polynomial by which the density's mixed derivative differs from it.
@@ -114,7 +111,7 @@ def _mean_level(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> 
     return level + digamma_gap(xp, a) - digamma_gap(xp, a + b)
 
 
-def _panel(
+def beta_panel(
     xp: ArrayModule,
     a: Buffer,
     b: Buffer,
@@ -125,7 +122,7 @@ def _panel(
     length: Buffer,
 ) -> Any:
     """Integrates the derivative's density over distances in s from x, up to a length."""
-    mass = xp.exp(_log_mass(xp, a, b, x, y))
+    mass = xp.exp(log_beta_mass(xp, a, b, x, y))
     first = _mean_level(xp, a, b, x, y)[:, None]
     second = _mean_level(xp, b, a, y, x)[:, None]
     cumulants = {key: c[:, None] for key, c in _cumulants(xp, a, b, orders).items()}
@@ -141,16 +138,16 @@ def _panel(
         drop = xp.where(d < 1.0, near, rate * d + total * spread)
         own, other = -d - spread, -spread
         levels = (first + own, second + other) if downwards else (first + other, second + own)
-        return _polynomial(orders, levels, cumulants) * xp.exp(-drop)
+        return density_polynomial(orders, levels, cumulants) * xp.exp(-drop)
 
     return mass * integrate(xp, integrand, length, logarithmic=True)
 
 
-def _length(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> Buffer:
+def beta_tail_length(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer) -> Buffer:
     """Returns how far below x, in s, the density has all but vanished."""
     # The drop is convex and increasing: from beyond, Newton's steps come down to where it is done.
     d = (DROP - (a + b) * xp.log(y)) / a
-    for _ in range(NEWTON_STEPS):
+    for _ in range(MOST_NEWTON_STEPS):
         change = x * xp.expm1(-d)
         rate = a - (a + b) * (x + change) / (1.0 + change)
         d = d - (a * d + (a + b) * xp.log1p(change) - DROP) / rate
@@ -165,18 +162,18 @@ def _lower_tail(
     up, down = xp.maximum(a, 1.0), xp.maximum(b, 1.0)
     beyond = x * down > y * up
     knee, rest = xp.where(beyond, up / (up + down), x), xp.where(beyond, down / (up + down), y)
-    total = _panel(xp, a, b, knee, rest, orders, True, _length(xp, a, b, knee, rest))
+    total = beta_panel(xp, a, b, knee, rest, orders, True, beta_tail_length(xp, a, b, knee, rest))
 
     def rising(
         a: Buffer, b: Buffer, knee: Buffer, rest: Buffer, x: Buffer, y: Buffer, total: Buffer
     ) -> Any:
         length = xp.log(x / y) - xp.log(xp.maximum(a, 1.0) / xp.maximum(b, 1.0))
-        return total + _panel(xp, a, b, knee, rest, orders, False, length)
+        return total + beta_panel(xp, a, b, knee, rest, orders, False, length)
 
     return put_where(xp, total, beyond, rising, [a, b, knee, rest, x, y, total], 0.5)
 
 
-@elements
+@elementwise_in_doubles
 def betainc_slope(
     xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, *, by_a: int, by_b: int
 ) -> Buffer:
@@ -209,7 +206,7 @@ def _climb(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     """
     log_beta = special(xp).betaln(a, b)
     x = xp.exp(xp.minimum((xp.log(y) + xp.log(a) + log_beta) / a, -1e-3))
-    for _ in range(NEWTON_STEPS):
+    for _ in range(MOST_NEWTON_STEPS):
         value = special(xp).betainc(a, b, x)
         # The slope need not be known to all digits.
         rate = xp.exp(a * xp.log(x) + (b - 1.0) * xp.log1p(-x) - log_beta) / value
@@ -236,7 +233,7 @@ def _inverse(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Any:
     inside = (x > 0) & (x < 1) & (y > 0) & (y < 1)
     p, q, t, wanted = (xp.where(inside, v, 0.5) for v in (a, b, x, y))
     value = special(xp).betainc(p, q, t)
-    rate = xp.exp(_log_mass(xp, p, q, t, 1.0 - t)) / ((1.0 - t) * value)
+    rate = xp.exp(log_beta_mass(xp, p, q, t, 1.0 - t)) / ((1.0 - t) * value)
     change = xp.log1p((wanted - value) / value) / rate
     after = t * xp.exp(change)
     small = (xp.abs(change) < 1e-3) & (xp.abs(after - t) < 1e-3 * (1.0 - t))
@@ -250,7 +247,7 @@ def _complement(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     return xp.where((y >= 0.5) | ((y > 1e-3) & (far < 0.5)), _inverse(xp, a, b, 1.0 - y), far)
 
 
-@elements
+@elementwise_in_doubles
 def betaincc(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer) -> Buffer:
     """Returns 1 - I_x(a, b) where SciPy's module has no function for it."""
     lower = special(xp).betainc(a, b, x)
@@ -258,17 +255,17 @@ def betaincc(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer) -> Buffer:
     # What rounding 1 - x changes is that times the density.
     inside = (x > 0) & (x < 1) & (a > 0) & (b > 0)
     c, d, t = (xp.where(inside, value, 0.5) for value in (a, b, x))
-    density = xp.exp(_log_mass(xp, c, d, t, 1.0 - t) - xp.log(t) - xp.log1p(-t))
+    density = xp.exp(log_beta_mass(xp, c, d, t, 1.0 - t) - xp.log(t) - xp.log1p(-t))
     return xp.where(inside & ((lower < 0.5) | (density > 1.0)), 1.0 - lower, upper)
 
 
-@elements
+@elementwise_in_doubles
 def betaincinv(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     """Returns that x for which I_x(a, b) is y."""
     return _completed(xp, _inverse(xp, a, b, y), a, b, y)
 
 
-@elements
+@elementwise_in_doubles
 def betainccinv(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     """Returns that x for which 1 - I_x(a, b) is y."""
     if xp.__name__ != "numpy":

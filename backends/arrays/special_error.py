@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .special_remainders import DROP, elements, integrate, log_remainder, put_where, special
+from .special_remainders import (
+    DROP,
+    elementwise_in_doubles,
+    integrate,
+    log_remainder,
+    put_where,
+    special,
+)
 
 if TYPE_CHECKING:
     from ..annotations import ArrayModule, Buffer
@@ -41,19 +48,19 @@ def _scaled_integral(xp: ArrayModule, x: Buffer, order: int) -> Any:
     return put_where(xp, out, x > 0, right_of_zero, [x], 1.0)
 
 
-@elements
+@elementwise_in_doubles
 def erfcx_integral(xp: ArrayModule, x: Buffer, *, order: int) -> Any:
     """Returns ``exp(x^2)`` times the repeated integral of erfc from x on."""
     return _scaled_integral(xp, x, order)
 
 
-@elements
+@elementwise_in_doubles
 def log_ndtr_slope(xp: ArrayModule, x: Buffer) -> Any:
     """Returns the derivative of the logarithm of the normal distribution: density over integral."""
     return math.sqrt(2.0 / math.pi) / special(xp).erfcx(-math.sqrt(0.5) * x)
 
 
-@elements
+@elementwise_in_doubles
 def log_ndtr_gap(xp: ArrayModule, x: Buffer) -> Buffer:
     """Returns ``x + log_ndtr_slope(x)`` without cancellation where x is negative."""
     z = -math.sqrt(0.5) * xp.minimum(x, 0.0)
@@ -62,7 +69,7 @@ def log_ndtr_gap(xp: ArrayModule, x: Buffer) -> Buffer:
     return xp.where(xp.isneginf(x), 0.0, xp.where(x < 0, left, right))
 
 
-@elements
+@elementwise_in_doubles
 def kl_div(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     """Returns ``x log(x / y) - x + y`` without cancellation where x is close to y."""
     u = (x - y) / y

@@ -21,7 +21,7 @@ from .special_remainders import (
     DROP,
     as_arrays,
     digamma_gap,
-    elements,
+    elementwise_in_doubles,
     exp_remainder,
     integrate,
     log_remainder,
@@ -44,9 +44,9 @@ __all__ = [
     "polygamma",
 ]
 
-NEWTON_STEPS = 20
+MOST_NEWTON_STEPS = 20
 # From here on Stirling's series is more accurate than differences of logarithms.
-LARGE = 12.0
+SMALLEST_STIRLING_DIFFERENCE = 12.0
 # Nearer to 0 or infinity, intermediate results overflow.
 TINY = 1e-150
 # From this real part on the series of zeta in these terms, Bernoulli numbers over (2k)!, is exact.
@@ -93,7 +93,7 @@ def _complex_polygamma(n: Buffer | float, z: Buffer) -> Any:
     return np.where(n == 0, special(np).psi(z), total)
 
 
-def _log_mass(xp: ArrayModule, a: Buffer, x: Buffer) -> Any:
+def log_gamma_mass(xp: ArrayModule, a: Buffer, x: Buffer) -> Any:
     """Returns the logarithm of ``x^a exp(-x) / gamma(a)`` for positive a and x."""
     near = xp.abs(x - a) < 0.5 * a
     u = xp.where(near, (x - a) / a, 0.0)
@@ -101,13 +101,13 @@ def _log_mass(xp: ArrayModule, a: Buffer, x: Buffer) -> Any:
     return exponent - stirling_error(xp, a) + 0.5 * xp.log(a) - 0.5 * math.log(2.0 * math.pi)
 
 
-@elements
+@elementwise_in_doubles
 def gamma_density(xp: ArrayModule, a: Buffer, x: Buffer) -> Buffer:
     """Returns ``x^(a - 1) exp(-x) / gamma(a)`` for x >= 0, also where a is not positive."""
     inside = x > 0
     t = xp.where(inside, x, 1.0)
     b = xp.where(a > 0, a, 1.0)
-    usual = xp.exp(_log_mass(xp, b, t) - xp.log(t))
+    usual = xp.exp(log_gamma_mass(xp, b, t) - xp.log(t))
     reciprocal = special(xp).rgamma(xp.where(a > 0, 1.0, a))
     continued = xp.where(reciprocal == 0, 0.0, reciprocal * xp.exp((a - 1) * xp.log(t) - t))
     out = xp.where(a > 0, usual, continued)
@@ -141,7 +141,7 @@ def _falls(xp: ArrayModule, slope: Buffer, scale: Buffer, sign: float, start: Bu
     The drop is convex and increasing, so that Newton's steps from beyond come down to it.
     """
     d = start
-    for _ in range(NEWTON_STEPS):
+    for _ in range(MOST_NEWTON_STEPS):
         growth = xp.expm1(sign * d)
         drop = slope * d + scale * (growth - sign * d)
         d = d - (drop - DROP) / (slope + scale * sign * growth)
@@ -156,10 +156,10 @@ def _tail(
     slope = sign * (x - a)
     start = xp.sqrt(2.0 * DROP / x) if upwards else (DROP + x) / a
     length = _falls(xp, slope, x, sign, start)
-    return _panel(xp, a, x, order, cumulants, sign, length)
+    return gamma_panel(xp, a, x, order, cumulants, sign, length)
 
 
-def _panel(
+def gamma_panel(
     xp: ArrayModule,
     a: Buffer,
     x: Buffer,
@@ -172,7 +172,7 @@ def _panel(
     near = xp.abs(x - a) < 0.5 * a
     ratio = xp.log1p(xp.where(near, (x - a) / a, 0.0))
     level = xp.where(near, ratio, xp.log(x) - xp.log(a)) + digamma_gap(xp, a)
-    mass = xp.exp(_log_mass(xp, a, x))
+    mass = xp.exp(log_gamma_mass(xp, a, x))
     columns = [c[:, None] for c in cumulants]
 
     def integrand(d: Buffer) -> Any:
@@ -182,7 +182,7 @@ def _panel(
     return mass * integrate(xp, integrand, length, logarithmic=sign < 0)
 
 
-@elements
+@elementwise_in_doubles
 def gammainc_slope(xp: ArrayModule, a: Buffer, x: Buffer, *, order: int) -> Buffer:
     """Returns the derivative of P(a, x) by a, of an order from 1 up."""
     out = xp.where((x == 0) | xp.isposinf(x), 0.0, xp.nan)
@@ -205,7 +205,7 @@ def gammainc_slope(xp: ArrayModule, a: Buffer, x: Buffer, *, order: int) -> Buff
         more = cumulants(a)
         knee = xp.maximum(xp.maximum(a, 1.0), x)
         total = _tail(xp, a, knee, order, more, True)
-        return -total - _panel(xp, a, knee, order, more, -1.0, xp.log(knee) - xp.log(x))
+        return -total - gamma_panel(xp, a, knee, order, more, -1.0, xp.log(knee) - xp.log(x))
 
     out = put_where(xp, out, lower, below, [a, x], 1.0)
     return put_where(xp, out, inside & ~lower, above, [a, x], 1.0)
@@ -224,44 +224,51 @@ def _log_beta(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
     return total + stirling_error(xp, a) + stirling_error(xp, b) - stirling_error(xp, a + b)
 
 
-@elements
+@elementwise_in_doubles
 def betaln(xp: ArrayModule, a: Buffer, b: Buffer) -> Buffer:
     """Returns the logarithm of the absolute value of B(a, b)."""
-    far = _far(xp, a, b)
+    far = beta_of_far_arguments(xp, a, b)
     c, d = xp.where(far, a, 1.0), xp.where(far, b, 1.0)
     return xp.where(far, _log_beta(xp, c, d), special(xp).betaln(a, b))
 
 
-@elements
+@elementwise_in_doubles
 def beta(xp: ArrayModule, a: Buffer, b: Buffer) -> Buffer:
     """Returns gamma(a) gamma(b) / gamma(a + b)."""
-    far = _far(xp, a, b)
+    far = beta_of_far_arguments(xp, a, b)
     c, d = xp.where(far, a, 1.0), xp.where(far, b, 1.0)
     return xp.where(far, xp.exp(_log_beta(xp, c, d)), special(xp).beta(a, b))
 
 
-def _far(xp: ArrayModule, a: Buffer, b: Buffer) -> Buffer:
+def beta_of_far_arguments(xp: ArrayModule, a: Buffer, b: Buffer) -> Buffer:
     """Says where gamma functions of the arguments are too large for their quotient's digits."""
     small, large = xp.minimum(a, b), xp.maximum(a, b)
-    return (small > TINY) & (large > LARGE) & (large < 1.0 / TINY)
+    return (small > TINY) & (large > SMALLEST_STIRLING_DIFFERENCE) & (large < 1.0 / TINY)
 
 
-@elements
+@elementwise_in_doubles
 def poch(xp: ArrayModule, z: Buffer, m: Buffer) -> Buffer:
     """Returns gamma(z + m) / gamma(z)."""
-    far = (xp.minimum(z, z + m) > LARGE) & (xp.maximum(z, z + m) < 1.0 / TINY)
-    w, k = xp.where(far, z, LARGE), xp.where(far, m, 0.0)
+    far = (xp.minimum(z, z + m) > SMALLEST_STIRLING_DIFFERENCE) & (
+        xp.maximum(z, z + m) < 1.0 / TINY
+    )
+    w, k = xp.where(far, z, SMALLEST_STIRLING_DIFFERENCE), xp.where(far, m, 0.0)
     logarithm = k * xp.log(w + k) + ((w - 0.5) * xp.log1p(k / w) - k)
     logarithm += stirling_error(xp, w + k) - stirling_error(xp, w)
     return xp.where(far, xp.exp(logarithm), special(xp).poch(z, m))
 
 
-@elements
+@elementwise_in_doubles
 def binom(xp: ArrayModule, n: Buffer, k: Buffer) -> Buffer:
     """Returns gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1)."""
     rest = xp.minimum(k, n - k)
     # Of few things, the product of integers is exact.
-    far = (n > LARGE) & (rest > -1) & (n < 1.0 / TINY) & ((k % 1 != 0) | (rest >= 20))
-    m, j = xp.where(far, n, LARGE), xp.where(far, k, 0.0)
+    far = (
+        (n > SMALLEST_STIRLING_DIFFERENCE)
+        & (rest > -1)
+        & (n < 1.0 / TINY)
+        & ((k % 1 != 0) | (rest >= 20))
+    )
+    m, j = xp.where(far, n, SMALLEST_STIRLING_DIFFERENCE), xp.where(far, k, 0.0)
     quotient = xp.exp(-_log_beta(xp, m - j + 1.0, j + 1.0)) / (m + 1.0)
     return xp.where(far, quotient, special(xp).binom(n, k))

@@ -24,12 +24,12 @@ __all__ = [
     "DROP",
     "as_arrays",
     "digamma_gap",
-    "elements",
+    "elementwise_in_doubles",
     "exp_remainder",
     "integrate",
     "log_remainder",
     "loop_dtype",
-    "nodes",
+    "panel_nodes",
     "put_where",
     "special",
     "stirling_error",
@@ -39,16 +39,16 @@ __all__ = [
 DROP = 45.0
 # Nodes of a panel, and elements that are done at a time: so that a block stays in the cache, and so
 # that on a GPU it keeps all cores busy without taking much memory.
-NODES = 64
-BLOCK = 1024
-GPU_BLOCK = 65536
+PANEL_NODES = 64
+CPU_BLOCK_ELEMENTS = 1024
+GPU_BLOCK_ELEMENTS = 65536
 # Bernoulli numbers over 2k (2k - 1), k from 1, of the series of log gamma: DLMF 5.11.1.
 STIRLING = (
     1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400,
 )
 # Bernoulli numbers over 2k, k from 1, of the series of digamma: DLMF 5.11.2.
 DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
-LARGE = 12.0
+SMALLEST_STIRLING_ARGUMENT = 12.0
 
 
 def special(xp: ArrayModule) -> Any:
@@ -77,17 +77,21 @@ def loop_dtype(name: str, *operands: Any) -> DType:
     """
     dtype = result_type(*operands)
     wide = np.result_type(dtype, np.float32)
-    return wide if wide == dtype or wide.itemsize > 4 else _widened(name, dtype, len(operands))
+    return (
+        wide
+        if wide == dtype or wide.itemsize > 4
+        else half_precision_result(name, dtype, len(operands))
+    )
 
 
 @cache
-def _widened(name: str, dtype: DType, count: int) -> Any:
+def half_precision_result(name: str, dtype: DType, count: int) -> Any:
     """Returns the dtype that a function makes of half precision, or of small integers."""
     with quiet():
         return getattr(special(np), name)(*[np.ones(1, dtype)] * count).dtype
 
 
-def elements(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def elementwise_in_doubles(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Makes a function of operands that broadcast from one of flat double-precision arrays.
 
     The kernel gets the array module first, then a block of elements at a time, and keywords as
@@ -106,7 +110,7 @@ def elements(kernel: Callable[..., Any]) -> Callable[..., Any]:
         flat = [x.reshape(-1) for x in spread]
         out = xp.empty(spread[0].shape, np.float64)
         target = out.reshape(-1)
-        block = BLOCK if xp is np else GPU_BLOCK
+        block = CPU_BLOCK_ELEMENTS if xp is np else GPU_BLOCK_ELEMENTS
         with quiet():
             for start in range(0, target.size, block):
                 part = slice(start, start + block)
@@ -138,9 +142,9 @@ def put_where(
 
 
 @cache
-def nodes(device: str) -> tuple[Any, Any]:
+def panel_nodes(device: str) -> tuple[Any, Any]:
     """Returns Gauss's and Legendre's nodes and weights from 0 to 1, on a device."""
-    places, weights = np.polynomial.legendre.leggauss(NODES)
+    places, weights = np.polynomial.legendre.leggauss(PANEL_NODES)
     return on_device(0.5 * (places + 1.0), device), on_device(0.5 * weights, device)
 
 
@@ -156,7 +160,7 @@ def integrate(
         logarithmic: whether to integrate over ``log(1 + distance)``: for what changes both within
             a distance of 1 and over the whole of a long interval.
     """
-    places, weights = nodes(device_of(length))
+    places, weights = panel_nodes(device_of(length))
     if logarithmic:
         span = xp.log1p(length)
         steps = span[:, None] * places
@@ -207,7 +211,7 @@ def exp_remainder(xp: ArrayModule, u: Buffer) -> Buffer:
     return xp.where(near, 0.5 * v * v * total, xp.expm1(xp.where(near, 0.0, u)) - u)
 
 
-def _descending(xp: ArrayModule, z: Buffer, coefficients: tuple[float, ...]) -> Buffer:
+def inverse_square_series(xp: ArrayModule, z: Buffer, coefficients: tuple[float, ...]) -> Buffer:
     """Returns ``c[0] + c[1] / z^2 + c[2] / z^4 + ...``."""
     w = 1.0 / (z * z)
     total = xp.zeros_like(w)
@@ -219,17 +223,23 @@ def _descending(xp: ArrayModule, z: Buffer, coefficients: tuple[float, ...]) -> 
 @launched_at_once
 def stirling_error(xp: ArrayModule, z: Buffer) -> Buffer:
     """Returns ``log gamma(z) - ((z - 1/2) log(z) - z + log(2 pi) / 2)`` for z > 0."""
-    far = xp.maximum(z, LARGE)
-    near = xp.minimum(z, LARGE)
+    far = xp.maximum(z, SMALLEST_STIRLING_ARGUMENT)
+    near = xp.minimum(z, SMALLEST_STIRLING_ARGUMENT)
     direct = special(xp).gammaln(near) - (near - 0.5) * xp.log(near) + near
     direct -= 0.5 * math.log(2.0 * math.pi)
-    return xp.where(z < LARGE, direct, _descending(xp, far, STIRLING) / far)
+    return xp.where(
+        z < SMALLEST_STIRLING_ARGUMENT, direct, inverse_square_series(xp, far, STIRLING) / far
+    )
 
 
 @launched_at_once
 def digamma_gap(xp: ArrayModule, z: Buffer) -> Buffer:
     """Returns ``log(z) - digamma(z)`` for z > 0."""
-    far = xp.maximum(z, LARGE)
-    near = xp.minimum(z, LARGE)
+    far = xp.maximum(z, SMALLEST_STIRLING_ARGUMENT)
+    near = xp.minimum(z, SMALLEST_STIRLING_ARGUMENT)
     direct = xp.log(near) - special(xp).psi(near)
-    return xp.where(z < LARGE, direct, 0.5 / far + _descending(xp, far, DIGAMMA) / (far * far))
+    return xp.where(
+        z < SMALLEST_STIRLING_ARGUMENT,
+        direct,
+        0.5 / far + inverse_square_series(xp, far, DIGAMMA) / (far * far),
+    )

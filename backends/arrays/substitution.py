@@ -16,27 +16,29 @@ from ..restoring import quiet
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType
 
-__all__ = ["eliminated", "is_eliminated", "is_substituted", "substituted"]
+__all__ = ["eliminated", "is_eliminated", "is_substituted", "solve_by_substitution"]
 
 # How long things take, in nanoseconds: a step for a stack of any length; to bring an element of a
 # matrix to its place beside those of the others; and one multiplication, in steps and in LAPACK.
-STEP, COPY = 3000.0, 1.5
+STEP_NANOSECONDS, COPY_NANOSECONDS = 3000.0, 1.5
 IN_STEPS, IN_CALLS = 0.9, 0.4
 # A call of BLAS's for one system, and of LAPACK's for the factors of one matrix.
-SYSTEM, FACTORS = 350.0, 700.0
+SYSTEM_CALL_NANOSECONDS, FACTORS_CALL_NANOSECONDS = 350.0, 700.0
 # How many times as long a step of elimination takes as one of substitution.
 ELIMINATION = 4
 
 
 def is_substituted(stack: int, n: int, columns: int) -> bool:
     """Says whether so many triangular systems are solved more quickly all at once."""
-    return _is_quicker(stack, n, n * n, n * n * columns // 2, SYSTEM)
+    return _is_quicker(stack, n, n * n, n * n * columns // 2, SYSTEM_CALL_NANOSECONDS)
 
 
 def is_eliminated(stack: int, m: int, n: int) -> bool:
     """Says whether so many matrices are factorised more quickly all at once."""
     steps = min(m, n)
-    return _is_quicker(stack, ELIMINATION * steps, m * n, m * n * steps // 2, FACTORS)
+    return _is_quicker(
+        stack, ELIMINATION * steps, m * n, m * n * steps // 2, FACTORS_CALL_NANOSECONDS
+    )
 
 
 def _is_quicker(stack: int, steps: int, size: int, work: int, call: float) -> bool:
@@ -49,7 +51,7 @@ def _is_quicker(stack: int, steps: int, size: int, work: int, call: float) -> bo
         work: how many multiplications it takes for one matrix.
         call: how long a call takes beside those.
     """
-    at_once = steps * STEP + stack * (size * COPY + work * IN_STEPS)
+    at_once = steps * STEP_NANOSECONDS + stack * (size * COPY_NANOSECONDS + work * IN_STEPS)
     return at_once < stack * (call + work * IN_CALLS)
 
 
@@ -64,7 +66,7 @@ def _stack_first(x: Buffer) -> Buffer:
     return np.ascontiguousarray(x.transpose(*range(2, x.ndim), 0, 1))
 
 
-def substituted(
+def solve_by_substitution(
     a: Buffer, b: Buffer, dtype: DType, *, lower: bool, transposed: bool, unit_diagonal: bool
 ) -> Buffer | None:
     """Solves triangular systems, column by column of the triangle as LAPACK does.

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["gelu", "gelu_slope", "sigmoid", "silu", "silu_grad", "softplus"]
 
-# gelu(x) is about x sigmoid(w), w = LINEAR x + CUBIC x^3: D. Hendrycks and K. Gimpel, "Gaussian
-# error linear units" (2016), whose 1 + tanh(u) is 2 sigmoid(2 u).
-LINEAR = 2.0 * math.sqrt(2.0 / math.pi)
-CUBIC = 0.044715 * LINEAR
+# gelu(x) is about x sigmoid(w), w = GELU_LINEAR x + GELU_CUBIC x^3: D. Hendrycks and K. Gimpel,
+# "Gaussian error linear units" (2016), whose 1 + tanh(u) is 2 sigmoid(2 u).
+GELU_LINEAR = 2.0 * math.sqrt(2.0 / math.pi)
+GELU_CUBIC = 0.044715 * GELU_LINEAR
 # Below minus this, x over 1 + exp(-w) is zero for silu and gelu; -inf over inf would be NaN.
-LOWEST = {"f": -100.0, "d": -800.0}
+SMALLEST_GATED = {"f": -100.0, "d": -800.0}
 # Beyond this the slope of gelu is constant to the last digit, and exp(-w) short of overflow.
-STEEP = {"f": 10.0, "d": 20.0}
+LARGEST_STEEP = {"f": 10.0, "d": 20.0}
 
 
-def _sigmoid(x: Buffer, out: Buffer) -> None:
+def _sigmoid_block(x: Buffer, out: Buffer) -> None:
     """Returns ``1 / (1 + exp(-x))``."""
     np.negative(x, out=out)
     np.exp(out, out=out)
@@ -36,18 +36,18 @@ def _sigmoid(x: Buffer, out: Buffer) -> None:
     np.reciprocal(out, out=out)
 
 
-def _silu(x: Buffer, out: Buffer, bounded: Buffer) -> None:
+def _silu_block(x: Buffer, out: Buffer, bounded: Buffer) -> None:
     """Returns ``x sigmoid(x)``."""
     np.negative(x, out=out)
     np.exp(out, out=out)
     out += 1.0
-    x.clip(LOWEST[x.dtype.char], np.inf, out=bounded)
+    x.clip(SMALLEST_GATED[x.dtype.char], np.inf, out=bounded)
     np.divide(bounded, out, out=out)
 
 
-def _silu_grad(x: Buffer, out: Buffer, bounded: Buffer, odds: Buffer) -> None:
+def _silu_grad_block(x: Buffer, out: Buffer, bounded: Buffer, odds: Buffer) -> None:
     # s (1 + x (1 - s)), where 1 - s is exp(-x) s; beyond the limits it is constant.
-    limit = -0.875 * LOWEST[x.dtype.char]
+    limit = -0.875 * SMALLEST_GATED[x.dtype.char]
     x.clip(-limit, limit, out=bounded)
     np.negative(bounded, out=odds)
     np.exp(odds, out=odds)
@@ -59,7 +59,7 @@ def _silu_grad(x: Buffer, out: Buffer, bounded: Buffer, odds: Buffer) -> None:
     out *= odds
 
 
-def _softplus(x: Buffer, out: Buffer, rest: Buffer) -> None:
+def _softplus_block(x: Buffer, out: Buffer, rest: Buffer) -> None:
     """Returns ``log(1 + exp(x))``."""
     np.absolute(x, out=rest)
     np.negative(rest, out=rest)
@@ -69,32 +69,32 @@ def _softplus(x: Buffer, out: Buffer, rest: Buffer) -> None:
     out += rest
 
 
-def _gelu_sigmoid(x: Buffer, out: Buffer, bounded: Buffer) -> None:
+def _gelu_block(x: Buffer, out: Buffer, bounded: Buffer) -> None:
     np.multiply(x, x, out=out)
-    out *= -CUBIC
-    out -= LINEAR
+    out *= -GELU_CUBIC
+    out -= GELU_LINEAR
     out *= x
     np.exp(out, out=out)
     out += 1.0
-    x.clip(LOWEST[x.dtype.char], np.inf, out=bounded)
+    x.clip(SMALLEST_GATED[x.dtype.char], np.inf, out=bounded)
     np.divide(bounded, out, out=out)
 
 
-def _gelu_sigmoid_grad(
+def _gelu_grad_block(
     x: Buffer, out: Buffer, bounded: Buffer, odds: Buffer, rise: Buffer
 ) -> None:
     # s (1 + x w' (1 - s)), where 1 - s is exp(-w) s: nothing cancels.
-    limit = STEEP[x.dtype.char]
+    limit = LARGEST_STEEP[x.dtype.char]
     x.clip(-limit, limit, out=bounded)
     np.multiply(bounded, bounded, out=rise)
-    np.multiply(rise, -CUBIC, out=odds)
-    odds -= LINEAR
+    np.multiply(rise, -GELU_CUBIC, out=odds)
+    odds -= GELU_LINEAR
     odds *= bounded
     np.exp(odds, out=odds)
     np.add(odds, 1.0, out=out)
     np.reciprocal(out, out=out)
-    rise *= 3.0 * CUBIC
-    rise += LINEAR
+    rise *= 3.0 * GELU_CUBIC
+    rise += GELU_LINEAR
     rise *= bounded
     odds *= out
     rise *= odds
@@ -102,12 +102,12 @@ def _gelu_sigmoid_grad(
     out *= rise
 
 
-sigmoid = blockwise(_sigmoid)
-silu = blockwise(_silu, 1)
-silu_grad = blockwise(_silu_grad, 2)
-softplus = blockwise(_softplus, 1)
-_gelu_approximate = blockwise(_gelu_sigmoid, 1)
-_gelu_approximate_grad = blockwise(_gelu_sigmoid_grad, 3)
+sigmoid = blockwise(_sigmoid_block)
+silu = blockwise(_silu_block, 1)
+silu_grad = blockwise(_silu_grad_block, 2)
+softplus = blockwise(_softplus_block, 1)
+_gelu_approximate = blockwise(_gelu_block, 1)
+_gelu_approximate_grad = blockwise(_gelu_grad_block, 3)
 
 
 def gelu(x: Buffer, *, approximate: bool) -> Any:

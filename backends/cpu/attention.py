@@ -20,7 +20,7 @@ __all__ = ["attention", "attention_grad", "stacked_shape"]
 
 
 # Scores of a block.
-BLOCK = 1 << 17
+BLOCK_SCORES = 1 << 17
 
 
 def stacked_shape(q: Shape, k: Shape, v: Shape) -> Shape:
@@ -40,7 +40,7 @@ def attention(
 ) -> Buffer:
     """Returns ``softmax(scale * q @ k^T + mask) @ v``; a query that sees no key gets zeros."""
     out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
-    outs, values = matrices(out), matrices(v)
+    outs, values = stacked_matrices(out), stacked_matrices(v)
     for many, rows, powers, shares in blocks_of_powers(q, k, mask, causal, scale):
         seen = slice(powers.shape[-1])
         part = np.matmul(powers, working(values[many, seen]))
@@ -62,8 +62,11 @@ def attention_grad(
 ) -> Buffer:
     """Returns the gradients of q, k and v, stacked, for that of ``attention``'s output."""
     stacked = np.zeros(stacked_shape(q.shape, k.shape, v.shape), q.dtype)
-    by_q, by_k, by_v = matrices(stacked[0]), *(working(matrices(part)) for part in stacked[1:])
-    queries, keys, values, cotangents, outs = map(matrices, (q, k, v, g, out))
+    by_q, by_k, by_v = (
+        stacked_matrices(stacked[0]),
+        *(working(stacked_matrices(part)) for part in stacked[1:]),
+    )
+    queries, keys, values, cotangents, outs = map(stacked_matrices, (q, k, v, g, out))
     width, outputs = q.shape[-1], v.shape[-1]
     for many, rows, powers, shares in blocks_of_powers(q, k, mask, causal, scale):
         seen = slice(powers.shape[-1])
@@ -77,7 +80,7 @@ def attention_grad(
         by_q[many, rows, :width] = part
         by_k[many, seen, :width] += np.matmul(powers.swapaxes(1, 2), own_q)
     if q.itemsize == 2:
-        matrices(stacked[1])[...], matrices(stacked[2])[...] = by_k, by_v
+        stacked_matrices(stacked[1])[...], stacked_matrices(stacked[2])[...] = by_k, by_v
     return stacked
 
 
@@ -96,9 +99,9 @@ def blocks_of_powers(
     The powers of the scores come with what they have to be multiplied by so that every query's add
     up to 1. With a causal mask, keys that no query of a block sees are left out.
     """
-    queries, keys = matrices(q), matrices(k)
+    queries, keys = stacked_matrices(q), stacked_matrices(k)
     images, count, length = len(queries), q.shape[-2], k.shape[-2]
-    fit = max(1, BLOCK // max(1, length))
+    fit = max(1, BLOCK_SCORES // max(1, length))
     many = max(1, fit // max(1, count))
     for first in range(0, images, many):
         whole = slice(first, min(first + many, images))
@@ -146,7 +149,7 @@ def masks_of(mask: Buffer, shape: Shape, whole: slice) -> Buffer:
     return every[np.unravel_index(np.arange(whole.start, whole.stop), shape[:-2])]
 
 
-def matrices(x: Buffer) -> Buffer:
+def stacked_matrices(x: Buffer) -> Buffer:
     """Returns an array with all axes but the last two as one."""
     return x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import blas_calls, devices, dtypes, protocol
 from ..arrays import philox
-from ..fresh_results import FRESH
+from ..fresh_results import FRESH_PRIMITIVES
 from . import (
     activations,
     attention,
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from ..annotations import Buffer, DTypeLike
     from .plan.annotations import ProgramLike
 
-__all__ = ["NumpyBackend", "backend"]
+__all__ = ["NumpyBackend", "numpy_backend"]
 
 
 def _in_parts(x: Buffer, y: Buffer) -> Any:
-    from .plan.threads.matmul import multiplied  # which loads what runs threads
+    from .plan.threads.matmul import threaded_matmul  # which loads what runs threads
 
-    return multiplied(x, y)
+    return threaded_matmul(x, y)
 
 
 blas_calls.IN_PARTS.append(_in_parts)
@@ -48,7 +48,7 @@ class NumpyBackend:
     name = "numpy"
     xp: Any = np
     buffer_type: type = np.ndarray
-    fresh = FRESH
+    fresh = FRESH_PRIMITIVES
     accumulating = frozenset(
         {
             "cumprod", "cumsum", "index_add", "index_multiply", "linear_recurrence", "prod",
@@ -164,15 +164,15 @@ class NumpyBackend:
 
     def plan(self, program: ProgramLike, donated: Sequence[int] = ()) -> Any:
         """Returns what runs a program on raw buffers, as generated Python."""
-        from .plan import planned  # which nothing but compiled functions needs
+        from .plan import cpu_plan  # which nothing but compiled functions needs
 
-        return planned(program, donated, self.kernels)
+        return cpu_plan(program, donated, self.kernels)
 
     def loop(self, program: ProgramLike, loop: Any) -> Any:
         """Returns what runs a program again and again, as one generated function."""
-        from .plan import looped
+        from .plan import loop_plan
 
-        return looped(program, loop, self.kernels)
+        return loop_plan(program, loop, self.kernels)
 
     def memory(self) -> dict[str, int]:
         """Returns the process's peak resident memory in bytes."""
@@ -191,4 +191,4 @@ class NumpyBackend:
         }
 
 
-backend = protocol.register(NumpyBackend())
+numpy_backend = protocol.register(NumpyBackend())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["blockwise", "inexact"]
 
 # Elements of a block. Smaller ones lose their gain to the calls, larger ones leave the cache.
-BLOCK = 65536
+BLOCK_ELEMENTS = 65536
 
 
 def inexact(x: Buffer) -> Buffer:
@@ -55,7 +55,7 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
         values = inexact(x)
         out = np.empty(values.shape, values.dtype)
         with quiet():
-            if out.size <= BLOCK:
+            if out.size <= BLOCK_ELEMENTS:
                 kernel(values, out, *[np.empty_like(out) for _ in range(spare)], **params)
             else:
                 pieces(values.reshape(-1), out.reshape(-1), params)
@@ -64,11 +64,11 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
         return out if out.ndim else out[()]
 
     def pieces(source: Buffer, target: Buffer, params: dict[str, Any]) -> None:
-        spares = [np.empty(BLOCK, target.dtype) for _ in range(spare)]
-        for start in range(0, target.size, BLOCK):
-            out = target[start : start + BLOCK]
-            kept = spares if out.size == BLOCK else [s[: out.size] for s in spares]
-            kernel(source[start : start + BLOCK], out, *kept, **params)
+        spares = [np.empty(BLOCK_ELEMENTS, target.dtype) for _ in range(spare)]
+        for start in range(0, target.size, BLOCK_ELEMENTS):
+            out = target[start : start + BLOCK_ELEMENTS]
+            kept = spares if out.size == BLOCK_ELEMENTS else [s[: out.size] for s in spares]
+            kernel(source[start : start + BLOCK_ELEMENTS], out, *kept, **params)
 
     run.__doc__ = kernel.__doc__
     return run

@@ -25,12 +25,12 @@ __all__ = ["conv", "conv_input_grad", "conv_kernel_grad"]
 
 # Windows overlap, so their copies take many times the memory of the image: they are made in blocks
 # of about this many bytes, which also stay in the cache until they are multiplied.
-BLOCK_BYTES = 1 << 21
+GATHERED_BLOCK_BYTES = 1 << 21
 # How many partial sums there are at most.
-SUMS = 8
+MOST_PARTIAL_SUMS = 8
 
 # How many times as many multiplications may be done for fewer additions.
-MORE = 1.25
+MOST_EXTRA_WORK = 1.25
 # With fewer channels than this, runs along the last spatial axis are longer than along channels.
 FEW_CHANNELS = 8
 
@@ -39,11 +39,11 @@ def conv(x: Buffer, w: Buffer, *, geometry: GeometryLike) -> Buffer:
     """Correlates x (N, C, *spatial) with w (O, C / groups, *kernel)."""
     dtype = np.result_type(x, w)
     windows = sliding(x, w.shape[2:], geometry)
-    weights = kernel_matrices(w, geometry.groups)
+    weights = kernel_group_matrices(w, geometry.groups)
     out = np.empty((*windows.shape[: w.ndim - 1], *weights.shape[::2]), dtype)
 
     def multiplied(block: tuple[slice, ...]) -> None:
-        multiply(gathered(windows, block, dtype), weights, matrices(out[block]))
+        multiply(gathered_windows(windows, block, dtype), weights, group_matrices(out[block]))
 
     each(multiplied, gatherings(windows, dtype))
     return channels_second(out)
@@ -53,21 +53,21 @@ def conv_kernel_grad(x: Buffer, g: Buffer, *, kernel: Shape, geometry: GeometryL
     """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
     dtype = np.result_type(x, g)
     windows = sliding(x, kernel, geometry)
-    g = grouped(channels_last(g), geometry.groups)
+    g = split_channels(channels_last(g), geometry.groups)
     channels, outputs = windows.shape[-1], g.shape[-1]
     parts = list(gatherings(windows, dtype))
     # As many sums as may be added up side by side, whatever the number of threads: the result does
     # not depend on it. They take no more memory than what they are computed of.
     shape = geometry.groups, prod(kernel) * channels, outputs
-    count = max(1, min(SUMS, len(parts), (x.size + g.size) // max(1, prod(shape))))
+    count = max(1, min(MOST_PARTIAL_SUMS, len(parts), (x.size + g.size) // max(1, prod(shape))))
     totals = np.zeros((count, *shape), dtype)
 
     def add_up(number: int) -> None:
         total = totals[number]
         part = np.empty_like(total)
         for block in parts[number::count]:
-            columns = gathered(windows, block, dtype).swapaxes(1, 2)
-            multiply(columns, matrices(g[block]), part)
+            columns = gathered_windows(windows, block, dtype).swapaxes(1, 2)
+            multiply(columns, group_matrices(g[block]), part)
             np.add(total, part, out=total)
 
     each(add_up, range(count))
@@ -80,14 +80,14 @@ def conv_kernel_grad(x: Buffer, g: Buffer, *, kernel: Shape, geometry: GeometryL
 def conv_input_grad(g: Buffer, w: Buffer, *, spatial: Shape, geometry: GeometryLike) -> Buffer:
     """Transposes ``conv`` in x: g (N, O, *out), w (O, C / groups, *kernel) to (N, C, *spatial)."""
     groups, padding = geometry.groups, geometry.padding
-    g = grouped(channels_last(g), groups)
+    g = split_channels(channels_last(g), groups)
     full = tuple(n + lo + hi for n, (lo, hi) in zip(spatial, padding))
     spread = spread_rows
     if w.shape[1] < FEW_CHANNELS and g.shape[-1] > 1:
         spread = spread_planes
     elif is_gathered(g.shape, w.shape, full, geometry):
         spread = spread_gathered
-    out = spread(g, kernel_matrices(w, groups), w.shape[2:], full, geometry)
+    out = spread(g, kernel_group_matrices(w, groups), w.shape[2:], full, geometry)
     inner = (slice(lo, lo + n) for n, (lo, _) in zip(spatial, padding))
     return channels_second(out[(slice(None), *inner)])
 
@@ -122,11 +122,11 @@ def spread_rows(
                 if outputs == 1:
                     np.multiply(values, own[:, 0], out=part)
                 else:
-                    multiply(matrices(values), own, matrices(part))
-                there = out[(many, *reached(tap, rows.start, values.shape[1:-2], geometry))]
+                    multiply(group_matrices(values), own, group_matrices(part))
+                there = out[(many, *reached_key(tap, rows.start, values.shape[1:-2], geometry))]
                 np.add(there, part, out=there)
 
-    each(spread, by_image(blocks(images, count[0], row_bytes)))
+    each(spread, by_image(image_blocks(images, count[0], row_bytes)))
     return out
 
 
@@ -135,7 +135,7 @@ def is_gathered(g: Shape, w: Shape, full: Shape, geometry: GeometryLike) -> bool
     few = g[-1] < FEW_CHANNELS or w[1] < FEW_CHANNELS
     if len(full) < 2 or few or w[-1] < 2 or geometry.stride[-1] > 1:
         return False
-    return full[-1] <= MORE * g[-3]
+    return full[-1] <= MOST_EXTRA_WORK * g[-3]
 
 
 def spread_gathered(
@@ -178,11 +178,11 @@ def spread_gathered(
             parted = products.reshape(groups, *before, full[-1], prod(others), channels)
             parted = np.moveaxis(parted, 0, -2)
             for number, tap in enumerate(np.ndindex(*others)):
-                where = reached((*tap, 0), rows.start, (*before[1:], full[-1]), geometry)
+                where = reached_key((*tap, 0), rows.start, (*before[1:], full[-1]), geometry)
                 there = out[(many, *where)]
                 np.add(there, parted[..., number, :, :], out=there)
 
-    each(spread, by_image(blocks(images, count[0], row_bytes)))
+    each(spread, by_image(image_blocks(images, count[0], row_bytes)))
     return out
 
 
@@ -198,21 +198,21 @@ def spread_planes(
 
     def spread(parts: Iterable[tuple[slice, slice]]) -> None:
         for many, rows in parts:
-            values = matrices(g[many, rows]).swapaxes(1, 2)
+            values = group_matrices(g[many, rows]).swapaxes(1, 2)
             where = g[many, rows].shape[:-2]
             planes = scratch((*weights.shape[:2], prod(where)), dtype)
             multiply(weights, values, planes)
             planes = planes.reshape(groups, *kernel, channels, *where)
             for tap in np.ndindex(*kernel):
-                place = reached(tap, rows.start, where[1:], geometry)
+                place = reached_key(tap, rows.start, where[1:], geometry)
                 there = out[(slice(None), slice(None), many, *place)]
                 np.add(there, planes[(slice(None), *tap)], out=there)
 
-    each(spread, by_image(blocks(images, count[0], row_bytes)))
+    each(spread, by_image(image_blocks(images, count[0], row_bytes)))
     return out.transpose(*range(2, out.ndim), 0, 1)
 
 
-def reached(tap: Shape, row: int, count: Shape, geometry: GeometryLike) -> list[slice]:
+def reached_key(tap: Shape, row: int, count: Shape, geometry: GeometryLike) -> list[slice]:
     """Returns the key of what a place in the kernel meets, in windows from a row on."""
     starts = [i * d for i, d in zip(tap, geometry.dilation)]
     starts[0] += row * geometry.stride[0]
@@ -226,7 +226,7 @@ def sliding(x: Buffer, kernel: Shape, geometry: GeometryLike) -> Buffer:
     """Returns a view (N, *out, groups, *kernel, channels) of x (N, C, *spatial), padded."""
     stride, padding = geometry.stride, geometry.padding
     dilation, groups = geometry.dilation, geometry.groups
-    x = grouped(padded(x, padding, groups), groups)
+    x = split_channels(padded_channels_last(x, padding, groups), groups)
     spatial = zip(x.shape[1:], kernel, stride, dilation)
     count = ((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in spatial)
     steps = x.strides[1:-2]
@@ -252,15 +252,15 @@ def gatherings(windows: Buffer, dtype: DType) -> Iterator[tuple[slice, ...]]:
         yield (slice(None),)
         return
     row_bytes = prod(count[2:]) * windows.shape[rank + 1] * prod(window) * dtype.itemsize
-    yield from blocks(count[0], count[1], row_bytes)
+    yield from image_blocks(count[0], count[1], row_bytes)
 
 
-def gathered(windows: Buffer, block: tuple[slice, ...], dtype: DType) -> Buffer:
+def gathered_windows(windows: Buffer, block: tuple[slice, ...], dtype: DType) -> Buffer:
     """Returns for each group the matrix (windows, taps and channels) of a block of windows."""
     rank = windows.ndim // 2 - 1
     groups, window = windows.shape[rank + 1], windows.shape[rank + 2 :]
     if prod(window[:-1]) == 1:
-        return matrices(windows.reshape(*windows.shape[: rank + 2], window[-1]))
+        return group_matrices(windows.reshape(*windows.shape[: rank + 2], window[-1]))
     whose, where, what = (rank + 1,), range(rank + 1), range(rank + 2, windows.ndim)
     few = window[-1] < FEW_CHANNELS
     moved = windows[block].transpose(
@@ -282,9 +282,9 @@ def by_image(parts: Iterable[tuple[slice, slice]]) -> list[list[tuple[slice, sli
     return list(found.values())
 
 
-def blocks(images: int, rows: int, row_bytes: int) -> Iterator[tuple[slice, slice]]:
+def image_blocks(images: int, rows: int, row_bytes: int) -> Iterator[tuple[slice, slice]]:
     """Yields slices of images and of rows; a block has whole images, or rows of one image."""
-    fit = max(1, BLOCK_BYTES // max(1, row_bytes))
+    fit = max(1, GATHERED_BLOCK_BYTES // max(1, row_bytes))
     many = max(1, fit // rows)
     for image in range(0, images, many):
         for row in range(0, rows, fit):
@@ -301,15 +301,15 @@ class Scratch(threading.local):
     memory = np.empty(0, np.uint8)
 
 
-kept = Scratch()
+thread_scratch = Scratch()
 
 
 def scratch(shape: Shape, dtype: DType) -> Buffer:
     """Returns an array without values; the next call of the thread takes its memory."""
     size = prod(shape) * dtype.itemsize
-    if size > kept.memory.size:
-        kept.memory = np.empty(size, np.uint8)
-    return kept.memory[:size].view(dtype).reshape(shape)
+    if size > thread_scratch.memory.size:
+        thread_scratch.memory = np.empty(size, np.uint8)
+    return thread_scratch.memory[:size].view(dtype).reshape(shape)
 
 
 def several(shapes: Sequence[Shape], dtype: DType) -> list[Buffer]:
@@ -328,7 +328,7 @@ def channels_last(x: Buffer) -> Buffer:
     return moved if moved.strides[-1] == moved.itemsize else np.ascontiguousarray(moved)
 
 
-def padded(x: Buffer, padding: Padding, groups: int) -> Buffer:
+def padded_channels_last(x: Buffer, padding: Padding, groups: int) -> Buffer:
     """Returns x (N, C, *spatial) with zeros around, as (N, *spatial, C)."""
     few = x.shape[1] // groups < FEW_CHANNELS
     last = (0, *range(2, x.ndim), 1)
@@ -350,7 +350,7 @@ def channels_second(out: Buffer) -> Buffer:
     return flat.transpose(0, flat.ndim - 1, *range(1, flat.ndim - 1))
 
 
-def grouped(x: Buffer, groups: int) -> Buffer:
+def split_channels(x: Buffer, groups: int) -> Buffer:
     """Splits the last axis into groups of channels."""
     return x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
 
@@ -365,12 +365,12 @@ def multiply(x: Buffer, y: Buffer, out: Buffer) -> None:
             np.matmul(a, b, out=c)
 
 
-def matrices(x: Buffer) -> Buffer:
+def group_matrices(x: Buffer) -> Buffer:
     """Returns an array (N, *spatial, groups, channels) as a matrix for each group."""
     return x.reshape(prod(x.shape[:-2]), *x.shape[-2:]).swapaxes(0, 1)
 
 
-def kernel_matrices(w: Buffer, groups: int) -> Buffer:
+def kernel_group_matrices(w: Buffer, groups: int) -> Buffer:
     """Returns a kernel as a matrix (taps and channels, outputs) for each group."""
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     moved = w.transpose(0, *range(3, w.ndim), 2, 1)

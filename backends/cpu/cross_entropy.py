@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import BLOCK, inexact
+from .blocks import BLOCK_ELEMENTS, inexact
 from .reductions import logsumexp
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["cross_entropy", "cross_entropy_slope"]
 
 
-def _rows(x: Buffer, labels: Buffer) -> tuple[Any, tuple[Any, Any]]:
+def _rows_and_labels(x: Buffer, labels: Buffer) -> tuple[Any, tuple[Any, Any]]:
     """Returns logits as rows, and the key of every row's label.
 
     Raises:
@@ -33,19 +33,19 @@ def _rows(x: Buffer, labels: Buffer) -> tuple[Any, tuple[Any, Any]]:
     return rows, (np.arange(len(picks)), picks)
 
 
-def _blocks(rows: Buffer) -> Iterator[slice]:
-    step = max(BLOCK // max(rows.shape[1], 1), 1)
+def _row_blocks(rows: Buffer) -> Iterator[slice]:
+    step = max(BLOCK_ELEMENTS // max(rows.shape[1], 1), 1)
     return (slice(start, start + step) for start in range(0, len(rows), step))
 
 
 def cross_entropy(x: Buffer, labels: Buffer) -> Buffer:
     """Returns ``logsumexp(x)`` over the last axis less the logits of the labels."""
-    rows, places = _rows(x, labels)
-    if rows.size <= BLOCK:
+    rows, places = _rows_and_labels(x, labels)
+    if rows.size <= BLOCK_ELEMENTS:
         out = logsumexp(rows, axis=(1,), keepdims=False)
     else:
         out = np.empty(len(rows), rows.dtype)
-        for block in _blocks(rows):
+        for block in _row_blocks(rows):
             out[block] = logsumexp(rows[block], axis=(1,), keepdims=False)
     out -= rows[places]
     # Rounding may leave a little less than the logarithm of 1.
@@ -55,11 +55,11 @@ def cross_entropy(x: Buffer, labels: Buffer) -> Buffer:
 
 def cross_entropy_slope(x: Buffer, loss: Buffer, g: Buffer, labels: Buffer) -> Buffer:
     """Returns ``g * (exp(x - loss - x[label]) - onehot(label))`` over the last axis."""
-    rows, places = _rows(x, labels)
+    rows, places = _rows_and_labels(x, labels)
     shift = (np.asarray(loss).reshape(-1) + rows[places])[:, None]
     scale = np.asarray(g, rows.dtype).reshape(-1, 1)
     out = np.empty(rows.shape, rows.dtype)
-    for block in _blocks(rows):
+    for block in _row_blocks(rows):
         part = out[block]
         np.subtract(rows[block], shift[block], out=part)
         np.exp(part, out=part)

@@ -130,11 +130,11 @@ SCALED_ERFC: dict[str, tuple[float, tuple[float, ...]]] = {
 }
 
 # exp(-z^2) is zero in double precision beyond this; the limit keeps infinities out of quotients.
-FAR = 40.0
+LARGEST_ERFC_ARGUMENT = 40.0
 LOG_HALF = -math.log(2.0)
 
 
-def _polynomial(t: Buffer, coefficients: Sequence[float], out: Buffer) -> None:
+def _horner(t: Buffer, coefficients: Sequence[float], out: Buffer) -> None:
     """Evaluates a polynomial by Horner's rule, the highest power first."""
     np.multiply(t, coefficients[0], out=out)
     for c in coefficients[1:-1]:
@@ -149,7 +149,7 @@ def _scaled_erfc(z: Buffer, shifted: Buffer, t: Buffer, out: Buffer) -> None:
     np.add(z, k, out=shifted)
     np.divide(-2.0 * k, shifted, out=t)
     t += 1.0
-    _polynomial(t, coefficients, out)
+    _horner(t, coefficients, out)
     out /= shifted
 
 
@@ -157,8 +157,8 @@ def _erf(x: Buffer, out: Buffer, bounded: Buffer, squared: Buffer, below: Buffer
     limit, numerator, denominator = ERF[x.dtype.char]
     x.clip(-limit, limit, out=bounded)
     np.multiply(bounded, bounded, out=squared)
-    _polynomial(squared, numerator, out)
-    _polynomial(squared, denominator, below)
+    _horner(squared, numerator, out)
+    _horner(squared, denominator, below)
     out /= below
     out *= bounded
     out.clip(-1.0, 1.0, out=out)
@@ -170,7 +170,7 @@ def _erf(x: Buffer, out: Buffer, bounded: Buffer, squared: Buffer, below: Buffer
 
 def _erfc(x: Buffer, out: Buffer, z: Buffer, a: Buffer, b: Buffer) -> None:
     np.absolute(x, out=z)
-    z.clip(0.0, FAR, out=z)
+    z.clip(0.0, LARGEST_ERFC_ARGUMENT, out=z)
     _scaled_erfc(z, a, b, out)
     # exp(-z^2) by a part of z whose square is exact, and the rest: z^2 itself loses digits.
     np.multiply(z, 16.0, out=a)
@@ -209,14 +209,14 @@ def _upper_tail(x: Buffer, half_density: Buffer, z: Buffer, a: Buffer, out: Buff
     """
     np.absolute(x, out=z)
     z *= math.sqrt(0.5)
-    z.clip(0.0, FAR, out=z)
+    z.clip(0.0, LARGEST_ERFC_ARGUMENT, out=z)
     _scaled_erfc(z, half_density, a, out)
     np.multiply(z, z, out=half_density)
     np.subtract(LOG_HALF, half_density, out=half_density)
     np.exp(half_density, out=half_density)
 
 
-def _gelu(x: Buffer, out: Buffer, density: Buffer, z: Buffer, a: Buffer) -> None:
+def _gelu_by_erf(x: Buffer, out: Buffer, density: Buffer, z: Buffer, a: Buffer) -> None:
     # x P(X <= x) = max(x, 0) - |x| P(X > |x|): nothing cancels for negative x.
     _upper_tail(x, density, z, a, out)
     out *= density
@@ -238,5 +238,5 @@ def _gelu_exact_grad(x: Buffer, out: Buffer, density: Buffer, z: Buffer, a: Buff
     out += a
 
 
-gelu_exact = blockwise(_gelu, 3)
+gelu_exact = blockwise(_gelu_by_erf, 3)
 gelu_exact_grad = blockwise(_gelu_exact_grad, 3)

@@ -11,10 +11,10 @@ import ctypes
 import os
 import sys
 
-__all__ = ["KEPT_BYTES", "keep_freed_memory"]
+__all__ = ["LARGEST_FREE_BYTES", "keep_freed_memory"]
 
 # Arrays up to this size come from the heap, and so much of it may lie free.
-KEPT_BYTES = 1 << 29
+LARGEST_FREE_BYTES = 1 << 29
 # The environment variable that says otherwise; 0 leaves the C library alone.
 VARIABLE = "FUNCTENSOR_KEEP_MEMORY"
 
@@ -34,7 +34,7 @@ def keep_freed_memory(limit: int | None = None) -> bool:
         Whether the C library took it; only glibc does.
     """
     if limit is None:
-        limit = int(os.environ.get(VARIABLE, KEPT_BYTES))
+        limit = int(os.environ.get(VARIABLE, LARGEST_FREE_BYTES))
     # Where the user has set these himself, that stands.
     own = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD"}
     if limit <= 0 or sys.platform != "linux" or not own.isdisjoint(os.environ):

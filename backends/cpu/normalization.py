@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import BLOCK, inexact
+from .blocks import BLOCK_ELEMENTS, inexact
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -27,7 +27,7 @@ def _center_and_scale(x: Buffer, eps: float, center: bool, out: Buffer) -> Any:
     return scale
 
 
-def _slope(h: Buffer, y: Buffer, scale: Buffer, center: bool, out: Buffer) -> None:
+def _direction_grad(h: Buffer, y: Buffer, scale: Buffer, center: bool, out: Buffer) -> None:
     """Fills ``out`` with the derivative in the direction h; overwrites y."""
     length = h.shape[-1]
     along = np.vecdot(h, y) / length
@@ -40,46 +40,46 @@ def _slope(h: Buffer, y: Buffer, scale: Buffer, center: bool, out: Buffer) -> No
     out *= scale[..., None]
 
 
-def _like(out: Buffer, x: Buffer) -> Buffer:
+def _shaped_like(out: Buffer, x: Buffer) -> Buffer:
     """Returns rows in an operand's shape, and in its dtype if that is real."""
     return out.reshape(x.shape).astype(x.dtype if x.dtype.kind == "f" else out.dtype, copy=False)
 
 
-def _rows(x: Buffer) -> Buffer:
+def _inexact_rows(x: Buffer) -> Buffer:
     """Returns the rows of an array, which may have no elements."""
     return inexact(x).reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
 def normalize(x: Buffer, *, eps: float, center: bool) -> Buffer:
     """Returns ``(x - mean(x)) / sqrt(var(x) + eps)`` over the last axis."""
-    rows = _rows(x)
+    rows = _inexact_rows(x)
     out = np.empty(rows.shape, rows.dtype)
-    step = max(BLOCK // max(rows.shape[1], 1), 1)
+    step = max(BLOCK_ELEMENTS // max(rows.shape[1], 1), 1)
     for start in range(0, len(rows), step):
         _center_and_scale(rows[start : start + step], eps, center, out[start : start + step])
-    return _like(out, x)
+    return _shaped_like(out, x)
 
 
 def normalize_slope(g: Buffer, x: Buffer, *, eps: float, center: bool) -> Buffer:
     """Returns the derivative of ``normalize`` at x in the direction g."""
-    rows = _rows(x)
+    rows = _inexact_rows(x)
     length = rows.shape[1]
     cotangents = np.asarray(g, rows.dtype).reshape(rows.shape)
     out = np.empty(rows.shape, rows.dtype)
-    step = max(BLOCK // max(length, 1), 1)
+    step = max(BLOCK_ELEMENTS // max(length, 1), 1)
     spare = np.empty((min(step, len(rows)), length), rows.dtype)
     for start in range(0, len(rows), step):
         h, part = cotangents[start : start + step], out[start : start + step]
         y = spare[: len(part)]
         scale = _center_and_scale(rows[start : start + step], eps, center, y)
-        _slope(h, y, scale, center, part)
-    return _like(out, x)
+        _direction_grad(h, y, scale, center, part)
+    return _shaped_like(out, x)
 
 
 # -- with weights: rows that share one are a group
 
 
-def _grouped(x: Buffer, weight: Buffer, *others: Buffer) -> tuple[Any, Any, Any]:
+def _grouped_rows(x: Buffer, weight: Buffer, *others: Buffer) -> tuple[Any, Any, Any]:
     """Returns the result's dtype, the dtype to compute in, and arrays by group and row."""
     dtype = np.result_type(x.dtype if x.dtype.kind == "f" else np.float64, weight, *others)
     work = np.dtype(np.float32 if dtype.char == "e" else dtype)
@@ -91,11 +91,11 @@ def _grouped(x: Buffer, weight: Buffer, *others: Buffer) -> tuple[Any, Any, Any]
 
 def affine_normalize(x: Buffer, weight: Buffer, *bias: Buffer, eps: float, center: bool) -> Buffer:
     """Returns ``normalize(x) * weight + bias``."""
-    dtype, work, rows = _grouped(x, weight, *bias)
+    dtype, work, rows = _grouped_rows(x, weight, *bias)
     groups, count, length = rows.shape
     affine = [np.asarray(v, work).reshape(groups, 1, length) for v in (weight, *bias)]
     out = np.empty(rows.shape, work)
-    step = max(BLOCK // max(groups * length, 1), 1)
+    step = max(BLOCK_ELEMENTS // max(groups * length, 1), 1)
     for start in range(0, count, step):
         part = out[:, start : start + step]
         _center_and_scale(rows[:, start : start + step], eps, center, part)
@@ -109,14 +109,14 @@ def affine_normalize_slope(
     g: Buffer, x: Buffer, weight: Buffer, *, eps: float, center: bool, bias: bool
 ) -> Buffer:
     """Returns the cotangents of x's rows, and behind them those of the weight and the bias."""
-    dtype, work, rows = _grouped(x, weight)
+    dtype, work, rows = _grouped_rows(x, weight)
     groups, count, length = rows.shape
     cotangents = np.asarray(g, work).reshape(rows.shape)
     affine = np.asarray(weight, work).reshape(groups, 1, length)
     out = np.empty((groups, count + 1 + bias, length), work)
     totals = out[:, count:]
     totals[...] = 0
-    step = max(BLOCK // max(groups * length, 1), 1)
+    step = max(BLOCK_ELEMENTS // max(groups * length, 1), 1)
     for start in range(0, count, step):
         h = cotangents[:, start : start + step]
         part = out[:, start : min(start + step, count)]
@@ -127,6 +127,6 @@ def affine_normalize_slope(
         if bias:
             totals[:, 1] += np.add.reduce(h, 1)
         np.multiply(h, affine, out=part)
-        _slope(part, y, scale, center, part)
+        _direction_grad(part, y, scale, center, part)
     shape = (*weight.shape[:-1], *out.shape[1:])
     return out.reshape(shape).astype(dtype, copy=False)

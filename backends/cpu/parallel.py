@@ -13,35 +13,39 @@ from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ..blas_calls import ELEMENTS
+from ..blas_calls import FEWEST_PARALLEL_ELEMENTS
 from ..blas_threads import alone, controlled, held
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["each", "is_shared", "kept_calm", "spans"]
+__all__ = ["each", "is_parallel", "kept_calm", "spans"]
 
 # Arrays of fewer elements are done before a second thread has begun.
-LEAST = 65536
+FEWEST_SHARED_ELEMENTS = 65536
 # What runs plans is loaded with the first of them.
 POOL = f"{__package__}.plan.threads.pool"
 
 
-def is_shared() -> bool:
+def is_parallel() -> bool:
     """Says whether parts of what is computed now may be computed side by side."""
     return POOL in sys.modules and held() and sys.modules[POOL].threads.number > 1
 
 
 def spans(length: int, size: int) -> list[slice]:
     """Returns slices of an axis, one for each thread if so many elements are worth that."""
-    number = min(sys.modules[POOL].threads.number, length) if is_shared() and size >= LEAST else 1
+    number = (
+        min(sys.modules[POOL].threads.number, length)
+        if is_parallel() and size >= FEWEST_SHARED_ELEMENTS
+        else 1
+    )
     edges = [length * i // max(number, 1) for i in range(number + 1)]
     return [slice(low, high) for low, high in pairwise(edges)]
 
 
 def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
     """Calls a function with each of some parts, which may be at once and in any order."""
-    if not is_shared():
+    if not is_parallel():
         for part in parts:
             work(part)
         return
@@ -67,7 +71,7 @@ def kept_calm(kernel: Callable[..., Any]) -> Callable[..., Any]:
         control = controlled()
         if control is None or not control.several():
             return kernel(x, *operands, **params)
-        if x.size >= ELEMENTS:
+        if x.size >= FEWEST_PARALLEL_ELEMENTS:
             import_module(POOL)  # which loads what runs threads
         with alone():
             return kernel(x, *operands, **params)

@@ -24,17 +24,17 @@ __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_sca
 
 def max_pool(x: Buffer, *, windows: WindowsLike) -> Buffer:
     """Returns the maximum of every window of x (N, C, *spatial)."""
-    given, x = x, padded(x, windows, lowest(x.dtype))
+    given, x = x, padded_with(x, windows, lowest(x.dtype))
     parts = spans(len(x), x.size)
     if len(parts) == 1:
-        out = along_axes(np.maximum, x, windows)
+        out = reduced_windows(np.maximum, x, windows)
         # Of windows of one element it may be what was given, or a part of that.
         return out.copy("K") if np.may_share_memory(out, given) else out
     sizes = zip(x.shape[2:], windows.window, windows.stride)
     out = np.empty_like(x, shape=(*x.shape[:2], *((n - k) // s + 1 for n, k, s in sizes)))
 
     def fill(many: slice) -> None:
-        np.copyto(out[many], along_axes(np.maximum, x[many], windows))
+        np.copyto(out[many], reduced_windows(np.maximum, x[many], windows))
 
     each(fill, parts)
     return out
@@ -42,7 +42,7 @@ def max_pool(x: Buffer, *, windows: WindowsLike) -> Buffer:
 
 def max_pool_argmax(x: Buffer, *, windows: WindowsLike) -> Buffer:
     """Returns the number of the first place in every window that has the maximum."""
-    x = padded(x, windows, lowest(x.dtype))
+    x = padded_with(x, windows, lowest(x.dtype))
     dtype = np.min_scalar_type(-prod(windows.window))
     first, *others = every_place(windows, x.shape)
     winner = np.zeros_like(x[first], dtype)
@@ -64,7 +64,7 @@ def max_pool_argmax(x: Buffer, *, windows: WindowsLike) -> Buffer:
 
 def pool_take(x: Buffer, winner: Buffer, *, windows: WindowsLike) -> Buffer:
     """Returns of every window of x the element at the place that has won."""
-    x = padded(x, windows, 0)
+    x = padded_with(x, windows, 0)
     first, *others = every_place(windows, x.shape)
     out = masked(x[first], winner == 0)
     for number, place in enumerate(others, 1):
@@ -101,15 +101,15 @@ def avg_pool(x: Buffer, *, windows: WindowsLike, count_include_pad: bool) -> Any
     spatial = x.shape[2:]
     if x.dtype.kind in "?biu":
         x = x.astype(np.float64)
-    x = along_axes(np.add, padded(x, windows, 0), windows)
-    return shared(x, spatial, windows, count_include_pad)
+    x = reduced_windows(np.add, padded_with(x, windows, 0), windows)
+    return averaged(x, spatial, windows, count_include_pad)
 
 
 def avg_pool_grad(
     g: Buffer, *, spatial: Shape, windows: WindowsLike, count_include_pad: bool
 ) -> Buffer:
     """Transposes ``avg_pool``: every window spreads its value over its elements."""
-    g = shared(g, spatial, windows, count_include_pad)
+    g = averaged(g, spatial, windows, count_include_pad)
     for axis, (n, k, s) in enumerate(
         zip(padded_lengths(spatial, windows), windows.window, windows.stride), 2
     ):
@@ -139,7 +139,7 @@ def every_place(windows: WindowsLike, shape: Shape) -> Iterator[tuple[slice, ...
     return ((slice(None), slice(None), *key) for key in product(*keys))
 
 
-def along_axes(ufunc: np.ufunc, x: Buffer, windows: WindowsLike) -> Buffer:
+def reduced_windows(ufunc: np.ufunc, x: Buffer, windows: WindowsLike) -> Buffer:
     """Reduces windows by a ufunc, one axis after the other."""
     for axis, (k, s) in enumerate(zip(windows.window, windows.stride), 2):
         first, *others = places_along(axis, x.shape[axis], k, s)
@@ -164,7 +164,7 @@ def inner(spatial: Shape, windows: WindowsLike) -> tuple[slice, ...]:
     return slice(None), slice(None), *spans
 
 
-def padded(x: Buffer, windows: WindowsLike, value: float) -> Buffer:
+def padded_with(x: Buffer, windows: WindowsLike, value: float) -> Buffer:
     """Returns x with a value around."""
     if not any(map(any, windows.padding)):
         return x
@@ -185,7 +185,7 @@ def lowest(dtype: DType) -> float:
     return False if dtype.kind == "b" else np.iinfo(dtype).min
 
 
-def shared(x: Buffer, spatial: Shape, windows: WindowsLike, count_include_pad: bool) -> Any:
+def averaged(x: Buffer, spatial: Shape, windows: WindowsLike, count_include_pad: bool) -> Any:
     """Divides by the number of elements in each window, with or without those of the padding."""
     if count_include_pad or not any(map(any, windows.padding)):
         return x / prod(windows.window)

@@ -33,13 +33,13 @@ __all__ = [
 
 # Arrays of fewer elements are done before the longer way has started; sums over all axes, where
 # NumPy has no rows to pay for, gain later.
-LARGE = 512
-LARGE_IN_ALL = 65536
+FEWEST_REDUCED_BY_BLAS = 512
+FEWEST_SUMMED_IN_ALL = 65536
 # Terms that BLAS adds up one after the other: rounding errors grow with them.
-RUN = 1024
+LONGEST_BLAS_RUN = 1024
 # The length that inner loops are brought to, and the length up to which rows count as short.
-WIDE = 1024
-SHORT = 32
+INNER_LOOP_LENGTH = 1024
+LONGEST_SHORT_ROW = 32
 
 add_up: Any = np.add.reduce
 
@@ -65,11 +65,11 @@ def sum(x: Buffer, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | None
     if (
         dtype is not None
         or type(x) is not np.ndarray
-        or x.size < LARGE
+        or x.size < FEWEST_REDUCED_BY_BLAS
         or x.dtype.char not in "fd"
         or not axis
         or not x.flags.c_contiguous
-        or (len(axis) == x.ndim and x.size < LARGE_IN_ALL)
+        or (len(axis) == x.ndim and x.size < FEWEST_SUMMED_IN_ALL)
     ):
         if dtype is None and type(x) is np.ndarray and x.dtype.char == "e":
             return add_up(x, axis=axis, dtype=np.float32, keepdims=keepdims).astype(x.dtype)
@@ -90,16 +90,18 @@ def sum(x: Buffer, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | None
 def _sum_middle(x: Buffer) -> Any:
     """Returns the sum over the middle one of three axes, without that axis."""
     before, length, after = x.shape
-    if length > RUN:
-        whole = length - length % RUN
-        runs = x[:, :whole].reshape(before, whole // RUN, RUN, after)
-        out = _sum_middle(_sum_middle(runs.reshape(-1, RUN, after)).reshape(before, -1, after))
+    if length > LONGEST_BLAS_RUN:
+        whole = length - length % LONGEST_BLAS_RUN
+        runs = x[:, :whole].reshape(before, whole // LONGEST_BLAS_RUN, LONGEST_BLAS_RUN, after)
+        out = _sum_middle(
+            _sum_middle(runs.reshape(-1, LONGEST_BLAS_RUN, after)).reshape(before, -1, after)
+        )
         if whole < length:
             out += _sum_middle(x[:, whole:])
         return out
     if after == 1:
         return x.reshape(before, length) @ ones(length, x.dtype)
-    if before == 1 or length * after >= LARGE:
+    if before == 1 or length * after >= FEWEST_REDUCED_BY_BLAS:
         return ones(length, x.dtype) @ x
     return add_up(x, axis=1)
 
@@ -118,24 +120,29 @@ def mean(x: Buffer, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | Non
 
 def max(x: Buffer, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Returns the maximum over axes."""
-    return _extremum(np.maximum, x, axis, keepdims)
+    return _reduced_extremum(np.maximum, x, axis, keepdims)
 
 
 def min(x: Buffer, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Returns the minimum over axes."""
-    return _extremum(np.minimum, x, axis, keepdims)
+    return _reduced_extremum(np.minimum, x, axis, keepdims)
 
 
-def _extremum(
+def _reduced_extremum(
     ufunc: np.ufunc, x: Buffer, axis: tuple[int, ...], keepdims: bool, **initial: Any
 ) -> Any:
-    if type(x) is np.ndarray and x.size >= LARGE and len(axis) == 1 and x.flags.c_contiguous:
+    if (
+        type(x) is np.ndarray
+        and x.size >= FEWEST_REDUCED_BY_BLAS
+        and len(axis) == 1
+        and x.flags.c_contiguous
+    ):
         (a,) = axis
         length = x.shape[a]
         out = None
-        if a == x.ndim - 1 and 1 < length <= SHORT:
+        if a == x.ndim - 1 and 1 < length <= LONGEST_SHORT_ROW:
             out = _down(ufunc, x.reshape(-1, length).T.copy())
-        elif a == 0 and x.ndim > 1 and x.size // length < WIDE // 2:
+        elif a == 0 and x.ndim > 1 and x.size // length < INNER_LOOP_LENGTH // 2:
             out = _down(ufunc, x.reshape(length, -1))
         if out is not None:
             shape = x.shape[:a] + (1,) * keepdims + x.shape[a + 1 :]
@@ -146,7 +153,7 @@ def _extremum(
 def _down(ufunc: np.ufunc, x: Buffer) -> Any:
     """Reduces the first axis of a contiguous matrix, several rows at a time if they are short."""
     rows, width = x.shape
-    together = WIDE // width
+    together = INNER_LOOP_LENGTH // width
     if together < 2 or rows < 2 * together:
         return ufunc.reduce(x, axis=0)
     whole = rows - rows % together
@@ -162,14 +169,14 @@ def _exponentials(x: Buffer, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]
     maximum of every row. Otherwise it is the maximum; where that is infinite, x comes back with 0
     for it and -inf for all else, which has the limit as its softmax.
     """
-    if x.size >= LARGE:
+    if x.size >= FEWEST_REDUCED_BY_BLAS:
         limit = np.finfo(x.dtype)
         if x.max() <= 0.5 * np.log(limit.max):
             powers = np.exp(x)
             sums = sum(powers, axis=axis, keepdims=True)
             if sums.min() >= np.sqrt(limit.tiny):
                 return powers, sums, None, x
-    shift = _extremum(np.maximum, x, axis, True, initial=-np.inf)
+    shift = _reduced_extremum(np.maximum, x, axis, True, initial=-np.inf)
     finite = np.isfinite(shift)
     if finite.all():
         powers = np.subtract(x, shift)

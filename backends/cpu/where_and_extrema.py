@@ -29,42 +29,51 @@ __all__ = [
 ]
 
 # Arrays of fewer elements are done before the longer way has started.
-LARGE = 1024
+FEWEST_CHOSEN_BY_BITS = 1024
 # Powers up to this are products: NumPy's loop takes sixty times as long where bases are negative.
-MAX_PRODUCT = 32
-BITS: dict[int, type[np.signedinteger[Any]]] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
-SCALARS = frozenset({int, float})
+LARGEST_PRODUCT_POWER = 32
+SIGNED_INTEGERS: dict[int, type[np.signedinteger[Any]]] = {
+    1: np.int8,
+    2: np.int16,
+    4: np.int32,
+    8: np.int64,
+}
+REAL_PYTHON_NUMBERS = frozenset({int, float})
 
 
 def where(condition: Buffer, x: Any, y: Any) -> Any:
     """Returns x's elements where the condition holds, y's elsewhere."""
-    if type(condition) is not np.ndarray or condition.size < LARGE or condition.dtype != np.bool_:
+    if (
+        type(condition) is not np.ndarray
+        or condition.size < FEWEST_CHOSEN_BY_BITS
+        or condition.dtype != np.bool_
+    ):
         return np.where(condition, x, y)
     dtype = np.result_type(x, y)
-    bits = BITS.get(dtype.itemsize)
+    bits = SIGNED_INTEGERS.get(dtype.itemsize)
     if bits is None:
         return np.where(condition, x, y)
     mask = condition.astype(bits)
-    if _is_zero(x):
+    if _is_zero_bits(x):
         # 0 becomes -1, all bits set, and 1 becomes 0.
         mask -= 1
-        return _combine(np.bitwise_and, _bits(y, dtype, bits), mask).view(dtype)
+        return _combine(np.bitwise_and, _as_bits(y, dtype, bits), mask).view(dtype)
     np.negative(mask, out=mask)
-    a = _bits(x, dtype, bits)
-    if _is_zero(y):
+    a = _as_bits(x, dtype, bits)
+    if _is_zero_bits(y):
         return _combine(np.bitwise_and, a, mask).view(dtype)
-    b = _bits(y, dtype, bits)
+    b = _as_bits(y, dtype, bits)
     out = _combine(np.bitwise_and, a ^ b, mask)
     out ^= b
     return out.view(dtype)
 
 
-def _is_zero(x: Any) -> bool:
+def _is_zero_bits(x: Any) -> bool:
     """Says whether an operand is a number all of whose bits are 0, which those of -0.0 are not."""
-    return type(x) in SCALARS and x == 0 and copysign(1, x) > 0
+    return type(x) in REAL_PYTHON_NUMBERS and x == 0 and copysign(1, x) > 0
 
 
-def _bits(x: Any, dtype: DType, bits: type[np.signedinteger[Any]]) -> Buffer:
+def _as_bits(x: Any, dtype: DType, bits: type[np.signedinteger[Any]]) -> Buffer:
     return np.asarray(x, dtype).view(bits)
 
 
@@ -73,14 +82,14 @@ def _combine(ufunc: np.ufunc, x: Buffer, mask: Buffer) -> Any:
     return ufunc(x, mask, out=mask) if x.ndim == 0 or x.shape == mask.shape else ufunc(x, mask)
 
 
-def _limited(x: Any, bound: Any) -> bool:
+def _is_limited_by_clip(x: Any, bound: Any) -> bool:
     """Says whether ``x.clip`` serves: a large array of reals against a number, but -0.0."""
     return (
-        type(bound) in SCALARS
+        type(bound) in REAL_PYTHON_NUMBERS
         and type(x) is np.ndarray
-        and x.size >= LARGE
+        and x.size >= FEWEST_CHOSEN_BY_BITS
         and x.dtype.char in "fd"
-        and (bound != 0 or _is_zero(bound))
+        and (bound != 0 or _is_zero_bits(bound))
     )
 
 
@@ -91,21 +100,21 @@ def _second(out: Buffer, bound: float) -> Buffer:
 
 def maximum(x: Any, y: Any) -> Any:
     """Returns the larger of two elements; NaN where one is."""
-    if _limited(x, y):
+    if _is_limited_by_clip(x, y):
         return _second(x.clip(y, np.inf), y)
-    return y.clip(x, np.inf) if _limited(y, x) else np.maximum(x, y)
+    return y.clip(x, np.inf) if _is_limited_by_clip(y, x) else np.maximum(x, y)
 
 
 def minimum(x: Any, y: Any) -> Any:
     """Returns the smaller of two elements; NaN where one is."""
-    if _limited(x, y):
+    if _is_limited_by_clip(x, y):
         return _second(x.clip(-np.inf, y), y)
-    return y.clip(-np.inf, x) if _limited(y, x) else np.minimum(x, y)
+    return y.clip(-np.inf, x) if _is_limited_by_clip(y, x) else np.minimum(x, y)
 
 
 def relu(x: Any) -> Any:
     """Returns ``max(x, 0)``."""
-    return x.clip(0, np.inf) if _limited(x, 0) else np.maximum(x, 0)
+    return x.clip(0, np.inf) if _is_limited_by_clip(x, 0) else np.maximum(x, 0)
 
 
 def relu_derivative(x: Any, y: Any) -> Any:
@@ -119,11 +128,11 @@ def power(x: Any, y: Any) -> Any:
     """Returns ``x`` to the power ``y``; small integer powers of reals are products."""
     if type(x) is not np.ndarray or not x.ndim or x.dtype.kind == "b":
         return np.power(x, y)
-    if type(y) not in SCALARS:
+    if type(y) not in REAL_PYTHON_NUMBERS:
         if not isinstance(y, np.floating) or np.result_type(x, y) != x.dtype:
             return np.power(x, y)
         y = float(y)
-    if x.dtype.kind not in "fc" or not 2 < abs(y) <= MAX_PRODUCT or y != int(y):
+    if x.dtype.kind not in "fc" or not 2 < abs(y) <= LARGEST_PRODUCT_POWER or y != int(y):
         # The operator knows -1, 0, 0.5, 1 and 2.
         return x**y
     exponent = abs(int(y))
@@ -156,7 +165,7 @@ def log_ratio(x: Any, y: Any) -> Any:
 
 def logaddexp(x: Any, y: Any) -> Any:
     """Returns ``log(exp(x) + exp(y))``, in vectorised passes where NumPy's loop has none."""
-    if max(np.size(x), np.size(y)) < LARGE or np.result_type(x, y).char not in "fd":
+    if max(np.size(x), np.size(y)) < FEWEST_CHOSEN_BY_BITS or np.result_type(x, y).char not in "fd":
         return np.logaddexp(x, y)
     out = log_ratio(x, y)
     np.absolute(out, out=out)

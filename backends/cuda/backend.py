@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import protocol
 from ..annotations import Buffer, DType, DTypeLike, Shape
-from ..fresh_results import FRESH
+from ..fresh_results import FRESH_PRIMITIVES
 from ..protocol import DeviceError
 from . import driver
 
@@ -31,7 +31,7 @@ class CupyBackend:
     """Implements ``Backend`` over ``cupy``; its devices are ``cuda:0``, ``cuda:1`` and so on."""
 
     name = "cupy"
-    fresh = FRESH
+    fresh = FRESH_PRIMITIVES
 
     def __init__(self, cupy: Any) -> None:
         self.xp = cupy

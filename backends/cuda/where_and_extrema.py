@@ -10,7 +10,7 @@ import numpy as np
 from cupy import ndarray
 
 from ..annotations import DType
-from ..cpu.where_and_extrema import MAX_PRODUCT, SCALARS
+from ..cpu.where_and_extrema import LARGEST_PRODUCT_POWER, REAL_PYTHON_NUMBERS
 from ..dtypes import result_type
 from .annotations import GpuOperand
 
@@ -123,7 +123,7 @@ def power(x: GpuOperand, y: Any) -> ndarray:
     Raises:
         ValueError: an integer to a negative one.
     """
-    if type(y) not in SCALARS or not isinstance(x, cupy.ndarray):
+    if type(y) not in REAL_PYTHON_NUMBERS or not isinstance(x, cupy.ndarray):
         return cupy.power(x, y)
     if x.dtype.kind in "iu" and type(y) is int and y < 0:
         raise ValueError("Integers to negative integer powers are not allowed.")
@@ -137,7 +137,7 @@ def power(x: GpuOperand, y: Any) -> ndarray:
         return cupy.sqrt(x)
     if y == -1:
         return cupy.reciprocal(x)
-    if not abs(y) <= MAX_PRODUCT or y != int(y):
+    if not abs(y) <= LARGEST_PRODUCT_POWER or y != int(y):
         return cupy.power(x, y)
     return RAISED(x, abs(int(y)), y < 0)
 

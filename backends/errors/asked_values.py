@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import ref
 
-__all__ = ["Refused", "asking", "name_the_asking", "named"]
+__all__ = ["Refused", "asking", "name_the_asking", "with_clause"]
 
 # How the clause begins that names the argument.
-CLAUSE = "; a plain value is wanted for "
+CLAUSE_WORDS = "; a plain value is wanted for "
 # How the words begin that say what was asked for.
-VALUE = " asked for the value of "
+ASKED_WORDS = " asked for the value of "
 # How deep lists and tuples are searched for a value.
-DEPTH = 3
+DEEPEST_SEARCH = 3
 
 
 class Refused:
@@ -32,7 +32,7 @@ def asking(error: Any, value: Any) -> Any:
     return error
 
 
-def holds(given: Any, value: Any, depth: int = DEPTH) -> bool:
+def holds(given: Any, value: Any, depth: int = DEEPEST_SEARCH) -> bool:
     """Says whether an argument is a value, or a list or tuple with it."""
     if given is value:
         return True
@@ -41,7 +41,7 @@ def holds(given: Any, value: Any, depth: int = DEPTH) -> bool:
     return False
 
 
-def traced_integer(given: Any, kind: type, depth: int = DEPTH) -> Any:
+def traced_integer(given: Any, kind: type, depth: int = DEEPEST_SEARCH) -> Any:
     """Returns an argument, or an item of a list, that is traced like a value and holds integers.
 
     None stands for no such one.
@@ -116,7 +116,7 @@ def name_the_asking(
     parameter, argument = asking_name(value, function, args, kwargs, bound)
     if parameter is None:
         return
-    clause = f"{CLAUSE}{parameter!r} of {name}()"
+    clause = f"{CLAUSE_WORDS}{parameter!r} of {name}()"
     if not ours:
         error.clause = clause
         return
@@ -124,11 +124,13 @@ def name_the_asking(
     if not holds(argument, value):
         # The user gave an integer, and knows nothing of what was computed of it.
         integer = traced_integer(argument, type(value))
-        text = text.replace(f"{VALUE}{value.describe()}", f"{VALUE}{integer.describe()}", 1)
-    error.args = (named(text, clause),)
+        text = text.replace(
+            f"{ASKED_WORDS}{value.describe()}", f"{ASKED_WORDS}{integer.describe()}", 1
+        )
+    error.args = (with_clause(text, clause),)
 
 
-def named(text: str, clause: str) -> str:
+def with_clause(text: str, clause: str) -> str:
     """Returns a message with a clause behind its first line, in the place of an earlier one."""
     head, newline, rest = text.partition("\n")
-    return f"{head.partition(CLAUSE)[0]}{clause}{newline}{rest}"
+    return f"{head.partition(CLAUSE_WORDS)[0]}{clause}{newline}{rest}"

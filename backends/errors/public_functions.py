@@ -19,9 +19,9 @@ __all__ = [
 
 def complain(error: Exception, *call: Any) -> None:
     """Does what ``wrong_calls.complain`` does, which only errors import."""
-    from .wrong_calls import complain
+    from .wrong_calls import describe_wrong_call
 
-    complain(error, *call)
+    describe_wrong_call(error, *call)
 
 
 def check_function(name: str, fun: Any, parameter: str = "fun") -> None:

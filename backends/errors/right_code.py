@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["remedy"]
+__all__ = ["right_code"]
 
 # How many characters a signature has at most.
-LONGEST = 120
+LONGEST_SIGNATURE = 120
 DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
     *("int", "float", "complex", "half", "single", "double"),
 )
 # What NumPy and Python say of the values of arguments, and what helps.
-OF_NUMPY = {
+FIXES_BY_MESSAGE = {
     r"^invalid literal for int\(\)|^could not convert string to float": (
         "a number in place of the text: int(text), float(text)"
     ),
@@ -41,12 +41,12 @@ FREQUENT = r"^expected a key, |is of type \w+, not an array$"
 # Among how many objects a function is looked for.
 MOST_SEARCHED = 200
 # How arguments are called whose names are not known.
-LETTERS = "abcdefgh"
+ARGUMENT_LETTERS = "abcdefgh"
 # What is told apart from the fix by a semicolon: errors of our own kernels.
 WITH_ADVICE = np.linalg.LinAlgError
 
 
-def of_axis(error: Any) -> tuple[str, str]:
+def fix_of_axis(error: Any) -> tuple[str, str]:
     """Returns the fix of an axis that is not there."""
     if error.axis is None or error.ndim is None:
         return "", "axis=-1 is the last axis, x.ndim says how many there are"
@@ -55,7 +55,7 @@ def of_axis(error: Any) -> tuple[str, str]:
     return "", f"an axis from {-error.ndim} to {error.ndim - 1}; -1 is the last one"
 
 
-def of_index(error: IndexError, name: str) -> tuple[str, str]:
+def fix_of_index(error: IndexError, name: str) -> tuple[str, str]:
     """Returns the fix of an index that is not there."""
     found = re.search(r"is out of bounds for axis \d+ with size (\d+)", str(error))
     if found is None:
@@ -72,7 +72,7 @@ def of_index(error: IndexError, name: str) -> tuple[str, str]:
     return "", fix
 
 
-def of_operand(text: str) -> tuple[str, str]:
+def fix_of_operand(text: str) -> tuple[str, str]:
     """Returns the fix of what is neither an array nor a number."""
     found = re.search(r"expected an array or a number, got (\w+)", text)
     fixes = {
@@ -92,7 +92,7 @@ def of_operand(text: str) -> tuple[str, str]:
     return "", fixes.get(found[1], "np.asarray(x) of numbers, or of lists of them")
 
 
-def of_dtype(text: str) -> tuple[str, str]:
+def fix_of_dtype(text: str) -> tuple[str, str]:
     """Returns the fix of what is no dtype."""
     found = re.search(r"data type '(.*)' not understood|Cannot interpret '(.*)' as a data", text)
     if found is None:
@@ -106,7 +106,7 @@ def of_dtype(text: str) -> tuple[str, str]:
     return f"{text}: did you mean {near!r}?", f'dtype="{near}"'
 
 
-def of_integer(text: str, given: Mapping[str, Any]) -> tuple[str, str]:
+def fix_of_integer(text: str, given: Mapping[str, Any]) -> tuple[str, str]:
     """Returns which argument should be an integer, and the fix."""
     found = re.search(r"'(\w+)' object cannot be interpreted as an integer", text)
     if found is None:
@@ -125,7 +125,7 @@ def of_integer(text: str, given: Mapping[str, Any]) -> tuple[str, str]:
     return "", "int(n), or n // 2 in place of n / 2"
 
 
-def of_callback(error: BaseException, given: Mapping[str, Any]) -> tuple[str, str]:
+def fix_of_callback(error: BaseException, given: Mapping[str, Any]) -> tuple[str, str]:
     """Returns which function of the user's cannot be called as it is, and the fix."""
     text = str(error)
     found = re.match(r"(\S+)\(\) (takes|missing|got an unexpected keyword) ", text)
@@ -137,8 +137,8 @@ def of_callback(error: BaseException, given: Mapping[str, Any]) -> tuple[str, st
             where = f"{code.co_filename}:{code.co_firstlineno}"
             count = re.search(r"but (\d+) (was|were) given", text)
             given_to = int(count[1]) if count else 0
-            few = 0 < given_to <= len(LETTERS)
-            names = ", ".join(LETTERS[:given_to]) if few else "*args, **kwargs"
+            few = 0 < given_to <= len(ARGUMENT_LETTERS)
+            names = ", ".join(ARGUMENT_LETTERS[:given_to]) if few else "*args, **kwargs"
             call = f"lambda {names}: ..." if value.__name__ == "<lambda>" else (
                 f"def {value.__name__}({names}): ..."
             )
@@ -171,7 +171,7 @@ def functions_in(values: Iterable[Any]) -> Iterator[Any]:
                 pending += [getattr(value, slot, None) for slot in slots]
 
 
-def remedy(
+def right_code(
     error: Exception, name: str, form: inspect.Signature | None, given: Mapping[str, Any]
 ) -> tuple[str, str]:
     """Returns what an error should say, empty where it is to stay, and right code, if it is known.
@@ -189,16 +189,19 @@ def remedy(
         what, _, fix = text.partition("; ")
         return (what if fix else ""), fix or "np.isfinite(x).all() and np.linalg.cond(x) tell why"
     if isinstance(error, np.exceptions.AxisError):
-        return of_axis(error)
+        return fix_of_axis(error)
     if isinstance(error, IndexError):
-        return of_index(error, name)
-    for pattern, fix in OF_NUMPY.items():
+        return fix_of_index(error, name)
+    for pattern, fix in FIXES_BY_MESSAGE.items():
         if re.search(pattern, text):
             return "", fix
     if not isinstance(error, TypeError):
         return "", ""
     for known in (
-        of_callback(error, given), of_operand(text), of_dtype(text), of_integer(text, given)
+        fix_of_callback(error, given),
+        fix_of_operand(text),
+        fix_of_dtype(text),
+        fix_of_integer(text, given),
     ):
         if known[1]:
             return known
@@ -207,5 +210,9 @@ def remedy(
         # Right code is there already; in the messages seen most it gets a line of its own.
         return (what, fix) if re.search(FREQUENT, what) else ("", "")
     call = "" if form is None else f"{name}{form}"
-    call = call if len(call) <= LONGEST else f"{call[:LONGEST].rpartition(',')[0]}, ...)"
+    call = (
+        call
+        if len(call) <= LONGEST_SIGNATURE
+        else f"{call[:LONGEST_SIGNATURE].rpartition(',')[0]}, ...)"
+    )
     return "", f"as in {call}" if call else ""

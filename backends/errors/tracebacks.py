@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from ..config import config
+from ..messages import PACKAGE
 
 __all__ = ["Within", "tidy", "wholly_ours", "without_ours"]
 
-OURS = "functensor"
 # Where functensor calls these, their frames are its own; where the user does, they stay.
 BENEATH = frozenset(
     (
@@ -37,7 +37,7 @@ def levels(traceback: TracebackType | None) -> Iterator[tuple[TracebackType, boo
     inside = False
     while traceback is not None:
         package = (traceback.tb_frame.f_globals.get("__name__") or "").partition(".")[0]
-        inside = package == OURS or (inside and package in BENEATH)
+        inside = package == PACKAGE or (inside and package in BENEATH)
         yield traceback, inside
         traceback = traceback.tb_next
 

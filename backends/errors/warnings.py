@@ -18,11 +18,11 @@ from ..messages import user_frame
 
 __all__ = ["relocate_warnings"]
 
-OURS = "functensor."
+OUR_MODULES = "functensor."
 # What NumPy says; our own warnings name the user's line themselves.
-OF_NUMPY = ("divide by zero enc", "overflow enc", "underflow enc", "invalid value enc")
+NUMPY_WARNINGS = ("divide by zero enc", "overflow enc", "underflow enc", "invalid value enc")
 # Where threads begin: helpers have no frame of the user's.
-THREADS = ("threading", "concurrent.futures.thread")
+THREAD_MODULES = ("threading", "concurrent.futures.thread")
 
 
 class Relocation(threading.local):
@@ -40,14 +40,14 @@ class Relocation(threading.local):
 
     def match(self, asked: str) -> bool:
         """Says whether a message, or a module, is one that is warned of elsewhere, and does so."""
-        if asked.startswith(OF_NUMPY):
+        if asked.startswith(NUMPY_WARNINGS):
             self.text = asked
             return True
         text, self.text = self.text, None
-        if text is None or not asked.startswith(OURS):
+        if text is None or not asked.startswith(OUR_MODULES):
             return False
         frame = user_frame()
-        if frame is None or frame.f_globals.get("__name__") in THREADS:
+        if frame is None or frame.f_globals.get("__name__") in THREAD_MODULES:
             return False
         warnings.warn_explicit(
             text,

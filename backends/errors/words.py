@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
-__all__ = ["INDEXED", "PASSING", "nearest", "shown"]
+__all__ = ["INDEXED", "WRAPPER_CODES", "nearest", "shown"]
 
 # The name of what messages show as ``x[key]``.
 INDEXED = "x[]"
 # What other modules' wrappers run, that hand over all arguments as they are.
-PASSING: set[CodeType] = set()
+WRAPPER_CODES: set[CodeType] = set()
 # Names of arguments elsewhere, and what stands for them here: the first that a function has.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "dim": ("axis", "axes", "argnum"),

@@ -16,13 +16,13 @@ import numpy as np
 
 from ..messages import MISSING, message, place
 from .asked_values import name_the_asking
-from .right_code import remedy
+from .right_code import right_code
 from .tracebacks import tidy, wholly_ours
-from .words import INDEXED, PASSING, nearest, shown
+from .words import INDEXED, WRAPPER_CODES, nearest, shown
 
-__all__ = ["complain", "misuse", "not_a_function"]
+__all__ = ["describe_wrong_call", "misuse", "not_a_function"]
 
-P = inspect.Parameter
+Parameter = inspect.Parameter
 # What has an argument of a name under another name, by the end of the function's.
 ELSEWHERE = {
     ("optim.SGD", "momentum"): "ft.optim.MomentumSGD(params, lr, momentum=0.9)",
@@ -35,9 +35,9 @@ ELSEWHERE = {
 # What to write for an argument that few functions have.
 NOWHERE = {"device": "ft.to_device(x, device)"}
 # What takes arrays in one sequence calls it so.
-JOINED = ("arrays", "tup", "seq", "operands")
+SEQUENCE_PARAMETERS = ("arrays", "tup", "seq", "operands")
 # How the notes begin that say where an exception comes from.
-NOTES = ("  in ", "  at ")
+NOTE_BEGINNINGS = ("  in ", "  at ")
 
 
 def signature_of(function: Any) -> inspect.Signature | None:
@@ -46,8 +46,8 @@ def signature_of(function: Any) -> inspect.Signature | None:
         known = inspect.signature(function)
     except (TypeError, ValueError):  # some functions that are written in C
         return None
-    plain = [p.replace(annotation=P.empty) for p in known.parameters.values()]
-    return known.replace(parameters=plain, return_annotation=P.empty)
+    plain = [p.replace(annotation=Parameter.empty) for p in known.parameters.values()]
+    return known.replace(parameters=plain, return_annotation=Parameter.empty)
 
 
 def misuse(
@@ -61,13 +61,21 @@ def misuse(
         args, kwargs: the call's arguments.
     """
     parameters = form.parameters.values()
-    positional = [p for p in parameters if p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD)]
-    keywords = [p.name for p in parameters if p.kind in (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY)]
+    positional = [
+        p
+        for p in parameters
+        if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    keywords = [
+        p.name
+        for p in parameters
+        if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    ]
     kinds = {p.kind for p in parameters}
     call = f"{name}{form}"
     given = [p.name for p in positional[: len(args)]]
     for keyword in kwargs:
-        if keyword not in keywords and P.VAR_KEYWORD not in kinds:
+        if keyword not in keywords and Parameter.VAR_KEYWORD not in kinds:
             what = f"{name}() has no argument {keyword!r}"
             if keyword in (p.name for p in positional):
                 return message(
@@ -84,7 +92,7 @@ def misuse(
         if keyword in given and keyword in keywords:
             what = f"{name}() was given its argument {keyword!r} twice, by position and by name"
             return message(what, fix=call, number=None)
-    if len(args) > len(positional) and P.VAR_POSITIONAL not in kinds:
+    if len(args) > len(positional) and Parameter.VAR_POSITIONAL not in kinds:
         most, extra = len(positional), args[len(positional)]
         takes = f"{most} positional argument{'s' * (most != 1)}" if most else "none by position"
         what = f"{name}() was given {len(args)} positional arguments, but takes {takes}: "
@@ -93,10 +101,10 @@ def misuse(
     lacking = [
         p.name
         for i, p in enumerate(parameters)
-        if p.default is P.empty
-        and p.kind not in (P.VAR_POSITIONAL, P.VAR_KEYWORD)
+        if p.default is Parameter.empty
+        and p.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
         and p.name not in kwargs
-        and (p.kind is P.KEYWORD_ONLY or i >= len(args))
+        and (p.kind is Parameter.KEYWORD_ONLY or i >= len(args))
     ]
     if lacking:
         names = " and ".join(map(repr, lacking))
@@ -142,7 +150,7 @@ FUNCTIONS = ("Callable", "_Function")
 NOT_CALLABLE = ("object is not callable", "is not a callable object")
 
 
-def advice(
+def wrong_kind_message(
     error: Exception,
     name: str,
     function: Callable[..., Any],
@@ -180,7 +188,7 @@ def advice(
         )
     if isinstance(axis, list) or getattr(axis, "shape", None):
         what = f"{name}: axis={shown(axis)} is an array, and an axis is an integer"
-        if first in JOINED:
+        if first in SEQUENCE_PARAMETERS:
             return message(f"{what}: arrays go in one sequence", fix=f"{word}((x, y))", number=None)
         if word in ("max", "min", "amax", "amin"):
             return message(
@@ -199,12 +207,12 @@ def is_bare(level: TracebackType | None) -> bool:
     """
     while level is not None and level.tb_next is not None:
         level = level.tb_next
-    if level is None or level.tb_frame.f_code in PASSING:
+    if level is None or level.tb_frame.f_code in WRAPPER_CODES:
         return True
     return level.tb_frame.f_globals.get("__name__") in ("contextlib", "inspect")
 
 
-def complain(
+def describe_wrong_call(
     error: Exception,
     function: Callable[..., Any],
     name: str,
@@ -273,7 +281,7 @@ def describe_call(
         # NumPy's, in whose place ours is put where the function was transformed.
         name_the_asking(error, function, name, args, kwargs, bound)
     notes = getattr(error, "__notes__", [])
-    mine = [note for note in notes if note.startswith(NOTES)]
+    mine = [note for note in notes if note.startswith(NOTE_BEGINNINGS)]
     advised = getattr(error, "advised", False)
     if "\n  at " in str(error) and not advised:
         return
@@ -283,7 +291,7 @@ def describe_call(
             remedied(error, name, None, {})
         return
     if type(error) in (TypeError, ValueError, IndexError):
-        better = advice(error, name, function, args, kwargs)
+        better = wrong_kind_message(error, name, function, args, kwargs)
         if better is not None:
             error.args = (better,)
             error.advised = True  # type: ignore[attr-defined]
@@ -314,7 +322,9 @@ def call_of(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     if name == INDEXED:
         keys = args[0] if isinstance(args[0], tuple) else (args[0],)
         return f"x[{', '.join(key_of(key) for key in keys)}]"
-    pieces = [placed(x) for x in args] + [f"{k}={placed(v)}" for k, v in kwargs.items()]
+    pieces = [argument_with_line(x) for x in args] + [
+        f"{k}={argument_with_line(v)}" for k, v in kwargs.items()
+    ]
     return f"{name}({', '.join(pieces)})"
 
 
@@ -326,7 +336,7 @@ def key_of(key: Any) -> str:
     return "..." if key is Ellipsis else shown(key)
 
 
-def placed(x: Any) -> str:
+def argument_with_line(x: Any) -> str:
     """Returns an argument as messages show it, a function of the user's with its line."""
     code = getattr(x, "__code__", None)
     if code is None or str(x.__module__).partition(".")[0] == "functensor":
@@ -353,7 +363,7 @@ def remedied(
         # An outer function finds what NumPy said, not what an inner one made of it.
         error.said = getattr(error, "said", error.args[0])
         error.args = (error.said,)
-    what, fix = remedy(error, name, form, given)
+    what, fix = right_code(error, name, form, given)
     if what and plain:
         error.args = (what,)
     if fix:

@@ -12,7 +12,7 @@ import numpy as np
 from ..backends.devices import BACKENDS, device_of, on_device
 from ..backends.errors.public_functions import check_function
 from ..backends.protocol import DeviceError
-from ..backends.user_kernels import KINDS, called, kind_of
+from ..backends.user_kernels import KERNEL_KINDS, call_kernel, kernel_kind
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.derivative_rules import compile_rules, shape_of
@@ -147,11 +147,11 @@ class OpCall(Call):
             parts = [space[0][end - t.size : end] for end, t in zip(ends, outputs.types)]
             return [part.reshape(s) for part, s in zip(parts, shapes)]
 
-        kernel = function.kernel(KINDS[xp.__name__])
+        kernel = function.kernel(KERNEL_KINDS[xp.__name__])
         operands = aligned(arrays, batch)
         if function.writable:
             operands = [xp.array(x, order="C") for x in operands]
-        made = called(kernel, xp, operands, written, function.launch, self.static)
+        made = call_kernel(kernel, xp, operands, written, function.launch, self.static)
         if space:
             return space[0]
         values = self.checked(made, outputs, shapes)
@@ -330,7 +330,7 @@ def custom_op(
     >>> ft.vmap(ft.grad(cube))(numpy.array([1.0, 2.0]))
     Array([ 3., 12.], dtype=float64, device='cpu')
     """
-    kernels = dict(kernel) if isinstance(kernel, dict) else {kind_of(kernel): kernel}
+    kernels = dict(kernel) if isinstance(kernel, dict) else {kernel_kind(kernel): kernel}
     if not kernels or not kernels.keys() <= BACKENDS.keys():
         raise ValueError(
             f"custom_op: a kernel for each of {', '.join(map(repr, kernels)) or 'no device'}; the "

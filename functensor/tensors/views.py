@@ -17,7 +17,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..backends.errors.words import PASSING
+from ..backends.errors.words import WRAPPER_CODES
 from ..primitives.core.buffers import beside, to_buffer
 from ..primitives.core.errors import BackwardError, message
 from ..primitives.core.index_key import STATIC
@@ -155,7 +155,7 @@ def viewing(
             return out
         return taken(self, out, seen, lambda x: method(x, *args, **options), recorded=recorded)
 
-    PASSING.add(view.__code__)
+    WRAPPER_CODES.add(view.__code__)
     return update_wrapper(view, method)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...backends.annotations import ArrayModule, Buffer, Shape, ShapeLike
 from ...backends.arrays.column_times_row import columns_by_rows
-from ...backends.blas_calls import LOOKED_AT, product
+from ...backends.blas_calls import SMALLEST_EXAMINED_WORK, product
 from ..core.annotations import ArrayLike
 from ..core.annotations import operations as ops
 from ..core.array import Array
@@ -62,7 +62,7 @@ def _multiply_matrices(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     if len(shape) > 1 and shape[-1] == 1 and other[-2:-1] == (1,) and x.dtype == y.dtype:
         out: Buffer = columns_by_rows(xp, x, y)
         return out
-    if xp is np and shape and other and x.size * other[-1] > LOOKED_AT:
+    if xp is np and shape and other and x.size * other[-1] > SMALLEST_EXAMINED_WORK:
         out = product(x, y)
         return out
     return xp.matmul(x, y)

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 from weakref import ref
 
-from ...backends.errors.asked_values import Refused, asking, named
+from ...backends.errors.asked_values import Refused, asking, with_clause
 from .errors import ConcretizationError
 
 __all__ = ["refused", "refused_index"]
@@ -53,7 +53,7 @@ def refused_index(error: TypeError) -> ConcretizationError | None:
     if refused.last is None or not is_about(error):
         return None
     *_, text, traced = refused.last
-    out = ConcretizationError(named(text, getattr(error, "clause", "")))
+    out = ConcretizationError(with_clause(text, getattr(error, "clause", "")))
     value = traced()
     return out if value is None else asking(out, value)
 

@@ -28,7 +28,7 @@ def _banded_solve(xp: ArrayModule, bands: Buffer, b: Buffer, *, lower: int, uppe
     stack = np.broadcast_shapes(bands.shape[:-2], b.shape[:-2])
     if 0 in stack or not b.size:
         return xp.zeros((*stack, *b.shape[-2:]), dtype)
-    if xp is np and lapack.is_known(dtype):
+    if xp is np and lapack.is_lapack_dtype(dtype):
         out: Buffer = lapack.banded_solved(bands, b, dtype, lower=lower, upper=upper)
         return out
     solve: Callable[..., Buffer] = scipy_module(xp, "linalg").solve_banded

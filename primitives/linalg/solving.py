@@ -79,7 +79,7 @@ def _inv_jvp(g: Array, ans: Array) -> Array:
 inv = of_matrices(
     "inv",
     lambda a, strict: a,
-    compute=lambda xp, a, *, strict: linalg.inverse(xp, a, strict=strict),
+    compute=lambda xp, a, *, strict: linalg.inverses(xp, a, strict=strict),
     reference=lambda a, strict: np.linalg.inv(a),
     vjp=(_inv_vjp,),
     jvp=(_inv_jvp,),

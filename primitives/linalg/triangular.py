@@ -9,7 +9,12 @@ import numpy as np
 
 from ...backends.annotations import ArrayModule, Buffer, Shape
 from ...backends.arrays import lapack, linalg
-from ...backends.arrays.substitution import eliminated, is_eliminated, is_substituted, substituted
+from ...backends.arrays.substitution import (
+    eliminated,
+    is_eliminated,
+    is_substituted,
+    solve_by_substitution,
+)
 from ...backends.optional_modules import scipy_module
 from ..core.annotations import operations as ops
 from ..core.array import Array
@@ -31,7 +36,7 @@ def _triangular_solve(
 ) -> Buffer:
     dtype = result_type(a.dtype, b.dtype)
     flags = {"lower": lower, "transposed": transposed, "unit_diagonal": unit_diagonal}
-    if xp is not np or not lapack.is_known(dtype):
+    if xp is not np or not lapack.is_lapack_dtype(dtype):
         solve: Callable[..., Buffer] | None = scipy_module(xp, "linalg").solve_triangular
     else:
         solve = None
@@ -58,7 +63,7 @@ def _triangular_solve(
         return xp.moveaxis(one(a, flat).reshape(columns.shape), 0, -2)
     if solve is None and prod(stack := np.broadcast_shapes(a.shape[:-2], b.shape[:-2])) and b.size:
         if is_substituted(prod(stack), *b.shape[-2:]):
-            found: Buffer | None = substituted(a, b, dtype, **flags)
+            found: Buffer | None = solve_by_substitution(a, b, dtype, **flags)
             if found is not None:
                 return found
         out: Buffer = lapack.triangles_solved(a, b, dtype, **flags)
@@ -137,7 +142,7 @@ def lu_shapes(m: int, n: int) -> list[Shape]:
 
 
 def _lu(xp: ArrayModule, a: Buffer) -> Buffer:
-    if xp is np and a.size and lapack.is_known(a.dtype):
+    if xp is np and a.size and lapack.is_lapack_dtype(a.dtype):
         quicker = is_eliminated(prod(a.shape[:-2]), *a.shape[-2:])
         factors, pivots = eliminated(a) if quicker else lapack.factorised(a)
         return packed_parts(xp, (factors, pivots.astype(a.dtype)), lu_shapes(*a.shape[-2:]))

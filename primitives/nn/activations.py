@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.annotations import ArrayModule, Axes, Axis, Buffer, Shape
-from ...backends.cpu.activations import CUBIC, LINEAR, silu_grad
+from ...backends.cpu.activations import GELU_CUBIC, GELU_LINEAR, silu_grad
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.array import Array
@@ -346,10 +346,10 @@ def gelu_curvature(x: Array, approximate: bool) -> Array:
     squared = x * x
     if not approximate:
         return (2 - squared) * ops.exp(LOG_DENSITY - 0.5 * squared)
-    power = x * (LINEAR + CUBIC * squared)
+    power = x * (GELU_LINEAR + GELU_CUBIC * squared)
     s, rest = ops.sigmoid(power), ops.sigmoid(-power)
-    rise = LINEAR + 3 * CUBIC * squared
-    return s * rest * (2 * rise + x * ((rest - s) * rise * rise + 6 * CUBIC * x))
+    rise = GELU_LINEAR + 3 * GELU_CUBIC * squared
+    return s * rest * (2 * rise + x * ((rest - s) * rise * rise + 6 * GELU_CUBIC * x))
 
 
 def _gelu_grad_arguments(x: ArrayLike, y: ArrayLike, approximate: bool = True) -> Prepared:

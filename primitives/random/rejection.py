@@ -193,7 +193,7 @@ def _gamma_moment_reference(a: Buffer, y: Buffer, *, n: int) -> Buffer:
         def upper(s: float) -> float:
             return float(s**n * exp(a * s - x * np.expm1(s)))
 
-        part = small if x <= gamma_moments.SMALL else lower if x <= a else upper
+        part = small if x <= gamma_moments.LARGEST_SERIES_ARGUMENT else lower if x <= a else upper
         ends = (0, 2), (2, 6), (6, 30)
         return sum(float(quad(part, *end, epsabs=0, epsrel=1e-11)[0]) for end in ends)
 
@@ -211,12 +211,16 @@ def _gamma_moment_vjp_point(g: Array, ans: Array, x: Array, y: Array, *, n: int)
     beyond = ops.where(_is_upper(x, y), -1.0, 1.0) * below + (point - x) * ans
     small = (below if n else ops.expm1(-point)) - x * ans
     # The point may be infinite where the series is not meant.
-    return g * ops.where(ops.less_equal(point, gamma_moments.SMALL), small, beyond)
+    return g * ops.where(
+        ops.less_equal(point, gamma_moments.LARGEST_SERIES_ARGUMENT), small, beyond
+    )
 
 
 def _is_upper(x: Array, y: Array) -> Array:
     point = ops.exp(y)
-    return ops.logical_and(ops.greater(point, gamma_moments.SMALL), ops.greater(point, x))
+    return ops.logical_and(
+        ops.greater(point, gamma_moments.LARGEST_SERIES_ARGUMENT), ops.greater(point, x)
+    )
 
 
 gamma_moment = elementwise(

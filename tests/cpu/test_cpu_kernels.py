@@ -259,8 +259,8 @@ def expit(x):
 
 
 def slope_by_sigmoid(x):
-    w = activations.LINEAR * x + activations.CUBIC * x**3
-    rise = activations.LINEAR + 3 * activations.CUBIC * x**2
+    w = activations.GELU_LINEAR * x + activations.GELU_CUBIC * x**3
+    rise = activations.GELU_LINEAR + 3 * activations.GELU_CUBIC * x**2
     return expit(w) * (1 + x * rise * expit(-w))
 
 
@@ -270,7 +270,7 @@ ACTIVATIONS = {
     "silu": (activations.silu, lambda x: x * expit(x), (0, INF)),
     "gelu by sigmoid": (
         lambda x: activations.gelu(x, approximate=True),
-        lambda x: x * expit(activations.LINEAR * x + activations.CUBIC * x**3),
+        lambda x: x * expit(activations.GELU_LINEAR * x + activations.GELU_CUBIC * x**3),
         (0, INF),
     ),
     "gelu": (
@@ -295,7 +295,7 @@ ACTIVATIONS = {
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activation(name, dtype):
     function, exact, limits = ACTIVATIONS[name]
-    x = np.linspace(-12, 12, 2 * blocks.BLOCK + 17).astype(dtype)
+    x = np.linspace(-12, 12, 2 * blocks.BLOCK_ELEMENTS + 17).astype(dtype)
     bound = 3e-7 if dtype == "f" else 2e-15
     got, wanted = function(x), exact(x.astype("d"))
     assert got.dtype == x.dtype
@@ -318,7 +318,7 @@ def test_blockwise_kinds_of_arguments():
     assert error_function.erf(half).dtype == error_function.erfc(half).dtype == np.float16
     wanted = scipy.special.erf(half.astype("f")).astype("e")
     np.testing.assert_array_equal(error_function.erf(half), wanted)
-    turned = normal((blocks.BLOCK, 2), "d").T
+    turned = normal((blocks.BLOCK_ELEMENTS, 2), "d").T
     np.testing.assert_allclose(error_function.erf(turned), scipy.special.erf(turned), rtol=1e-14)
     with pytest.raises(TypeError, match="real numbers only"):
         error_function.erf(1j)

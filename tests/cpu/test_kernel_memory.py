@@ -13,7 +13,7 @@ from functensor import nn
 from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan.codegen.ufuncs import is_ufunc
 from functensor.backends.cpu.plan.liveness import is_fresh
-from functensor.backends.fresh_results import FRESH, REDUCTIONS
+from functensor.backends.fresh_results import FRESH_PRIMITIVES, FRESH_REDUCTIONS
 from functensor.extend import elementwise, reduction
 from functensor.primitives.core.registry import registry
 from functensor.primitives.core.shape_dtype import shape_dtype
@@ -24,8 +24,8 @@ BY_PARAMETERS = frozenset({"astype", "broadcast_to", "index"})
 PRIMITIVES = [
     p
     for p in sorted(registry, key=lambda primitive: primitive.name)
-    if p.name in FRESH | BY_PARAMETERS
-    or p.name in REDUCTIONS
+    if p.name in FRESH_PRIMITIVES | BY_PARAMETERS
+    or p.name in FRESH_REDUCTIONS
     or is_ufunc(p.compute)
     or not (p.samples and p.samples[0].operands)
 ]
@@ -119,7 +119,7 @@ def test_results_that_are_declared_to_be_fresh_are(primitive):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", sorted(FRESH))
+@pytest.mark.parametrize("name", sorted(FRESH_PRIMITIVES))
 def test_results_on_a_gpu_are_fresh_too(name):
     backend, primitive = get_backend("cupy"), registry[name]
     # Kernels trust what was prepared: they get only what is declared.
@@ -132,8 +132,8 @@ def test_results_on_a_gpu_are_fresh_too(name):
 
 
 def test_names_that_are_declared_are_those_of_primitives():
-    assert {name for name in FRESH | REDUCTIONS if name not in registry} == set()
-    assert get_backend("numpy").fresh is FRESH
+    assert {name for name in FRESH_PRIMITIVES | FRESH_REDUCTIONS if name not in registry} == set()
+    assert get_backend("numpy").fresh is FRESH_PRIMITIVES
 
 
 def test_what_returns_its_operand_is_found_out():

@@ -107,7 +107,7 @@ def test_a_stack_of_products_beside_other_work_lies_in_donated_memory(monkeypatc
     donated, *rest = fresh(p, x, y, z)
     before = addresses(donated)
     jitted = ft.jit(beside, donate_argnums=0)
-    assert "together" in jitted.lower(donated, *rest).source
+    assert "run_side_by_side" in jitted.lower(donated, *rest).source
     product, total = jitted(donated, *rest)
     assert addresses(product) == before
     np.testing.assert_allclose(product, x @ y, rtol=1e-12, atol=1e-12)

@@ -20,8 +20,8 @@ ROWS = RNG.normal(size=(7,)).astype("float32")
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(block_source, "SMALLEST", 1)
-    monkeypatch.setattr(block_source, "LARGEST", 64)
+    monkeypatch.setattr(block_source, "SMALLEST_BLOCK_ELEMENTS", 1)
+    monkeypatch.setattr(block_source, "LARGEST_BLOCK_ELEMENTS", 64)
 
 
 def layer(x, w, bias):
@@ -38,7 +38,9 @@ FUNCTIONS = {
     "softmax over channels": lambda x, w, b, r: nn.softmax(layer(x, w, b), axis=1) * 2,
     "softmax over rows": lambda x, w, b, r: nn.softmax(layer(x, w, b), axis=-1) * 2,
     "layer norm": lambda x, w, b, r: nn.layer_norm(layer(x, w, b), fnp.ones(6), fnp.ones(6)) * 2,
-    "batch norm": lambda x, w, b, r: (layer(x, w, b) - fnp.mean(layer(x, w, b), (0, 2, 3))[:, None, None]) * 2,  # noqa: E501
+    "batch norm": lambda x, w, b, r: (
+        (layer(x, w, b) - fnp.mean(layer(x, w, b), (0, 2, 3))[:, None, None]) * 2
+    ),
     "transposed": lambda x, w, b, r: fnp.transpose(layer(x, w, b), (0, 3, 2, 1)) * 2 + 1,
     "pooled": lambda x, w, b, r: nn.relu(nn.max_pool(layer(x, w, b), 2) * 2) + 1,
     "two orders": lambda x, w, b, r: layer(x, w, b) * fnp.ones((4, 5, 7, 6)) + fnp.sin(b),

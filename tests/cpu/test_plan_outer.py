@@ -35,7 +35,7 @@ def test_the_bits_are_those_of_the_ufunc(many, length, before, missing, first, n
     y = some((*([1] * len(before) if missing else before), 1, length), 2)
     out = np.full((*before, many, length), 7, "float32")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "LEAST", 1)
+        patch.setattr(columns, "SMALLEST_OUTER_ELEMENTS", 1)
         outer(ufunc, x, y, out, first)
     wanted = ufunc(x, y) if first else ufunc(y, x)
     numbers = ~np.isnan(wanted)

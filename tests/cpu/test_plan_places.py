@@ -12,7 +12,7 @@ from functensor import nn
 from functensor.backends import get as get_backend
 from functensor.backends.cpu.plan.codegen.source import Source
 from functensor.backends.cpu.plan.regions.block_source import BlockCode
-from functensor.backends.cpu.plan.regions.proofs import PlanError, proved
+from functensor.backends.cpu.plan.regions.proofs import PlanError, prove_region
 from functensor.passes.fused_region import Region
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
@@ -179,11 +179,11 @@ def codes_of(name, monkeypatch):
 
 def refused(patch, code, region, order, *changed):
     """Says that a change of an attribute is found out."""
-    proved(code, region, order)
+    prove_region(code, region, order)
     with patch.context() as inner:
         inner.setattr(*changed)
         with pytest.raises(PlanError):
-            proved(code, region, order)
+            prove_region(code, region, order)
 
 
 @pytest.mark.parametrize("name", ["two of them, along both axes", "of a cube"])
@@ -220,7 +220,7 @@ def test_memory_that_is_taken_too_early_is_found_out(monkeypatch):
     for value in kept:
         value.slot = 0
     with pytest.raises(PlanError, match="overwritten"):
-        proved(code, *rest)
+        prove_region(code, *rest)
 
 
 def test_every_plan_is_proved(monkeypatch):
@@ -230,9 +230,9 @@ def test_every_plan_is_proved(monkeypatch):
 
     def noted(code, region, order):
         asked.append(code)
-        proved(code, region, order)
+        prove_region(code, region, order)
 
-    monkeypatch.setattr("functensor.backends.cpu.plan.regions.proofs.proved", noted)
+    monkeypatch.setattr("functensor.backends.cpu.plan.regions.proofs.prove_region", noted)
     for checked in (False, True):
         with ft.config.using(check_programs=checked):
             ft.jit(elsewhere)(SQUARE)

@@ -22,7 +22,7 @@ def three_threads(monkeypatch):
 
 @pytest.fixture
 def everything_shared(three_threads, monkeypatch):
-    monkeypatch.setattr(equations, "SHARED", 1)
+    monkeypatch.setattr(equations, "SMALLEST_SHARED_WORK", 1)
 
 
 def normal(*shape, seed=0):
@@ -48,9 +48,9 @@ SHAPES = [
 @pytest.mark.parametrize(("x", "y"), SHAPES)
 def test_products_in_parts(x, y, three_threads):
     x, y = normal(*x), normal(*y, seed=1)
-    np.testing.assert_allclose(matmul.multiplied(x, y), x @ y, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(matmul.threaded_matmul(x, y), x @ y, rtol=1e-5, atol=1e-5)
     out = np.empty_like(x @ y)
-    assert matmul.multiplied(x, y, out) is out
+    assert matmul.threaded_matmul(x, y, out) is out
     np.testing.assert_allclose(out, x @ y, rtol=1e-5, atol=1e-5)
 
 
@@ -58,7 +58,7 @@ def test_products_in_parts(x, y, three_threads):
 def test_products_of_plans(x, y, everything_shared):
     x, y = normal(*x), normal(*y, seed=1)
     lowered = ft.jit(fnp.matmul).lower(x, y)
-    assert "multiplied" in lowered.source
+    assert "threaded_matmul" in lowered.source
     got = np.asarray(ft.jit(fnp.matmul)(x, y))
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, x @ y, rtol=1e-5, atol=1e-5)
@@ -117,12 +117,12 @@ def test_convolutions_in_parts(options, channels, three_threads, monkeypatch):
         return fnp.sum(fnp.square(nn.conv(x, w, **options)))
 
     wanted = ft.grad(loss, argnums=(0, 1))(x, w)
-    assert not parallel.is_shared()
-    monkeypatch.setattr(convolution, "BLOCK_BYTES", 4096)
+    assert not parallel.is_parallel()
+    monkeypatch.setattr(convolution, "GATHERED_BLOCK_BYTES", 4096)
     if blas_threads.controlled() is None:
         return
     with blas_threads.alone():
-        assert parallel.is_shared()
+        assert parallel.is_parallel()
         got = ft.grad(loss, argnums=(0, 1))(x, w)
     for a, b in zip(got, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)
@@ -130,7 +130,7 @@ def test_convolutions_in_parts(options, channels, three_threads, monkeypatch):
 
 @pytest.mark.skipif(blas_threads.controlled() is None, reason="BLAS keeps to no thread")
 def test_the_number_of_threads_does_not_change_the_gradient_of_a_kernel(monkeypatch):
-    monkeypatch.setattr(convolution, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(convolution, "GATHERED_BLOCK_BYTES", 4096)
     x, w = normal(5, 16, 12, 11), normal(4, 16, 3, 3, seed=1)
     grad = ft.grad(lambda w: fnp.sum(fnp.square(nn.conv(x, w))))
     found = []
@@ -152,7 +152,7 @@ def test_pools_in_parts(options, images, three_threads, monkeypatch):
 
     for moved in (x, np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)):
         wanted = nn.max_pool(moved, 2, **options), ft.grad(loss)(moved)
-        monkeypatch.setattr(parallel, "LEAST", 1)
+        monkeypatch.setattr(parallel, "FEWEST_SHARED_ELEMENTS", 1)
         with blas_threads.alone():
             got = nn.max_pool(moved, 2, **options), ft.grad(loss)(moved)
         for a, b in zip(got, wanted, strict=True):

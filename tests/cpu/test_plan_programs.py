@@ -28,12 +28,12 @@ BACKEND = get_backend("numpy")
 def small_blocks():
     """Makes blocks so small that small arrays have many, and has two threads share them."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(block_source, "SMALLEST", 1)
-    patch.setattr(block_source, "LARGEST", 7)
-    patch.setattr(region_run, "SHARED", 0)
-    patch.setattr(cost, "SHARED", 0)
-    patch.setattr(outer_rows, "LEAST", 1)
-    patch.setattr(broadcast_rows, "LEAST", 1)
+    patch.setattr(block_source, "SMALLEST_BLOCK_ELEMENTS", 1)
+    patch.setattr(block_source, "LARGEST_BLOCK_ELEMENTS", 7)
+    patch.setattr(region_run, "SMALLEST_SHARED_EFFORT", 0)
+    patch.setattr(cost, "SMALLEST_SHARED_EFFORT", 0)
+    patch.setattr(outer_rows, "SMALLEST_OUTER_ELEMENTS", 1)
+    patch.setattr(broadcast_rows, "SMALLEST_ROWWISE_ELEMENTS", 1)
     patch.setattr(pool.threads, "number", 2)
     yield
     patch.undo()

@@ -50,7 +50,7 @@ def test_several_rows_are_computed_at_once(many, wanted, monkeypatch):
         called.append(out.shape)
         np.multiply(x, y, out)
 
-    monkeypatch.setattr("functensor.backends.cpu.plan.regions.broadcast_rows.RUN", 8000)
+    monkeypatch.setattr("functensor.backends.cpu.plan.regions.broadcast_rows.UNBUFFERED_RUN", 8000)
     x, y = np.ones((many, 1000)), np.ones((1, 1000))
     rowwise(multiply, x, y, x, True)
     assert called == wanted

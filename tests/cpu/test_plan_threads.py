@@ -29,9 +29,9 @@ from functensor.passes.pipeline import optimized
 @pytest.fixture(autouse=True)
 def four_threads(monkeypatch):
     monkeypatch.setattr(pool.threads, "number", 4)
-    monkeypatch.setattr(block_source, "SMALLEST", 8192)
-    monkeypatch.setattr(block_source, "LARGEST", 8192)
-    monkeypatch.setattr(region_run, "SHARED", 1 << 19)
+    monkeypatch.setattr(block_source, "SMALLEST_BLOCK_ELEMENTS", 8192)
+    monkeypatch.setattr(block_source, "LARGEST_BLOCK_ELEMENTS", 8192)
+    monkeypatch.setattr(region_run, "SMALLEST_SHARED_EFFORT", 1 << 19)
 
 
 def fused(fun, *args):
@@ -250,11 +250,11 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not fine)
     ],
 )
 def test_the_environment_says_how_many_threads(variables, wanted, monkeypatch):
-    for name in pool.VARIABLES:
+    for name in pool.THREAD_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert pool.said() == wanted
+    assert pool.thread_count() == wanted
 
 
 def test_small_regions_stay_in_one_thread(monkeypatch):

@@ -20,9 +20,9 @@ from functensor.passes.schedule_parallel import neighbours
 def all_large(monkeypatch):
     """Has three threads share whatever can be shared."""
     monkeypatch.setattr(pool.threads, "number", 3)
-    monkeypatch.setattr(equations, "SHARED", 1)
-    monkeypatch.setattr(region_run, "SHARED", 0)
-    monkeypatch.setattr(cost, "SHARED", 0)
+    monkeypatch.setattr(equations, "SMALLEST_SHARED_WORK", 1)
+    monkeypatch.setattr(region_run, "SMALLEST_SHARED_EFFORT", 0)
+    monkeypatch.setattr(cost, "SMALLEST_SHARED_EFFORT", 0)
     monkeypatch.setattr(neighbours_pass, "PRODUCT", 1)
 
 
@@ -67,7 +67,7 @@ def test_the_order_of_what_depends_stays(all_large):
     large = [name for name in names(program) if name != "transpose"]
     assert large == ["matmul", "fused", "matmul", "fused"]
     assert neighbours(program) is program
-    assert "= together_" not in get_backend("numpy").plan(program).source
+    assert "= run_side_by_side" not in get_backend("numpy").plan(program).source
 
 
 def test_what_is_large_is_not_moved_ahead(all_large, monkeypatch):
@@ -89,7 +89,8 @@ def test_no_more_than_some_wait(all_large, monkeypatch):
         return [fnp.sin(x) * 2 + fnp.sum(y[:2, :2]) for x, y in zip(arrays, arrays[::-1])]
 
     plan = planned(fun, *arrays)
-    calls = [line.count("region_") for line in plan.source.splitlines() if "= together_" in line]
+    lines = [line for line in plan.source.splitlines() if "= run_side_by_side" in line]
+    calls = [line.count("region_") for line in lines]
     assert sum(calls) >= 4
     for got, wanted in zip(plan(arrays), fun(*arrays), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5)
@@ -97,7 +98,7 @@ def test_no_more_than_some_wait(all_large, monkeypatch):
 
 def test_results_are_those_of_one_after_the_other(all_large, monkeypatch):
     plan = planned(gradients, X, Y, W)
-    assert plan.source.count("= together_") == 2
+    assert plan.source.count("= run_side_by_side") == 2
     wanted = gradients(X, Y, W)
     for number in (1, 2, 5):
         monkeypatch.setattr(pool.threads, "number", number)

@@ -18,7 +18,7 @@ from support.long_forms import only_long
 from support.run_on_device import calls_jitted
 
 import functensor as ft
-from functensor.backends.cpu.plan import Plan
+from functensor.backends.cpu.plan import CpuPlan
 from functensor.primitives.core.registry import registry
 from functensor.testing import assert_allclose
 
@@ -33,7 +33,7 @@ pytestmark = [
 def memory_of_their_own(monkeypatch):
     """Sees to it that plans write into no argument, and into no result that they gave before."""
     given = weakref.WeakKeyDictionary()
-    run = Plan.__call__
+    run = CpuPlan.__call__
 
     def same(arrays, copies):
         return all(map(lambda a, b: np.array_equal(a, b, equal_nan=True), arrays, copies))
@@ -49,7 +49,7 @@ def memory_of_their_own(monkeypatch):
         given[plan] = outs, copied(outs)
         return outs
 
-    monkeypatch.setattr(Plan, "__call__", watched)
+    monkeypatch.setattr(CpuPlan, "__call__", watched)
 
 
 def waves(xs, pace):

@@ -36,13 +36,13 @@ def draw(*shapes):
 @pytest.mark.parametrize("block", [1, 40, 1 << 20])
 @pytest.mark.parametrize("causal", [False, True])
 def test_blocks_of_any_size_give_the_same(monkeypatch, block, causal):
-    monkeypatch.setattr(blocks, "BLOCK", block)
+    monkeypatch.setattr(blocks, "BLOCK_SCORES", block)
     q, k, v, mask = draw((2, 3, 7, 4), (2, 3, 5, 4), (2, 3, 5, 6), (3, 1, 5))
     out = nn.attention(q, k, v, mask, causal)
     np.testing.assert_allclose(out, by_definition(q, k, v, mask, causal), rtol=1e-12)
     g = RNG.normal(size=out.shape)
     pulled = ft.vjp(lambda q, k, v: nn.attention(q, k, v, mask, causal), q, k, v)[1](g)
-    monkeypatch.setattr(blocks, "BLOCK", 1 << 18)
+    monkeypatch.setattr(blocks, "BLOCK_SCORES", 1 << 18)
     wanted = ft.vjp(lambda q, k, v: nn.attention(q, k, v, mask, causal), q, k, v)[1](g)
     for a, b in zip(pulled, wanted):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)

@@ -82,7 +82,7 @@ def test_conv_transpose_of_all_small_parameters(stride, dilation):
 @pytest.mark.parametrize("channels", [1, 3, 12])
 @pytest.mark.parametrize("block", [1, 700, 5000])
 def test_blocks_of_any_size_give_the_same(monkeypatch, channels, block):
-    monkeypatch.setattr(convolution, "BLOCK_BYTES", block)
+    monkeypatch.setattr(convolution, "GATHERED_BLOCK_BYTES", block)
     geometry = Geometry((2, 1), ((1, 1), (0, 2)), (1, 2), 1)
     x = RNG.random((3, channels, 9, 8))
     w = RNG.random((4, channels, 3, 2))

@@ -50,7 +50,9 @@ def test_both_ways_add_up_to_the_same(data):
     shape = (len(g), *g.shape[2:], geometry.groups, 8)
     assert convolution.is_gathered(shape, w.shape, full, geometry)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convolution, "BLOCK_BYTES", data.draw(st.sampled_from([1, 60000, 1 << 21])))
+        patch.setattr(
+            convolution, "GATHERED_BLOCK_BYTES", data.draw(st.sampled_from([1, 60000, 1 << 21]))
+        )
         got = convolution.conv_input_grad(g, w, spatial=spatial, geometry=geometry)
         patch.setattr(convolution, "is_gathered", lambda *given: False)
         wanted = convolution.conv_input_grad(g, w, spatial=spatial, geometry=geometry)

@@ -291,13 +291,13 @@ def test_inverses_of_singular_matrices_of_a_stack_are_nan(dtype):
     for n in (1, 2, 5):
         a = normal(rng, (40, n, n), dtype)
         a[::3, 0] = 0
-        found = linalg_kernels.inverse(np, a, strict=False)
+        found = linalg_kernels.inverses(np, a, strict=False)
         assert found.dtype == a.dtype
         assert np.isnan(found[::3]).all()
         rest = np.delete(found, np.s_[::3], 0)
         np.testing.assert_array_equal(rest, np.linalg.inv(np.delete(a, np.s_[::3], 0)))
         many = np.concatenate([a] * 5)
         few, more = (
-            lines_run(partial(linalg_kernels.inverse, np, x, strict=False)) for x in (a, many)
+            lines_run(partial(linalg_kernels.inverses, np, x, strict=False)) for x in (a, many)
         )
         assert abs(more - few) <= 10

@@ -38,7 +38,7 @@ def test_systems_are_solved_as_by_lapack(lower, transposed, unit, dtype):
         if unit:
             a = a / (4 * n)
         before = a.copy(), b.copy()
-        got = substitution.substituted(a, b, a.dtype, **flags)
+        got = substitution.solve_by_substitution(a, b, a.dtype, **flags)
         for x, kept in zip((a, b), before, strict=True):
             np.testing.assert_array_equal(x, kept)
         wanted = np.stack([
@@ -56,7 +56,7 @@ def test_ill_conditioned_systems_are_as_accurate_as_by_lapack():
     """Substitution is backward stable: residuals are small even where solutions are not near."""
     a = np.tril(normal(STACK, 12, 12))
     b = normal(STACK, 12, 1, seed=1)
-    x = substitution.substituted(
+    x = substitution.solve_by_substitution(
         a, b, a.dtype, lower=True, transposed=False, unit_diagonal=False
     )
     assert np.linalg.cond(a).max() > 1e6
@@ -141,7 +141,7 @@ def test_few_and_large_systems_are_left_to_lapack(calls):
 def test_stacks_broadcast(matrices, columns):
     a, b = normal(*matrices, 3, 3) + 5 * np.eye(3), normal(*columns, 3, 2, seed=1)
     flags = {"lower": False, "transposed": False, "unit_diagonal": False}
-    got = substitution.substituted(a, b, a.dtype, **flags)
+    got = substitution.solve_by_substitution(a, b, a.dtype, **flags)
     assert got.shape == (*np.broadcast_shapes(matrices, columns), 3, 2)
     np.testing.assert_allclose(np.triu(a) @ got, np.broadcast_to(b, got.shape), atol=1e-12)
 

@@ -11,27 +11,41 @@ LIMITS = {
     "passes.fusion": {"SHARED": 1},
     "passes.fused_region": {"TALL": 1, "UNCACHED": 1},
     "passes.schedule_parallel": {"PRODUCT": 1},
-    "backends.cpu.plan.regions.block_source": {"SMALLEST": 1, "LARGEST": 8},
-    "backends.cpu.plan.regions.broadcast_rows": {"LEAST": 1, "DIRECT": 3, "RUN": 8, "FILLED": 8},
-    "backends.cpu.plan.regions.outer_rows": {"LEAST": 1},
-    "backends.cpu.plan.regions.cost": {"SHARED": 1},
-    "backends.cpu.plan.regions.region_run": {"SHARED": 1},
-    "backends.cpu.plan.regions.row_sums": {"RUN": 2, "PIECE": 4},
-    "backends.cpu.plan.equations": {"SHARED": 1, "SMALL_SUM": 1},
-    "backends.cpu.plan.writer": {"KEPT_BYTES": 64, "DROPPED_BYTES": 8},
-    "backends.cpu.plan.liveness": {"SPREAD_BYTES": 16},
+    "backends.cpu.plan.regions.block_source": {
+        "SMALLEST_BLOCK_ELEMENTS": 1,
+        "LARGEST_BLOCK_ELEMENTS": 8,
+    },
+    "backends.cpu.plan.regions.broadcast_rows": {
+        "SMALLEST_ROWWISE_ELEMENTS": 1,
+        "SHORTEST_DIRECT_ROW": 3,
+        "UNBUFFERED_RUN": 8,
+        "BUFFERED_RUN": 8,
+    },
+    "backends.cpu.plan.regions.outer_rows": {"SMALLEST_OUTER_ELEMENTS": 1},
+    "backends.cpu.plan.regions.cost": {"SMALLEST_SHARED_EFFORT": 1},
+    "backends.cpu.plan.regions.region_run": {"SMALLEST_SHARED_EFFORT": 1},
+    "backends.cpu.plan.regions.row_sums": {"LONGEST_BLAS_RUN": 2, "PIECE_ELEMENTS": 4},
+    "backends.cpu.plan.equations": {"SMALLEST_SHARED_WORK": 1, "FEWEST_SUMMED_BY_BACKEND": 1},
+    "backends.cpu.plan.writer": {"LARGEST_KEPT_BYTES": 64, "SMALLEST_DROPPED_BYTES": 8},
+    "backends.cpu.plan.liveness": {"LARGEST_COPIED_BROADCAST_BYTES": 16},
 }
 # Those that are as they are in every second program.
 OTHERS = {
     "passes.fusion": {"PARTIAL": 2},
-    "backends.cpu.plan.regions.block_source": {"SMALLEST": 100, "LARGEST": 200},
-    "backends.cpu.plan.regions.broadcast_rows": {"LEAST": 65536},
-    "backends.cpu.plan.regions.outer_rows": {"LEAST": 32768},
-    "backends.cpu.plan.regions.cost": {"SHARED": 1 << 20},
-    "backends.cpu.plan.regions.region_run": {"SHARED": 1 << 20},
-    "backends.cpu.plan.regions.row_sums": {"RUN": 1024, "PIECE": 16384},
-    "backends.cpu.plan.equations": {"SHARED": 1 << 23, "SMALL_SUM": 512},
-    "backends.cpu.plan.writer": {"KEPT_BYTES": 32768},
+    "backends.cpu.plan.regions.block_source": {
+        "SMALLEST_BLOCK_ELEMENTS": 100,
+        "LARGEST_BLOCK_ELEMENTS": 200,
+    },
+    "backends.cpu.plan.regions.broadcast_rows": {"SMALLEST_ROWWISE_ELEMENTS": 65536},
+    "backends.cpu.plan.regions.outer_rows": {"SMALLEST_OUTER_ELEMENTS": 32768},
+    "backends.cpu.plan.regions.cost": {"SMALLEST_SHARED_EFFORT": 1 << 20},
+    "backends.cpu.plan.regions.region_run": {"SMALLEST_SHARED_EFFORT": 1 << 20},
+    "backends.cpu.plan.regions.row_sums": {"LONGEST_BLAS_RUN": 1024, "PIECE_ELEMENTS": 16384},
+    "backends.cpu.plan.equations": {
+        "SMALLEST_SHARED_WORK": 1 << 23,
+        "FEWEST_SUMMED_BY_BACKEND": 512,
+    },
+    "backends.cpu.plan.writer": {"LARGEST_KEPT_BYTES": 32768},
 }
 
 

@@ -4,7 +4,7 @@ A program is known here by its shape alone: ``inputs``, ``equations``, ``outputs
 equation its ``primitive``, ``operands``, ``params``, ``outputs`` and ``line``.
 """
 
-from .loops.loop import Loop, LoopPlan, looped
-from .plan import Plan, planned
+from .loops.loop import Loop, LoopPlan, loop_plan
+from .plan import CpuPlan, cpu_plan
 
-__all__ = ["Loop", "LoopPlan", "Plan", "looped", "planned"]
+__all__ = ["CpuPlan", "Loop", "LoopPlan", "cpu_plan", "loop_plan"]

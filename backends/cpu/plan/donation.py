@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from .codegen.operands import is_variable, plain
+from .codegen.operands import is_native_array, is_variable
 from .liveness import Liveness
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Donation:
         left = {x for x in self.numbers if not any(s.escapes for s in live.storages[x])}
         self._kept: dict[VariableLike, VariableLike] = {}
         for x, out in zip(program.inputs, program.outputs):
-            if x in left and is_variable(out) and out not in self._kept and is_alike(x, out):
+            if x in left and is_variable(out) and out not in self._kept and may_lie_in(x, out):
                 self._kept[out] = x
                 left.remove(x)
         self._left = [x for x in self.numbers if x in left]
@@ -50,12 +50,12 @@ class Donation:
         for x in self._left if kept is None else [kept]:
             (own,) = self._live.storages[x]
             given_away = self.numbers[x] in self._overwritten
-            if own.last < number and not given_away and is_alike(x, out):
+            if own.last < number and not given_away and may_lie_in(x, out):
                 self._overwritten.add(self.numbers[x])
                 return x
         return None
 
 
-def is_alike(x: VariableLike, out: VariableLike) -> bool:
+def may_lie_in(x: VariableLike, out: VariableLike) -> bool:
     """Says whether a result may lie where an input lies."""
-    return plain(out.type) and bool(x.type == out.type)
+    return is_native_array(out.type) and bool(x.type == out.type)

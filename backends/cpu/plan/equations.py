@@ -14,30 +14,36 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ...arrays.column_times_row import is_widened
-from ...blas_calls import BY_ONE, READING, SHARED, VECTOR, work_of
-from .codegen.operands import is_variable, plain
-from .joined_results import JOINED, rows_of
+from ...blas_calls import (
+    READING_WORK,
+    SHORTEST_BLAS_THREADED_VECTOR,
+    SMALLEST_BLAS_THREADED_WORK,
+    SMALLEST_SHARED_WORK,
+    work_of,
+)
+from .codegen.operands import is_native_array, is_variable
+from .joined_results import JOINS, rows_of
 from .liveness import is_copied
 
 if TYPE_CHECKING:
     from ...annotations import Buffer
     from .annotations import EquationLike, VariableLike
     from .codegen.source import Source
-    from .memory import Kept
+    from .memory import KeptMemory
 
-__all__ = ["WRITERS", "key_part", "product_beside"]
+__all__ = ["EQUATION_WRITERS", "key_part", "product_beside"]
 
 # Below this, the backend's sum is NumPy's own.
-SMALL_SUM = 512
+FEWEST_SUMMED_BY_BACKEND = 512
 # An element that is the product of two takes as long to be written.
-WRITING = 2
+OUTER_PRODUCT_WORK = 2
 
 
 class Writer(Protocol):
     """The writer of a plan, as far as the lines of single equations need it."""
 
     source: Source
-    kept: Kept
+    kept: KeptMemory
     rows: dict[VariableLike, tuple[VariableLike, Any]]
     joined: set[VariableLike]
     shares: bool
@@ -59,7 +65,7 @@ class Writer(Protocol):
         """Notes that a variable is what a name of kept memory stands for."""
 
 
-def _reshape(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_reshape(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (x,) = equation.operands
     if not is_variable(x) or not x.type.shape:
         return None
@@ -68,7 +74,7 @@ def _reshape(writer: Writer, number: int, equation: EquationLike) -> str | None:
     return f"{writer.source.shown(x)}.reshape({equation.params['shape']!r})"
 
 
-def _transpose(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_transpose(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (x,) = equation.operands
     if not is_variable(x) or not x.type.shape:
         return None
@@ -77,7 +83,7 @@ def _transpose(writer: Writer, number: int, equation: EquationLike) -> str | Non
     return f"{writer.source.shown(x)}.transpose({equation.params['axes']!r})"
 
 
-def _index(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_index(writer: Writer, number: int, equation: EquationLike) -> str | None:
     x, *indices = equation.operands
     if indices or not is_variable(x) or not x.type.shape:
         return None
@@ -100,14 +106,14 @@ def key_part(item: Any) -> str:
     return ":".join(parts if parts[2] else parts[:2])
 
 
-def _sum(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_sum(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (x,) = equation.operands
     params = equation.params
     if (
         not is_variable(x)
-        or not plain(x.type)
+        or not is_native_array(x.type)
         or x.type.dtype.char not in "fdFD"
-        or x.type.size >= SMALL_SUM
+        or x.type.size >= FEWEST_SUMMED_BY_BACKEND
         or params.get("dtype") is not None
     ):
         return None
@@ -116,17 +122,17 @@ def _sum(writer: Writer, number: int, equation: EquationLike) -> str | None:
     return f"np.add.reduce({writer.source.shown(x)}, {axis!r}{rest})"
 
 
-def _matmul(writer: Writer, number: int, equation: EquationLike) -> str | None:
-    if not is_product(writer, equation):
+def _write_matmul(writer: Writer, number: int, equation: EquationLike) -> str | None:
+    if not is_blas_product(writer, equation):
         return None
     x, y = equation.operands
-    shared = is_shared(equation)
+    shared = is_shared_product(equation)
     if shared:
-        from .threads.matmul import multiplied  # which loads what runs threads
+        from .threads.matmul import threaded_matmul  # which loads what runs threads
     operands = [writer.source.shown(x), writer.source.shown(y)]
     if shared and x.type.ndim > 2 and y.type.ndim == 2:
         shape = equation.outputs[0].type.shape
-        product = writer.source.bind(multiplied, "multiplied")
+        product = writer.source.bind(threaded_matmul, "threaded_matmul")
         rows = f"{operands[0]}.reshape(-1, {x.type.shape[-1]})"
         writer.shares = True
         return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
@@ -134,7 +140,7 @@ def _matmul(writer: Writer, number: int, equation: EquationLike) -> str | None:
         # It says the same to BLAS as ``matmul``, in a third of the time.
         into = writer.buffer_for(equation.outputs[0]) if x.type.ndim + y.type.ndim > 2 else ""
         return f"{operands[0]}.dot({operands[1]}{into and ', '}{into})"
-    if not is_alike(equation):
+    if not has_equal_stacks(equation):
         return None
     # Columns and rows are widened first, which the primitive's function does.
     if not shared and (x.type.ndim != 2 or y.type.ndim != 2 or x.type.shape[-1] == 1):
@@ -143,13 +149,13 @@ def _matmul(writer: Writer, number: int, equation: EquationLike) -> str | None:
     given = ", ".join([*operands, into] if into else operands)
     if shared:
         writer.shares = True
-        return f"{writer.source.bind(multiplied, 'multiplied')}({given})"
+        return f"{writer.source.bind(threaded_matmul, 'threaded_matmul')}({given})"
     # Of this size BLAS would have threads, and wait for them.
-    writer.shares |= work_of(x.type.shape, y.type.shape) >= BY_ONE
+    writer.shares |= work_of(x.type.shape, y.type.shape) >= SMALLEST_BLAS_THREADED_WORK
     return f"np.matmul({given})"
 
 
-def is_product(writer: Writer, equation: EquationLike) -> bool:
+def is_blas_product(writer: Writer, equation: EquationLike) -> bool:
     """Says whether an equation is a product that BLAS computes."""
     x, y = equation.operands
     if not (is_variable(x) and is_variable(y) and x.type.shape and y.type.shape):
@@ -165,23 +171,23 @@ def is_product(writer: Writer, equation: EquationLike) -> bool:
     return bool(min(x.type.ndim, y.type.ndim) > 1) and is_widened(x.type.shape, y.type.shape, dtype)
 
 
-def is_shared(equation: EquationLike) -> bool:
+def is_shared_product(equation: EquationLike) -> bool:
     """Says whether a product is large enough to be shared among threads."""
     x, y = [v.type.shape for v in equation.operands]
     if len(x) == 1 or len(y) == 1:
-        work = READING * max(prod(x), prod(y))
+        work = READING_WORK * max(prod(x), prod(y))
     else:
-        work = prod(x) * y[-1] * (WRITING if x[-1] == 1 else 1)
-    return bool(work >= SHARED)
+        work = prod(x) * y[-1] * (OUTER_PRODUCT_WORK if x[-1] == 1 else 1)
+    return bool(work >= SMALLEST_SHARED_WORK)
 
 
 def is_small_by_vector(equation: EquationLike) -> bool:
     """Says whether a product with a vector is too small for BLAS to share it."""
     x, y = [v.type.shape for v in equation.operands]
-    return len(x) + len(y) <= 3 and max(prod(x), prod(y)) < VECTOR
+    return len(x) + len(y) <= 3 and max(prod(x), prod(y)) < SHORTEST_BLAS_THREADED_VECTOR
 
 
-def is_alike(equation: EquationLike) -> bool:
+def has_equal_stacks(equation: EquationLike) -> bool:
     """Says whether a product is one of matrices, or of two stacks of as many."""
     x, y = equation.operands
     return bool(x.type.shape[:-2] == y.type.shape[:-2] if y.type.ndim > 2 else x.type.ndim <= 2)
@@ -189,20 +195,20 @@ def is_alike(equation: EquationLike) -> bool:
 
 def product_beside(writer: Writer, equation: EquationLike) -> Any:
     """Returns what computes a product beside other large work; None for all that is not one."""
-    if equation.primitive.name != "matmul" or not is_product(writer, equation):
+    if equation.primitive.name != "matmul" or not is_blas_product(writer, equation):
         return None
     x, y = equation.operands
     rows = x.type.ndim > 2 and y.type.ndim == 2
-    if min(x.type.ndim, y.type.ndim) < 2 or not is_shared(equation):
+    if min(x.type.ndim, y.type.ndim) < 2 or not is_shared_product(equation):
         return None
-    if not rows and not is_alike(equation):
+    if not rows and not has_equal_stacks(equation):
         return None
-    from .threads.matmul import Product
+    from .threads.matmul import SharedProduct
 
-    return Product(rows, equation.outputs[0].type.shape)
+    return SharedProduct(rows, equation.outputs[0].type.shape)
 
 
-def _broadcast(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_broadcast(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (x,), (out,) = equation.operands, equation.outputs
     if not is_copied(equation):
         return None
@@ -214,19 +220,19 @@ def _broadcast(writer: Writer, number: int, equation: EquationLike) -> str | Non
     return ""
 
 
-def _astype(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_astype(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (x,) = equation.operands
     dtype = equation.params["dtype"]
-    if not is_variable(x) or not plain(x.type) or x.type.dtype == dtype:
+    if not is_variable(x) or not is_native_array(x.type) or x.type.dtype == dtype:
         return None
     return f"{writer.source.shown(x)}.astype({writer.source.bind(dtype, 'dtype')})"
 
 
-def _join(writer: Writer, number: int, equation: EquationLike) -> str | None:
+def _write_join(writer: Writer, number: int, equation: EquationLike) -> str | None:
     (out,) = equation.outputs
     axis = equation.params["axis"]
     stack = equation.primitive.name == "stack"
-    if (axis and stack) or not plain(out.type) or not out.type.size:
+    if (axis and stack) or not is_native_array(out.type) or not out.type.size:
         return None
     if not all(is_variable(x) and x.type.dtype == out.type.dtype for x in equation.operands):
         return None
@@ -238,7 +244,7 @@ def _join(writer: Writer, number: int, equation: EquationLike) -> str | None:
                 writer.source.add(line, equation)
         writer.lies_in(out, writer.buffer_for(out))
         return ""
-    if not all(plain(x.type) for x in equation.operands):
+    if not all(is_native_array(x.type) for x in equation.operands):
         return None
     shape = out.type.shape
     into = writer.buffer_for(out)
@@ -254,13 +260,13 @@ def _join(writer: Writer, number: int, equation: EquationLike) -> str | None:
     return ""
 
 
-WRITERS: dict[str, Callable[[Writer, int, Any], str | None]] = {
-    **dict.fromkeys(JOINED, _join),
-    "astype": _astype,
-    "broadcast_to": _broadcast,
-    "reshape": _reshape,
-    "transpose": _transpose,
-    "index": _index,
-    "sum": _sum,
-    "matmul": _matmul,
+EQUATION_WRITERS: dict[str, Callable[[Writer, int, Any], str | None]] = {
+    **dict.fromkeys(JOINS, _write_join),
+    "astype": _write_astype,
+    "broadcast_to": _write_broadcast,
+    "reshape": _write_reshape,
+    "transpose": _write_transpose,
+    "index": _write_index,
+    "sum": _write_sum,
+    "matmul": _write_matmul,
 }

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .codegen.operands import is_variable, nbytes, plain
+from .codegen.operands import bytes_of, is_native_array, is_variable
 
 if TYPE_CHECKING:
     from .annotations import EquationLike, ProgramLike, VariableLike
 
-__all__ = ["JOINED", "placed", "rows_of"]
+__all__ = ["JOINS", "rows_of", "rows_of_joined"]
 
 # What lays arrays side by side, along the first axis.
-JOINED = frozenset({"concatenate", "stack"})
+JOINS = frozenset({"concatenate", "stack"})
 
 
 def rows_of(equation: EquationLike) -> list[Any]:
@@ -28,7 +28,7 @@ def rows_of(equation: EquationLike) -> list[Any]:
     return parts
 
 
-def placed(
+def rows_of_joined(
     program: ProgramLike, told: Sequence[Any], most: int
 ) -> dict[VariableLike, tuple[VariableLike, Any]]:
     """Returns for results that can be rows of a joined array the array and which rows.
@@ -39,7 +39,7 @@ def placed(
         most: how many bytes the arrays have at most.
     """
     found: dict[VariableLike, tuple[VariableLike, Any]] = {}
-    joins = [e for e in program.equations if e.primitive.name in JOINED and not e.params["axis"]]
+    joins = [e for e in program.equations if e.primitive.name in JOINS and not e.params["axis"]]
     if not joins:
         return found
     results = set(filter(is_variable, program.outputs))
@@ -48,14 +48,19 @@ def placed(
     }
     for equation in joins:
         out = equation.outputs[0]
-        if not plain(out.type) or not out.type.size or nbytes(out.type) > most or out in results:
+        if (
+            not is_native_array(out.type)
+            or not out.type.size
+            or bytes_of(out.type) > most
+            or out in results
+        ):
             continue
         if not all(is_variable(x) and x.type.dtype == out.type.dtype for x in equation.operands):
             continue
         rows = {
             x: (out, part)
             for x, part in zip(equation.operands, rows_of(equation), strict=True)
-            if x in makers and x not in found and x not in results and plain(x.type)
+            if x in makers and x not in found and x not in results and is_native_array(x.type)
         }
         # The others are copied one by one, which all at once is quicker.
         if 2 * len(rows) >= len(equation.operands):

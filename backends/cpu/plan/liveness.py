@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ...fresh_results import FRESH, REDUCTIONS
-from .codegen.operands import is_variable, nbytes, plain
+from ...fresh_results import FRESH_PRIMITIVES, FRESH_REDUCTIONS
+from .codegen.operands import bytes_of, is_native_array, is_variable
 from .codegen.ufuncs import is_ufunc
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Liveness", "Storage"]
 
 # What broadcast arrays take that are copied.
-SPREAD_BYTES = 8192
+LARGEST_COPIED_BROADCAST_BYTES = 8192
 NO_ROWS: Mapping[VariableLike, tuple[VariableLike, Any]] = MappingProxyType({})
 
 
@@ -108,7 +108,7 @@ def is_copied(equation: EquationLike) -> bool:
     x, known = equation.operands[0], equation.outputs[0].type
     if not is_variable(x) or x.type.weak or x.type.dtype != known.dtype:
         return False
-    return plain(known) and 0 < nbytes(known) <= SPREAD_BYTES
+    return is_native_array(known) and 0 < bytes_of(known) <= LARGEST_COPIED_BROADCAST_BYTES
 
 
 def is_fresh(equation: EquationLike) -> bool:
@@ -118,7 +118,7 @@ def is_fresh(equation: EquationLike) -> bool:
     """
     primitive, params = equation.primitive, equation.params
     name = primitive.name
-    if name in FRESH or primitive.fused:
+    if name in FRESH_PRIMITIVES or primitive.fused:
         return True
     if name == "broadcast_to":
         return is_copied(equation)
@@ -135,4 +135,4 @@ def is_fresh(equation: EquationLike) -> bool:
         return bool(equation.outputs[0].type.dtype != getattr(known, "dtype", None))
     if primitive.family == "elementwise":
         return is_ufunc(primitive.compute)
-    return name in REDUCTIONS and bool(params.get("axis"))
+    return name in FRESH_REDUCTIONS and bool(params.get("axis"))

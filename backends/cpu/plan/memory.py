@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from ...annotations import Buffer, DType
     from .annotations import VariableType
 
-__all__ = ["Kept", "Slot"]
+__all__ = ["KeptMemory", "KeptSlot"]
 
 
-class Slot:
+class KeptSlot:
     """A buffer that is kept, and the forms in which generated code knows it."""
 
     __slots__ = ("number", "size")
@@ -24,7 +24,7 @@ class Slot:
         self.size = size
 
 
-class Kept:
+class KeptMemory:
     """Slots, and the names under which generated code knows them.
 
     Attributes:
@@ -45,12 +45,12 @@ class Kept:
     def __contains__(self, name: str) -> bool:
         return name in self.buffers or name in self.views
 
-    def slot(self, size: int) -> Slot:
+    def slot(self, size: int) -> KeptSlot:
         """Returns a new slot of so many bytes."""
         self.slots.append(size)
-        return Slot(len(self.slots) - 1, size)
+        return KeptSlot(len(self.slots) - 1, size)
 
-    def buffer(self, slot: Slot, known: VariableType) -> str:
+    def buffer(self, slot: KeptSlot, known: VariableType) -> str:
         """Returns the name of a slot as an array of a type."""
         form = slot.number, known.shape, known.dtype
         name = self._forms.get(form)

@@ -19,12 +19,12 @@ from .writer import Straight
 if TYPE_CHECKING:
     from .annotations import Kernels, ProgramLike
 
-__all__ = ["Plan", "planned"]
+__all__ = ["CpuPlan", "cpu_plan"]
 
-numbers = count()
+plan_numbers = count()
 
 
-class Plan:
+class CpuPlan:
     """Runs a program: ``plan(buffers)`` returns the buffers of its results.
 
     It may run in several threads at once: each run takes an instance of the function, which has
@@ -51,7 +51,7 @@ class Plan:
             from ...blas_threads import alone  # which programs that share nothing do not wait for
 
             self._quiet = alone
-        self._file = f"<plan {next(numbers)} of {self.name}>"
+        self._file = f"<plan {next(plan_numbers)} of {self.name}>"
         linecache.cache[self._file] = (
             len(self.source),
             None,
@@ -124,7 +124,7 @@ class Plan:
         return f"<plan of {self.name}, {len(self._code.co_code)} bytes of code>"
 
 
-def planned(program: ProgramLike, donated: Sequence[int], kernels: Kernels) -> Plan:
+def cpu_plan(program: ProgramLike, donated: Sequence[int], kernels: Kernels) -> CpuPlan:
     """Returns the plan of a program.
 
     Args:
@@ -132,4 +132,4 @@ def planned(program: ProgramLike, donated: Sequence[int], kernels: Kernels) -> P
         donated: the numbers of inputs whose memory results may take.
         kernels: the backend's functions in place of NumPy's, by the primitive's name.
     """
-    return Plan(Straight(program, frozenset(donated), kernels))
+    return CpuPlan(Straight(program, frozenset(donated), kernels))

@@ -7,15 +7,15 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 from ...config import config
-from .codegen.called import apart
-from .codegen.operands import is_variable, nbytes, plain
+from .codegen.called import unshared
+from .codegen.operands import bytes_of, is_native_array, is_variable
 from .codegen.source import Source
 from .codegen.ufuncs import as_operand, ufunc_of
 from .donation import Donation
-from .equations import WRITERS, product_beside
-from .joined_results import placed
+from .equations import EQUATION_WRITERS, product_beside
+from .joined_results import rows_of_joined
 from .liveness import Liveness, Storage
-from .memory import Kept, Slot
+from .memory import KeptMemory, KeptSlot
 
 if TYPE_CHECKING:
     from ...annotations import Buffer
@@ -26,17 +26,17 @@ __all__ = ["Straight"]
 
 # Arrays up to this many bytes are kept from call to call; of larger ones memory is got anew, which
 # costs little beside filling it, and is given back.
-KEPT_BYTES = 32768
+LARGEST_KEPT_BYTES = 32768
 # What is smaller is not worth a line that lets go of it.
-DROPPED_BYTES = 4096
+SMALLEST_DROPPED_BYTES = 4096
 # Scalars of these dtypes are computed with by Python's operators, many times as fast as ufuncs.
-QUICK = "fd"
+OPERATOR_DTYPES = "fd"
 OPERATORS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/",
     "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
     "equal": "==", "not_equal": "!=",
 }  # fmt: skip
-VIEWS = frozenset({"astype", "flip", "index", "reshape", "stop_gradient", "transpose"})
+VIEW_PRIMITIVES = frozenset({"astype", "flip", "index", "reshape", "stop_gradient", "transpose"})
 
 
 class Straight:
@@ -69,9 +69,9 @@ class Straight:
         self.program = program
         self.kernels = kernels
         self.source: Source = Source() if outer is None else outer.source.within()
-        self.kept: Kept = Kept() if outer is None else outer.kept
+        self.kept: KeptMemory = KeptMemory() if outer is None else outer.kept
         self._ufuncs = [ufunc_of(equation, kernels) for equation in program.equations]
-        self.rows = placed(program, self._ufuncs, KEPT_BYTES)
+        self.rows = rows_of_joined(program, self._ufuncs, LARGEST_KEPT_BYTES)
         self.live = self._liveness(donated)
         self.joined = {x for x, _ in self.rows.values()}
         # The names of the kept memory that variables lie in.
@@ -85,9 +85,9 @@ class Straight:
         self._inputs = {variable: number for number, variable in enumerate(program.inputs)}
         # What is free around a part is free in it, and again behind it.
         free = {} if outer is None else outer._free
-        self._free: dict[int, list[Slot]] = {size: [*slots] for size, slots in free.items()}
+        self._free: dict[int, list[KeptSlot]] = {size: [*slots] for size, slots in free.items()}
         # Where a storage's memory is a slot; and whose memory a variable took over.
-        self._slot: dict[Storage, Slot] = {}
+        self._slot: dict[Storage, KeptSlot] = {}
         self._due: dict[int, list[Storage]] = {}
         self.regions: list[RegionRun] = []
         self._runs: dict[int, RegionRun] = {}
@@ -134,7 +134,7 @@ class Straight:
         # Programs without regions, which are small, do not wait for these.
         from .regions.axis_order import memory_orders, region_order
         from .regions.block_source import BlockCode
-        from .regions.proofs import proved
+        from .regions.proofs import prove_region
         from .regions.region_run import RegionRun
 
         orders = memory_orders(self.program)
@@ -146,7 +146,7 @@ class Straight:
             order = region_order(region, given, orders)
             code = BlockCode(name, region, given, self.kernels, source, order)
             if config.check_programs:
-                proved(code, region, order)
+                prove_region(code, region, order)
             run = self._runs[number] = RegionRun(name, code)
             self.source.take(source)
             self.regions.append(run)
@@ -166,16 +166,19 @@ class Straight:
             made.update(equation.outputs)
         if len(group) < 2:
             return []
-        from .regions.cost import SHARED
+        from .regions.cost import SMALLEST_SHARED_EFFORT
 
         regions = [self._runs[i] for i in range(number, number + len(group)) if i in self._runs]
         # A product is in a group only if it is worth sharing by itself.
-        worth = len(regions) < len(group) or sum(run.effort for run in regions) >= SHARED
+        worth = (
+            len(regions) < len(group)
+            or sum(run.effort for run in regions) >= SMALLEST_SHARED_EFFORT
+        )
         return group if worth else []
 
     def _together(self, number: int, group: list[Any]) -> None:
         """Writes one line for several equations, which need not each other."""
-        from .threads.side_by_side import together
+        from .threads.side_by_side import run_side_by_side
 
         equations = self.program.equations[number : number + len(group)]
         left, calls = [], []
@@ -191,7 +194,7 @@ class Straight:
             name = self.source.bind(run, "region" if number + i in self._runs else "product")
             calls.append(f"({name}, ({', '.join(operands)},), {into or 'None'})")
         self.shares = True
-        right = f"{self.source.bind(together, 'together')}({', '.join(calls)})"
+        right = f"{self.source.bind(run_side_by_side, 'run_side_by_side')}({', '.join(calls)})"
         # Of an error in a block the block's own line tells more.
         fused = [e for i, e in enumerate(equations, number) if i in self._runs]
         self.source.add(f"{', '.join(left)} = {right}", (fused or equations)[0])
@@ -203,7 +206,7 @@ class Straight:
     def _equation(self, number: int, equation: EquationLike) -> None:
         primitive, outputs = equation.primitive, equation.outputs
         name = primitive.name
-        write = WRITERS.get(name)
+        write = EQUATION_WRITERS.get(name)
         right = write(self, number, equation) if write is not None else None
         run = self._runs.get(number)
         if run is not None:
@@ -221,7 +224,8 @@ class Straight:
             right = f"({right}).item()"
         self.source.add(f"{left} = {right}", equation)
         if name == "broadcast_to" or (
-            name in VIEWS and not self.spread.isdisjoint(filter(is_variable, equation.operands))
+            name in VIEW_PRIMITIVES
+            and not self.spread.isdisjoint(filter(is_variable, equation.operands))
         ):
             self.spread.add(outputs[0])
         self._let_go(number)
@@ -315,7 +319,11 @@ class Straight:
         """Returns arithmetic of NumPy's scalars, which gives the same bits as their ufuncs."""
         sign = OPERATORS.get(equation.primitive.name)
         strong = [x for x in equation.operands if is_variable(x) and not x.type.weak]
-        if sign is None or not strong or any(x.type.dtype.char not in QUICK for x in strong):
+        if (
+            sign is None
+            or not strong
+            or any(x.type.dtype.char not in OPERATOR_DTYPES for x in strong)
+        ):
             return None
         x, y = map(self.source.shown, equation.operands)
         return f"{x} {sign} {y}"
@@ -324,7 +332,7 @@ class Straight:
 
     def _into(self, number: int, equation: EquationLike, out: VariableLike) -> str:
         """Returns the buffer that a result goes into; empty where NumPy is to make one."""
-        if not plain(out.type) or 0 in out.type.shape:
+        if not is_native_array(out.type) or 0 in out.type.shape:
             return ""
         if (row := self.rows.get(out)) is not None:
             return self.row_buffer(*row)
@@ -370,10 +378,10 @@ class Straight:
     def buffer_for(self, out: VariableLike) -> str:
         """Returns a kept buffer, or a donated one, for a result; empty where there is none."""
         (own,) = self.live.storages[out]
-        size = nbytes(out.type)
+        size = bytes_of(out.type)
         if own.escapes:
             return self._given(out)
-        if not 0 < size <= KEPT_BYTES:
+        if not 0 < size <= LARGEST_KEPT_BYTES:
             return ""
         if own in self._slot:
             return self.kept.buffer(self._slot[own], out.type)
@@ -383,7 +391,7 @@ class Straight:
         name = self._homes[out] = self.kept.buffer(slot, out.type)
         return name
 
-    def _lay(self, storage: Storage, slot: Slot) -> None:
+    def _lay(self, storage: Storage, slot: KeptSlot) -> None:
         """Notes that a storage's memory is a slot, until it is needed no more."""
         self._slot[storage] = slot
         self._due.setdefault(storage.last, []).append(storage)
@@ -414,7 +422,7 @@ class Straight:
         """Says whether memory is got back where a variable that is needed no more is let go of."""
         if variable in self._homes or variable in self._inputs:
             return False
-        if not variable.type.shape or nbytes(variable.type) < DROPPED_BYTES:
+        if not variable.type.shape or bytes_of(variable.type) < SMALLEST_DROPPED_BYTES:
             return False
         for storage in self.live.storages[variable]:
             # What may be returned stays as it is, and is looked at again in the end.
@@ -449,7 +457,7 @@ class Straight:
             others = [text]
         elif out in self.parts:
             return f"{text}.copy()"
-        return f"{self.source.bind(apart, 'apart')}({', '.join([text, *others])})"
+        return f"{self.source.bind(unshared, 'unshared')}({', '.join([text, *others])})"
 
     def _kept_memory(self, out: VariableLike, storages: frozenset[Storage], shared: bool) -> str:
         """Returns the donated input that a part of a larger array, or a copy, is moved to."""
@@ -457,6 +465,6 @@ class Straight:
         known = [x.type for x in owners if x is not None]
         if not is_variable(out) or not known or len(known) < len(owners):
             return ""
-        if not shared and max(map(nbytes, known)) <= nbytes(out.type):
+        if not shared and max(map(bytes_of, known)) <= bytes_of(out.type):
             return ""
         return self._given(out)

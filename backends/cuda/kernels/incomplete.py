@@ -10,7 +10,7 @@ from cupy import ndarray
 
 from ...annotations import DType
 from ...arrays import special_beta, special_gamma
-from ...arrays.special_remainders import as_arrays, nodes
+from ...arrays.special_remainders import as_arrays, panel_nodes
 from ...dtypes import result_type
 from ..annotations import GpuOperand
 from ..launch import Kernel
@@ -44,7 +44,7 @@ def gammainc_slope(a: GpuOperand, x: GpuOperand, *, order: int) -> ndarray:
     (a, x), out, dtype = as_doubles("gammainc_slope", a, x)
     if out.size:
         blocks = -(-out.size // INCOMPLETE_BLOCK_THREADS)
-        places, weights = nodes(f"cuda:{out.data.device_id}")
+        places, weights = panel_nodes(f"cuda:{out.data.device_id}")
         gamma_grads(
             f"{order}", blocks, INCOMPLETE_BLOCK_THREADS, a, x, out, places, weights, out.size
         )
@@ -58,7 +58,7 @@ def betainc_slope(a: GpuOperand, b: GpuOperand, x: GpuOperand, *, by_a: int, by_
     (a, b, x), out, dtype = as_doubles("betainc_slope", a, b, x)
     if out.size:
         kind, blocks = f"{by_a}, {by_b}", -(-out.size // INCOMPLETE_BLOCK_THREADS)
-        places, weights = nodes(f"cuda:{out.data.device_id}")
+        places, weights = panel_nodes(f"cuda:{out.data.device_id}")
         beta_grads(kind, blocks, INCOMPLETE_BLOCK_THREADS, a, b, x, out, places, weights, out.size)
     return out.astype(dtype, copy=False)
 

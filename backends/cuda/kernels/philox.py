@@ -13,7 +13,7 @@ import numpy as np
 from cupy import ndarray
 
 from ...annotations import Buffer
-from ...arrays.philox import WORD, dropped
+from ...arrays.philox import WORD_VALUES, dropped
 from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
 
 __all__ = ["PHILOX_FUNCTIONS", "dropout", "key_words", "random_bits"]
@@ -90,7 +90,7 @@ def dropout(x: ndarray, key: ndarray | Buffer, *, rate: float) -> ndarray:
             rows,
             length,
             blocks,
-            round(rate * WORD),
+            round(rate * WORD_VALUES),
             1.0 - rate,
         )
     return out

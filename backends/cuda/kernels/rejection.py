@@ -14,7 +14,7 @@ import numpy as np
 from cupy import ndarray
 
 from ...annotations import Buffer
-from ...arrays.gamma_moments import nodes
+from ...arrays.gamma_moments import moment_nodes
 from ..annotations import GpuOperand
 from ..launch import SMALL_BLOCK_THREADS, Kernel
 from .philox import key_words
@@ -104,7 +104,7 @@ def gamma_moment(a: GpuOperand, y: GpuOperand, *, n: int) -> ndarray:
 @cache
 def _quadrature_table() -> Buffer:
     """Returns the nodes and weights of the quadrature as the kernel takes them."""
-    numbers = np.array(nodes()).reshape(-1)
+    numbers = np.array(moment_nodes()).reshape(-1)
     return numbers.view(f"V{numbers.nbytes}")
 
 

@@ -16,7 +16,14 @@ from ...annotations import ArrayModule, Buffer
 from ...arrays import special_gamma
 from ...arrays.special_beta import betaincc
 from ...arrays.special_error import log_ndtr_slope
-from ...arrays.special_remainders import DROP, as_arrays, elements, integrate, loop_dtype, special
+from ...arrays.special_remainders import (
+    DROP,
+    as_arrays,
+    elementwise_in_doubles,
+    integrate,
+    loop_dtype,
+    special,
+)
 from ...dtypes import result_type
 from ..annotations import GpuOperand
 from ..launch import SMALL_BLOCK_THREADS, Kernel
@@ -38,7 +45,7 @@ DILOGARITHM = (
 
 def from_elements(kernel: Callable[..., Buffer]) -> Callable[..., ndarray]:
     """Returns a kernel of double-precision elements, named as SciPy's, as a function of buffers."""
-    run = elements(kernel)
+    run = elementwise_in_doubles(kernel)
 
     def compute(*operands: GpuOperand) -> ndarray:
         return run(cupy, *as_arrays(cupy, loop_dtype(kernel.__name__, *operands), *operands))

@@ -12,48 +12,55 @@ import numpy as np
 if TYPE_CHECKING:
     from ..annotations import VariableLike, VariableType
 
-__all__ = ["SCALARS", "constant", "is_variable", "letters", "nbytes", "plain"]
+__all__ = [
+    "PYTHON_NUMBERS",
+    "bytes_of",
+    "constant",
+    "is_native_array",
+    "is_variable",
+    "lettered_name",
+]
 
-SCALARS = frozenset({int, float, bool, complex})
+PYTHON_NUMBERS = frozenset({int, float, bool, complex})
 # The kinds of dtypes that NumPy itself computes with.
-NATIVE = "fiubc"
+NATIVE_KINDS = "fiubc"
 # Names that generated code has for other things.
-TAKEN = frozenset({"blocks", "high", "low", "memory", "np", "number", "plan", *kwlist})
-BUFFERS = np.ndarray, np.generic
+RESERVED_NAMES = frozenset({"blocks", "high", "low", "memory", "np", "number", "plan", *kwlist})
+BUFFER_CLASSES = np.ndarray, np.generic
 
 
 # For every class that was met, whether its instances are variables.
-_variables: dict[type, bool] = {}
+_is_variable_class: dict[type, bool] = {}
 
 
 def is_variable(x: Any) -> TypeGuard[VariableLike]:
     """Says whether an operand is a variable of the program, not a constant."""
     kind = type(x)
-    found = _variables.get(kind)
+    found = _is_variable_class.get(kind)
     if found is None:
-        found = _variables[kind] = hasattr(kind, "type") and hasattr(kind, "device")
+        found = _is_variable_class[kind] = hasattr(kind, "type") and hasattr(kind, "device")
     return found
 
 
 def constant(x: Any) -> Any:
     """Returns a constant as a raw buffer."""
-    return x if isinstance(x, BUFFERS) else getattr(x, "_data", x)
+    return x if isinstance(x, BUFFER_CLASSES) else getattr(x, "_data", x)
 
 
-def nbytes(known: VariableType) -> int:
+def bytes_of(known: VariableType) -> int:
     """Returns how much memory an array of a type takes."""
     return int(prod(known.shape) * known.dtype.itemsize)
 
 
-def plain(known: VariableType) -> bool:
+def is_native_array(known: VariableType) -> bool:
     """Says whether a value is an array of a dtype of NumPy's own, not a number."""
-    return bool(known.shape) and known.dtype.kind in NATIVE
+    return bool(known.shape) and known.dtype.kind in NATIVE_KINDS
 
 
-def letters(number: int) -> str:
+def lettered_name(number: int) -> str:
     """Returns a, b, ..., z, ba, bb, ...: names as printed programs have them."""
     name = ascii_lowercase[number % 26]
     while number >= 26:
         number //= 26
         name = ascii_lowercase[number % 26] + name
-    return name + "_" if name in TAKEN else name
+    return name + "_" if name in RESERVED_NAMES else name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .operands import SCALARS, constant, is_variable, letters
+from .operands import PYTHON_NUMBERS, constant, is_variable, lettered_name
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, Operand, VariableLike
@@ -58,7 +58,7 @@ class Source:
         """Returns the name of a variable, which is new where it has none yet."""
         found = self.names.get(variable)
         if found is None:
-            found = self.names[variable] = letters(len(self.names))
+            found = self.names[variable] = lettered_name(len(self.names))
         return found
 
     def bind(self, value: Any, prefix: str) -> str:
@@ -88,7 +88,7 @@ class Source:
             return repr(value) if value >= 0 else f"({value!r})"
         if type(value) is float and value - value == 0:
             return repr(value) if value >= 0 and str(value)[0] != "-" else f"({value!r})"
-        return self.bind(value, "number" if type(value) in SCALARS else "array")
+        return self.bind(value, "number" if type(value) in PYTHON_NUMBERS else "array")
 
     def static(self, value: Any) -> str:
         """Returns a static parameter as it is written."""

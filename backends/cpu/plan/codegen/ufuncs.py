@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....restoring import quiet
-from .operands import NATIVE, SCALARS, constant, is_variable
+from .operands import NATIVE_KINDS, PYTHON_NUMBERS, constant, is_variable
 
 if TYPE_CHECKING:
     from ....annotations import DType
@@ -28,18 +28,18 @@ def operand_type(x: Operand) -> type | DType:
     if is_variable(x):
         return x.type.weak or x.type.dtype
     value = constant(x)
-    return type(value) if type(value) in SCALARS else value.dtype
+    return type(value) if type(value) in PYTHON_NUMBERS else value.dtype
 
 
 @functools.lru_cache(maxsize=4096)
-def resolved(name: str, types: tuple[Any, ...]) -> tuple[np.ufunc, tuple[DType, ...]] | None:
+def ufunc_loop(name: str, types: tuple[Any, ...]) -> tuple[np.ufunc, tuple[DType, ...]] | None:
     """Returns the ufunc of a name and the dtypes of the loop that it takes for operands; None if
     there is none.
     """
     ufunc = getattr(np, name, None)
     if not isinstance(ufunc, np.ufunc) or ufunc.nout != 1 or ufunc.signature is not None:
         return None
-    if any(type(t) is not type and t.kind not in NATIVE for t in types):
+    if any(type(t) is not type and t.kind not in NATIVE_KINDS for t in types):
         return None
     try:
         return ufunc, tuple(ufunc.resolve_dtypes((*types, None)))
@@ -61,7 +61,7 @@ def ufunc_of(equation: EquationLike, kernels: Kernels) -> tuple[np.ufunc, tuple[
     compute = primitive.compute
     if type(compute) is not str or equation.params or primitive.name in kernels:
         return None
-    found = resolved(compute, tuple(map(operand_type, equation.operands)))
+    found = ufunc_loop(compute, tuple(map(operand_type, equation.operands)))
     if found is None or found[1][-1] != equation.outputs[0].type.dtype:
         return None
     return found
@@ -70,7 +70,7 @@ def ufunc_of(equation: EquationLike, kernels: Kernels) -> tuple[np.ufunc, tuple[
 def as_operand(x: Operand, dtype: DType) -> Any:
     """Returns a Python scalar as what a ufunc's loop makes of it, which it then need not do."""
     value = constant(x)
-    if type(value) not in SCALARS:
+    if type(value) not in PYTHON_NUMBERS:
         return x
     try:
         with quiet():

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...scatter import add_at
-from ..codegen.operands import SCALARS, constant, is_variable, plain
+from ..codegen.operands import PYTHON_NUMBERS, constant, is_native_array, is_variable
 from ..equations import key_part
 from ..writer import Straight
 from .elements import Updates, is_element
-from .scalars import GROWING, HIGHEST, LOWEST, kind_of, number_text, wrapped
-from .sums import is_zero, keys_of, sums_of
+from .scalars import LARGEST_INT64, OVERFLOWING, SMALLEST_INT64, number_kind, number_text, wrapped
+from .sums import is_zero, keys_of, terms_of_totals
 
 if TYPE_CHECKING:
     from ....annotations import DType
@@ -28,14 +28,14 @@ __all__ = ["BodyCode"]
 
 
 # Ufuncs in turn, each of two operands: x, y, 1 and what the ufunc before gave.
-SLOPES = {
+GRAD_UFUNCS = {
     "tanh_derivative": [("multiply", "y", "y"), ("subtract", "1", ""), ("multiply", "", "x")],
     "sigmoid_derivative": [("subtract", "1", "y"), ("multiply", "", "y"), ("multiply", "", "x")],
 }
 
 
 # Python reads a hundred levels of indentation.
-DEEPEST = 4 * 50
+DEEPEST_INDENT = 4 * 50
 
 
 class BodyCode(Straight):
@@ -63,10 +63,10 @@ class BodyCode(Straight):
         totals: Mapping[str, Operand],
         outer: BodyCode | None = None,
     ) -> None:
-        self.numbers = {x for x in program.inputs if kind_of(x.type)}
+        self.numbers = {x for x in program.inputs if number_kind(x.type)}
         # The names of kept arrays without axes that hold such a number, by its dtype there.
         self._held: dict[tuple[VariableLike, DType], str] = {}
-        self.sums = sums_of(program, totals)
+        self.sums = terms_of_totals(program, totals)
         self.unneeded: set[VariableLike] = set()
         self._prepare()
         super().__init__(program, frozenset(), kernels, outer)
@@ -103,9 +103,9 @@ class BodyCode(Straight):
         (out,) = equation.outputs
         name = self.source.name(out)
         self.source.add(f"{name} = {text}", equation)
-        if kind_of(out.type) is int and equation.primitive.name in GROWING:
+        if number_kind(out.type) is int and equation.primitive.name in OVERFLOWING:
             wrap = self.source.bind(wrapped, "wrapped")
-            line = f"if not {LOWEST} <= {name} <= {HIGHEST}: {name} = {wrap}({name})"
+            line = f"if not {SMALLEST_INT64} <= {name} <= {LARGEST_INT64}: {name} = {wrap}({name})"
             self.source.add(line, equation)
         self.numbers.add(out)
         self._let_go(number)
@@ -138,9 +138,9 @@ class BodyCode(Straight):
 
         They are those that compute the primitive, in their order, in memory that is kept.
         """
-        steps = SLOPES.get(equation.primitive.name)
+        steps = GRAD_UFUNCS.get(equation.primitive.name)
         (out,) = equation.outputs[:1]
-        if steps is None or out in self.rows or not plain(out.type):
+        if steps is None or out in self.rows or not is_native_array(out.type):
             return False
         if any(not is_variable(x) or x.type != out.type for x in equation.operands):
             return False
@@ -215,7 +215,7 @@ class BodyCode(Straight):
             return False
         for key, values, places in keys_of(equation):
             v = source.shown(values)
-            if all(is_variable(i) and kind_of(i.type) is int for i in places):
+            if all(is_variable(i) and number_kind(i.type) is int for i in places):
                 rest = iter(places)
                 at = ", ".join(
                     source.shown(next(rest)) if type(item) is str else key_part(item)
@@ -235,14 +235,14 @@ class BodyCode(Straight):
         """Writes the branches of a choice, if they are lines of their own; says whether."""
         programs = equation.primitive.branches()
         source = self.source
-        if programs is None or len(source.indent) > DEEPEST:
+        if programs is None or len(source.indent) > DEEPEST_INDENT:
             return False
-        if not all(is_written(program, equation) for program in programs):
+        if not all(is_inlined(program, equation) for program in programs):
             return False
         for out in equation.outputs:
             if out not in self.sums:
                 source.name(out)
-                if kind_of(out.type):
+                if number_kind(out.type):
                     self.numbers.add(out)
         parts = [BranchCode(program, equation, self) for program in programs]
         index = equation.operands[0]
@@ -279,7 +279,7 @@ class BranchCode(BodyCode):
         names = self.source.names
         for x, given in zip(self.program.inputs, self._choice.operands[1:], strict=True):
             if not is_variable(given):
-                given = as_given(x, constant(given))
+                given = branch_constant(x, constant(given))
             elif given in self._outer.spread:
                 self.spread.add(x)
             names[x] = self.source.shown(given)
@@ -300,29 +300,29 @@ class BranchCode(BodyCode):
             self.source.add(f"{', '.join(left)} = {', '.join(right)}")
 
 
-def is_written(program: ProgramLike, choice: EquationLike) -> bool:
+def is_inlined(program: ProgramLike, choice: EquationLike) -> bool:
     """Says whether a branch can be written as lines: its arrays are small, its operands fit."""
     index, *operands = choice.operands
     fused = any(e.primitive.fused for e in program.equations)
     if fused or not is_variable(index):
         return False
-    return all(fits(x, given) for x, given in zip(program.inputs, operands, strict=True))
+    return all(fits_branch(x, given) for x, given in zip(program.inputs, operands, strict=True))
 
 
-def fits(x: VariableLike, given: Operand) -> bool:
+def fits_branch(x: VariableLike, given: Operand) -> bool:
     """Says whether an operand is what a branch takes, or a number of which that can be made."""
     if not is_variable(given):
         return not x.type.shape or getattr(constant(given), "dtype", None) == x.type.dtype
     same = x.type.dtype == given.type.dtype and x.type.shape == given.type.shape
-    return same and (x.type.weak == given.type.weak or kind_of(x.type) is not None)
+    return same and (x.type.weak == given.type.weak or number_kind(x.type) is not None)
 
 
-def as_given(x: VariableLike, value: Any) -> Any:
+def branch_constant(x: VariableLike, value: Any) -> Any:
     """Returns a constant as a branch takes it."""
     if x.type.shape:
         return value
-    kind = x.type.weak or kind_of(x.type) or x.type.dtype.type
-    return kind(value if type(value) in SCALARS else value[()])
+    kind = x.type.weak or number_kind(x.type) or x.type.dtype.type
+    return kind(value if type(value) in PYTHON_NUMBERS else value[()])
 
 
 def conditions(index: str, is_bool: bool, count: int) -> list[str]:

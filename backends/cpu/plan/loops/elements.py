@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.operands import constant, is_variable, plain
-from .scalars import kind_of
+from ..codegen.operands import constant, is_native_array, is_variable
+from .scalars import number_kind
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, Operand, ProgramLike, VariableLike, VariableType
     from ..liveness import Liveness
 
-__all__ = ["UPDATES", "Updates", "is_element"]
+__all__ = ["INDEX_UPDATES", "Updates", "is_element"]
 
-UPDATES = frozenset({"index_add", "index_set"})
+INDEX_UPDATES = frozenset({"index_add", "index_set"})
 
 
 def is_element(equation: EquationLike) -> bool:
     """Says whether an equation reads or updates what single numbers, and slices, stand for."""
     name = equation.primitive.name
-    if name != "index" and name not in UPDATES:
+    if name != "index" and name not in INDEX_UPDATES:
         return False
     x, *rest = equation.operands
     places = rest if name == "index" else rest[1:]
-    if (name == "index" and not places) or not is_variable(x) or not plain(x.type):
+    if (name == "index" and not places) or not is_variable(x) or not is_native_array(x.type):
         return False
-    if any(not is_variable(i) or kind_of(i.type) is not int for i in places):
+    if any(not is_variable(i) or number_kind(i.type) is not int for i in places):
         return False
     return name == "index" or is_cast_by_assignment(x.type, rest[0])
 
@@ -67,7 +67,7 @@ class Updates:
             while is_variable(last) and last is not x and last in made:
                 equation = program.equations[made[last]]
                 first = equation.operands[0] if equation.operands else None
-                if equation.primitive.name not in UPDATES or not is_element(equation):
+                if equation.primitive.name not in INDEX_UPDATES or not is_element(equation):
                     break
                 numbers.append(made[last])
                 last = first

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..codegen.operands import SCALARS, constant, is_variable, plain
-from ..plan import Plan
+from ..codegen.operands import PYTHON_NUMBERS, constant, is_native_array, is_variable
+from ..plan import CpuPlan
 from .body import BodyCode
-from .elements import UPDATES, Updates
-from .scalars import HIGHEST, kind_of, wrapped
+from .elements import INDEX_UPDATES, Updates
+from .scalars import LARGEST_INT64, number_kind, wrapped
 from .sums import outer_sums
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..annotations import EquationLike, Kernels, Operand, ProgramLike, VariableLike
     from ..liveness import Liveness
 
-__all__ = ["Loop", "LoopPlan", "looped"]
+__all__ = ["Loop", "LoopPlan", "loop_plan"]
 
 
 class Loop(NamedTuple):
@@ -114,9 +114,9 @@ class LoopCode(BodyCode):
         loop, program = self.loop, self.program
         made = {out: equation for equation in program.equations for out in equation.outputs}
         for i, out in enumerate(self._stacked()):
-            if not is_variable(out) or not plain(out.type) or out in self._rows:
+            if not is_variable(out) or not is_native_array(out.type) or out in self._rows:
                 continue
-            if out in made and made[out].primitive.name not in UPDATES:
+            if out in made and made[out].primitive.name not in INDEX_UPDATES:
                 rows = f"_stack{i}[::-1]" if loop.backwards else f"_stack{i}"
                 self._rows[out] = f"_row{i}", rows
                 self._filled.append(i)
@@ -210,7 +210,7 @@ class LoopCode(BodyCode):
         source.add(f"return [{', '.join(made)}]")
 
 
-class LoopPlan(Plan):
+class LoopPlan(CpuPlan):
     """Runs a loop.
 
     Args:
@@ -226,18 +226,18 @@ class LoopPlan(Plan):
         self._given = [
             (i, x.type.weak)
             for i, x in enumerate(inputs)
-            if kind_of(x.type) and not loop.carries <= i < first
+            if number_kind(x.type) and not loop.carries <= i < first
         ]
         self._owned = sorted(set(written.updates.in_place.values()))
         self._weak = [
             (i, x.type.weak)
             for i, x in enumerate(inputs)
-            if x.type.weak and not kind_of(x.type)
+            if x.type.weak and not number_kind(x.type)
         ]
-        self._sliced = [(i, bool(kind_of(inputs[i].type))) for i in range(loop.carries, first)]
+        self._sliced = [(i, bool(number_kind(inputs[i].type))) for i in range(loop.carries, first)]
         stacked = len(outputs) - loop.sums - loop.tested
         self._shown = [
-            is_number(out) for out in outputs[loop.carries : stacked]
+            is_python_number(out) for out in outputs[loop.carries : stacked]
         ]
         self._dtypes = [x.type.dtype for x in inputs[: loop.carries]]
         self._dtypes += [out.type.dtype for out in outputs[stacked:][: loop.sums]]
@@ -266,7 +266,7 @@ class LoopPlan(Plan):
             values[i] = kind(values[i])
         for i, weak in self._given:
             x = values[i]
-            x = x if type(x) in SCALARS else x.item()
+            x = x if type(x) in PYTHON_NUMBERS else x.item()
             values[i] = x if weak is None else weak(x)
         for i, is_numbers in self._sliced:
             x = values[i]
@@ -276,14 +276,14 @@ class LoopPlan(Plan):
         stops = [(i, values[i] + len(steps)) for i in self._counters]
         for i, stop in stops:
             numbers = range(values[i], stop)
-            values[i] = numbers if stop <= HIGHEST else [wrapped(x) for x in numbers]
+            values[i] = numbers if stop <= LARGEST_INT64 else [wrapped(x) for x in numbers]
         shown = [memoryview(x) if flag else x for x, flag in zip(stacks, self._shown)]
         begins = [x if x.shape else x.item() if x.dtype == float else x[()] for x in totals]
         ends = self([*values, *shown, *begins, steps, *holds])
         for i, stop in stops:
             ends[i] = wrapped(stop)
         for i, dtype in enumerate(self._dtypes):
-            if type(ends[i]) in SCALARS:
+            if type(ends[i]) in PYTHON_NUMBERS:
                 ends[i] = dtype.type(ends[i])
         return ends
 
@@ -299,7 +299,7 @@ def counters(program: ProgramLike, loop: Loop) -> dict[int, VariableLike]:
     made = {equation.outputs[0]: equation for equation in program.equations}
     for i, (x, out) in enumerate(zip(program.inputs[: loop.carries], program.outputs)):
         equation = made.get(out) if is_variable(out) else None
-        if equation is None or equation.primitive.name != "add" or kind_of(x.type) is not int:
+        if equation is None or equation.primitive.name != "add" or number_kind(x.type) is not int:
             continue
         first, second = equation.operands
         other = constant(second if first is x else first)
@@ -315,13 +315,13 @@ def outputs_added(program: ProgramLike, loop: Loop) -> list[Operand]:
     return list(program.outputs[end - loop.sums : end])
 
 
-def is_number(out: Operand) -> bool:
+def is_python_number(out: Operand) -> bool:
     """Says whether an output is a number as Python's arithmetic has it."""
     known = getattr(out, "type", None)
-    return known is not None and kind_of(known) is not None
+    return known is not None and number_kind(known) is not None
 
 
-def looped(program: ProgramLike, loop: Loop, kernels: Kernels) -> LoopPlan:
+def loop_plan(program: ProgramLike, loop: Loop, kernels: Kernels) -> LoopPlan:
     """Returns the plan of a loop.
 
     Args:

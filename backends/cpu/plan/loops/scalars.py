@@ -9,25 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..codegen.operands import SCALARS, constant, is_variable
+from ..codegen.operands import PYTHON_NUMBERS, constant, is_variable
 
 if TYPE_CHECKING:
     from ....annotations import DType
     from ..annotations import EquationLike, Operand, VariableType
     from ..writer import Straight
 
-__all__ = ["GROWING", "HIGHEST", "LOWEST", "kind_of", "number_text", "wrapped"]
+__all__ = [
+    "LARGEST_INT64",
+    "OVERFLOWING",
+    "SMALLEST_INT64",
+    "number_kind",
+    "number_text",
+    "wrapped",
+]
 
-KINDS: dict[DType, type] = {
+NUMBER_KINDS: dict[DType, type] = {
     np.dtype(np.float64): float,
     np.dtype(np.int64): int,
     np.dtype(np.bool_): bool,
 }
-LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+SMALLEST_INT64, LARGEST_INT64 = -(1 << 63), (1 << 63) - 1
 
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*"}
 COMPARISONS = {
@@ -37,17 +44,17 @@ COMPARISONS = {
 CONNECTIVES = {"logical_and": "and", "logical_or": "or"}
 EXTREMA = {"maximum": ">", "minimum": "<"}
 # Whose results of integers 64 bits may not hold.
-GROWING = frozenset({*SIGNS, "abs", "negative", "square"})
+OVERFLOWING = frozenset({*SIGNS, "abs", "negative", "square"})
 
 
-def kind_of(known: VariableType) -> type | None:
+def number_kind(known: VariableType) -> type | None:
     """Returns Python's type for a number of a type; None for arrays and other dtypes."""
-    return KINDS.get(known.dtype) if known.shape == () else None
+    return NUMBER_KINDS.get(known.dtype) if known.shape == () else None
 
 
 def wrapped(x: int) -> int:
     """Returns an integer as 64 bits hold it."""
-    return ((x - LOWEST) & 0xFFFFFFFFFFFFFFFF) + LOWEST
+    return ((x - SMALLEST_INT64) & 0xFFFFFFFFFFFFFFFF) + SMALLEST_INT64
 
 
 class NumberOperand:
@@ -67,13 +74,13 @@ class NumberOperand:
         self.nonzero = self.large = False
         self.kind: type | None
         if is_variable(x):
-            self.kind = kind_of(x.type)
+            self.kind = number_kind(x.type)
             self.text = writer.source.names[x] if self.kind else ""
             self.as_float = self.text if self.kind is float else f"float({self.text})"
             return
         value = constant(x)
-        if type(value) not in SCALARS:
-            value = value.item() if value.shape == () and value.dtype in KINDS else None
+        if type(value) not in PYTHON_NUMBERS:
+            value = value.item() if value.shape == () and value.dtype in NUMBER_KINDS else None
         self.kind = type(value) if type(value) in (float, int, bool) else None
         self.nonzero = bool(value)
         self.large = self.kind is int and wrapped(value) != value
@@ -83,6 +90,9 @@ class NumberOperand:
     def as_kind(self, kind: type) -> str:
         """Returns the text of the same as another type."""
         return self.text if self.kind is kind else f"{kind.__name__}({self.text})"
+
+
+Operands: TypeAlias = list[NumberOperand]
 
 
 def number_text(
@@ -96,7 +106,7 @@ def number_text(
         ufunc: NumPy's function for it and the dtypes of its loop, if there are such.
     """
     (out, *others) = equation.outputs
-    kind = kind_of(out.type)
+    kind = number_kind(out.type)
     if kind is None or others:
         return None
     operands = [NumberOperand(writer, x) for x in equation.operands]
@@ -116,7 +126,7 @@ def number_text(
             if x.large:
                 # An error where the line runs, as where NumPy computes it.
                 x.text = f"{writer.source.numpy('int64')}({x.text})"
-    write = WRITERS.get(name)
+    write = NUMBER_WRITERS.get(name)
     text = write(writer, name, operands, kind) if write is not None else None
     if text is None and ufunc is not None and kind is float:
         function, loop = ufunc
@@ -126,8 +136,8 @@ def number_text(
     return text
 
 
-def _arithmetic(
-    writer: Straight, name: str, operands: list[NumberOperand], kind: type
+def _arithmetic_text(
+    writer: Straight, name: str, operands: Operands, kind: type
 ) -> str | None:
     x, y = operands
     text = f"{x.text} {SIGNS[name]} {y.text}"
@@ -136,7 +146,7 @@ def _arithmetic(
     return text if kind is int and not x.kind is y.kind is bool else None
 
 
-def _divide(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
+def _divide_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
     x, y = operands
     if kind is not float:
         return None
@@ -147,15 +157,17 @@ def _divide(writer: Straight, name: str, operands: list[NumberOperand], kind: ty
     return f"{quotient} if {y.text} else {by_numpy}"
 
 
-def _whole(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
+def _integer_division_text(
+    writer: Straight, name: str, operands: Operands, kind: type
+) -> str | None:
     x, y = operands
     if not (kind is x.kind is y.kind is int and y.nonzero and (y.large or y.text.isdecimal())):
         return None
     return f"{x.text} {'//' if name == 'floor_divide' else '%'} {y.text}"
 
 
-def _comparison(
-    writer: Straight, name: str, operands: list[NumberOperand], kind: type
+def _comparison_text(
+    writer: Straight, name: str, operands: Operands, kind: type
 ) -> str | None:
     x, y = operands
     if x.kind is y.kind:
@@ -163,31 +175,31 @@ def _comparison(
     return f"{x.as_float} {COMPARISONS[name]} {y.as_float}"
 
 
-def _connective(
-    writer: Straight, name: str, operands: list[NumberOperand], kind: type
+def _connective_text(
+    writer: Straight, name: str, operands: Operands, kind: type
 ) -> str | None:
     if any(x.kind is not bool for x in operands):
         return None
     return f" {CONNECTIVES[name]} ".join(x.text for x in operands)
 
 
-def _not(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
+def _not_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
     return f"not {operands[0].text}"
 
 
-def _negative(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
+def _negative_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
     return f"-{operands[0].text}" if kind is not bool else None
 
 
-def _absolute(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
+def _absolute_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
     return f"abs({operands[0].text})" if kind is not bool else None
 
 
-def _square(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
+def _square_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
     return f"{operands[0].text} * {operands[0].text}" if kind is not bool else None
 
 
-def _root(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
+def _root_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
     (x,) = operands
     if not kind is x.kind is float:
         return None
@@ -195,7 +207,7 @@ def _root(writer: Straight, name: str, operands: list[NumberOperand], kind: type
     return f"{writer.source.bind(sqrt, 'sqrt')}({x.text}) if {x.text} >= 0.0 else {by_numpy}"
 
 
-def _extremum(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
+def _extremum_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
     x, y = operands
     if not kind is x.kind is y.kind:
         return None
@@ -208,7 +220,7 @@ def _extremum(writer: Straight, name: str, operands: list[NumberOperand], kind: 
     return f"{first} else {y.text} if {y.text} {sign} {x.text} else {by_numpy}"
 
 
-def _slope(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
+def _grad_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
     x, y = operands
     if not kind is x.kind is y.kind is float:
         return None
@@ -216,24 +228,24 @@ def _slope(writer: Straight, name: str, operands: list[NumberOperand], kind: typ
     return f"{factor} * {x.text}"
 
 
-def _where(writer: Straight, name: str, operands: list[NumberOperand], kind: type) -> str | None:
+def _where_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
     condition, x, y = operands
     return f"{x.as_kind(kind)} if {condition.text} else {y.as_kind(kind)}"
 
 
-WRITERS: dict[str, Callable[[Any, str, list[NumberOperand], type], str | None]] = {
-    **dict.fromkeys(SIGNS, _arithmetic),
-    **dict.fromkeys(COMPARISONS, _comparison),
-    **dict.fromkeys(CONNECTIVES, _connective),
-    **dict.fromkeys(EXTREMA, _extremum),
-    **dict.fromkeys(("floor_divide", "remainder"), _whole),
-    "abs": _absolute,
-    "divide": _divide,
-    "logical_not": _not,
-    "negative": _negative,
-    "sigmoid_derivative": _slope,
-    "sqrt": _root,
-    "square": _square,
-    "tanh_derivative": _slope,
-    "where": _where,
+NUMBER_WRITERS: dict[str, Callable[[Any, str, Operands, type], str | None]] = {
+    **dict.fromkeys(SIGNS, _arithmetic_text),
+    **dict.fromkeys(COMPARISONS, _comparison_text),
+    **dict.fromkeys(CONNECTIVES, _connective_text),
+    **dict.fromkeys(EXTREMA, _extremum_text),
+    **dict.fromkeys(("floor_divide", "remainder"), _integer_division_text),
+    "abs": _absolute_text,
+    "divide": _divide_text,
+    "logical_not": _not_text,
+    "negative": _negative_text,
+    "sigmoid_derivative": _grad_text,
+    "sqrt": _root_text,
+    "square": _square_text,
+    "tanh_derivative": _grad_text,
+    "where": _where_text,
 }

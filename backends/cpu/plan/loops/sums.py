@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from ....annotations import KeyLike
     from ..annotations import EquationLike, Operand, ProgramLike, VariableLike
 
-__all__ = ["Outer", "is_zero", "keys_of", "outer_sums", "sums_of"]
+__all__ = ["Outer", "is_zero", "keys_of", "outer_sums", "terms_of_totals"]
 
 
-def sums_of(program: ProgramLike, totals: Mapping[str, Operand]) -> dict[VariableLike, str]:
+def terms_of_totals(program: ProgramLike, totals: Mapping[str, Operand]) -> dict[VariableLike, str]:
     """Returns the variables that are used for nothing but a sum, by the name of its total.
 
     A sum of two such values is none itself: both are added to the total.
@@ -37,11 +37,11 @@ def sums_of(program: ProgramLike, totals: Mapping[str, Operand]) -> dict[Variabl
             continue
         found[x] = name
         if made[x].primitive.name == "add":
-            left += [(name, y) for y in made[x].operands if is_alike(x, y)]
+            left += [(name, y) for y in made[x].operands if is_term_of(x, y)]
     return found
 
 
-def is_alike(x: VariableLike, y: Operand) -> bool:
+def is_term_of(x: VariableLike, y: Operand) -> bool:
     """Says whether an operand is a variable of a result's shape and dtype."""
     if not is_variable(y):
         return False

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..codegen.operands import is_variable
-from .block_steps import ALONG_LAST
+from .block_steps import LAST_AXIS_FUNCTIONS
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, Operand, ProgramLike, RegionLike, VariableLike
@@ -19,26 +19,28 @@ __all__ = ["memory_orders", "region_order"]
 
 # Which return views of memory with the channels last, and which keep the order of their operand.
 CHANNELS_LAST = frozenset({"conv", "conv_input_grad"})
-KEEPING = frozenset({"avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter"})
+ORDER_KEEPING = frozenset(
+    {"avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter"}
+)
 
-Order = tuple[int, ...]
+AxisOrder = tuple[int, ...]
 
 
-def memory_orders(program: ProgramLike) -> dict[VariableLike, Order]:
+def memory_orders(program: ProgramLike) -> dict[VariableLike, AxisOrder]:
     """Returns the order of axes, outermost first, of all arrays for which it is not the usual."""
-    orders: dict[VariableLike, Order] = {}
+    orders: dict[VariableLike, AxisOrder] = {}
     for equation in program.equations:
         primitive = equation.primitive
         if primitive.fused:
-            _of_region(equation, orders)
+            enter_region_orders(equation, orders)
             continue
         name = primitive.name
         out = equation.outputs[0]
         rank = len(out.type.shape)
-        found: Order | None = None
+        found: AxisOrder | None = None
         if name in CHANNELS_LAST:
             found = (0, *range(2, rank), 1)
-        elif name in KEEPING or primitive.family == "elementwise":
+        elif name in ORDER_KEEPING or primitive.family == "elementwise":
             alike = (
                 orders[x] for x in equation.operands
                 if is_variable(x) and x in orders and len(x.type.shape) == rank
@@ -49,7 +51,7 @@ def memory_orders(program: ProgramLike) -> dict[VariableLike, Order]:
     return orders
 
 
-def _of_region(equation: EquationLike, orders: dict[VariableLike, Order]) -> None:
+def enter_region_orders(equation: EquationLike, orders: dict[VariableLike, AxisOrder]) -> None:
     region = equation.primitive
     order = region_order(region, equation.operands, orders)
     if order is None:
@@ -61,8 +63,8 @@ def _of_region(equation: EquationLike, orders: dict[VariableLike, Order]) -> Non
 
 
 def region_order(
-    region: RegionLike, given: Sequence[Operand], orders: dict[VariableLike, Order]
-) -> Order | None:
+    region: RegionLike, given: Sequence[Operand], orders: dict[VariableLike, AxisOrder]
+) -> AxisOrder | None:
     """Returns in which order a region goes over the axes of its grid; None for the usual one.
 
     Args:
@@ -70,7 +72,7 @@ def region_order(
         given: its operands.
         orders: what is known of them.
     """
-    if any(e.primitive.name in ALONG_LAST for e in region.program.equations):
+    if any(e.primitive.name in LAST_AXIS_FUNCTIONS for e in region.program.equations):
         return None
     for variable, x in zip(region.program.inputs, given):
         place = region.places[variable]

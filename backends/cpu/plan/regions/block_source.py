@@ -10,7 +10,7 @@ from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
 from .block_steps import Blockwise
 from .cost import effort
-from .steps import Step, Value
+from .steps import BlockStep, BlockValue
 
 if TYPE_CHECKING:
     from ..annotations import Kernels, Operand, RegionLike
@@ -21,9 +21,9 @@ __all__ = ["BlockCode"]
 # largest there are still some for every thread. Blocks that fit the cache nearest to the core would
 # be quicker in one thread; several wait for the interpreter's lock at every call, and for each
 # other's waking up, the less the fewer calls there are.
-CACHE_BYTES = 1 << 23
-SMALLEST, LARGEST = 131072, 262144
-BLOCKS = 8
+BLOCK_CACHE_BYTES = 1 << 23
+SMALLEST_BLOCK_ELEMENTS, LARGEST_BLOCK_ELEMENTS = 131072, 262144
+FEWEST_BLOCKS = 8
 
 
 class BlockCode:
@@ -66,7 +66,7 @@ class BlockCode:
                 self._targets.setdefault(id(output.value), []).append(number)
         for number, step in enumerate(self.steps):
             for x in step.operands:
-                if type(x) is Value:
+                if type(x) is BlockValue:
                     x.last = number
         for x in self.inputs:
             if id(x) in self._targets:
@@ -90,7 +90,7 @@ class BlockCode:
         step = self.steps.index(made.step)
         return given.last < step or (given.last == step and made.step.kind != "apart")
 
-    def _whole(self, value: Value) -> bool:
+    def _whole(self, value: BlockValue) -> bool:
         return len(value.groups) == len(self.grid.shape)
 
     # -- memory
@@ -99,7 +99,7 @@ class BlockCode:
         """Gives every value as large as the block, if it is not returned, a slot."""
         free: dict[Any, list[Any]] = {}
         for number, step in enumerate(self.steps):
-            ending = {id(x): x for x in step.operands if type(x) is Value and x.last == number}
+            ending = {id(x): x for x in step.operands if type(x) is BlockValue and x.last == number}
             ended = [x for x in ending.values() if x.slot is not None]
             made = step.made
             if step.kind == "apart" and made is not None:
@@ -109,7 +109,7 @@ class BlockCode:
             if step.kind != "apart" and made is not None:
                 self._place(step, made, free)
 
-    def _place(self, step: Step, made: Value, free: dict[Any, list[Any]]) -> None:
+    def _place(self, step: BlockStep, made: BlockValue, free: dict[Any, list[Any]]) -> None:
         """Gives the result of a step a slot, if it needs one: a free one or a new one."""
         if not step.placeable or not self._whole(made) or self._direct(made) is not None:
             return
@@ -120,7 +120,7 @@ class BlockCode:
             made.slot = len(self._slots)
             self._slots.append(key)
 
-    def _direct(self, made: Value) -> int | None:
+    def _direct(self, made: BlockValue) -> int | None:
         """Returns the output that a value can be computed into."""
         for number in self._targets.get(id(made), ()):
             output = self.outputs[number]
@@ -135,8 +135,10 @@ class BlockCode:
         width += sum(
             o.type.dtype.itemsize for o in self.outputs if len(o.groups) == len(self.grid.shape)
         )
-        most = min(CACHE_BYTES // max(width, 1), self.grid.rows * self.grid.inner // BLOCKS)
-        return min(max(most, SMALLEST), LARGEST)
+        most = min(
+            BLOCK_CACHE_BYTES // max(width, 1), self.grid.rows * self.grid.inner // FEWEST_BLOCKS
+        )
+        return min(max(most, SMALLEST_BLOCK_ELEMENTS), LARGEST_BLOCK_ELEMENTS)
 
     # -- text
 
@@ -172,7 +174,7 @@ class BlockCode:
             # Every slot begins at a cache line.
             self.memory = -(-end // 64) * 64
 
-    def _line(self, number: int, step: Step) -> None:
+    def _line(self, number: int, step: BlockStep) -> None:
         shown = [self._shown(x) for x in step.operands]
         made = step.made
         if made is None:
@@ -207,7 +209,7 @@ class BlockCode:
                 self.source.add(f"    np.copyto(into_{i}, {made.text})")
 
     def _shown(self, x: Any) -> str:
-        if type(x) is Value:
+        if type(x) is BlockValue:
             return x.text
         text = self.source.shown(x)
         return f"({text})" if not is_variable(x) and type(constant(x)) in (int, float) else text

@@ -11,10 +11,10 @@ import numpy as np
 from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
 from ..codegen.ufuncs import as_operand, ufunc_of
-from .expansions import BY_ELEMENT, BY_ROW
+from .expansions import ELEMENTWISE_STEPS, ROW_STEPS
 from .grid import Grid
 from .row_sums import column_product, row_product
-from .steps import Steps, Value
+from .steps import BlockSteps, BlockValue
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
         VariableType,
     )
 
-__all__ = ["ALONG_LAST", "Blockwise", "Output"]
+__all__ = ["LAST_AXIS_FUNCTIONS", "BlockOutput", "Blockwise"]
 
 Axes = tuple[int, ...]
 
-PRECISE = "fd"
-REDUCTIONS = {"sum": "add", "mean": "add", "max": "maximum", "min": "minimum"}
-ALONG = frozenset({"log_softmax", "softmax", "softmax_derivative", "var"})
-ALONG_LAST = frozenset(
+SINGLE_AND_DOUBLE = "fd"
+REDUCTION_UFUNCS = {"sum": "add", "mean": "add", "max": "maximum", "min": "minimum"}
+ROW_FUNCTIONS = frozenset({"log_softmax", "softmax", "softmax_derivative", "var"})
+LAST_AXIS_FUNCTIONS = frozenset(
     {"affine_normalize", "cross_entropy", "cross_entropy_slope", "normalize", "normalize_slope"}
 )
 
 
-class Output:
+class BlockOutput:
     """A result of a region.
 
     Attributes:
@@ -58,7 +58,7 @@ class Output:
     def __init__(self, known: VariableType, groups: frozenset[int]) -> None:
         self.type = known
         self.groups = groups
-        self.value: Value | None = None
+        self.value: BlockValue | None = None
         self.reduction = ""
         self.count = 1
         self.rest: tuple[int, ...] = ()
@@ -95,15 +95,15 @@ class Blockwise:
         self.program = region.program
         self.source = source
         self._kernels = kernels
-        lengths, self._raw = in_order(region, order)
-        present = [_axes(place) for place in self._raw.values()]
+        lengths, self._raw = reordered_region(region, order)
+        present = [present_axes(place) for place in self._raw.values()]
         for equation in self.program.equations:
             present += self._apart(equation, len(lengths))
         self.grid = Grid(lengths, present)
         self._places = {v: self.grid.groups(place) for v, place in self._raw.items()}
-        self._emit = Steps(self.grid, source)
-        self._values: dict[VariableLike, Value] = {}
-        self._late: dict[VariableLike, Output] = {}
+        self._emit = BlockSteps(self.grid, source)
+        self._values: dict[VariableLike, BlockValue] = {}
+        self._late: dict[VariableLike, BlockOutput] = {}
         self.shapes: list[tuple[Axes | None, tuple[int, ...]] | None] = []
         self.inputs = [
             self._input(variable, same_everywhere(x))
@@ -120,9 +120,9 @@ class Blockwise:
         """Returns which axes are to stay apart, since functions are told of them."""
         name = equation.primitive.name
         first = equation.operands[0]
-        if name in REDUCTIONS or name in ALONG:
+        if name in REDUCTION_UFUNCS or name in ROW_FUNCTIONS:
             taken = {self._raw[first][a] for a in equation.params["axis"]}
-        elif name in ALONG_LAST:
+        elif name in LAST_AXIS_FUNCTIONS:
             taken = {self._raw[first][-1]}
         elif name == "matmul":
             taken = {1}
@@ -130,9 +130,11 @@ class Blockwise:
             return []
         return [frozenset(range(axes)) - taken]
 
-    def _input(self, variable: VariableLike, same: bool) -> Value:
+    def _input(self, variable: VariableLike, same: bool) -> BlockValue:
         groups = frozenset() if same else self._places[variable]
-        value = Value(self.source.name(variable), groups, variable.type.weak or variable.type.dtype)
+        value = BlockValue(
+            self.source.name(variable), groups, variable.type.weak or variable.type.dtype
+        )
         self._values[variable] = value
         # A number has no axes; neither need an array have any that is the same everywhere.
         if groups:
@@ -141,10 +143,10 @@ class Blockwise:
             self.shapes.append((None, ()) if variable.type.shape else None)
         return value
 
-    def _output(self, out: VariableLike) -> Output:
+    def _output(self, out: VariableLike) -> BlockOutput:
         if out in self._late:
             return self._late[out]
-        output = Output(out.type, self._places[out])
+        output = BlockOutput(out.type, self._places[out])
         output.axes = transposition(self._raw[out])
         output.value = self._values[out]
         return output
@@ -157,53 +159,55 @@ class Blockwise:
         operands = [self._values[x] if is_variable(x) else x for x in equation.operands]
         if name in ("broadcast_to", "reshape"):
             self._values[out] = operands[0]
-        elif name in REDUCTIONS:
+        elif name in REDUCTION_UFUNCS:
             self._reduction(equation, operands[0], out)
         elif name == "matmul":
             self._product(equation, operands, out)
-        elif name in ALONG or name in ALONG_LAST:
+        elif name in ROW_FUNCTIONS or name in LAST_AXIS_FUNCTIONS:
             self._values[out] = self._along(equation, operands, out)
         else:
             self._values[out] = self._elementwise(equation, operands, out)
 
-    def _elementwise(self, equation: EquationLike, operands: list[Any], out: VariableLike) -> Value:
+    def _elementwise(
+        self, equation: EquationLike, operands: list[Any], out: VariableLike
+    ) -> BlockValue:
         name, dtype = equation.primitive.name, out.type.dtype
-        plain = all(type(x) is Value for x in operands)
-        if plain and dtype.char in PRECISE and {x.dtype for x in operands} == {dtype}:
-            written = BY_ELEMENT.get(name)
+        plain = all(type(x) is BlockValue for x in operands)
+        if plain and dtype.char in SINGLE_AND_DOUBLE and {x.dtype for x in operands} == {dtype}:
+            written = ELEMENTWISE_STEPS.get(name)
             made = None if written is None else written(self._emit, *operands, **equation.params)
             if made is not None:
                 return made
         if name == "astype" and plain and not operands[0].weak:
             return self._emit.cast(operands[0], dtype)
-        if name == "where" and dtype.char in PRECISE and self._selects(operands, dtype):
+        if name == "where" and dtype.char in SINGLE_AND_DOUBLE and self._selects(operands, dtype):
             condition, x, y = operands
             return self._emit.chosen(condition, x, y, dtype)
-        if name in ("maximum", "minimum") and dtype.char in PRECISE:
+        if name in ("maximum", "minimum") and dtype.char in SINGLE_AND_DOUBLE:
             limited = self._limited(name, operands, dtype)
             if limited is not None:
                 return limited
-        if name == "logaddexp" and dtype.char in PRECISE:
+        if name == "logaddexp" and dtype.char in SINGLE_AND_DOUBLE:
             added = self._log_sum(operands, dtype)
             if added is not None:
                 return added
         found = ufunc_of(equation, self._kernels)
         if found is not None:
             ufunc, loop = found
-            xs = [x if type(x) is Value else as_operand(x, d) for x, d in zip(operands, loop)]
+            xs = [x if type(x) is BlockValue else as_operand(x, d) for x, d in zip(operands, loop)]
             return self._emit.ufunc(ufunc.__name__, *xs, dtype=dtype)
         static = [f"{k}={self.source.static(v)}" for k, v in equation.params.items()]
         impl = equation.primitive.impl
         return self._emit.call(impl, name, operands, static, dtype=dtype)
 
-    def _limited(self, name: str, operands: list[Any], dtype: DType) -> Value | None:
+    def _limited(self, name: str, operands: list[Any], dtype: DType) -> BlockValue | None:
         """Returns an extremum of two arrays, or of one and a number, as the backend computes it."""
-        values = [x for x in operands if type(x) is Value]
+        values = [x for x in operands if type(x) is BlockValue]
         if any(x.weak or x.dtype != dtype for x in values):
             return None
         if len(values) == 2:
             return self._emit.ufunc(name, *operands)
-        numbers = [constant(x) for x in operands if type(x) is not Value]
+        numbers = [constant(x) for x in operands if type(x) is not BlockValue]
         if len(values) != 1 or type(numbers[0]) not in (int, float):
             return None
         number = numbers[0]
@@ -211,15 +215,15 @@ class Blockwise:
             return None
         limits = (number, np.inf) if name == "maximum" else (-np.inf, number)
         limited = self._emit.ufunc("clip", *values, *limits)
-        if number == 0 and type(operands[0]) is Value:
+        if number == 0 and type(operands[0]) is BlockValue:
             # Of two zeros NumPy's functions give the second, and this one gives the array's.
             return self._emit.ufunc("add", limited, 0.0)
         return limited
 
-    def _log_sum(self, operands: list[Any], dtype: DType) -> Value | None:
+    def _log_sum(self, operands: list[Any], dtype: DType) -> BlockValue | None:
         """Returns the logarithm of a sum of exponentials, one of them a finite number's."""
-        values = [x for x in operands if type(x) is Value]
-        numbers = [constant(x) for x in operands if type(x) is not Value]
+        values = [x for x in operands if type(x) is BlockValue]
+        numbers = [constant(x) for x in operands if type(x) is not BlockValue]
         if len(values) != 1 or values[0].weak or values[0].dtype != dtype:
             return None
         if type(numbers[0]) not in (int, float) or not isfinite(numbers[0]):
@@ -233,27 +237,27 @@ class Blockwise:
         """Says whether a choice is one of floats, numbers among them, by booleans."""
         condition, *rest = operands
         return (
-            type(condition) is Value
+            type(condition) is BlockValue
             and not condition.weak
             and condition.dtype == bool
             and all(
                 not x.weak and x.dtype == dtype
-                if type(x) is Value
+                if type(x) is BlockValue
                 else type(constant(x)) in (int, float)
                 for x in rest
             )
         )
 
-    def _reduction(self, equation: EquationLike, value: Value, out: VariableLike) -> None:
+    def _reduction(self, equation: EquationLike, value: BlockValue, out: VariableLike) -> None:
         source = equation.operands[0]
         name = equation.primitive.name
         value = self._emit.whole(value, self._places[source])
         gone = self._places[source] - self._places[out]
         axes = tuple(sorted(gone))
         count = prod(source.type.shape[a] for a in equation.params["axis"])
-        ufunc = REDUCTIONS[name]
+        ufunc = REDUCTION_UFUNCS[name]
         if 0 in gone:
-            part = self._late[out] = Output(out.type, frozenset())
+            part = self._late[out] = BlockOutput(out.type, frozenset())
             part.reduction = ufunc
             shape = self.grid.joined(self._places[source])
             if gone < self._places[source]:
@@ -271,7 +275,9 @@ class Blockwise:
                 total = self._emit.ufunc("divide", total, count)
             self._values[out] = total
 
-    def _product(self, equation: EquationLike, operands: list[Value], out: VariableLike) -> None:
+    def _product(
+        self, equation: EquationLike, operands: list[BlockValue], out: VariableLike
+    ) -> None:
         """Writes the product of a matrix's rows with a vector, or that of a vector with them."""
         x, y = (
             self._emit.whole(value, self._places[v])
@@ -283,17 +289,17 @@ class Blockwise:
                 row_product, "row_product", [x, y], dtype=x.dtype, groups=groups
             )
             return
-        part = self._late[out] = Output(out.type, frozenset())
+        part = self._late[out] = BlockOutput(out.type, frozenset())
         part.reduction, part.rest = "add", out.type.shape
         for number, returned in enumerate(self.program.outputs):
             if returned is out:
                 self._emit.put(f"part_{number}", column_product, [x, y])
 
-    def _along(self, equation: EquationLike, operands: list[Any], out: VariableLike) -> Value:
+    def _along(self, equation: EquationLike, operands: list[Any], out: VariableLike) -> BlockValue:
         """Returns what sees rows whole, in steps or by the primitive's own function."""
         name, params = equation.primitive.name, equation.params
         first = equation.operands[0]
-        taken = [len(first.type.shape) - 1] if name in ALONG_LAST else params["axis"]
+        taken = [len(first.type.shape) - 1] if name in LAST_AXIS_FUNCTIONS else params["axis"]
         axes = tuple(sorted(self.grid.groups([self._raw[first][a] for a in taken])))
         count = prod(first.type.shape[a] for a in taken)
         affine = name == "affine_normalize"
@@ -302,8 +308,12 @@ class Blockwise:
             for i, (x, v) in enumerate(zip(operands, equation.operands))
         ]
         dtype = out.type.dtype
-        if name in BY_ROW and {x.dtype for x in whole} == {dtype} and dtype.char in PRECISE:
-            made = BY_ROW[name](self._emit, axes, count, *whole, **params)
+        if (
+            name in ROW_STEPS
+            and {x.dtype for x in whole} == {dtype}
+            and dtype.char in SINGLE_AND_DOUBLE
+        ):
+            made = ROW_STEPS[name](self._emit, axes, count, *whole, **params)
             if made is not None:
                 return made
         return self._by_itself(equation, whole, axes, out)
@@ -311,10 +321,10 @@ class Blockwise:
     def _by_itself(
         self,
         equation: EquationLike,
-        operands: list[Value],
+        operands: list[BlockValue],
         axes: tuple[int, ...],
         out: VariableLike,
-    ) -> Value:
+    ) -> BlockValue:
         name, params = equation.primitive.name, dict(equation.params)
         if "axis" in params:
             params["axis"] = axes
@@ -328,20 +338,20 @@ class Blockwise:
             if name == "affine_normalize" and i:
                 texts.append(f"{{{i}}}.reshape(-1)")
             else:
-                texts.append(f"{{{i}}}{_last(behind + narrow, 0)}")
+                texts.append(f"{{{i}}}{last_axes_key(behind + narrow, 0)}")
         static = [f"{k}={self.source.static(v)}" for k, v in params.items()]
         function = self.source.bind(equation.primitive.impl, name)
         form = f"{function}({', '.join([*texts, *static])})"
-        form += _last(behind + (name == "cross_entropy"), None)
+        form += last_axes_key(behind + (name == "cross_entropy"), None)
         return self._emit.made(form, operands, out.type.dtype, self._places[out])
 
 
-def _last(count: int, item: int | None) -> str:
+def last_axes_key(count: int, item: int | None) -> str:
     """Returns the text that takes the first of the last axes, or adds as many: of length 1."""
     return f"[..., {', '.join([str(item)] * count)}]" if count else ""
 
 
-def in_order(
+def reordered_region(
     region: RegionLike, order: Sequence[int] | None
 ) -> tuple[Shape, Mapping[VariableLike, Place]]:
     """Returns a region's grid and places with its axes in another order."""
@@ -371,5 +381,5 @@ def same_everywhere(x: Operand) -> bool:
     return not any(getattr(constant(x), "strides", (1,)))
 
 
-def _axes(place: Place) -> frozenset[int]:
+def present_axes(place: Place) -> frozenset[int]:
     return frozenset(a for a in place if a is not None)

@@ -22,17 +22,19 @@ __all__ = ["is_rowwise", "row_by_row", "rowwise"]
 
 # Rows of so many numbers are quicker gone over one by one than with copies in buffers, which NumPy
 # only makes if its buffers are longer than they are.
-DIRECT, BUFFER = 384, 256
+SHORTEST_DIRECT_ROW, DIRECT_BUFFER_ELEMENTS = 384, 256
 # How many numbers long rows are made, of copies: as long as NumPy's usual buffers, or, where those
 # are small, as is enough. Rows of more bytes than LONG are long enough as they are.
-FILLED, RUN, LONG = 8192, 2048, 2560
+BUFFERED_RUN, UNBUFFERED_RUN, LONGEST_COPIED_ROW_BYTES = 8192, 2048, 2560
 # Smaller matrices are not worth the copies.
-LEAST = 65536
+SMALLEST_ROWWISE_ELEMENTS = 65536
 
 
 def row_by_row(length: int) -> AbstractContextManager[Any]:
     """Returns a block in which NumPy's functions go over rows of a length as is quickest."""
-    return nullcontext() if length < DIRECT else errstate(bufsize=BUFFER)
+    return (
+        nullcontext() if length < SHORTEST_DIRECT_ROW else errstate(bufsize=DIRECT_BUFFER_ELEMENTS)
+    )
 
 
 def is_rowwise(grid: Grid, x: frozenset[int], y: frozenset[int], itemsize: int) -> bool:
@@ -40,8 +42,8 @@ def is_rowwise(grid: Grid, x: frozenset[int], y: frozenset[int], itemsize: int) 
     return (
         x == {0, 1} == {*range(len(grid.shape))}
         and y == {1}
-        and 1 < grid.inner <= min(LONG // itemsize, RUN // 2)
-        and grid.rows * grid.inner >= LEAST
+        and 1 < grid.inner <= min(LONGEST_COPIED_ROW_BYTES // itemsize, UNBUFFERED_RUN // 2)
+        and grid.rows * grid.inner >= SMALLEST_ROWWISE_ELEMENTS
     )
 
 
@@ -56,7 +58,7 @@ def rowwise(ufunc: np.ufunc, x: Buffer, y: Buffer, out: Buffer, first: bool) -> 
         first: whether x is the first operand.
     """
     many, length = out.shape
-    times = (RUN if length >= DIRECT else FILLED) // length
+    times = (UNBUFFERED_RUN if length >= SHORTEST_DIRECT_ROW else BUFFERED_RUN) // length
     whole = many - many % times if x.flags.c_contiguous else 0
     if whole:
         copies = np.empty((times, length), y.dtype)

@@ -10,204 +10,230 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...activations import CUBIC, LINEAR, LOWEST, STEEP
-from .steps import Steps, Value
+from ...activations import GELU_CUBIC, GELU_LINEAR, LARGEST_STEEP, SMALLEST_GATED
+from .steps import BlockSteps, BlockValue
 
 if TYPE_CHECKING:
     from ....annotations import Axes
 
-__all__ = ["BY_ELEMENT", "BY_ROW"]
+__all__ = ["ELEMENTWISE_STEPS", "ROW_STEPS"]
 
 
 # -- elementwise: of values of one dtype, single or double
 
 
-def _tanh_derivative(emit: Steps, x: Value, y: Value) -> Value:
+def _tanh_grad_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
     squared = emit.ufunc("multiply", y, y)
     return emit.ufunc("multiply", emit.ufunc("subtract", 1, squared), x)
 
 
-def _sigmoid_derivative(emit: Steps, x: Value, y: Value) -> Value:
+def _sigmoid_grad_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
     rise = emit.ufunc("multiply", emit.ufunc("subtract", 1, y), y)
     return emit.ufunc("multiply", rise, x)
 
 
-def _softplus_derivative(emit: Steps, x: Value, y: Value) -> Value:
+def _softplus_grad_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
     fall = emit.ufunc("expm1", emit.ufunc("negative", y))
     return emit.ufunc("multiply", fall, emit.ufunc("negative", x))
 
 
-def _relu_derivative(emit: Steps, x: Value, y: Value) -> Value:
+def _relu_grad_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
     return emit.masked(emit.ufunc("greater", y, emit.number(0, y), dtype=np.dtype(bool)), x)
 
 
-def _sigmoid(emit: Steps, x: Value) -> Value:
+def _sigmoid_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
     power = emit.ufunc("exp", emit.ufunc("negative", x))
     return emit.ufunc("reciprocal", emit.ufunc("add", power, 1.0))
 
 
-def _relu(emit: Steps, x: Value) -> Value:
+def _relu_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
     return emit.ufunc("clip", x, 0, np.inf)
 
 
-def _tanh_biased(emit: Steps, x: Value, y: Value) -> Value:
+def _tanh_biased_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
     return emit.ufunc("tanh", emit.ufunc("add", x, y))
 
 
-def _sigmoid_biased(emit: Steps, x: Value, y: Value) -> Value:
-    return _sigmoid(emit, emit.ufunc("add", x, y))
+def _sigmoid_biased_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
+    return _sigmoid_steps(emit, emit.ufunc("add", x, y))
 
 
-def _relu_biased(emit: Steps, x: Value, y: Value) -> Value:
-    return _relu(emit, emit.ufunc("add", x, y))
+def _relu_biased_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
+    return _relu_steps(emit, emit.ufunc("add", x, y))
 
 
-def _silu(emit: Steps, x: Value) -> Value:
+def _silu_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
     rest = emit.ufunc("add", emit.ufunc("exp", emit.ufunc("negative", x)), 1.0)
-    return emit.ufunc("divide", emit.ufunc("clip", x, LOWEST[x.dtype.char], np.inf), rest)
+    return emit.ufunc("divide", emit.ufunc("clip", x, SMALLEST_GATED[x.dtype.char], np.inf), rest)
 
 
-def _softplus(emit: Steps, x: Value) -> Value:
+def _softplus_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
     rest = emit.ufunc("exp", emit.ufunc("negative", emit.ufunc("absolute", x)))
     return emit.ufunc("add", emit.ufunc("clip", x, 0.0, np.inf), emit.ufunc("log1p", rest))
 
 
-def _gelu(emit: Steps, x: Value, *, approximate: bool) -> Value | None:
+def _gelu_steps(emit: BlockSteps, x: BlockValue, *, approximate: bool) -> BlockValue | None:
     if not approximate:
         return None
-    power = emit.ufunc("multiply", emit.ufunc("multiply", x, x), -CUBIC)
-    power = emit.ufunc("multiply", emit.ufunc("subtract", power, LINEAR), x)
+    power = emit.ufunc("multiply", emit.ufunc("multiply", x, x), -GELU_CUBIC)
+    power = emit.ufunc("multiply", emit.ufunc("subtract", power, GELU_LINEAR), x)
     rest = emit.ufunc("add", emit.ufunc("exp", power), 1.0)
-    return emit.ufunc("divide", emit.ufunc("clip", x, LOWEST[x.dtype.char], np.inf), rest)
+    return emit.ufunc("divide", emit.ufunc("clip", x, SMALLEST_GATED[x.dtype.char], np.inf), rest)
 
 
-def _gelu_derivative(emit: Steps, x: Value, y: Value, *, approximate: bool) -> Value | None:
+def _gelu_grad_steps(
+    emit: BlockSteps, x: BlockValue, y: BlockValue, *, approximate: bool
+) -> BlockValue | None:
     if not approximate:
         return None
-    limit = STEEP[y.dtype.char]
+    limit = LARGEST_STEEP[y.dtype.char]
     bounded = emit.ufunc("clip", y, -limit, limit)
     squared = emit.ufunc("multiply", bounded, bounded)
-    power = emit.ufunc("subtract", emit.ufunc("multiply", squared, -CUBIC), LINEAR)
+    power = emit.ufunc("subtract", emit.ufunc("multiply", squared, -GELU_CUBIC), GELU_LINEAR)
     odds = emit.ufunc("exp", emit.ufunc("multiply", power, bounded))
     share = emit.ufunc("reciprocal", emit.ufunc("add", odds, 1.0))
-    rise = emit.ufunc("add", emit.ufunc("multiply", squared, 3.0 * CUBIC), LINEAR)
+    rise = emit.ufunc("add", emit.ufunc("multiply", squared, 3.0 * GELU_CUBIC), GELU_LINEAR)
     rise = emit.ufunc("multiply", rise, bounded)
     rise = emit.ufunc("multiply", rise, emit.ufunc("multiply", odds, share))
     slope = emit.ufunc("multiply", share, emit.ufunc("add", rise, 1.0))
     return emit.ufunc("multiply", slope, x)
 
 
-def _logistic_density(emit: Steps, x: Value) -> Value:
-    return emit.ufunc("multiply", _sigmoid(emit, x), _sigmoid(emit, emit.ufunc("negative", x)))
+def _logistic_density_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
+    return emit.ufunc(
+        "multiply", _sigmoid_steps(emit, x), _sigmoid_steps(emit, emit.ufunc("negative", x))
+    )
 
 
-def _logistic_loss(emit: Steps, x: Value, y: Value) -> Value:
+def _logistic_loss_steps(emit: BlockSteps, x: BlockValue, y: BlockValue) -> BlockValue:
     rest = emit.ufunc("exp", emit.ufunc("negative", emit.ufunc("absolute", x)))
     left = emit.ufunc("subtract", emit.ufunc("clip", x, 0.0, np.inf), emit.ufunc("multiply", x, y))
     return emit.ufunc("add", left, emit.ufunc("log1p", rest))
 
 
-def _one_less_square(emit: Steps, x: Value) -> Value:
+def _one_less_square_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
     return emit.ufunc("multiply", emit.ufunc("subtract", 1.0, x), emit.ufunc("add", x, 1.0))
 
 
-def _soft_sign(emit: Steps, x: Value) -> Value:
+def _soft_sign_steps(emit: BlockSteps, x: BlockValue) -> BlockValue:
     return emit.ufunc("divide", x, emit.ufunc("add", emit.ufunc("absolute", x), 1.0))
 
 
-BY_ELEMENT: dict[str, Callable[..., Value | None]] = {
-    "gelu": _gelu,
-    "gelu_derivative": _gelu_derivative,
-    "logistic": _sigmoid,
-    "logistic_density": _logistic_density,
-    "logistic_loss": _logistic_loss,
-    "one_less_square": _one_less_square,
-    "relu": _relu,
-    "relu_biased": _relu_biased,
-    "relu_derivative": _relu_derivative,
-    "sigmoid": _sigmoid,
-    "sigmoid_biased": _sigmoid_biased,
-    "sigmoid_derivative": _sigmoid_derivative,
-    "silu": _silu,
-    "soft_sign": _soft_sign,
-    "softplus": _softplus,
-    "softplus_derivative": _softplus_derivative,
-    "tanh_biased": _tanh_biased,
-    "tanh_derivative": _tanh_derivative,
+ELEMENTWISE_STEPS: dict[str, Callable[..., BlockValue | None]] = {
+    "gelu": _gelu_steps,
+    "gelu_derivative": _gelu_grad_steps,
+    "logistic": _sigmoid_steps,
+    "logistic_density": _logistic_density_steps,
+    "logistic_loss": _logistic_loss_steps,
+    "one_less_square": _one_less_square_steps,
+    "relu": _relu_steps,
+    "relu_biased": _relu_biased_steps,
+    "relu_derivative": _relu_grad_steps,
+    "sigmoid": _sigmoid_steps,
+    "sigmoid_biased": _sigmoid_biased_steps,
+    "sigmoid_derivative": _sigmoid_grad_steps,
+    "silu": _silu_steps,
+    "soft_sign": _soft_sign_steps,
+    "softplus": _softplus_steps,
+    "softplus_derivative": _softplus_grad_steps,
+    "tanh_biased": _tanh_biased_steps,
+    "tanh_derivative": _tanh_grad_steps,
 }
 
 # -- along rows: of values with all their axes, of one dtype. ``axes`` are joined ones, ``count`` is
 # how many elements a row has along them.
 
 
-def _mean(emit: Steps, axes: Axes, count: int, x: Value) -> Value:
+def _row_means(emit: BlockSteps, axes: Axes, count: int, x: BlockValue) -> BlockValue:
     return emit.ufunc("divide", emit.row_sum(x, axes), count)
 
 
-def _centred(emit: Steps, axes: Axes, count: int, x: Value) -> Value:
-    return emit.ufunc("subtract", x, _mean(emit, axes, count, x))
+def _centred_rows(emit: BlockSteps, axes: Axes, count: int, x: BlockValue) -> BlockValue:
+    return emit.ufunc("subtract", x, _row_means(emit, axes, count, x))
 
 
-def _var(
-    emit: Steps, axes: Axes, count: int, x: Value, *, axis: Axes, keepdims: bool, ddof: float
-) -> Value | None:
+def _row_variances(
+    emit: BlockSteps,
+    axes: Axes,
+    count: int,
+    x: BlockValue,
+    *,
+    axis: Axes,
+    keepdims: bool,
+    ddof: float,
+) -> BlockValue | None:
     freedom = count - ddof
     if freedom <= 0:
         return None
-    deviations = _centred(emit, axes, count, x)
+    deviations = _centred_rows(emit, axes, count, x)
     return emit.ufunc("divide", emit.row_dot(deviations, deviations, axes), freedom)
 
 
-def _softmax_derivative(
-    emit: Steps, axes: Axes, count: int, g: Value, p: Value, *, axis: Axes
-) -> Value:
+def _softmax_grad_steps(
+    emit: BlockSteps, axes: Axes, count: int, g: BlockValue, p: BlockValue, *, axis: Axes
+) -> BlockValue:
     rest = emit.ufunc("subtract", g, emit.row_dot(g, p, axes))
     return emit.ufunc("multiply", rest, p)
 
 
-def _softmax(emit: Steps, axes: Axes, count: int, x: Value, *, axis: Axes) -> Value | None:
+def _softmax_steps(
+    emit: BlockSteps, axes: Axes, count: int, x: BlockValue, *, axis: Axes
+) -> BlockValue | None:
     return emit.softmax(x, axes)
 
 
-def _normal(
-    emit: Steps, axes: Axes, count: int, x: Value, eps: float, center: bool
-) -> tuple[Value, Value]:
+def _normal_rows(
+    emit: BlockSteps, axes: Axes, count: int, x: BlockValue, eps: float, center: bool
+) -> tuple[BlockValue, BlockValue]:
     """Returns normalised rows, and what each was multiplied by."""
-    deviations = _centred(emit, axes, count, x) if center else x
+    deviations = _centred_rows(emit, axes, count, x) if center else x
     spread = emit.ufunc("divide", emit.row_dot(deviations, deviations, axes), count)
     root = emit.ufunc("sqrt", emit.ufunc("add", spread, eps))
     scale = emit.ufunc("divide", 1, root)
     return emit.ufunc("multiply", deviations, scale), scale
 
 
-def _normalize(
-    emit: Steps, axes: Axes, count: int, x: Value, *, eps: float, center: bool
-) -> Value:
-    return _normal(emit, axes, count, x, eps, center)[0]
+def _normalize_steps(
+    emit: BlockSteps, axes: Axes, count: int, x: BlockValue, *, eps: float, center: bool
+) -> BlockValue:
+    return _normal_rows(emit, axes, count, x, eps, center)[0]
 
 
-def _normalize_slope(
-    emit: Steps, axes: Axes, count: int, g: Value, x: Value, *, eps: float, center: bool
-) -> Value:
-    y, scale = _normal(emit, axes, count, x, eps, center)
+def _normalize_grad_steps(
+    emit: BlockSteps,
+    axes: Axes,
+    count: int,
+    g: BlockValue,
+    x: BlockValue,
+    *,
+    eps: float,
+    center: bool,
+) -> BlockValue:
+    y, scale = _normal_rows(emit, axes, count, x, eps, center)
     along = emit.ufunc("divide", emit.row_dot(g, y, axes), count)
-    rest = _centred(emit, axes, count, g) if center else g
+    rest = _centred_rows(emit, axes, count, g) if center else g
     rest = emit.ufunc("subtract", rest, emit.ufunc("multiply", y, along))
     return emit.ufunc("multiply", rest, scale)
 
 
-def _affine_normalize(
-    emit: Steps, axes: Axes, count: int, x: Value, *affine: Value, eps: float, center: bool
-) -> Value:
-    out = emit.ufunc("multiply", _normal(emit, axes, count, x, eps, center)[0], affine[0])
+def _affine_normalize_steps(
+    emit: BlockSteps,
+    axes: Axes,
+    count: int,
+    x: BlockValue,
+    *affine: BlockValue,
+    eps: float,
+    center: bool,
+) -> BlockValue:
+    out = emit.ufunc("multiply", _normal_rows(emit, axes, count, x, eps, center)[0], affine[0])
     return emit.ufunc("add", out, affine[1]) if affine[1:] else out
 
 
-BY_ROW: dict[str, Callable[..., Value | None]] = {
-    "affine_normalize": _affine_normalize,
-    "normalize": _normalize,
-    "normalize_slope": _normalize_slope,
-    "softmax": _softmax,
-    "softmax_derivative": _softmax_derivative,
-    "var": _var,
+ROW_STEPS: dict[str, Callable[..., BlockValue | None]] = {
+    "affine_normalize": _affine_normalize_steps,
+    "normalize": _normalize_steps,
+    "normalize_slope": _normalize_grad_steps,
+    "softmax": _softmax_steps,
+    "softmax_derivative": _softmax_grad_steps,
+    "var": _row_variances,
 }

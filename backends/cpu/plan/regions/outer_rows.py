@@ -14,12 +14,12 @@ import numpy as np
 if TYPE_CHECKING:
     from ....annotations import Buffer
 
-__all__ = ["LONG", "is_outer", "outer"]
+__all__ = ["LONGEST_COPIED_ROW", "is_outer", "outer"]
 
 # Rows of so many numbers are long enough as they are.
-LONG = 128
+LONGEST_COPIED_ROW = 128
 # How long rows are made at most, of how many copies. Smaller results are not worth them.
-RUN, COPIES, LEAST = 512, 8, 32768
+LONGEST_RUN_OF_COPIES, MOST_COPIES, SMALLEST_OUTER_ELEMENTS = 512, 8, 32768
 
 
 def is_outer(shape: tuple[int, ...], x: frozenset[int], y: frozenset[int]) -> bool:
@@ -27,7 +27,7 @@ def is_outer(shape: tuple[int, ...], x: frozenset[int], y: frozenset[int]) -> bo
     last = len(shape) - 1
     return (
         last > 0
-        and 4 <= shape[last] <= LONG
+        and 4 <= shape[last] <= LONGEST_COPIED_ROW
         and x | y == frozenset(range(len(shape)))
         and last - 1 in x
         and last not in x
@@ -47,10 +47,10 @@ def outer(ufunc: np.ufunc, x: Buffer, y: Buffer, out: Buffer, first: bool) -> No
         first: whether x is the first operand.
     """
     *before, many, length = out.shape
-    times = min(RUN // length, COPIES)
+    times = min(LONGEST_RUN_OF_COPIES // length, MOST_COPIES)
     while times > 1 and many % times:
         times -= 1
-    if times < 2 or out.size < LEAST:
+    if times < 2 or out.size < SMALLEST_OUTER_ELEMENTS:
         ufunc(*((x, y) if first else (y, x)), out=out)
         return
     np.copyto(out, x)

@@ -12,25 +12,25 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from .block_source import BlockCode
-from .block_steps import in_order
+from .block_steps import reordered_region
 from .grid import Grid
-from .steps import Step, Value
+from .steps import BlockStep, BlockValue
 
 if TYPE_CHECKING:
     from ..annotations import RegionLike, VariableLike
 
-__all__ = ["PlanError", "proved"]
+__all__ = ["PlanError", "prove_region"]
 
 # How lines begin of which operands broadcast to the result.
 BROADCASTING = "np.", "{0}.clip", "outer_", "rowwise_"
-SPREAD = "np.broadcast_to"
+SPREADING = "np.broadcast_to"
 
 
 class PlanError(ValueError):
     """Generated code takes other elements than the program says: a plan has a fault."""
 
 
-def proved(code: BlockCode, region: RegionLike, order: Sequence[int] | None) -> None:
+def prove_region(code: BlockCode, region: RegionLike, order: Sequence[int] | None) -> None:
     """Checks what was written for a region.
 
     Args:
@@ -41,7 +41,7 @@ def proved(code: BlockCode, region: RegionLike, order: Sequence[int] | None) -> 
     Raises:
         PlanError: a value lies elsewhere than its place says, or is overwritten too early.
     """
-    lengths, places = in_order(region, order)
+    lengths, places = reordered_region(region, order)
     grid = code.grid
     if grid.lengths != lengths or grid.group[0] or any(
         b - a not in (0, 1) for a, b in zip(grid.group, grid.group[1:])
@@ -101,12 +101,12 @@ def _is_left(
         raise PlanError(f"{variable.type} is put together from parts {tuple(rest)}")
 
 
-def _steps_fit(inputs: Iterable[Value], steps: Sequence[Step]) -> None:
+def _steps_fit(inputs: Iterable[BlockValue], steps: Sequence[BlockStep]) -> None:
     """Checks that operands are there when they are needed, and have the axes of the result."""
     there = set(map(id, inputs))
-    holds: dict[int, Value] = {}
+    holds: dict[int, BlockValue] = {}
     for step in steps:
-        values = [x for x in step.operands if type(x) is Value]
+        values = [x for x in step.operands if type(x) is BlockValue]
         if not there.issuperset(map(id, values)):
             raise PlanError(f"{step.form} needs what is not there yet")
         taken = step.made.slot if step.made is not None and step.kind == "apart" else None
@@ -116,10 +116,12 @@ def _steps_fit(inputs: Iterable[Value], steps: Sequence[Step]) -> None:
         if made is None:
             continue
         groups = frozenset[int]().union(*(x.groups for x in values))
-        if step.form.startswith(BROADCASTING) and not step.form.startswith(SPREAD):
+        if step.form.startswith(BROADCASTING) and not step.form.startswith(SPREADING):
             fits = made.groups == groups
         else:
-            fits = made.groups <= groups or (step.form.startswith(SPREAD) and made.groups >= groups)
+            fits = made.groups <= groups or (
+                step.form.startswith(SPREADING) and made.groups >= groups
+            )
         if not fits:
             raise PlanError(f"{step.form} of {sorted(groups)} gives {sorted(made.groups)}")
         there.add(id(made))

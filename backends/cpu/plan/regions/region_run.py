@@ -18,11 +18,11 @@ from ....blas_threads import alone
 from ..threads.pool import arena, share, threads
 from .block_source import BlockCode
 from .broadcast_rows import row_by_row
-from .cost import SHARED
+from .cost import SMALLEST_SHARED_EFFORT
 
 if TYPE_CHECKING:
     from ....annotations import Buffer
-    from .block_steps import Output
+    from .block_steps import BlockOutput
 
 __all__ = ["RegionRun"]
 
@@ -44,7 +44,7 @@ class RegionRun:
         self.memory = code.memory
         self.shapes = [code.grid.joined(o.groups) for o in code.outputs]
         self.effort = code.effort
-        self.most = len(code.blocks) if code.effort >= SHARED else 1
+        self.most = len(code.blocks) if code.effort >= SMALLEST_SHARED_EFFORT else 1
         # The length of rows; of none where that is of no account.
         self.row = code.grid.shape[-1] if self.most > 1 and len(code.grid.shape) > 1 else 0
         self.function: Callable[..., None]
@@ -66,7 +66,7 @@ class RegionRun:
     ) -> tuple[list[Any], Callable[[], None]]:
         """Returns the memory of the outputs, and what each thread calls to fill it."""
         arrays = [
-            x if how is None else brought(x, *how) for x, how in zip(operands, self.inputs)
+            x if how is None else in_grid(x, *how) for x, how in zip(operands, self.inputs)
         ]
         outs: list[Any] = []
         count = len(self.blocks)
@@ -87,7 +87,7 @@ class RegionRun:
                 outs[i] = put_together(output, outs[i])
         return outs
 
-    def _room(self, output: Output, shape: tuple[int, ...], into: Any) -> tuple[Any, Any]:
+    def _room(self, output: BlockOutput, shape: tuple[int, ...], into: Any) -> tuple[Any, Any]:
         """Returns the memory for an output, and the same as it lies in the grid."""
         axes = output.axes
         if into is not None:
@@ -105,14 +105,14 @@ class RegionRun:
             self.function(blocks, arena(self.memory), *arrays)
 
 
-def brought(x: Buffer, axes: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
+def in_grid(x: Buffer, axes: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
     """Returns an array in the shape that it has in a grid, without a copy if it lies so."""
     if not shape:
         return x.reshape(-1)[0]
     return x.reshape(shape) if axes is None else x.transpose(axes).reshape(shape)
 
 
-def put_together(output: Output, parts: Any) -> Any:
+def put_together(output: BlockOutput, parts: Any) -> Any:
     """Returns a reduction of all blocks from that of each."""
     total = getattr(np, output.reduction).reduce(parts, 0)
     if output.count != 1:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....blas_threads import controlled
-from ...reductions import RUN, ones, softmax
+from ...reductions import LONGEST_BLAS_RUN, ones, softmax
 
 if TYPE_CHECKING:
     from ....annotations import Buffer
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 # Elements of the pieces of a vector that BLAS multiplies, which it does in many lanes.
-PIECE = 16384
+PIECE_ELEMENTS = 16384
 
 add: Any = np.add.reduce
 
@@ -42,7 +42,7 @@ def row_sum(x: Buffer, axes: tuple[int, ...]) -> Any:
     length = x.shape[-1]
     if (
         axes == (x.ndim - 1,)
-        and length <= RUN
+        and length <= LONGEST_BLAS_RUN
         and x.dtype.char in "fd"
         and x.flags.c_contiguous
         and controlled() is not None
@@ -54,7 +54,7 @@ def row_sum(x: Buffer, axes: tuple[int, ...]) -> Any:
 
 def row_dot(x: Buffer, y: Buffer) -> Any:
     """Returns the sums of products over the last axis, which stays with length 1."""
-    if x.shape[-1] > PIECE or controlled() is None:
+    if x.shape[-1] > PIECE_ELEMENTS or controlled() is None:
         return add(np.multiply(x, y), (x.ndim - 1,), None, None, True)
     return np.vecdot(x, y)[..., None]
 
@@ -88,11 +88,11 @@ def column_product(x: Buffer, y: Buffer) -> Any:
 
 def _rows_by(weights: Buffer, x: Buffer) -> Any:
     """Returns the weighted sum of rows, in runs."""
-    if len(x) <= RUN:
+    if len(x) <= LONGEST_BLAS_RUN:
         return np.dot(weights, x)
     parts = [
-        np.dot(weights[start : start + RUN], x[start : start + RUN])
-        for start in range(0, len(x), RUN)
+        np.dot(weights[start : start + LONGEST_BLAS_RUN], x[start : start + LONGEST_BLAS_RUN])
+        for start in range(0, len(x), LONGEST_BLAS_RUN)
     ]
     return add(np.stack(parts), 0)
 
@@ -107,11 +107,14 @@ def total_dot(x: Buffer, y: Buffer) -> Any:
     x, y = x.reshape(-1), y.reshape(-1)
     if controlled() is None:
         return add(np.multiply(x, y))
-    whole = x.size - x.size % PIECE
+    whole = x.size - x.size % PIECE_ELEMENTS
     rest = np.dot(x[whole:], y[whole:])
     if not whole:
         return rest
-    return add(np.vecdot(x[:whole].reshape(-1, PIECE), y[:whole].reshape(-1, PIECE))) + rest
+    return (
+        add(np.vecdot(x[:whole].reshape(-1, PIECE_ELEMENTS), y[:whole].reshape(-1, PIECE_ELEMENTS)))
+        + rest
+    )
 
 
 def row_softmax(x: Buffer, out: Buffer) -> None:

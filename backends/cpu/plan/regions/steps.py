@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..codegen.operands import SCALARS, constant
+from ..codegen.operands import PYTHON_NUMBERS, constant
 from ..codegen.source import Source
 from ..codegen.ufuncs import as_operand
 from .broadcast_rows import is_rowwise, rowwise
@@ -28,14 +28,18 @@ if TYPE_CHECKING:
     from ....annotations import DType
     from ..annotations import EquationLike
 
-__all__ = ["Step", "Steps", "Value"]
+__all__ = ["BlockStep", "BlockSteps", "BlockValue"]
 
 # Whose third argument NumPy no longer takes by its place.
-NAMED_OUT = frozenset({"maximum", "minimum"})
-BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+OUT_BY_NAME = frozenset({"maximum", "minimum"})
+INTEGERS_OF_SIZE: dict[int, Any] = {
+    2: np.dtype(np.int16),
+    4: np.dtype(np.int32),
+    8: np.dtype(np.int64),
+}
 
 
-class Value:
+class BlockValue:
     """The value of a name in a block.
 
     Attributes:
@@ -53,7 +57,7 @@ class Value:
         self.text = text
         self.groups = groups
         self.dtype = dtype
-        self.step: Step | None = None
+        self.step: BlockStep | None = None
         self.slot: int | None = None
         self.last = -1
 
@@ -64,7 +68,7 @@ class Value:
         return isinstance(self.dtype, type)
 
 
-class Step:
+class BlockStep:
     """One line.
 
     Attributes:
@@ -84,7 +88,7 @@ class Step:
         self,
         form: str,
         operands: Sequence[Any],
-        made: Value | None,
+        made: BlockValue | None,
         equation: EquationLike,
         kind: str = "",
     ) -> None:
@@ -102,7 +106,7 @@ class Step:
         return any(place in self.form for place in ("{out}", "{named}", "{into}"))
 
 
-class Steps:
+class BlockSteps:
     """Collects the steps of a region; the same step twice is one.
 
     Args:
@@ -118,8 +122,8 @@ class Steps:
         self.grid = grid
         self.source = source
         self.equation: Any = None
-        self.steps: list[Step] = []
-        self._known: dict[Any, Value] = {}
+        self.steps: list[BlockStep] = []
+        self._known: dict[Any, BlockValue] = {}
 
     def made(
         self,
@@ -128,22 +132,22 @@ class Steps:
         dtype: DType,
         groups: frozenset[int] | None = None,
         kind: str = "",
-    ) -> Value:
+    ) -> BlockValue:
         """Adds a step and returns its result, which has the axes of all operands by default."""
         if groups is None:
-            groups = frozenset().union(*(x.groups for x in operands if type(x) is Value))
-        key = form, tuple(map(_key, operands)), dtype, groups
+            groups = frozenset().union(*(x.groups for x in operands if type(x) is BlockValue))
+        key = form, tuple(map(_operand_key, operands)), dtype, groups
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = Value("", groups, dtype)
-            self.steps.append(Step(form, operands, found, self.equation, kind))
+            found = self._known[key] = BlockValue("", groups, dtype)
+            self.steps.append(BlockStep(form, operands, found, self.equation, kind))
         return found
 
-    def ufunc(self, name: str, *operands: Any, dtype: DType | None = None) -> Value:
+    def ufunc(self, name: str, *operands: Any, dtype: DType | None = None) -> BlockValue:
         """Adds a ufunc of values and numbers; of the first value's dtype if none is told."""
         if dtype is None:
-            dtype = next(x.dtype for x in operands if type(x) is Value)
-        operands = tuple(x if type(x) is Value else as_operand(x, dtype) for x in operands)
+            dtype = next(x.dtype for x in operands if type(x) is BlockValue)
+        operands = tuple(x if type(x) is BlockValue else as_operand(x, dtype) for x in operands)
         beside = self._beside(operands, dtype) if len(operands) == 2 else None
         if beside is not None:
             function, first = beside
@@ -154,14 +158,14 @@ class Steps:
             form = "{0}.clip({1}, {2}{out})"
         else:
             given = ", ".join(f"{{{i}}}" for i in range(len(operands)))
-            form = f"np.{name}({given}{'{named}' if name in NAMED_OUT else '{out}'})"
+            form = f"np.{name}({given}{'{named}' if name in OUT_BY_NAME else '{out}'})"
         return self.made(form, operands, dtype, kind=name)
 
     def _beside(self, operands: Sequence[Any], dtype: DType) -> tuple[Any, int] | None:
         """Returns what computes a ufunc of two operands of which one has rows that the other lacks,
         and which of them that takes first; None where the ufunc does it best.
         """
-        if any(type(x) is not Value or x.weak or x.dtype != dtype for x in operands):
+        if any(type(x) is not BlockValue or x.weak or x.dtype != dtype for x in operands):
             return None
         for first in (0, 1):
             x, y = operands[first].groups, operands[1 - first].groups
@@ -180,13 +184,13 @@ class Steps:
         *,
         dtype: DType,
         groups: frozenset[int] | None = None,
-    ) -> Value:
+    ) -> BlockValue:
         """Adds a call of a function, which makes its own result."""
         bound = self.source.bind(function, name)
         given = ", ".join([*(f"{{{i}}}" for i in range(len(operands))), *static])
         return self.made(f"{bound}({given})", operands, dtype, groups)
 
-    def whole(self, value: Value, groups: frozenset[int]) -> Value:
+    def whole(self, value: BlockValue, groups: frozenset[int]) -> BlockValue:
         """Returns a value with all axes that it stands for, which a broadcast one lacks."""
         if value.groups == groups:
             return value
@@ -195,42 +199,45 @@ class Steps:
         form = f"np.broadcast_to({{0}}, ({first}{rest},))"
         return self.made(form, [value], value.dtype, groups)
 
-    def number(self, x: float, beside: Value) -> Any:
+    def number(self, x: float, beside: BlockValue) -> Any:
         """Returns a number in the dtype of a value."""
         return as_operand(x, beside.dtype)
 
-    def masked(self, condition: Value, x: Value) -> Value:
+    def masked(self, condition: BlockValue, x: BlockValue) -> BlockValue:
         """Returns x where a condition holds and 0 elsewhere, by the bits."""
         mask = self._mask(condition, x.dtype)
-        bits = BITS[x.dtype.itemsize].name
+        bits = INTEGERS_OF_SIZE[x.dtype.itemsize].name
         form = f"np.bitwise_and({{0}}.view('{bits}'), {{1}}, {{into}}.view('{bits}'))"
         return self.made(form, [x, mask], x.dtype)
 
-    def chosen(self, condition: Value, x: Any, y: Any, dtype: DType) -> Value:
+    def chosen(self, condition: BlockValue, x: Any, y: Any, dtype: DType) -> BlockValue:
         """Returns x where a condition holds and y elsewhere, by the bits."""
-        x, y = (v if type(v) is Value else as_operand(v, dtype) for v in (x, y))
-        mask, kind = self._mask(condition, dtype), BITS[dtype.itemsize]
+        x, y = (v if type(v) is BlockValue else as_operand(v, dtype) for v in (x, y))
+        mask, kind = self._mask(condition, dtype), INTEGERS_OF_SIZE[dtype.itemsize]
         differing = f"np.bitwise_xor({{0}}.view('{kind.name}'), {{1}}.view('{kind.name}'){{out}})"
         bits = self.made(differing, [x, y], kind)
         bits = self.made("np.bitwise_and({0}, {1}{out})", [bits, mask], kind)
         last = f"np.bitwise_xor({{0}}, {{1}}.view('{kind.name}'), {{into}}.view('{kind.name}'))"
         return self.made(last, [bits, y], dtype)
 
-    def cast(self, x: Value, dtype: DType) -> Value:
+    def cast(self, x: BlockValue, dtype: DType) -> BlockValue:
         """Returns a value in another dtype."""
         if x.dtype == dtype:
             return x
         return self.made("np.copyto({into}, {0}, casting='unsafe')", [x], dtype)
 
-    def _mask(self, condition: Value, dtype: DType) -> Value:
+    def _mask(self, condition: BlockValue, dtype: DType) -> BlockValue:
         """Returns integers of a dtype's size with all bits set where a condition holds."""
         return self.made(
-            "np.negative({0}.view('int8'){out})", [condition], BITS[dtype.itemsize], kind="mask"
+            "np.negative({0}.view('int8'){out})",
+            [condition],
+            INTEGERS_OF_SIZE[dtype.itemsize],
+            kind="mask",
         )
 
     # -- sums: over axes of rows, which stay with length 1, and over all of a block
 
-    def row_sum(self, x: Value, axes: tuple[int, ...]) -> Value:
+    def row_sum(self, x: BlockValue, axes: tuple[int, ...]) -> BlockValue:
         """Returns the sums of rows; of products without the products."""
         left = x.groups - set(axes)
         step = x.step
@@ -245,7 +252,9 @@ class Steps:
         function = self.source.bind(row_sum, "row_sum")
         return self.made(f"{function}({{0}}, {axes!r})", [x], x.dtype, left)
 
-    def _sum_inside(self, step: Step, x: Value, axes: tuple[int, ...]) -> Value | None:
+    def _sum_inside(
+        self, step: BlockStep, x: BlockValue, axes: tuple[int, ...]
+    ) -> BlockValue | None:
         """Returns the sums of rows where all elements of a row are negated, or multiplied or
         divided by the same: that is done with the sum instead, which rounds it differently.
 
@@ -253,10 +262,10 @@ class Steps:
         """
         first, *rest = step.operands
         if step.kind == "negative":
-            inside = type(first) is Value and first.groups == x.groups
+            inside = type(first) is BlockValue and first.groups == x.groups
             return self.ufunc("negative", self.row_sum(first, axes)) if inside else None
         (second,) = rest
-        if any(type(v) is not Value or v.dtype != x.dtype for v in (first, second)):
+        if any(type(v) is not BlockValue or v.dtype != x.dtype for v in (first, second)):
             return None
         if x.dtype.char not in "fd":
             return None
@@ -274,7 +283,7 @@ class Steps:
                 )  # fmt: skip
         return None
 
-    def row_dot(self, x: Value, y: Value, axes: tuple[int, ...]) -> Value:
+    def row_dot(self, x: BlockValue, y: BlockValue, axes: tuple[int, ...]) -> BlockValue:
         """Returns the sums of the products of rows."""
         groups = x.groups | y.groups
         if axes != (len(self.grid.shape) - 1,) or x.groups != groups or y.groups != groups:
@@ -282,20 +291,20 @@ class Steps:
         function = self.source.bind(row_dot, "row_dot")
         return self.made(f"{function}({{0}}, {{1}})", [x, y], x.dtype, groups - set(axes))
 
-    def softmax(self, x: Value, axes: tuple[int, ...]) -> Value | None:
+    def softmax(self, x: BlockValue, axes: tuple[int, ...]) -> BlockValue | None:
         """Returns the softmax of rows; None where they are not the last axis."""
         if axes != (len(self.grid.shape) - 1,) or len(x.groups) != len(self.grid.shape):
             return None
         form = f"{self.source.bind(row_softmax, 'row_softmax')}({{0}}, {{into}})"
         return self.made(form, [x], x.dtype, kind="apart")
 
-    def row_extremum(self, x: Value, axes: tuple[int, ...], ufunc: str) -> Value:
+    def row_extremum(self, x: BlockValue, axes: tuple[int, ...], ufunc: str) -> BlockValue:
         """Returns the largest or smallest elements of rows."""
         function = self.source.bind(row_extremum, "row_extremum")
         form = f"{function}({{0}}, {axes!r}, np.{ufunc})"
         return self.made(form, [x], x.dtype, x.groups - set(axes))
 
-    def part(self, target: str, x: Value, axes: tuple[int, ...], ufunc: str) -> None:
+    def part(self, target: str, x: BlockValue, axes: tuple[int, ...], ufunc: str) -> None:
         """Adds what puts a reduction of the block away, which is a part of the whole one."""
         everything = set(axes) == x.groups
         operands: list[Any] = [x]
@@ -308,26 +317,26 @@ class Steps:
             return
         else:
             text = f"{self.source.bind(column_sum, 'column_sum')}({{0}}, {axes!r})"
-        self.steps.append(Step(f"{target}[number] = {text}", operands, None, self.equation))
+        self.steps.append(BlockStep(f"{target}[number] = {text}", operands, None, self.equation))
 
     def put(self, target: str, function: Callable[..., Any], operands: Sequence[Any]) -> None:
         """Adds what puts a function's result away as the part of a block."""
         given = ", ".join(f"{{{i}}}" for i in range(len(operands)))
         text = f"{self.source.bind(function, function.__name__)}({given})"
-        self.steps.append(Step(f"{target}[number] = {text}", operands, None, self.equation))
+        self.steps.append(BlockStep(f"{target}[number] = {text}", operands, None, self.equation))
 
-    def drop_unused(self, needed: Sequence[Value]) -> None:
+    def drop_unused(self, needed: Sequence[BlockValue]) -> None:
         """Drops the steps whose results nothing uses."""
         used = {id(value) for value in needed}
-        kept: list[Step] = []
+        kept: list[BlockStep] = []
         for step in reversed(self.steps):
             if step.made is None or id(step.made) in used:
                 kept.append(step)
-                used.update(id(x) for x in step.operands if type(x) is Value)
+                used.update(id(x) for x in step.operands if type(x) is BlockValue)
         self.steps = kept[::-1]
 
 
-def _factors(step: Step, x: Value) -> tuple[Value, Value] | None:
+def _factors(step: BlockStep, x: BlockValue) -> tuple[BlockValue, BlockValue] | None:
     """Returns what is multiplied where a step is a product of whole values of one dtype."""
     if step.kind == "square":
         pair = step.operands[0], step.operands[0]
@@ -336,17 +345,17 @@ def _factors(step: Step, x: Value) -> tuple[Value, Value] | None:
     else:
         return None
     if x.dtype.char not in "fd" or any(
-        type(v) is not Value or v.groups != x.groups or v.dtype != x.dtype for v in pair
+        type(v) is not BlockValue or v.groups != x.groups or v.dtype != x.dtype for v in pair
     ):
         return None
     return pair
 
 
-def _key(x: Any) -> Any:
-    if type(x) is Value:
+def _operand_key(x: Any) -> Any:
+    if type(x) is BlockValue:
         return id(x)
     value = constant(x)
-    if type(value) in SCALARS:
+    if type(value) in PYTHON_NUMBERS:
         return type(value), repr(value)
     if not np.ndim(value):
         return str(value.dtype), repr(value.item())

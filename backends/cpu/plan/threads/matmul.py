@@ -19,10 +19,10 @@ from .pool import share, threads
 if TYPE_CHECKING:
     from ....annotations import Buffer
 
-__all__ = ["Product", "multiplied"]
+__all__ = ["SharedProduct", "threaded_matmul"]
 
 
-def multiplied(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
+def threaded_matmul(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
     """Returns ``x @ y``.
 
     There is a part for every thread, and BLAS adds up in an order that may depend on the shape: so
@@ -42,10 +42,10 @@ def multiplied(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
     if x.ndim == 1:
         sums = np.empty((number, y.shape[1]), x.dtype)
         parts = [(x[cut], y[cut], part) for cut, part in zip(cuts(len(x), number), sums)]
-        shared(parts)
+        multiply_parts(parts)
         return np.add.reduce(sums, axis=0, out=out)
     out, parts = cut_up(x, y, out)
-    shared(parts)
+    multiply_parts(parts)
     return out
 
 
@@ -67,7 +67,7 @@ def cut_up(x: Buffer, y: Buffer, out: Buffer | None = None) -> tuple[Any, list[A
     return out, parts
 
 
-class Product:
+class SharedProduct:
     """``x @ y`` as one of several things that threads share: see `together`.
 
     Args:
@@ -86,16 +86,16 @@ class Product:
             x = x.reshape(-1, x.shape[-1])
             into = into if into is None else into.reshape(-1, y.shape[-1])
         out, parts = cut_up(x, y, into)
-        return out, partial(work, iter(parts))
+        return out, partial(multiply_each, iter(parts))
 
     def finished(self, out: Buffer) -> Buffer:
         """Returns the result."""
         return out.reshape(self.shape)
 
 
-def shared(parts: list[Any]) -> None:
+def multiply_parts(parts: list[Any]) -> None:
     """Multiplies parts side by side."""
-    share(partial(work, iter(parts)), len(parts))
+    share(partial(multiply_each, iter(parts)), len(parts))
 
 
 def cuts(length: int, number: int) -> list[slice]:
@@ -105,7 +105,7 @@ def cuts(length: int, number: int) -> list[slice]:
     return [slice(low, high) for low, high in zip(edges, [*edges[1:], length])]
 
 
-def work(parts: Any) -> None:
+def multiply_each(parts: Any) -> None:
     """Multiplies one part after the other."""
     for x, y, out in parts:
         if x.ndim == 1:

@@ -21,7 +21,7 @@ import numpy as np
 __all__ = ["Arena", "arena", "share", "threads"]
 
 # Which variables say how many threads there are to be, the first that is set.
-VARIABLES = (
+THREAD_VARIABLES = (
     "FUNCTENSOR_NUM_THREADS",
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -36,9 +36,9 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def said() -> int:
+def thread_count() -> int:
     """Returns how many threads the environment asks for, or as many as there are cores."""
-    for variable in VARIABLES:
+    for variable in THREAD_VARIABLES:
         # OpenMP takes a list, one number for each level.
         number = os.environ.get(variable, "").partition(",")[0].strip()
         if number.isdecimal() and int(number):
@@ -47,8 +47,8 @@ def said() -> int:
 
 
 # How often a caller looks whether helpers have ended, and what it does meanwhile: 3 microseconds.
-ROUNDS = 50
-NUMBERS = np.zeros(1 << 14, np.float32)
+WAITING_ROUNDS = 50
+WAITING_WORK = np.zeros(1 << 14, np.float32)
 
 
 class Threads:
@@ -59,13 +59,13 @@ class Threads:
     """
 
     def __init__(self) -> None:
-        self.number = said()
+        self.number = thread_count()
 
 
 threads = Threads()
 
 
-def found() -> Callable[[], int]:
+def core_function() -> Callable[[], int]:
     """Returns what tells the core that a thread runs on; what tells nothing where none does."""
     try:
         # It returns at once, for which no other thread need be let run.
@@ -75,7 +75,7 @@ def found() -> Callable[[], int]:
     return told if hasattr(os, "sched_setaffinity") else lambda: -1
 
 
-current_core = found()
+current_core = core_function()
 
 
 class Job:
@@ -241,12 +241,12 @@ def wait(job: Job, begun: int) -> None:
     Most end within microseconds of the caller, and to be woken up takes it ten times as long. So
     for a while it adds up numbers, which lets others run, unless other callers want the cores.
     """
-    for _ in range(ROUNDS):
+    for _ in range(WAITING_ROUNDS):
         if len(job.ended) == begun:
             return
         if len(pool.callers) > 1:
             break
-        np.add(NUMBERS, 1, NUMBERS)
+        np.add(WAITING_WORK, 1, WAITING_WORK)
     job.done.get()
 
 
@@ -256,14 +256,14 @@ class Arena(threading.local):
     memory = np.empty(0, np.uint8)
 
 
-kept = Arena()
+thread_arena = Arena()
 
 
 def arena(size: int) -> Any:
     """Returns so many bytes without values; the next call of the thread takes them again."""
-    if kept.memory.size < size:
+    if thread_arena.memory.size < size:
         # 64 bytes more, to begin at a cache line.
         memory = np.empty(size + 64, np.uint8)
         start = -memory.ctypes.data % 64
-        kept.memory = memory[start : start + size]
-    return kept.memory
+        thread_arena.memory = memory[start : start + size]
+    return thread_arena.memory

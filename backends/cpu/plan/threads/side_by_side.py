@@ -13,10 +13,10 @@ from typing import Any
 from ....blas_threads import controlled
 from .pool import share, threads
 
-__all__ = ["together"]
+__all__ = ["run_side_by_side"]
 
 
-def together(*calls: tuple[Any, tuple[Any, ...], Any]) -> list[Any]:
+def run_side_by_side(*calls: tuple[Any, tuple[Any, ...], Any]) -> list[Any]:
     """Returns what several calls return.
 
     Args:
@@ -25,11 +25,11 @@ def together(*calls: tuple[Any, tuple[Any, ...], Any]) -> list[Any]:
     begun = [run.begun(operands, into) for run, operands, into in calls]
     # Threads that call a BLAS which has threads of its own get into each other's way.
     number = 1 if controlled() is None else threads.number
-    share(partial(in_turn, [work for _, work in begun]), number)
+    share(partial(work_through, [work for _, work in begun]), number)
     return [run.finished(out) for (run, *_), (out, _) in zip(calls, begun, strict=True)]
 
 
-def in_turn(works: Iterable[Callable[[], None]]) -> None:
+def work_through(works: Iterable[Callable[[], None]]) -> None:
     """Does what is left of one after the other."""
     for work in works:
         work()

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from types import CodeType
 from typing import Any
 
-__all__ = ["INDEXED", "WRAPPER_CODES", "nearest", "shown"]
+import numpy as np
+
+__all__ = ["INDEXED", "WRAPPER_CODES", "described", "nearest", "shown"]
 
 # The name of what messages show as ``x[key]``.
 INDEXED = "x[]"
 # What other modules' wrappers run, that hand over all arguments as they are.
 WRAPPER_CODES: set[CodeType] = set()
+# Arrays of more elements are shown by their dtype and shape alone.
+MOST_SHOWN_ELEMENTS = 8
 # Names of arguments elsewhere, and what stands for them here: the first that a function has.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "dim": ("axis", "axes", "argnum"),
@@ -62,3 +67,18 @@ def shown(x: Any, depth: int = 2) -> str:
         inner = [shown(item, depth - 1) for item in x[:3]] + ["..."] * (len(x) > 3)
         return f"{left}{', '.join(inner)}{',' * (isinstance(x, tuple) and len(x) == 1)}{right}"
     return getattr(x, "__name__", None) or type(x).__name__
+
+
+def described(value: Any) -> str:
+    """Returns a constant with its value if it is small, a function by its module and name."""
+    if isinstance(value, np.generic | np.ndarray) and not value.shape:
+        return f"{value.dtype.name}({value.item()!r})"
+    if isinstance(value, np.ndarray):
+        values = f" {value.tolist()}" if value.size <= MOST_SHOWN_ELEMENTS else ""
+        return f"{shown(value)}{values}"
+    if isinstance(value, partial):
+        # Functions of primitives are computed by another one that is their first argument.
+        first = value.args[0] if value.args and callable(value.args[0]) else value.func
+        return described(first)
+    name = getattr(value, "__qualname__", None)
+    return f"{value.__module__}.{name}" if name else repr(value)

@@ -1,8 +1,9 @@
 """Guards: generated functions that answer a call in microseconds if it is like an earlier one.
 
-A guard takes the arguments apart as the earlier call's were, without asking what kind of tree they
-are, runs what that call led to, and puts the result together likewise. Where anything differs it
-gives up before it has run anything: the slow way then finds out what.
+A guard takes the arguments apart as those of the earlier call were. It does not ask what kind of
+tree they are. It runs the plan of that call and puts the result together in the same way. If
+anything differs, the guard gives up before it has run anything, and ``jitted.py`` finds out what.
+``guard_source`` shows the text of a guard and the values of its constants.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from numpy import ndarray
 
+from ..backends.errors.words import described
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
 from ..primitives.core.python_numbers import BASES
@@ -20,50 +22,56 @@ from ..tree import containers as tree
 from ..tree.containers import is_named
 from .signature import exact
 
-__all__ = ["LARGEST", "UNLIKE", "Guard", "guard"]
+__all__ = ["LARGEST_TRACED_INTEGER", "UNLIKE", "Guard", "guard", "guard_source"]
 
-# Of integers that are traced.
-LARGEST = 2**63 - 1
-# Python builds a dict of more keys piece by piece, and a copy of one that has the keys at once.
-FEW_KEYS = 16
-# Lengths that are added up in one line: Python's parser nests sums, and takes them only so deep.
-TOGETHER = 32
+# Integers are traced from minus this less 1 up to this.
+LARGEST_TRACED_INTEGER = 2**63 - 1
+# Python builds a dict of more keys piece by piece. A copy of one with these keys is made at once.
+MOST_DISPLAYED_KEYS = 16
+# Python's parser nests sums, and takes them only so deep.
+MOST_LENGTHS_OF_A_SUM = 32
 # Guards of trees of more leaves take longer to compile than they spare in many calls.
-MOST = 4096
+MOST_GUARDED_LEAVES = 4096
+# Longer names of variables, which tell the way to a part of a tree, are numbers.
+LONGEST_VARIABLE_NAME = 40
 
-# What a guard returns when it gives up.
+# A guard that gives up returns this.
 UNLIKE: Any = object()
 
-# Takes a call's arguments; returns its result.
+# The global names of all guards. Messages know by the module's name that frames are not the user's.
+OWN_NAMES: dict[str, Any] = {
+    "__name__": __name__, "Array": Array, "UNLIKE": UNLIKE, "ndarray": ndarray,
+    "exact": exact, "owned": owned, "taken_gradients": taken_gradients, "types": DEVICE_TYPES,
+    "wrap": wrap,
+}  # fmt: skip
+
+# A guard takes a call's arguments and returns its result.
 Guard = Callable[[tuple[Any, ...], dict[str, Any]], Any]
-# Takes leaves and their buffers; returns what is computed of them.
+# A run takes leaves and their buffers, and returns the computed leaves of the result.
 Run = Callable[[list[Any], list[Any]], Sequence[Any]]
 
 
 class _Unguarded(Exception):
-    """There is something among the arguments that guards do not take apart."""
+    """An argument is of a kind that guards do not take apart."""
 
 
 class _Writer:
     """Writes a guard's source.
 
     Attributes:
-        lines: what takes the arguments apart, or puts the result together.
-        names: what the source refers to.
+        lines: the lines that take the arguments apart, or put the result together.
+        names: the values of global names.
         leaves: the variables that hold the leaves, in order.
         buffers: the expressions of their buffers.
         alike: the variables of the leaves of each kind, by the condition that one, as ``x``, is of
-            another.
-        dicts: the variables that hold dicts, all keys of which were found in them, and how many.
-        outs: the variables that hold what is computed.
+            another kind.
+        dicts: the variables that hold dicts with all keys of their examples, and the numbers of
+            these keys.
+        outs: the variables that hold the computed leaves.
     """
 
     def __init__(self) -> None:
-        # By their module's name messages know which frames are not the user's.
-        self.names: dict[str, Any] = {
-            "__name__": __name__, "Array": Array, "UNLIKE": UNLIKE, "ndarray": ndarray,
-            "owned": owned, "taken_gradients": taken_gradients, "types": DEVICE_TYPES, "wrap": wrap,
-        }  # fmt: skip
+        self.names: dict[str, Any] = dict(OWN_NAMES)
         self.lines: list[str] = []
         self.leaves: list[str] = []
         self.buffers: list[str] = []
@@ -72,22 +80,26 @@ class _Writer:
         self.outs: list[str] = []
         self.dicts: list[tuple[str, int]] = []
         self._owned: dict[int, str] = {}
-        self._bound = 0
+        self._locals: set[str] = set()
 
-    def bind(self, value: Any) -> str:
-        """Returns a name for a constant."""
-        name = f"k{len(self.names)}"
+    def bind(self, value: Any, kind: str) -> str:
+        """Returns a global name for a constant: its kind, with an underscore and a number."""
+        name = f"{kind}_"
+        if self.names.get(name, value) is not value:
+            name += str(len(self.names))
         self.names[name] = value
         return name
 
-    def literal(self, value: Hashable) -> str:
-        """Returns an expression for a constant: the value itself, if it is a string."""
-        return repr(value) if type(value) is str else self.bind(value)
+    def literal(self, key: Hashable) -> str:
+        """Returns an expression for a key: the key itself, if it is a string."""
+        return repr(key) if type(key) is str else self.bind(key, "key")
 
-    def fresh(self) -> str:
-        """Returns a name for a local variable."""
-        self._bound += 1
-        return f"v{self._bound}"
+    def local(self, name: str = "") -> str:
+        """Returns a name for a local variable: the given one, if it is free and short."""
+        if not name or name in self._locals or len(name) > LONGEST_VARIABLE_NAME:
+            name = f"v{len(self._locals)}"
+        self._locals.add(name)
+        return name
 
     def require(self, condition: str) -> None:
         """Writes a condition without which the guard gives up."""
@@ -112,11 +124,11 @@ class _Writer:
 
     def kind(self, kind: type) -> str:
         """Returns an expression for a class."""
-        return kind.__name__ if kind in (list, tuple) else self.bind(kind)
+        return kind.__name__ if kind in (list, tuple) else self.bind(kind, "class")
 
     def unpack(self, name: str, value: Sequence[Any]) -> None:
         """Writes how a sequence is taken apart; a ValueError tells of another length."""
-        inner = [self.fresh() for _ in value]
+        inner = [self.local(f"{name}_{i}") for i in range(len(value))]
         self.lines.append(f"{as_tuple(inner)} = {name}")
         for part, child in zip(inner, value, strict=True):
             self.visit(part, child)
@@ -127,12 +139,13 @@ class _Writer:
             keys = sorted(value)
         except TypeError:
             keys = [*value]
-            self.require(f"type({name}) is dict and [*{name}] == {self.bind(keys)}")
+            self.require(f"type({name}) is dict and [*{name}] == {self.bind(keys, 'keys')}")
         else:
             self.require(f"type({name}) is dict")
             self.dicts.append((name, len(keys)))
         for key in keys:
-            inner = self.fresh()
+            is_word = type(key) is str and key.isascii() and key.isidentifier()
+            inner = self.local(f"{name}_{key}" if is_word else "")
             self.lines.append(f"{inner} = {name}[{self.literal(key)}]")
             self.visit(inner, value[key])
 
@@ -141,13 +154,13 @@ class _Writer:
         if not static:
             self.visit(name, value)
             return
-        kind, known = type(value), self.bind(value)
+        kind, known = type(value), self.bind(value, "static")
         same = f"{name} is {known}"
         if kind in (int, bool, str, bytes):
-            same += f" or type({name}) is {self.bind(kind)} and {name} == {known}"
+            same += f" or type({name}) is {self.bind(kind, 'class')} and {name} == {known}"
         elif kind in (float, complex, tuple, frozenset):
-            alike = f"{self.bind(exact)}({name}) == {self.bind(exact(value))}"
-            same += f" or type({name}) is {self.bind(kind)} and {alike}"
+            alike = f"exact({name}) == {self.bind(exact(value), 'static')}"
+            same += f" or type({name}) is {self.bind(kind, 'class')} and {alike}"
         self.require(same)
 
     def leaf(self, name: str, value: Any) -> None:
@@ -161,10 +174,10 @@ class _Writer:
         elif kind is ndarray:
             other += f" or x.shape != {value.shape}"
         elif kind is int:
-            other += f" or not {-LARGEST - 1} <= x <= {LARGEST}"
+            other += f" or not {-LARGEST_TRACED_INTEGER - 1} <= x <= {LARGEST_TRACED_INTEGER}"
         if kind not in WEAK_TYPES:
             if value.dtype not in self._dtypes:
-                self._dtypes[value.dtype] = self.bind(value.dtype)
+                self._dtypes[value.dtype] = self.bind(value.dtype, value.dtype.name)
             dtype = self._dtypes[value.dtype]
             other += f" or x.dtype is not {dtype} and x.dtype != {dtype}"
         self.leaves.append(name)
@@ -174,8 +187,8 @@ class _Writer:
     def compare(self) -> Iterator[str]:
         """Gives the lines that compare the leaves with the examples."""
         # No dict has fewer keys than its example, so that none has more if all together have not.
-        for i in range(0, len(self.dicts), TOGETHER):
-            some = self.dicts[i : i + TOGETHER]
+        for i in range(0, len(self.dicts), MOST_LENGTHS_OF_A_SUM):
+            some = self.dicts[i : i + MOST_LENGTHS_OF_A_SUM]
             lengths = " + ".join(f"len({name})" for name, _ in some)
             yield f"if {lengths} != {sum(length for _, length in some)}: return UNLIKE"
         for other, names in self.alike.items():
@@ -193,7 +206,7 @@ class _Writer:
         outs = [f"o{i}" for i in range(count)]
         given = f"[{', '.join(self.leaves)}], buffers"
         # A buffer that a variable holds too is not given away.
-        self.lines += ["x = None", f"{as_tuple(outs)} = {self.bind(run)}({given})"]
+        self.lines += ["x = None", f"{as_tuple(outs)} = {self.bind(run, 'run')}({given})"]
         self.outs = outs
 
     def passed(self, i: int) -> str:
@@ -203,7 +216,7 @@ class _Writer:
             return name
         if i not in self._owned:
             # A NumPy array may be changed by its owner.
-            self._owned[i] = self.fresh()
+            self._owned[i] = self.local(f"owned_{name}")
             self.lines.append(f"{self._owned[i]} = wrap(owned({name}))")
         return self._owned[i]
 
@@ -217,7 +230,7 @@ class _Writer:
         except Exception:
             # Classes that are registered may be put together of real leaves alone.
             del self.lines[before:]
-        return f"{self.bind(treedef.unflatten)}([{', '.join(leaves)}])"
+        return f"{self.bind(treedef.unflatten, 'unflatten')}([{', '.join(leaves)}])"
 
     def put(self, node: Any, leaves: Sequence[str]) -> str:
         """Returns an expression for a tree that has the leaves' numbers in their places."""
@@ -229,10 +242,10 @@ class _Writer:
             return "None"
         if kind is dict:
             items = [(self.literal(key), self.put(x, leaves)) for key, x in node.items()]
-            if len(items) <= FEW_KEYS:
+            if len(items) <= MOST_DISPLAYED_KEYS:
                 return f"{{{', '.join(f'{key}: {x}' for key, x in items)}}}"
-            made = self.fresh()
-            self.lines.append(f"{made} = {self.bind(dict.fromkeys(node))}.copy()")
+            made = self.local()
+            self.lines.append(f"{made} = {self.bind(dict.fromkeys(node), 'dict')}.copy()")
             self.lines += [f"{made}[{key}] = {x}" for key, x in items]
             return made
         if kind is list:
@@ -240,7 +253,7 @@ class _Writer:
         if kind is not tuple and not is_named(kind):
             raise _Unguarded
         made = as_tuple([self.put(x, leaves) for x in tuple.__iter__(node)])
-        return made if kind is tuple else f"{self.bind(kind._make)}({made})"
+        return made if kind is tuple else f"{self.bind(kind._make, 'make')}({made})"
 
 
 def as_tuple(items: Sequence[str]) -> str:
@@ -274,15 +287,15 @@ def guard(
         gradient: the numbers of a leaf of the arguments, and of one of the result that is the
             gradient taken at it.
     """
-    if len(passed) + tree.structure((args, kwargs)).num_leaves > MOST:
+    if len(passed) + tree.structure((args, kwargs)).num_leaves > MOST_GUARDED_LEAVES:
         return unguarded
     writer = _Writer()
-    names = [f"a{i}" for i in range(len(args))]
+    names = [writer.local(f"a{i}") for i in range(len(args))]
     try:
         for i, (name, value) in enumerate(zip(names, args, strict=True)):
             writer.argument(name, value, i in static)
         for key, value in kwargs.items():
-            inner = writer.fresh()
+            inner = writer.local(f"kw_{key}" if key.isascii() and key.isidentifier() else "")
             writer.lines.append(f"{inner} = kwargs[{key!r}]")
             writer.argument(inner, value, key in static)
         apart, writer.lines = writer.lines, []
@@ -312,9 +325,24 @@ def guard(
             *(f"  {line}" for line in writer.lines),
             f"  return {result}",
         ]
-        exec(compile("\n".join(text), "<guard>", "exec"), writer.names)
+        source = "\n".join(text)
+        exec(compile(source, "<guard>", "exec"), writer.names)
     except (_Unguarded, MemoryError, RecursionError, SyntaxError):
         # The last three tell of trees that are too deep for Python's parser.
         return unguarded
-    made: Guard = writer.names["matched"]
-    return made
+    made: Any = writer.names["matched"]
+    made.text = source
+    return made  # type: ignore[no-any-return]
+
+
+def guard_source(guard: Guard) -> str:
+    """Returns the text of a guard, and behind it what its names stand for."""
+    if guard is unguarded:
+        return ""
+    made: Any = guard
+    legend = [
+        f"# {name} = {described(value)}"
+        for name, value in made.__globals__.items()
+        if name not in OWN_NAMES and name not in ("__builtins__", "matched")
+    ]
+    return "\n".join([made.text, "", *legend, ""])

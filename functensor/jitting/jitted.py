@@ -37,7 +37,7 @@ from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
 from .compile import Compiled, Lowered, compiled
-from .guard import LARGEST, UNLIKE, Guard, guard
+from .guard import LARGEST_TRACED_INTEGER, UNLIKE, Guard, guard
 from .history import History
 from .program_call import ProgramCall
 from .signature import Signature, axes_of, context_of
@@ -488,7 +488,11 @@ def kind_of(leaf: Any) -> Any:
     if type(leaf) is Array:
         return leaf.shape, leaf.dtype, None, leaf.device
     known = argument_type(leaf)
-    if known.weak is int and type(leaf) is int and not -LARGEST - 1 <= leaf <= LARGEST:
+    if (
+        known.weak is int
+        and type(leaf) is int
+        and not -LARGEST_TRACED_INTEGER - 1 <= leaf <= LARGEST_TRACED_INTEGER
+    ):
         raise OverflowError(
             f"an argument of jit is an integer of {leaf.bit_length()} bits, but those that are "
             "traced have 64 with their sign: pass float(n), or make the argument static"

@@ -1,6 +1,7 @@
 """Plans compute what eager mode does for every primitive, and keep their memory to themselves."""
 
 import gc
+import re
 import subprocess
 import sys
 import threading
@@ -16,6 +17,8 @@ import functensor as ft
 import functensor.numpy as fnp
 import functensor.scipy.special  # its primitives are in the registry then
 from functensor.backends import get as get_backend
+from functensor.backends.cpu.plan.codegen.operands import lettered_name
+from functensor.backends.cpu.plan.codegen.source import Source
 from functensor.passes import fusion as fusion_pass
 from functensor.passes.fusion import fusion
 from functensor.passes.pipeline import optimized
@@ -143,7 +146,7 @@ def test_kept_buffers_are_reused_and_never_returned():
         return x
 
     plan = plan_of(fun, x)
-    assert plan.source.count("buffer_") == 1
+    assert plan.source.count("buffer_") == 2
     first = plan([x])[0].copy()
     got = plan([x])[0]
     plan([x + 1])
@@ -233,6 +236,10 @@ def test_the_source_can_be_read():
         f"    b = np_sin(a, buffer_0)  # {__file__}:{line}\n"
         f"    c = np_multiply(b, array_0)  # {__file__}:{line}\n"
         "    return [c]\n"
+        "\n"
+        "# np_... = NumPy's functions of these names\n"
+        "# array_0 = float32(2.0)\n"
+        "# buffer_0 = float32[3], kept from call to call\n"
     )
 
 
@@ -271,3 +278,39 @@ def test_a_plan_is_freed_with_its_buffers():
     del plan
     gc.collect()
     assert gone() is None
+
+
+def test_the_legend_tells_what_the_names_stand_for():
+    table = np.arange(5.0)
+
+    def fun(x):
+        y = fnp.sum(x * table, axis=0, keepdims=True) + np.float32(2.5)
+        return fnp.stack([x, fnp.clip(x, 0, 1)])[0] + fnp.astype(y, "float32"), fnp.tanh(x)
+
+    code, legend = plan_of(fun, np.ones(5)).source.split("\n\n")
+    names = {line[2:].partition(" = ")[0]: line.partition(" = ")[2] for line in legend.splitlines()}
+    assert names["array_0"] == "float64[5] [0.0, 1.0, 2.0, 3.0, 4.0]"
+    assert names["array_1"] == "float32(2.5)"
+    assert names["keepdims"] == "True"
+    assert names["clip"] == "numpy.clip"
+    assert names["buffer_0"] == "float64[5], kept from call to call"
+    # Other names are variables of one letter, methods, NumPy's functions and dtypes.
+    words = set(re.findall(r"(?<![.\w])[a-z]\w*", re.sub(r"#.*", "", code)))
+    own = {word for word in words if len(word) > 1 and not word.startswith("np_")}
+    assert own - {*names} == {"def", "plan", "return", "float32"}
+
+
+def test_a_function_has_one_name_and_no_other_thing_has_it():
+    source = Source()
+    names = [source.bind(f, f.__name__) for f in (max, np.sum, np.sum, np.add.reduce, len)]
+    assert names == ["max_", "sum_", "sum_", "reduce", "len_"]
+    assert source.bind(lambda: None, "np_add") == "np_add_"
+    assert source.bind(lambda: None, "array_0") == "array_0_"
+    assert source.bind(lambda: None, "reduce") == "reduce_2"
+    assert source.bind(lambda: None, "<lambda>") == "_lambda__"
+    assert source.constant(np.dtype(bool), "dtype") == "bool_"
+    assert source.constant(np.dtype(">f8"), "dtype") == "float64"
+    assert source.constant(np.dtype("f8"), "dtype") == "float64_"
+    source.add("np.add(x, np.multiply.reduce(y))")
+    assert source.lines == ["    np_add(x, np_multiply.reduce(y))"]
+    assert all(name.endswith("__") for name in map(lettered_name, (26**3, 26**4)))

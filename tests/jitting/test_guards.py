@@ -7,7 +7,7 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.jitting.guard import UNLIKE, unguarded
+from functensor.jitting.guard import UNLIKE, guard_source, unguarded
 
 Pair = namedtuple("Pair", "a b")
 X = numpy.arange(4.0)
@@ -287,3 +287,30 @@ def test_very_wide_trees_need_no_guard():
     for _ in range(3):
         assert len(f([1.0] * 5000)) == 5000
     assert f._last.guard is unguarded
+
+
+def test_the_text_of_a_guard_tells_the_ways_to_the_leaves_and_the_values_of_constants():
+    f = ft.jit(lambda p, rest, how, lr: (p["w"] - lr, rest[1]), static_argnames="how")
+    for _ in range(3):
+        f({"w": X, "not a word": 1.0}, [X, Pair(X, 2.0)], how="plain", lr=0.5)
+    code, legend = guard_source(f._last.guard).split("\n\n")
+    for line in (
+        "a0_w = a0['w']",
+        "(a1_0, a1_1,) = a1",
+        "(a1_1_0, a1_1_1,) = a1_1",
+        "kw_lr = kwargs",
+    ):
+        assert line in code
+    assert "# static_ = 'plain'" in legend
+    assert "test_guards.Pair" in legend
+    assert guard_source(unguarded) == ""
+
+
+def test_names_of_parts_of_trees_are_not_mixed_up():
+    f, seen = counted(lambda t: [t[key] for key in sorted(t)])
+    tree = {"w": [1.0, 2.0], "w_0": 3.0, "w_0_": {"x" * 60: 4.0}, "w_1": [[5.0]]}
+    for _ in range(3):
+        out = f(tree)
+    assert ft.tree.leaves(out) == ft.tree.leaves(tree) == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert f._last.guard is not unguarded
+    assert len(seen) == 1

@@ -118,7 +118,7 @@ def _write_sum(writer: Writer, number: int, equation: EquationLike) -> str | Non
     ):
         return None
     axis = None if len(params["axis"]) == x.type.ndim else params["axis"]
-    rest = ", None, None, True" if params["keepdims"] else ""
+    rest = f", None, None, {writer.source.flag('keepdims')}" if params["keepdims"] else ""
     return f"np.add.reduce({writer.source.shown(x)}, {axis!r}{rest})"
 
 
@@ -225,7 +225,7 @@ def _write_astype(writer: Writer, number: int, equation: EquationLike) -> str | 
     dtype = equation.params["dtype"]
     if not is_variable(x) or not is_native_array(x.type) or x.type.dtype == dtype:
         return None
-    return f"{writer.source.shown(x)}.astype({writer.source.bind(dtype, 'dtype')})"
+    return f"{writer.source.shown(x)}.astype({writer.source.constant(dtype, 'dtype')})"
 
 
 def _write_join(writer: Writer, number: int, equation: EquationLike) -> str | None:

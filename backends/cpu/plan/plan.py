@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...restoring import silently
+from .codegen.legend import legend
 from .writer import Straight
 
 if TYPE_CHECKING:
@@ -39,12 +40,10 @@ class CpuPlan:
 
     def __init__(self, written: Straight) -> None:
         self.name = written.program.name
-        self.source = written.source.text()
+        self._text = written.source.text()
+        self._kept = written.kept
         self._origins = written.source.origins
         self._scope = written.source.scope
-        self._slots = written.kept.slots
-        self._buffers = written.kept.buffers
-        self._views = written.kept.views
         self._overwritten = sorted(written.overwritten)
         self._quiet: Callable[[], AbstractContextManager[None]] = nullcontext
         if written.shares:
@@ -53,9 +52,9 @@ class CpuPlan:
             self._quiet = alone
         self._file = f"<plan {next(plan_numbers)} of {self.name}>"
         linecache.cache[self._file] = (
-            len(self.source),
+            len(self._text),
             None,
-            self.source.splitlines(keepends=True),
+            self._text.splitlines(keepends=True),
             self._file,
         )
         weakref.finalize(self, linecache.cache.pop, self._file, None)
@@ -65,6 +64,11 @@ class CpuPlan:
         for run in written.regions:
             run.function = FunctionType(codes[run.name], self._scope, run.name)
         self._idle: list[Callable[..., list[Any]]] = []
+
+    @property
+    def source(self) -> str:
+        """The generated text, and behind it what its names stand for."""
+        return self._text + legend(self._scope, self._kept)
 
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Computes the results.
@@ -89,12 +93,12 @@ class CpuPlan:
 
     def _instance(self) -> Callable[..., list[Any]]:
         """Returns the function with buffers of its own."""
-        memory = [np.empty(size, np.uint8) for size in self._slots]
+        memory = [np.empty(size, np.uint8) for size in self._kept.slots]
         kept = {
             name: memory[slot].view(dtype).reshape(shape)
-            for name, (slot, shape, dtype) in self._buffers.items()
+            for name, (slot, shape, dtype) in self._kept.buffers.items()
         }
-        for name, (base, how, argument) in self._views.items():
+        for name, (base, how, argument) in self._kept.views.items():
             kept[name] = how(kept[base], argument)
         return FunctionType(self._code, {**self._scope, **kept}, "plan")
 

@@ -191,7 +191,7 @@ class Straight:
             else:
                 into = self.buffer_for(equation.outputs[0])
                 left.append(self.source.name(equation.outputs[0]))
-            name = self.source.bind(run, "region" if number + i in self._runs else "product")
+            name = self.source.constant(run, "region" if number + i in self._runs else "product")
             calls.append(f"({name}, ({', '.join(operands)},), {into or 'None'})")
         self.shares = True
         right = f"{self.source.bind(run_side_by_side, 'run_side_by_side')}({', '.join(calls)})"
@@ -247,7 +247,7 @@ class Straight:
         into = self._taken(number, equation, run, operands)
         if into:
             operands.append(f"into={into}")
-        return f"{self.source.bind(run, 'region')}({', '.join(operands)})"
+        return f"{self.source.constant(run, 'region')}({', '.join(operands)})"
 
     def _taken(
         self,

@@ -25,7 +25,11 @@ PYTHON_NUMBERS = frozenset({int, float, bool, complex})
 # The kinds of dtypes that NumPy itself computes with.
 NATIVE_KINDS = "fiubc"
 # Names that generated code has for other things.
-RESERVED_NAMES = frozenset({"blocks", "high", "low", "memory", "np", "number", "plan", *kwlist})
+RESERVED_NAMES = frozenset(
+    {"blocks", "high", "keepdims", "low", "memory", "np", "number", "plan", *kwlist}
+)
+# Functions have longer names, or an underscore.
+LONGEST_VARIABLE_NAME = 3
 BUFFER_CLASSES = np.ndarray, np.generic
 
 
@@ -58,9 +62,12 @@ def is_native_array(known: VariableType) -> bool:
 
 
 def lettered_name(number: int) -> str:
-    """Returns a, b, ..., z, ba, bb, ...: names as printed programs have them."""
+    """Returns a, b, ..., z, ba, bb, ...: names as printed programs have them.
+
+    Two underscores follow where functions have such names, which have one at most.
+    """
     name = ascii_lowercase[number % 26]
     while number >= 26:
         number //= 26
         name = ascii_lowercase[number % 26] + name
-    return name + "_" if name in RESERVED_NAMES else name
+    return name + "__" if name in RESERVED_NAMES or len(name) > LONGEST_VARIABLE_NAME else name

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .operands import PYTHON_NUMBERS, constant, is_variable, lettered_name
+from .operands import (
+    LONGEST_VARIABLE_NAME,
+    PYTHON_NUMBERS,
+    RESERVED_NAMES,
+    constant,
+    is_variable,
+    lettered_name,
+)
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike, Operand, VariableLike
@@ -17,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Source"]
 
 NO_WORD = re.compile(r"\W")
+NUMPY_FUNCTION = re.compile(r"\bnp\.(\w+)")
+# Beginnings of names that generated code has for other things; theirs end in digits or letters.
+OWN_BEGINNINGS = "_", "np_", "whole_"
 
 
 class Source:
@@ -39,6 +49,8 @@ class Source:
         # By the module's name messages know that the plan's frames are not the user's.
         self.scope: dict[str, Any] = {"__builtins__": builtins, "__name__": __name__, "np": np}
         self._bound: dict[int, str] = {}
+        # How many names begin alike.
+        self._counts: dict[str, int] = {}
         self._kept: list[Any] = []
 
     def function(self, name: str, parameters: Sequence[str]) -> None:
@@ -50,7 +62,9 @@ class Source:
         self.origins.append(None)
 
     def add(self, line: str, equation: EquationLike | None = None) -> None:
-        """Appends a line to the function's body."""
+        """Appends a line to the function's body; NumPy's functions become global names."""
+        if "np." in line:
+            line = NUMPY_FUNCTION.sub(lambda found: self.numpy(found[1]), line)
         self.lines.append(f"{self.indent}{line}")
         self.origins.append(equation)
 
@@ -61,19 +75,54 @@ class Source:
             found = self.names[variable] = lettered_name(len(self.names))
         return found
 
-    def bind(self, value: Any, prefix: str) -> str:
-        """Returns a global name for a value; the same one for the same object."""
+    def bind(self, value: Any, name: str) -> str:
+        """Returns a global name for a function; the same one for the same object.
+
+        It is the function's own, with an underscore where generated code may have that for
+        something else, and with a number where another function has it already.
+        """
         found = self._bound.get(id(value))
         if found is None:
-            # Calls have the names of functions, which may be those of lambdas.
-            found = f"{NO_WORD.sub('_', prefix)}_{len(self._bound)}"
-            self._bound[id(value)] = found
-            self._kept.append(value)  # so that no other object gets its id
-            self.scope[found] = value
+            # Functions of users may be lambdas.
+            name = NO_WORD.sub("_", name)
+            if (
+                len(name) <= LONGEST_VARIABLE_NAME
+                or name in RESERVED_NAMES
+                or name[-1].isdigit()
+                or name.startswith(OWN_BEGINNINGS)
+                or hasattr(builtins, name)
+            ):
+                name += "_"
+            count = self._counts[name] = self._counts.get(name, 0) + 1
+            found = self._enter(value, name if count == 1 else f"{name}_{count}")
         return found
 
+    def constant(self, value: Any, kind: str) -> str:
+        """Returns a global name for a constant, of its kind and a number."""
+        found = self._bound.get(id(value))
+        if found is None:
+            if isinstance(value, np.dtype) and value.name.isidentifier():
+                # Python's functions keep their names.
+                return self._enter(value, value.name + "_" * hasattr(builtins, value.name))
+            count = self._counts[kind] = self._counts.get(kind, -1) + 1
+            found = self._enter(value, f"{kind}_{count}")
+        return found
+
+    def flag(self, name: str) -> str:
+        """Returns a global name for True: functions of C are quickest called by place alone."""
+        self.scope[name] = True
+        return name
+
+    def _enter(self, value: Any, name: str) -> str:
+        while name in self.scope:
+            name += "_"
+        self._bound[id(value)] = name
+        self._kept.append(value)  # so that no other object gets its id
+        self.scope[name] = value
+        return name
+
     def numpy(self, name: str) -> str:
-        """Returns a global name for a function of NumPy, which need not be looked up there."""
+        """Returns a global name for a function of NumPy: no attribute is looked up in a call."""
         found = f"np_{name}"
         if found not in self.scope:
             self.scope[found] = getattr(np, name)
@@ -88,7 +137,7 @@ class Source:
             return repr(value) if value >= 0 else f"({value!r})"
         if type(value) is float and value - value == 0:
             return repr(value) if value >= 0 and str(value)[0] != "-" else f"({value!r})"
-        return self.bind(value, "number" if type(value) in PYTHON_NUMBERS else "array")
+        return self.constant(value, "number" if type(value) in PYTHON_NUMBERS else "array")
 
     def static(self, value: Any) -> str:
         """Returns a static parameter as it is written."""
@@ -96,12 +145,13 @@ class Source:
             return repr(value)
         if type(value) is tuple and all(type(v) is int for v in value):
             return repr(value)
-        return self.bind(value, "static")
+        return self.constant(value, "static")
 
     def inner(self) -> Source:
         """Returns the text of a function of its own variables beside it, in the same scope."""
         made = Source()
         made.scope, made._bound, made._kept = self.scope, self._bound, self._kept
+        made._counts = self._counts
         return made
 
     def within(self) -> Source:

@@ -225,7 +225,7 @@ class BodyCode(Straight):
                 continue
             with self._as_numpy([values, *places], ()):
                 given = ", ".join(map(source.shown, places))
-                line = f"{source.bind(add_at, 'add_at')}({total}, {source.bind(key, 'key')}, "
+                line = f"{source.bind(add_at, 'add_at')}({total}, {source.constant(key, 'key')}, "
                 source.add(f"{line}({given},), {source.shown(values)})", equation)
         return True
 

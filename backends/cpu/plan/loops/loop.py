@@ -98,7 +98,7 @@ class LoopCode(BodyCode):
             slices.append(row)
             arrays.append(rows)
             if rows.startswith("_rows"):
-                dtype = source.bind(x.type.dtype, "dtype")
+                dtype = source.constant(x.type.dtype, "dtype")
                 made = f"{source.numpy('empty')}((len(_steps), {x.type.size}), {dtype})"
                 source.add(f"{rows} = {made}")
         if len(self._stacked()) > len(self._filled) or not slices:

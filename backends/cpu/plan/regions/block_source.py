@@ -168,7 +168,7 @@ class BlockCode:
         for i, (dtype, groups) in enumerate(self._slots):
             shape = self.blocks.longest, *self.grid.joined(groups)[1:]
             end = self.memory + prod(shape) * dtype.itemsize
-            kind = self.source.bind(dtype, "dtype")
+            kind = self.source.constant(dtype, "dtype")
             text = f"memory[{self.memory}:{end}].view({kind}).reshape({shape!r})"
             self.source.add(f"memory_{i} = {text}")
             # Every slot begins at a cache line.
@@ -189,7 +189,7 @@ class BlockCode:
         elif "{into}" in step.form:
             rows = "".join(f", {n}" for n in self.grid.joined(made.groups)[1:])
             first = "high - low" if 0 in made.groups else "1"
-            kind = self.source.bind(made.dtype, "dtype")
+            kind = self.source.constant(made.dtype, "dtype")
             into = f"room_{number}"
             self.source.add(f"    {into} = np.empty(({first}{rows},), {kind})", step.equation)
         text = step.form.format(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["PlanError", "prove_region"]
 
 # How lines begin of which operands broadcast to the result.
-BROADCASTING = "np.", "{0}.clip", "outer_", "rowwise_"
+BROADCASTING = "np.", "{0}.clip", "outer(", "rowwise("
 SPREADING = "np.broadcast_to"
 
 

@@ -49,6 +49,9 @@ class RegionRun:
         self.row = code.grid.shape[-1] if self.most > 1 and len(code.grid.shape) > 1 else 0
         self.function: Callable[..., None]
 
+    def __repr__(self) -> str:
+        return f"<{self.name} over {len(self.blocks)} blocks>"
+
     def __call__(self, *operands: Any, into: tuple[Any, ...] = ()) -> list[Any]:
         """Returns the outputs.
 

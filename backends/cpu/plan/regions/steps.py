@@ -153,7 +153,7 @@ class BlockSteps:
             function, first = beside
             bound = self.source.bind(function, function.__name__)
             shown = f"{{{first}}}, {{{1 - first}}}"
-            form = f"{bound}(np.{name}, {shown}, {{into}}, {first == 0})"
+            form = f"{bound}(np.{name}, {shown}, {{into}}, first={first == 0})"
         elif name == "clip":
             form = "{0}.clip({1}, {2}{out})"
         else:

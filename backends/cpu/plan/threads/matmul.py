@@ -79,6 +79,9 @@ class SharedProduct:
         self.rows = rows
         self.shape = shape
 
+    def __repr__(self) -> str:
+        return f"<a product of shape {self.shape} in parts>"
+
     def begun(self, operands: Any, into: Any) -> tuple[Any, Callable[[], None]]:
         """Returns the result's memory, and what each thread calls to fill it."""
         x, y = operands

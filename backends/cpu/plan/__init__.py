@@ -1,7 +1,7 @@
 """Plans of the CPU: programs as generated Python over NumPy's functions and reused buffers.
 
-A program is known here by its shape alone: ``inputs``, ``equations``, ``outputs``, and of an
-equation its ``primitive``, ``operands``, ``params``, ``outputs`` and ``line``.
+The CPU backend makes them for jitted functions. ``annotations.py`` has the part of a program that
+plans know.
 """
 
 from .loops.loop import Loop, LoopPlan, loop_plan

@@ -1,6 +1,6 @@
-"""The types that signatures of plans speak of: a program as plans see it.
+"""The types in signatures of plans: programs, by the attributes that plans use.
 
-Programs are classes of a higher floor. Plans know them by their attributes alone.
+The classes of programs stand on a higher floor, so that plans know protocols alone.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Boxed(Protocol):
     _data: Any
 
 
-# What an equation computes with: variables, and constants.
+# Equations compute with variables and constants.
 Operand: TypeAlias = VariableLike | Buffer | np.generic | complex | Boxed
 # The functions that a backend has in place of NumPy's, by the name of the primitive.
 Kernels: TypeAlias = Mapping[str, Callable[..., Any]]

@@ -1,4 +1,4 @@
-"""Donated inputs that nothing needs any more, in whose memory results lie in the end."""
+"""Donated inputs whose memory results take after the last use of the input."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["Donation"]
 class Donation:
     """Donated inputs, and the results that may lie in their memory.
 
-    The i-th result lies where the i-th input is donated, if both have one shape and dtype: what a
-    step updates stays where it is. Other results take what is left.
+    The i-th result takes the memory of the i-th input, if that is donated and has its shape and
+    dtype, so that updated parameters stay in their places. Other results take the rest.
 
     Args:
         program: the program.
         donated: the numbers of inputs that may be overwritten.
-        live: until when they are needed.
-        overwritten: the numbers of the inputs that are written into, to which more are added.
+        live: storages and last uses.
+        overwritten: the numbers of the inputs that are written into; ``take_memory`` adds to them.
 
     Attributes:
-        numbers: those of the donated inputs.
+        numbers: the numbers of the donated inputs.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Donation:
         self._left = [x for x in self.numbers if x in left]
 
     def take_memory(self, out: VariableLike, number: int) -> VariableLike | None:
-        """Gives a result of an equation the memory of an input; returns that, or None."""
+        """Returns the input whose memory the result of an equation takes, or None."""
         kept = self._kept.get(out)
         for x in self._left if kept is None else [kept]:
             (own,) = self._live.storages[x]
@@ -57,5 +57,5 @@ class Donation:
 
 
 def may_lie_in(x: VariableLike, out: VariableLike) -> bool:
-    """Says whether a result may lie where an input lies."""
+    """Says whether a result has the type of an input, so that it may take its memory."""
     return is_native_array(out.type) and bool(x.type == out.type)

@@ -1,7 +1,7 @@
-"""Equations that are written in other words than a call of the primitive's function.
+"""The writers of single equations that have a quicker form than a call of the primitive's function.
 
-A writer returns the right side of a line, None where it has no other words, and nothing where there
-is no more to be run: the result is known by the name of kept memory.
+Such a writer returns the right side of a line. It returns None if it has no quicker form, and an
+empty string if the result needs no line, as it lies in kept memory.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 __all__ = ["EQUATION_WRITERS", "key_part", "product_beside"]
 
-# Below this, the backend's sum is NumPy's own.
+# For fewer elements the backend's sum is NumPy's own.
 FEWEST_SUMMED_BY_BACKEND = 512
-# An element that is the product of two takes as long to be written.
+# Writing an element of a column times a row takes as long as this many multiplications.
 OUTER_PRODUCT_WORK = 2
 
 
 class Writer(Protocol):
-    """The writer of a plan, as far as the lines of single equations need it."""
+    """The part of a plan's writer that the lines of single equations need."""
 
     source: Source
     kept: KeptMemory
@@ -51,18 +51,18 @@ class Writer(Protocol):
     spread: set[VariableLike]
 
     def buffer_for(self, out: VariableLike) -> str:
-        """Returns a kept buffer for a result; empty where there is none."""
+        """Returns the name of a kept buffer for a result; empty if there is none."""
 
     def row_buffer(self, joined: VariableLike, part: Any) -> str:
-        """Returns the part of a joined array's buffer in which an operand of it is."""
+        """Returns the name of the part of a joined array's buffer where an operand lies."""
 
     def is_view(
         self, equation: EquationLike, how: Callable[[Buffer, Any], Buffer], argument: Any
     ) -> bool:
-        """Says whether a result is a part of a kept buffer, for which nothing need be run."""
+        """Says whether a result is a part of a kept buffer, so that no line is needed for it."""
 
     def lies_in(self, variable: VariableLike, name: str) -> None:
-        """Notes that a variable is what a name of kept memory stands for."""
+        """Enters the name of kept memory as that of a variable."""
 
 
 def _write_reshape(writer: Writer, number: int, equation: EquationLike) -> str | None:
@@ -97,7 +97,7 @@ def _write_index(writer: Writer, number: int, equation: EquationLike) -> str | N
 
 
 def key_part(item: Any) -> str:
-    """Returns a part of a key as it is written."""
+    """Returns the text of one part of a key."""
     if item is Ellipsis:
         return "..."
     if type(item) is not slice:
@@ -128,7 +128,7 @@ def _write_matmul(writer: Writer, number: int, equation: EquationLike) -> str | 
     x, y = equation.operands
     shared = is_shared_product(equation)
     if shared:
-        from .threads.matmul import threaded_matmul  # which loads what runs threads
+        from .threads.matmul import threaded_matmul  # loads the pool of threads
     operands = [writer.source.shown(x), writer.source.shown(y)]
     if shared and x.type.ndim > 2 and y.type.ndim == 2:
         shape = equation.outputs[0].type.shape
@@ -137,12 +137,12 @@ def _write_matmul(writer: Writer, number: int, equation: EquationLike) -> str | 
         writer.shares = True
         return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
     if not shared and min(x.type.ndim, y.type.ndim) == 1 and is_small_by_vector(equation):
-        # It says the same to BLAS as ``matmul``, in a third of the time.
+        # ``dot`` makes the same call of BLAS as ``matmul``, in a third of the time.
         into = writer.buffer_for(equation.outputs[0]) if x.type.ndim + y.type.ndim > 2 else ""
         return f"{operands[0]}.dot({operands[1]}{into and ', '}{into})"
     if not has_equal_stacks(equation):
         return None
-    # Columns and rows are widened first, which the primitive's function does.
+    # The primitive's function widens columns and rows first.
     if not shared and (x.type.ndim != 2 or y.type.ndim != 2 or x.type.shape[-1] == 1):
         return None
     into = writer.buffer_for(equation.outputs[0])
@@ -150,7 +150,7 @@ def _write_matmul(writer: Writer, number: int, equation: EquationLike) -> str | 
     if shared:
         writer.shares = True
         return f"{writer.source.bind(threaded_matmul, 'threaded_matmul')}({given})"
-    # Of this size BLAS would have threads, and wait for them.
+    # BLAS would use threads of its own for this size, and wait for them.
     writer.shares |= work_of(x.type.shape, y.type.shape) >= SMALLEST_BLAS_THREADED_WORK
     return f"np.matmul({given})"
 
@@ -163,7 +163,7 @@ def is_blas_product(writer: Writer, equation: EquationLike) -> bool:
     dtype = x.type.dtype
     if dtype.char not in "fdFD" or not dtype == y.type.dtype == equation.outputs[0].type.dtype:
         return False
-    # BLAS takes no strides of zero, for which the primitive's function sees to
+    # BLAS takes no strides of zero. The primitive's function copies such arrays.
     if x in writer.spread or y in writer.spread:
         return False
     if x.type.shape[-1] > 1:
@@ -188,13 +188,13 @@ def is_small_by_vector(equation: EquationLike) -> bool:
 
 
 def has_equal_stacks(equation: EquationLike) -> bool:
-    """Says whether a product is one of matrices, or of two stacks of as many."""
+    """Says whether a product is one of two matrices, or of two stacks of one shape."""
     x, y = equation.operands
     return bool(x.type.shape[:-2] == y.type.shape[:-2] if y.type.ndim > 2 else x.type.ndim <= 2)
 
 
 def product_beside(writer: Writer, equation: EquationLike) -> Any:
-    """Returns what computes a product beside other large work; None for all that is not one."""
+    """Returns the run of a large product among other large work; None for other equations."""
     if equation.primitive.name != "matmul" or not is_blas_product(writer, equation):
         return None
     x, y = equation.operands

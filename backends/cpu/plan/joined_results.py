@@ -1,4 +1,4 @@
-"""Results that are rows of a joined array from the start, so that nothing need be joined."""
+"""Results that are made in rows of a joined array, so that no join copies them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 __all__ = ["JOINS", "rows_of", "rows_of_joined"]
 
-# What lays arrays side by side, along the first axis.
+# Primitives that lay arrays one behind the other along an axis.
 JOINS = frozenset({"concatenate", "stack"})
 
 
 def rows_of(equation: EquationLike) -> list[Any]:
-    """Returns which part of a joined array each operand is, as a key of it."""
+    """Returns for every operand of a join the key of its part of the joined array."""
     if equation.primitive.name == "stack":
         return list(range(len(equation.operands)))
     parts = []
@@ -31,12 +31,12 @@ def rows_of(equation: EquationLike) -> list[Any]:
 def rows_of_joined(
     program: ProgramLike, told: Sequence[Any], most: int
 ) -> dict[VariableLike, tuple[VariableLike, Any]]:
-    """Returns for results that can be rows of a joined array the array and which rows.
+    """Returns, for results that can be made in rows of a joined array, the array and the rows.
 
     Args:
         program: the program.
-        told: for every equation, what is true if it is told where to put its result.
-        most: how many bytes the arrays have at most.
+        told: for every equation, a true value if its function takes a buffer for the result.
+        most: the largest size of such an array in bytes.
     """
     found: dict[VariableLike, tuple[VariableLike, Any]] = {}
     joins = [e for e in program.equations if e.primitive.name in JOINS and not e.params["axis"]]
@@ -62,7 +62,7 @@ def rows_of_joined(
             for x, part in zip(equation.operands, rows_of(equation), strict=True)
             if x in makers and x not in found and x not in results and is_native_array(x.type)
         }
-        # The others are copied one by one, which all at once is quicker.
+        # The rest is copied one by one. If it is most, one join of all is quicker.
         if 2 * len(rows) >= len(equation.operands):
             found.update(rows)
     return found

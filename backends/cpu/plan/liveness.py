@@ -1,7 +1,7 @@
-"""The memory in which every variable of a program lies, and until when it is needed.
+"""Storages: the allocations in which variables of a program lie, and the last use of each.
 
-A view needs the memory of what it is a view of, so that liveness is that of storages: what one
-allocation holds, whatever names it has.
+A view needs the memory of its base. So liveness is a property of storages, not of variables: one
+storage may hold several variables.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Liveness", "Storage"]
 
-# What broadcast arrays take that are copied.
+# Broadcast arrays up to this many bytes are copied.
 LARGEST_COPIED_BROADCAST_BYTES = 8192
 NO_ROWS: Mapping[VariableLike, tuple[VariableLike, Any]] = MappingProxyType({})
 
@@ -28,9 +28,9 @@ class Storage:
     """One allocation.
 
     Attributes:
-        owner: the variable that it was made for.
-        outside: whether it is an input's or a constant's, which nothing may be written into.
-        escapes: whether it is, or may be, returned.
+        owner: the variable that it was made for; None for constants.
+        outside: whether it belongs to an input or a constant, so that nothing is written into it.
+        escapes: whether it is returned, or may be.
         last: the number of the last equation that needs it.
     """
 
@@ -49,11 +49,11 @@ class Liveness:
     Args:
         program: the program.
         donated: the numbers of inputs that may be overwritten.
-        rows: for results that are made in the memory of another one that one, and which part.
+        rows: for every result that is made in a part of a joined array, the array and the part.
 
     Attributes:
-        storages: for every variable where it may lie.
-        dead: for the numbers of equations the variables that nothing uses after them.
+        storages: for every variable the storages in which it may lie.
+        dead: for the numbers of equations the variables with their last use there.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Liveness:
             self.dead.setdefault(number, []).append(variable)
 
     def of(self, x: Operand) -> frozenset[Storage]:
-        """Returns where an operand may lie."""
+        """Returns the storages in which an operand may lie."""
         return self.storages[x] if is_variable(x) else self._constants
 
     def _made(
@@ -104,7 +104,7 @@ class Liveness:
 
 
 def is_copied(equation: EquationLike) -> bool:
-    """Says whether a broadcast array is so small that it is quicker copied than viewed."""
+    """Says whether a broadcast array is so small that a copy is quicker to compute with."""
     x, known = equation.operands[0], equation.outputs[0].type
     if not is_variable(x) or x.type.weak or x.type.dtype != known.dtype:
         return False
@@ -112,9 +112,9 @@ def is_copied(equation: EquationLike) -> bool:
 
 
 def is_fresh(equation: EquationLike) -> bool:
-    """Says whether an equation's outputs surely share no memory with its operands.
+    """Says whether an equation's outputs share no memory with its operands, for sure.
 
-    Where that is declared nowhere, a result is taken to be a view of any operand, maybe.
+    A result may be a view of any operand, unless its primitive is known to return fresh memory.
     """
     primitive, params = equation.primitive, equation.params
     name = primitive.name
@@ -123,8 +123,8 @@ def is_fresh(equation: EquationLike) -> bool:
     if name == "broadcast_to":
         return is_copied(equation)
     if name == "index":
-        # Index arrays copy, but those without axes are numbers. A single element is a number too,
-        # and with an ellipsis a view.
+        # Index arrays with axes copy. A single element is a number, which is fresh, unless the key
+        # has an ellipsis: then it is a view.
         arrays = [getattr(x, "type", x) for x in equation.operands[1:]]
         if any(getattr(x, "shape", ()) for x in arrays):
             return True

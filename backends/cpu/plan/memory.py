@@ -1,4 +1,4 @@
-"""The memory of a plan that is kept from call to call, and the names of its parts."""
+"""The memory of a plan that is kept from call to call, and the names of its parts in the text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["KeptMemory", "KeptSlot"]
 
 
 class KeptSlot:
-    """A buffer that is kept, and the forms in which generated code knows it."""
+    """A piece of kept memory: its number and its size in bytes."""
 
     __slots__ = ("number", "size")
 
@@ -25,12 +25,12 @@ class KeptSlot:
 
 
 class KeptMemory:
-    """Slots, and the names under which generated code knows them.
+    """Slots, and the names that the text has for arrays in them.
 
     Attributes:
         slots: the sizes of slots, in bytes.
         buffers: for every name of a kept buffer its slot, shape and dtype.
-        views: for every name of a part of one what it is a part of, a function, and its argument.
+        views: for every name of a part the buffer, the function that takes the part, its argument.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class KeptMemory:
         self.buffers: dict[str, tuple[int, tuple[int, ...], Any]] = {}
         self.views: dict[str, tuple[str, Any, Any]] = {}
         self._forms: dict[tuple[int, tuple[int, ...], Any], str] = {}
-        # Arrays that lie as the buffers do, by their names.
+        # Arrays with the shapes and strides of the buffers, by their names.
         self._samples: dict[str, Any] = {}
         self._view_names: dict[Any, str] = {}
 
@@ -66,7 +66,7 @@ class KeptMemory:
         return name
 
     def view(self, base: str, how: Callable[[Buffer, Any], Buffer], argument: Any) -> str:
-        """Returns the name of a part of a kept buffer, made once; empty if it would be a copy."""
+        """Returns the name of a part of a kept buffer; empty if the part would be a copy."""
         key = base, how, repr(argument)
         name = self._view_names.get(key)
         if name is None:

@@ -1,4 +1,4 @@
-"""A plan: what runs a program on raw buffers, with memory of its own for what is between."""
+"""Plans: compiled functions that run a program on raw buffers, with memory for values between."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ plan_numbers = count()
 class CpuPlan:
     """Runs a program: ``plan(buffers)`` returns the buffers of its results.
 
-    It may run in several threads at once: each run takes an instance of the function, which has
-    kept buffers of its own, and puts it back. Results are fresh memory or donated inputs.
+    Several threads may run it at once. Each run takes an instance of the function with kept buffers
+    of its own, and puts it back. Results lie in fresh memory or in donated inputs.
 
     Args:
-        written: the lines of the program.
+        written: the writer that has written the lines of the program.
 
     Attributes:
         source: the generated text.
@@ -47,7 +47,7 @@ class CpuPlan:
         self._overwritten = sorted(written.overwritten)
         self._quiet: Callable[[], AbstractContextManager[None]] = nullcontext
         if written.shares:
-            from ...blas_threads import alone  # which programs that share nothing do not wait for
+            from ...blas_threads import alone  # programs on one thread do not need it
 
             self._quiet = alone
         self._file = f"<plan {next(plan_numbers)} of {self.name}>"
@@ -103,7 +103,7 @@ class CpuPlan:
         return FunctionType(self._code, {**self._scope, **kept}, "plan")
 
     def _own(self, buffers: Sequence[Any]) -> list[Any]:
-        """Returns inputs of which those that are overwritten belong to the plan alone."""
+        """Returns the inputs, with copies of those that are overwritten and shared with others."""
         mine = list(buffers)
         seen = list(map(id, buffers))
         counts = Counter(seen) if len(set(seen)) < len(seen) else {}
@@ -114,7 +114,7 @@ class CpuPlan:
         return mine
 
     def _explain(self, error: Exception) -> None:
-        """Notes on an error at which of the user's lines it happened."""
+        """Adds a note with the user's line to an error."""
         trace = error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self._file:
@@ -132,7 +132,7 @@ def cpu_plan(program: ProgramLike, donated: Sequence[int], kernels: Kernels) -> 
     """Returns the plan of a program.
 
     Args:
-        program: what has inputs, equations and outputs.
+        program: the program.
         donated: the numbers of inputs whose memory results may take.
         kernels: the backend's functions in place of NumPy's, by the primitive's name.
     """

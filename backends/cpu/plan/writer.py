@@ -1,4 +1,7 @@
-"""Straight-line code: a line for every equation, into buffers that are reused."""
+"""The writer of a plan: a line of Python for every equation, into buffers that are reused.
+
+``plan.py`` compiles what it writes. Loops and branches extend it in ``loops/``.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Straight"]
 
-# Arrays up to this many bytes are kept from call to call; of larger ones memory is got anew, which
-# costs little beside filling it, and is given back.
+# Smaller arrays, in bytes, lie in buffers that are kept from call to call. Larger ones get new
+# memory, which costs little beside filling it.
 LARGEST_KEPT_BYTES = 32768
-# What is smaller is not worth a line that lets go of it.
+# Smaller arrays, in bytes, are not worth a ``del`` statement.
 SMALLEST_DROPPED_BYTES = 4096
-# Scalars of these dtypes are computed with by Python's operators, many times as fast as ufuncs.
+# NumPy's scalars of these dtypes are computed by Python's operators, many times as fast as ufuncs.
 OPERATOR_DTYPES = "fd"
 OPERATORS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/",
@@ -46,17 +49,18 @@ class Straight:
         program: the program.
         donated: the numbers of inputs that may be overwritten.
         kernels: the backend's functions in place of NumPy's.
-        outer: what writes the lines around them, if they are a part of a function.
+        outer: the writer of the lines around them, if they are a part of a function.
 
     Attributes:
-        source: what was written.
+        source: the text so far.
         kept: the memory that is kept from call to call.
-        rows: for results that are rows of a joined array the array and which rows.
+        rows: for every result that is made in rows of a joined array, the array and the rows.
         joined: those arrays.
-        regions: what runs regions, whose functions are still to be compiled.
+        regions: the runs of regions. Their functions are compiled later.
         overwritten: the numbers of the inputs that are written into.
-        shares: whether anything is done by several threads.
-        parts: results that are parts of another one, and surely lie within it.
+        shares: whether several threads compute anything.
+        parts: results that lie within another result, for sure.
+        spread: variables whose arrays may have strides of zero.
     """
 
     def __init__(
@@ -80,13 +84,12 @@ class Straight:
         self.donation = Donation(program, donated, self.live, self.overwritten)
         self.shares = False
         self.parts: set[VariableLike] = set()
-        # What may have strides of zero.
         self.spread: set[VariableLike] = set()
         self._inputs = {variable: number for number, variable in enumerate(program.inputs)}
-        # What is free around a part is free in it, and again behind it.
+        # Slots that are free around a part are free in it, and free again behind it.
         free = {} if outer is None else outer._free
         self._free: dict[int, list[KeptSlot]] = {size: [*slots] for size, slots in free.items()}
-        # Where a storage's memory is a slot; and whose memory a variable took over.
+        # The slots of storages, and the storages that end at each equation.
         self._slot: dict[Storage, KeptSlot] = {}
         self._due: dict[int, list[Storage]] = {}
         self.regions: list[RegionRun] = []
@@ -99,7 +102,7 @@ class Straight:
         if regions:
             self._blocks(regions)
         self._begin()
-        # That of the equation, or of the first of those together, that is being written.
+        # The number of the equation that is being written, or of the first one of a group.
         self._number = number = 0
         while number < len(program.equations):
             self._number = number
@@ -117,7 +120,7 @@ class Straight:
         self.source.function("plan", list(map(self.source.name, self.program.inputs)))
 
     def _liveness(self, donated: Collection[int]) -> Liveness:
-        """Returns storages, and sees to it that none is returned of which results are rows."""
+        """Returns storages and last uses; no result is made in an array that is returned."""
         while True:
             live = Liveness(self.program, donated, self.rows)
             kept = {
@@ -130,8 +133,8 @@ class Straight:
             self.rows = kept
 
     def _blocks(self, numbers: Sequence[int]) -> None:
-        """Writes the loops of regions, and enters what runs them."""
-        # Programs without regions, which are small, do not wait for these.
+        """Writes the loops of regions, and enters their runs."""
+        # Small programs have no regions and do not wait for these imports.
         from .regions.axis_order import memory_orders, region_order
         from .regions.block_source import BlockCode
         from .regions.proofs import prove_region
@@ -152,10 +155,10 @@ class Straight:
             self.regions.append(run)
             self.shares |= run.most > 1
 
-    # -- equations that threads share all at once
+    # -- groups of equations, shared among threads at once
 
     def _beside(self, number: int) -> list[Any]:
-        """Returns what runs regions and products from an equation on that need not each other."""
+        """Returns the runs of independent regions and products from an equation on, if worth it."""
         made: set[VariableLike] = set()
         group: list[Any] = []
         for i, equation in enumerate(self.program.equations[number:], number):
@@ -177,7 +180,7 @@ class Straight:
         return group if worth else []
 
     def _together(self, number: int, group: list[Any]) -> None:
-        """Writes one line for several equations, which need not each other."""
+        """Writes one line for a group of independent equations."""
         from .threads.side_by_side import run_side_by_side
 
         equations = self.program.equations[number : number + len(group)]
@@ -195,7 +198,7 @@ class Straight:
             calls.append(f"({name}, ({', '.join(operands)},), {into or 'None'})")
         self.shares = True
         right = f"{self.source.bind(run_side_by_side, 'run_side_by_side')}({', '.join(calls)})"
-        # Of an error in a block the block's own line tells more.
+        # An error in a block has the block's own line.
         fused = [e for i, e in enumerate(equations, number) if i in self._runs]
         self.source.add(f"{', '.join(left)} = {right}", (fused or equations)[0])
         for i in range(number, number + len(group)):
@@ -217,7 +220,7 @@ class Straight:
             self._let_go(number)
             return
         left = ", ".join([self.source.name(out) for out in outputs])
-        # What is called returns a list, of one output too.
+        # Loops, choices and regions return a list, even of one output.
         if primitive.impl is None:
             left = f"[{left}]"
         if outputs[0].type.weak and primitive.impl is not None:
@@ -242,7 +245,7 @@ class Straight:
         return f"{name}({', '.join([*operands, *named])})"
 
     def _fused(self, number: int, equation: EquationLike, run: RegionRun) -> str:
-        """Returns the call of a region, into memory of operands that are needed no more."""
+        """Returns the call of a region, into the memory of operands after their last use."""
         operands = [self.source.shown(x) for x in equation.operands]
         into = self._taken(number, equation, run, operands)
         if into:
@@ -257,18 +260,18 @@ class Straight:
         shown: Sequence[str],
         beside: Sequence[Any] = (),
     ) -> str:
-        """Returns for every output of a region the operand whose memory it takes, if there is one.
+        """Returns the operands whose memory a region's outputs take, as a tuple in text.
 
         Args:
             number: the equation's.
             equation: the region's.
-            run: what runs it.
+            run: the region's run.
             shown: the operands as they are written.
-            beside: what is read at the same time.
+            beside: the operands of other equations that run at the same time.
         """
         taken: dict[int, str] = {}
         variables = [(i, x) for i, x in enumerate(equation.operands) if is_variable(x)]
-        # What is donated comes first: a parameter is to become the parameter, not a gradient.
+        # Donated inputs come first: a parameter becomes the new parameter, not a gradient.
         for i, x in sorted(variables, key=lambda pair: pair[1] not in self.donation.numbers):
             others = [
                 s
@@ -293,7 +296,7 @@ class Straight:
         return f"({''.join(f'{taken.get(k)}, ' for k in range(len(equation.outputs)))})"
 
     def _take(self, x: VariableLike, own: Storage) -> None:
-        """Notes that a result takes the memory of an operand."""
+        """Enters that a result takes the memory of an operand."""
         (old,) = self.live.storages[x]
         if old in self._slot:
             self._lay(own, self._slot.pop(old))
@@ -316,7 +319,7 @@ class Straight:
         return f"{self.source.numpy(ufunc.__name__)}({', '.join(operands)})"
 
     def _operator(self, equation: EquationLike) -> str | None:
-        """Returns arithmetic of NumPy's scalars, which gives the same bits as their ufuncs."""
+        """Returns Python's arithmetic of NumPy's scalars. It gives the same bits as ufuncs."""
         sign = OPERATORS.get(equation.primitive.name)
         strong = [x for x in equation.operands if is_variable(x) and not x.type.weak]
         if (
@@ -331,7 +334,7 @@ class Straight:
     # -- memory
 
     def _into(self, number: int, equation: EquationLike, out: VariableLike) -> str:
-        """Returns the buffer that a result goes into; empty where NumPy is to make one."""
+        """Returns the name of the buffer that a result goes into; empty if NumPy makes one."""
         if not is_native_array(out.type) or 0 in out.type.shape:
             return ""
         if (row := self.rows.get(out)) is not None:
@@ -349,20 +352,20 @@ class Straight:
         return self.buffer_for(out)
 
     def _given(self, out: VariableLike) -> str:
-        """Returns the donated input that a result is to lie in, if it is returned; else nothing."""
+        """Returns the name of the donated input that a returned result goes into, or nothing."""
         if not any(s.escapes for s in self.live.storages[out]):
             return ""
         x = self.donation.take_memory(out, self._number)
         return "" if x is None else str(self.source.names[x])
 
     def row_buffer(self, joined: VariableLike, part: Any) -> str:
-        """Returns the part of a joined array's buffer in which an operand of it is."""
+        """Returns the name of the part of a joined array's buffer where an operand lies."""
         return self.kept.view(self.buffer_for(joined), getitem, part)
 
     def is_view(
         self, equation: EquationLike, how: Callable[[Buffer, Any], Buffer], argument: Any
     ) -> bool:
-        """Says whether a result is a part of a kept buffer, for which nothing need be run."""
+        """Says whether a result is a part of a kept buffer, so that no line is needed for it."""
         home = self._homes.get(equation.operands[0])
         name = "" if home is None else self.kept.view(home, how, argument)
         if name:
@@ -370,13 +373,13 @@ class Straight:
         return bool(name)
 
     def lies_in(self, variable: VariableLike, name: str) -> None:
-        """Notes that a variable is what a name of kept memory, or of an input's, stands for."""
+        """Enters the name of kept memory, or of an input, as that of a variable."""
         self.source.names[variable] = name
         if name in self.kept:
             self._homes[variable] = name
 
     def buffer_for(self, out: VariableLike) -> str:
-        """Returns a kept buffer, or a donated one, for a result; empty where there is none."""
+        """Returns the name of a kept or donated buffer for a result; empty if there is none."""
         (own,) = self.live.storages[out]
         size = bytes_of(out.type)
         if own.escapes:
@@ -392,12 +395,12 @@ class Straight:
         return name
 
     def _lay(self, storage: Storage, slot: KeptSlot) -> None:
-        """Notes that a storage's memory is a slot, until it is needed no more."""
+        """Enters a slot as the memory of a storage, until the storage's last use."""
         self._slot[storage] = slot
         self._due.setdefault(storage.last, []).append(storage)
 
     def _can_take(self, number: int, x: VariableLike, out: VariableLike, own: Storage) -> bool:
-        """Says whether an operand's memory is free for a result, as it is needed no more."""
+        """Says whether an equation is the last use of memory that fits its result."""
         storages = self.live.storages[x]
         if len(storages) != 1:
             return False
@@ -419,13 +422,13 @@ class Straight:
                 self._free.setdefault(slot.size, []).append(slot)
 
     def _drops(self, variable: VariableLike) -> bool:
-        """Says whether memory is got back where a variable that is needed no more is let go of."""
+        """Says whether ``del`` frees the memory of a variable after its last use."""
         if variable in self._homes or variable in self._inputs:
             return False
         if not variable.type.shape or bytes_of(variable.type) < SMALLEST_DROPPED_BYTES:
             return False
         for storage in self.live.storages[variable]:
-            # What may be returned stays as it is, and is looked at again in the end.
+            # Results stay until the last line, which decides about them.
             if storage.escapes or storage in self._slot:
                 return False
         return True
@@ -451,7 +454,7 @@ class Straight:
         self.source.add(f"return [{', '.join(shown)}]")
 
     def _apart(self, out: VariableLike, text: str, shared: Sequence[Storage]) -> str:
-        """Returns what makes a result share no memory with others."""
+        """Returns an expression for a result that shares no memory with others."""
         others = sorted({self.source.shown(s.owner) for s in shared if s.owner is not None})
         if not is_variable(out) or any(s.owner is None for s in shared):
             others = [text]
@@ -460,7 +463,7 @@ class Straight:
         return f"{self.source.bind(unshared, 'unshared')}({', '.join([text, *others])})"
 
     def _kept_memory(self, out: VariableLike, storages: frozenset[Storage], shared: bool) -> str:
-        """Returns the donated input that a part of a larger array, or a copy, is moved to."""
+        """Returns the donated input that a copy goes to, or a part of a larger array."""
         owners = [s.owner for s in storages if s.owner is not out]
         known = [x.type for x in owners if x is not None]
         if not is_variable(out) or not known or len(known) < len(owners):

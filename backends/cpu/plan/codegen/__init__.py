@@ -1,1 +1,1 @@
-"""Text of plans: names, operands and calls of NumPy's functions."""
+"""The text of plans: names, operands, calls of NumPy's functions and the legend."""

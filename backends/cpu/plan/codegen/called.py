@@ -1,4 +1,4 @@
-"""Functions that generated code calls beside NumPy and primitives."""
+"""The function of plans that separates a result's memory from that of others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["unshared"]
 
 
 def unshared(value: Any, *others: Buffer) -> Any:
-    """Returns a result that shares no memory with others, which it may be a view of."""
+    """Returns a value, or a copy of it if it may share memory with other arrays."""
     if type(value) is np.ndarray and any(np.may_share_memory(value, x) for x in others):
         return value.copy()
     return value

@@ -1,4 +1,4 @@
-"""Operands of a program as a plan sees them: variables, and constants as raw buffers."""
+"""Operands of a program for the modules of plans: variables, and constants as raw buffers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 PYTHON_NUMBERS = frozenset({int, float, bool, complex})
 # The kinds of dtypes that NumPy itself computes with.
 NATIVE_KINDS = "fiubc"
-# Names that generated code has for other things.
+# Names in generated code that neither variables nor functions have.
 RESERVED_NAMES = frozenset(
     {"blocks", "high", "keepdims", "low", "memory", "np", "number", "plan", *kwlist}
 )
@@ -33,7 +33,7 @@ LONGEST_VARIABLE_NAME = 3
 BUFFER_CLASSES = np.ndarray, np.generic
 
 
-# For every class that was met, whether its instances are variables.
+# Tells for every class that was met if its instances are variables.
 _is_variable_class: dict[type, bool] = {}
 
 
@@ -52,12 +52,12 @@ def constant(x: Any) -> Any:
 
 
 def bytes_of(known: VariableType) -> int:
-    """Returns how much memory an array of a type takes."""
+    """Returns the size in bytes of an array of a type."""
     return int(prod(known.shape) * known.dtype.itemsize)
 
 
 def is_native_array(known: VariableType) -> bool:
-    """Says whether a value is an array of a dtype of NumPy's own, not a number."""
+    """Says whether values of a type are arrays with axes, of a dtype of NumPy's own."""
     return bool(known.shape) and known.dtype.kind in NATIVE_KINDS
 
 

@@ -1,4 +1,4 @@
-"""The text of a plan while it is being written, and what its names stand for."""
+"""The text of a plan while it is being written, and the values of its global names."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Source:
 
     Attributes:
         lines: the text, without comments.
-        origins: for every line its equation; None where it belongs to none.
+        origins: for every line its equation, or None.
         names: the names of the program's variables.
         scope: the values of global names, the same in all threads.
-        indent: what stands in front of a function's lines.
+        indent: the spaces in front of the lines of a function.
     """
 
     indent = "    "
@@ -46,7 +46,7 @@ class Source:
         self.lines: list[str] = []
         self.origins: list[EquationLike | None] = []
         self.names: dict[VariableLike, str] = {}
-        # By the module's name messages know that the plan's frames are not the user's.
+        # Messages know by the module's name that frames of plans are not the user's.
         self.scope: dict[str, Any] = {"__builtins__": builtins, "__name__": __name__, "np": np}
         self._bound: dict[int, str] = {}
         # How many names begin alike.
@@ -69,7 +69,7 @@ class Source:
         self.origins.append(equation)
 
     def name(self, variable: VariableLike) -> str:
-        """Returns the name of a variable, which is new where it has none yet."""
+        """Returns the name of a variable, a new one if it has none yet."""
         found = self.names.get(variable)
         if found is None:
             found = self.names[variable] = lettered_name(len(self.names))
@@ -129,7 +129,7 @@ class Source:
         return found
 
     def shown(self, x: Operand) -> str:
-        """Returns an operand as it is written: a name, or a number."""
+        """Returns the text of an operand: a name, or a number."""
         if is_variable(x):
             return self.names[x]
         value = constant(x)
@@ -140,7 +140,7 @@ class Source:
         return self.constant(value, "number" if type(value) in PYTHON_NUMBERS else "array")
 
     def static(self, value: Any) -> str:
-        """Returns a static parameter as it is written."""
+        """Returns the text of a static parameter."""
         if value is None or type(value) is bool or type(value) is int:
             return repr(value)
         if type(value) is tuple and all(type(v) is int for v in value):
@@ -148,26 +148,26 @@ class Source:
         return self.constant(value, "static")
 
     def inner(self) -> Source:
-        """Returns the text of a function of its own variables beside it, in the same scope."""
+        """Returns a new text with variables of its own, for a function in the same scope."""
         made = Source()
         made.scope, made._bound, made._kept = self.scope, self._bound, self._kept
         made._counts = self._counts
         return made
 
     def within(self) -> Source:
-        """Returns the text of a part of a function: it knows the names around it."""
+        """Returns a new text for a part of this function; it knows the names around it."""
         made = self.inner()
         made.names = dict(self.names)
         made.indent = f"{self.indent}    "
         return made
 
     def put(self, part: Source) -> None:
-        """Appends the lines of a part of the function."""
+        """Appends the text of a part of this function."""
         self.lines += part.lines
         self.origins += part.origins
 
     def take(self, inner: Source) -> None:
-        """Appends another text."""
+        """Appends the text of another function."""
         if self.lines:
             self.lines += ["", ""]
             self.origins += [None, None]
@@ -175,11 +175,11 @@ class Source:
         self.origins += inner.origins
 
     def code(self) -> str:
-        """Returns all of it, as it is compiled: comments take their time too."""
+        """Returns the lines as they are compiled, without comments, which take time to parse."""
         return "\n".join([*self.lines, ""])
 
     def text(self) -> str:
-        """Returns all of it, the user's line behind every equation's."""
+        """Returns the lines with the user's line behind that of every equation."""
         lines = [
             f"{line}  # {equation.line}" if equation is not None and equation.line else line
             for line, equation in zip(self.lines, self.origins, strict=True)

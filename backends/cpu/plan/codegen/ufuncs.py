@@ -1,4 +1,4 @@
-"""Equations that are one call of a NumPy ufunc, and its operands."""
+"""Equations that are one call of a NumPy ufunc, and the operands of such calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["as_operand", "is_ufunc", "operand_type", "ufunc_of"]
 
 @functools.lru_cache(maxsize=4096)
 def is_ufunc(compute: Any) -> bool:
-    """Says whether what computes a primitive is a ufunc of NumPy's, by its name."""
+    """Says whether a primitive's ``compute`` is the name of a NumPy ufunc."""
     return type(compute) is str and isinstance(getattr(np, compute, None), np.ufunc)
 
 
@@ -33,9 +33,7 @@ def operand_type(x: Operand) -> type | DType:
 
 @functools.lru_cache(maxsize=4096)
 def ufunc_loop(name: str, types: tuple[Any, ...]) -> tuple[np.ufunc, tuple[DType, ...]] | None:
-    """Returns the ufunc of a name and the dtypes of the loop that it takes for operands; None if
-    there is none.
-    """
+    """Returns the ufunc of a name and the dtypes of its loop for operands, or None."""
     ufunc = getattr(np, name, None)
     if not isinstance(ufunc, np.ufunc) or ufunc.nout != 1 or ufunc.signature is not None:
         return None
@@ -55,7 +53,7 @@ def ufunc_of(equation: EquationLike, kernels: Kernels) -> tuple[np.ufunc, tuple[
         kernels: the functions that the backend has in place of NumPy's, by the primitive's name.
 
     Returns:
-        None where it is none, or where its result would have to be cast.
+        None for other equations, and if the result would have to be cast.
     """
     primitive = equation.primitive
     compute = primitive.compute
@@ -68,7 +66,7 @@ def ufunc_of(equation: EquationLike, kernels: Kernels) -> tuple[np.ufunc, tuple[
 
 
 def as_operand(x: Operand, dtype: DType) -> Any:
-    """Returns a Python scalar as what a ufunc's loop makes of it, which it then need not do."""
+    """Returns a Python number as an array of the dtype of a ufunc's loop, which saves the cast."""
     value = constant(x)
     if type(value) not in PYTHON_NUMBERS:
         return x
@@ -76,4 +74,4 @@ def as_operand(x: Operand, dtype: DType) -> Any:
         with quiet():
             return np.asarray(value, dtype)
     except OverflowError:
-        return x  # which raises when it is run
+        return x  # the plan raises when it runs

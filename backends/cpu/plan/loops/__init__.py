@@ -1,1 +1,1 @@
-"""Loops as one generated function."""
+"""Plans of loops and branches: each is one generated function."""

@@ -1,7 +1,7 @@
-"""The lines of what runs many times within one generated function: bodies, and branches in them.
+"""The writers of bodies of loops, and of the branches in them.
 
-What chooses between branches becomes ``if``, ``elif`` and ``else``. What is added up over all
-steps is added where it is made: elements of a large array one by one, not the array.
+A choice between branches becomes ``if``, ``elif`` and ``else``. A term of a sum over all steps is
+added where it is made: single elements of a large array, not the array.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["BodyCode"]
 
 
-# Ufuncs in turn, each of two operands: x, y, 1 and what the ufunc before gave.
+# Derivatives as ufuncs of two operands: x, y, 1, or nothing for the result of the ufunc before.
 GRAD_UFUNCS = {
     "tanh_derivative": [("multiply", "y", "y"), ("subtract", "1", ""), ("multiply", "", "x")],
     "sigmoid_derivative": [("subtract", "1", "y"), ("multiply", "", "y"), ("multiply", "", "x")],
 }
 
 
-# Python reads a hundred levels of indentation.
+# Python takes a hundred levels of indentation.
 DEEPEST_INDENT = 4 * 50
 
 
@@ -44,13 +44,13 @@ class BodyCode(Straight):
     Args:
         program: the body.
         kernels: the backend's functions in place of NumPy's.
-        totals: for names of what is added up the outputs that are added to it.
-        outer: what writes the lines around it, if it is a branch.
+        totals: for the names of sums the outputs that are added to them.
+        outer: the writer of the lines around it, if it is a branch.
 
     Attributes:
         numbers: variables whose values are Python's numbers, or may be.
-        sums: for variables that are only added to a total its name.
-        unneeded: variables that are not made.
+        sums: for variables that are only added to a total, the name of the total.
+        unneeded: variables that no line makes.
         updates: the updates of carries that are done in place.
     """
 
@@ -64,7 +64,7 @@ class BodyCode(Straight):
         outer: BodyCode | None = None,
     ) -> None:
         self.numbers = {x for x in program.inputs if number_kind(x.type)}
-        # The names of kept arrays without axes that hold such a number, by its dtype there.
+        # The names of kept arrays without axes that hold such numbers, by the number and dtype.
         self._held: dict[tuple[VariableLike, DType], str] = {}
         self.sums = terms_of_totals(program, totals)
         self.unneeded: set[VariableLike] = set()
@@ -72,7 +72,7 @@ class BodyCode(Straight):
         super().__init__(program, frozenset(), kernels, outer)
 
     def _prepare(self) -> None:
-        """Looks at the program before its lines are written."""
+        """Examines the program before its lines are written."""
 
     # -- numbers
 
@@ -111,7 +111,7 @@ class BodyCode(Straight):
         self._let_go(number)
 
     def _element(self, number: int, equation: EquationLike) -> bool:
-        """Writes what reads or updates elements at numbers; says whether it did."""
+        """Writes a read or an update of elements at numbers, if it is one; says whether."""
         if not is_element(equation) or equation.outputs[0] in self.rows:
             return False
         x, *rest = equation.operands
@@ -134,9 +134,9 @@ class BodyCode(Straight):
         return True
 
     def _slope(self, equation: EquationLike) -> bool:
-        """Writes the derivative of a function by its value as ufuncs; says whether it did.
+        """Writes a derivative of ``GRAD_UFUNCS`` as ufuncs, if the equation is one; says whether.
 
-        They are those that compute the primitive, in their order, in memory that is kept.
+        These are the ufuncs of the primitive, in their order, in kept memory.
         """
         steps = GRAD_UFUNCS.get(equation.primitive.name)
         (out,) = equation.outputs[:1]
@@ -163,11 +163,11 @@ class BodyCode(Straight):
 
     @contextmanager
     def _as_numpy(self, operands: Sequence[Any], loop: Sequence[Any]) -> Iterator[None]:
-        """Lets numbers be written as NumPy takes them, while a line is written.
+        """Gives numbers the text that NumPy takes, while a line is written.
 
         Args:
-            operands: those of the line.
-            loop: the dtypes of the ufunc that it calls; empty for what else it does.
+            operands: the operands of the line.
+            loop: the dtypes of the ufunc that it calls; empty for other calls.
         """
         names = self.source.names
         before = {x: names[x] for x in operands if is_variable(x) and x in self.numbers}
@@ -186,7 +186,7 @@ class BodyCode(Straight):
             names.update(before)
 
     def _array_of(self, x: VariableLike, shown: str, dtype: DType) -> str:
-        """Returns the name of a kept array that holds a number, from here to the step's end."""
+        """Returns the name of a kept array that holds a number until the step ends."""
         name = self._held.get((x, dtype))
         if name is None:
             name = self._held[x, dtype] = self.kept.number(dtype)
@@ -196,16 +196,16 @@ class BodyCode(Straight):
     # -- sums
 
     def _drops(self, variable: VariableLike) -> bool:
-        # What is added where it is made has no name.
+        # Terms that are added where they are made have no name.
         return variable in self.source.names and super()._drops(variable)
 
     def add_up(self, total: str, out: Operand, equation: EquationLike | None = None) -> None:
-        """Writes that a value is added to a total, unless that is done where it is made."""
+        """Writes the addition of a value to a total, unless it is added where it is made."""
         if not (out in self.sums if is_variable(out) else is_zero(out)):
             self.source.add(f"{total} += {self.source.shown(out)}", equation)
 
     def _added(self, total: str, equation: EquationLike) -> bool:
-        """Writes what an equation adds to a total, if nothing else is made of it; says whether."""
+        """Writes the additions of an equation to a total, if it has no other use; says whether."""
         source, name = self.source, equation.primitive.name
         if name == "add":
             for x in equation.operands:
@@ -232,7 +232,7 @@ class BodyCode(Straight):
     # -- branches
 
     def _chosen(self, equation: EquationLike) -> bool:
-        """Writes the branches of a choice, if they are lines of their own; says whether."""
+        """Writes the branches of a choice as lines, if they can be; says whether."""
         programs = equation.primitive.branches()
         source = self.source
         if programs is None or len(source.indent) > DEEPEST_INDENT:
@@ -260,9 +260,9 @@ class BranchCode(BodyCode):
     """Writes a branch.
 
     Args:
-        program: what it computes.
+        program: the program of the branch.
         choice: the equation that chooses between it and others.
-        outer: what writes the lines around it.
+        outer: the writer of the lines around it.
     """
 
     def __init__(self, program: ProgramLike, choice: EquationLike, outer: BodyCode) -> None:
@@ -301,7 +301,7 @@ class BranchCode(BodyCode):
 
 
 def is_inlined(program: ProgramLike, choice: EquationLike) -> bool:
-    """Says whether a branch can be written as lines: its arrays are small, its operands fit."""
+    """Says whether a branch can be lines: it has no regions, and its operands have its types."""
     index, *operands = choice.operands
     fused = any(e.primitive.fused for e in program.equations)
     if fused or not is_variable(index):
@@ -310,7 +310,7 @@ def is_inlined(program: ProgramLike, choice: EquationLike) -> bool:
 
 
 def fits_branch(x: VariableLike, given: Operand) -> bool:
-    """Says whether an operand is what a branch takes, or a number of which that can be made."""
+    """Says whether an operand has the type that a branch takes, or is a number of that type."""
     if not is_variable(given):
         return not x.type.shape or getattr(constant(given), "dtype", None) == x.type.dtype
     same = x.type.dtype == given.type.dtype and x.type.shape == given.type.shape
@@ -318,7 +318,7 @@ def fits_branch(x: VariableLike, given: Operand) -> bool:
 
 
 def branch_constant(x: VariableLike, value: Any) -> Any:
-    """Returns a constant as a branch takes it."""
+    """Returns a constant in the type that a branch takes."""
     if x.type.shape:
         return value
     kind = x.type.weak or number_kind(x.type) or x.type.dtype.type
@@ -326,7 +326,7 @@ def branch_constant(x: VariableLike, value: Any) -> Any:
 
 
 def conditions(index: str, is_bool: bool, count: int) -> list[str]:
-    """Returns what stands before the lines of each of some branches."""
+    """Returns the conditions in front of the lines of the branches."""
     if is_bool:
         return [f"if not {index}", "else"]
     between = [f"elif {index} == {i}" for i in range(1, count - 1)]

@@ -1,4 +1,4 @@
-"""Elements of arrays at numbers that a loop computes: read and updated by Python's own indexing."""
+"""Elements of arrays at computed numbers, which loops read and update by Python's own indexing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INDEX_UPDATES = frozenset({"index_add", "index_set"})
 
 
 def is_element(equation: EquationLike) -> bool:
-    """Says whether an equation reads or updates what single numbers, and slices, stand for."""
+    """Says whether an equation reads or updates elements at single numbers and slices."""
     name = equation.primitive.name
     if name != "index" and name not in INDEX_UPDATES:
         return False
@@ -31,7 +31,7 @@ def is_element(equation: EquationLike) -> bool:
 
 
 def is_cast_by_assignment(known: VariableType, v: Operand) -> bool:
-    """Says whether an assignment makes of a value what a cast to an array's dtype does."""
+    """Says whether an assignment casts a value as a cast to the array's dtype does."""
     if not is_variable(v):
         value = constant(v)
         if type(value) is float or type(value) is int:
@@ -45,13 +45,13 @@ def is_cast_by_assignment(known: VariableType, v: Operand) -> bool:
 class Updates:
     """The updates of carries that are done in place.
 
-    A carry whose old value nobody needs any more, and whose new one is no other carry's too, is an
-    array of the loop's own: it is copied before the first step and never again.
+    A carry is an array of the loop's own, if its old value has no later use and its new value
+    belongs to no other carry. It is copied before the first step and never again.
 
     Args:
         program: the body.
-        carries: how many there are.
-        live: until when its variables are needed.
+        carries: the number of carries.
+        live: storages and last uses.
 
     Attributes:
         in_place: for the numbers of equations the carry that they update.
@@ -84,6 +84,6 @@ class Updates:
 
 
 def is_needed_no_more(x: VariableLike, number: int, live: Liveness) -> bool:
-    """Says whether the memory of a variable is free once an equation has read it."""
+    """Says whether an equation is the last use of a variable's memory."""
     storages = live.storages[x]
     return len(storages) == 1 and all(s.last == number and s.owner is x for s in storages)

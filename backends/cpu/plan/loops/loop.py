@@ -1,7 +1,7 @@
 """Plans of loops: the lines of a body within a loop of one generated function.
 
-No step calls a plan of its own. Carries are local variables; those that are single numbers are
-Python's, and so are the numbers that are read from and written into arrays.
+No step calls a plan of its own. Carries are local variables. Single numbers are Python's, also
+those that are read from and written into arrays.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Loop(NamedTuple):
     """The inputs and outputs of a body.
 
     Attributes:
-        carries: how many inputs are the outputs of the step before: the first of both.
-        slices: how many of the next inputs are slices along the first axis of arrays.
-        sums: how many outputs, the last ones, are added up.
-        tested: whether the last output says whether there is another step.
+        carries: the number of carries: the first inputs, and the first outputs of the step before.
+        slices: the number of slices of arrays along the first axis, which are the next inputs.
+        sums: the number of outputs that are added up, which are the last ones.
+        tested: whether one more output tells if there is another step.
         backwards: whether the last slice comes first.
     """
 
@@ -50,13 +50,14 @@ class LoopCode(BodyCode):
     Args:
         program: the body.
         kernels: the backend's functions in place of NumPy's.
-        loop: what its inputs and outputs are.
+        loop: the meaning of its inputs and outputs.
     """
 
     def __init__(self, program: ProgramLike, kernels: Kernels, loop: Loop) -> None:
         self.loop = loop
         self.counters = counters(program, loop)
-        # The names of what is to lie in a row and of all rows; and which surely does.
+        # The names of the row of a step and of all rows, for results in rows; and those that are
+        # made there.
         self._rows: dict[VariableLike, tuple[str, str]] = {}
         self._at_place: set[VariableLike] = set()
         self._filled: list[int] = []
@@ -74,7 +75,7 @@ class LoopCode(BodyCode):
             super()._equation(number, equation)
 
     def _drops(self, variable: VariableLike) -> bool:
-        # A carry that is updated in place keeps its name, which the values between have too.
+        # A carry that is updated in place shares its name with the values between.
         names = self.source.names
         carries = {names[x] for x in self.program.inputs[: self.loop.carries]}
         return names.get(variable) not in carries and super()._drops(variable)
@@ -110,7 +111,7 @@ class LoopCode(BodyCode):
             source.add("if not _holds: break")
 
     def _prepare(self) -> None:
-        """Decides what is made in rows: of stacks, or for one product of all steps."""
+        """Chooses the results that are made in rows, of stacks or for one product of all steps."""
         loop, program = self.loop, self.program
         made = {out: equation for equation in program.equations for out in equation.outputs}
         for i, out in enumerate(self._stacked()):
@@ -128,7 +129,7 @@ class LoopCode(BodyCode):
                 self._rows[x] = f"_line{len(self._rows)}", f"_rows{len(self._rows)}"
 
     def _rows_of(self, x: VariableLike) -> str:
-        """Returns the name of an array of what a variable was in every step, in their order."""
+        """Returns the name of the array of a variable's values in all steps, in order."""
         if x in self._rows:
             return self._rows[x][1]
         return f"_all{self.program.inputs.index(x) - self.loop.carries}"
@@ -136,7 +137,7 @@ class LoopCode(BodyCode):
     def _liveness(self, donated: Collection[int]) -> Liveness:
         live = super()._liveness(donated)
         loop, outputs = self.loop, self.program.outputs
-        # What is added up is returned by no step.
+        # No step returns the terms of sums.
         returned = {s for x in outputs[: loop.carries] for s in live.of(x)}
         for x in filter(is_variable, self.added):
             for storage in live.storages[x] - returned:
@@ -147,14 +148,14 @@ class LoopCode(BodyCode):
         return live
 
     def _given(self, out: VariableLike) -> str:
-        """Returns the row that a result is to lie in."""
+        """Returns the name of the row that a result goes into."""
         if out in self._rows and out not in self.rows and out not in self.joined:
             self._at_place.add(out)
             return self._rows[out][0]
         return super()._given(out)
 
     def buffer_for(self, out: VariableLike) -> str:
-        """Returns a kept buffer, or a row, for a result; empty where there is none."""
+        """Returns the name of a kept buffer or a row for a result; empty if there is none."""
         return self._given(out) or super().buffer_for(out)
 
     def _stacked(self) -> Sequence[Any]:
@@ -214,7 +215,7 @@ class LoopPlan(CpuPlan):
     """Runs a loop.
 
     Args:
-        written: its lines.
+        written: the writer that has written its lines.
     """
 
     def __init__(self, written: LoopCode) -> None:
@@ -253,11 +254,11 @@ class LoopPlan(CpuPlan):
         """Computes the last carries, and the sums.
 
         Args:
-            buffers: an input's value each; of slices the arrays.
+            buffers: the values of the inputs; arrays in place of slices.
             steps: the numbers of the steps: a range, unless there is a test.
-            stacks: where to put the outputs that are stacked.
-            totals: where the sums begin.
-            holds: where that is tested, whether there is a first step.
+            stacks: the memory of the outputs that are stacked.
+            totals: the first values of the sums.
+            holds: for a tested loop, whether there is a first step.
         """
         values = list(buffers)
         for i in self._owned:
@@ -289,11 +290,11 @@ class LoopPlan(CpuPlan):
 
 
 def counters(program: ProgramLike, loop: Loop) -> dict[int, VariableLike]:
-    """Returns the carries that only count steps: their numbers, and what they become."""
+    """Returns the numbers of the carries that only count steps, and their next values."""
     found: dict[int, Any] = {}
     if loop.tested:
         return found
-    # Variables only: a constant may be an array, which no list is searched for.
+    # Variables only: arrays among constants have no truth value when they are compared.
     operands = [x for equation in program.equations for x in equation.operands]
     taken = set(filter(is_variable, [*operands, *program.outputs[loop.carries :]]))
     made = {equation.outputs[0]: equation for equation in program.equations}
@@ -316,7 +317,7 @@ def outputs_added(program: ProgramLike, loop: Loop) -> list[Operand]:
 
 
 def is_python_number(out: Operand) -> bool:
-    """Says whether an output is a number as Python's arithmetic has it."""
+    """Says whether an output is a number of Python's arithmetic."""
     known = getattr(out, "type", None)
     return known is not None and number_kind(known) is not None
 
@@ -326,7 +327,7 @@ def loop_plan(program: ProgramLike, loop: Loop, kernels: Kernels) -> LoopPlan:
 
     Args:
         program: the body.
-        loop: what its inputs and outputs are.
+        loop: the meaning of its inputs and outputs.
         kernels: the backend's functions in place of NumPy's, by the primitive's name.
     """
     return LoopPlan(LoopCode(program, kernels, loop))

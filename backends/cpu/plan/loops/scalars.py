@@ -1,8 +1,8 @@
 """Equations of numbers, in Python's own arithmetic.
 
 Python computes with floats, integers and truth values in a tenth of the time that NumPy takes for
-its scalars. The results are the same bits: both round as IEEE 754 says, and where Python raises or
-goes beyond 64 bits, generated code asks NumPy or wraps around.
+its scalars. The results have the same bits, as both round by IEEE 754. If Python would raise or go
+beyond 64 bits, generated code calls NumPy or wraps around.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COMPARISONS = {
 }  # fmt: skip
 CONNECTIVES = {"logical_and": "and", "logical_or": "or"}
 EXTREMA = {"maximum": ">", "minimum": "<"}
-# Whose results of integers 64 bits may not hold.
+# Primitives whose results of integers may need more than 64 bits.
 OVERFLOWING = frozenset({*SIGNS, "abs", "negative", "square"})
 
 
@@ -53,7 +53,7 @@ def number_kind(known: VariableType) -> type | None:
 
 
 def wrapped(x: int) -> int:
-    """Returns an integer as 64 bits hold it."""
+    """Returns an integer wrapped around to 64 bits."""
     return ((x - SMALLEST_INT64) & 0xFFFFFFFFFFFFFFFF) + SMALLEST_INT64
 
 
@@ -61,11 +61,11 @@ class NumberOperand:
     """An operand of numbers' arithmetic.
 
     Attributes:
-        kind: its type; None where it is no number.
-        text: how it is written.
-        as_float: how it is written as a float.
-        nonzero: whether it is surely not 0.
-        large: whether it is an integer that 64 bits do not hold.
+        kind: its type; None for all but numbers.
+        text: its text.
+        as_float: its text as a float.
+        nonzero: whether it is not 0, for sure.
+        large: whether it is an integer of more than 64 bits.
     """
 
     __slots__ = ("as_float", "kind", "large", "nonzero", "text")
@@ -88,7 +88,7 @@ class NumberOperand:
         self.as_float = writer.source.shown(float(value)) if self.kind else ""
 
     def as_kind(self, kind: type) -> str:
-        """Returns the text of the same as another type."""
+        """Returns the text of the operand in another type."""
         return self.text if self.kind is kind else f"{kind.__name__}({self.text})"
 
 
@@ -98,12 +98,12 @@ Operands: TypeAlias = list[NumberOperand]
 def number_text(
     writer: Straight, equation: EquationLike, ufunc: tuple[np.ufunc, tuple[DType, ...]] | None
 ) -> str | None:
-    """Returns an equation of numbers as it is written; None where it is no such one.
+    """Returns the text of an equation of numbers; None for other equations.
 
     Args:
-        writer: what writes the lines.
+        writer: the writer of the lines.
         equation: the equation.
-        ufunc: NumPy's function for it and the dtypes of its loop, if there are such.
+        ufunc: NumPy's function for it and the dtypes of its loop, if there is one.
     """
     (out, *others) = equation.outputs
     kind = number_kind(out.type)
@@ -117,14 +117,14 @@ def number_text(
         return operands[0].text
     if name == "astype":
         (x,) = operands
-        # Of floats Python keeps what 64 bits do not hold.
+        # Python's integers of floats may have more than 64 bits.
         return x.as_kind(kind) if x.kind is kind or kind is float else None
     if equation.params:
         return None
     if kind is int:
         for x in operands:
             if x.large:
-                # An error where the line runs, as where NumPy computes it.
+                # The line raises when it runs, as NumPy does.
                 x.text = f"{writer.source.numpy('int64')}({x.text})"
     write = NUMBER_WRITERS.get(name)
     text = write(writer, name, operands, kind) if write is not None else None

@@ -18,9 +18,9 @@ __all__ = ["Outer", "is_zero", "keys_of", "outer_sums", "terms_of_totals"]
 
 
 def terms_of_totals(program: ProgramLike, totals: Mapping[str, Operand]) -> dict[VariableLike, str]:
-    """Returns the variables that are used for nothing but a sum, by the name of its total.
+    """Returns the variables whose only use is a sum, by the name of its total.
 
-    A sum of two such values is none itself: both are added to the total.
+    For a sum of two such values, both are added to the total.
 
     Args:
         program: the body.
@@ -52,13 +52,13 @@ def is_zero(x: Operand) -> bool:
     """Says whether an output is a constant that adds nothing."""
     if is_variable(x):
         return False
-    # Zeros that broadcast take no memory, and are looked at in no time.
+    # One element tells about zeros that are broadcast.
     value = np.asarray(constant(x))
     return not (value if any(value.strides) else value[(0,) * value.ndim]).any()
 
 
 def keys_of(equation: EquationLike) -> Iterator[tuple[KeyLike, Any, list[Any]]]:
-    """Returns for every key of a scatter itself, its values and its index arrays."""
+    """Yields every key of a scatter with its values and its index arrays."""
     keys = equation.params["keys"]
     start = len(keys)
     for key, values in zip(keys, equation.operands, strict=False):
@@ -67,11 +67,11 @@ def keys_of(equation: EquationLike) -> Iterator[tuple[KeyLike, Any, list[Any]]]:
 
 
 class Outer(NamedTuple):
-    """A sum over all steps of columns times rows: one product of the columns and rows of all.
+    """A sum over all steps of a column times a row: one product of all columns and rows.
 
     Attributes:
         total: the name of the sum.
-        left, right: the vectors that the column and the row of a step are made of.
+        left, right: the vectors that are the column and the row of a step.
     """
 
     total: str
@@ -82,12 +82,12 @@ class Outer(NamedTuple):
 def outer_sums(
     program: ProgramLike, sums: Mapping[VariableLike, str], fixed: Collection[Operand]
 ) -> tuple[list[Outer], set[VariableLike]]:
-    """Returns the sums of columns times rows, and the variables that nothing else needs then.
+    """Returns the sums of columns times rows, and the variables that need not be made then.
 
     Args:
         program: the body.
         sums: the variables that are only added to a total, by its name.
-        fixed: the inputs that are the same in every step.
+        fixed: the inputs that are equal in all steps.
     """
     made = {out: equation for equation in program.equations for out in equation.outputs}
     uses = Counter(x for e in program.equations for x in e.operands if is_variable(x))
@@ -116,13 +116,13 @@ def is_column(x: VariableLike) -> bool:
 
 
 def is_line_of(y: VariableLike, x: VariableLike) -> bool:
-    """Says whether an operand is a column or a row of as many elements as a matrix has there."""
+    """Says whether an operand is a column or a row of the lengths of a matrix."""
     (n, m), dtype = x.type.shape if x.type.ndim == 2 else (0, 0), x.type.dtype
     return min(n, m) > 1 and y.type.dtype == dtype and y.type.shape in ((n, 1), (1, m))
 
 
 def source_of(x: VariableLike, made: Mapping[VariableLike, EquationLike]) -> VariableLike:
-    """Returns what a variable has another shape of."""
+    """Returns the variable that a variable is reshaped from, through all reshapes."""
     while x in made and made[x].primitive.name == "reshape" and is_variable(made[x].operands[0]):
         (x,) = made[x].operands
     return x

@@ -1,1 +1,1 @@
-"""Elementwise work and reductions in blocks that fit the cache."""
+"""Regions: elementwise work and reductions in blocks that fit into the cache."""

@@ -1,7 +1,7 @@
-"""In which order the axes of arrays lie in memory, as far as a program tells.
+"""The order of axes in memory, as far as a program tells.
 
-Convolutions leave channels last in memory, whatever their place among the axes; what goes over all
-elements keeps that order, so that neither it nor the next convolution has to move them.
+Convolutions leave channels last in memory, wherever they stand among the axes. Elementwise work
+keeps that order, so that neither it nor the next convolution has to move elements.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["memory_orders", "region_order"]
 
-# Which return views of memory with the channels last, and which keep the order of their operand.
+# Primitives that return memory with the channels last, and those that keep their operand's order.
 CHANNELS_LAST = frozenset({"conv", "conv_input_grad"})
 ORDER_KEEPING = frozenset(
     {"avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter"}
@@ -27,7 +27,7 @@ AxisOrder = tuple[int, ...]
 
 
 def memory_orders(program: ProgramLike) -> dict[VariableLike, AxisOrder]:
-    """Returns the order of axes, outermost first, of all arrays for which it is not the usual."""
+    """Returns the order of axes, outermost first, for all arrays in which it is not the usual."""
     orders: dict[VariableLike, AxisOrder] = {}
     for equation in program.equations:
         primitive = equation.primitive
@@ -65,12 +65,12 @@ def enter_region_orders(equation: EquationLike, orders: dict[VariableLike, AxisO
 def region_order(
     region: RegionLike, given: Sequence[Operand], orders: dict[VariableLike, AxisOrder]
 ) -> AxisOrder | None:
-    """Returns in which order a region goes over the axes of its grid; None for the usual one.
+    """Returns the order in which a region goes over the axes of its grid; None for the usual one.
 
     Args:
-        region: what has a program, a grid and places.
+        region: the region.
         given: its operands.
-        orders: what is known of them.
+        orders: the known orders of arrays.
     """
     if any(e.primitive.name in LAST_AXIS_FUNCTIONS for e in region.program.equations):
         return None

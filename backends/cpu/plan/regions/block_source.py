@@ -1,4 +1,4 @@
-"""The text of a region's loop: which buffers its values lie in, and how it is cut into blocks."""
+"""The text of a region's loop over blocks, and the buffers of its values."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockCode"]
 
-# What all values of a block together may take of the cache, in bytes, and bounds of a block: of the
-# largest there are still some for every thread. Blocks that fit the cache nearest to the core would
-# be quicker in one thread; several wait for the interpreter's lock at every call, and for each
-# other's waking up, the less the fewer calls there are.
+# The bytes of the cache that all values of a block take, bounds of a block's elements, and the
+# number of blocks that are left for threads. Blocks that fit into the innermost cache would be
+# quicker in one thread. Several threads wait for the interpreter's lock at every call.
 BLOCK_CACHE_BYTES = 1 << 23
 SMALLEST_BLOCK_ELEMENTS, LARGEST_BLOCK_ELEMENTS = 131072, 262144
 FEWEST_BLOCKS = 8
@@ -31,19 +30,19 @@ class BlockCode:
 
     Args:
         name: the name of the function.
-        region: what has a program, a grid and places.
+        region: the region.
         given: its operands, some of them constants.
         kernels: the backend's functions in place of NumPy's.
-        source: where it is written.
-        order: the grid's axes as they lie in memory; None where they are in order.
+        source: the text that it is written into.
+        order: the order of the grid's axes in memory; None for the usual one.
 
     Attributes:
         grid: the grid with its joined axes.
         blocks: numbers, beginnings and ends of blocks.
-        shapes: for every input how it is brought to the grid; None for numbers.
-        outputs: what is returned.
+        shapes: for every input the axes and shape that bring it to the grid; None for numbers.
+        outputs: the results.
         memory: the bytes of memory that a thread needs.
-        effort: how much work all blocks are.
+        effort: the work of all blocks, in the unit of ``cost.py``.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class BlockCode:
                     x.last = number
         for x in self.inputs:
             if id(x) in self._targets:
-                x.last = len(self.steps)  # it is copied in the end
+                x.last = len(self.steps)  # the last lines copy it
         # The dtype and the groups of every slot.
         self._slots: list[tuple[Any, frozenset[int]]] = []
         self._assign()
@@ -96,7 +95,7 @@ class BlockCode:
     # -- memory
 
     def _assign(self) -> None:
-        """Gives every value as large as the block, if it is not returned, a slot."""
+        """Gives a slot to every value that is as large as the block and not returned."""
         free: dict[Any, list[Any]] = {}
         for number, step in enumerate(self.steps):
             ending = {id(x): x for x in step.operands if type(x) is BlockValue and x.last == number}
@@ -110,7 +109,7 @@ class BlockCode:
                 self._place(step, made, free)
 
     def _place(self, step: BlockStep, made: BlockValue, free: dict[Any, list[Any]]) -> None:
-        """Gives the result of a step a slot, if it needs one: a free one or a new one."""
+        """Gives the result of a step a free or a new slot, if it needs one."""
         if not step.placeable or not self._whole(made) or self._direct(made) is not None:
             return
         key = made.dtype, made.groups
@@ -121,7 +120,7 @@ class BlockCode:
             self._slots.append(key)
 
     def _direct(self, made: BlockValue) -> int | None:
-        """Returns the output that a value can be computed into."""
+        """Returns the number of the output that a value can be computed into."""
         for number in self._targets.get(id(made), ()):
             output = self.outputs[number]
             if output.groups == made.groups and output.type.dtype == made.dtype:
@@ -129,7 +128,7 @@ class BlockCode:
         return None
 
     def _elements(self) -> int:
-        """Returns how many elements a block has, so that it stays in the cache."""
+        """Returns the number of elements of a block that stays in the cache."""
         width: int = sum(dtype.itemsize for dtype, _ in self._slots)
         width += sum(x.dtype.itemsize for x in self.inputs if x.groups and self._whole(x))
         width += sum(
@@ -164,7 +163,7 @@ class BlockCode:
                 source.add(f"    np.copyto(into_{i}, {x.text})")
 
     def _cut_memory(self) -> None:
-        """Writes how a thread's memory is cut into slots."""
+        """Writes the lines that cut a thread's memory into slots."""
         for i, (dtype, groups) in enumerate(self._slots):
             shape = self.blocks.longest, *self.grid.joined(groups)[1:]
             end = self.memory + prod(shape) * dtype.itemsize

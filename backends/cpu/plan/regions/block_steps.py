@@ -46,11 +46,11 @@ class BlockOutput:
     Attributes:
         type: its shape and dtype.
         groups: the joined axes that it has.
-        value: what a block writes into it; None for a reduction.
-        reduction: the ufunc that puts the parts of all blocks together; empty where there are none.
-        count: by what the sum is divided.
+        value: the value that a block writes into it; None for a reduction.
+        reduction: the ufunc that puts the parts of all blocks together; empty without parts.
+        count: the divisor of the sum.
         rest: the shape of a part.
-        axes: how its axes are transposed to lie in the grid's order; None where they do.
+        axes: the permutation of its axes to the grid's order; None if they are in order.
     """
 
     __slots__ = ("axes", "count", "groups", "reduction", "rest", "type", "value")
@@ -69,19 +69,19 @@ class Blockwise:
     """The steps of a region.
 
     Args:
-        region: what has a program, a grid and places.
+        region: the region.
         given: its operands, some of them constants.
         kernels: the backend's functions in place of NumPy's.
-        source: where what the steps call is bound.
-        order: the grid's axes as they lie in memory; None where they are in order.
+        source: the text that binds the functions of steps.
+        order: the order of the grid's axes in memory; None for the usual one.
 
     Attributes:
         grid: the grid with its joined axes.
         steps: the steps.
         inputs: the value of every input.
-        shapes: for every input how its axes are transposed, or None, and the shape to which it is
-            brought then; None for numbers.
-        outputs: what is returned.
+        shapes: for every input the permutation of its axes, or None, and its shape in the grid;
+            None for numbers.
+        outputs: the results.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Blockwise:
         self.steps = self._emit.steps
 
     def _apart(self, equation: EquationLike, axes: int) -> list[frozenset[int]]:
-        """Returns which axes are to stay apart, since functions are told of them."""
+        """Returns the axes that must not be joined, since functions get them as arguments."""
         name = equation.primitive.name
         first = equation.operands[0]
         if name in REDUCTION_UFUNCS or name in ROW_FUNCTIONS:
@@ -136,7 +136,7 @@ class Blockwise:
             self.source.name(variable), groups, variable.type.weak or variable.type.dtype
         )
         self._values[variable] = value
-        # A number has no axes; neither need an array have any that is the same everywhere.
+        # A number has no axes. An array of equal elements is used as a number.
         if groups:
             self.shapes.append((transposition(self._raw[variable]), self.grid.joined(groups)))
         else:
@@ -201,7 +201,7 @@ class Blockwise:
         return self._emit.call(impl, name, operands, static, dtype=dtype)
 
     def _limited(self, name: str, operands: list[Any], dtype: DType) -> BlockValue | None:
-        """Returns an extremum of two arrays, or of one and a number, as the backend computes it."""
+        """Returns an extremum of arrays, or of an array and a number, with the backend's bits."""
         values = [x for x in operands if type(x) is BlockValue]
         if any(x.weak or x.dtype != dtype for x in values):
             return None
@@ -216,12 +216,12 @@ class Blockwise:
         limits = (number, np.inf) if name == "maximum" else (-np.inf, number)
         limited = self._emit.ufunc("clip", *values, *limits)
         if number == 0 and type(operands[0]) is BlockValue:
-            # Of two zeros NumPy's functions give the second, and this one gives the array's.
+            # NumPy's functions return the second of two zeros, and ``clip`` that of the array.
             return self._emit.ufunc("add", limited, 0.0)
         return limited
 
     def _log_sum(self, operands: list[Any], dtype: DType) -> BlockValue | None:
-        """Returns the logarithm of a sum of exponentials, one of them a finite number's."""
+        """Returns ``logaddexp`` of an array and a finite number."""
         values = [x for x in operands if type(x) is BlockValue]
         numbers = [constant(x) for x in operands if type(x) is not BlockValue]
         if len(values) != 1 or values[0].weak or values[0].dtype != dtype:
@@ -234,7 +234,7 @@ class Blockwise:
         return self._emit.ufunc("add", rest, self._emit.ufunc("clip", *values, *numbers, np.inf))
 
     def _selects(self, operands: list[Any], dtype: DType) -> bool:
-        """Says whether a choice is one of floats, numbers among them, by booleans."""
+        """Says whether ``where`` chooses between floats, or numbers, by booleans."""
         condition, *rest = operands
         return (
             type(condition) is BlockValue
@@ -278,7 +278,7 @@ class Blockwise:
     def _product(
         self, equation: EquationLike, operands: list[BlockValue], out: VariableLike
     ) -> None:
-        """Writes the product of a matrix's rows with a vector, or that of a vector with them."""
+        """Adds the product of a matrix with a vector, or of a vector with a matrix."""
         x, y = (
             self._emit.whole(value, self._places[v])
             for value, v in zip(operands, equation.operands)
@@ -296,7 +296,7 @@ class Blockwise:
                 self._emit.put(f"part_{number}", column_product, [x, y])
 
     def _along(self, equation: EquationLike, operands: list[Any], out: VariableLike) -> BlockValue:
-        """Returns what sees rows whole, in steps or by the primitive's own function."""
+        """Returns a function of whole rows, in steps or by the primitive's own function."""
         name, params = equation.primitive.name, equation.params
         first = equation.operands[0]
         taken = [len(first.type.shape) - 1] if name in LAST_AXIS_FUNCTIONS else params["axis"]
@@ -330,7 +330,7 @@ class Blockwise:
             params["axis"] = axes
         if "keepdims" in params:
             params["keepdims"] = True
-        # The axes of the grid that come after those of the rows are not the function's.
+        # The function does not get the axes of the grid behind those of the rows.
         behind = len(self.grid.shape) - 1 - max(self._places[equation.operands[0]])
         texts = []
         for i, x in enumerate(equation.operands):
@@ -347,7 +347,7 @@ class Blockwise:
 
 
 def last_axes_key(count: int, item: int | None) -> str:
-    """Returns the text that takes the first of the last axes, or adds as many: of length 1."""
+    """Returns the text of a key that takes item 0 of the last axes, or adds axes of length 1."""
     return f"[..., {', '.join([str(item)] * count)}]" if count else ""
 
 
@@ -366,7 +366,7 @@ def reordered_region(
 
 
 def transposition(place: Sequence[int | None]) -> Axes | None:
-    """Returns how a value's axes are transposed to be in the grid's order; None if they are."""
+    """Returns the permutation of a value's axes to the grid's order; None if they are in order."""
     axes = [axis for axis in place if axis is not None]
     if axes == sorted(axes):
         return None
@@ -375,7 +375,7 @@ def transposition(place: Sequence[int | None]) -> Axes | None:
 
 
 def same_everywhere(x: Operand) -> bool:
-    """Says whether an operand is a constant with one element, repeated without a copy."""
+    """Says whether an operand is a constant of one element, broadcast without a copy."""
     if is_variable(x):
         return False
     return not any(getattr(constant(x), "strides", (1,)))

@@ -1,8 +1,7 @@
-"""A row beside all rows of a matrix: copies of it meet several of them at once.
+"""Ufuncs of a matrix and a row: copies of the row meet several rows of the matrix at once.
 
-NumPy goes over one row of the matrix after the other. Where they are shorter than its buffers, it
-first fills a buffer with copies of the row beside them, or of numbers beside them, for every buffer
-anew: that takes as long as what is computed then.
+NumPy goes over one row of the matrix after the other. If rows are shorter than its buffers, it
+fills a buffer with copies of the row, again for every buffer. That takes as long as the ufunc.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ if TYPE_CHECKING:
 
 __all__ = ["is_rowwise", "row_by_row", "rowwise"]
 
-# Rows of so many numbers are quicker gone over one by one than with copies in buffers, which NumPy
-# only makes if its buffers are longer than they are.
+# Rows of this length and more are quicker one by one than with copies in buffers. NumPy makes no
+# copies if its buffers are shorter than rows, as buffers of the second length are.
 SHORTEST_DIRECT_ROW, DIRECT_BUFFER_ELEMENTS = 384, 256
-# How many numbers long rows are made, of copies: as long as NumPy's usual buffers, or, where those
-# are small, as is enough. Rows of more bytes than LONG are long enough as they are.
+# The lengths of rows that are made of copies: that of NumPy's usual buffers, and one for small
+# buffers. Rows of more bytes than the third number are long enough as they are.
 BUFFERED_RUN, UNBUFFERED_RUN, LONGEST_COPIED_ROW_BYTES = 8192, 2048, 2560
 # Smaller matrices are not worth the copies.
 SMALLEST_ROWWISE_ELEMENTS = 65536
 
 
 def row_by_row(length: int) -> AbstractContextManager[Any]:
-    """Returns a block in which NumPy's functions go over rows of a length as is quickest."""
+    """Returns a context in which NumPy's buffers are the quickest for rows of a length."""
     return (
         nullcontext() if length < SHORTEST_DIRECT_ROW else errstate(bufsize=DIRECT_BUFFER_ELEMENTS)
     )
@@ -54,7 +53,7 @@ def rowwise(ufunc: np.ufunc, x: Buffer, y: Buffer, out: Buffer, first: bool) -> 
         ufunc: of two operands.
         x: a matrix.
         y: a row, with an axis of length 1 in front.
-        out: where to, without gaps; it may be x.
+        out: the memory of the result, without gaps; it may be x.
         first: whether x is the first operand.
     """
     many, length = out.shape

@@ -11,7 +11,7 @@ from .steps import BlockStep, BlockValue
 __all__ = ["SMALLEST_SHARED_EFFORT", "effort"]
 
 # The unit is a pass of a ufunc of a few instructions over four bytes: a fifth of a nanosecond.
-# What is less than this is done before another thread has begun with it.
+# Smaller work is done before another thread has begun.
 SMALLEST_SHARED_EFFORT = 3 << 19
 ONE_PASS = frozenset(
     {
@@ -22,9 +22,9 @@ ONE_PASS = frozenset(
     }
 )  # fmt: skip
 MOVING_CALLS = "np.bitwise", "np.broadcast_to", "np.copyto"
-# Of exp, sqrt and their like; and of functions, which take several passes.
+# The work of exp, sqrt and their like, and that of functions with several passes.
 SLOW_PASSES, CALL_PASSES = 3, 5
-# As long as it takes to begin with a row, where an operand is not as large as the result.
+# The work of the beginning of a row, if an operand is smaller than the result.
 BEGIN_PASSES = 50
 
 

@@ -1,6 +1,6 @@
 """Primitives as steps of ufuncs and row sums, so that blocks need no memory of their own.
 
-Elementwise ones give the same bits as the functions that compute them by themselves.
+Steps of elementwise primitives give the same bits as the functions of these primitives.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ ELEMENTWISE_STEPS: dict[str, Callable[..., BlockValue | None]] = {
 }
 
 # -- along rows: of values with all their axes, of one dtype. ``axes`` are joined ones, ``count`` is
-# how many elements a row has along them.
+# the number of elements of a row along them.
 
 
 def _row_means(emit: BlockSteps, axes: Axes, count: int, x: BlockValue) -> BlockValue:
@@ -185,7 +185,7 @@ def _softmax_steps(
 def _normal_rows(
     emit: BlockSteps, axes: Axes, count: int, x: BlockValue, eps: float, center: bool
 ) -> tuple[BlockValue, BlockValue]:
-    """Returns normalised rows, and what each was multiplied by."""
+    """Returns normalised rows and their factors."""
     deviations = _centred_rows(emit, axes, count, x) if center else x
     spread = emit.ufunc("divide", emit.row_dot(deviations, deviations, axes), count)
     root = emit.ufunc("sqrt", emit.ufunc("add", spread, eps))

@@ -1,4 +1,4 @@
-"""The grid of a region: its blocks, and the places of values in it."""
+"""The grid of a region: its joined axes and its blocks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ __all__ = ["Blocks", "Grid"]
 
 
 class Grid:
-    """The axes of a region's grid, neighbours joined that no value tells apart.
+    """The axes of a region's grid. Neighbours that all values have, or lack, together are joined.
 
-    Blocks are cut along the first of them.
+    Blocks are cut along the first one.
 
     Args:
         lengths: the lengths of the grid's axes.
-        present: for every value, or whatever else tells axes apart, which axes it has.
+        present: for every value, and every function that gets axes, the axes that it has.
 
     Attributes:
-        shape: the lengths of joined axes.
+        shape: the lengths of the joined axes.
         rows: the length of the first one.
-        inner: how many elements belong to each of its places.
+        inner: the number of elements at each of its places.
     """
 
     def __init__(self, lengths: Sequence[int], present: Sequence[frozenset[int]]) -> None:
@@ -46,19 +46,19 @@ class Grid:
         return tuple(n if g in groups else 1 for g, n in enumerate(self.shape))
 
     def blocks(self, elements: int) -> Blocks:
-        """Returns blocks of about so many elements, alike."""
+        """Returns blocks of about that many elements, all of about one length."""
         most = max(elements // max(self.inner, 1), 1)
         return Blocks(self.rows, -(-self.rows // most))
 
 
 class Blocks:
-    """Numbers, beginnings and ends of blocks; each is made when its turn comes.
+    """Numbers, beginnings and ends of blocks, made one by one.
 
-    Of an array that no memory holds there would be too many to list.
+    A list of all would be long where one element is broadcast to a huge array.
 
     Args:
-        rows: how many rows there are.
-        count: in how many blocks.
+        rows: the number of rows.
+        count: the number of blocks.
 
     Attributes:
         longest: the most rows that a block has.
@@ -73,7 +73,7 @@ class Blocks:
         return self._count
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        # Threads may share it, as they may not share a generator.
+        # Threads may share a ``map`` of a range, not a generator.
         return map(self._block, range(self._count))
 
     def _block(self, i: int) -> tuple[int, int, int]:

@@ -1,8 +1,7 @@
-"""Columns beside rows: results of which every row of numbers is one number with a whole row.
+"""Ufuncs of columns and rows: in every row of the result one number meets a whole row.
 
-NumPy goes over the last axis in its inner loop, which costs twice as much to begin as it does for a
-row of some dozen numbers. The numbers are therefore written into the result, which takes no more
-than that, and then meet several copies of the row at once.
+NumPy begins its inner loop for every row, which costs twice as much as a row of some dozen numbers.
+Here the numbers are first written into the result, and then meet several copies of the row at once.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST_COPIED_ROW", "is_outer", "outer"]
 
-# Rows of so many numbers are long enough as they are.
+# Longer rows need no copies.
 LONGEST_COPIED_ROW = 128
-# How long rows are made at most, of how many copies. Smaller results are not worth them.
+# The greatest length of a row of copies, and number of copies. Smaller results are not worth them.
 LONGEST_RUN_OF_COPIES, MOST_COPIES, SMALLEST_OUTER_ELEMENTS = 512, 8, 32768
 
 
@@ -40,10 +39,10 @@ def outer(ufunc: np.ufunc, x: Buffer, y: Buffer, out: Buffer, first: bool) -> No
     """Computes ``ufunc(x, y, out)``, or ``ufunc(y, x, out)``, with the same bits.
 
     Args:
-        ufunc: of two operands.
+        ufunc: a ufunc of two operands.
         x: numbers, of which the last axis has length 1.
         y: rows, of which the last axis but one has length 1.
-        out: where to, without gaps.
+        out: the memory of the result, without gaps.
         first: whether x is the first operand.
     """
     *before, many, length = out.shape

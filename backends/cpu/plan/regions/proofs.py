@@ -1,8 +1,8 @@
 """Proofs that the blocks of a region take the elements that its places say.
 
-A place says which axes of the grid a value has, one after the other. Blocks see it with its axes
-transposed, and with neighbours joined that nothing tells apart. That is proved here of everything
-that a region is given and returns, and of every step that its operands broadcast to its result.
+A place lists the axes of the grid that a value has. Blocks see the value with its axes transposed
+and joined. The proof checks this for all operands and results of a region. It also checks that the
+operands of every step broadcast to its result.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["PlanError", "prove_region"]
 
-# How lines begin of which operands broadcast to the result.
+# Beginnings of lines whose operands broadcast to the result.
 BROADCASTING = "np.", "{0}.clip", "outer(", "rowwise("
 SPREADING = "np.broadcast_to"
 
 
 class PlanError(ValueError):
-    """Generated code takes other elements than the program says: a plan has a fault."""
+    """Generated code takes other elements than the program says: the plan is wrong."""
 
 
 def prove_region(code: BlockCode, region: RegionLike, order: Sequence[int] | None) -> None:
-    """Checks what was written for a region.
+    """Checks the code of a region.
 
     Args:
-        code: that.
-        region: what has a program, a grid and places.
-        order: the grid's axes as they lie in memory; None where they are in order.
+        code: the code.
+        region: the region.
+        order: the order of the grid's axes in memory; None for the usual one.
 
     Raises:
         PlanError: a value lies elsewhere than its place says, or is overwritten too early.
@@ -92,7 +92,7 @@ def _is_left(
     axes: Sequence[int] | None,
     rest: Sequence[int],
 ) -> None:
-    """Checks that what is left of a sum over blocks is in the order in which it is returned."""
+    """Checks that the remaining axes of a sum over blocks are in the order of the result."""
     moved = [place[a] for a in (range(len(place)) if axes is None else axes)]
     left = [axis for axis in moved if axis is not None]
     if left != sorted(left) or 0 in map(grid.group.__getitem__, left):
@@ -102,7 +102,7 @@ def _is_left(
 
 
 def _steps_fit(inputs: Iterable[BlockValue], steps: Sequence[BlockStep]) -> None:
-    """Checks that operands are there when they are needed, and have the axes of the result."""
+    """Checks that operands exist before their use and have the axes of the result."""
     there = set(map(id, inputs))
     holds: dict[int, BlockValue] = {}
     for step in steps:

@@ -1,9 +1,8 @@
-"""Runs a region: brings arrays to its grid, shares blocks among threads, puts parts together.
+"""The run of a region: it brings arrays to the grid, shares blocks, and puts parts together.
 
-The sum over all elements, and any reduction of the first axis, is that of the blocks' sums, each
-of which NumPy has added up pairwise: the rounding error grows with the logarithm of a block's size
-and with the number of blocks at most. The blocks do not depend on the number of threads, so that
-neither does the result.
+A sum over the first axis is the sum of the blocks' sums, each of which NumPy adds up pairwise. Its
+rounding error grows with the logarithm of a block's size and with the number of blocks at most. The
+blocks do not depend on the number of threads, and neither does the result.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ class RegionRun:
     """Computes the outputs of a region: ``run(*operands)``.
 
     Attributes:
-        code: what was written for it.
-        function: the loop over blocks, once it is compiled.
+        name: the name of its function in the text.
+        function: the compiled loop over blocks.
     """
 
     def __init__(self, name: str, code: BlockCode) -> None:
@@ -45,7 +44,7 @@ class RegionRun:
         self.shapes = [code.grid.joined(o.groups) for o in code.outputs]
         self.effort = code.effort
         self.most = len(code.blocks) if code.effort >= SMALLEST_SHARED_EFFORT else 1
-        # The length of rows; of none where that is of no account.
+        # The length of rows; 0 if it does not matter.
         self.row = code.grid.shape[-1] if self.most > 1 and len(code.grid.shape) > 1 else 0
         self.function: Callable[..., None]
 
@@ -109,7 +108,7 @@ class RegionRun:
 
 
 def in_grid(x: Buffer, axes: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
-    """Returns an array in the shape that it has in a grid, without a copy if it lies so."""
+    """Returns an array in its shape in a grid, without a copy if its memory allows."""
     if not shape:
         return x.reshape(-1)[0]
     return x.reshape(shape) if axes is None else x.transpose(axes).reshape(shape)

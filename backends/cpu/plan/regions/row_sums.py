@@ -31,7 +31,7 @@ __all__ = [
     "total_sum",
 ]
 
-# Elements of the pieces of a vector that BLAS multiplies, which it does in many lanes.
+# The elements of a piece of a vector that BLAS multiplies at once.
 PIECE_ELEMENTS = 16384
 
 add: Any = np.add.reduce
@@ -70,7 +70,7 @@ def row_product(x: Buffer, y: Buffer) -> Any:
 
 
 def column_sum(x: Buffer, axes: tuple[int, ...]) -> Any:
-    """Returns the sums over axes, the first of them the blocks' own."""
+    """Returns the sums over axes, the first of which is the axis of blocks."""
     if axes == (0,) and x.ndim == 2 and x.flags.c_contiguous and controlled() is not None:
         return _rows_by(ones(len(x), x.dtype), x)
     return add(x, axes)
@@ -121,7 +121,7 @@ def row_softmax(x: Buffer, out: Buffer) -> None:
     """Puts the softmax of rows into another array."""
     limit = np.finfo(x.dtype)
     if x.max() <= 0.5 * np.log(limit.max):
-        # Neither overflows exp, nor do all of a row vanish: no maximum is to be found for it.
+        # ``exp`` does not overflow, and no row vanishes below. So no maximum is needed.
         np.exp(x, out)
         sums = row_sum(out, (out.ndim - 1,))
         if sums.min() >= np.sqrt(limit.tiny):

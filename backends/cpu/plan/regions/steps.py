@@ -1,4 +1,4 @@
-"""The steps of a block: lines that are still to be told where they put their results."""
+"""The steps of a block: lines whose results get their memory later, in ``block_source.py``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockStep", "BlockSteps", "BlockValue"]
 
-# Whose third argument NumPy no longer takes by its place.
+# NumPy takes ``out`` of these ufuncs by name alone.
 OUT_BY_NAME = frozenset({"maximum", "minimum"})
 INTEGERS_OF_SIZE: dict[int, Any] = {
     2: np.dtype(np.int16),
@@ -40,14 +40,14 @@ INTEGERS_OF_SIZE: dict[int, Any] = {
 
 
 class BlockValue:
-    """The value of a name in a block.
+    """A value in a block.
 
     Attributes:
-        text: how it is written.
+        text: its name.
         groups: the joined axes of the grid that it has.
-        dtype: its dtype; of a weak number its Python type.
-        step: what makes it; None for inputs.
-        slot: the number of the buffer that it lies in; None where it has memory of its own.
+        dtype: its dtype; for a weak number its Python type.
+        step: the step that makes it; None for inputs.
+        slot: the number of the buffer that it lies in; None if it has memory of its own.
         last: the number of the last step that needs it.
     """
 
@@ -64,7 +64,7 @@ class BlockValue:
 
     @property
     def weak(self) -> bool:
-        """Whether it is a Python number, which decides no dtype."""
+        """Says whether it is a Python number, which decides no dtype."""
         return isinstance(self.dtype, type)
 
 
@@ -72,14 +72,13 @@ class BlockStep:
     """One line.
 
     Attributes:
-        form: how it is written: ``{0}``, ``{1}``, ... are its operands, ``{out}`` or
-            ``{named}`` is where the place of its result is told, if there is one, and ``{into}`` a
-            place that there has to be.
+        form: the line with fields: ``{0}``, ``{1}``, ... for operands, ``{out}`` or ``{named}`` for
+            the memory of the result, if it gets some, ``{into}`` for memory that it must get.
         operands: values and constants.
-        made: the result; None where the line puts it away itself.
-        equation: what it is for.
-        kind: what it is for peepholes: the name of a ufunc; ``apart`` of what needs its operands
-            until its result is complete.
+        made: the result; None if the line stores it itself.
+        equation: the equation that it computes.
+        kind: the name of a ufunc, which later steps look for; ``apart`` for a line that needs its
+            operands until its result is complete.
     """
 
     __slots__ = ("equation", "form", "kind", "made", "operands")
@@ -102,20 +101,20 @@ class BlockStep:
 
     @property
     def placeable(self) -> bool:
-        """Whether the line can be told where to put its result."""
+        """Says whether the line takes memory for its result."""
         return any(place in self.form for place in ("{out}", "{named}", "{into}"))
 
 
 class BlockSteps:
-    """Collects the steps of a region; the same step twice is one.
+    """Collects the steps of a region, equal ones once.
 
     Args:
         grid: the region's grid.
-        source: which binds what the steps call.
+        source: the text that binds the functions of steps.
 
     Attributes:
-        equation: what the next steps are for.
-        steps: all so far.
+        equation: the equation of the next steps.
+        steps: all steps so far.
     """
 
     def __init__(self, grid: Grid, source: Source) -> None:
@@ -133,7 +132,7 @@ class BlockSteps:
         groups: frozenset[int] | None = None,
         kind: str = "",
     ) -> BlockValue:
-        """Adds a step and returns its result, which has the axes of all operands by default."""
+        """Adds a step and returns its result. By default that has the axes of all operands."""
         if groups is None:
             groups = frozenset().union(*(x.groups for x in operands if type(x) is BlockValue))
         key = form, tuple(map(_operand_key, operands)), dtype, groups
@@ -144,7 +143,7 @@ class BlockSteps:
         return found
 
     def ufunc(self, name: str, *operands: Any, dtype: DType | None = None) -> BlockValue:
-        """Adds a ufunc of values and numbers; of the first value's dtype if none is told."""
+        """Adds a ufunc of values and numbers, by default in the first value's dtype."""
         if dtype is None:
             dtype = next(x.dtype for x in operands if type(x) is BlockValue)
         operands = tuple(x if type(x) is BlockValue else as_operand(x, dtype) for x in operands)
@@ -162,8 +161,8 @@ class BlockSteps:
         return self.made(form, operands, dtype, kind=name)
 
     def _beside(self, operands: Sequence[Any], dtype: DType) -> tuple[Any, int] | None:
-        """Returns what computes a ufunc of two operands of which one has rows that the other lacks,
-        and which of them that takes first; None where the ufunc does it best.
+        """Returns a function for a ufunc of a matrix, or a column, and a row, and the number of the
+        operand that it takes first; None if the ufunc itself is quickest.
         """
         if any(type(x) is not BlockValue or x.weak or x.dtype != dtype for x in operands):
             return None
@@ -185,13 +184,13 @@ class BlockSteps:
         dtype: DType,
         groups: frozenset[int] | None = None,
     ) -> BlockValue:
-        """Adds a call of a function, which makes its own result."""
+        """Adds a call of a function that makes the memory of its result."""
         bound = self.source.bind(function, name)
         given = ", ".join([*(f"{{{i}}}" for i in range(len(operands))), *static])
         return self.made(f"{bound}({given})", operands, dtype, groups)
 
     def whole(self, value: BlockValue, groups: frozenset[int]) -> BlockValue:
-        """Returns a value with all axes that it stands for, which a broadcast one lacks."""
+        """Returns a value broadcast to all the axes that it stands for."""
         if value.groups == groups:
             return value
         first = "high - low" if 0 in groups else "1"
@@ -238,7 +237,7 @@ class BlockSteps:
     # -- sums: over axes of rows, which stay with length 1, and over all of a block
 
     def row_sum(self, x: BlockValue, axes: tuple[int, ...]) -> BlockValue:
-        """Returns the sums of rows; of products without the products."""
+        """Returns the sums of rows; sums of products without the products."""
         left = x.groups - set(axes)
         step = x.step
         if step is not None and step.kind in ("negative", "multiply", "divide"):
@@ -255,10 +254,10 @@ class BlockSteps:
     def _sum_inside(
         self, step: BlockStep, x: BlockValue, axes: tuple[int, ...]
     ) -> BlockValue | None:
-        """Returns the sums of rows where all elements of a row are negated, or multiplied or
-        divided by the same: that is done with the sum instead, which rounds it differently.
+        """Returns the sums of rows whose elements are all negated, or multiplied or divided by one
+        number: the sum is negated, multiplied or divided instead, with another rounding.
 
-        So is a row times a vector that all rows are multiplied by: BLAS has that.
+        The sums of rows times one vector are a product of BLAS.
         """
         first, *rest = step.operands
         if step.kind == "negative":
@@ -292,7 +291,7 @@ class BlockSteps:
         return self.made(f"{function}({{0}}, {{1}})", [x, y], x.dtype, groups - set(axes))
 
     def softmax(self, x: BlockValue, axes: tuple[int, ...]) -> BlockValue | None:
-        """Returns the softmax of rows; None where they are not the last axis."""
+        """Returns the softmax of rows; None if they are not the last axis."""
         if axes != (len(self.grid.shape) - 1,) or len(x.groups) != len(self.grid.shape):
             return None
         form = f"{self.source.bind(row_softmax, 'row_softmax')}({{0}}, {{into}})"
@@ -305,7 +304,7 @@ class BlockSteps:
         return self.made(form, [x], x.dtype, x.groups - set(axes))
 
     def part(self, target: str, x: BlockValue, axes: tuple[int, ...], ufunc: str) -> None:
-        """Adds what puts a reduction of the block away, which is a part of the whole one."""
+        """Adds a step that stores a reduction of the block, as a part of the whole one."""
         everything = set(axes) == x.groups
         operands: list[Any] = [x]
         if ufunc != "add" or x.dtype.char not in "fd":
@@ -320,7 +319,7 @@ class BlockSteps:
         self.steps.append(BlockStep(f"{target}[number] = {text}", operands, None, self.equation))
 
     def put(self, target: str, function: Callable[..., Any], operands: Sequence[Any]) -> None:
-        """Adds what puts a function's result away as the part of a block."""
+        """Adds a step that stores a function's result as the part of a block."""
         given = ", ".join(f"{{{i}}}" for i in range(len(operands)))
         text = f"{self.source.bind(function, function.__name__)}({given})"
         self.steps.append(BlockStep(f"{target}[number] = {text}", operands, None, self.equation))
@@ -337,7 +336,7 @@ class BlockSteps:
 
 
 def _factors(step: BlockStep, x: BlockValue) -> tuple[BlockValue, BlockValue] | None:
-    """Returns what is multiplied where a step is a product of whole values of one dtype."""
+    """Returns the factors of a step that multiplies whole values of one dtype, or None."""
     if step.kind == "square":
         pair = step.operands[0], step.operands[0]
     elif step.kind == "multiply":

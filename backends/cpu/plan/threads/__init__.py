@@ -1,1 +1,1 @@
-"""Work of a plan that threads share, or do side by side."""
+"""Threads of plans: the pool, products in parts, and groups of equations side by side."""

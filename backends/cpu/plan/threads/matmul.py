@@ -1,7 +1,7 @@
 """Products of matrices, in parts that the plan's own threads share.
 
-BLAS would share them among threads of its own. After a product those look for more work for
-milliseconds, on cores that the plan's threads then do not get.
+BLAS would share them among its own threads. These look for more work for milliseconds after a
+product. The plan's threads do not get their cores in that time.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ __all__ = ["SharedProduct", "threaded_matmul"]
 def threaded_matmul(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
     """Returns ``x @ y``.
 
-    There is a part for every thread, and BLAS adds up in an order that may depend on the shape: so
-    the last bits may depend on the number of threads. A vector times a matrix is a sum of as many
-    parts.
+    Every thread computes one part. BLAS may add up in another order for another shape, so that the
+    last bits may depend on the number of threads. A vector times a matrix is a sum of parts.
 
     Args:
         x: an array (rows, k) or (k,), or a stack of them.
         y: an array (k, columns) or (k,), or a stack of as many as there are in x.
-        out: where to, if that is told.
+        out: the memory of the result; None for new memory.
     """
     number = threads.number
     if number < 2 or controlled() is None:
@@ -50,7 +49,7 @@ def threaded_matmul(x: Buffer, y: Buffer, out: Buffer | None = None) -> Any:
 
 
 def cut_up(x: Buffer, y: Buffer, out: Buffer | None = None) -> tuple[Any, list[Any]]:
-    """Returns the memory for ``x @ y``, and the products that fill it."""
+    """Returns the memory for ``x @ y``, and the operands and memory of every part."""
     number = threads.number
     if out is None:
         shape = x.shape[:-1] if y.ndim == 1 else (*x.shape[:-1], y.shape[-1])
@@ -68,11 +67,11 @@ def cut_up(x: Buffer, y: Buffer, out: Buffer | None = None) -> tuple[Any, list[A
 
 
 class SharedProduct:
-    """``x @ y`` as one of several things that threads share: see `together`.
+    """The run of ``x @ y`` in a group that threads share: see `run_side_by_side`.
 
     Args:
-        rows: whether x is a stack whose rows are multiplied all at once, by one matrix.
-        shape: that of the result.
+        rows: whether x is a stack of which all rows are multiplied at once by one matrix.
+        shape: the shape of the result.
     """
 
     def __init__(self, rows: bool, shape: tuple[int, ...]) -> None:
@@ -83,7 +82,7 @@ class SharedProduct:
         return f"<a product of shape {self.shape} in parts>"
 
     def begun(self, operands: Any, into: Any) -> tuple[Any, Callable[[], None]]:
-        """Returns the result's memory, and what each thread calls to fill it."""
+        """Returns the memory of the result, and the function that every thread calls to fill it."""
         x, y = operands
         if self.rows:
             x = x.reshape(-1, x.shape[-1])
@@ -102,7 +101,7 @@ def multiply_parts(parts: list[Any]) -> None:
 
 
 def cuts(length: int, number: int) -> list[slice]:
-    """Returns slices of about the same length, which begin where BLAS has whole tiles."""
+    """Returns slices of about one length, which begin at multiples of BLAS's tiles."""
     tile = 16 if length >= 32 * number else 1
     edges = [length * i // number // tile * tile for i in range(number)]
     return [slice(low, high) for low, high in zip(edges, [*edges[1:], length])]
@@ -112,7 +111,7 @@ def multiply_each(parts: Any) -> None:
     """Multiplies one part after the other."""
     for x, y, out in parts:
         if x.ndim == 1:
-            # Here ``matmul`` lets no other thread run meanwhile.
+            # ``matmul`` would hold the interpreter's lock here.
             np.dot(x, y, out)
         else:
             np.matmul(x, y, out)

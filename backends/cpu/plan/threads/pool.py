@@ -1,9 +1,8 @@
-"""Threads that share the blocks of a region with the thread that runs it.
+"""The pool of threads that share work with the thread that calls a plan.
 
-NumPy's loops let other threads run, so that blocks are computed side by side. A job never waits
-for a thread that has not begun with it: the caller takes blocks itself until none is left, and
-then waits only for those who still hold one. So jobs within jobs and any number of callers at once
-come to an end.
+NumPy's loops release the interpreter's lock, so that blocks are computed side by side. The caller
+takes blocks itself until none is left, and then waits only for helpers that still hold one. A job
+never waits for a helper that has not begun. So jobs within jobs, and any number of callers, end.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 
 __all__ = ["Arena", "arena", "share", "threads"]
 
-# Which variables say how many threads there are to be, the first that is set.
+# The environment variables that set the number of threads; the first one that is set counts.
 THREAD_VARIABLES = (
     "FUNCTENSOR_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -37,7 +36,7 @@ def cores() -> int:
 
 
 def thread_count() -> int:
-    """Returns how many threads the environment asks for, or as many as there are cores."""
+    """Returns the number of threads that the environment asks for, or the number of cores."""
     for variable in THREAD_VARIABLES:
         # OpenMP takes a list, one number for each level.
         number = os.environ.get(variable, "").partition(",")[0].strip()
@@ -46,7 +45,8 @@ def thread_count() -> int:
     return cores()
 
 
-# How often a caller looks whether helpers have ended, and what it does meanwhile: 3 microseconds.
+# A caller looks so many times if helpers have ended. It adds these numbers up in between, which
+# takes 3 microseconds.
 WAITING_ROUNDS = 50
 WAITING_WORK = np.zeros(1 << 14, np.float32)
 
@@ -55,7 +55,7 @@ class Threads:
     """The number of threads that compute large regions.
 
     Attributes:
-        number: that, with the caller; the environment and the cores decide at first.
+        number: the number, the caller included. At first it is that of the environment.
     """
 
     def __init__(self) -> None:
@@ -66,9 +66,9 @@ threads = Threads()
 
 
 def core_function() -> Callable[[], int]:
-    """Returns what tells the core that a thread runs on; what tells nothing where none does."""
+    """Returns a function that gives the number of the current core, -1 if it is not known."""
     try:
-        # It returns at once, for which no other thread need be let run.
+        # ``PyDLL`` keeps the interpreter's lock, as the function returns at once.
         told: Callable[[], int] = ctypes.PyDLL(None).sched_getcpu
     except (AttributeError, OSError, TypeError):
         return lambda: -1
@@ -82,10 +82,10 @@ class Job:
     """Work that several threads share.
 
     Attributes:
-        work: what each of them calls.
+        work: the function that each of them calls.
         tickets: one for every helper that has not begun.
-        ended: None for every helper that has ended, or what it raised.
-        done: gets None after that.
+        ended: None, or the raised exception, for every helper that has ended.
+        done: gets None when a helper has ended.
     """
 
     __slots__ = ("done", "ended", "tickets", "work")
@@ -104,7 +104,7 @@ class Pool:
         self.jobs: SimpleQueue[Job] = SimpleQueue()
         self.lock = threading.Lock()
         self.started = 0
-        # The jobs of those who share something now.
+        # The jobs of all callers that wait now.
         self.callers: set[Job] = set()
         self._threads: list[threading.Thread] = []
         # The core on which no helper may run.
@@ -126,15 +126,15 @@ class Pool:
     def make_room(self) -> None:
         """Keeps helpers off the core that the caller runs on.
 
-        Linux wakes a thread on the core of the one that woke it where it knows of no cache that
-        the cores share, as in many virtual machines. There it stays for milliseconds, and neither
-        gets more than half of the core while others are idle.
+        Linux wakes a thread on the core of its waker if it knows of no cache that the cores share,
+        as in many virtual machines. The thread stays there for milliseconds. Both get half of the
+        core while other cores are idle.
         """
         core = current_core()
-        # Helpers that call have fewer cores than the process.
+        # A helper that calls has fewer cores than the process.
         if core == self._caller or threading.current_thread() in self._threads:
             return
-        # Where that is not allowed, or a thread has not begun, it is only slower.
+        # Without the permission, or before a thread has begun, work is only slower.
         with suppress(OSError, TypeError):
             others = os.sched_getaffinity(0) - {core}
             if others:
@@ -145,7 +145,7 @@ class Pool:
 
 def help_out(jobs: SimpleQueue[Job]) -> None:
     """Takes part in one job after the other."""
-    # Of warnings plans show none.
+    # Plans show no warnings.
     np.seterr(all="ignore")
     while True:
         job = jobs.get()
@@ -153,7 +153,7 @@ def help_out(jobs: SimpleQueue[Job]) -> None:
             job.tickets.pop()
         except IndexError:
             del job
-            continue  # all is done, or others are at it
+            continue  # the job is done, or has enough helpers
         raised: BaseException | None = None
         try:
             job.work()
@@ -161,7 +161,7 @@ def help_out(jobs: SimpleQueue[Job]) -> None:
             raised = error
         job.ended.append(raised)
         job.done.put(None)
-        # What is waited for next must not keep the arrays of this job.
+        # The arrays of this job are freed before the thread waits for the next one.
         del job, raised
 
 
@@ -169,7 +169,7 @@ pool = Pool()
 
 
 def after_fork() -> None:
-    """Forgets the threads, of which a child process has none."""
+    """Forgets the threads: a child process has none of them."""
     global pool
     pool = Pool()
 
@@ -182,11 +182,11 @@ def share(work: Callable[[], Any], number: int) -> None:
     """Calls a function in this thread and in others, and returns when all calls have returned.
 
     Args:
-        work: takes what is to be done from what it shares with its other calls.
-        number: how many calls, this thread's included, may run at once.
+        work: takes its share of the work from an iterator that all calls have.
+        number: the largest number of calls at once, that of this thread included.
 
     Raises:
-        BaseException: what one of them raised.
+        BaseException: one of the calls raised it.
     """
     if number < 2:
         work()
@@ -200,15 +200,14 @@ def share(work: Callable[[], Any], number: int) -> None:
         raised = worked(job, number - 1)
     finally:
         pool.callers.discard(job)
-        # Who comes too late, or has only just ended, must not keep the arrays: what others hold is
-        # not overwritten where it is donated, but copied.
+        # Late helpers must not keep the arrays: a donated array that others hold is copied.
         del job.work
     if raised is not None:
         raise raised
 
 
 def worked(job: Job, helpers: int) -> BaseException | None:
-    """Does a job with so many helpers, and returns what one of them or the caller raised."""
+    """Does a job with some helpers, and returns an exception of theirs or of the caller's."""
     for _ in range(helpers):
         pool.jobs.put(job)
     raised: BaseException | None = None
@@ -225,7 +224,7 @@ def worked(job: Job, helpers: int) -> BaseException | None:
             break
     waiting = True
     while waiting:
-        # Helpers write into memory that is the caller's again only when they have ended.
+        # Helpers write into the caller's memory until they have ended.
         try:
             while len(job.ended) < begun:
                 wait(job, begun)
@@ -238,8 +237,9 @@ def worked(job: Job, helpers: int) -> BaseException | None:
 def wait(job: Job, begun: int) -> None:
     """Waits until one more helper has ended, or all that have begun.
 
-    Most end within microseconds of the caller, and to be woken up takes it ten times as long. So
-    for a while it adds up numbers, which lets others run, unless other callers want the cores.
+    Most helpers end within microseconds of the caller. Sleep and waking up take ten times as long.
+    So the caller adds numbers up for a while, which lets others run, unless other callers want the
+    cores.
     """
     for _ in range(WAITING_ROUNDS):
         if len(job.ended) == begun:
@@ -251,7 +251,7 @@ def wait(job: Job, begun: int) -> None:
 
 
 class Arena(threading.local):
-    """Memory of a thread for what lies between the equations of one block."""
+    """The memory of a thread for values between the equations of one block."""
 
     memory = np.empty(0, np.uint8)
 

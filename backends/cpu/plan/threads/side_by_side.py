@@ -1,7 +1,6 @@
-"""Regions and products that do not need each other, shared among threads all at once.
+"""Independent regions and products, shared among threads at once.
 
-A thread that has nothing left to do of one goes on with the next, so that nobody waits for others
-but in the end.
+A thread that finds nothing left of one goes on with the next. So threads wait only at the end.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ __all__ = ["run_side_by_side"]
 
 
 def run_side_by_side(*calls: tuple[Any, tuple[Any, ...], Any]) -> list[Any]:
-    """Returns what several calls return.
+    """Returns the results of several runs.
 
     Args:
-        calls: what runs a region or a product; its operands; and the memory that its results take.
+        calls: for each the run of a region or a product, its operands, and memory for its results.
     """
     begun = [run.begun(operands, into) for run, operands, into in calls]
-    # Threads that call a BLAS which has threads of its own get into each other's way.
+    # Threads that call a BLAS with threads of its own slow each other down.
     number = 1 if controlled() is None else threads.number
     share(partial(work_through, [work for _, work in begun]), number)
     return [run.finished(out) for (run, *_), (out, _) in zip(calls, begun, strict=True)]
 
 
 def work_through(works: Iterable[Callable[[], None]]) -> None:
-    """Does what is left of one after the other."""
+    """Does the rest of one work after the other."""
     for work in works:
         work()

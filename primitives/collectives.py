@@ -7,7 +7,7 @@ they are linear functions like any other, and outside of all named axes they hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from .core.annotations import operations as ops
 from .core.array import Array
 from .core.buffers import beside, device_of
 from .core.derivative_rules import shape_of
-from .core.families import batch_along
+from .core.families import batch_along, infer_like_first
 from .core.primitive import Primitive
 from .core.shape_dtype import ShapeDtype, shape_dtype
 from .core.test_samples import DISTINCT, INTEGER, REAL, Domain, Operand, Sample
@@ -73,7 +73,7 @@ def axis_names() -> dict[str, int]:
     return found
 
 
-def check_axis(function: str, name: Any) -> int:
+def check_axis(function: str, name: Hashable) -> int:
     """Returns the length of a named axis.
 
     Raises:
@@ -89,7 +89,7 @@ def check_axis(function: str, name: Any) -> int:
     return names[name]
 
 
-def axis_device(name: Any) -> str:
+def axis_device(name: Hashable) -> str:
     """Returns the device where the examples along a named axis are."""
     trace = slot.trace
     while trace is not None and trace.parent is not trace:
@@ -111,11 +111,7 @@ def _alone(name: str) -> Callable[..., Any]:
     return compute
 
 
-def _infer_same(primitive: Primitive, x: ShapeDtype, **params: Any) -> ShapeDtype:
-    return x.strong()
-
-
-def _samples(domain: Domain) -> list[Sample]:
+def _collective_samples(domain: Domain) -> list[Sample]:
     return [Sample(Operand(shape, domain), axis_name=()) for shape in ((), (2, 3), (0, 2))]
 
 
@@ -125,10 +121,10 @@ def _samples(domain: Domain) -> list[Sample]:
 def _along_sum(
     values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
 ) -> tuple[Any, bool]:
-    return _total(values[0], batched[0], size), False
+    return _sum_of_examples(values[0], batched[0], size), False
 
 
-def _total(x: Any, batched: bool, size: int) -> Any:
+def _sum_of_examples(x: Value, batched: bool, size: int) -> Array:
     """Returns the sum over the examples, in the operand's own dtype."""
     known = shape_dtype(x)
     if batched or known.dtype.kind in "iu":
@@ -143,13 +139,13 @@ psum = Collective(
     "psum",
     _along_sum,
     compute=_alone("psum"),
-    infer=_infer_same,
+    infer=infer_like_first,
     # Seen over the whole batch, the sum goes to every example, and back comes the sum of what
     # all of them send.
     vjp=(lambda g, *, axis_name: ops.psum(g, axis_name=axis_name),),
     linear=True,
     reference=lambda x, axis_name: x,
-    samples=_samples(REAL),
+    samples=_collective_samples(REAL),
     dtypes="fdD",
     doc="Returns the sum over the examples of named axes; `functensor.psum` is its public form.",
 )
@@ -158,13 +154,13 @@ psum = Collective(
 # -- extrema
 
 
-def _share(g: Array, x: Array, ans: Array, axis_name: tuple[str, ...]) -> Array:
+def _tied_share(g: Array, x: Array, ans: Array, axis_name: tuple[str, ...]) -> Array:
     """Returns a cotangent or tangent divided among the examples that attain the extremum."""
     tied = ops.astype(ops.equal(x, ans), x.dtype)
     return g * (tied / ops.psum(tied, axis_name=axis_name))
 
 
-def _extremum(name: str, reduction: str, adjective: str) -> Collective:
+def _collective_extremum(name: str, reduction: str, adjective: str) -> Collective:
     def along(
         values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
     ) -> tuple[Any, bool]:
@@ -175,25 +171,25 @@ def _extremum(name: str, reduction: str, adjective: str) -> Collective:
         name,
         along,
         compute=_alone(name),
-        infer=_infer_same,
+        infer=infer_like_first,
         vjp=(
-            lambda g, x, ans, *, axis_name: _share(
+            lambda g, x, ans, *, axis_name: _tied_share(
                 ops.psum(g, axis_name=axis_name), x, ans, axis_name
             ),
         ),
         jvp=(
             lambda g, x, ans, *, axis_name: ops.psum(
-                _share(g, x, ans, axis_name), axis_name=axis_name
+                _tied_share(g, x, ans, axis_name), axis_name=axis_name
             ),
         ),
         reference=lambda x, axis_name: x,
-        samples=_samples(DISTINCT),
+        samples=_collective_samples(DISTINCT),
         doc=f"Returns the {adjective} over the examples of named axes; see `functensor.{name}`.",
     )
 
 
-pmax = _extremum("pmax", "max", "largest value")
-pmin = _extremum("pmin", "min", "smallest value")
+pmax = _collective_extremum("pmax", "max", "largest value")
+pmin = _collective_extremum("pmin", "min", "smallest value")
 
 
 # -- from all to all
@@ -243,12 +239,12 @@ all_gather = Collective(
 def _along_scatter(
     values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
 ) -> tuple[Any, bool]:
-    total = _total(values[0], batched[0], size)
+    total = _sum_of_examples(values[0], batched[0], size)
     axis, ndim = params["axis"], len(shape_of(total))
     return ops.transpose(total, (axis, *range(axis), *range(axis + 1, ndim))), True
 
 
-def _infer_scatter(
+def _infer_psum_scatter(
     primitive: Primitive, x: ShapeDtype, *, axis_name: tuple[str, ...], axis: int, size: int
 ) -> ShapeDtype:
     return ShapeDtype((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
@@ -260,7 +256,7 @@ psum_scatter = Collective(
     compute=lambda xp, x, *, axis_name, axis, size: xp.squeeze(
         _alone("psum_scatter")(xp, x, axis_name=axis_name), axis
     )[()],
-    infer=_infer_scatter,
+    infer=_infer_psum_scatter,
     batch=batch_along,
     vjp=(
         lambda g, *, axis_name, axis, size: ops.all_gather(
@@ -303,7 +299,7 @@ ppermute = Collective(
     compute=lambda xp, x, *, axis_name, perm: (
         _alone("ppermute")(xp, x, axis_name=axis_name) * bool(perm)
     ),
-    infer=_infer_same,
+    infer=infer_like_first,
     vjp=(
         lambda g, *, axis_name, perm: ops.ppermute(
             g, axis_name=axis_name, perm=tuple((end, start) for start, end in perm)
@@ -338,9 +334,9 @@ axis_index = Collective(
     "axis_index",
     _along_index,
     compute=_alone("axis_index"),
-    infer=_infer_same,
+    infer=infer_like_first,
     constant=True,
     reference=lambda x, axis_name: x,
-    samples=_samples(INTEGER),
+    samples=_collective_samples(INTEGER),
     doc="Adds the example's position along a named axis; see `functensor.axis_index`.",
 )

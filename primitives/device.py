@@ -6,16 +6,11 @@ from ..backends.annotations import ArrayModule, Buffer
 from ..backends.devices import on_device, resolved
 from .core.annotations import operations as ops
 from .core.buffers import device_of
-from .core.families import batch_filled
+from .core.families import batch_filled, infer_like_first
 from .core.primitive import Primitive
-from .core.shape_dtype import ShapeDtype
 from .core.test_samples import Sample
 
 __all__ = ["to_device"]
-
-
-def _infer(primitive: Primitive, x: ShapeDtype, *, device: str) -> ShapeDtype:
-    return x.strong()
 
 
 def _move(xp: ArrayModule, x: Buffer, *, device: str) -> Buffer:
@@ -27,7 +22,7 @@ to_device = Primitive(
     "to_device",
     prepare=lambda x, device: ((x,), {"device": resolved(device)[1]}),
     compute=_move,
-    infer=_infer,
+    infer=infer_like_first,
     batch=batch_filled,
     # Where the cotangent has to go back to is all that is kept.
     keep=lambda ans, xs: (None, device_of(xs[0])),

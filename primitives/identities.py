@@ -7,9 +7,8 @@ from typing import Any
 
 from ..backends.annotations import ArrayModule, Buffer
 from .core.annotations import Value
-from .core.families import batch_filled, unary
+from .core.families import batch_filled, infer_like_first, unary
 from .core.primitive import Primitive
-from .core.shape_dtype import ShapeDtype
 from .core.test_samples import Sample
 
 __all__ = ["checkpoint_name", "optimization_barrier"]
@@ -24,14 +23,8 @@ stop_gradient = unary(
 )
 
 
-def _same(xp: ArrayModule, x: Buffer, *others: Buffer, **params: Any) -> Buffer:
+def _first_operand(xp: ArrayModule, x: Buffer, *others: Buffer, **params: Any) -> Buffer:
     return x if hasattr(x, "shape") else xp.asarray(x)[()]
-
-
-def _infer_same(
-    primitive: Primitive, x: ShapeDtype, *others: ShapeDtype, **params: Any
-) -> ShapeDtype:
-    return x.strong()
 
 
 def _batch_named(
@@ -43,8 +36,8 @@ def _batch_named(
 checkpoint_name = Primitive(
     "checkpoint_name",
     prepare=lambda x, name: ((x,), {"name": name}),
-    compute=_same,
-    infer=_infer_same,
+    compute=_first_operand,
+    infer=infer_like_first,
     batch=_batch_named,
     vjp=(lambda g: g,),
     # The tangent is another value, which nobody has named.
@@ -61,8 +54,8 @@ checkpoint_name = Primitive(
 optimization_barrier = Primitive(
     "optimization_barrier",
     prepare=lambda x, *others: ((x, *others), {}),
-    compute=_same,
-    infer=_infer_same,
+    compute=_first_operand,
+    infer=infer_like_first,
     batch=batch_filled,
     vjp=lambda g, i: None if i else g,
     jvp=lambda g, i: None if i else g,

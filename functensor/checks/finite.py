@@ -20,7 +20,7 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import BUFFER_TYPES
 from ..primitives.core.errors import NonFiniteError, describe, message
 from ..primitives.core.primitive_like import PrimitiveLike
-from ..primitives.core.python_numbers import BASES, plain
+from ..primitives.core.python_numbers import BASES, as_python_number
 from ..primitives.core.trace import RAW, slot, under
 from ..primitives.shape.index import Scatter
 from ..traces.reverse import PROJECTION, Part
@@ -70,7 +70,7 @@ def values_of(x: Value | None) -> Iterator[Any]:
         if type(level) is Array or (isinstance(level, Tracer) and level.owner.standing):
             yield level._data
         elif type(level) in BUFFER_TYPES or type(level) in BASES:
-            yield plain(level)
+            yield as_python_number(level)
 
 
 def tangents_of(x: Any) -> Iterator[Any]:
@@ -107,7 +107,7 @@ def made(out: Iterator[Any], inputs: Sequence[Any]) -> str:
 
 def span(x: Value) -> str:
     """Returns an operand's type and the range of its values, for messages."""
-    x = plain(x)
+    x = as_python_number(x)
     numbers = [np.asarray(to_host(buffer)).reshape(-1) for buffer in values_of(x)]
     known = numbers[-1] if numbers else np.zeros(0)
     if known.dtype.kind == "c":

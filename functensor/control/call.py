@@ -10,7 +10,7 @@ from ..custom.call import CustomCall, at_face_pair
 from ..jitting.compile import compiled
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Tracer
-from ..primitives.core.buffers import expose, to_buffer, wrap
+from ..primitives.core.buffers import exposed, to_buffer, wrap
 from ..primitives.core.trace import Trace, at_face, base_trace, slot, under
 from ..programs.program import Program, Variable, used
 from ..traces.reverse import is_inexact
@@ -48,7 +48,7 @@ def _runner(program: Program) -> Callable[[Values], Values]:
 
         def plan(buffers: Values) -> Values:
             with under(None):
-                return [to_buffer(out) for out in made.program.run(list(map(expose, buffers)))]
+                return [to_buffer(out) for out in made.program.run(list(map(exposed, buffers)))]
 
     def run(buffers: Values) -> Values:
         found = [*buffers, *plan(buffers), *constants]

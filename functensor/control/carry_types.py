@@ -14,7 +14,7 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import WEAK_TYPES, owned, to_buffer, too_large, wrap
 from ..primitives.core.errors import function_name, message
-from ..primitives.core.python_numbers import HIGHEST, LOWEST, plain
+from ..primitives.core.python_numbers import INT64_MAX, INT64_MIN, as_python_number
 from ..primitives.core.shape_dtype import ShapeDtype, result_type
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import argument_type
@@ -82,8 +82,8 @@ def public(leaf: ArrayLike) -> Any:
         OverflowError: it is an integer that int64 does not hold.
     """
     if type(leaf) in WEAK_TYPES:
-        number = plain(leaf)
-        if type(number) is int and not LOWEST <= number <= HIGHEST:
+        number = as_python_number(leaf)
+        if type(number) is int and not INT64_MIN <= number <= INT64_MAX:
             raise too_large(number)
         return number
     if isinstance(leaf, Tracer | Array):
@@ -95,7 +95,7 @@ def returned(x: Value) -> Any:
     """Returns a result as an array, which decides promotions."""
     if isinstance(x, Tracer) and argument_type(x).weak:
         return cast(x, x.dtype)
-    return wrap(owned(plain(x)))
+    return wrap(owned(as_python_number(x)))
 
 
 def leaves_of(what: str, values: Any) -> tuple[Values, Any, list[str]]:

@@ -10,7 +10,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, unknown_behind
 from ..primitives.core.buffers import device_of, wrap
 from ..primitives.core.errors import AxisSizeError, describe, function_name, message
-from ..primitives.core.python_numbers import plain
+from ..primitives.core.python_numbers import as_python_number
 from ..primitives.core.shape_dtype import ShapeDtype, result_type, shape_dtype
 from ..programs.program import Variable, argument_type
 from ..transforms.vmap import vmap
@@ -383,7 +383,7 @@ def fori_loop(
 
 
 def _bound(x: ArrayLike) -> Array | Number:
-    x = plain(x)
+    x = as_python_number(x)
     return x if isinstance(x, Tracer) or type(x) is int else wrap(x)
 
 

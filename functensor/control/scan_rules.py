@@ -18,7 +18,7 @@ from ..jitting.program_call import ProgramCall
 from ..jitting.program_derivatives import Pulled, is_differentiable, pulled, pushed
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.buffers import device_of, expose
+from ..primitives.core.buffers import device_of, exposed
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Program, Variable, type_of, used
 from .call import ControlCall, Flat, Rules, runner, weakened
@@ -173,7 +173,7 @@ class ScanCall(ControlCall):
             rows.reverse()
         known = self.outputs()
         if not rows:
-            return [*map(expose, carry), *(zeros(x) for x in known[count:])]
+            return [*map(exposed, carry), *(zeros(x) for x in known[count:])]
         outs = [*carry]
         for i, column in enumerate(zip(*rows), count):
             total = ops.stack(column)

@@ -15,7 +15,7 @@ from ..jitting.program_call import ProgramCall
 from ..jitting.program_derivatives import is_differentiable, pushed
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
-from ..primitives.core.buffers import device_of, expose
+from ..primitives.core.buffers import device_of, exposed
 from ..primitives.core.errors import MissingRuleError, message
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import Trace, at_face, under
@@ -135,7 +135,7 @@ class WhileCall(ControlCall):
                 break
             carry = self.body.run([*carry, *constants])
             left = None if left is None else left - 1
-        return list(map(expose, carry))
+        return list(map(exposed, carry))
 
     # -- forward mode
 

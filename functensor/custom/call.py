@@ -16,7 +16,7 @@ from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import expose, owned, to_buffer, wrap
+from ..primitives.core.buffers import exposed, owned, to_buffer, wrap
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.index_key import Key
 from ..primitives.core.primitive_like import Call
@@ -105,7 +105,7 @@ class CustomCall(Call):
     def on_buffers(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs as buffers, of buffers: a step of a plan."""
         with under(None):
-            return [to_buffer(out) for out in self.evaluate(list(map(expose, buffers)))]
+            return [to_buffer(out) for out in self.evaluate(list(map(exposed, buffers)))]
 
     def reverse(
         self, level: Trace, values: Values, wanted: Sequence[bool]

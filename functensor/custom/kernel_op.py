@@ -17,7 +17,7 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.derivative_rules import compile_rules, shape_of
 from ..primitives.core.errors import describe, function_name, message
-from ..primitives.core.families import filled
+from ..primitives.core.families import filled_operands
 from ..primitives.core.handing_out import sealed
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
@@ -214,7 +214,8 @@ def _batch(
     if function.batch is None:
         raise function.missing("batching rule", BATCH_FIX)
     if function.batch is True:
-        return primitive.bind(filled(values, flags), {**params, "batch": params["batch"] + 1})
+        operands = filled_operands(values, flags)
+        return primitive.bind(operands, {**params, "batch": params["batch"] + 1})
     (size,) = {shape_of(v)[0] for v, flag in zip(values, flags) if flag}
     known = [shape_dtype(v) for v in values]
     types = [ShapeDtype(t.shape[flag:], t.dtype) for t, flag in zip(known, flags)]

@@ -22,7 +22,7 @@ from ..faces.publish import publish
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.errors import function_name, user_line
 from ..primitives.core.primitive import Primitive, evaluate
-from ..primitives.core.trace import RAW, Trace, settled, slot, under
+from ..primitives.core.trace import RAW, Trace, slot, under, without_ended_interceptors
 from .watched_calls import PrimitiveCall, Watched, replacement
 
 __all__ = ["FnHook", "Handle", "Hook", "Operation", "use"]
@@ -195,7 +195,7 @@ class Handle(Registration):
     def _settle(self) -> None:
         """Takes the trace of the hook out of the slot, now that it has ended."""
         if threading.get_ident() == self._thread:
-            slot.trace = settled(slot.trace)
+            slot.trace = without_ended_interceptors(slot.trace)
 
 
 class Kept(Handle):

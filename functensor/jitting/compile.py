@@ -12,7 +12,7 @@ from ..passes.pipeline import optimized
 from ..passes.scatter_updates import scattered
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import expose, to_buffer, wrap
+from ..primitives.core.buffers import exposed, to_buffer, wrap
 from ..primitives.core.donation import claimed, restored
 from ..primitives.core.trace import under
 from ..programs.costs import Cost, cost_of
@@ -65,7 +65,7 @@ class Compiled:
         """Does the same, given the arrays' buffers too."""
         if self.plan is None:
             with under(None):
-                return [wrap(out) for out in self.program.run(list(map(expose, buffers)))]
+                return [wrap(out) for out in self.program.run(list(map(exposed, buffers)))]
         for i in self.donated:
             claimed(values[i], buffers, i, f"jit of {self.name}")
         for i in self.returned:

@@ -29,7 +29,12 @@ from ..primitives.core.buffers import (
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, message
 from ..primitives.core.registry import registry
-from ..primitives.core.shape_dtype import ShapeDtype, is_number_dtype, is_small, number_dtype
+from ..primitives.core.shape_dtype import (
+    ShapeDtype,
+    are_small_constants,
+    is_number_dtype,
+    number_dtype,
+)
 from ..primitives.core.trace import is_staged, slot
 
 if TYPE_CHECKING:
@@ -178,7 +183,7 @@ def _as_array_on(buffer: Buffer, device: str | None, copy: bool | None = None) -
 
 def is_made_later(known: ShapeDtype) -> bool:
     """Says whether an array is so large that a program that is being staged makes it."""
-    return is_staged() and not is_small(known)
+    return is_staged() and not are_small_constants(known)
 
 
 def made_later(

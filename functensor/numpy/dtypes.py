@@ -53,7 +53,7 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import holds_array
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.python_numbers import plain
+from ..primitives.core.python_numbers import as_python_number
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import canonical_axes, shape_dtype
 from ..primitives.core.shape_dtype import finfo as _finfo
@@ -125,7 +125,7 @@ newaxis = None
 
 def _typed(x: Any) -> Any:
     """Returns an array's dtype in its place, a number as Python's own; all else as it is."""
-    return x.dtype if isinstance(x, Array) else plain(x)
+    return x.dtype if isinstance(x, Array) else as_python_number(x)
 
 
 @registry.add_function

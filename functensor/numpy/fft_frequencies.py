@@ -11,7 +11,7 @@ from ..primitives.core.annotations import ArrayLike, Number
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.errors import ConcretizationError
-from ..primitives.core.shape_dtype import canonical_axis, listed
+from ..primitives.core.shape_dtype import as_list, canonical_axis
 from .creation import asarray
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
@@ -102,7 +102,7 @@ def _shifted(x: ArrayLike, axes: Axis, sign: int) -> Array:
     ndim = len(x.shape)
     if axes is None:
         axes = range(ndim)
-    axes = [canonical_axis(axis, ndim) for axis in listed(axes)]
+    axes = [canonical_axis(axis, ndim) for axis in as_list(axes)]
     shifts = tuple(sign * (x.shape[axis] // 2) for axis in axes)
     return ops.roll(x, shifts, axis=tuple(axes)) if axes else x
 

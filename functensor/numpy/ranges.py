@@ -16,7 +16,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, concrete
 from ..primitives.core.buffers import WEAK_TYPES, beside, device_of, operands_together, to_buffer
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.python_numbers import plain
+from ..primitives.core.python_numbers import as_python_number
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import (
     INEXACT,
@@ -162,7 +162,7 @@ def linspace(
             low, high, num, endpoint, retstep=True, dtype=dtype, axis=axis
         )
         return asarray(numbers, device=device), asarray(step, device=device)
-    known = [plain(v) if type(v) in WEAK_TYPES else shape_dtype(v).dtype for v in ends]
+    known = [as_python_number(v) if type(v) in WEAK_TYPES else shape_dtype(v).dtype for v in ends]
     kind = result_type(*known)
     if kind.kind not in INEXACT:
         kind = result_type(kind, float)

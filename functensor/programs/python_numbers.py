@@ -13,7 +13,7 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import WEAK_TYPES
 from ..primitives.core.errors import OperandError
 from ..primitives.core.operators import Operators
-from ..primitives.core.python_numbers import plain
+from ..primitives.core.python_numbers import as_python_number
 from ..primitives.core.trace import slot
 
 __all__ = ["NumberOperators", "as_numbers", "kind_of"]
@@ -33,7 +33,7 @@ primitives = ops.__dict__
 def kind_of(x: Any) -> type | None:
     """Returns which of Python's numbers an operand is; None for arrays."""
     if type(x) in WEAK_TYPES:
-        return type(plain(x))
+        return type(as_python_number(x))
     if isinstance(x, NumberOperators):
         return getattr(x, "variable").type.weak  # type: ignore[no-any-return]  # noqa: B009
     return None

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.errors import function_name
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.shape_dtype import ShapeDtype, is_small
+from ..primitives.core.shape_dtype import ShapeDtype, are_small_constants
 from ..primitives.core.trace import RAW, Trace, under
 from ..traces.forward import depends_on
 from .program import Equation, Variable, used
@@ -99,7 +99,7 @@ class KnownTracer(StagedTracer):
     def constant(self) -> Value | None:
         """Returns the value if it was computed already and is small, or None."""
         found = self.found
-        return found if type(found) is Array and is_small(self.variable.type) else None
+        return found if type(found) is Array and are_small_constants(self.variable.type) else None
 
 
 def known_tracer(trace: Any, variable: Variable, source: KnownTracer | None = None) -> KnownTracer:
@@ -179,4 +179,4 @@ def is_at_once(primitive: Primitive, types: Sequence[ShapeDtype], out: ShapeDtyp
     """
     if primitive.name in VIEWS or (primitive.name == "index" and len(types) == 1):
         return True
-    return is_small(out, *types)
+    return are_small_constants(out, *types)

@@ -17,12 +17,18 @@ from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, unknown_behind
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.augmented_assignment import VIEWS
-from ..primitives.core.buffers import WEAK_TYPES, expose, is_changeable, to_buffer, wrap
+from ..primitives.core.buffers import WEAK_TYPES, exposed, is_changeable, to_buffer, wrap
 from ..primitives.core.errors import MissingRuleError, function_name
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
-from ..primitives.core.python_numbers import plain
-from ..primitives.core.shape_dtype import CONSTANT_BYTES, INEXACT, ShapeDtype, is_small, shape_dtype
+from ..primitives.core.python_numbers import as_python_number
+from ..primitives.core.shape_dtype import (
+    CONSTANT_BYTES,
+    INEXACT,
+    ShapeDtype,
+    are_small_constants,
+    shape_dtype,
+)
 from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
 from ..tree import TreeDef
 from ..tree import containers as tree
@@ -278,7 +284,7 @@ class StagingTrace(Trace):
         if call.infer is not None:
             given = list(map(type_of, operands))
             types = list(map(self.types.kept, call.infer(*given)))
-            if not variables and is_light(call) and is_small(*given, *types):
+            if not variables and is_light(call) and are_small_constants(*given, *types):
                 return self.done(call, operands)
             place = call.device or self.device
             params = {"device": place} if place != self.device else {}
@@ -287,7 +293,7 @@ class StagingTrace(Trace):
         if known:
             # Without a derivative there is no need of the rule.
             with under(self):
-                outs = call.evaluate(list(map(expose, args)))
+                outs = call.evaluate(list(map(exposed, args)))
             return [wrap(out) if is_array_like(out) else out for out in outs]
         call.program = self.inner(call, operands)
         types = [self.types.kept(type_of(out).strong()) for out in call.program.outputs]
@@ -374,7 +380,7 @@ def is_light(call: Call) -> bool:
 
 def wrap_constant(x: Value) -> Any:
     """Returns a constant as an array; a Python scalar stays one, so that it stays weak."""
-    return plain(x) if type(x) in WEAK_TYPES else wrap(x)
+    return as_python_number(x) if type(x) in WEAK_TYPES else wrap(x)
 
 
 def closed(

@@ -14,7 +14,7 @@ from ..numpy.arguments import as_inexact
 from ..numpy.fft import fftfreq, fftshift, ifftshift, rfftfreq
 from ..primitives.contract.fourier import NORMS
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.shape_dtype import canonical_axis, listed
+from ..primitives.core.shape_dtype import as_list, canonical_axis
 from .fft_cosine_sine import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 
 __all__ = [
@@ -115,7 +115,7 @@ def _over(name: str, plan: Any, x: Any, s: Any, axes: Any, norm: str | None) -> 
     """Returns the transform of that name over axes."""
     _without_plan(name, plan)
     x = as_inexact(x)
-    s, axes = (None if z is None else listed(z) for z in (s, axes))
+    s, axes = (None if z is None else as_list(z) for z in (s, axes))
     chosen = axes if axes is not None else range(len(x.shape)) if s is None else range(-len(s), 0)
     places = [canonical_axis(axis, len(x.shape)) for axis in chosen]
     if len(set(places)) < len(places):

@@ -28,7 +28,7 @@ from ..primitives.contract.fourier import NORMS
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.shape_dtype import canonical_axis, finfo, listed
+from ..primitives.core.shape_dtype import as_list, canonical_axis, finfo
 
 __all__ = ["dct", "dctn", "dst", "dstn", "idct", "idctn", "idst", "idstn"]
 
@@ -237,10 +237,10 @@ def _many(name: str, undone: str, result: str) -> Any:
         orthogonalize: bool | None = None,
     ) -> Any:
         x = as_inexact(x)
-        s = s if s is None else listed(s)
+        s = s if s is None else as_list(s)
         if axes is None:
             axes = range(len(x.shape)) if s is None else range(-len(s), 0)
-        axes = [canonical_axis(axis, len(x.shape)) for axis in listed(axes)]
+        axes = [canonical_axis(axis, len(x.shape)) for axis in as_list(axes)]
         s = [None] * len(axes) if s is None else s
         if len(s) != len(axes) or len(set(axes)) != len(axes):
             raise ValueError(

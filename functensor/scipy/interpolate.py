@@ -15,7 +15,7 @@ from ..faces.publish import publish
 from ..numpy.arguments import as_inexact
 from ..numpy.known_values import is_at_hand, value_of
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.shape_dtype import listed
+from ..primitives.core.shape_dtype import as_list
 from ..primitives.linalg.banded import banded_solve
 from ..tree import register
 from .piecewise_polynomials import PPoly, hermite, points, trailing
@@ -129,7 +129,7 @@ def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> 
     1.0
     """
     curve = PchipInterpolator(xi, yi, axis=axis)
-    made = [curve(x, operator.index(nu)) for nu in listed(der)]
+    made = [curve(x, operator.index(nu)) for nu in as_list(der)]
     return made if np.ndim(der) else made[0]
 
 

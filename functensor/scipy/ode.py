@@ -24,7 +24,7 @@ from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..primitives.core.annotations import Values
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import beside, device_of, expose, to_buffer, wrap
+from ..primitives.core.buffers import beside, device_of, exposed, to_buffer, wrap
 from ..primitives.core.errors import ConcretizationError, TracerConversionError
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, ShapeDtype, result_type, shape_dtype
@@ -460,7 +460,7 @@ def odeint(
         given = arg_tree.unflatten(replaced(arg_leaves, places, values))
         return _fitting(func(treedef.unflatten(y), t, *given), treedef, types)
 
-    values = [expose(arg_leaves[i]) for i in places]
+    values = [exposed(arg_leaves[i]) for i in places]
     closed, constants = close(slope, state, times[0], values)
 
     def func_of_all(y: Values, t: Any, values: Values) -> Values:

@@ -15,7 +15,7 @@ from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..primitives.core.annotations import Values
 from ..primitives.core.array_likes import is_array_like
-from ..primitives.core.buffers import device_of, expose, wrap
+from ..primitives.core.buffers import device_of, exposed, wrap
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import slot
@@ -120,7 +120,7 @@ class Arguments:
     def __init__(self, args: Any) -> None:
         self.leaves, self.treedef = tree.flatten(args if isinstance(args, tuple) else (args,))
         self.places = [i for i, leaf in enumerate(self.leaves) if is_array_like(leaf)]
-        self.arrays = [expose(self.leaves[i]) for i in self.places]
+        self.arrays = [exposed(self.leaves[i]) for i in self.places]
 
     def filled(self, values: Sequence[Any]) -> Any:
         """Returns the arguments with other arrays."""

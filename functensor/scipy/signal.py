@@ -19,7 +19,7 @@ from ..numpy.creation import asarray
 from ..primitives.contract.conv import Geometry, conv
 from ..primitives.core.buffers import beside, wrap
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.shape_dtype import INEXACT, canonical_axis, finfo, listed, result_type
+from ..primitives.core.shape_dtype import INEXACT, as_list, canonical_axis, finfo, result_type
 from .signal_filters import filtfilt, lfilter, lfilter_zi, sosfilt, sosfilt_zi, sosfiltfilt
 from .signal_smoothing import hilbert, hilbert2, resample, savgol_coeffs, savgol_filter
 
@@ -365,7 +365,7 @@ def _by_spectra(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     ndim = len(in1.shape)
     if not ndim:
         return ops.multiply(in1, in2)
-    named = list(range(ndim)) if axes is None else listed(axes)
+    named = list(range(ndim)) if axes is None else as_list(axes)
     if not named:
         raise ValueError(f"{name}: when provided, axes cannot be empty")
     chosen = [canonical_axis(axis, ndim) for axis in named]

@@ -15,7 +15,7 @@ from ..numpy.creation import asarray
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import ShapeError, message
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.shape_dtype import canonical_axis, finfo, listed
+from ..primitives.core.shape_dtype import as_list, canonical_axis, finfo
 
 __all__ = ["hilbert", "hilbert2", "resample", "savgol_coeffs", "savgol_filter"]
 
@@ -265,7 +265,7 @@ def hilbert2(x: Any, N: Any = None, axes: Any = (-2, -1)) -> Any:
     if N is None:
         lengths = [x.shape[axis] for axis in axes]
     else:
-        lengths = list(map(operator.index, listed(N))) * (2 if np.ndim(N) == 0 else 1)
+        lengths = list(map(operator.index, as_list(N))) * (2 if np.ndim(N) == 0 else 1)
     if len(lengths) != 2 or min(lengths) <= 0:
         raise ValueError("hilbert2: N must be a positive integer, or two of them")
     spectrum = fft.fftn(x, lengths, axes)

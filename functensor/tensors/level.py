@@ -13,7 +13,7 @@ from .. import tree
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import owned, wrap
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.trace import RAW, settled, slot
+from ..primitives.core.trace import RAW, slot, without_ended_interceptors
 from ..traces.reverse import Node, ReverseTracer
 from ..transforms.grad import KeepingTrace
 from ..transforms.tensor_entrance import entrance
@@ -100,7 +100,7 @@ def _on_level(fun: Callable[..., Any], given: Any, named: Any) -> Any:
         slot.trace = LEVEL if before is None else before.over(LEVEL)
         return fun(*given, **named)
     finally:
-        slot.trace = settled(before)
+        slot.trace = without_ended_interceptors(before)
 
 
 def _inside(x: Any) -> Any:

@@ -34,9 +34,9 @@ from .errors import (
 )
 from .foreign_names import ForeignNames
 from .methods import Methods
-from .numpy_protocols import NumpyProtocols, buffer_error, is_ours, stores_item, unlazy
+from .numpy_protocols import NumpyProtocols, buffer_error, runs_our_function, stores_item, unlazy
 from .operators import Operators
-from .refused_indices import refused
+from .refused_indices import last_refusal
 from .shape_dtype import INEXACT
 
 if TYPE_CHECKING:
@@ -472,11 +472,12 @@ def concrete(x: AnyOperand, wanted: str, fix: str = "") -> Buffer:
     while isinstance(inner, Tracer):
         if not inner.concrete:
             index = wanted == AN_INDEX
-            if wanted in LOGIC and is_ours(sys._getframe(2)):
+            if wanted in LOGIC and runs_our_function(sys._getframe(2)):
                 # One of our functions looks at an argument, which is to be a number of Python's.
                 wanted = user_code() or "an integer"
             if index:
-                wanted = user_code() or ("an integer" if is_ours(sys._getframe(2)) else wanted)
+                ours = runs_our_function(sys._getframe(2))
+                wanted = user_code() or ("an integer" if ours else wanted)
             fix = fix or _fix(wanted)
             option = inner.owner.static_option(inner) if inner.owner.name == "jit" else ""
             if option:
@@ -491,7 +492,7 @@ def concrete(x: AnyOperand, wanted: str, fix: str = "") -> Buffer:
             if index:
                 frame = sys._getframe(2)
                 place = frame.f_code, frame.f_lasti
-                refused.last = place, type(asked).__name__, text, ref(asked)
+                last_refusal.last = place, type(asked).__name__, text, ref(asked)
             raise asking(ConcretizationError(text), asked)
         inner = inner.value
     if isinstance(inner, Array):

@@ -17,8 +17,8 @@ __all__ = [
     "AnyArray",
     "AnyOperand",
     "B",
+    "BinaryOperator",
     "Casting",
-    "Operator",
     "ReductionOptions",
     "SelectionOptions",
     "TracedArray",
@@ -118,11 +118,11 @@ class ArrayFunctions(Protocol):
 array_functions: ArrayFunctions
 
 
-class Operator(Protocol):
+class BinaryOperator(Protocol):
     """A method of two operands, which returns an array of the class of the first one."""
 
     @overload
-    def __get__(self, x: None, owner: type | None = None) -> Operator: ...
+    def __get__(self, x: None, owner: type | None = None) -> BinaryOperator: ...
 
     @overload
     def __get__(

@@ -37,22 +37,22 @@ MOST_TURNS = 8
 # Where array_api_extra updates arrays by index; libraries carry it within.
 UPDATING_LIBRARY = "array_api_extra._lib._at"
 
-A = TypeVar("A", bound="AnyArray")
+ArrayT = TypeVar("ArrayT", bound="AnyArray")
 
 
-class At(Generic[A]):
+class At(Generic[ArrayT]):
     """The ``at`` of an array: ``x.at[key]`` names the elements to update."""
 
     __slots__ = ("_array",)
 
-    def __init__(self, array: A) -> None:
+    def __init__(self, array: ArrayT) -> None:
         self._array = array
 
-    def __getitem__(self, key: Any) -> Update[A]:
+    def __getitem__(self, key: Any) -> Update[ArrayT]:
         return Update(self._array, key)
 
 
-class Update(Generic[A]):
+class Update(Generic[ArrayT]):
     """Elements of an array about to be updated; every method returns a new array.
 
     Methods take the options that JAX's have. ``indices_are_sorted`` changes nothing here;
@@ -64,11 +64,11 @@ class Update(Generic[A]):
 
     __slots__ = ("_array", "_key")
 
-    def __init__(self, array: A, key: Any) -> None:
+    def __init__(self, array: ArrayT, key: Any) -> None:
         self._array = array
         self._key = key
 
-    def get(self, *, fill_value: Number | None = None, **options: Any) -> A:
+    def get(self, *, fill_value: Number | None = None, **options: Any) -> ArrayT:
         """Returns the elements; out of bounds a fill value, NaN or the least integer, if told."""
         mode, wraps = _mode(options)
         x, key = self._array, self._key
@@ -76,34 +76,34 @@ class Update(Generic[A]):
             if fill_value is None:
                 fill_value = _nothing(x.dtype)
             x, key = _brought_in(x, key, mode, fill_value, wraps)
-        elements: A = ops.index(x, key)
+        elements: ArrayT = ops.index(x, key)
         return elements
 
-    def set(self, values: AnyOperand, **options: Any) -> A:
+    def set(self, values: AnyOperand, **options: Any) -> ArrayT:
         """Returns the array with the elements replaced; of repeated indices the last wins."""
         return self._updated("set", values, options)
 
-    def add(self, values: AnyOperand, **options: Any) -> A:
+    def add(self, values: AnyOperand, **options: Any) -> ArrayT:
         """Returns the array with values added; repeated indices add up."""
         return self._updated("add", values, options)
 
-    def subtract(self, values: AnyOperand, **options: Any) -> A:
+    def subtract(self, values: AnyOperand, **options: Any) -> ArrayT:
         """Returns the array with values subtracted; repeated indices add up."""
         return self._updated("subtract", values, options)
 
-    def multiply(self, values: AnyOperand, **options: Any) -> A:
+    def multiply(self, values: AnyOperand, **options: Any) -> ArrayT:
         """Returns the array with the elements multiplied."""
         return self._updated("multiply", values, options)
 
-    def mul(self, values: AnyOperand, **options: Any) -> A:
+    def mul(self, values: AnyOperand, **options: Any) -> ArrayT:
         """Returns the array with the elements multiplied: `multiply`."""
         return self._updated("multiply", values, options)
 
-    def divide(self, values: AnyOperand, **options: Any) -> A:
+    def divide(self, values: AnyOperand, **options: Any) -> ArrayT:
         """Returns the array with the elements divided; by all values of repeated indices."""
         return self._updated("divide", values, options)
 
-    def power(self, values: AnyOperand, **options: Any) -> A:
+    def power(self, values: AnyOperand, **options: Any) -> ArrayT:
         """Returns the array with the elements to a power; to one after the other where repeated.
 
         Raises:
@@ -112,15 +112,15 @@ class Update(Generic[A]):
         """
         return self._updated("power", values, options)
 
-    def min(self, values: AnyOperand, **options: Any) -> A:
+    def min(self, values: AnyOperand, **options: Any) -> ArrayT:
         """Returns the array with the smaller of element and value."""
         return self._updated("min", values, options)
 
-    def max(self, values: AnyOperand, **options: Any) -> A:
+    def max(self, values: AnyOperand, **options: Any) -> ArrayT:
         """Returns the array with the larger of element and value."""
         return self._updated("max", values, options)
 
-    def apply(self, ufunc: Callable[[A], A], **options: Any) -> A:
+    def apply(self, ufunc: Callable[[ArrayT], ArrayT], **options: Any) -> ArrayT:
         """Returns the array with the elements replaced by what a function makes of them.
 
         Args:
@@ -135,7 +135,7 @@ class Update(Generic[A]):
         check_function("x.at[i].apply", ufunc, "ufunc")
         return self._updated("apply", ufunc, options)
 
-    def _updated(self, kind: str, values: Any, options: dict[str, Any]) -> A:
+    def _updated(self, kind: str, values: Any, options: dict[str, Any]) -> ArrayT:
         mode, wraps = _mode(options)
         if __debug__ and result_is_dropped():
             warnings.warn(
@@ -169,14 +169,14 @@ class Update(Generic[A]):
             kind, values = "set", values(old) if kind == "apply" else ops.power(old, values)
         return self._trimmed(ops.find(f"index_{kind}")(x, key, values))
 
-    def _trimmed(self, out: A) -> A:
+    def _trimmed(self, out: ArrayT) -> ArrayT:
         """Returns an updated array without the elements that were appended."""
         lengths = shape_of(self._array)
         if out.shape != lengths:
             out = ops.index(out, tuple([slice(length) for length in lengths]))
         return out
 
-    def _in_turns(self, x: A, places: AnyArray | Buffer, values: Any) -> A:
+    def _in_turns(self, x: ArrayT, places: AnyArray | Buffer, values: Any) -> ArrayT:
         """Returns the array updated at places of which some repeat, one after the other.
 
         Args:
@@ -289,8 +289,8 @@ def _nothing(dtype: DType) -> Number:
 
 
 def _brought_in(
-    x: A, key: Any, mode: str | None, fill: Number, wraps: bool
-) -> tuple[A, tuple[Any, ...]]:
+    x: ArrayT, key: Any, mode: str | None, fill: Number, wraps: bool
+) -> tuple[ArrayT, tuple[Any, ...]]:
     """Returns an array and a key that has no index out of bounds.
 
     Unless they are clipped, such indices name an element appended to their axis.

@@ -16,7 +16,7 @@ from .array import Array, Tracer
 from .derivative_rules import shape_of
 from .errors import DeviceError, OperandError, describe, message
 from .operators import leave_to_its_class
-from .python_numbers import BASES, plain
+from .python_numbers import BASES, as_python_number
 from .registry import registry
 from .shape_dtype import NUMBERS, is_number_dtype
 
@@ -34,9 +34,10 @@ __all__ = [
     "computing_on",
     "device_of",
     "different_devices",
-    "expose",
+    "exposed",
     "holds_array",
     "is_changeable",
+    "new_object",
     "on_gpu",
     "operands_together",
     "own_array",
@@ -50,7 +51,8 @@ __all__ = [
     "wrap",
 ]
 
-T = TypeVar("T")
+Constant = TypeVar("Constant")
+# Makes an array, or a tracer, without a call of ``__init__``.
 new_object = object.__new__
 # Tuples, which are many times faster to ask for than unions of types.
 LISTS = (list, tuple, range)
@@ -96,7 +98,7 @@ def too_large(x: int) -> OverflowError:
     )
 
 
-def expose(value: Value | None) -> Any:
+def exposed(value: Value | None) -> Any:
     """Returns a value of any level as a user's function sees it: Python scalars stay weak."""
     return value if value is None or type(value) in WEAK_TYPES else wrap(value)
 
@@ -132,7 +134,7 @@ def to_buffer(x: Any) -> Any:
     if isinstance(x, Tracer):
         return x.owner.leave(x)
     if type(x) in BASES:
-        return plain(x)
+        return as_python_number(x)
     if isinstance(x, list | tuple | range):
         if holds_array(x):
             if any(isinstance(item, Tracer) and not item.owner.standing for item in x):
@@ -187,7 +189,7 @@ def device_of(x: ArrayLike) -> str:
     return x.device if isinstance(x, Array) else buffer_device(x)
 
 
-def beside(x: ArrayLike, constant: T) -> T:
+def beside(x: ArrayLike, constant: Constant) -> Constant:
     """Returns a NumPy constant where it can meet an array: on the same device.
 
     Rules and functions that bring constants of their own, like the identity matrix, put them

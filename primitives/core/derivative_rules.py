@@ -17,21 +17,22 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "checked",
+    "checked_rules",
     "compile_rule",
     "compile_rules",
     "keeper",
-    "letters",
+    "letters_of_rules",
     "no_derivative",
     "shape_of",
 ]
 
 RuleCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
-OPERANDS = "xyz"
+OPERAND_LETTERS = "xyz"
 # What the rule of an operand without a derivative is made of.
 _NOTHING = (lambda g: None).__code__
-LETTERS = ("ans", "xs", "i", *OPERANDS, *(f"{operand}_shape" for operand in OPERANDS))
+SHAPE_LETTERS = tuple(f"{operand}_shape" for operand in OPERAND_LETTERS)
+RULE_LETTERS = ("ans", "xs", "i", *OPERAND_LETTERS, *SHAPE_LETTERS)
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
@@ -46,13 +47,13 @@ def shape_of(x: Any) -> tuple[int, ...]:
 
 
 # What generated functions see; messages tell by the module's name that they are not the user's.
-NAMES = {"__name__": __name__, "shape_of": shape_of}
+GENERATED_GLOBALS = {"__name__": __name__, "shape_of": shape_of}
 
 
 @cache
-def _caller(terms: str) -> Callable[..., Callable[..., Any]]:
+def _rule_call(terms: str) -> Callable[..., Callable[..., Any]]:
     source = f"lambda rule: lambda g, saved, params: rule(g{terms})"
-    maker: Callable[..., Callable[..., Any]] = eval(source, NAMES)
+    maker: Callable[..., Callable[..., Any]] = eval(source, GENERATED_GLOBALS)
     return maker
 
 
@@ -64,7 +65,7 @@ def _access(letter: str, index: int | None) -> str:
     if letter == "i":
         return repr(index)
     operand, _, shape = letter.partition("_")
-    position = f"saved[{OPERANDS.index(operand) + 1}]"
+    position = f"saved[{OPERAND_LETTERS.index(operand) + 1}]"
     return f"shape_of({position})" if shape else position
 
 
@@ -77,15 +78,16 @@ def _is_nothing(rule: Callable[..., Any]) -> bool:
     return code.co_code == _NOTHING.co_code and code.co_consts == (None,)
 
 
-def _letters(rule: Callable[..., Any]) -> tuple[str, ...]:
+def _letters_of_rule(rule: Callable[..., Any]) -> tuple[str, ...]:
     found = rule.__code__.co_varnames[1 : rule.__code__.co_argcount]
     for letter in found:
-        if letter not in LETTERS:
-            raise ValueError(f"a rule names {letter!r}; the letters are g, {', '.join(LETTERS)}")
+        if letter not in RULE_LETTERS:
+            known = ", ".join(RULE_LETTERS)
+            raise ValueError(f"a rule names {letter!r}; the letters are g, {known}")
     return found
 
 
-def checked(rules: Any) -> Any:
+def checked_rules(rules: Any) -> Any:
     """Returns a primitive's rules as they are declared.
 
     Raises:
@@ -93,11 +95,11 @@ def checked(rules: Any) -> Any:
     """
     for rule in [rules] if callable(rules) else rules or ():
         if rule is not None:
-            _letters(rule)
+            _letters_of_rule(rule)
     return rules
 
 
-def letters(rules: Any, operands: Iterable[int]) -> frozenset[str]:
+def letters_of_rules(rules: Any, operands: Iterable[int]) -> frozenset[str]:
     """Returns the letters that are read by the rules of some operands.
 
     Args:
@@ -105,7 +107,7 @@ def letters(rules: Any, operands: Iterable[int]) -> frozenset[str]:
         operands: which ones.
     """
     wanted = [rules] if callable(rules) else [rules[i] for i in operands]
-    return frozenset().union(*(_letters(rule) for rule in wanted if not _is_nothing(rule)))
+    return frozenset().union(*(_letters_of_rule(rule) for rule in wanted if not _is_nothing(rule)))
 
 
 def compile_rule(rule: Callable[..., Any], index: int) -> RuleCall:
@@ -122,9 +124,9 @@ def compile_rule(rule: Callable[..., Any], index: int) -> RuleCall:
         return no_derivative
     code = rule.__code__
     static = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    terms = [f", {_access(letter, index)}" for letter in _letters(rule)]
+    terms = [f", {_access(letter, index)}" for letter in _letters_of_rule(rule)]
     terms += [f", {name}=params[{name!r}]" for name in static]
-    return _caller("".join(terms))(rule)
+    return _rule_call("".join(terms))(rule)
 
 
 class _EveryOperand:
@@ -169,13 +171,13 @@ def keeper(needs: frozenset[str]) -> Callable[[Any, tuple[Any, ...]], tuple[Any,
             return lambda ans, xs: (ans, *xs)
         return lambda ans, xs: (None, *xs)
     terms = ["ans" if "ans" in needs else "None"]
-    for position, letter in enumerate(OPERANDS):
+    for position, letter in enumerate(OPERAND_LETTERS):
         if letter in needs:
             terms.append(f"xs[{position}]")
         elif f"{letter}_shape" in needs:
             terms.append(f"shape_of(xs[{position}])")
-        elif any(later in needs or f"{later}_shape" in needs for later in OPERANDS[position:]):
+        elif needs.intersection((*OPERAND_LETTERS[position:], *SHAPE_LETTERS[position:])):
             terms.append("None")
     source = f"lambda ans, xs: ({', '.join(terms)},)"
-    keep: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] = eval(source, NAMES)
+    keep: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] = eval(source, GENERATED_GLOBALS)
     return keep

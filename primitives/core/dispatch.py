@@ -8,43 +8,59 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
 from ...backends import Backend, when_registered
 from ...backends import get as get_backend
+from ...backends.annotations import ArrayModule, Buffer, DType
 from ...backends.devices import placement
 from ...backends.dtypes import computed_in_single, when_met
+from .annotations import Value
 from .buffers import ARRAY_TYPES, BUFFER_TYPES, DEVICE_TYPES, WEAK_TYPES
 from .registry import registry
 
 __all__ = ["ADDERS", "dispatching"]
 
+# What computes a primitive on buffers.
+Implementation: TypeAlias = Callable[..., Buffer]
+
+
+class Dispatched(Protocol):
+    """A primitive, as far as the choice of its implementation knows it."""
+
+    name: str
+    compute: str | Callable[..., Any]
+    impl: Implementation
+    ahead: Callable[..., tuple[Any, Any]] | None
+    creates: bool
+    arity: int
+
 # The backends beside NumPy's.
-others: list[Backend] = []
+other_backends: list[Backend] = []
 # What adds to a buffer in its place, by the class of buffers, where that is quicker than ``+=``.
 ADDERS: dict[type, Callable[[Any, Any], Any]] = {}
 # The dtype bfloat16, once an operand had it: implementations look for it from then on.
 bfloat16_met: list[Any] = []
 
 
-def dispatching(primitive: Any) -> Callable[..., Any]:
+def dispatching(primitive: Dispatched) -> Implementation:
     """Returns the function that computes a primitive on the buffers of every backend there is."""
-    for backend in others:
+    for backend in other_backends:
         look_ahead(primitive, backend)
-    return composed(primitive)
+    return composed_implementation(primitive)
 
 
-def composed(primitive: Any) -> Callable[..., Any]:
+def composed_implementation(primitive: Dispatched) -> Implementation:
     """Returns the function that leaves to each backend what is to be done with its buffers."""
     impl = implementation(primitive, get_backend("numpy"))
-    for backend in others:
+    for backend in other_backends:
         impl = choosing(primitive, backend, impl)
     return impl
 
 
-def implementation(primitive: Any, backend: Backend) -> Callable[..., Any]:
+def implementation(primitive: Dispatched, backend: Backend) -> Implementation:
     """Returns the function that computes a primitive on one backend's buffers.
 
     The backend may have a better kernel than what the primitive declares: the array module's
@@ -54,10 +70,10 @@ def implementation(primitive: Any, backend: Backend) -> Callable[..., Any]:
         function = backend.kernels[primitive.name]
     elif isinstance(primitive.compute, str):
         function = getattr(backend.xp, primitive.compute, None) or partial(
-            missing, primitive.name, backend.name
+            missing_function, primitive.name, backend.name
         )
     else:
-        function = partial(computed, primitive.compute, backend.xp)
+        function = partial(computed_by_declaration, primitive.compute, backend.xp)
     if primitive.name in backend.accumulating:
         function = computed_in_single(function, np.float16)
     if bfloat16_met and primitive.name not in backend.mixes_bfloat16:
@@ -66,29 +82,32 @@ def implementation(primitive: Any, backend: Backend) -> Callable[..., Any]:
     return function
 
 
-def computed(compute: Callable[..., Any], xp: Any, *buffers: Any, **params: Any) -> Any:
+def computed_by_declaration(
+    compute: Callable[..., Buffer], xp: ArrayModule, *buffers: Buffer, **params: Any
+) -> Buffer:
     """Calls a declaration's own function, whose Python scalars become the array module's."""
     out = compute(xp, *buffers, **params)
     return xp.asarray(out)[()] if type(out) in WEAK_TYPES else out
 
 
-def missing(name: str, backend: str, *buffers: Any, **params: Any) -> Any:
+def missing_function(name: str, backend: str, *buffers: Buffer, **params: Any) -> NoReturn:
     """Stands for a function that an array module does not have."""
     raise NotImplementedError(f"the {backend} backend has no {name!r}")
 
 
-def choosing(primitive: Any, backend: Backend, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+def choosing(primitive: Dispatched, backend: Backend, otherwise: Implementation) -> Implementation:
     """Returns an implementation that leaves to a backend what is to be done with its buffers."""
     function = implementation(primitive, backend)
-    own = backend.adopt(primitive, function)
+    own: Implementation = backend.adopt(primitive, function)
     buffer_type, host = backend.buffer_type, np.ndarray
     quick = function if len(backend.devices()) == 1 else own
     # What has no parameters, the short way.
     arity = primitive.arity
     if arity and not primitive.creates:
-        return (of_one if arity == 1 else of_two)(buffer_type, quick, own, otherwise)
+        choosing_by = choosing_by_operand if arity == 1 else choosing_by_operands
+        return choosing_by(buffer_type, quick, own, otherwise)
 
-    def impl(*buffers: Any, **params: Any) -> Any:
+    def impl(*buffers: Buffer, **params: Any) -> Buffer:
         for buffer in buffers:
             if type(buffer) is buffer_type:
                 for other in buffers:
@@ -97,7 +116,7 @@ def choosing(primitive: Any, backend: Backend, otherwise: Callable[..., Any]) ->
                 return quick(*buffers, **params)
         return otherwise(*buffers, **params)
 
-    def placed(*buffers: Any, **params: Any) -> Any:
+    def placed(*buffers: Buffer, **params: Any) -> Buffer:
         if placement.device != "cpu":
             return own(*buffers, **params)
         return impl(*buffers, **params)
@@ -105,20 +124,24 @@ def choosing(primitive: Any, backend: Backend, otherwise: Callable[..., Any]) ->
     return placed if primitive.creates else impl
 
 
-def of_one(buffer_type: type, quick: Any, own: Any, otherwise: Any) -> Callable[..., Any]:
+def choosing_by_operand(
+    buffer_type: type, quick: Implementation, own: Implementation, otherwise: Implementation
+) -> Implementation:
     """Returns what `choosing` does, for one operand; ``quick`` is for buffers on one device."""
 
-    def impl(x: Any) -> Any:
+    def impl(x: Buffer) -> Buffer:
         return quick(x) if type(x) is buffer_type else otherwise(x)
 
     return impl
 
 
-def of_two(buffer_type: type, quick: Any, own: Any, otherwise: Any) -> Callable[..., Any]:
+def choosing_by_operands(
+    buffer_type: type, quick: Implementation, own: Implementation, otherwise: Implementation
+) -> Implementation:
     """Returns the same for two operands; ``own`` is for one that may be an array of the host."""
     host = np.ndarray
 
-    def impl(x: Any, y: Any) -> Any:
+    def impl(x: Buffer, y: Buffer) -> Buffer:
         if type(x) is buffer_type:
             return quick(x, y) if type(y) is not host else own(x, y)
         if type(y) is buffer_type:
@@ -128,7 +151,7 @@ def of_two(buffer_type: type, quick: Any, own: Any, otherwise: Any) -> Callable[
     return impl
 
 
-def look_ahead(primitive: Any, backend: Backend) -> None:
+def look_ahead(primitive: Dispatched, backend: Backend) -> None:
     """Gives a primitive a backend's way to compute it for reverse mode, if there is one."""
     if primitive.name not in backend.ahead:
         return
@@ -137,13 +160,13 @@ def look_ahead(primitive: Any, backend: Backend) -> None:
     buffer_type, host, otherwise = backend.buffer_type, np.ndarray, primitive.ahead
     quick = function if len(backend.devices()) == 1 else own
 
-    def ahead(*buffers: Any, **params: Any) -> tuple[Any, Any]:
+    def ahead(*buffers: Buffer, **params: Any) -> tuple[Any, Any]:
         for buffer in buffers:
             if type(buffer) is buffer_type:
                 meets = host in map(type, buffers)
                 return (own if meets else quick)(*buffers, **params)
         if otherwise is not None:
-            return otherwise(*buffers, **params)  # type: ignore[no-any-return]
+            return otherwise(*buffers, **params)
         ans = primitive.impl(*buffers, **params)
         return ans, ans
 
@@ -152,7 +175,7 @@ def look_ahead(primitive: Any, backend: Backend) -> None:
 
 def adopt(backend: Backend) -> None:
     """Makes a backend's buffers operands of every primitive."""
-    others.append(backend)
+    other_backends.append(backend)
     DEVICE_TYPES.add(backend.buffer_type)
     ARRAY_TYPES.add(backend.buffer_type)
     BUFFER_TYPES.add(backend.buffer_type)
@@ -169,11 +192,11 @@ def adopt(backend: Backend) -> None:
 
 
 def on_buffers(
-    buffer_type: type, quicker: Callable[[Any, Any, Any], Any], otherwise: Callable[..., Any]
-) -> Callable[..., Any]:
+    buffer_type: type, quicker: Callable[[Any, Any, Any], Any], otherwise: Implementation
+) -> Implementation:
     """Returns a compiled rule of reverse mode that is quicker where it works on buffers."""
 
-    def rule(g: Any, saved: Any, params: Any) -> Any:
+    def rule(g: Value, saved: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if type(g) is buffer_type:
             c = quicker(g, saved, params)
             if c is not None:
@@ -183,12 +206,12 @@ def on_buffers(
     return rule
 
 
-def meet(dtype: Any) -> None:
+def meet(dtype: DType) -> None:
     """Makes arrays of bfloat16 operands of every primitive."""
     bfloat16_met.append(dtype)
     BUFFER_TYPES.add(dtype.type)
     for primitive in registry:
-        primitive.impl = composed(primitive)
+        primitive.impl = composed_implementation(primitive)
 
 
 when_registered(adopt)

@@ -131,7 +131,7 @@ def function_name(fun: Any) -> str:
     return getattr(fun, "__name__", None) or type(fun).__name__
 
 
-def is_ours(fun: Any) -> bool:
+def is_function_of_ours(fun: Any) -> bool:
     """Says whether a function is one of functensor's modules, and not the user's."""
     return isinstance(fun, FunctionType) and str(fun.__module__).startswith("functensor.")
 
@@ -149,13 +149,13 @@ def function_line(fun: Any) -> str:
     """Returns ``name (file:line)`` of a function's definition, as far as it is known."""
     while hasattr(fun, "__wrapped__"):
         fun = fun.__wrapped__
-    while is_ours(fun) and fun.__closure__:
+    while is_function_of_ours(fun) and fun.__closure__:
         # A function of ours that calls the user's, which is the one to name.
         held = [c.cell_contents for c in fun.__closure__ if is_filled(c)]
         theirs = [f for f in held if isinstance(f, FunctionType)]
         if not theirs:
             break
-        fun = next((f for f in theirs if not is_ours(f)), theirs[0])
+        fun = next((f for f in theirs if not is_function_of_ours(f)), theirs[0])
     code = getattr(fun, "__code__", None)
     if code is None:
         return function_name(fun)

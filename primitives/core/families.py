@@ -31,6 +31,7 @@ __all__ = [
     "along",
     "binary",
     "elementwise",
+    "infer_like_first",
     "linear",
     "reduction",
     "selecting",
@@ -38,7 +39,14 @@ __all__ = [
     "unary",
 ]
 
-Rule = Callable[..., Any]
+DerivativeRule = Callable[..., Any]
+
+
+def infer_like_first(
+    primitive: Primitive, x: ShapeDtype, *others: ShapeDtype, **params: Any
+) -> ShapeDtype:
+    """Infers the shape and dtype of the first operand, which is no weak number any longer."""
+    return x.strong()
 
 
 # -- elementwise: every element of the output depends on the operands' elements at its place
@@ -81,10 +89,10 @@ def batch_elementwise(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Value:
     """Batches by giving all batched operands the same rank behind the leading batch axis."""
-    return primitive.bind(aligned(values, flags), params)
+    return primitive.bind(aligned_operands(values, flags), params)
 
 
-def filled(values: Sequence[Any], flags: Sequence[bool]) -> list[Value]:
+def filled_operands(values: Sequence[Any], flags: Sequence[bool]) -> list[Value]:
     """Returns operands that all have a batch axis: what the examples share is repeated."""
     batched = next(v for v, flag in zip(values, flags, strict=True) if flag)
     size = shape_of(batched)[0]
@@ -103,10 +111,10 @@ def batch_filled(
     primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
 ) -> Array:
     """Batches what works on the last axes alone, once all operands have a batch axis."""
-    return primitive.bind(filled(values, flags), params)
+    return primitive.bind(filled_operands(values, flags), params)
 
 
-def aligned(values: Sequence[Any], flags: Sequence[bool]) -> list[Value]:
+def aligned_operands(values: Sequence[Any], flags: Sequence[bool]) -> list[Value]:
     """Returns operands whose batch axes stand where they broadcast against each other."""
     if len(values) == 1:
         return list(values)
@@ -151,9 +159,9 @@ def _elementwise_document(arity: int, declared: dict[str, Any]) -> str | None:
 
 def elementwise(
     name: str,
-    *vjps: Rule | None,
+    *vjps: DerivativeRule | None,
     arity: int = 0,
-    jvp: Sequence[Rule] | None = None,
+    jvp: Sequence[DerivativeRule] | None = None,
     domains: Sequence[Domain] | Domain = REAL,
     params: Sequence[dict[str, Any]] = ({},),
     dtypes: str = "fd",
@@ -194,13 +202,13 @@ def elementwise(
     )
 
 
-def unary(name: str, vjp: Rule | None = None, **declared: Any) -> Primitive:
+def unary(name: str, vjp: DerivativeRule | None = None, **declared: Any) -> Primitive:
     """Declares an elementwise primitive of an operand: ``unary("exp", lambda g, ans: g * ans)``."""
     rules = (vjp,) if vjp else ()
     return elementwise(name, *rules, arity=1, kind=Unary, **declared)
 
 
-def binary(name: str, *vjps: Rule | None, **declared: Any) -> Primitive:
+def binary(name: str, *vjps: DerivativeRule | None, **declared: Any) -> Primitive:
     """Declares an elementwise primitive of two operands, a rule for each."""
     return elementwise(name, *vjps, arity=2, kind=Binary, **declared)
 
@@ -210,7 +218,7 @@ def binary(name: str, *vjps: Rule | None, **declared: Any) -> Primitive:
 
 def structural(
     name: str,
-    vjp: Rule,
+    vjp: DerivativeRule,
     *,
     shape: Callable[..., tuple[int, ...]],
     shift: Callable[..., dict[str, Any]] = lambda size, **params: params,
@@ -243,7 +251,7 @@ def structural(
 
 
 def linear(
-    name: str, *vjps: Rule, kind: type[Primitive] = Primitive, **declared: Any
+    name: str, *vjps: DerivativeRule, kind: type[Primitive] = Primitive, **declared: Any
 ) -> Primitive:
     """Declares a primitive that is linear in each operand: forward mode is the primitive itself."""
     return kind(name, vjp=vjps, linear=True, **declared)
@@ -383,7 +391,7 @@ SELECTION = {
 
 def reduction(
     name: str,
-    vjp: Rule | None = None,
+    vjp: DerivativeRule | None = None,
     *,
     domain: Domain = REAL,
     empty: bool = True,
@@ -458,12 +466,12 @@ def batch_along(
     """Batches by counting the axis, or every axis, one further."""
     axis = params["axis"]
     moved = tuple(a + 1 for a in axis) if type(axis) is tuple else axis + 1
-    return primitive.bind(aligned(values, flags), {**params, "axis": moved})
+    return primitive.bind(aligned_operands(values, flags), {**params, "axis": moved})
 
 
 def along(
     name: str,
-    *vjps: Rule,
+    *vjps: DerivativeRule,
     options: dict[str, str] | None = None,
     returns: str = "An array of x's shape.",
     **declared: Any,

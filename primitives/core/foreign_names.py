@@ -12,7 +12,7 @@ from ...backends.errors.tracebacks import tidy
 __all__ = ["ForeignName", "ForeignNames"]
 
 GRADIENT = "gradients are of functions: ft.grad(loss)(w); an ft.Tensor has it"
-NAMES = {
+FOREIGN_ATTRIBUTES = {
     "backward": GRADIENT,
     "grad": GRADIENT,
     "requires_grad": GRADIENT,
@@ -90,9 +90,9 @@ class ForeignNames:
 
     def __dir__(self) -> list[str]:
         kinds = type(self).__mro__
-        found = {n: next(vars(k)[n] for k in kinds if n in vars(k)) for n in NAMES}
+        found = {n: next(vars(k)[n] for k in kinds if n in vars(k)) for n in FOREIGN_ATTRIBUTES}
         return [n for n in object.__dir__(self) if type(found.get(n)) is not ForeignName]
 
 
-for _name, _fix in NAMES.items():
+for _name, _fix in FOREIGN_ATTRIBUTES.items():
     setattr(ForeignNames, _name, ForeignName(_name, _fix))

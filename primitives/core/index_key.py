@@ -35,7 +35,7 @@ __all__ = [
 ARRAY = "array"
 FULL = slice(None)
 STATIC = frozenset({int, slice, type(None), type(Ellipsis)})
-PLAIN = frozenset({int, type(None)})
+BOUND_TYPES = frozenset({int, type(None)})
 
 
 class Key:
@@ -79,15 +79,15 @@ class Key:
         return Key, (self.native, self.arrays)
 
     def __repr__(self) -> str:
-        return f"[{', '.join(map(_shown, self.native))}]"
+        return f"[{', '.join(map(_shown_item, self.native))}]"
 
 
-def _taken(items: Sequence[Any]) -> int:
+def _taken_axes(items: Sequence[Any]) -> int:
     """Returns how many axes the parts of a key are for."""
     return sum(item is not None and item is not Ellipsis for item in items)
 
 
-def _shown(item: Any) -> str:
+def _shown_item(item: Any) -> str:
     if item is Ellipsis:
         return "..."
     if type(item) is not slice:
@@ -121,7 +121,7 @@ class Layout:
         """
         if key.native.count(Ellipsis) > 1:
             raise IndexError("an index can only have a single ellipsis ('...')")
-        taken = _taken(key.native)
+        taken = _taken_axes(key.native)
         if taken > len(shape):
             raise IndexError(
                 f"too many indices for array: array is {len(shape)}-dimensional, "
@@ -219,7 +219,7 @@ def batch_key(
 
 def _plain_slice(item: slice) -> slice:
     parts = (item.start, item.stop, item.step)
-    if PLAIN.issuperset(map(type, parts)):
+    if BOUND_TYPES.issuperset(map(type, parts)):
         return item
     return slice(*(None if part is None else operator.index(part) for part in parts))
 
@@ -228,7 +228,9 @@ def basic_key(items: tuple[Any, ...]) -> Key:
     """Returns a key of integers, slices, None and Ellipsis alone."""
     for item in items:
         if type(item) is slice and not (
-            type(item.stop) in PLAIN and type(item.start) in PLAIN and type(item.step) in PLAIN
+            type(item.stop) in BOUND_TYPES
+            and type(item.start) in BOUND_TYPES
+            and type(item.step) in BOUND_TYPES
         ):
             return Key(tuple([_plain_slice(i) if type(i) is slice else i for i in items]))
     return Key(items)
@@ -268,7 +270,7 @@ def split_key(x: Any, key: Any) -> tuple[Any, tuple[Any, ...], Key]:
             static.append(ARRAY)
             indices.append(array)
         elif array.dtype.kind == "b":
-            mask = _known(array)
+            mask = _known_mask(array)
             if type(mask) not in ARRAY_TYPES:
                 mask = np.asarray(mask)
             if mask.ndim:
@@ -335,7 +337,7 @@ def _innermost(x: Any) -> Any:
     return x
 
 
-def _known(mask: Any) -> Any:
+def _known_mask(mask: Any) -> Any:
     if not isinstance(mask, Array):
         return mask
     inner = _innermost(mask)
@@ -368,9 +370,9 @@ def _check_mask(
     static: Sequence[Any], position: int, mask: tuple[int, ...], shape: tuple[int, ...]
 ) -> None:
     before = static[:position]
-    first = _taken(before)
+    first = _taken_axes(before)
     if Ellipsis in before:
-        first += len(shape) - _taken(static)
+        first += len(shape) - _taken_axes(static)
     for axis, (size, length) in enumerate(zip(shape[first:], mask, strict=False), first):
         # As in NumPy, a mask without elements picks none of whatever there is.
         if length not in (size, 0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .derivative_rules import keeper, letters, no_derivative
+from .derivative_rules import keeper, letters_of_rules, no_derivative
 from .errors import missing_rule
 
 __all__ = ["Keepers"]
@@ -61,6 +61,6 @@ class Keepers(dict[int, Any]):
             if all(primitive.vjps[i] is no_derivative for i in operands):
                 keep = None
             else:
-                keep = keeper(letters(primitive.vjp, operands))
+                keep = keeper(letters_of_rules(primitive.vjp, operands))
         self[mask] = keep
         return keep

@@ -28,7 +28,7 @@ __all__ = ["NumpyProtocols", "has_own"]
 SHAPE_FUNCTIONS = {"can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
 SHAPE_FUNCTIONS |= {"empty_like", "full_like", "ones_like", "zeros_like"}
 # NumPy's functions that write into their first argument, and what does that here.
-WRITING = {
+WRITING_FUNCTIONS = {
     "copyto": "x = np.where(where, src, x)",
     "fill_diagonal": "x = functensor.numpy.fill_diagonal(x, value, inplace=False)",
     "place": "x = x.at[mask].set(values)",
@@ -43,13 +43,13 @@ UNLABELLED |= {np.dtype(c).type for c in np.typecodes["All"] if c not in "mM"}
 EDITIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 # Libraries that hand NumPy's results to compiled code, which takes NumPy's own arrays only. What
 # is traced differentiates there too.
-PLAIN = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")
+PLAIN_VALUE_LIBRARIES = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")
 # Libraries that compute with whatever speaks the array API, in code that was NumPy's before.
 LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.", "array_api_compat.")
 # NumPy's functions that were asked for once, with ours.
-KNOWN: dict[Any, Callable[..., Any]] = {}
+COUNTERPARTS: dict[Any, Callable[..., Any]] = {}
 # Where SciPy and scikit-learn keep array_api_extra's updates by index.
-UPDATING = [
+UPDATE_MODULES = [
     f"{place}array_api_extra._lib._at" for place in ("", "scipy._lib.", "sklearn.externals.")
 ]
 
@@ -144,7 +144,7 @@ class NumpyProtocols:
             if Bottom.reached():
                 # A rule's composite made an array of a buffer: what computes it gets that back.
                 return on_values(getattr(ufunc, method), inputs, kwargs, ufunc.__name__)
-            function = KNOWN.get(ufunc) or ufunc_counterpart(ufunc)
+            function = COUNTERPARTS.get(ufunc) or ufunc_counterpart(ufunc)
             if wants_plain(sys._getframe(1), inputs) or has_labels(inputs):
                 function = None
             if function is not None and method == "__call__" and "out" not in kwargs:
@@ -155,9 +155,10 @@ class NumpyProtocols:
                 if "where" in kwargs:
                     fix = f"np.where(mask, np.{name}(...), other)"
                     fix += ", operands made valid by another where"
-                written(f"numpy.{name}", kwargs["out"][0], inputs, fix)
+                refuse_writing(f"numpy.{name}", kwargs["out"][0], inputs, fix)
             elif method == "at":
-                written(f"numpy.{name}.at", inputs[0], inputs[1:], f"x = x.at[i].{name}(values)")
+                fix = f"x = x.at[i].{name}(values)"
+                refuse_writing(f"numpy.{name}.at", inputs[0], inputs[1:], fix)
             elif function is not None and method in UFUNC_METHODS:
                 answer = UFUNC_METHODS[method](function, name, *inputs, **kwargs)
                 if answer is not NotImplemented:
@@ -177,7 +178,7 @@ class NumpyProtocols:
         try:
             if Bottom.reached():
                 return on_values(func, args, kwargs, func.__name__)
-            function = KNOWN.get(func) or function_counterpart(func)
+            function = COUNTERPARTS.get(func) or function_counterpart(func)
             name = func.__name__
             if function is not None:
                 if not wants_plain(sys._getframe(1), (args, kwargs)):
@@ -186,10 +187,10 @@ class NumpyProtocols:
                     except OperandError:
                         # NumPy's own takes what is no number, beside plain arrays.
                         pass
-            elif name in WRITING:
+            elif name in WRITING_FUNCTIONS:
                 named = (kwargs[key] for key in ("a", "arr", "dst") if key in kwargs)
                 target = args[0] if args else next(named, None)
-                written(f"numpy.{name}", target, (args[1:], kwargs), WRITING[name])
+                refuse_writing(f"numpy.{name}", target, (args[1:], kwargs), WRITING_FUNCTIONS[name])
             elif name in SHAPE_FUNCTIONS:
                 return func(*_stand_ins(args), **_stand_ins(kwargs))
             return on_values(func, args, kwargs, f"{func.__module__}.{name}")
@@ -200,7 +201,7 @@ class NumpyProtocols:
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         if api_version not in EDITIONS:
             raise ValueError(f"there is no edition {api_version!r} of the array API here")
-        for name in UPDATING:
+        for name in UPDATE_MODULES:
             if name in sys.modules:
                 introduce(sys.modules[name])
         # Only then: augmented assignments of those who call no library cost nothing more.
@@ -267,7 +268,7 @@ def objects(tracer: Any) -> Any:
 def wants_plain(frame: FrameType, arguments: Any) -> bool:
     """Says whether a call of NumPy's by a library is to be answered by NumPy, on plain values."""
     caller: str = frame.f_globals.get("__name__") or ""
-    return caller.startswith(PLAIN) and first_tracer(arguments) is None
+    return caller.startswith(PLAIN_VALUE_LIBRARIES) and first_tracer(arguments) is None
 
 
 def has_labels(inputs: Any) -> bool:
@@ -313,11 +314,11 @@ def counterpart(module: str, name: str) -> Any:
 
 def function_counterpart(func: Any) -> Any:
     """Returns our function for one of NumPy's, or None; remembers it."""
-    if func.__name__ in WRITING:
+    if func.__name__ in WRITING_FUNCTIONS:
         return None
     function = counterpart(func.__module__, func.__name__)
     if function is not None:
-        KNOWN[func] = function
+        COUNTERPARTS[func] = function
     return function
 
 
@@ -331,11 +332,11 @@ def ufunc_counterpart(ufunc: Any) -> Any:
     elif special is not None and getattr(special, name, None) is ufunc:
         function = getattr(sys.modules["functensor"].scipy.special, name, None)
     if function is not None:
-        KNOWN[ufunc] = function
+        COUNTERPARTS[ufunc] = function
     return function
 
 
-def written(name: str, buffer: Any, values: Any, fix: str) -> None:
+def refuse_writing(name: str, buffer: Any, values: Any, fix: str) -> None:
     """Checks what is to be written into.
 
     Raises:
@@ -382,8 +383,8 @@ def on_values(function: Callable[..., Any], args: Any, kwargs: Any, name: str) -
     Raises:
         TracerConversionError: an argument is a tracer, whose derivative would get lost.
     """
-    plain_args = _plain(args, name)
-    return function(*plain_args, **_plain(kwargs, name))
+    plain_args = _plain_values(args, name)
+    return function(*plain_args, **_plain_values(kwargs, name))
 
 
 def _stand_ins(x: Any) -> Any:
@@ -398,23 +399,24 @@ def _stand_ins(x: Any) -> Any:
     return x
 
 
-def _plain(x: Any, name: str) -> Any:
+def _plain_values(x: Any, name: str) -> Any:
     if isinstance(x, NumpyProtocols):
         x = unlazy(x)
         if is_tracer(x):
             raise conversion_error(x, name)
         return x.__array__()
     if isinstance(x, tuple | list):
-        return type(x)(_plain(item, name) for item in x)
+        return type(x)(_plain_values(item, name) for item in x)
     if isinstance(x, dict):
-        return {key: _plain(item, name) for key, item in x.items()}
+        return {key: _plain_values(item, name) for key, item in x.items()}
     return x
 
 
 def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     """Returns the error for a tracer where a plain NumPy array is wanted."""
     frame = sys._getframe(2)
-    if not asked_by and not tracer.concrete and tracer.dtype.kind in "biu" and is_ours(frame):
+    whole = not tracer.concrete and tracer.dtype.kind in "biu"
+    if not asked_by and whole and runs_our_function(frame):
         # One of our functions wants an integer: not NumPy has been called, but a number is unknown.
         return refused_number(tracer)
     frame = sys._getframe(1)
@@ -443,7 +445,7 @@ def conversion_error(tracer: Any, asked_by: str = "") -> Exception:
     )
 
 
-def is_ours(frame: FrameType) -> bool:
+def runs_our_function(frame: FrameType) -> bool:
     """Says whether a frame, or the code of NumPy's that it calls, runs one of our functions."""
     asking: FrameType | None = frame
     while asking is not None and (asking.f_globals.get("__name__") or "").startswith("numpy."):

@@ -12,23 +12,21 @@ import numpy as np
 from ...backends.errors.tracebacks import tidy
 from .errors import OperandError
 from .numpy_protocols import has_own
-from .registry import registry
+from .registry import PRIMITIVES
 from .shape_dtype import NUMBERS
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from .array_annotations import A, AnyArray, AnyOperand, Operator
+    from .array_annotations import A, AnyArray, AnyOperand, BinaryOperator
     from .array_annotations import array_functions as ops
 else:
     from .registry import registry as ops
 
 __all__ = ["Operators", "leave_to_its_class"]
-# Primitives by name, as they are once all modules have declared theirs.
-PRIMITIVES = registry.__dict__
 
 
-def binary_operator(name: str) -> tuple[Operator, Operator]:
+def binary_operator(name: str) -> tuple[BinaryOperator, BinaryOperator]:
     """Returns an operator and its reflection, which leave foreign operands to their own class."""
 
     def operator(self: Any, other: Any) -> Any:
@@ -74,7 +72,7 @@ REFLECTED = {
     "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
     "equal": "__eq__", "not_equal": "__ne__",
 }  # fmt: skip
-COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+COMPARISON_OPERATORS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 
 
 def by_its_class(other: Any, name: str, x: AnyArray, turned: bool = False) -> Any:
@@ -92,7 +90,7 @@ def by_its_class(other: Any, name: str, x: AnyArray, turned: bool = False) -> An
     if not (is_of_pandas(other) and is_array(x)):
         return NotImplemented
     method = REFLECTED[name]
-    if turned and name not in COMPARISONS:
+    if turned and name not in COMPARISON_OPERATORS:
         method = method.replace("__r", "__", 1)
     operator: Any = getattr(type(other), method, None)
     if operator is not None:

@@ -25,7 +25,7 @@ from .buffers import (
     to_buffer,
     unshared,
 )
-from .derivative_rules import checked, compile_rule, compile_rules, keeper, letters
+from .derivative_rules import checked_rules, compile_rule, compile_rules, keeper, letters_of_rules
 from .dispatch import dispatching
 from .errors import (
     DeviceError,
@@ -174,6 +174,7 @@ class Primitive(PrimitiveLike):
         arity: how many operands it has if it has no parameters; 0 where it may have.
     """
 
+    compute: str | Callable[..., Any]
     impl: Callable[..., Any]
     infer: Callable[..., Any]
     arity = 0
@@ -217,8 +218,8 @@ class Primitive(PrimitiveLike):
         self.prepare = _with_name(prepare, name)
         self.infer = infer or _unruled(name, "infer")
         self.batch = batch or _unruled(name, "batch")
-        self.vjp = checked(vjp)
-        self.jvp = checked(jvp)
+        self.vjp = checked_rules(vjp)
+        self.jvp = checked_rules(jvp)
         self.pullback = pullback and compile_rule(pullback, 0)
         self.pushforward = pushforward and compile_rule(pushforward, 0)
         self.constant = constant
@@ -229,7 +230,9 @@ class Primitive(PrimitiveLike):
         self._samples = samples
         self.dtypes = dtypes
         self.__doc__ = doc
-        self.keepers = Keepers(self, keep or (pullback and keeper(letters(pullback, (0,)))))
+        if keep is None and pullback is not None:
+            keep = keeper(letters_of_rules(pullback, (0,)))
+        self.keepers = Keepers(self, keep)
         self.module = running_module()
         registry.add_primitive(self)
 

@@ -14,29 +14,42 @@ from typing import Any
 
 import numpy as np
 
-from .registry import registry
+from .registry import PRIMITIVES
 
-__all__ = ["BASES", "HIGHEST", "LOWEST", "Complex", "Float", "Int", "Number", "as_number", "plain"]
+__all__ = [
+    "BASES",
+    "INT64_MAX",
+    "INT64_MIN",
+    "Complex",
+    "Float",
+    "Int",
+    "NumberOperators",
+    "as_number",
+    "as_python_number",
+]
 
-PLAIN = frozenset({bool, int, float, complex})
+PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 # What takes truth values for whole numbers, as Python does. NumPy's functions do not.
-COUNTING = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder", "power"})
-primitives = registry.__dict__
-LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+INTEGER_OPERATIONS = frozenset(
+    {"add", "subtract", "multiply", "floor_divide", "remainder", "power"}
+)
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
-Operator = Callable[[Any, Any], Any]
+NumberOperation = Callable[[Any, Any], Any]
 
 
-def computed(name: str, *operands: Any) -> Any:
+def computed_number(name: str, *operands: Any) -> Any:
     """Returns what a primitive gives of numbers: one again."""
-    if name in COUNTING and all(type(x) is bool for x in operands):
+    if name in INTEGER_OPERATIONS and all(type(x) is bool for x in operands):
         operands = (int(operands[0]), *operands[1:])
-    out = primitives[name](*operands)
+    out = PRIMITIVES[name](*operands)
     buffer = getattr(out, "_data", out)
     return as_number(buffer.item() if isinstance(buffer, np.generic | np.ndarray) else out)
 
 
-def quick(name: str, operation: Operator) -> tuple[Operator, Operator]:
+def quick_operators(
+    name: str, operation: NumberOperation
+) -> tuple[NumberOperation, NumberOperation]:
     """Returns an operator of numbers and its reflection, of whose results most are Python's.
 
     What is finite, and what 64 bits hold, has the same bits.
@@ -46,78 +59,81 @@ def quick(name: str, operation: Operator) -> tuple[Operator, Operator]:
         out = operation(x, y)
         if type(out) is float:
             # Neither infinity nor NaN.
-            return Float(out) if out - out == 0.0 else computed(name, x, y)
-        return Int(out) if type(out) is int and LOWEST <= out <= HIGHEST else computed(name, x, y)
+            return Float(out) if out - out == 0.0 else computed_number(name, x, y)
+        if type(out) is int and INT64_MIN <= out <= INT64_MAX:
+            return Int(out)
+        return computed_number(name, x, y)
 
     def applied(self: Any, other: Any) -> Any:
         kind = type(other)
-        if kind not in PLAIN and kind not in BASES:
+        if kind not in PYTHON_NUMBERS and kind not in BASES:
             return NotImplemented
-        return found(plain(self), plain(other))
+        return found(as_python_number(self), as_python_number(other))
 
     def reflected(self: Any, other: Any) -> Any:
         kind = type(other)
-        if kind not in PLAIN and kind not in BASES:
+        if kind not in PYTHON_NUMBERS and kind not in BASES:
             return NotImplemented
-        return found(plain(other), plain(self))
+        return found(as_python_number(other), as_python_number(self))
 
     return applied, reflected
 
 
-def divided(x: Any, y: Any) -> Any:
+def quotient(x: Any, y: Any) -> Any:
     """Returns a quotient of two real numbers as floats; None where NumPy is to be asked."""
     if type(x) is complex or type(y) is complex or not y:
         return None
     return float(x) / float(y)
 
 
-def binary(name: str) -> Operator:
+def number_operator(name: str) -> NumberOperation:
     """Returns an operator of numbers, which leaves all else to the other operand's class."""
 
     def operator(self: Any, other: Any) -> Any:
-        if type(other) not in PLAIN and not isinstance(other, Number):
+        if type(other) not in PYTHON_NUMBERS and not isinstance(other, NumberOperators):
             return NotImplemented
-        return computed(name, plain(self), plain(other))
+        return computed_number(name, as_python_number(self), as_python_number(other))
 
     return operator
 
 
-def reflected(name: str) -> Operator:
+def reflected_operator(name: str) -> NumberOperation:
     """Returns the same for a number that stands behind the operator."""
 
     def operator(self: Any, other: Any) -> Any:
-        if type(other) not in PLAIN and not isinstance(other, Number):
+        if type(other) not in PYTHON_NUMBERS and not isinstance(other, NumberOperators):
             return NotImplemented
-        return computed(name, plain(other), plain(self))
+        return computed_number(name, as_python_number(other), as_python_number(self))
 
     return operator
 
 
-def unary(name: str) -> Callable[[Any], Any]:
+def unary_number_operator(name: str) -> Callable[[Any], Any]:
     """Returns an operator of one number."""
 
     def operator(self: Any) -> Any:
-        return computed(name, plain(self))
+        return computed_number(name, as_python_number(self))
 
     return operator
 
 
-class Number:
+class NumberOperators:
     """The operators that all classes of numbers have."""
 
     __slots__ = ()
 
-    __add__, __radd__ = quick("add", operator.add)
-    __sub__, __rsub__ = quick("subtract", operator.sub)
-    __mul__, __rmul__ = quick("multiply", operator.mul)
-    __truediv__, __rtruediv__ = quick("divide", divided)
-    __floordiv__, __rfloordiv__ = binary("floor_divide"), reflected("floor_divide")
-    __mod__, __rmod__ = binary("remainder"), reflected("remainder")
-    __neg__, __abs__ = unary("negative"), unary("abs")
+    __add__, __radd__ = quick_operators("add", operator.add)
+    __sub__, __rsub__ = quick_operators("subtract", operator.sub)
+    __mul__, __rmul__ = quick_operators("multiply", operator.mul)
+    __truediv__, __rtruediv__ = quick_operators("divide", quotient)
+    __floordiv__ = number_operator("floor_divide")
+    __rfloordiv__ = reflected_operator("floor_divide")
+    __mod__, __rmod__ = number_operator("remainder"), reflected_operator("remainder")
+    __neg__, __abs__ = unary_number_operator("negative"), unary_number_operator("abs")
 
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
         if modulo is not None:
-            return pow(plain(self), plain(other), plain(modulo))
+            return pow(as_python_number(self), as_python_number(other), as_python_number(modulo))
         return power(self, other)
 
     def __rpow__(self, other: Any, modulo: Any = None) -> Any:
@@ -134,56 +150,57 @@ class Number:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         # NumPy knows Python's numbers by their class: instances of another one are not weak.
-        return getattr(ufunc, method)(*map(plain, inputs), **options)
+        return getattr(ufunc, method)(*map(as_python_number, inputs), **options)
 
     def __array_function__(self, fun: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        return fun(*plainly(args), **{name: plainly(x) for name, x in kwargs.items()})
+        plain = {name: as_python_numbers(x) for name, x in kwargs.items()}
+        return fun(*as_python_numbers(args), **plain)
 
 
-power, powered = binary("power"), reflected("power")
+power, powered = number_operator("power"), reflected_operator("power")
 
 
-class Int(Number, int):
+class Int(NumberOperators, int):
     """An integer that wraps around at 64 bits."""
 
     __slots__ = ()
 
-    __and__, __rand__ = binary("bitwise_and"), reflected("bitwise_and")
-    __or__, __ror__ = binary("bitwise_or"), reflected("bitwise_or")
-    __xor__, __rxor__ = binary("bitwise_xor"), reflected("bitwise_xor")
-    __lshift__, __rlshift__ = binary("left_shift"), reflected("left_shift")
-    __rshift__, __rrshift__ = binary("right_shift"), reflected("right_shift")
-    __invert__ = unary("invert")
+    __and__, __rand__ = number_operator("bitwise_and"), reflected_operator("bitwise_and")
+    __or__, __ror__ = number_operator("bitwise_or"), reflected_operator("bitwise_or")
+    __xor__, __rxor__ = number_operator("bitwise_xor"), reflected_operator("bitwise_xor")
+    __lshift__, __rlshift__ = number_operator("left_shift"), reflected_operator("left_shift")
+    __rshift__, __rrshift__ = number_operator("right_shift"), reflected_operator("right_shift")
+    __invert__ = unary_number_operator("invert")
 
 
-class Float(Number, float):
+class Float(NumberOperators, float):
     """A float whose division by zero gives infinity or NaN."""
 
     __slots__ = ()
 
 
-class Complex(Number, complex):
+class Complex(NumberOperators, complex):
     """A complex number whose division by zero gives infinity or NaN."""
 
     __slots__ = ()
 
 
-KINDS: dict[type, type] = {int: Int, float: Float, complex: Complex}
+NUMBER_CLASSES: dict[type, type] = {int: Int, float: Float, complex: Complex}
 BASES: dict[type, Callable[[Any], Any]] = {Int: int, Float: float, Complex: complex}
 
 
 def as_number(x: Any) -> Any:
     """Returns a Python number as one that computes as arrays do; all else as it is."""
-    kind = KINDS.get(type(x))
+    kind = NUMBER_CLASSES.get(type(x))
     return x if kind is None else kind(x)
 
 
-def plainly(x: Any) -> Any:
+def as_python_numbers(x: Any) -> Any:
     """Returns a number, or those in a list or tuple, as Python's own; all else as it is."""
-    return type(x)(map(plainly, x)) if type(x) in (list, tuple) else plain(x)
+    return type(x)(map(as_python_numbers, x)) if type(x) in (list, tuple) else as_python_number(x)
 
 
-def plain(x: Any) -> Any:
+def as_python_number(x: Any) -> Any:
     """Returns such a number as Python's own; all else as it is."""
     base = BASES.get(type(x))
     return x if base is None else base(x)

@@ -9,7 +9,7 @@ from weakref import ref
 from ...backends.errors.asked_values import Refused, asking, with_clause
 from .errors import ConcretizationError
 
-__all__ = ["refused", "refused_index"]
+__all__ = ["last_refusal", "refused_index"]
 
 
 class LastRefused(threading.local):
@@ -22,14 +22,14 @@ class LastRefused(threading.local):
     last: tuple[tuple[Any, int], str, str, ref[Any]] | None = None
 
 
-refused = LastRefused()
+last_refusal = LastRefused()
 
 
 def is_about(error: Exception) -> bool:
     """Says whether an error of NumPy's is about the last index that was refused."""
-    if refused.last is None or type(error) is not TypeError:
+    if last_refusal.last is None or type(error) is not TypeError:
         return False
-    place, name, _, _ = refused.last
+    place, name, _, _ = last_refusal.last
     if name not in str(error):
         return False
     level = error.__traceback__
@@ -42,7 +42,7 @@ def is_about(error: Exception) -> bool:
 
 def refused_value(error: Exception) -> Any:
     """Returns the traced index that an error of NumPy's is about, or None."""
-    return refused.last[-1]() if refused.last is not None and is_about(error) else None
+    return last_refusal.last[-1]() if last_refusal.last is not None and is_about(error) else None
 
 
 def refused_index(error: TypeError) -> ConcretizationError | None:
@@ -50,9 +50,9 @@ def refused_index(error: TypeError) -> ConcretizationError | None:
 
     What takes a shape, ``np.zeros(n)``, says of whatever is no index that it is none.
     """
-    if refused.last is None or not is_about(error):
+    if last_refusal.last is None or not is_about(error):
         return None
-    *_, text, traced = refused.last
+    *_, text, traced = last_refusal.last
     out = ConcretizationError(with_clause(text, getattr(error, "clause", "")))
     value = traced()
     return out if value is None else asking(out, value)

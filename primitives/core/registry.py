@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["Registry", "operand", "registry"]
+__all__ = ["PRIMITIVES", "Registry", "operand", "registry"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+Registered = TypeVar("Registered", bound=Callable[..., Any])
 
 
 class Registry:
@@ -27,7 +27,7 @@ class Registry:
         self._primitives[primitive.name] = primitive
         setattr(self, primitive.name, primitive)
 
-    def add_function(self, function: F) -> F:
+    def add_function(self, function: Registered) -> Registered:
         """Enters a function that is made of primitives, under its own name, and returns it.
 
         It may be the public form of the primitive of that name, which stays ``registry[name]``.
@@ -71,6 +71,8 @@ class Registry:
 
 
 registry = Registry()
+# Primitives and functions by name, as they are once all modules have declared theirs.
+PRIMITIVES = registry.__dict__
 
 
 def operand(x: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from ...backends.dtypes import INEXACT, NUMBERS, REAL, finfo, is_number_dtype, named, result_type
 from .derivative_rules import shape_of
 from .errors import OperandError, ShapeError, message
-from .python_numbers import HIGHEST, LOWEST, Complex, Float, Int
+from .python_numbers import INT64_MAX, INT64_MIN, Complex, Float, Int
 
 __all__ = [
     "CONSTANT_BYTES",
@@ -20,13 +20,13 @@ __all__ = [
     "NUMBERS",
     "REAL",
     "ShapeDtype",
+    "are_small_constants",
+    "as_list",
     "broadcast_shapes",
     "canonical_axes",
     "canonical_axis",
     "finfo",
     "is_number_dtype",
-    "is_small",
-    "listed",
     "number_dtype",
     "result_type",
     "shape_dtype",
@@ -88,12 +88,12 @@ class ShapeDtype:
         return f"{weak}{self.dtype}[{','.join(map(str, self.shape))}]"
 
 
-SCALARS = {kind: ShapeDtype((), kind, kind) for kind in (float, bool, complex)}
-INTEGER = ShapeDtype((), int, int)
-SCALARS |= {Float: SCALARS[float], Complex: SCALARS[complex]}
+WEAK_SCALARS = {kind: ShapeDtype((), kind, kind) for kind in (float, bool, complex)}
+WEAK_INTEGER = ShapeDtype((), int, int)
+WEAK_SCALARS |= {Float: WEAK_SCALARS[float], Complex: WEAK_SCALARS[complex]}
 
 
-def is_small(*types: ShapeDtype) -> bool:
+def are_small_constants(*types: ShapeDtype) -> bool:
     """Says whether arrays of types are so small that operations of them are done while staging."""
     return all(known.size * known.dtype.itemsize <= CONSTANT_BYTES for known in types)
 
@@ -121,13 +121,13 @@ def shape_dtype(x: Any) -> ShapeDtype:
     """
     if isinstance(x, ShapeDtype):
         return x
-    known = SCALARS.get(type(x))
+    known = WEAK_SCALARS.get(type(x))
     if known is not None:
         return known
     if type(x) is int or type(x) is Int:
         # Large ones have other dtypes.
-        if LOWEST <= x <= HIGHEST:
-            return INTEGER
+        if INT64_MIN <= x <= INT64_MAX:
+            return WEAK_INTEGER
         return ShapeDtype((), np.asarray(x).dtype, int)
     try:
         return ShapeDtype(shape_of(x), x.dtype)
@@ -167,7 +167,7 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
-def listed(x: Any) -> list[Any]:
+def as_list(x: Any) -> list[Any]:
     """Returns one thing, or several, as a list; an array without axes is one.
 
     >>> listed(3), listed((1, 2))

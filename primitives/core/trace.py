@@ -26,7 +26,7 @@ from .buffers import (
     apart_from,
     as_array,
     different_devices,
-    expose,
+    exposed,
     owned,
     to_buffer,
     wrap,
@@ -54,10 +54,10 @@ __all__ = [
     "explained",
     "is_staged",
     "run",
-    "settled",
     "slot",
-    "stack_of",
+    "transformation_stack",
     "under",
+    "without_ended_interceptors",
 ]
 
 
@@ -93,7 +93,7 @@ def _pass_up(x: ArrayLike) -> Any:
             x = x.owner.leave(x)
             return x if isinstance(x, Tracer) else wrap(x)
         return x
-    return x if type(x) in BUFFER_TYPES or type(x) is Array else expose(to_buffer(x))
+    return x if type(x) in BUFFER_TYPES or type(x) is Array else exposed(to_buffer(x))
 
 
 class Trace:
@@ -131,7 +131,7 @@ class Trace:
 
     def stack(self) -> str:
         """Returns the transformations down to this one, outermost first, for messages."""
-        return stack_of(self)
+        return transformation_stack(self)
 
     def argument(self, x: ArrayLike) -> Any:
         """Returns an argument of the transformed function as a value of the parent's level."""
@@ -292,7 +292,7 @@ def is_staged() -> bool:
     return False
 
 
-def settled(trace: Trace | None) -> Trace | None:
+def without_ended_interceptors(trace: Trace | None) -> Trace | None:
     """Returns a trace for the slot, without the interceptors on top that are over."""
     while trace is not None and trace.interceptor and trace.ended():
         trace = None if trace.parent is RAW else trace.parent
@@ -327,7 +327,7 @@ def run(
         slot.trace, slot.running = before, outer
         trace.alive = False
         if before is not None and before.interceptor:
-            slot.trace = settled(before)
+            slot.trace = without_ended_interceptors(before)
     # Raised within the block it would have NumPy's as its context, which holds what was traced.
     raise asked
 
@@ -342,11 +342,11 @@ def at_face(fun: Callable[..., Sequence[Any]], *groups: Sequence[Any]) -> list[A
     if slot.trace is not RAW:
         return list(map(owned, fun(*groups)))
     with under(None):
-        public = [[expose(v) for v in group] for group in groups]
+        public = [[exposed(v) for v in group] for group in groups]
         return [None if out is None else to_buffer(owned(out)) for out in fun(*public)]
 
 
-def stack_of(trace: Trace | None) -> str:
+def transformation_stack(trace: Trace | None) -> str:
     """Returns the stack of transformations that a trace stands on, outermost first."""
     names: list[str] = []
     while trace is not None and trace is not RAW:
@@ -356,7 +356,7 @@ def stack_of(trace: Trace | None) -> str:
     return " of ".join(reversed(names))
 
 
-Running.stack = staticmethod(lambda: stack_of(slot.running))
+Running.stack = staticmethod(lambda: transformation_stack(slot.running))
 Within.function = staticmethod(lambda: slot.running is not None)
 Bottom.reached = staticmethod(lambda: slot.trace is RAW)
 

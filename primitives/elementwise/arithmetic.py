@@ -177,7 +177,7 @@ abs = unary(
 )
 
 
-def _turned(g: Array, x: Array) -> Array:
+def _angle_change(g: Array, x: Array) -> Array:
     """Returns the change of an angle: the imaginary part of a change, over the radius."""
     radius = ops.abs(x)
     return ops.imag(g) / ops.where(radius == 0, 1, radius)
@@ -186,8 +186,8 @@ def _turned(g: Array, x: Array) -> Array:
 # Of a complex number only the angle counts, x / |x|.
 complex_sign = unary(
     "complex_sign",
-    lambda g, ans, x: _turned(g * ans, x) * ops.conj(ans) * 1j,
-    jvp=(lambda g, ans, x: _turned(g * ops.conj(ans), x) * ans * 1j,),
+    lambda g, ans, x: _angle_change(g * ans, x) * ops.conj(ans) * 1j,
+    jvp=(lambda g, ans, x: _angle_change(g * ops.conj(ans), x) * ans * 1j,),
     compute="sign",
     reference=np.sign,
     domains=NONZERO,

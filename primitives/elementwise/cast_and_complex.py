@@ -47,7 +47,7 @@ def complex_of(dtype: np.dtype[Any]) -> Any:
     return np.result_type(dtype, np.complex64)
 
 
-def _astype(xp: ArrayModule, x: Buffer, *, dtype: DType) -> Buffer:
+def _compute_astype(xp: ArrayModule, x: Buffer, *, dtype: DType) -> Buffer:
     x = xp.asarray(x)
     return x[()] if x.dtype == dtype else x.astype(dtype)[()]
 
@@ -64,7 +64,7 @@ astype = elementwise(
     "astype",
     lambda g, *, dtype: g if dtype.kind in INEXACT else None,
     prepare=_astype_arguments,
-    compute=_astype,
+    compute=_compute_astype,
     params=[{"dtype": np.dtype(name)} for name in ("float64", "complex128", "int64")],
     reference=lambda x, dtype: np.asarray(x).astype(dtype),
     doc="Returns x with its elements cast to a dtype; casts to integers have derivative 0.",
@@ -116,7 +116,7 @@ def _angle_arguments(z: ArrayLike, deg: bool = False) -> Prepared:
     return (z,), {"deg": bool(deg)}
 
 
-def _angle_rule(g: Array, x: Array, *, deg: bool) -> Array | None:
+def _angle_vjp(g: Array, x: Array, *, deg: bool) -> Array | None:
     if not is_complex(x):
         return None
     # At 0, which has no angle, the derivative is 0.
@@ -126,7 +126,7 @@ def _angle_rule(g: Array, x: Array, *, deg: bool) -> Array | None:
 
 angle = elementwise(
     "angle",
-    _angle_rule,
+    _angle_vjp,
     prepare=_angle_arguments,
     compute=lambda xp, x, *, deg: xp.angle(x, deg),
     params=({"deg": False}, {"deg": True}),

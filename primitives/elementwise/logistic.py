@@ -34,7 +34,7 @@ logistic_density = unary(
 )
 
 
-def _logistic_loss(xp: ArrayModule, x: Buffer, y: Buffer) -> Any:
+def _compute_logistic_loss(xp: ArrayModule, x: Buffer, y: Buffer) -> Any:
     # What is left of large x and y x is exact before the exponential is added.
     return (xp.maximum(x, 0) - x * y) + ops.softplus.impl(-abs(x))
 
@@ -44,7 +44,7 @@ logistic_loss = binary(
     "logistic_loss",
     lambda g, x, y: g * ((1 - y) * ops.logistic(x) - y * ops.logistic(-x)),
     lambda g, x: -g * x,
-    compute=_logistic_loss,
+    compute=_compute_logistic_loss,
     domains=(REAL, Domain(0.0, 1.0)),
     reference=lambda x, y: np.maximum(x, 0) - x * y + np.log1p(np.exp(-np.abs(x))),
     doc="Returns ``log(1 + exp(x)) - x * y``: the cross entropy of y under ``logistic(x)``.",

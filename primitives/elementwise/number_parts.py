@@ -57,7 +57,7 @@ ldexp = binary(
 )
 
 
-def _spacing(xp: ArrayModule, x: Buffer) -> Buffer:
+def _compute_spacing(xp: ArrayModule, x: Buffer) -> Buffer:
     """Returns NumPy's, or by the exponent where a module has no such function."""
     if xp is np:
         return np.spacing(x)
@@ -74,20 +74,20 @@ def _spacing(xp: ArrayModule, x: Buffer) -> Buffer:
 
 spacing = unary(
     "spacing",
-    compute=_spacing,
+    compute=_compute_spacing,
     domains=NONZERO,
     doc="Returns the distance to the next number away from zero that the dtype has.",
     example="np.spacing(1.0) -> 2.220446049250313e-16",
 )
 
 
-def _exponent(xp: ArrayModule, x: Buffer) -> Any:
+def _compute_exponent(xp: ArrayModule, x: Buffer) -> Any:
     return xp.frexp(x)[1]
 
 
 exponent_of = unary(
     "exponent_of",
-    compute=_exponent,
+    compute=_compute_exponent,
     reference=lambda x: np.frexp(x)[1],
     domains=NONZERO,
     doc="Returns the integer e for which x = m * 2**e with abs(m) from 0.5 up to, not with, 1.",
@@ -106,7 +106,7 @@ fraction_of = unary(
 # -- bytes
 
 
-def _viewed(shape: tuple[int, ...], old: DType, new: DType) -> tuple[int, ...]:
+def _viewed_shape(shape: tuple[int, ...], old: DType, new: DType) -> tuple[int, ...]:
     """Returns the shape of an array whose bytes are taken for elements of another dtype."""
     if old.itemsize == new.itemsize:
         return shape
@@ -120,14 +120,14 @@ def _viewed(shape: tuple[int, ...], old: DType, new: DType) -> tuple[int, ...]:
 
 
 def _infer_view(primitive: Primitive, x: ShapeDtype, *, dtype: DType) -> ShapeDtype:
-    return ShapeDtype(_viewed(x.shape, x.dtype, dtype), dtype)
+    return ShapeDtype(_viewed_shape(x.shape, x.dtype, dtype), dtype)
 
 
 def _batch_view(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Value:
     (x,) = values
-    _viewed(shape_of(x)[1:], shape_dtype(x).dtype, params["dtype"])
+    _viewed_shape(shape_of(x)[1:], shape_dtype(x).dtype, params["dtype"])
     return primitive.bind(values, params)
 
 
@@ -147,7 +147,7 @@ bytes_as = Primitive(
 )
 
 
-def _swapped(xp: ArrayModule, x: Buffer) -> Buffer:
+def _compute_bytes_swapped(xp: ArrayModule, x: Buffer) -> Buffer:
     x = xp.ascontiguousarray(x).reshape(np.shape(x))
     size = x.dtype.itemsize // (2 if x.dtype.kind == "c" else 1)
     turned = xp.ascontiguousarray(x.reshape(-1).view("uint8").reshape(-1, size)[:, ::-1])
@@ -156,7 +156,7 @@ def _swapped(xp: ArrayModule, x: Buffer) -> Buffer:
 
 bytes_swapped = Primitive(
     "bytes_swapped",
-    compute=_swapped,
+    compute=_compute_bytes_swapped,
     infer=lambda primitive, x: ShapeDtype(x.shape, x.dtype),
     batch=lambda primitive, values, flags, params: primitive.bind(values, params),
     reference=lambda x: np.asarray(x).byteswap(),

@@ -95,35 +95,35 @@ arctan = unary(
 
 
 # Sides this small, and what they are multiplied by: of subnormal numbers few digits are left.
-SMALL = {"e": 2.0**-8, "f": 2.0**-60, "d": 2.0**-500}
-LARGER = {"e": 2.0**12, "f": 2.0**84, "d": 2.0**560}
+SMALLEST_ACCURATE_SIDE = {"e": 2.0**-8, "f": 2.0**-60, "d": 2.0**-500}
+SMALL_SIDE_SCALE = {"e": 2.0**12, "f": 2.0**84, "d": 2.0**560}
 
 
-def _divisor(r: Array) -> Array:
+def _nonzero(r: Array) -> Array:
     return ops.where(r == 0, 1, r)
 
 
 def _side_ratio(xp: ArrayModule, x: Buffer, y: Buffer) -> Any:
     r = xp.hypot(x, y)
     kind = r.dtype
-    small = xp.less(r, SMALL[kind.char])
+    small = xp.less(r, SMALLEST_ACCURATE_SIDE[kind.char])
     if xp is not np or small.any():
-        scale = xp.where(small, kind.type(LARGER[kind.char]), kind.type(1))
+        scale = xp.where(small, kind.type(SMALL_SIDE_SCALE[kind.char]), kind.type(1))
         x = x * scale
         r = xp.hypot(x, y * scale)
     return x / xp.where(xp.equal(r, 0), 1, r).astype(kind)[()]
 
 
-def _shared(first: Array, second: Array, x: Array, y: Array) -> Array:
+def _side_ratio_grad(first: Array, second: Array, x: Array, y: Array) -> Array:
     # Divided before it is multiplied: the product of two small ratios may vanish.
-    return first * (second / _divisor(ops.hypot(x, y)))
+    return first * (second / _nonzero(ops.hypot(x, y)))
 
 
 # Derivatives are products of such ratios, in which nothing cancels.
 side_ratio = binary(
     "side_ratio",
-    lambda g, x, y: g * _shared(ops.side_ratio(y, x), ops.side_ratio(y, x), x, y),
-    lambda g, ans, x, y: -g * _shared(ans, ops.side_ratio(y, x), x, y),
+    lambda g, x, y: g * _side_ratio_grad(ops.side_ratio(y, x), ops.side_ratio(y, x), x, y),
+    lambda g, ans, x, y: -g * _side_ratio_grad(ans, ops.side_ratio(y, x), x, y),
     compute=_side_ratio,
     domains=NONZERO,
     reference=lambda x, y: x / np.hypot(x, y),
@@ -139,8 +139,8 @@ hypot = binary(
 )
 arctan2 = binary(
     "arctan2",
-    lambda g, x, y: g * (ops.side_ratio(y, x) / _divisor(ops.hypot(x, y))),
-    lambda g, x, y: -g * (ops.side_ratio(x, y) / _divisor(ops.hypot(x, y))),
+    lambda g, x, y: g * (ops.side_ratio(y, x) / _nonzero(ops.hypot(x, y))),
+    lambda g, x, y: -g * (ops.side_ratio(x, y) / _nonzero(ops.hypot(x, y))),
     domains=NONZERO,
     doc="Returns the angle in radians, from -pi to pi, whose tangent is ``x / y``.",
     arguments={"x, y": "ordinates and abscissas: arrays whose shapes broadcast, or numbers."},

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-def _exceeds(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
+def _compute_exceeds(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     dtype: Any = xp.result_type(x, y)
     # Bytes add up several times faster than booleans do as floating-point numbers.
     twice = xp.greater(x, y).view("int8") + xp.greater_equal(x, y).view("int8")
@@ -40,7 +40,7 @@ def _exceeds(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
 
 exceeds = binary(
     "exceeds",
-    compute=_exceeds,
+    compute=_compute_exceeds,
     reference=lambda x, y: np.heaviside(np.subtract(x, y), 0.5),
     doc="Returns 1 where x exceeds y, 0.5 where they are equal, and 0 elsewhere.",
 )
@@ -92,22 +92,22 @@ class _Clip(Primitive):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Array:
         try:
-            a, low, high = of_clip(*args, **kwargs)
+            a, low, high = clip_arguments(*args, **kwargs)
             if low is None:
                 return ops.asarray(a) if high is None else ops.minimum(a, high)
             return ops.maximum(a, low) if high is None else super().__call__(a, low, high)
         except Exception as error:
-            complain(error, of_clip, self.public or "clip", args, kwargs)
+            complain(error, clip_arguments, self.public or "clip", args, kwargs)
             raise
 
     @property
     def __signature__(self) -> Signature:
         import inspect  # costs milliseconds
 
-        return inspect.signature(of_clip)
+        return inspect.signature(clip_arguments)
 
 
-def of_clip(
+def clip_arguments(
     a: Any,
     min: ArrayLike | None = None,
     max: ArrayLike | None = None,
@@ -153,19 +153,19 @@ class _Where(Primitive):
         try:
             if len(args) == 3 and not kwargs and args[1] is not None and args[2] is not None:
                 return Primitive.__call__(self, *args)
-            return of_where(*args, **kwargs)
+            return where_with_options(*args, **kwargs)
         except Exception as error:
-            complain(error, of_where, self.public or "where", args, kwargs)
+            complain(error, where_with_options, self.public or "where", args, kwargs)
             raise
 
     @property
     def __signature__(self) -> Signature:
         import inspect  # costs milliseconds
 
-        return inspect.signature(of_where)
+        return inspect.signature(where_with_options)
 
 
-def of_where(
+def where_with_options(
     condition: ArrayLike,
     x: ArrayLike | None = None,
     y: ArrayLike | None = None,

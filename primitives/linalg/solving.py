@@ -19,7 +19,7 @@ from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.families import reduction
 from ..core.test_samples import NONZERO, Sample
-from ..reduce.reductions import spread
+from ..reduce.reductions import spread_over_axes
 from .stacks import adjoint, conjugate, hermitian_part, near, of_matrices, safe_reciprocal
 
 __all__ = [
@@ -292,7 +292,7 @@ def _euclidean_norm(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool) -
 
 def _direction(x: Array, ans: Array, axis: Axes) -> Array:
     """Returns the conjugate of x over its length, 0 where that is 0."""
-    return conjugate(x) * spread(safe_reciprocal(ans, ans == 0), shape_of(x), axis)
+    return conjugate(x) * spread_over_axes(safe_reciprocal(ans, ans == 0), shape_of(x), axis)
 
 
 def _euclidean_norm_jvp(
@@ -304,7 +304,7 @@ def _euclidean_norm_jvp(
 
 euclidean_norm = reduction(
     "euclidean_norm",
-    lambda g, ans, x, *, axis: spread(g, shape_of(x), axis) * _direction(x, ans, axis),
+    lambda g, ans, x, *, axis: spread_over_axes(g, shape_of(x), axis) * _direction(x, ans, axis),
     jvp=(_euclidean_norm_jvp,),
     domain=NONZERO,
     compute=_euclidean_norm,

@@ -25,7 +25,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
-from ..core.families import filled
+from ..core.families import filled_operands
 from ..core.primitive import Primitive
 from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import LOGICAL, Operand, Sample
@@ -112,7 +112,7 @@ def _with_batch_axes(values: Sequence[Value], flags: Sequence[bool], arrays: int
     """Returns operands that all have a batch axis; a mask without one stays as it is."""
     out: list[Value]
     if any(flags[:arrays]):
-        out = filled(values[:arrays], [*flags[:arrays]])
+        out = filled_operands(values[:arrays], [*flags[:arrays]])
     else:
         size = shape_of(values[arrays])[0]
         out = [ops.broadcast_to(v, (size, *shape_of(v))) for v in values[:arrays]]

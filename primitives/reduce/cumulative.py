@@ -15,7 +15,7 @@ from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.derivative_rules import shape_of
 from ..core.errors import refuse_out
-from ..core.families import along, filled, infer_along
+from ..core.families import along, filled_operands, infer_along
 from ..core.primitive import Primitive
 from ..core.shape_dtype import broadcast_shapes, canonical_axis, number_dtype, result_type
 from ..core.test_samples import Sample
@@ -23,7 +23,7 @@ from ..core.test_samples import Sample
 __all__ = ["cumprod", "cumsum", "linear_recurrence", "shift"]
 
 
-def _flattened(x: ArrayLike, axis: int | None) -> tuple[ArrayLike, int]:
+def _operand_and_axis(x: ArrayLike, axis: int | None) -> tuple[ArrayLike, int]:
     """Returns an operand and an axis of it; without an axis all elements lie along one."""
     if axis is None:
         return ops.reshape(x, -1), 0
@@ -40,12 +40,12 @@ def _cumsum_arguments(
 ) -> Prepared:
     if out is not None:
         refuse_out("cumsum", out)
-    x, axis = _flattened(a, axis)
+    x, axis = _operand_and_axis(a, axis)
     dtype = None if dtype is None else number_dtype(dtype)
     return (x,), {"axis": axis, "dtype": dtype, "reverse": bool(reverse)}
 
 
-def _samples(*flags: str) -> list[Sample]:
+def _cumulative_samples(*flags: str) -> list[Sample]:
     """Every axis, and with it every combination of flags."""
     shapes = [((4,), 0), ((2, 3), 1), ((3, 2, 2), 0), ((0, 3), 0), ((2, 0), 0), ((1,), 0)]
     chosen = [dict(zip(flags, on)) for on in product((False, True), repeat=len(flags))]
@@ -56,17 +56,17 @@ def _samples(*flags: str) -> list[Sample]:
     ]
 
 
-OPTIONS = {
+CUMULATIVE_OPTIONS = {
     "a": "an array.",
     "axis": "along which axis; None flattens the array first.",
     "dtype": "the result's dtype; None for a's own (integers: int64).",
     "out": "None; arrays are immutable.",
     "reverse": "whether to start at the end.",
 }
-RETURNS = "An array of a's shape, flat where ``axis`` is None."
+CUMULATIVE_RETURNS = "An array of a's shape, flat where ``axis`` is None."
 
 
-def _reference(function: Callable[..., Buffer], first: float) -> Callable[..., Buffer]:
+def _cumulative_reference(function: Callable[..., Buffer], first: float) -> Callable[..., Buffer]:
     """Returns NumPy's function, which knows nothing of the other end or of a late start."""
 
     def reference(
@@ -87,12 +87,12 @@ cumsum = along(
     prepare=_cumsum_arguments,
     compute=cumulative.cumsum,
     linear=True,
-    samples=_samples("reverse"),
-    reference=_reference(np.cumsum, 0.0),
+    samples=_cumulative_samples("reverse"),
+    reference=_cumulative_reference(np.cumsum, 0.0),
     dtypes="fdD",
     doc="Returns the sums of all elements up to each.",
-    options=OPTIONS,
-    returns=RETURNS,
+    options=CUMULATIVE_OPTIONS,
+    returns=CUMULATIVE_RETURNS,
     example="np.cumsum([1, 2, 3]) -> [1, 3, 6]",
 )
 
@@ -172,7 +172,7 @@ def _recurrence_arguments(
 def _recurrence_batch(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Value:
-    return primitive.bind(filled(values, flags), {**params, "axis": params["axis"] + 1})
+    return primitive.bind(filled_operands(values, flags), {**params, "axis": params["axis"] + 1})
 
 
 def _recurrence_reference(a: Buffer, b: Buffer, axis: int, reverse: bool) -> Buffer:
@@ -239,11 +239,11 @@ cumprod = along(
     jvp=(_cumprod_jvp,),
     prepare=_cumprod_arguments,
     compute=cumulative.cumprod,
-    samples=_samples("reverse", "exclusive"),
-    reference=_reference(np.cumprod, 1.0),
+    samples=_cumulative_samples("reverse", "exclusive"),
+    reference=_cumulative_reference(np.cumprod, 1.0),
     dtypes="fdD",
     doc="Returns the products of all elements up to each.",
-    options={**OPTIONS, "exclusive": "whether each product leaves out its own element."},
-    returns=RETURNS,
+    options={**CUMULATIVE_OPTIONS, "exclusive": "whether each product leaves out its own element."},
+    returns=CUMULATIVE_RETURNS,
     example="np.cumprod([1, 2, 3]) -> [1, 2, 6]",
 )

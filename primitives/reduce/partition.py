@@ -19,7 +19,7 @@ from ..core.test_samples import DISTINCT, Operand, Sample
 __all__ = ["argpartition"]
 
 
-def _places(kth: int | Sequence[int], length: int) -> tuple[int, ...]:
+def _places_from_front(kth: int | Sequence[int], length: int) -> tuple[int, ...]:
     """Returns the places, counted from the front and each once."""
     # Without elements there is no order to look for.
     wanted = [operator.index(k) for k in np.asarray(kth).reshape(-1) if length]
@@ -35,7 +35,7 @@ def _places(kth: int | Sequence[int], length: int) -> tuple[int, ...]:
     return tuple(sorted({k % length for k in wanted}))
 
 
-def _prepare(
+def _argpartition_arguments(
     a: ArrayLike,
     kth: int | Sequence[int],
     axis: int | None = -1,
@@ -49,7 +49,7 @@ def _prepare(
     if axis is None:
         a, axis = ops.reshape(a, -1), 0
     axis = canonical_axis(axis, len(shape_of(a)))
-    return (a,), {"kth": _places(kth, shape_of(a)[axis]), "axis": axis}
+    return (a,), {"kth": _places_from_front(kth, shape_of(a)[axis]), "axis": axis}
 
 
 argpartition = Primitive(
@@ -57,7 +57,7 @@ argpartition = Primitive(
     compute=lambda xp, x, *, kth, axis: (
         xp.argpartition(x, kth, axis=axis) if kth else xp.argsort(x, axis=axis)
     ),
-    prepare=_prepare,
+    prepare=_argpartition_arguments,
     infer=lambda primitive, x, *, kth, axis: ShapeDtype(x.shape, "intp"),
     batch=batch_along,
     constant=True,

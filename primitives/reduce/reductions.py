@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.annotations import ArrayModule, Axis, Buffer, DTypeLike
+from ...backends.annotations import ArrayModule, Axes, Axis, Buffer, DTypeLike
 from ...backends.restoring import errstate
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
@@ -32,14 +32,13 @@ __all__ = [
     "mean",
     "min",
     "prod",
-    "spread",
+    "spread_over_axes",
     "sum",
 ]
 
-Axes = tuple[int, ...]
 
 
-def spread(reduced: Array, shape: tuple[int, ...], axis: Axes) -> Array:
+def spread_over_axes(reduced: Array, shape: tuple[int, ...], axis: Axes) -> Array:
     """Returns a reduced value broadcast back over the axes that were reduced, without a copy."""
     if len(axis) < len(shape):
         kept = tuple(1 if i in axis else n for i, n in enumerate(shape))
@@ -105,8 +104,8 @@ DTYPE = {"dtype": "the result's dtype, which it is computed in; None for x's (in
 
 sum = reduction(
     "sum",
-    lambda g, x_shape, *, axis: spread(g, x_shape, axis),
-    jvp=(lambda t, *, axis, keepdims, dtype: _sum(t, axis, keepdims, dtype),),
+    lambda g, x_shape, *, axis: spread_over_axes(g, x_shape, axis),
+    jvp=(lambda t, *, axis, keepdims, dtype: _sum_of(t, axis, keepdims, dtype),),
     prepare=_dtype_arguments,
     optional=selecting("sum", 0, "add"),
     dtypes="fdD",
@@ -116,21 +115,21 @@ sum = reduction(
 )
 
 
-def _sum(x: Array, axis: Axes, keepdims: bool, dtype: DTypeLike | None = None) -> Array:
+def _sum_of(x: Array, axis: Axes, keepdims: bool, dtype: DTypeLike | None = None) -> Array:
     return sum.bind((x,), {"axis": axis, "keepdims": keepdims, "dtype": dtype})
 
 
 # What a count is divided by before it may overflow.
-LARGE = 1 << 15
+LARGEST_UNSCALED_COUNT = 1 << 15
 
 
-def _mean_rule(g: Array, x_shape: tuple[int, ...], *, axis: Axes) -> Array:
+def _mean_vjp(g: Array, x_shape: tuple[int, ...], *, axis: Axes) -> Array:
     # Scaled before it is spread, while it is small; of no elements there is nothing to scale.
     count: float = size_of(x_shape[a] for a in axis)
-    if count > LARGE:
+    if count > LARGEST_UNSCALED_COUNT:
         # More than float16 can hold; a power of two does not change the result.
-        g, count = g / LARGE, count / LARGE
-    return spread(g / (count or 1), x_shape, axis)
+        g, count = g / LARGEST_UNSCALED_COUNT, count / LARGEST_UNSCALED_COUNT
+    return spread_over_axes(g / (count or 1), x_shape, axis)
 
 
 def _mean_reference(x: Buffer, axis: Axis, keepdims: bool, dtype: DTypeLike | None = None) -> Any:
@@ -153,7 +152,7 @@ def _mean_of_selected(x: Array, initial: None, where: ArrayLike, params: dict[st
 
 mean = reduction(
     "mean",
-    _mean_rule,
+    _mean_vjp,
     jvp=(
         lambda t, *, axis, keepdims, dtype: ops.mean.bind(
             (t,), {"axis": axis, "keepdims": keepdims, "dtype": dtype}
@@ -187,9 +186,9 @@ count_nonzero = reduction(
 # -- sums of exponentials
 
 
-def _shares(x: Array, ans: Array, axis: Axes) -> Array:
+def _weights(x: Array, ans: Array, axis: Axes) -> Array:
     """Returns exp(x) over the sum of exponentials whose logarithm ``ans`` is."""
-    return ops.exp(ops.log_ratio(x, spread(ans, shape_of(x), axis)))
+    return ops.exp(ops.log_ratio(x, spread_over_axes(ans, shape_of(x), axis)))
 
 
 def _logsumexp_reference(x: Buffer, axis: Axis, keepdims: bool) -> Any:
@@ -199,8 +198,8 @@ def _logsumexp_reference(x: Buffer, axis: Axis, keepdims: bool) -> Any:
 
 logsumexp = reduction(
     "logsumexp",
-    lambda g, ans, x, *, axis: spread(g, shape_of(x), axis) * _shares(x, ans, axis),
-    jvp=(lambda t, ans, x, *, axis, keepdims: _sum(t * _shares(x, ans, axis), axis, keepdims),),
+    lambda g, ans, x, *, axis: spread_over_axes(g, shape_of(x), axis) * _weights(x, ans, axis),
+    jvp=(lambda t, ans, x, *, axis, keepdims: _sum_of(t * _weights(x, ans, axis), axis, keepdims),),
     prepare=_count_arguments,
     reference=_logsumexp_reference,
     empty=False,
@@ -216,29 +215,33 @@ def _exclusive(x: Array, axis: int, reverse: bool) -> Array:
     return ops.cumprod(x, axis, reverse=reverse, exclusive=True)
 
 
-def _others(x: Array, axis: Axes) -> Array:
+def _others_product(x: Array, axis: Axes) -> Array:
     """Returns for each element the product of all others: a quotient fails where it is 0."""
     *rest, last = axis
     own = _exclusive(x, last, False) * _exclusive(x, last, True)
     if not rest:
         return own
     total = prod.bind((x,), {"axis": (last,), "keepdims": True, "dtype": None})
-    return own * _others(total, tuple(rest))
+    return own * _others_product(total, tuple(rest))
 
 
-def _prod_tangent(t: Array, x: Array, axis: Axes, keepdims: bool) -> Array:
+def _prod_vjp(g: Array, x: Array, *, axis: Axes) -> Array:
+    return spread_over_axes(g, shape_of(x), axis) * _others_product(x, axis) if axis else g
+
+
+def _prod_jvp(t: Array, x: Array, axis: Axes, keepdims: bool) -> Array:
     if not axis:
         return t
-    others = _others(x, axis)
+    others = _others_product(x, axis)
     # What does not change adds nothing, however large the product of the others is.
     idle = ops.logical_and(ops.isinf(others), t == 0)
-    return _sum(ops.where(idle, 0, t * ops.where(idle, 1, others)), axis, keepdims)
+    return _sum_of(ops.where(idle, 0, t * ops.where(idle, 1, others)), axis, keepdims)
 
 
 prod = reduction(
     "prod",
-    lambda g, x, *, axis: spread(g, shape_of(x), axis) * _others(x, axis) if axis else g,
-    jvp=(lambda t, x, *, axis, keepdims: _prod_tangent(t, x, axis, keepdims),),
+    _prod_vjp,
+    jvp=(lambda t, x, *, axis, keepdims: _prod_jvp(t, x, axis, keepdims),),
     prepare=_dtype_arguments,
     optional=selecting("prod", 1, "multiply"),
     compute=lambda xp, x, *, axis, keepdims, dtype: xp.prod(
@@ -272,19 +275,19 @@ def _infer_extremum(primitive: Primitive, x: ShapeDtype, **params: Any) -> Shape
 
 def _extremal(x: Array, ans: Array, axis: Axes) -> tuple[Array, Array]:
     """Returns 1 where an extremum is and 0 elsewhere, and how many times it is there."""
-    found = ops.astype(x == spread(ans, shape_of(x), axis), ans.dtype)
-    return found, _sum(found, axis, True)
+    found = ops.astype(x == spread_over_axes(ans, shape_of(x), axis), ans.dtype)
+    return found, _sum_of(found, axis, True)
 
 
 def _extremum_vjp(g: Array, ans: Array, x: Array, *, axis: Axes) -> Array:
     found, times = _extremal(x, ans, axis)
     g = ops.reshape.bind((g,), {"shape": shape_of(times)}) / times
-    return spread(g, shape_of(x), axis) * found
+    return spread_over_axes(g, shape_of(x), axis) * found
 
 
 def _extremum_jvp(t: Array, ans: Array, x: Array, *, axis: Axes, keepdims: bool) -> Array:
     found, times = _extremal(x, ans, axis)
-    total = _sum(t * found, axis, True) / times
+    total = _sum_of(t * found, axis, True) / times
     return total if keepdims else ops.reshape.bind((total,), {"shape": shape_of(ans)})
 
 
@@ -312,7 +315,7 @@ min = reduction(
 )
 
 
-def _position(name: str) -> Callable[..., Any]:
+def _extremum_search(name: str) -> Callable[..., Any]:
     """Returns how to find the first extremum, in the order of the axes that are searched.
 
     NumPy searches one axis or all; several of them are what vmap makes of all.
@@ -333,7 +336,7 @@ def _position(name: str) -> Callable[..., Any]:
     return compute
 
 
-def _position_reference(search: Callable[..., Any]) -> Callable[..., Buffer]:
+def _extremum_search_reference(search: Callable[..., Any]) -> Callable[..., Buffer]:
     """Returns NumPy's search, over axes that have been brought together at the end."""
 
     def reference(x: Buffer, axis: Axis = None, keepdims: bool = False) -> Buffer:
@@ -351,8 +354,8 @@ argmax = reduction(
     "argmax",
     prepare=_position_arguments,
     infer=_infer_extremum,
-    compute=_position("argmax"),
-    reference=_position_reference(np.argmax),
+    compute=_extremum_search("argmax"),
+    reference=_extremum_search_reference(np.argmax),
     domain=DISTINCT,
     empty=False,
     doc="Returns the index of the first maximum; over several axes, that among all their elements.",
@@ -362,8 +365,8 @@ argmin = reduction(
     "argmin",
     prepare=_position_arguments,
     infer=_infer_extremum,
-    compute=_position("argmin"),
-    reference=_position_reference(np.argmin),
+    compute=_extremum_search("argmin"),
+    reference=_extremum_search_reference(np.argmin),
     domain=DISTINCT,
     empty=False,
     doc="Returns the index of the first minimum; over several axes, that among all their elements.",

@@ -62,7 +62,7 @@ def _argsort_samples() -> list[Sample]:
 
 
 # What both say of their arguments.
-ARGUMENTS = """
+SORT_ARGUMENTS = """
     Args:
         a: an array.
         axis: along which axis; None flattens the array first.
@@ -86,7 +86,7 @@ def _sort(xp: ArrayModule, x: Buffer, *, axis: int, stable: bool, descending: bo
     return xp.flip(out, axis) if descending else out
 
 
-def _reference(function: Callable[..., Buffer]) -> Callable[..., Buffer]:
+def _sort_reference(function: Callable[..., Buffer]) -> Callable[..., Buffer]:
     """Returns NumPy's function, which sorts upwards alone, for elements that are not equal."""
 
     def reference(x: Buffer, axis: int, stable: bool, descending: bool) -> Buffer:
@@ -102,10 +102,10 @@ argsort = Primitive(
     infer=lambda primitive, x, **params: ShapeDtype(x.shape, "intp"),
     batch=batch_along,
     constant=True,
-    reference=_reference(np.argsort),
+    reference=_sort_reference(np.argsort),
     samples=_argsort_samples(),
     doc=f"""Returns the indices that sort an array along an axis.
-{ARGUMENTS}
+{SORT_ARGUMENTS}
     Returns:
         An array of integers of a's shape, for ``take_along_axis``.
 
@@ -116,12 +116,12 @@ argsort = Primitive(
 )
 
 
-def _in_order(values: Array, x: Array, **params: Any) -> Array:
+def _sort_jvp(values: Array, x: Array, **params: Any) -> Array:
     """Returns values that belong to x's elements in the order in which those are sorted."""
     return ops.take_along_axis(values, argsort.bind((x,), params), params["axis"])
 
 
-def _back_in_place(g: Array, x: Array, axis: int, **params: Any) -> Array:
+def _sort_vjp(g: Array, x: Array, axis: int, **params: Any) -> Array:
     """Returns values that belong to sorted elements in the places that those came from."""
     order = argsort.bind((x,), {"axis": axis, **params})
     back = argsort.bind((order,), {"axis": axis, "stable": False, "descending": False})
@@ -135,19 +135,19 @@ sort = Primitive(
     infer=lambda primitive, x, **params: ShapeDtype(x.shape, x.dtype),
     batch=batch_along,
     vjp=(
-        lambda g, x, *, axis, stable, descending: _back_in_place(
+        lambda g, x, *, axis, stable, descending: _sort_vjp(
             g, x, axis, stable=stable, descending=descending
         ),
     ),
     jvp=(
-        lambda t, x, *, axis, stable, descending: _in_order(
+        lambda t, x, *, axis, stable, descending: _sort_jvp(
             t, x, axis=axis, stable=stable, descending=descending
         ),
     ),
-    reference=_reference(np.sort),
+    reference=_sort_reference(np.sort),
     samples=_argsort_samples(),
     doc=f"""Returns an array with its elements sorted along an axis.
-{ARGUMENTS}
+{SORT_ARGUMENTS}
     Returns:
         An array of a's shape and dtype. Of equal elements each gets one cotangent of its own.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.annotations import ArrayModule, Axis, Buffer, DTypeLike
+from ...backends.annotations import ArrayModule, Axes, Axis, Buffer, DTypeLike
 from ...backends.restoring import errstate
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
@@ -24,7 +24,6 @@ from ..elementwise.cast_and_complex import is_complex, real_of
 
 __all__ = ["std", "var"]
 
-Axes = tuple[int, ...]
 
 
 def _var_arguments(
@@ -111,7 +110,7 @@ def _squares(xp: ArrayModule, x: Buffer, axis: Axes, keepdims: bool) -> Any:
     return xp.add.reduce(x, axis, keepdims=keepdims)
 
 
-def _var(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
+def _compute_var(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
     x = xp.asarray(x)
     freedom = _freedom(x.shape, axis, ddof)
     # As NumPy does, since squares of half precision soon overflow.
@@ -126,7 +125,7 @@ def _var(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool, ddof: float)
     return out if wide is x else out.astype(x.dtype)
 
 
-def _infer(
+def _infer_var(
     primitive: Primitive, x: ShapeDtype, *, axis: Axes, keepdims: bool, ddof: float
 ) -> ShapeDtype:
     shape = infer_reduction(ops["sum"], x, axis=axis, keepdims=keepdims, dtype=None).shape
@@ -139,7 +138,7 @@ def _deviation(x: Array, axis: Axes) -> Array:
     return ops.conj(centred) if shape_dtype(x).dtype.kind == "c" else centred
 
 
-def _scaled(x: Array, shape: tuple[int, ...], axis: Axes, ddof: float) -> Array:
+def _twice_over_freedom(x: Array, shape: tuple[int, ...], axis: Axes, ddof: float) -> Array:
     """Returns twice a value over the degrees of freedom; of no elements there is nothing to do."""
     freedom = _freedom(shape, axis, ddof) or (nan if _freedom(shape, axis, 0) else 2)
     return ops.multiply(x, 2 / freedom)
@@ -148,7 +147,7 @@ def _scaled(x: Array, shape: tuple[int, ...], axis: Axes, ddof: float) -> Array:
 def _var_vjp(g: Array, x: Array, *, axis: Axes, ddof: float) -> Array:
     # The mean's own derivative drops out, as deviations add up to zero.
     shape = shape_of(x)
-    share = _scaled(g, shape, axis, ddof)
+    share = _twice_over_freedom(g, shape, axis, ddof)
     kept = tuple([1 if i in axis else n for i, n in enumerate(shape)])
     return ops.multiply(ops.reshape(share, kept), _deviation(x, axis))
 
@@ -156,15 +155,15 @@ def _var_vjp(g: Array, x: Array, *, axis: Axes, ddof: float) -> Array:
 def _var_jvp(t: Array, x: Array, *, axis: Axes, keepdims: bool, ddof: float) -> Array:
     product = ops.real(ops.multiply(_deviation(x, axis), t))
     total = ops.sum(product, axis, keepdims=keepdims)
-    return _scaled(total, shape_of(x), axis, ddof)
+    return _twice_over_freedom(total, shape_of(x), axis, ddof)
 
 
 var = Reduction(
     "var",
     optional=_var_of_selected,
     prepare=_var_arguments,
-    compute=_var,
-    infer=_infer,
+    compute=_compute_var,
+    infer=_infer_var,
     batch=batch_reduction,
     vjp=(_var_vjp,),
     jvp=(_var_jvp,),

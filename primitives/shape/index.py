@@ -16,7 +16,7 @@ from ...backends.annotations import ArrayModule, Buffer, DType, Number
 from ..core.annotations import ArrayLike, Value
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.buffers import ARRAY_TYPES, operands_together
+from ..core.buffers import ARRAY_TYPES, new_object, operands_together
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, refuse_out, would_change
 from ..core.index_key import ARRAY, FULL, STATIC, Key, basic_key, batch_key, split_key
@@ -30,22 +30,20 @@ __all__ = [
     "Scatter",
     "index",
     "index_primitive",
-    "inverse",
+    "inverse_order",
     "put_along_axis",
     "scatter_add",
     "scatter_sum",
     "take",
     "take_along_axis",
-    "transposed",
+    "with_axes_in_order",
 ]
-
-new = object.__new__
 
 
 # -- x[key]
 
 
-def _take(xp: ArrayModule, x: Buffer, *indices: Buffer, key: Key) -> Any:
+def _compute_index(xp: ArrayModule, x: Buffer, *indices: Buffer, key: Key) -> Any:
     if type(x) is not xp.ndarray:
         x = xp.asarray(x)
     if not indices:
@@ -72,22 +70,22 @@ def _batch_index(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Value:
     key, indices, _, order = batch_key(params["key"], values[0], values[1:], flags[0], flags[1:])
-    return transposed(primitive.bind((values[0], *indices), {"key": key}), order)
+    return with_axes_in_order(primitive.bind((values[0], *indices), {"key": key}), order)
 
 
-def transposed(x: Value, order: tuple[int, ...]) -> Value:
+def with_axes_in_order(x: Value, order: tuple[int, ...]) -> Value:
     """Transposes unless the axes are in order already."""
     return x if order == tuple(range(len(order))) else ops.transpose(x, order)
 
 
-def inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+def inverse_order(order: tuple[int, ...]) -> tuple[int, ...]:
     """Returns the transposition that undoes one."""
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 index_primitive = Primitive(
     "index",
-    compute=_take,
+    compute=_compute_index,
     infer=_infer_index,
     batch=_batch_index,
     keep=lambda ans, xs: (None, shape_of(xs[0]), *xs[1:]),
@@ -142,7 +140,7 @@ def index(x: ArrayLike, key: Any, /) -> Array:
     # Keys of integers, slices, None and Ellipsis go straight to the buffer.
     if STATIC.issuperset(map(type, key)) if type(key) is tuple else type(key) in STATIC:
         if slot.trace is None and type(x) is Array:
-            out = new(Array)
+            out = new_object(Array)
             out._data = x._data[key]
             return out
         static = basic_key(key if type(key) is tuple else (key,))
@@ -194,7 +192,7 @@ def _parts(operands: Sequence[Any], keys: Sequence[Key]) -> Iterator[tuple[Key, 
         start += key.arrays
 
 
-def _infer_scatter(
+def _infer_scatter_add(
     primitive: Primitive, *operands: ShapeDtype, shape: tuple[int, ...], keys: Sequence[Key]
 ) -> ShapeDtype:
     for key, values, own in _parts(operands, keys):
@@ -223,24 +221,26 @@ def _batch_scatter(
         whole, indices, _, order = batch_key(key, shape, values[own], True, flags[own])
         if not flag:
             g = ops.broadcast_to(g, (size, *shape_of(g)))
-        gs.append(transposed(g, inverse(order)))
+        gs.append(with_axes_in_order(g, inverse_order(order)))
         arrays += indices
         keys.append(whole)
     return primitive.bind((*gs, *arrays), {**params, "shape": shape, "keys": tuple(keys)})
 
 
-def _pull_scatter(g: Array, xs: Sequence[Any], *, keys: Sequence[Key]) -> list[Any]:
+def _scatter_add_pullback(g: Array, xs: Sequence[Any], *, keys: Sequence[Key]) -> list[Any]:
     gs = [index_primitive.bind((g, *xs[own]), {"key": key}) for key, _, own in _parts(xs, keys)]
     return gs + [None] * (len(xs) - len(gs))
 
 
-def _push_scatter(
+def _scatter_add_pushforward(
     ts: Sequence[Array], xs: Sequence[Array], *, shape: tuple[int, ...], keys: Sequence[Key]
 ) -> Array:
     return scatter_add.bind((*ts[: len(keys)], *xs[len(keys) :]), {"shape": shape, "keys": keys})
 
 
-def _scatter_by_numpy(*operands: Buffer, shape: tuple[int, ...], keys: Sequence[Key]) -> Buffer:
+def _scatter_add_reference(
+    *operands: Buffer, shape: tuple[int, ...], keys: Sequence[Key]
+) -> Buffer:
     out = np.zeros(shape, np.asarray(operands[0]).dtype)
     for key, values, own in _parts(operands, keys):
         np.add.at(out, key.fill(operands[own]), values)
@@ -253,15 +253,15 @@ def _indices_only(ans: Array, xs: Sequence[Any]) -> tuple[Any, ...]:
 
 scatter_add = Primitive(
     "scatter_add",
-    infer=_infer_scatter,
+    infer=_infer_scatter_add,
     batch=_batch_scatter,
     keep=_indices_only,
-    pullback=_pull_scatter,
-    pushforward=_push_scatter,
+    pullback=_scatter_add_pullback,
+    pushforward=_scatter_add_pushforward,
     movable=slice(1, None),
     hosted=True,
     dtypes="fdD",
-    reference=_scatter_by_numpy,
+    reference=_scatter_add_reference,
     samples=[
         Sample((2,), (), shape=(3, 2), keys=(Key((1,)), Key((-1, 0)))),
         Sample((2, 3), (4, 3), shape=(4, 3), keys=(Key((slice(None, None, 2),)), Key((Ellipsis,)))),

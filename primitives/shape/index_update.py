@@ -24,7 +24,7 @@ from ..core.primitive import Primitive
 from ..core.registry import registry
 from ..core.shape_dtype import ShapeDtype, broadcast_shapes, shape_dtype
 from ..core.test_samples import INDEX, Operand, Sample
-from .index import Scatter, index_primitive, inverse, scatter_sum, transposed
+from .index import Scatter, index_primitive, inverse_order, scatter_sum, with_axes_in_order
 
 __all__ = [
     "index_add_primitive",
@@ -72,11 +72,11 @@ def _batch_update(
     elif shape:
         v = ops.reshape(v, (*(1,) * (rank - len(shape) + 1), *shape))
     if shape:
-        v = transposed(v, inverse(order))
+        v = with_axes_in_order(v, inverse_order(order))
     return primitive.bind((x, v, *made), {"key": key})
 
 
-def _reference(ufunc: np.ufunc | None) -> Callable[..., Any]:
+def _update_reference(ufunc: np.ufunc | None) -> Callable[..., Any]:
     def reference(x: Buffer, v: Buffer, *indices: Buffer, key: Key) -> Buffer:
         out = np.array(x)
         if ufunc is None:
@@ -109,7 +109,7 @@ def _computing(ufunc: str | None) -> Callable[..., Any]:
 
 
 # What an update does to every element, where a mask says afterwards which it was meant for.
-EVERYWHERE: dict[str, Callable[[Any, Any], Any]] = {
+UPDATE_OF_ALL: dict[str, Callable[[Any, Any], Any]] = {
     "index_set": lambda x, v: v,
     "index_add": lambda x, v: ops.add(x, v),
     "index_multiply": lambda x, v: ops.multiply(x, v),
@@ -118,18 +118,18 @@ EVERYWHERE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _masked(primitive: Primitive, x: ArrayLike, mask: Array, v: Array) -> Array:
+def _updated_at_mask(primitive: Primitive, x: ArrayLike, mask: Array, v: Array) -> Array:
     """Updates at a mask whose values are not known; all its elements get the same value."""
     shape, lengths = shape_of(mask), shape_of(x)
     if shape != lengths[: len(shape)]:
         raise IndexError(f"x.at[...]: a mask of shape {shape} for an array of shape {lengths}")
     mask = ops.reshape(mask, (*shape, *(1,) * (len(lengths) - len(shape))))
-    return ops.where(mask, EVERYWHERE[primitive.name](x, v), x)
+    return ops.where(mask, UPDATE_OF_ALL[primitive.name](x, v), x)
 
 
 def _apply(primitive: Primitive, array: ArrayLike, key: Any, v: ArrayLike) -> Array:
     if is_unknown_mask(key) and len(shape_of(key)) + len(shape_of(v)) <= len(shape_of(array)):
-        return _masked(primitive, array, key, ops.astype(v, shape_dtype(array).dtype))
+        return _updated_at_mask(primitive, array, key, ops.astype(v, shape_dtype(array).dtype))
     x, indices, static = split_key(array, key)
     known = shape_dtype(x)
     values = shape_dtype(v)
@@ -149,7 +149,7 @@ def _apply(primitive: Primitive, array: ArrayLike, key: Any, v: ArrayLike) -> Ar
     return out if x is array else ops.reshape(out, shape_of(array))
 
 
-UPDATES = """``x.at[key].{name}(v)``: a copy of an array with some elements {what}.
+UPDATE_DOC = """``x.at[key].{name}(v)``: a copy of an array with some elements {what}.
 
     Args:
         x: an array.
@@ -168,7 +168,7 @@ UPDATES = """``x.at[key].{name}(v)``: a copy of an array with some elements {wha
     Array({shown}, dtype=float64, device='cpu')
     """
 
-NOTES = {
+UPDATE_NOTES = {
     "set": " Of repeated places the last wins.",
     "add": " Repeated places add up.",
     "multiply": " Repeated places multiply.",
@@ -193,7 +193,7 @@ def update(name: str, what: str, shown: str, ufunc: str | None, **rules: Any) ->
         broadcasts=True,
         movable=slice(2, None),
         hosted=True,
-        reference=_reference(getattr(np, ufunc) if ufunc else None),
+        reference=_update_reference(getattr(np, ufunc) if ufunc else None),
         samples=[
             Sample((3,), (), key=Key((1,))),
             Sample((4, 3), (3,), key=Key((slice(None, None, 2),))),
@@ -209,7 +209,8 @@ def update(name: str, what: str, shown: str, ufunc: str | None, **rules: Any) ->
         return _apply(primitive, x, key, v)
 
     function.__name__ = function.__qualname__ = primitive.name
-    function.__doc__ = UPDATES.format(name=name, what=what, shown=shown, note=NOTES.get(name, ""))
+    note = UPDATE_NOTES.get(name, "")
+    function.__doc__ = UPDATE_DOC.format(name=name, what=what, shown=shown, note=note)
     registry.add_function(function)
     return primitive
 
@@ -229,7 +230,7 @@ def _shapes_and_indices(ans: Value, xs: Sequence[Any]) -> tuple[Any, ...]:
     return (None, None, None, *xs[2:])
 
 
-def _lasting(g: Array, xs: Sequence[Any], key: Key) -> Array:
+def _set_values_vjp(g: Array, xs: Sequence[Any], key: Key) -> Array:
     """Returns the cotangent of values: that of the elements, for those that no other replaced."""
     picked = _at(g, xs, key)
     if not key.arrays:
@@ -249,7 +250,7 @@ index_set_primitive = update(
     keep=_shapes_and_indices,
     vjp=(
         lambda g, xs, *, key: _put("set", g, 0, xs, key),
-        lambda g, xs, *, key: _lasting(g, xs, key),
+        lambda g, xs, *, key: _set_values_vjp(g, xs, key),
     ),
     pushforward=lambda ts, xs, *, key: _put("set", ts[0], ts[1], xs, key),
     dtypes="fdD",
@@ -309,7 +310,7 @@ index_multiply_primitive = update(
 )
 
 
-def _shares(ans: Array, xs: Sequence[Any], key: Key) -> tuple[Array, Array, Array]:
+def _extremum_shares(ans: Array, xs: Sequence[Any], key: Key) -> tuple[Array, Array, Array]:
     """Returns which elements and values are an extremum, and among how many each is."""
     dtype = shape_dtype(ans).dtype
     element = ops.astype(ops.equal(xs[0], ans), dtype)
@@ -319,18 +320,18 @@ def _shares(ans: Array, xs: Sequence[Any], key: Key) -> tuple[Array, Array, Arra
     return element, value, count
 
 
-def _pull_extremum(g: Array, ans: Array, xs: Sequence[Any], *, key: Key) -> list[Any]:
-    element, value, count = _shares(ans, xs, key)
+def _extremum_pullback(g: Array, ans: Array, xs: Sequence[Any], *, key: Key) -> list[Any]:
+    element, value, count = _extremum_shares(ans, xs, key)
     shared = g / count
     return [shared * element, _at(shared, xs, key) * value, *[None] * (len(xs) - 2)]
 
 
-def _push_extremum(ts: Sequence[Array], ans: Array, xs: Sequence[Any], *, key: Key) -> Array:
-    element, value, count = _shares(ans, xs, key)
+def _extremum_pushforward(ts: Sequence[Array], ans: Array, xs: Sequence[Any], *, key: Key) -> Array:
+    element, value, count = _extremum_shares(ans, xs, key)
     return _put("add", ts[0] * element, ts[1] * value, xs, key) / count
 
 
-EXTREMUM: dict[str, Any] = {"pullback": _pull_extremum, "pushforward": _push_extremum}
+EXTREMUM: dict[str, Any] = {"pullback": _extremum_pullback, "pushforward": _extremum_pushforward}
 
 index_min_primitive = update(
     "min", "replaced by smaller values", "[1. , 2. , 2.5]", "minimum", **EXTREMUM

@@ -18,7 +18,7 @@ from ..core.array import Array, concrete
 from ..core.buffers import DEVICE_TYPES, beside, device_of, operands_together
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, refuse_out
-from ..core.families import filled
+from ..core.families import filled_operands
 from ..core.index_key import FULL, Key
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
@@ -80,7 +80,7 @@ def _infer_stack(primitive: Primitive, *xs: ShapeDtype, axis: int) -> ShapeDtype
     return ShapeDtype(shape, result_type(*(x.dtype for x in xs)))
 
 
-def _arrays(xp: ArrayModule, xs: Sequence[Any]) -> Sequence[Any]:
+def _joinable(xp: ArrayModule, xs: Sequence[Any]) -> Sequence[Any]:
     """Returns operands as an array module joins them: CuPy joins arrays only, no numbers."""
     if xp is np or all(isinstance(x, xp.ndarray) for x in xs):
         return xs
@@ -91,10 +91,10 @@ def _arrays(xp: ArrayModule, xs: Sequence[Any]) -> Sequence[Any]:
 def _batch_joined(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Value:
-    return primitive.bind(filled(values, flags), {"axis": params["axis"] + 1})
+    return primitive.bind(filled_operands(values, flags), {"axis": params["axis"] + 1})
 
 
-def _pull_concatenate(g: Array, xs: Sequence[Any], *, axis: int) -> list[Any]:
+def _concatenate_pullback(g: Array, xs: Sequence[Any], *, axis: int) -> list[Any]:
     parts = []
     end = 0
     for x in xs:
@@ -104,18 +104,18 @@ def _pull_concatenate(g: Array, xs: Sequence[Any], *, axis: int) -> list[Any]:
     return parts
 
 
-def _pull_stack(g: Array, xs: Sequence[Any], *, axis: int) -> list[Any]:
+def _stack_pullback(g: Array, xs: Sequence[Any], *, axis: int) -> list[Any]:
     keys = (Key((*(FULL,) * axis, i)) for i in range(len(xs)))
     return [index_primitive.bind((g,), {"key": key}) for key in keys]
 
 
 concatenate_primitive: Primitive = Primitive(
     "concatenate",
-    compute=lambda xp, *xs, axis: xp.concatenate(_arrays(xp, xs), axis),
+    compute=lambda xp, *xs, axis: xp.concatenate(_joinable(xp, xs), axis),
     infer=_infer_concatenate,
     batch=_batch_joined,
     keep=_shapes,
-    pullback=_pull_concatenate,
+    pullback=_concatenate_pullback,
     pushforward=lambda ts, *, axis: concatenate_primitive.bind(ts, {"axis": axis}),
     dtypes="fdD",
     reference=lambda *xs, axis: np.concatenate(xs, axis),
@@ -128,11 +128,11 @@ concatenate_primitive: Primitive = Primitive(
 
 stack_primitive: Primitive = Primitive(
     "stack",
-    compute=lambda xp, *xs, axis: xp.stack(_arrays(xp, xs), axis),
+    compute=lambda xp, *xs, axis: xp.stack(_joinable(xp, xs), axis),
     infer=_infer_stack,
     batch=_batch_joined,
     keep=_shapes,
-    pullback=_pull_stack,
+    pullback=_stack_pullback,
     pushforward=lambda ts, *, axis: stack_primitive.bind(ts, {"axis": axis}),
     dtypes="fdD",
     reference=lambda *xs, axis: np.stack(xs, axis),
@@ -144,7 +144,7 @@ stack_primitive: Primitive = Primitive(
 )
 
 
-def _operands(
+def _operands_to_join(
     name: str,
     arrays: Iterable[ArrayLike],
     dtype: DTypeLike | None,
@@ -210,7 +210,7 @@ def concatenate(
     >>> np.concatenate([np.zeros(2), np.ones(1)])
     Array([0., 0., 1.], dtype=float64, device='cpu')
     """
-    operands = _operands("concatenate", arrays, dtype, out, casting)
+    operands = _operands_to_join("concatenate", arrays, dtype, out, casting)
     if axis is None:
         operands, axis = [ops.reshape(x, -1) for x in _with_axes("concatenate", operands)], 0
     axis = canonical_axis(axis, len(shape_of(operands[0])))
@@ -246,7 +246,7 @@ def stack(
     Array([[0., 1.],
            [0., 1.]], dtype=float64, device='cpu')
     """
-    operands = _operands("stack", arrays, dtype, out, casting)
+    operands = _operands_to_join("stack", arrays, dtype, out, casting)
     axis = canonical_axis(axis, len(shape_of(operands[0])) + 1)
     return stack_primitive.bind(operands, {"axis": axis})
 

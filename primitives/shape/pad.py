@@ -27,11 +27,11 @@ __all__ = ["pad", "pad_primitive"]
 Widths = tuple[tuple[int, int], ...]
 
 # The right code of who writes into an array, and of a function that fills rows.
-WRITTEN = "fix: x = x.at[i].set(value)"
-FILLED = "fix: row = row.at[i].set(value), and return row from the function"
+FIX_OF_WRITING = "fix: x = x.at[i].set(value)"
+FIX_OF_FILLED_ROW = "fix: row = row.at[i].set(value), and return row from the function"
 
 
-def _inside(shape: tuple[int, ...], pad_width: Widths) -> Key:
+def _key_of_unpadded(shape: tuple[int, ...], pad_width: Widths) -> Key:
     """Returns the key of the array that was padded in an array of the padded shape."""
     return Key(tuple([slice(b, n - a) for n, (b, a) in zip(shape, pad_width, strict=True)]))
 
@@ -40,7 +40,7 @@ def _padded_shape(shape: tuple[int, ...], pad_width: Widths) -> tuple[int, ...]:
     return tuple([n + before + after for n, (before, after) in zip(shape, pad_width, strict=True)])
 
 
-def _pad(xp: ArrayModule, x: Buffer, value: Buffer | float, *, pad_width: Widths) -> Buffer:
+def _compute_pad(xp: ArrayModule, x: Buffer, value: Buffer | float, *, pad_width: Widths) -> Buffer:
     x = xp.asarray(x)
     shape = _padded_shape(x.shape, pad_width)
     if type(value) in (int, float) and value == 0:
@@ -48,7 +48,7 @@ def _pad(xp: ArrayModule, x: Buffer, value: Buffer | float, *, pad_width: Widths
     else:
         out = xp.empty(shape, x.dtype)
         out[...] = value
-    out[_inside(shape, pad_width).native] = x
+    out[_key_of_unpadded(shape, pad_width).native] = x
     return out
 
 
@@ -73,15 +73,15 @@ def _batch_pad(
 # The value broadcasts to the result, so that a batch may have one for each example.
 pad_primitive: Primitive = Primitive(
     "pad",
-    compute=_pad,
+    compute=_compute_pad,
     infer=_infer_pad,
     batch=_batch_pad,
     vjp=(
         lambda g, *, pad_width: index_primitive.bind(
-            (g,), {"key": _inside(shape_of(g), pad_width)}
+            (g,), {"key": _key_of_unpadded(shape_of(g), pad_width)}
         ),
         lambda g, *, pad_width: ops["index_set"].bind(
-            (g, 0), {"key": _inside(shape_of(g), pad_width)}
+            (g, 0), {"key": _key_of_unpadded(shape_of(g), pad_width)}
         ),
     ),
     pushforward=lambda ts, *, pad_width: pad_primitive.bind(ts, {"pad_width": pad_width}),
@@ -167,7 +167,7 @@ def _ramp(x: ArrayLike, axis: int, end: ArrayLike, width: int, side: int) -> Arr
     return ops.astype(out if dtype.kind in INEXACT else ops.floor(out), dtype)
 
 
-def _joined(
+def _padded_along(
     x: ArrayLike, axis: int, mode: str, ends: tuple[int, int], options: tuple[Any, Any]
 ) -> Array:
     """Returns an array extended along an axis by what is computed of it."""
@@ -218,7 +218,7 @@ def _odd(x: ArrayLike, axis: int, mode: str, ends: tuple[int, int]) -> Array:
     return padded
 
 
-def _by_function(
+def _padded_by_function(
     x: Array, function: Callable[..., Array], widths: Widths, options: dict[str, Any]
 ) -> Array:
     """Returns a padded array whose rows along each axis in turn a function has filled."""
@@ -229,7 +229,8 @@ def _by_function(
                 out = function(row, ends, axis, options)
             except ImmutableArrayError as error:
                 # NumPy's function writes into the row, and returns nothing.
-                error.args = (str(error).replace(WRITTEN, FILLED), *error.args[1:])
+                text = str(error).replace(FIX_OF_WRITING, FIX_OF_FILLED_ROW)
+                error.args = (text, *error.args[1:])
                 raise
             if out is None:
                 raise would_change(
@@ -280,7 +281,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
     widths = _widths(pad_width, len(shape))
     if callable(mode):
         padded = pad_primitive.bind((x, 0), {"pad_width": widths})
-        return _by_function(padded, mode, widths, kwargs)
+        return _padded_by_function(padded, mode, widths, kwargs)
     if mode not in PAD_MODES:
         raise ValueError(f"pad: mode {mode!r} is none of {', '.join(PAD_MODES)}")
     option, default = PAD_MODES[mode]
@@ -310,7 +311,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
         pairs = _value_pairs(option, values, len(shape))
         for axis, (ends, given) in enumerate(zip(widths, pairs, strict=True)):
             if ends != (0, 0):
-                x = _joined(x, axis, mode, ends, given)
+                x = _padded_along(x, axis, mode, ends, given)
         return x
     for axis, ends in enumerate(widths):
         if ends != (0, 0):

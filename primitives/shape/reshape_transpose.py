@@ -26,7 +26,7 @@ from ..core.test_samples import Sample
 __all__ = ["as_shape", "broadcast_to", "flip", "reshape", "roll", "transpose", "tril", "triu"]
 
 # Up to this many elements a copy costs less than making a view with strides of zero.
-SMALL = 2048
+LARGEST_COPIED_ELEMENTS = 2048
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
@@ -159,9 +159,9 @@ transpose = structural(
 )
 
 
-def _broadcast(xp: ArrayModule, x: Buffer, *, shape: tuple[int, ...]) -> Any:
+def _compute_broadcast(xp: ArrayModule, x: Buffer, *, shape: tuple[int, ...]) -> Any:
     x = xp.asarray(x)
-    if prod(shape) > SMALL or x.ndim > len(shape) or xp is not np:
+    if prod(shape) > LARGEST_COPIED_ELEMENTS or x.ndim > len(shape) or xp is not np:
         return xp.broadcast_to(x, shape)
     out = xp.empty(shape, x.dtype)
     out[...] = x
@@ -193,7 +193,7 @@ def _batch_broadcast(
 broadcast_to = structural(
     "broadcast_to",
     lambda g: g,
-    compute=_broadcast,
+    compute=_compute_broadcast,
     prepare=lambda array, shape, subok=False: ((array,), {"shape": as_shape(shape)}),
     shape=_broadcast_shape,
     batch=_batch_broadcast,
@@ -373,7 +373,7 @@ def _of_triangle(m: ArrayLike, k: int = 0) -> tuple[Any, ...]:
     return m, k
 
 
-def _triangle(name: str, which: str, shown: str) -> Primitive:
+def _declare_triangle(name: str, which: str, shown: str) -> Primitive:
     def arguments(m: ArrayLike, k: int = 0) -> Prepared:
         shape = shape_of(m)
         if not shape:
@@ -408,5 +408,5 @@ def _triangle(name: str, which: str, shown: str) -> Primitive:
     )
 
 
-tril = _triangle("tril", "above", "[[1., 0.],\n           [1., 1.]]")
-triu = _triangle("triu", "below", "[[1., 1.],\n           [0., 1.]]")
+tril = _declare_triangle("tril", "above", "[[1., 0.],\n           [1., 1.]]")
+triu = _declare_triangle("triu", "below", "[[1., 1.],\n           [0., 1.]]")

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from ...backends.annotations import Shape
 from ..core.errors import ConcretizationError, ShapeError, message
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "spatial_of",
 ]
 
-Shape = tuple[int, ...]
 Padding = tuple[tuple[int, int], ...]
 # What users give for one: integers, pairs, "SAME" or "VALID".
 PaddingLike = int | str | Sequence[int | tuple[int, int]]
@@ -85,7 +85,7 @@ def resolve_padding(
             return tuple(pairs)
     entries = tuple(padding) if isinstance(padding, tuple | list) else (padding,) * rank
     try:
-        pairs = [(operator.index(lo), operator.index(hi)) for lo, hi in map(_pair, entries)]
+        pairs = [(operator.index(lo), operator.index(hi)) for lo, hi in map(_as_pair, entries)]
     except ConcretizationError:
         raise
     except (TypeError, ValueError):
@@ -98,7 +98,7 @@ def resolve_padding(
     return tuple(pairs)
 
 
-def _pair(entry: Any) -> Sequence[int]:
+def _as_pair(entry: Any) -> Sequence[int]:
     return entry if isinstance(entry, Sequence) else (entry, entry)
 
 

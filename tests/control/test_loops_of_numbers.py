@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.primitives.core.python_numbers import Complex, Float, Int, as_number, plain
+from functensor.primitives.core.python_numbers import (
+    Complex,
+    Float,
+    Int,
+    as_number,
+    as_python_number,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
@@ -195,8 +201,8 @@ def test_jitted_functions_under_hooks_get_numbers_that_divide_by_zero():
 def test_classes_of_numbers():
     for x, kind in ((1, Int), (1.5, Float), (1j, Complex)):
         assert type(as_number(x)) is kind
-        assert type(plain(as_number(x))) is type(x)
-        assert plain(-as_number(x)) == -x
+        assert type(as_python_number(as_number(x))) is type(x)
+        assert as_python_number(-as_number(x)) == -x
         assert pow(as_number(x), 2) == x * x
     assert as_number(True) is True
     assert pow(as_number(7), 3, 5) == 3

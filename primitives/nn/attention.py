@@ -183,31 +183,12 @@ def _summed_to(x: Array, shape: Shape) -> Array:
 
 
 def _moved_scores(
-    t_q: Array | None, t_k: Array | None, t_mask: Array | None, q: Array, k: Array, scale: float
-) -> Array | None:
-    """Returns how the scores move with q, k and a mask, of which None does not move."""
-    parts = []
-    if t_q is not None:
-        parts.append(ops.matmul(ops.multiply(t_q, scale), k.mT))
-    if t_k is not None:
-        parts.append(ops.matmul(ops.multiply(q, scale), t_k.mT))
-    if t_mask is not None:
-        parts.append(t_mask)
-    return _added(parts)
-
-
-def _added(parts: Sequence[Array | None]) -> Array | None:
-    """Returns the sum of the parts that are not None."""
-    known = [part for part in parts if part is not None]
-    total = known[0] if known else None
-    for part in known[1:]:
-        total = ops.add(total, part)
-    return total
-
-
-def _matmul_or_none(x: Array | None, y: Array | None) -> Array | None:
-    """Returns the matrix product, None where a factor is."""
-    return None if x is None or y is None else ops.matmul(x, y)
+    t_q: Array, t_k: Array, t_mask: Array | None, q: Array, k: Array, scale: float
+) -> Array:
+    """Returns how the scores move with q, k and, if there is one, a mask."""
+    by_q = ops.matmul(ops.multiply(t_q, scale), k.mT)
+    moved = ops.add(by_q, ops.matmul(ops.multiply(q, scale), t_k.mT))
+    return moved if t_mask is None else ops.add(moved, t_mask)
 
 
 def _derivable(mask: Array) -> bool:
@@ -250,13 +231,13 @@ def _stacked_part(stacked: Array, number: int, shape: Shape) -> Array:
 
 def _attention_pushforward(
     ts: Sequence[Array], xs: Sequence[Array], *, causal: bool, scale: float, learned: bool
-) -> Array | None:
+) -> Array:
     q, k, v, mask = _split_operands(xs)
     t_q, t_k, t_v, t_mask = _split_operands(ts)
     weights = _softmax_rows(_attention_scores(q, k, mask, causal, scale))
     moved = _moved_scores(t_q, t_k, t_mask, q, k, scale)
-    through = None if moved is None else ops.matmul(_softmax_grad(moved, weights), v)
-    return _added([through, _matmul_or_none(weights, t_v)])
+    through = ops.matmul(_softmax_grad(moved, weights), v)
+    return ops.add(through, ops.matmul(weights, t_v))
 
 
 def _attention_reference(
@@ -334,25 +315,18 @@ def _attention_grad_pullback(
         ops.add(ops.multiply(moved, by_weight), ops.matmul(g, h_v.mT)), weights
     )
     pulled: list[Array | None] = [
-        _added(
-            [
-                ops.matmul(weighted, v),
-                ops.negative(ops.multiply(share, out)),
-                ops.matmul(weights, h_v),
-            ]
+        ops.add(
+            ops.subtract(ops.matmul(weighted, v), ops.multiply(share, out)),
+            ops.matmul(weights, h_v),
         ),
         ops.negative(ops.multiply(share, g)),
-        _times_scale(ops.add(ops.matmul(by_scores, k), ops.matmul(slope, h_k)), scale),
-        _times_scale(ops.add(ops.matmul(by_scores.mT, q), ops.matmul(slope.mT, h_q)), scale),
+        ops.multiply(ops.add(ops.matmul(by_scores, k), ops.matmul(slope, h_k)), scale),
+        ops.multiply(ops.add(ops.matmul(by_scores.mT, q), ops.matmul(slope.mT, h_q)), scale),
         ops.matmul(weighted.mT, g),
     ]
     if mask is not None:
         pulled.append(_summed_to(by_scores, shape_of(mask)) if _derivable(mask) else None)
     return pulled
-
-
-def _times_scale(x: Array | None, scale: float) -> Array | None:
-    return None if x is None else ops.multiply(x, scale)
 
 
 def _attention_grad_pushforward(
@@ -364,54 +338,29 @@ def _attention_grad_pushforward(
     by_weight = ops.subtract(ops.matmul(g, v.mT), _row_total(ops.multiply(g, out)))
     slope = ops.multiply(weights, by_weight)
     moved = _moved_scores(t_q, t_k, t_mask, q, k, scale)
-    t_weights = None if moved is None else _softmax_grad(moved, weights)
-    t_by_weight = _added(
-        [_matmul_or_none(t_g, v.mT), None if t_v is None else ops.matmul(g, t_v.mT)]
-    )
-    t_share = _added(
-        [
-            None if t_g is None else _row_total(ops.multiply(t_g, out)),
-            None if t_out is None else _row_total(ops.multiply(g, t_out)),
-        ]
-    )
-    if t_share is not None:
-        t_by_weight = _added([t_by_weight, ops.negative(t_share)])
-    t_slope = _added(
-        [
-            None if t_weights is None else ops.multiply(t_weights, by_weight),
-            None if t_by_weight is None else ops.multiply(weights, t_by_weight),
-        ]
-    )
-    by_q = _added([_matmul_or_none(t_slope, k), _matmul_or_none(slope, t_k)])
-    by_k = _added(
-        [
-            None if t_slope is None else ops.matmul(t_slope.mT, q),
-            _matmul_or_none(slope.mT, t_q),
-        ]
-    )
-    by_v = _added(
-        [
-            None if t_weights is None else ops.matmul(t_weights.mT, g),
-            _matmul_or_none(weights.mT, t_g),
-        ]
-    )
-    parts = (_times_scale(by_q, scale), _times_scale(by_k, scale), by_v)
+    t_weights = _softmax_grad(moved, weights)
+    t_by_weight = ops.add(ops.matmul(t_g, v.mT), ops.matmul(g, t_v.mT))
+    t_share = ops.add(_row_total(ops.multiply(t_g, out)), _row_total(ops.multiply(g, t_out)))
+    t_by_weight = ops.subtract(t_by_weight, t_share)
+    t_slope = ops.add(ops.multiply(t_weights, by_weight), ops.multiply(weights, t_by_weight))
+    by_q = ops.add(ops.matmul(t_slope, k), ops.matmul(slope, t_k))
+    by_k = ops.add(ops.matmul(t_slope.mT, q), ops.matmul(slope.mT, t_q))
+    by_v = ops.add(ops.matmul(t_weights.mT, g), ops.matmul(weights.mT, t_g))
+    parts = ops.multiply(by_q, scale), ops.multiply(by_k, scale), by_v
     return ops.stack([_padded_part(part, x, ans) for part, x in zip(parts, (q, k, v))])
 
 
-def _padded_part(part: Array | None, x: Array, ans: Array) -> Array:
-    """Returns a part, zeros if it is None, with as many rows and columns as all have together."""
+def _padded_part(part: Array, x: Array, ans: Array) -> Array:
+    """Returns a part with as many rows and columns as all parts have together."""
     shape, wanted = shape_of(x), shape_of(ans)[1:]
-    if part is None:
-        part = ops.where(True, 0, x)
     widths = [(0, n - m) for m, n in zip(shape, wanted)]
     return part if shape == wanted else ops.pad(part, widths)
 
 
 def _attention_grad_reference(
-    g: Buffer, out: Any, q: Buffer, k: Buffer, v: Buffer, mask: Buffer | None = None, **params: Any
+    g: Buffer, out: Buffer, q: Buffer, k: Buffer, v: Buffer, *masks: Buffer, **params: Any
 ) -> Buffer:
-    weights = _weights_by_definition(q, k, mask, **params)
+    weights = _weights_by_definition(q, k, masks[0] if masks else None, **params)
     slope = weights * (g @ np.swapaxes(v, -1, -2) - np.sum(g * out, -1, keepdims=True))
     stacked = np.zeros(stacked_shape(q.shape, k.shape, v.shape), np.result_type(q))
     stacked[0, ..., : q.shape[-2], : q.shape[-1]] = params["scale"] * (slope @ k)

@@ -130,8 +130,8 @@ _LAYOUTS = {
     "conv_input_grad": ("NO", "OK", "NC"),
     "conv_kernel_grad": ("NC", "NO", "OK"),
 }
-# Which axis takes the batch axis of the first operand alone, or of the second alone, and which axis
-# of the output then has it.
+# The axis that takes the batch axis of the first operand alone, or of the second alone, and the
+# axis of the output that then has it.
 _FOLDS = {
     "conv": (("N", "N"), ("O", "O")),
     "conv_input_grad": (("N", "N"), ("K", "C")),
@@ -165,7 +165,7 @@ def _batch_conv(
     if not size:
         shapes = [ShapeDtype(shape_of(v)[flag:], v.dtype) for v, flag in zip(values, flags)]
         example = primitive.infer(primitive, *shapes, **params)
-        # Made of what has no elements either, so that it is on the same device.
+        # An operand without elements is on the right device already.
         nothing = ops.reshape(values[flags.index(True)], (0, *example.shape))
         return ops.astype(nothing, example.dtype)
     if all(flags):
@@ -219,7 +219,7 @@ def _prepare_conv(
     groups: int = 1,
 ) -> Prepared:
     chosen = stride, padding, dilation, groups
-    # Texts and integers can be remembered: nothing that is equal to one has another meaning.
+    # Texts and integers can be remembered: nothing equal to them has another meaning.
     way = _remembered if {*map(type, chosen)} <= {int, str} else _geometry_of
     return (x, w), {"geometry": way(shape_of(x), shape_of(w), *chosen)}
 
@@ -270,7 +270,7 @@ def _by_kernel(x: Array, g: Array, kernel: Shape, geometry: Geometry) -> Array:
     return conv_kernel_grad.bind((x, g), {"kernel": kernel, "geometry": geometry})
 
 
-# Geometries of samples: one, two and three axes, and every parameter.
+# The geometries of samples have one, two and three axes, and every parameter.
 _PLAIN_KERNEL = Geometry((1,), ((0, 0),), (1,), 1)
 _STRIDED = Geometry((1, 2), ((1, 1), (1, 1)), (1, 1), 1)
 _GROUPED = Geometry((1, 1), ((0, 1), (2, 0)), (1, 1), 2)
@@ -435,7 +435,7 @@ def conv_transpose(
         wider = tuple(
             (n - 1) * s - sum(pad) + d * (k - 1) + more + 1 for n, k, s, pad, d, more in sizes
         )
-        # A kernel would fit in at one more place: nothing is spread from there.
+        # A kernel would fit at one more place, from which zeros are spread.
         further = [more // s for more, s in zip(extra, strides)]
         if any(further):
             x = ops.pad(x, [(0, 0), (0, 0), *((0, n) for n in further)])

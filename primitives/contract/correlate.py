@@ -52,7 +52,7 @@ def _dots(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     """
     windows = xp.lib.stride_tricks.sliding_window_view(x, y.shape[-1], axis=-1)
     if xp is np:
-        # Of booleans NumPy's conjugates would be integers.
+        # NumPy's conjugates of booleans would be integers.
         y = np.conjugate(y) if y.dtype.kind == "c" else y
         out: Buffer = np.vecdot(y[..., None, :], windows)
         return out
@@ -69,7 +69,7 @@ def _full(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
         wide = xp.zeros((*x.shape[:-1], n + 2 * m - 2), x.dtype)
         wide[..., m - 1 : m - 1 + n] = x
         return _dots(xp, wide, y[..., ::-1])
-    # Where they overlap in part there is nothing else: zeros beside x would make NaN of infinities.
+    # Partial overlaps are summed alone: zeros beside x would make NaN of infinities.
     out = np.empty((*x.shape[:-1], n + m - 1), np.result_type(x, y))
     back = np.conjugate(y[..., ::-1]) if y.dtype.kind == "c" else y[..., ::-1]
     out[..., m - 1 : n] = _dots(xp, x, y[..., ::-1])

@@ -27,7 +27,7 @@ from ..core.test_samples import Sample
 
 __all__ = ["einsum"]
 
-# As in the module `string`, whose import compiles a pattern.
+# The module `string` has them too, but its import compiles a pattern.
 LATIN_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 # The names of a term's axes: characters, integers, or Ellipsis for those without a name.
@@ -38,7 +38,7 @@ Labels = tuple[Any, ...]
 
 
 def axis_letters() -> Iterator[str]:
-    """Yields letters for axes without end: first a-z and A-Z, then what Unicode has."""
+    """Yields letters for axes without end: first a-z and A-Z, then Unicode's."""
     return chain(LATIN_LETTERS, map(chr, count(0xC0)))
 
 
@@ -158,7 +158,7 @@ def _einsum_arguments(
     casting: str = "safe",
     optimize: object = True,
 ) -> Prepared:
-    # A path is looked for whatever optimize says: it costs little and is kept.
+    # The order is optimised whatever optimize says: that costs little and is kept.
     refuse_out("einsum", out)
     output: Labels | None = None
     if args and isinstance(args[0], str):

@@ -24,7 +24,7 @@ from ..elementwise.cast_and_complex import complex_of, real_of
 
 __all__ = ["NORMS", "fft", "irfft", "rfft"]
 
-# Which direction of a pair of transforms is divided by the length; of the inverse, the other one.
+# The direction of a pair of transforms that is divided by the length, and that of the inverse.
 NORMS = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 

@@ -56,7 +56,7 @@ def _filtered(xp: ArrayModule, b: Buffer, a: Buffer, x: Buffer) -> Buffer:
     """Filters the sequences of each pair of polynomials at once."""
     lfilter = _compiled_filter(xp)
     dtype = result_type(b.dtype, a.dtype, x.dtype)
-    # There is no loop for half precision.
+    # SciPy has no loop for half precision.
     kind = np.dtype(np.float32) if dtype == np.float16 else dtype
     b, a, x = (xp.asarray(z, kind) for z in (b, a, x))
     stack = np.broadcast_shapes(b.shape[:-1], a.shape[:-1], x.shape[:-1])
@@ -111,7 +111,7 @@ def _filter_jvp_numerator(g: Array, y: Array, z: Array) -> Array:
 
 
 def _filter_jvp_denominator(g: Array, ans: Array, y: Array) -> Array:
-    # Of a y = b x the tangents are ta y + a ty = 0.
+    # The tangents of a y = b x are ta y + a ty = 0.
     return -linear_filter.bind((g, y, ans), {})
 
 
@@ -165,7 +165,7 @@ linear_filter: Primitive = Primitive(
         x: sequences along the last axis.
 
     Returns:
-        An array of x's length, behind the shape to which what is in front broadcasts.
+        An array of x's length, behind the shape to which the leading axes broadcast.
 
     Source: A. V. Oppenheim and R. W. Schafer, "Discrete-Time Signal Processing", chapter 6.
     """,

@@ -258,7 +258,7 @@ def _cholesky_jvp(g: Array, ans: Array) -> Array:
 
 
 def _cholesky_vjp(g: Array, ans: Array) -> Array:
-    # The transpose of what forward mode does, from the last step to the first.
+    # The steps of forward mode are transposed, from the last to the first.
     inner = ops.solve(ans.mT, _half_triangle(ops.matmul(ans.mT, g)))
     return hermitian_part(ops.solve(adjoint(ans), inner.mT).mT)
 
@@ -283,7 +283,7 @@ cholesky = of_matrices(
 
 def _euclidean_norm(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool) -> Buffer:
     if x.dtype == np.float16:
-        # Its squares soon overflow.
+        # Squares in half precision soon overflow.
         wide = _euclidean_norm(xp, x.astype(np.float32), axis=axis, keepdims=keepdims)
         return wide.astype(np.float16)
     squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x

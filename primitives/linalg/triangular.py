@@ -57,7 +57,7 @@ def _triangular_solve(
         )
 
     if a.ndim == 2 and b.ndim > 2:
-        # One matrix: all right-hand sides are columns of one system.
+        # All right-hand sides of one matrix are columns of one system.
         columns = xp.moveaxis(b, -2, 0)
         flat = columns.reshape(b.shape[-2], columns[:1].size)
         return xp.moveaxis(one(a, flat).reshape(columns.shape), 0, -2)

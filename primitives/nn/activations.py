@@ -1,4 +1,4 @@
-"""Activation functions: stable for all arguments, and sparing of what they keep for later."""
+"""Activation functions, which are stable everywhere and keep little for the backward pass."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _elu_arguments(x: ArrayLike, alpha: float = 1.0) -> Prepared:
 
 
 def _elu(xp: ArrayModule, x: Buffer, *, alpha: float) -> Buffer:
-    # Of negative x only, so that nothing overflows.
+    # The exponential of negative x alone cannot overflow.
     return xp.where(xp.less(x, 0), alpha * xp.expm1(xp.minimum(x, 0)), x)[()]
 
 
@@ -121,7 +121,7 @@ def _gelu_reference(x: Buffer, approximate: bool) -> Buffer:
 def gelu_grad_reference(x: Buffer, approximate: bool) -> Buffer:
     """Returns the derivative of gelu, with which the tests compare."""
     if approximate:
-        # A complex step, which is the derivative without loss of digits.
+        # A complex step gives the derivative without loss of digits.
         value = np.imag(_gelu_by_tanh(np.asarray(x, complex) + 1e-30j)) / 1e-30
     else:
         value = _normal_probability(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
@@ -209,7 +209,7 @@ def _softmax_second(h: Array, g: Array, p: Array, axis: Axes) -> Array:
     return h * (g - _sum_along(g * p, axis)) - g * _sum_along(h * p, axis)
 
 
-# The derivative of softmax at the point where it is p, in a direction: linear and symmetric in it.
+# The derivative of softmax where it is p, in a direction, is linear and symmetric in that.
 softmax_derivative: Primitive = along(
     "softmax_derivative",
     lambda g, y, *, axis: softmax_derivative.bind((g, y), {"axis": axis}),
@@ -385,7 +385,7 @@ def _biased(name: str, reference: Callable[[Buffer, Buffer], Buffer], **declared
     derivative = f"{name}_derivative"
 
     def pullback(g: Array, ans: Array) -> tuple[Array, Array]:
-        # One pass for both; the bias's is summed down to its shape.
+        # One cotangent serves both; the bias's is summed down to its shape.
         d = ops[derivative](g, ans)
         return d, d
 

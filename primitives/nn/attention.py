@@ -42,7 +42,7 @@ def check_shapes(name: str, shapes: Sequence[Shape]) -> None:
     """Checks that operands fit together, on which kernels rely.
 
     Args:
-        name: what is called.
+        name: the primitive, for messages.
         shapes: those of queries, keys and values, and of a mask if there is one.
 
     Raises:
@@ -149,7 +149,7 @@ def _attention_scores(q: Array, k: Array, mask: Array | None, causal: bool, scal
         else:
             scores = ops.add(scores, mask)
     if causal:
-        # Made of the scores, so that it is where they are.
+        # A mask made of the scores is on their device.
         everywhere = ops.logical_or(ops.isfinite(scores), True)
         scores = ops.where(ops.tril(everywhere), scores, -inf)
     return scores
@@ -288,7 +288,7 @@ attention = Primitive(
         mask: booleans, or numbers to be added to the scores, of a shape that broadcasts to
             (..., queries, keys); may be left out.
         causal: whether query i sees only keys 0 to i.
-        scale: by what products are multiplied.
+        scale: the factor of products.
         learned: whether a mask of numbers has a derivative; it takes as much memory as the scores.
 
     Returns:

@@ -140,7 +140,7 @@ cross_entropy_slope = Primitive(
 
     Args:
         x: logits, with the classes on the last axis.
-        loss: what ``cross_entropy`` returned, from which softmax follows without another sum.
+        loss: the result of ``cross_entropy``, from which softmax follows without another sum.
         g: the cotangent of the loss.
         labels: the labels.
 

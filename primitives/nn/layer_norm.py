@@ -79,7 +79,7 @@ normalize = Primitive(
 
     Args:
         x: a real array of at least one axis.
-        eps: what is added to the variance.
+        eps: a number that is added to the variance.
         center: False for ``x / sqrt(mean(x * x) + eps)``, which leaves the mean where it is.
 
     Returns:
@@ -88,8 +88,8 @@ normalize = Primitive(
 )
 
 
-# With y = normalize(x) and s the scale: s (g - mean(g) - y mean(g y)), which is linear and
-# symmetric in g; without mean(g) where the mean stays.
+# With y = normalize(x) and s the scale it is s (g - mean(g) - y mean(g y)), linear and symmetric
+# in g; mean(g) is left out where the mean stays.
 
 
 def _normalize_grad_vjp_x(h: Array, g: Array, x: Array, eps: float, center: bool) -> Array:

@@ -79,7 +79,7 @@ def _prepared(
 
 
 def _is_plain_parameter(value: object) -> bool:
-    """Says whether a parameter is equal only to what means the same: 2 is equal to 2.0 too."""
+    """Says whether a parameter's equals all have its meaning: 2 is equal to 2.0 too."""
     if type(value) is tuple:
         return all(type(v) is int for v in value)
     return type(value) is int or type(value) is str or value is None
@@ -246,7 +246,7 @@ _ARGUMENTS = """
             for each spatial axis, "VALID" for none, "SAME" for ``ceil(length / stride)`` windows.
 """
 
-# Windows of samples: one, two and three axes, and every parameter.
+# The windows of samples have one, two and three axes, and every parameter.
 _PLAIN_POOL = Windows((2,), (2,), ((0, 0),))
 _SQUARE = Windows((2, 2), (2, 2), ((0, 0), (0, 0)))
 _OVERLAPPING = Windows((3, 2), (2, 1), ((1, 1), (1, 1)))

@@ -95,5 +95,5 @@ BITS_ARGUMENTS = """
     """
 
 random_bits = _drawing("random_bits", True, "on the default device")
-# New keys stay where keys are, on the host usually: kernels get them by value.
+# New keys stay where the keys are, usually on the host: kernels get them by value.
 random_keys = _drawing("random_keys", False, "where the key is")

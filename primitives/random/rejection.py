@@ -25,7 +25,7 @@ from .bits import KEY_NUMBERS
 
 __all__ = ["gamma_moment", "random_binomial", "random_loggamma", "random_poisson"]
 
-# One number of four that are uniform in (0, 1), and parameters; None where it is rejected.
+# Takes four numbers that are uniform in (0, 1), and parameters; returns None where it rejects.
 ScalarProposal = Callable[..., float | None]
 
 
@@ -81,7 +81,7 @@ def _loggamma_proposal(units: Sequence[float], a: float) -> float | None:
 
 
 def _poisson_by_inversion(units: Sequence[float], rate: float) -> int:
-    """Inversion, which is what small rates are drawn by."""
+    """Draws by inversion, as kernels do for small rates."""
     k, term, total = 0, exp(-rate), exp(-rate)
     while units[1] > total:
         k += 1
@@ -91,7 +91,7 @@ def _poisson_by_inversion(units: Sequence[float], rate: float) -> int:
 
 
 def _binomial_by_inversion(units: Sequence[float], n: float, p: float) -> int:
-    """Inversion, which is what small means are drawn by."""
+    """Draws by inversion, as kernels do for small means."""
     q = min(p, 1 - p)
     k, term, total = 0, exp(n * log1p(-q)), exp(n * log1p(-q))
     while units[1] > total:
@@ -210,7 +210,7 @@ def _gamma_moment_vjp_point(g: Array, ans: Array, x: Array, y: Array, *, n: int)
     below = n * gamma_moment.bind((x, y), {"n": n - 1}) if n else 1.0
     beyond = ops.where(_is_upper(x, y), -1.0, 1.0) * below + (point - x) * ans
     small = (below if n else ops.expm1(-point)) - x * ans
-    # The point may be infinite where the series is not meant.
+    # The point may be infinite where the series is not taken.
     return g * ops.where(
         ops.less_equal(point, gamma_moments.LARGEST_SERIES_ARGUMENT), small, beyond
     )

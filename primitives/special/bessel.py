@@ -134,7 +134,7 @@ def _hankel_grad(order: Array | float, x: Array, sign: float, factor: float) -> 
     total: Array | float = 0.0
     for k in range(HANKEL_TERMS - 1, -1, -1):
         total = total / x + (k + 0.5) * terms[k]
-    # One factor after the other: the power of large x alone would vanish too early.
+    # The factors follow one another: the power of large x alone would vanish too early.
     return -factor * (total / ops.sqrt(x) / x)
 
 
@@ -179,7 +179,7 @@ def _ive_vjp(g: Array, x: Array, y: Array) -> Array:
         lambda y: 0.5 * (ops.ive(x - 1, y) + ops.ive(x + 1, y)) - ops.sign(y) * ops.ive(x, y),
         x, y, True,
     )  # fmt: skip
-    # An order that is even makes an even function, whose derivative is odd.
+    # Functions of even orders are even, and their derivatives odd.
     sign = ops.where(ops.less(y, 0), -ops.cos(math.pi * x), 1.0)
     return g * ops.where(far, sign * slope, near)
 

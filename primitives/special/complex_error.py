@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 PEAK = 2.0 / math.sqrt(math.pi)
-# Beyond this the asymptotic series has all digits, of so many terms.
+# From this modulus on so many terms of the asymptotic series have all digits.
 SMALLEST_ASYMPTOTIC_MODULUS = 8.0
 FADDEEVA_TERMS = 20
 
@@ -91,7 +91,7 @@ faddeeva = unary(
 )
 
 
-# These are not made of those above: i times an infinity is not a number of the array module's.
+# These are not made of those above: the array module makes NaN of i times an infinity.
 complex_erfcx = unary(
     "complex_erfcx",
     lambda g, x: g * (1j * _faddeeva_grad(1j * x)),

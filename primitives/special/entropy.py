@@ -44,7 +44,7 @@ xlog1py = binary(
 
 
 def _entr_vjp(g: Array, x: Array) -> Array:
-    # Left of 0, where the value is -inf, there is nothing to derive.
+    # The value left of 0 is -inf, which has no derivative.
     outside = ops.less(x, 0)
     g, x = ops.where(outside, 0, g), ops.where(outside, 1, x)
     return -(ops.xlogy(g, x) + g)

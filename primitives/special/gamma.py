@@ -172,7 +172,7 @@ polygamma = binary(
     example="special.polygamma(1, 0.0) -> inf",
     source=DLMF + "5.15.1",
 )
-# From here on differences of digamma are taken by its expansion, DLMF 5.11.2.
+# From this argument on differences of digamma are taken by its expansion, DLMF 5.11.2.
 EXPANDED_FROM = 60.0
 
 
@@ -215,7 +215,7 @@ betaln = binary(
     source=DLMF + "5.12.1",
 )
 def _poch_vjp_z(g: Array, ans: Array, x: Array, y: Array) -> Array:
-    # Close to the pole of digamma at 0 from the symbol of z + 1, times z over z + m.
+    # Close to the pole of digamma at 0 it is made of the symbol of z + 1, times z over z + m.
     near = ops.logical_and(ops.less(ops.abs(x), 0.25), ops.greater_equal(y, 0.25))
     z, m = ops.where(near, x, 0), ops.where(near, y, 1)
     slope = ops.poch(z + 1, m) / (z + m) * (m / (z + m) + z * digamma_rise(z + 1, m))

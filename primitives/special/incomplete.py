@@ -39,7 +39,7 @@ GAMMAINC_ARGUMENTS = {
     "a": "the parameter, positive.",
     "x": "the upper limit, from 0 up; its shape broadcasts against a's.",
 }
-# How accurate SciPy's values are; tests/primitives/test_special_accuracy.py holds it.
+# The accuracy of SciPy's values is held by tests/primitives/test_special_accuracy.py.
 GAMMAINC_ARGUMENTS_OF_TAILS = {
     "a": "the parameter, positive. Up to 300 a value f is off by less than 1e-12 of itself; up to "
     "1e5 by less than ``64 eps (1 + x f'(x) / f)``, 64 times what rounding x would change.",

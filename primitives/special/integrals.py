@@ -11,8 +11,7 @@ from .gamma import DLMF, ORDER, by_scipy, without_derivative
 
 __all__ = ["cosine_integral", "exp1", "expi", "expn", "sine_integral", "spence"]
 
-# Closer than this to where a quotient of zeros is, its series is exact: of a logarithm, with that
-# many terms.
+# Closer than this to a quotient of zeros its series is exact, a logarithm's with so many terms.
 NEAR = 0.02
 SPENCE_TERMS = 11
 
@@ -39,7 +38,7 @@ expi = unary(
 
 
 def _expn_vjp(g: Array, x: Array, y: Array) -> Array:
-    # Below order 0, exp(-y) / y, there is that function's derivative.
+    # The function of order 0 is exp(-y) / y, which is derived itself.
     lowest = ops.equal(x, 0)
     below = ops.expn(ops.where(lowest, 1, x) - 1, y)
     return -(g * ops.where(lowest, ops.exp(-y) * (1 + 1 / y) / y, below))

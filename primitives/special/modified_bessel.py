@@ -37,7 +37,7 @@ def _by_reciprocals(xp: ArrayModule, x: Buffer, order: int) -> Buffer:
     total = xp.ones_like(x)
     for k in range(ASYMPTOTIC_TERMS, 0, -1):
         total = 1 - total * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k * x)
-    # Half of the exponential twice: it overflows only where the function does.
+    # Twice half of the exponential overflows only where the function does.
     half = xp.exp(xp.minimum(x, 2000.0) / 2)
     return half * (total / xp.sqrt(2 * xp.pi * xp.minimum(x, 2000.0))) * half
 

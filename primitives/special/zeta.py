@@ -12,8 +12,8 @@ from .gamma import DLMF, by_scipy
 
 __all__ = ["riemann_zeta", "zeta"]
 
-# How many terms of the sum are added one by one, and the coefficients B(2j) / (2j)! of the
-# corrections to the integral over the others: together right to all digits.
+# The terms of the sum that are added one by one, and the coefficients B(2j) / (2j)! of the
+# corrections to the integral over the others. Together they give all digits.
 ZETA_TERMS = 12
 CORRECTIONS = (
     1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,

@@ -393,12 +393,7 @@ def is_aligned(x: ndarray) -> bool:
 
 
 def attention(
-    q: ndarray,
-    k: ndarray,
-    v: ndarray,
-    mask: ndarray | None,
-    causal: bool,
-    scale: float,
+    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float,
     out: ndarray,
 ) -> ndarray | None:
     """Writes the output and returns the logarithms of the rows' sums; None without a graph."""
@@ -425,16 +420,8 @@ def attention(
 
 
 def attention_grad(
-    g: ndarray,
-    out: ndarray,
-    q: ndarray,
-    k: ndarray,
-    v: ndarray,
-    mask: ndarray | None,
-    causal: bool,
-    scale: float,
-    sums: ndarray,
-    parts: Sequence[ndarray],
+    g: ndarray, out: ndarray, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None,
+    causal: bool, scale: float, sums: ndarray, parts: Sequence[ndarray],
 ) -> bool:
     """Writes the gradients of q, k and v; returns False, and does nothing, without a graph."""
     dtype = q.dtype.name

@@ -19,11 +19,11 @@ import cupy
 from ..annotations import DType
 
 __all__ = [
+    "BLOCK_THREADS",
     "COMPILER_OPTIONS",
     "C_FLOATS",
     "KERNELS",
     "SMALL_BLOCK_THREADS",
-    "USUAL_BLOCK_THREADS",
     "WIDEST_LOAD_BYTES",
     "Kernel",
     "c_type",
@@ -36,7 +36,7 @@ HEADERS = Path(__file__).with_name("include")
 COMPILER_OPTIONS = ("-std=c++17",)
 # The threads of a block where the kernel's source does not fix them. Kernels that take many
 # registers have the smaller blocks.
-USUAL_BLOCK_THREADS, SMALL_BLOCK_THREADS = 256, 128
+BLOCK_THREADS, SMALL_BLOCK_THREADS = 256, 128
 # The bytes that one instruction loads or stores at most.
 WIDEST_LOAD_BYTES = 16
 # The bytes of dynamic shared memory that every block may have.

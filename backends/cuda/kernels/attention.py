@@ -57,13 +57,7 @@ ATTENTION_BY_KEY = Kernel("attention", "attention_by_key", "pppppppppd", INSTANC
 
 
 def attention(
-    q: ndarray,
-    k: ndarray,
-    v: ndarray,
-    mask: ndarray | None = None,
-    *,
-    causal: bool,
-    scale: float,
+    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None = None, *, causal: bool, scale: float,
     learned: bool = False,
 ) -> ndarray:
     """Returns ``softmax(scale * q @ k^T + mask) @ v``; a query that sees no key gets zeros."""
@@ -77,15 +71,8 @@ def attention(
 
 
 def attention_grad(
-    g: ndarray,
-    out: ndarray,
-    q: ndarray,
-    k: ndarray,
-    v: ndarray,
-    mask: ndarray | None = None,
-    *,
-    causal: bool,
-    scale: float,
+    g: ndarray, out: ndarray, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None = None, *,
+    causal: bool, scale: float,
 ) -> ndarray:
     """Returns the gradients of q, k and v, stacked, for that of ``attention``'s output."""
     operands = four_axes(q), four_axes(k), four_axes(v), four_mask(mask, q, k)
@@ -212,16 +199,8 @@ class AttentionLaunches:
         return out, RowSums("blocks")
 
     def backward(
-        self,
-        g: ndarray,
-        out: ndarray,
-        q: ndarray,
-        k: ndarray,
-        v: ndarray,
-        mask: ndarray | None,
-        causal: bool,
-        scale: float,
-        sums: RowSums,
+        self, g: ndarray, out: ndarray, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None,
+        causal: bool, scale: float, sums: RowSums,
     ) -> ndarray:
         """Returns the gradients, stacked."""
         operands = q, k, v, mask, causal, scale
@@ -265,13 +244,7 @@ class AttentionLaunches:
         return rows * (width * int(q.itemsize) + 4 * PADDING_WORDS)
 
     def forward_by_kernels(
-        self,
-        q: ndarray,
-        k: ndarray,
-        v: ndarray,
-        mask: ndarray | None,
-        causal: bool,
-        scale: float,
+        self, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float,
         out: ndarray,
     ) -> ndarray:
         """Writes the output and returns the logarithms of the rows' sums, to base 2."""
@@ -291,17 +264,8 @@ class AttentionLaunches:
         return sums
 
     def backward_by_kernels(
-        self,
-        g: ndarray,
-        out: ndarray,
-        q: ndarray,
-        k: ndarray,
-        v: ndarray,
-        mask: ndarray | None,
-        causal: bool,
-        scale: float,
-        sums: ndarray,
-        parts: Sequence[ndarray],
+        self, g: ndarray, out: ndarray, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None,
+        causal: bool, scale: float, sums: ndarray, parts: Sequence[ndarray],
     ) -> None:
         """Writes the gradients of q, k and v."""
         key = g.strides, out.strides, (g.data.ptr | out.data.ptr) % 16
@@ -381,15 +345,8 @@ def shared_limit(device: int) -> int:
 
 
 def shape_of_call(
-    q: ndarray,
-    k: ndarray,
-    v: ndarray,
-    mask: ndarray | None,
-    causal: bool,
-    *,
-    out: ndarray,
-    g: ndarray = None,
-    grads: Sequence[ndarray] = (),
+    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, *, out: ndarray,
+    g: ndarray | None = None, grads: Sequence[ndarray] = (),
 ) -> ndarray:
     """Returns what kernels have to know of their operands, as ``shape_t`` in attention.cu."""
     loads = [q, k, v] if g is None else [q, k, v, g]

@@ -39,12 +39,7 @@ def mask_kind(mask: ndarray | None) -> int:
 
 
 def forward_by_blocks(
-    q: ndarray,
-    k: ndarray,
-    v: ndarray,
-    mask: ndarray | None,
-    causal: bool,
-    scale: float,
+    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float,
     out: ndarray,
 ) -> None:
     """Writes the output."""
@@ -56,15 +51,8 @@ def forward_by_blocks(
 
 
 def backward_by_blocks(
-    g: ndarray,
-    out: ndarray,
-    q: ndarray,
-    k: ndarray,
-    v: ndarray,
-    mask: ndarray | None,
-    causal: bool,
-    scale: float,
-    parts: Sequence[ndarray],
+    g: ndarray, out: ndarray, q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None,
+    causal: bool, scale: float, parts: Sequence[ndarray],
 ) -> None:
     """Writes the gradients of q, k and v."""
     working = working_dtype(q)

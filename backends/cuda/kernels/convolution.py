@@ -21,7 +21,7 @@ from ..annotations import ConvolutionGeometry
 from ..cublas.contraction import promoted_pair
 from ..cublas.gemm import multiply
 from ..index_tables import table
-from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
+from ..launch import BLOCK_THREADS, Kernel, c_type
 
 __all__ = ["CONVOLUTION_FUNCTIONS", "conv", "conv_input_grad", "conv_kernel_grad"]
 
@@ -161,11 +161,7 @@ def exactly(
 
 
 def window_columns(
-    x: ndarray,
-    kernel: Shape,
-    places: Shape,
-    geometry: ConvolutionGeometry,
-    *,
+    x: ndarray, kernel: Shape, places: Shape, geometry: ConvolutionGeometry, *,
     images_first: bool = False,
 ) -> Iterator[tuple[slice, slice, ndarray]]:
     """Yields slices of images and of windows, and their columns.
@@ -193,7 +189,7 @@ def window_columns(
             IM2COL(
                 f"{WORD_TYPES[x.itemsize]}, {len(kernel)}",
                 convolution_grid(many * count, channels),
-                USUAL_BLOCK_THREADS,
+                BLOCK_THREADS,
                 x[some],
                 columns,
                 axes,
@@ -212,11 +208,7 @@ def window_columns(
 
 
 def add_columns(
-    columns: ndarray,
-    out: ndarray,
-    kernel: Shape,
-    places: Shape,
-    geometry: ConvolutionGeometry,
+    columns: ndarray, out: ndarray, kernel: Shape, places: Shape, geometry: ConvolutionGeometry,
     windows: slice,
 ) -> None:
     """Writes into images, which are contiguous, what the columns of some windows add up to.
@@ -231,7 +223,7 @@ def add_columns(
     COL2IM(
         f"{types[0]}, {types[1]}, {len(kernel)}, {lanes}",
         convolution_grid(images * size, channels),
-        USUAL_BLOCK_THREADS,
+        BLOCK_THREADS,
         columns,
         out,
         axes,
@@ -265,16 +257,14 @@ def column_blocks(images: int, windows: int, window_bytes: int) -> Iterator[tupl
 def convolution_grid(elements: int, channels: int) -> tuple[int, int]:
     """Returns how many blocks of threads, and how many of them share the channels."""
     share = max(1, min(channels, BUSY_THREADS // max(1, elements), 65535))
-    return -(-elements // USUAL_BLOCK_THREADS), share
+    return -(-elements // BLOCK_THREADS), share
 
 
 def axes_table(x: ndarray, kernel: Shape, places: Shape, geometry: ConvolutionGeometry) -> ndarray:
     """Returns what the kernels have to know of the spatial axes of images."""
     before = (lo for lo, _ in geometry.padding)
     steps = (step // x.itemsize for step in x.strides[2:])
-    axes = zip(
-        places, kernel, geometry.stride, geometry.dilation, before, x.shape[2:], steps
-    )
+    axes = zip(places, kernel, geometry.stride, geometry.dilation, before, x.shape[2:], steps)
     return table(tuple(chain(*axes)), x.data.device_id)
 
 

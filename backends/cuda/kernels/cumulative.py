@@ -12,7 +12,7 @@ from cupy import ndarray
 from ...annotations import DType, DTypeLike
 from ...arrays.cumulative import cumprod as plain_cumprod
 from ...arrays.cumulative import cumsum as plain_cumsum
-from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
+from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..strides import common_stride
 
 __all__ = ["CUMULATIVE_FUNCTIONS", "cumprod", "cumsum", "linear_recurrence", "shift"]
@@ -121,7 +121,7 @@ def _scanned(
     if (beside and many) or (beside and short) or (many and short):
         types = f"{op}, {element}"
         SCAN_LINES(
-            types, -(-lines // USUAL_BLOCK_THREADS), USUAL_BLOCK_THREADS, x, y, out, lines, n,
+            types, -(-lines // BLOCK_THREADS), BLOCK_THREADS, x, y, out, lines, n,
             inner, *strides, *flags,
         )
         return out
@@ -134,7 +134,7 @@ def _scanned(
         and x.data.ptr % WIDEST_LOAD_BYTES == 0
         and (not isinstance(y, cupy.ndarray) or y.data.ptr % WIDEST_LOAD_BYTES == 0)
     )
-    threads = min(USUAL_BLOCK_THREADS, -(-n // (32 * items)) * 32)
+    threads = min(BLOCK_THREADS, -(-n // (32 * items)) * 32)
     tile = threads * items
     chunks = 1
     if lines < FEWEST_UNCUT_LINES and n > 4 * tile:
@@ -211,8 +211,8 @@ def shift(x: ndarray, *, by: int, axis: int) -> ndarray:
         x, strides = _lines(x, axis)
         SHIFT_KERNEL(
             BY_BYTES[x.dtype.itemsize],
-            -(-out.size // USUAL_BLOCK_THREADS),
-            USUAL_BLOCK_THREADS,
+            -(-out.size // BLOCK_THREADS),
+            BLOCK_THREADS,
             x,
             out,
             out.size,

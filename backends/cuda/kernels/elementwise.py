@@ -19,7 +19,7 @@ from cupy import ndarray
 
 from ...annotations import DType
 from ..annotations import GpuOperand
-from ..launch import C_TYPES, USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, is_contiguous
+from ..launch import BLOCK_THREADS, C_TYPES, WIDEST_LOAD_BYTES, Kernel, is_contiguous
 
 __all__ = ["ELEMENTWISE_FUNCTIONS", "GRAD_RULES", "add_into"]
 
@@ -119,7 +119,7 @@ def one_operand(name: str) -> Callable[[ndarray], ndarray]:
     """Returns a function of one array."""
     ufunc = getattr(cupy, name)
     types = {
-        dtype: (wide * USUAL_BLOCK_THREADS, f"{t}, {name}_op, 1", f"{t}, {name}_op, {wide}")
+        dtype: (wide * BLOCK_THREADS, f"{t}, {name}_op, 1", f"{t}, {name}_op, {wide}")
         for dtype, (t, wide) in PACKED_FLOATS.items()
     }
 
@@ -132,9 +132,9 @@ def one_operand(name: str) -> Callable[[ndarray], ndarray]:
         out = ndarray(x.shape, dtype)
         size = x.size
         if x.data.ptr % WIDEST_LOAD_BYTES:
-            share, wide = USUAL_BLOCK_THREADS, narrow
+            share, wide = BLOCK_THREADS, narrow
         if size:
-            unary(wide, -(-size // share), USUAL_BLOCK_THREADS, x, out, size)
+            unary(wide, -(-size // share), BLOCK_THREADS, x, out, size)
         return out
 
     return compute
@@ -186,7 +186,7 @@ def same_shape_launches(name: str) -> dict[DType, tuple[int, str, str]]:
     That is the elements of a block, and the template's arguments without and with wide loads.
     """
     return {
-        dtype: (wide * USUAL_BLOCK_THREADS, f"{t}, {name}, 1, 1, 1", f"{t}, {name}, {wide}, 1, 1")
+        dtype: (wide * BLOCK_THREADS, f"{t}, {name}, 1, 1, 1", f"{t}, {name}, {wide}, 1, 1")
         for dtype, (t, wide) in PACKED_FLOATS.items()
     }
 
@@ -213,9 +213,9 @@ def joint(name: str) -> Callable[[ndarray, ndarray], ndarray | None]:
         out = ndarray(shape, dtype)
         size = x.size
         if x.data.ptr % WIDEST_LOAD_BYTES or y.data.ptr % WIDEST_LOAD_BYTES:
-            share, wide = USUAL_BLOCK_THREADS, narrow
+            share, wide = BLOCK_THREADS, narrow
         if size:
-            pairs(wide, -(-size // share), USUAL_BLOCK_THREADS, x, y, out, size)
+            pairs(wide, -(-size // share), BLOCK_THREADS, x, y, out, size)
         return out
 
     def spread(x: ndarray, y: ndarray) -> ndarray | None:
@@ -255,14 +255,9 @@ def joint(name: str) -> Callable[[ndarray, ndarray], ndarray | None]:
             return out
         kind = kinds[dtype, wide, left, right]
         if ONE in (left, right):
-            pairs(
-                kind, -(-size // (wide * USUAL_BLOCK_THREADS)), USUAL_BLOCK_THREADS, x, y, out, size
-            )
+            pairs(kind, -(-size // (wide * BLOCK_THREADS)), BLOCK_THREADS, x, y, out, size)
         else:
-            binary(
-                kind, -(-size // (wide * USUAL_BLOCK_THREADS)), USUAL_BLOCK_THREADS, x, y, out,
-                size, width,
-            )
+            binary(kind, -(-size // (wide * BLOCK_THREADS)), BLOCK_THREADS, x, y, out, size, width)
         return out
 
     def by_channel(x: ndarray, y: ndarray, swapped: str) -> ndarray | None:
@@ -275,10 +270,7 @@ def joint(name: str) -> Callable[[ndarray, ndarray], ndarray | None]:
         if found[0] % wide or x.data.ptr % WIDEST_LOAD_BYTES:
             wide = 1
         kind, size = f"{t}, {name}, {wide}, {swapped}", x.size
-        channels(
-            kind, -(-size // (wide * USUAL_BLOCK_THREADS)), USUAL_BLOCK_THREADS, x, y, out, size,
-            *found,
-        )
+        channels(kind, -(-size // (wide * BLOCK_THREADS)), BLOCK_THREADS, x, y, out, size, *found)
         return out
 
     return compute
@@ -296,9 +288,9 @@ def add_into(x: ndarray, y: ndarray) -> None:
     share, narrow, wide = found
     size = x.size
     if x.data.ptr % WIDEST_LOAD_BYTES or y.data.ptr % WIDEST_LOAD_BYTES:
-        share, wide = USUAL_BLOCK_THREADS, narrow
+        share, wide = BLOCK_THREADS, narrow
     if size:
-        pairs(wide, -(-size // share), USUAL_BLOCK_THREADS, x, y, x, size)
+        pairs(wide, -(-size // share), BLOCK_THREADS, x, y, x, size)
 
 
 # Numbers that are no array's and decide no dtype.
@@ -333,7 +325,7 @@ def two_operands(name: str) -> Callable[[GpuOperand, GpuOperand], ndarray]:
         if size:
             kind = f"{t}, {name}_op, {wide}, {swapped}"
             with_number(
-                kind, -(-size // (wide * USUAL_BLOCK_THREADS)), USUAL_BLOCK_THREADS, x,
+                kind, -(-size // (wide * BLOCK_THREADS)), BLOCK_THREADS, x,
                 float(number), out, size,
             )
         return out
@@ -359,7 +351,7 @@ def by(function: Callable[[ndarray, ndarray], ndarray | None], place: int) -> Gr
 
 MULTIPLIED, DIVIDED = joint("multiply_op"), joint("divide_op")
 TWICE = {
-    dtype: (wide * USUAL_BLOCK_THREADS, f"{t}, 1", f"{t}, {wide}")
+    dtype: (wide * BLOCK_THREADS, f"{t}, 1", f"{t}, {wide}")
     for dtype, (t, wide) in PACKED_FLOATS.items()
 }
 
@@ -398,9 +390,9 @@ class BothFactors:
             or x.data.ptr % WIDEST_LOAD_BYTES
             or y.data.ptr % WIDEST_LOAD_BYTES
         ):
-            share, wide = USUAL_BLOCK_THREADS, narrow
+            share, wide = BLOCK_THREADS, narrow
         by_x, by_y = ndarray(shape, dtype), ndarray(shape, dtype)
-        products(wide, -(-size // share), USUAL_BLOCK_THREADS, g, x, y, by_x, by_y, size)
+        products(wide, -(-size // share), BLOCK_THREADS, g, x, y, by_x, by_y, size)
         self.ahead = g, saved, by_y
         return by_x
 

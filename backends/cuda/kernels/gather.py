@@ -9,7 +9,7 @@ import cupy
 from cupy import ndarray
 
 from ..annotations import GpuOperand, IndexKey
-from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel
+from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel
 from ..strides import strides_of
 from .index_places import broadcast, key_on_device, located, pointed, rows_grid
 
@@ -58,7 +58,7 @@ def picked(x: ndarray, key: IndexKey, arrays: list[ndarray]) -> ndarray:
         columns, column_stride = columns * size // word, 1
     grid, log = rows_grid(outer * places.total, columns)
     GATHER(
-        str(word), grid, USUAL_BLOCK_THREADS, out, x, places.offset * size // word, outer,
+        str(word), grid, BLOCK_THREADS, out, x, places.offset * size // word, outer,
         outer_stride * size // word, places.total, columns, column_stride, log, *pointer[:4],
         pointer.stride * size // word,
     )

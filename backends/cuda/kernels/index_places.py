@@ -16,7 +16,7 @@ from cupy import ndarray
 
 from ...annotations import Buffer, DType, Shape
 from ..annotations import IndexKey
-from ..launch import USUAL_BLOCK_THREADS, Kernel
+from ..launch import BLOCK_THREADS, Kernel
 from ..strides import merged_axes, strides_of
 
 __all__ = [
@@ -282,7 +282,7 @@ def pointed(places: IndexedPlaces, indices: Sequence[ndarray]) -> Pointer:
         nothing = (group[0][0], group[0][1], ENDLESS, 0, *group[0][4:])
         group += [nothing] * (MOST_INDEX_ARRAYS - len(group))
         COMBINE(
-            "", -(-places.total // USUAL_BLOCK_THREADS), USUAL_BLOCK_THREADS, out, places.total,
+            "", -(-places.total // BLOCK_THREADS), BLOCK_THREADS, out, places.total,
             *inner, *[item for part in group for item in part],
         )
     return Pointer(out, 0, 1, ENDLESS, unit, limit)
@@ -290,8 +290,8 @@ def pointed(places: IndexedPlaces, indices: Sequence[ndarray]) -> Pointer:
 
 def rows_grid(rows: int, columns: int) -> tuple[tuple[int, int], int]:
     """Returns the grid of blocks over rows, and the logarithm of the lanes of a row."""
-    log = min(max(columns - 1, 0).bit_length(), USUAL_BLOCK_THREADS.bit_length() - 1)
-    tall = USUAL_BLOCK_THREADS >> log
+    log = min(max(columns - 1, 0).bit_length(), BLOCK_THREADS.bit_length() - 1)
+    tall = BLOCK_THREADS >> log
     # A thread has several columns, unless the device would not be full.
     wide = min(-(-columns // ((1 << log) * 4)), 65535)
     return (-(-rows // tall), wide), log

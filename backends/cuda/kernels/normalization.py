@@ -17,7 +17,7 @@ from cupy import ndarray
 
 from ...annotations import DType
 from ...dtypes import result_type
-from ..launch import C_FLOATS, USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
+from ..launch import BLOCK_THREADS, C_FLOATS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
 
 __all__ = [
@@ -174,11 +174,11 @@ def launch_long_rows(
         )  # fmt: skip
     if not totals:
         return None
-    tiles = -(-length // USUAL_BLOCK_THREADS)
+    tiles = -(-length // BLOCK_THREADS)
     each = max(1, min(rows, 8 * processors // (groups * tiles)))
     parts = cupy.empty((groups * each, totals, length), accumulators)
     TOTALS_OF_LONG(
-        name, groups * each * tiles, USUAL_BLOCK_THREADS, g, x, kept, parts, rows, length,
+        name, groups * each * tiles, BLOCK_THREADS, g, x, kept, parts, rows, length,
         g_row, g_stride, x_row, x_stride, totals, tiles, each,
     )  # fmt: skip
     return parts

@@ -134,9 +134,7 @@ def _dense(x: ndarray, dtype: DType) -> ndarray:
     return x if x.dtype == dtype and is_contiguous(x) else x.astype(dtype, order="C")
 
 
-def _launched(
-    rule: str, columns: Columns, dtype: DType, numbers: Sequence[float]
-) -> Columns:
+def _launched(rule: str, columns: Columns, dtype: DType, numbers: Sequence[float]) -> Columns:
     """Returns the new values and memory of parameters of one dtype, on the current device."""
     count = len(columns[0])
     # Only a gradient may have another dtype. What is made here lives until the launch.

@@ -14,7 +14,7 @@ from cupy import ndarray
 
 from ...annotations import Buffer
 from ...arrays.philox import WORD_VALUES, dropped
-from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
+from ..launch import BLOCK_THREADS, Kernel, c_type
 
 __all__ = ["PHILOX_FUNCTIONS", "dropout", "key_words", "random_bits"]
 
@@ -34,11 +34,7 @@ DROPOUT = Kernel(
 
 
 def random_bits(
-    key: ndarray | Buffer,
-    start: ndarray | Buffer,
-    *,
-    shape: tuple[int, ...],
-    bits: int,
+    key: ndarray | Buffer, start: ndarray | Buffer, *, shape: tuple[int, ...], bits: int,
     stream: int,
 ) -> ndarray:
     """Returns words of random bits, for every key its own: see ``backends/arrays/philox.py``."""
@@ -51,8 +47,8 @@ def random_bits(
         blocks = -(-length * bits // BLOCK_BITS)
         RANDOM_BITS(
             c_type(out.dtype),
-            -(-rows * blocks // USUAL_BLOCK_THREADS),
-            USUAL_BLOCK_THREADS,
+            -(-rows * blocks // BLOCK_THREADS),
+            BLOCK_THREADS,
             out,
             keys,
             starts,
@@ -80,8 +76,8 @@ def dropout(x: ndarray, key: ndarray | Buffer, *, rate: float) -> ndarray:
         blocks = -(-length // DECIDED)
         DROPOUT(
             c_type(x.dtype),
-            -(-rows * blocks // USUAL_BLOCK_THREADS),
-            USUAL_BLOCK_THREADS,
+            -(-rows * blocks // BLOCK_THREADS),
+            BLOCK_THREADS,
             x,
             out,
             keys,

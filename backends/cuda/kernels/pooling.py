@@ -16,7 +16,7 @@ from cupy import ndarray
 
 from ...annotations import Buffer, DType, Shape
 from ..annotations import PoolingWindows
-from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
+from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..strides import strides_without_gaps
 
 __all__ = [
@@ -198,15 +198,8 @@ def dtype_and_types(
 
 @lru_cache(maxsize=4096)
 def pooling_launch(
-    name: str,
-    windows: PoolingWindows,
-    below: Shape | None,
-    packs: bool,
-    operand: Shape,
-    dtype: DType,
-    strides: Shape,
-    second: DType | None = None,
-    second_strides: Shape = (),
+    name: str, windows: PoolingWindows, below: Shape | None, packs: bool, operand: Shape,
+    dtype: DType, strides: Shape, second: DType | None = None, second_strides: Shape = (),
 ) -> PoolingLaunch:
     """Returns the launch of a primitive.
 
@@ -258,9 +251,9 @@ def pooling_launch(
     n = channels_at_once(channels, steps, dtype) if packs and innermost else 1
     lanes = prod(shape[2:]) * (1 if in_planes else channels // n)
     planes = images * (channels if in_planes else 1)
-    across = max(-(-lanes // USUAL_BLOCK_THREADS), 1)
+    across = max(-(-lanes // BLOCK_THREADS), 1)
     width = max(-(-lanes // across), 1)
-    high = USUAL_BLOCK_THREADS // width
+    high = BLOCK_THREADS // width
     operands = [in_table(s) for s in steps]
     table = [
         *ones, *spatial, *ones, *windows.window, *ones, *windows.stride,

@@ -18,7 +18,7 @@ from ...annotations import Buffer, DType
 from ...config import config
 from ...protocol import DeviceError
 from ..annotations import GpuOperand, IndexKey
-from ..launch import USUAL_BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
+from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
 from ..strides import strides_of
 from .index_places import (
     IndexedPlaces,
@@ -176,7 +176,7 @@ def add_anyhow(out: ndarray, values: ndarray, places: IndexedPlaces, pointer: Po
             wide = 4
     grid, log = rows_grid(places.outer[0] * places.total, columns // wide)
     ADD(
-        f"{c_type(values.dtype)}, {c_type(out.dtype)}, {wide}", grid, USUAL_BLOCK_THREADS, out,
+        f"{c_type(values.dtype)}, {c_type(out.dtype)}, {wide}", grid, BLOCK_THREADS, out,
         values, places.offset, *places.outer, places.total, places.step, *places.inner, log,
         *pointer[:5],
     )
@@ -202,7 +202,7 @@ def index_set(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: IndexKey) ->
         owner = cupy.empty(pointer.limit, np.int64)
         for claims in ("false", "true"):
             CLAIM(
-                claims, -(-places.total // USUAL_BLOCK_THREADS), USUAL_BLOCK_THREADS, owner,
+                claims, -(-places.total // BLOCK_THREADS), BLOCK_THREADS, owner,
                 places.total, *pointer[:5],
             )
     columns, column_stride, column_step = places.inner
@@ -221,7 +221,7 @@ def index_set(x: GpuOperand, v: GpuOperand, *indices: ndarray, key: IndexKey) ->
     outer, *strides_beside = places.outer
     grid, log = rows_grid(outer * places.total, columns)
     PUT(
-        str(word), grid, USUAL_BLOCK_THREADS, out, values, *words(places.offset), outer,
+        str(word), grid, BLOCK_THREADS, out, values, *words(places.offset), outer,
         *words(*strides_beside), places.total, *words(places.step), columns, column_stride,
         column_step, log, *pointer[:4], *words(pointer.stride), owner,
     )

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
+from ..launch import BLOCK_THREADS, Kernel, c_type
 from .index_places import IndexedPlaces, Pointer
 from .sorting_places import sorted_places
 
@@ -16,7 +16,7 @@ __all__ = ["combined"]
 
 # Longer segments are cut where their numbers are multiples of this.
 SPAN = 512
-WARPS = USUAL_BLOCK_THREADS // 32
+WARPS = BLOCK_THREADS // 32
 
 ORDERED_PLACES_PARAMETERS = "llllllll"
 SEGMENT_TYPES = (
@@ -76,7 +76,7 @@ def combined(
         places.offset, outer_stride, outer_step, places.step, columns, column_stride, column_step,
         pointer.stride,
     )
-    SEGMENTS(types, groups * tiles * outer, USUAL_BLOCK_THREADS, *arguments, groups, tiles, *form)
+    SEGMENTS(types, groups * tiles * outer, BLOCK_THREADS, *arguments, groups, tiles, *form)
     if spans > 1:
         blocks = -(-spans * tiles * outer // WARPS)
-        JOIN_SEGMENTS(types, blocks, USUAL_BLOCK_THREADS, *arguments, outer, tiles, *form)
+        JOIN_SEGMENTS(types, blocks, BLOCK_THREADS, *arguments, outer, tiles, *form)

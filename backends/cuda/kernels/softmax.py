@@ -10,7 +10,7 @@ import numpy as np
 from cupy import ndarray
 
 from ...dtypes import result_type
-from ..launch import C_FLOATS, USUAL_BLOCK_THREADS, Kernel, c_type
+from ..launch import BLOCK_THREADS, C_FLOATS, Kernel, c_type
 from ..row_layout import ROW_INSTANCES, geometry, inexact, row_strides, shared_out, wide, width
 
 __all__ = ["SOFTMAX_FUNCTIONS", "log_softmax", "logsumexp", "softmax", "softmax_derivative"]
@@ -99,7 +99,7 @@ def softmax_over_axes(operation: int, x: ndarray, axis: tuple[int, ...]) -> ndar
     if after > 1:
         tiles = -(-after // SOFTMAX_TILE_COLUMNS)
         SOFTMAX_COLUMNS(
-            f"{c_type(x.dtype)}, {name}", before * tiles, USUAL_BLOCK_THREADS, x, out, length,
+            f"{c_type(x.dtype)}, {name}", before * tiles, BLOCK_THREADS, x, out, length,
             after, tiles,
         )
         return out
@@ -180,9 +180,7 @@ def softmax_derivative(g: ndarray, ans: ndarray, *, axis: tuple[int, ...]) -> nd
     if after > 1:
         tiles = -(-after // SOFTMAX_TILE_COLUMNS)
         grid = before * tiles
-        DERIVATIVE_COLUMNS(
-            c_type(y.dtype), grid, USUAL_BLOCK_THREADS, g, y, out, length, after, tiles
-        )
+        DERIVATIVE_COLUMNS(c_type(y.dtype), grid, BLOCK_THREADS, g, y, out, length, after, tiles)
         return out
     axes = rank - axis[0] if axis else 0
     g, g_row, g_stride = row_strides(g, axes)

@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ..launch import USUAL_BLOCK_THREADS, Kernel, c_type
+from ..launch import BLOCK_THREADS, Kernel, c_type
 
 __all__ = ["SORTING_FUNCTIONS", "argpartition", "argsort", "sort"]
 
@@ -66,7 +66,7 @@ def ordered(
     blocks = -(-rows * -(-length // tile) // abreast)
     shared = tile * abreast * (x.dtype.itemsize + 4)
     if length <= tile:
-        SORT_TILES(types, blocks, USUAL_BLOCK_THREADS, values if places is None else 0,
+        SORT_TILES(types, blocks, BLOCK_THREADS, values if places is None else 0,
               0 if places is None else places, x, rows, length, inner, tile, abreast, 1,
               shared=shared)
         return
@@ -74,14 +74,14 @@ def ordered(
     pair = [cupy.empty(x.size, x.dtype) for _ in range(2)]
     names = [0 if places is None else cupy.empty(x.size, np.int64) for _ in range(2)]
     SORT_TILES(
-        types, blocks, USUAL_BLOCK_THREADS, pair[0], names[0], x, rows, length, inner, tile,
+        types, blocks, BLOCK_THREADS, pair[0], names[0], x, rows, length, inner, tile,
         abreast, 0, shared=shared,
     )
     while run < length:
         last = 2 * run >= length
         to = (values if places is None else 0, 0 if places is None else places)
         MERGE_RUNS(
-            types, -(-x.size // USUAL_BLOCK_THREADS), USUAL_BLOCK_THREADS,
+            types, -(-x.size // BLOCK_THREADS), BLOCK_THREADS,
             *(to if last else (pair[1], names[1])), pair[0], names[0], rows, length, inner, run,
             last,
         )

@@ -6,7 +6,7 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ..launch import USUAL_BLOCK_THREADS, Kernel
+from ..launch import BLOCK_THREADS, Kernel
 from .index_places import Pointer
 
 __all__ = ["MOST_RANKED_PLACES", "sorted_places"]
@@ -16,7 +16,7 @@ MOST_RANKED_PLACES = 16384
 # Places are sorted by so many bits at a time, in blocks of at least so many and not more blocks.
 DIGIT_BITS, LEAST_SPAN, MOST_SPANS = 8, 4096, 1024
 # How many numbers a block counts for.
-PLACES_PER_BLOCK = USUAL_BLOCK_THREADS // 8
+PLACES_PER_BLOCK = BLOCK_THREADS // 8
 
 SORTS = "pll" + "pllll"
 RANK_PLACES = Kernel("sorting_places", "rank_places", SORTS, ("unsigned int", "unsigned long long"))
@@ -39,19 +39,19 @@ def sorted_places(pointer: Pointer, count: int, shift: int) -> ndarray:
     if count <= MOST_RANKED_PLACES:
         kind = "unsigned int" if bits + shift <= 32 else "unsigned long long"
         RANK_PLACES(
-            kind, -(-count // PLACES_PER_BLOCK), USUAL_BLOCK_THREADS, out, count, shift,
+            kind, -(-count // PLACES_PER_BLOCK), BLOCK_THREADS, out, count, shift,
             *pointer[:5],
         )
         return out
-    TAG("", -(-count // USUAL_BLOCK_THREADS), USUAL_BLOCK_THREADS, out, count, shift, *pointer[:5])
+    TAG("", -(-count // BLOCK_THREADS), BLOCK_THREADS, out, count, shift, *pointer[:5])
     spans = min(-(-count // LEAST_SPAN), MOST_SPANS)
     span = -(-count // spans)
     spans = -(-count // span)
     counts = cupy.empty((1 << DIGIT_BITS) * spans, np.int64)
     other = cupy.empty_like(out)
     for low in range(shift, shift + bits, DIGIT_BITS):
-        COUNT("", spans, USUAL_BLOCK_THREADS, counts, out, count, span, low)
+        COUNT("", spans, BLOCK_THREADS, counts, out, count, span, low)
         SUM("", 1, 1024, counts, counts.size)
-        MOVE("", spans, USUAL_BLOCK_THREADS, other, out, counts, count, span, low)
+        MOVE("", spans, BLOCK_THREADS, other, out, counts, count, span, low)
         out, other = other, out
     return out

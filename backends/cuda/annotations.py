@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConvolutionGeometry", "GpuOperand", "IndexKey", "PoolingWindows"]
 
-# An operand that may be a number too, which goes to a kernel by value.
+# An operand that may be a number too, which a kernel takes by value.
 GpuOperand: TypeAlias = ndarray | np.generic | complex
 
 

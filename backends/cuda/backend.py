@@ -1,4 +1,4 @@
-"""The backend named ``cupy``: which implementation of a primitive runs on a GPU, and where."""
+"""The backend named ``cupy``: it runs a primitive's implementation on the GPU of its operands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["CupyBackend"]
 
 GENERIC = np.generic
-# How many numbers are kept on the devices for the next time.
+# So many numbers are kept on the devices for the next time.
 MOST_KEPT_NUMBERS = 1000
 
 
@@ -37,7 +37,7 @@ class CupyBackend:
         self.xp = cupy
         self.buffer_type = cupy.ndarray
         self.count: int = cupy.cuda.runtime.getDeviceCount()
-        # These import CuPy, of which the driver's module says first whether it is there.
+        # These modules import CuPy; the driver's module has made sure that it is there.
         from .functions import GPU_FUNCTIONS, TAKES_BFLOAT16
         from .kernels.cross_entropy import AHEAD_FUNCTIONS
         from .kernels.elementwise import GRAD_RULES, add_into

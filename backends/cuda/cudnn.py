@@ -1,7 +1,7 @@
 """cuDNN, where ``nvidia-cudnn-frontend`` and the library are installed: convolution and attention.
 
 A graph of one operation is built once for every signature: shapes, strides, dtypes and what the
-user lets it do. What cuDNN refuses is remembered too, and left to the own kernels.
+user lets it do. Refusals of cuDNN are remembered too; the kernels of this backend do that work.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ get_current_stream = cupy.cuda.get_current_stream
 # The oldest version of the library whose graphs are used, and the oldest GPUs for attention.
 OLDEST_CUDNN = 90000
 OLDEST_ATTENTION_GPU = 80
-# The dtypes by cuDNN's names; sums are formed in float32, which double precision is left out for.
+# The dtypes by cuDNN's names; sums are formed in float32, which is too short for double precision.
 CUDNN_DTYPES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
 # Heads that all versions of the library take, forward and backward.
 WIDEST_HEAD, HEAD_MULTIPLE = 128, 8
-# When there are so many graphs, all are forgotten.
+# All graphs are forgotten when there are so many.
 MOST_CUDNN_GRAPHS = 1024
 UNSEEN: Any = object()
-# What cuDNN calls the operands of its operations.
+# The names of operands in cuDNN's operations.
 CUDNN_OPERANDS = {
     "conv_fprop": ("image", "weight"),
     "conv_dgrad": ("loss", "filter"),
@@ -123,8 +123,8 @@ class CudnnGraph:
     def __init__(self, graph: Any) -> None:
         self.graph = graph
         self.workspace: int = graph.get_workspace_size()
-        # What the front end's own way ends in, once it has looked at what kind of thing each
-        # pointer is; where there is no such function, that way.
+        # The function that the front end's own way ends in, after it has looked at the kind of
+        # each pointer; the front end's way where there is none.
         self.launch: Any = getattr(graph, "_execute", graph.execute)
 
     def __call__(self, *buffers: ndarray) -> None:
@@ -133,7 +133,7 @@ class CudnnGraph:
 
     def run(self, pointers: dict[int, int]) -> None:
         """Runs on the memory at pointers, by the number of each operand and result."""
-        # Given back when this returns: what gets it next comes later on the same stream.
+        # The memory is given back on return: its next user comes later on the same stream.
         memory = alloc(self.workspace) if self.workspace else None
         workspace = 0 if memory is None else memory.ptr
         try:
@@ -182,8 +182,7 @@ def built_graph(dtype: str, build: Callable[[ModuleType, Any], None]) -> CudnnGr
         graph.check_support()
         graph.build_plans()
         return CudnnGraph(graph)
-    # Whatever it is that cuDNN cannot do, and the kinds of errors change from version to version,
-    # own kernels can.
+    # Errors are of other kinds in other versions; in all cases the kernels of this backend do it.
     except Exception:
         return None
 
@@ -426,7 +425,7 @@ def attention_grad(
     """Writes the gradients of q, k and v; returns False, and does nothing, without a graph."""
     dtype = q.dtype.name
     if g.strides != out.strides or not is_aligned(g):
-        # Of the layout that the output has; cuDNN asks for it in some versions.
+        # Some versions of cuDNN ask for the layout of the output.
         moved = cupy.empty_like(out, order="K")
         moved[...] = g
         g = moved

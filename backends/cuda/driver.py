@@ -1,4 +1,4 @@
-"""The driver: what it lacks for this process to use a GPU, and the command that brings that."""
+"""The GPU's driver: the reason why a process cannot use it, and the command that helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integers that kernels read from the GPU's memory: shapes and strides too many for arguments."""
+"""Tables of integers in the GPU's memory: shapes and strides that are too many for arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def table(numbers: tuple[int, ...], device: int) -> ndarray:
     """Returns integers in a GPU's memory, the same buffer every time.
 
     Args:
-        numbers: what is in it.
-        device: the current device's number, of which the buffer is.
+        numbers: the integers.
+        device: the number of the current device, where the buffer lies.
     """
     return cupy.asarray(np.array(numbers, np.int64))

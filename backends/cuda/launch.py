@@ -1,7 +1,7 @@
 """CUDA kernels: templates in the ``.cu`` files of ``kernels``, compiled when first launched.
 
-NVRTC compiles one instance of a template at a time, for the device at hand; CuPy keeps what it
-made on disk. A kernel's parameters are of four kinds only, so that what a launch passes and what
+NVRTC compiles one instance of a template at a time, for the device at hand; CuPy keeps the result
+on disk. A kernel's parameters are of four kinds only, so that what a launch passes and what
 the source declares can be compared without a GPU: ``p`` a pointer, ``l`` a ``long long``, ``d`` a
 ``double``, ``t`` a table: a struct passed by value, as a NumPy array of one element.
 """
@@ -34,8 +34,8 @@ __all__ = [
 SOURCES = Path(__file__).with_name("kernels")
 HEADERS = Path(__file__).with_name("include")
 COMPILER_OPTIONS = ("-std=c++17",)
-# The threads of a block where the kernel's source does not fix them. Kernels that take many
-# registers have the smaller blocks.
+# The threads of a block. Some sources count on the 8 warps of the usual one; kernels that take many
+# registers have the smaller one.
 BLOCK_THREADS, SMALL_BLOCK_THREADS = 256, 128
 # The bytes that one instruction loads or stores at most.
 WIDEST_LOAD_BYTES = 16
@@ -50,7 +50,7 @@ KERNELS: list[Kernel] = []
 # The template's arguments, and the device where there are several.
 InstanceKey: TypeAlias = str | tuple[str, int]
 
-# How kernels call the dtypes of elements.
+# The names of dtypes in kernels.
 C_TYPES = {
     "bool": "bool",
     "int8": "signed char",
@@ -78,7 +78,7 @@ is_contiguous = attrgetter(
 
 
 def c_type(dtype: DType) -> str:
-    """Returns what kernels call the elements of a dtype."""
+    """Returns the name of a dtype in kernels."""
     return C_TYPES[dtype.name]
 
 
@@ -160,7 +160,7 @@ class Kernel:
             code=source(self.family), options=COMPILER_OPTIONS, name_expressions=(expression,)
         )
         function = self.functions[key] = module.get_function(expression)
-        # What launches without looking up the device once more.
+        # This launches without looking up the device once more.
         launched = self.loaded[key] = function.kernel
         return launched
 

@@ -1,4 +1,4 @@
-"""Primitives that GPUs do not compute in any reasonable way, and what to do instead."""
+"""Primitives that this backend does not compute, with the way out that their error shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def not_on_gpu(name: str, reason: str) -> NotImplementedError:
 
 
 def absent(name: str, reason: str) -> Callable[..., NoReturn]:
-    """Returns what stands in for a function that there is on the CPU alone: it raises an error."""
+    """Returns a function that raises the error, in place of one that the CPU alone has."""
 
     def refuse(*buffers: Any, **params: Any) -> NoReturn:
         raise not_on_gpu(name, reason)

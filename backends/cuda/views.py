@@ -1,4 +1,4 @@
-"""Other views of the same memory, for CuPy's buffers, with nothing between them and CuPy."""
+"""Views of the memory of CuPy's buffers, by CuPy's own methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing between elements where CuPy's functions do not do as NumPy's."""
+"""Choices between elements, powers and remainders, where CuPy's functions differ from NumPy's."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LOGADDEXP = cupy.ElementwiseKernel(
     "out = x == y ? T(x + log(2.0)) : T((x > y || x != x ? x : y) + log1p(exp(-abs(x - y))))",
     "functensor_logaddexp",
 )
-# As NumPy has them: the rest is exact, and the quotient is what is left without it.
+# As in NumPy, the rest is exact, and the quotient is computed without it.
 FLOOR_DIVIDE = cupy.ElementwiseKernel(
     "T x, T y",
     "T out",
@@ -81,7 +81,7 @@ REMAINDER = cupy.ElementwiseKernel(
     """,
     "functensor_remainder",
 )
-# CuPy's goes through float64, which does not hold large integers.
+# CuPy's function goes through float64, which does not hold large integers.
 INTEGER_FMOD = cupy.ElementwiseKernel(
     "T x, T y",
     "T out",
@@ -91,7 +91,7 @@ INTEGER_FMOD = cupy.ElementwiseKernel(
 UNSIGNED_FMOD = cupy.ElementwiseKernel(
     "T x, T y", "T out", "out = y == T(0) ? T(0) : T(x % y)", "functensor_unsigned_fmod"
 )
-# The bytes of integers and booleans, and as what NumPy computes functions of them.
+# By the bytes of integers and booleans, the dtypes in which NumPy computes functions of them.
 LOOPS = {1: np.float16, 2: np.float32}
 
 

@@ -1,7 +1,7 @@
 """Contractions by cuBLAS: every product of two arrays is as few calls as its strides allow.
 
-Transposed operands are passed as such, stacks of matrices as strides, what is broadcast as stride
-0; calls are remembered by shapes and strides. Half precision is added up in float32, and float32
+Transposed operands are passed as such, stacks of matrices as strides, broadcast axes as stride 0.
+Calls are remembered by shapes and strides. Half precision is added up in float32, and float32
 in float32 unless the user lets the matrix units round it to TF32.
 """
 
@@ -34,7 +34,7 @@ BY_32F, BY_TF32, BY_64F = 68, 77, 70
 FULL_PRECISION_REDUCTION = 16
 ANY_ALGORITHM = -1
 
-# CuPy's own products, in its linear algebra, keep to the same rule whatever CUPY_TF32 says.
+# CuPy's own products, in its linear algebra, follow the same rule, whatever CUPY_TF32 says.
 set_compute_type(np.float32, 1)
 
 

@@ -1,7 +1,7 @@
 """Stacks of matrix products by cuBLAS, of operands with strides and without a copy of any.
 
-``cupy.matmul`` copies what is transposed inside of a stack, repeats what is broadcast, and cannot
-add to what is there.
+``cupy.matmul`` copies transposed matrices of a stack, repeats broadcast ones, and cannot add to its
+output.
 """
 
 from __future__ import annotations

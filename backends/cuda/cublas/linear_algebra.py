@@ -1,4 +1,4 @@
-"""Linear algebra through cuSOLVER and cuBLAS: what CuPy's functions do not do as NumPy's do.
+"""Linear algebra through cuSOLVER and cuBLAS, where CuPy's functions differ from NumPy's.
 
 Nothing waits for the GPU to say that a matrix is singular or not positive definite: results are
 then NaN, where NumPy raises an error. Eigenvectors and singular vectors come from one algorithm for
@@ -91,7 +91,7 @@ def cholesky(a: ndarray) -> ndarray:
     if not a.size:
         return a.copy()
     found = cupy.linalg.cholesky(0.5 * (a + cupy.conj(cupy.swapaxes(a, -1, -2))))
-    # Where the algorithm stops, it leaves what it could not take the root of.
+    # Where the algorithm stops, it leaves a number that has no real root.
     positive = (cupy.diagonal(found, 0, found.ndim - 2, found.ndim - 1).real > 0).all(axis=-1)
     return cupy.where(positive[..., None, None], found, cupy.nan)
 
@@ -212,7 +212,7 @@ swap_rows = Kernel("row_swaps", "swap_rows", "pplll")
 
 
 def pivots_to_permutation(pivots: ndarray, *, rows: int) -> ndarray:
-    """Returns which row each one was, after swaps of row i with row ``pivots[i]`` in turn."""
+    """Returns the old number of each row, after swaps of row i with row ``pivots[i]`` in turn."""
     stack, steps = pivots.shape[:-1], pivots.shape[-1]
     out = cupy.empty((*stack, rows), np.intp)
     count = prod(stack)
@@ -229,7 +229,7 @@ def pivots_to_permutation(pivots: ndarray, *, rows: int) -> ndarray:
 
 
 def expm(a: ndarray) -> ndarray:
-    """Returns exponentials; how often matrices are to be squared is waited for."""
+    """Returns exponentials; waits for the number of squarings."""
     return linalg.expm(cupy, a) if a.size else a.copy()
 
 

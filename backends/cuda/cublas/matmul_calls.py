@@ -3,8 +3,8 @@
 Every axis belongs to one of four groups: rows are the left operand's and the result's, columns the
 right one's and the result's, summed axes those of both operands, and batch axes are everybody's.
 Neighbouring axes that are one piece of memory everywhere are merged. One axis of rows, one of
-columns and one summed axis then make matrices, transposed or not as their strides say; what is left
-over of rows and columns joins the batch, with stride 0 where an operand lacks it. An operand is
+columns and one summed axis then make matrices, transposed or not as their strides say; the other
+axes of rows and columns join the batch, with stride 0 where an operand lacks one. An operand is
 copied only if its strides fit no matrix, or if that costs less than many calls.
 
 This module knows shapes and strides alone.
@@ -157,7 +157,7 @@ def ways(axes: Sequence[Strided], itemsize: int) -> Iterator[Calls]:
             sizes = p.length, q.length, k.length
             if max(sizes) > LONGEST_MATRIX_AXIS:
                 continue
-            # The longest axis is the batch of a call, the others are walked through.
+            # The longest axis is the batch of a call; a loop goes over the others.
             if any(a.x < 0 or a.y < 0 for a in rest):
                 continue
             long = max(rest, key=lambda a: a.length, default=NO_AXIS)
@@ -248,7 +248,7 @@ def cheapest(
             steps = dict(zip(order, strides_without_gaps(lengths)))
             rank = range(len(made[i - 1]))
             made[i - 1] = [steps.get(a, 0) for a in rank]
-            # Axes of length 1 that are broadcast are nobody's.
+            # Broadcast axes of length 1 belong to neither operand.
             orders[i - 1] = (*(a for a in rank if a not in steps), *order)
             cost += COPY_MICROSECONDS + 2 * prod(lengths) * itemsize / BYTES_PER_MICROSECOND
         for way in ways(with_strides(axes, made), itemsize):

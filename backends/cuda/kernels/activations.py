@@ -19,7 +19,7 @@ from ..strides import merged_axes, strides_of
 
 __all__ = ["ACTIVATION_FUNCTIONS"]
 
-# As the kernels have them.
+# The same numbers as in the kernels.
 ACTIVATION_BLOCK_THREADS = 256
 ACTIVATION_TURNS = 2
 
@@ -76,7 +76,7 @@ BINARY_KERNEL = Kernel(
         "relu_derivative, double, 2",
     ),
 )
-# How many axes the kernel for strided arrays takes.
+# The axes that the kernel for strided arrays takes.
 MOST_STRIDED_AXES = 4
 
 
@@ -149,7 +149,7 @@ def binary(name: str, x: GpuOperand, y: GpuOperand) -> ndarray:
 
 
 def _fit_binary_kernel(x: Any, y: Any) -> bool:
-    """Says whether two operands can be given to a binary kernel as they are, which is usual."""
+    """Says whether a binary kernel takes two operands as they are, as it usually does."""
     return (
         type(x) is ndarray
         and type(y) is ndarray
@@ -168,7 +168,7 @@ def _binary_operand(x: GpuOperand, dtype: DType, shape: tuple[int, ...], repeats
         x: an array or a number.
         dtype: the dtype of both operands.
         shape: the result's shape.
-        repeats: whether it may be one that starts again.
+        repeats: whether it may be shorter, and start again.
     """
     if not isinstance(x, cupy.ndarray):
         return cupy.full(shape, x, dtype)

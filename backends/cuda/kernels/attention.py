@@ -1,7 +1,7 @@
-"""Attention on a GPU: by cuDNN where it is there, by own kernels, or by blocks of cuBLAS products.
+"""Attention on a GPU: by cuDNN where it is there, by kernels, or by blocks of cuBLAS products.
 
-No way holds more than a block of the scores. The own kernels take heads of up to 128 numbers in
-float32 and in 16 bits, on GPUs with matrix units for them; blocks take everything else.
+No way holds more than a block of the scores. The kernels take heads of up to 128 numbers in float32
+and in 16 bits, on GPUs with matrix units for them; blocks take everything else.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ATTENTION_BLOCK_THREADS = 128
 OWN_ROWS = 64
 TILE_ROWS = 32
 TILE_WIDTHS = (64, 128)
-# By how many words of 32 bits a row of a tile is longer than its numbers.
+# The words of 32 bits behind the numbers of a tile's row.
 PADDING_WORDS = 4
 # Rows of queries of at most so many bytes, padding included, are held in registers.
 LARGEST_HELD_ROW_BYTES = 256 + 4 * PADDING_WORDS
@@ -79,13 +79,13 @@ def attention_grad(
     launches = launches_of(*operands, causal)
     sums = recalled(out, q, k)
     if sums is None:
-        # The output comes from elsewhere, so that nobody has kept the sums of its rows.
+        # The output comes from elsewhere, so the sums of its rows were not kept.
         sums = launches.forward(*operands, causal, scale)[1]
     stacked = launches.backward(four_axes(g), four_axes(out), *operands, causal, scale, sums)
     return stacked if q.ndim == 4 else stacked.reshape(3, *q.shape[:-2], *stacked.shape[3:])
 
 
-# -- what the forward pass knows and the backward pass needs: the logarithms of the rows' sums
+# -- the logarithms of the rows' sums, which the forward pass keeps for the backward pass
 
 SUMS_OF_OUTPUTS: dict[int, tuple[ref[Any], ref[Any], ref[Any], RowSums]] = {}
 
@@ -110,7 +110,7 @@ class RowSums(NamedTuple):
 
     Attributes:
         way: ``cudnn``, ``kernels``, ``blocks``, or ``nothing``.
-        values: an array; None for what needs none.
+        values: an array; None where the way needs none.
     """
 
     way: str
@@ -120,7 +120,7 @@ class RowSums(NamedTuple):
 # -- launches: all that follows from shapes and strides
 
 LAUNCHES: dict[tuple[Any, ...], AttentionLaunches] = {}
-# When there are so many, all are forgotten.
+# All launches are forgotten when there are so many.
 MOST_LAUNCHES = 1024
 
 
@@ -217,7 +217,7 @@ class AttentionLaunches:
         if sums.way == "cudnn":
             if cudnn.attention_grad(g, out, *operands, sums.values, parts):
                 return stacked
-            # What cuDNN computes forward only is computed again in another way.
+            # cuDNN has no backward pass for this: the forward pass runs again in another way.
             sums = RowSums(self.way)
             if self.way == "kernels":
                 spare = self.empty(self.shape, q.dtype)
@@ -325,7 +325,7 @@ def four_mask(mask: ndarray | None, q: ndarray, k: ndarray) -> ndarray | None:
     return cupy.broadcast_to(mask.reshape(prod(images), heads, *own[-2:]), whole)
 
 
-# -- own kernels
+# -- kernels
 
 
 def width_of(q: ndarray, v: ndarray) -> int | None:

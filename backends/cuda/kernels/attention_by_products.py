@@ -1,6 +1,6 @@
-"""Attention by cuBLAS, a block of scores at a time: for what the kernels in attention.cu are not.
+"""Attention by cuBLAS, a block of scores at a time, where the kernels in attention.cu do not apply.
 
-A block has whole rows of scores, so that softmax needs no second thought.
+A block has whole rows of scores, so that one kernel computes their softmax.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["backward_by_blocks", "forward_by_blocks", "mask_kind"]
 
 # The memory that scores take at most, unless one row of them takes more.
 MOST_SCORE_BYTES = 128 << 20
-# What scores are added up in where they come from 16 bits.
+# The dtypes in which scores of 16 bits are added up.
 WORKING = {"float16": "float32", "bfloat16": "float32"}
 NO_MASK, BOOLEAN, ADDED = range(3)
 
@@ -32,7 +32,7 @@ SCORE_GRADS = Kernel("attention_by_products", "attention_score_grads", "ppppplld
 
 
 def mask_kind(mask: ndarray | None) -> int:
-    """Returns what kernels do with a mask."""
+    """Returns the number by which kernels know the kind of a mask."""
     if mask is None:
         return NO_MASK
     return BOOLEAN if mask.dtype.kind == "b" else ADDED
@@ -85,7 +85,7 @@ def backward_by_blocks(
 def blocks_of_weights(
     q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: float
 ) -> Iterator[tuple[slice, slice, ndarray]]:
-    """Yields slices of the matrices and of their queries, and what weights these give the keys.
+    """Yields slices of the matrices and of their queries, and the weights that these give the keys.
 
     With a causal mask, keys that no query of a block sees are left out.
     """

@@ -21,7 +21,7 @@ from ..launch import C_TYPES, WIDEST_LOAD_BYTES, Kernel, is_contiguous
 
 __all__ = ["AXIS_SUM_FUNCTIONS", "mean", "sum"]
 
-# What kernels call a dtype, what it is added up in, and that as a dtype.
+# The name of a dtype in kernels, the name and the dtype of its sums.
 SumType: TypeAlias = tuple[str, str, DType]
 # The shape and dtype of an intermediate result.
 Between: TypeAlias = tuple[Shape, DType]
@@ -35,14 +35,14 @@ SUM_TYPES: dict[str, SumType] = {
 C_TYPE_BYTES = {name: np.dtype(dtype).itemsize for name, dtype in (("float", "f"), ("double", "d"))}
 C_TYPE_BYTES |= {C_TYPES["float16"]: 2, C_TYPES["bfloat16"]: 2}
 AXIS_SUM_BLOCK_THREADS = 256
-# How many threads abreast read a line's packs.
+# Threads abreast that read a line's packs.
 FEWEST_THREADS_ABREAST, MOST_THREADS_ABREAST = 4, 32
-# Lines that a thread may have, one after the other, before others take their share in a pass of
-# their own; blocks that there should then be, which fill the largest GPUs.
+# A thread may have so many lines, one after the other. Beyond that there are two passes, the first
+# one of so many blocks, which fill the largest GPUs.
 MOST_COLUMN_TURNS = 8
 FILLING_COLUMN_BLOCKS = 512
-# The same for packs of rows, how many a thread is then left with at least, and how many it may have
-# before there are more threads in a block.
+# The same for packs of rows, the fewest packs that a thread is then left with, and the most that it
+# may have in a block of usual size.
 MOST_ROW_TURNS, FILLING_ROW_BLOCKS, FEWEST_THREAD_PACKS, MOST_SMALL_BLOCK_PACKS = 32, 1024, 8, 8
 LARGE_BLOCK_THREADS = 1024
 MOST_GRID_LAYERS = 65535
@@ -67,7 +67,7 @@ SUM_KERNELS = {"columns": COLUMN_SUMS, "rows": ROW_SUMS}
 
 
 class Pass(NamedTuple):
-    """A launch: of which kernel, its template's arguments, blocks, threads, and what follows."""
+    """A launch: its kernel, the template's arguments, blocks, threads, and lengths."""
 
     sums: str
     types: str
@@ -105,7 +105,7 @@ def sum_launches(
         letter: the dtype's.
         skew: how far the array begins behind a boundary of packs, in bytes.
     """
-    # Neighbours of one kind are one axis, those of length 1 none.
+    # Neighbours of one kind make one axis; those of length 1 do not count.
     axes = [i for i, n in enumerate(shape) if n != 1]
     runs = [
         (reduced, prod([shape[i] for i in run]))
@@ -164,7 +164,7 @@ def striped(
         turns: how many packs a thread may have before others take their share.
     """
     n = WIDEST_LOAD_BYTES // itemsize
-    # Every row is to begin where a pack may.
+    # A pack may begin where every row does.
     while n > 1 and (skew % (n * itemsize) or (before * middle > 1 and after % n)):
         n //= 2
     packs = -(-after // n)
@@ -249,7 +249,7 @@ def tiled(
 def launches_for(
     x: ndarray, axis: tuple[int, ...], keepdims: bool, dtype: DType | None
 ) -> SumLaunches | None:
-    """Returns the launches for an operand; None for what is left to CuPy."""
+    """Returns the launches for an operand; None where CuPy computes it."""
     if type(x) is not ndarray or not (dtype is None or dtype == x.dtype) or not is_contiguous(x):
         return None
     letter = x.dtype.char

@@ -1,4 +1,4 @@
-"""Bessel functions: modified ones of any order, those of the first and second kind of integers."""
+"""Bessel functions: modified ones of any order, those of both kinds of integer orders."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def of_order(name: str) -> Callable[..., ndarray]:
 
 
 def of_integer_order(name: str, kind: str) -> Callable[..., ndarray]:
-    """Returns a function that is there for integer orders alone."""
+    """Returns a function that takes integer orders alone."""
 
     def compute(order: Any, x: GpuOperand) -> ndarray:
         if isinstance(order, cupy.ndarray):
@@ -62,7 +62,7 @@ def of_integer_order(name: str, kind: str) -> Callable[..., ndarray]:
 
 
 def of_fixed_order(name: str, kind: str, order: float) -> Callable[..., ndarray]:
-    """Returns a function of an order that its name says."""
+    """Returns a function whose name says its order."""
     return lambda x: bessel_values(kind, order, x, loop_dtype(name, x))
 
 

@@ -27,9 +27,9 @@ __all__ = ["CONVOLUTION_FUNCTIONS", "conv", "conv_input_grad", "conv_kernel_grad
 
 # The memory that columns take at most, unless one window of every channel takes more.
 MOST_COLUMN_BYTES = 256 << 20
-# About how many threads keep a GPU busy; where places are fewer, channels are divided too.
+# About so many threads keep a GPU busy; where places are fewer, channels are divided too.
 BUSY_THREADS = 1 << 18
-# How many spatial axes the instances have that are compiled without a GPU; any number will do.
+# The numbers of spatial axes for which CI compiles instances; kernels take any number.
 COMPILED_RANKS = (1, 2, 3)
 
 # Elements are moved as integers, or pairs of them, of their size.
@@ -40,7 +40,7 @@ WORD_TYPES = {
     8: "unsigned long long",
     16: "pack<unsigned long long, 2>",
 }
-# What columns and images consist of, where columns are added up.
+# The elements of columns and of images, where columns are added up.
 COL2IM_TYPES = (
     ("float", "half_t"),
     ("float", "bfloat16_t"),
@@ -111,7 +111,7 @@ def conv_input_grad(
     if not (out.size and w.shape[0]):
         out.fill(0)
         return out
-    # What 16 bits hold is added up in 32.
+    # Sums of 16-bit floats are formed in 32 bits.
     working = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
     taps, total = prod(kernel), prod(g.shape[2:])
     for images, windows in column_blocks(g.shape[0], total, channels * taps * working.itemsize):
@@ -211,9 +211,9 @@ def add_columns(
     columns: ndarray, out: ndarray, kernel: Shape, places: Shape, geometry: ConvolutionGeometry,
     windows: slice,
 ) -> None:
-    """Writes into images, which are contiguous, what the columns of some windows add up to.
+    """Writes the sums of the columns of some windows into contiguous images.
 
-    Those of windows after the first ones are added to what is there.
+    Columns of later windows are added to the values in the images.
     """
     images, channels = out.shape[:2]
     axes = axes_table(out, kernel, places, geometry)
@@ -261,7 +261,7 @@ def convolution_grid(elements: int, channels: int) -> tuple[int, int]:
 
 
 def axes_table(x: ndarray, kernel: Shape, places: Shape, geometry: ConvolutionGeometry) -> ndarray:
-    """Returns what the kernels have to know of the spatial axes of images."""
+    """Returns the table by which kernels know the spatial axes of images."""
     before = (lo for lo, _ in geometry.padding)
     steps = (step // x.itemsize for step in x.strides[2:])
     axes = zip(places, kernel, geometry.stride, geometry.dilation, before, x.shape[2:], steps)

@@ -48,7 +48,7 @@ LOSS_AHEAD = Kernel("cross_entropy", "ahead", "pppppppllll", PACKED_INSTANCES)
 SETTLE_LOSS_GRAD = Kernel("cross_entropy", "settle", "ppppppplllll", PACKED_INSTANCES)
 # Logits of fewer bytes are still in the GPU's cache when the derivative reads them.
 FEWEST_AHEAD_BYTES = 1 << 25
-# Registers of a processor for its threads, at 64 each; what a block takes beside the row.
+# The threads for which a processor has registers, 64 each; bytes of a block beside the row.
 PROCESSOR_THREADS = 1024
 RESERVED_SHARED_BYTES = 2048
 
@@ -104,7 +104,7 @@ def labelled(labels: ndarray) -> tuple[ndarray, int, int]:
 
 
 def losses(x: ndarray, labels: ndarray, exact: DType) -> tuple[ndarray, ndarray]:
-    """Returns the losses; ``exact`` says of which dtype to return them without rounding, too."""
+    """Returns the losses twice: in the dtype of the logits, and in ``exact``, without rounding."""
     x = inexact(x)
     classes = x.shape[-1]
     out = cupy.empty(x.shape[:-1], x.dtype)
@@ -161,7 +161,7 @@ def ahead_launch(x: ndarray) -> tuple[int, int, int] | None:
 
 
 def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
-    """Returns what ``cross_entropy`` does, and the same to ask for the derivative with.
+    """Returns the loss twice: as ``cross_entropy`` does, and to ask for the derivative with.
 
     The latter is not rounded to half precision, as the former may be.
     """
@@ -190,7 +190,7 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
 
 def cross_entropy_slope(x: ndarray, loss: ndarray, g: ndarray, labels: ndarray) -> ndarray:
     """Returns ``g * (exp(x - loss - x[label]) - onehot(label))`` over the last axis."""
-    # It is given away once: the next to ask, in a second backward pass, gets one of its own.
+    # It is given away once: a second backward pass gets an array of its own.
     entry = written_ahead.pop(id(loss), None)
     if entry is not None and entry.x is x:
         return settled_grad(entry, loss, g, labels)
@@ -234,8 +234,8 @@ CROSS_ENTROPY_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "cross_entropy": cross_entropy,
     "cross_entropy_slope": cross_entropy_slope,
 }
-# Computed in place of the former where reverse mode will ask for a derivative: the output, and
-# what stands for it in the rule.
+# They replace the former where reverse mode will ask for a derivative. They return the output, and
+# the array that stands for it in the rule.
 AHEAD_FUNCTIONS: dict[str, Callable[..., tuple[ndarray, ndarray]]] = {
     "cross_entropy": cross_entropy_ahead
 }

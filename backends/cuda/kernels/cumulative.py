@@ -17,8 +17,8 @@ from ..strides import common_stride
 
 __all__ = ["CUMULATIVE_FUNCTIONS", "cumprod", "cumsum", "linear_recurrence", "shift"]
 
-# Two of these make a thread for each line the best: lines that lie beside each other, many of them,
-# and short ones.
+# A thread for each line is the fastest way where two of these hold: lines lie beside each other,
+# are many, are short.
 FEWEST_LINES_BESIDE = 32
 FEWEST_LINES_FOR_THREADS = 8192
 LONGEST_THREAD_LINE = 32
@@ -95,7 +95,7 @@ def _lines(x: ndarray, axis: int) -> tuple[ndarray, tuple[int, int, int]]:
 def _scanned(
     op: str, x: ndarray, y: ndarray | int, axis: int, reverse: bool, exclusive: bool = False
 ) -> ndarray:
-    """Returns what the elements up to each combine to.
+    """Returns the combination of the elements up to each.
 
     Args:
         op: the operation's name in the source.

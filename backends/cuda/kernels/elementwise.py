@@ -1,8 +1,8 @@
-"""Arithmetic and elementary functions of real arrays, launched with as little ado as possible.
+"""Arithmetic and elementary functions of real arrays, with little time for a launch.
 
-CuPy's own ufuncs cost more to launch than a GPU takes for a hundred thousand elements. What is
-contiguous and of one dtype, possibly with a number, a row or a column beside it, is done here; the
-rest is left to CuPy.
+CuPy's own ufuncs cost more to launch than a GPU takes for a hundred thousand elements. Contiguous
+arrays of one dtype are computed here, possibly with a number, a row or a column beside them; CuPy
+computes the rest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNARY_UFUNCS = (
     "square", "tan", "tanh", "trunc",
 )  # fmt: skip
 BINARY_UFUNCS = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
-# The primitive that is called otherwise than its function here.
+# The primitive whose name differs from its function here.
 PRIMITIVE_NAMES = {"absolute": "abs"}
 # A rule of reverse mode: a function of the cotangent, of what was saved and of parameters.
 GradRule: TypeAlias = Callable[[ndarray, tuple[Any, ...], dict[str, Any]], ndarray | None]
@@ -44,12 +44,12 @@ LAYOUTS = [(EACH, ONE), (ONE, EACH)]
 ROW_LAYOUTS = [
     (EACH, EVERY_ROW), (EVERY_ROW, EACH), (EACH, ALONG_ROW), (ALONG_ROW, EACH),
 ]  # fmt: skip
-# Below so many elements a launch costs more than what it does; and what is made ahead takes little.
+# Up to so many elements a launch costs more than its work, and a result made ahead takes little.
 MOST_PAIRED_ELEMENTS = 1 << 16
-# What a mean's count is divided by before it may overflow.
+# A larger count of a mean is divided by this first, since it may overflow.
 LARGEST_FIRST_DIVISOR = 1 << 15
 
-# By an array's dtype, what kernels call it and how many elements are 16 bytes.
+# By an array's dtype, its name in kernels and the number of elements in 16 bytes.
 PACKED_FLOATS = {
     np.dtype(name): (C_TYPES[name], WIDEST_LOAD_BYTES // np.dtype(name).itemsize)
     for name in ("float16", "float32", "float64")
@@ -192,7 +192,7 @@ def same_shape_launches(name: str) -> dict[DType, tuple[int, str, str]]:
 
 
 def joint(name: str) -> Callable[[ndarray, ndarray], ndarray | None]:
-    """Returns a function of two arrays, which gives None where they are left to others."""
+    """Returns a function of two arrays, which gives None where others compute it."""
     types = same_shape_launches(name)
     kinds = {
         (dtype, n, i, j): f"{t}, {name}, {n}, {i}, {j}"
@@ -223,7 +223,7 @@ def joint(name: str) -> Callable[[ndarray, ndarray], ndarray | None]:
         width = 0
         shape, other = x.shape, y.shape
         if not (is_contiguous(x) and is_contiguous(y)):
-            # What was spread from one number, as the cotangent of a sum is, has one element.
+            # An array broadcast from one number, as the cotangent of a sum is, has one element.
             if shape != other or not x.size:
                 return None
             if is_contiguous(y) and not any(x.strides):
@@ -410,13 +410,13 @@ quotient = two_operands("divide")
 
 
 def mean_vjp(g: ndarray, saved: tuple[Any, ...], params: dict[str, Any]) -> ndarray:
-    """Returns the cotangent of what a mean was taken of: scaled first, while it is small."""
+    """Returns the cotangent of a mean's operand: that of the mean, scaled and then broadcast."""
     x, axis = saved[1], params["axis"]
     shape = x if type(x) is tuple else x.shape
     count = prod([shape[i] for i in axis])
     if len(axis) < len(shape):
         g = g.reshape([1 if i in axis else n for i, n in enumerate(shape)])
-    # What more than float16 can hold is divided by twice; a power of two does not round.
+    # A count that float16 cannot hold divides in two steps; a power of two does not round.
     if count > LARGEST_FIRST_DIVISOR:
         g, count = quotient(g, LARGEST_FIRST_DIVISOR), count / LARGEST_FIRST_DIVISOR
     return cupy.broadcast_to(quotient(g, count or 1), shape)
@@ -424,8 +424,8 @@ def mean_vjp(g: ndarray, saved: tuple[Any, ...], params: dict[str, Any]) -> ndar
 
 
 # Rules of reverse mode in one launch, by the primitive's name and operand: functions of the
-# cotangent, of what was saved and of parameters, which give None where the primitive's own rule has
-# to do.
+# cotangent, of what was saved and of parameters. They give None where the primitive's own rule
+# has to compute it.
 GRAD_RULES: dict[str, tuple[GradRule | None, ...]] = {
     **{
         PRIMITIVE_NAMES.get(name, name): (by(joint(f"{name}_grad"), place),)

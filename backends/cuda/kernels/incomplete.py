@@ -18,7 +18,7 @@ from ..launch import Kernel
 __all__ = ["INCOMPLETE_FUNCTIONS"]
 
 INCOMPLETE_BLOCK_THREADS = 64
-# Up to this order kernels are made; beyond, derivatives are put together of CuPy's operations.
+# Kernels compute derivatives up to this order; higher ones are made of CuPy's operations.
 HIGHEST_KERNEL_ORDER = 6
 
 gamma_grads = Kernel("incomplete", "gamma_grads", "pppppl", ("1", "2", "6"))

@@ -1,6 +1,6 @@
-"""The places of ``x[key]`` in memory, brought into the one form that kernels know.
+"""The places of ``x[key]`` in memory, in the one form that kernels know.
 
-That form is three axes: outer ones, those of the index arrays, inner ones, each with one stride.
+That form is three axes with one stride each: outer ones, those of the index arrays, inner ones.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = [
     "uploaded",
 ]
 
-# How kernels call the dtypes of index arrays. Indices of 2^63 and more do not occur.
+# The numbers of index arrays' dtypes in kernels. Indices of 2^63 and more do not occur.
 CODES = {"int64": 0, "uint64": 0, "int32": 1, "int16": 2, "int8": 3, "uint32": 4, "uint16": 5,
          "uint8": 6}
 # Longer than every axis.
 ENDLESS = 1 << 62
-# How many index arrays, and axes of them, the kernel takes at once.
+# The index arrays, and the axes of each, that the kernel takes at once.
 MOST_INDEX_ARRAYS = MOST_INDEX_AXES = 3
-# Bytes of arrays that are remembered, as training brings the same numbers of examples every step.
+# Host arrays of up to so many bytes stay on the device: training brings the same ones every step.
 MOST_REMEMBERED_BYTES = 1 << 16
 
 COMBINE = Kernel("index_places", "combine", "plll" + "pllllll" * MOST_INDEX_ARRAYS)
@@ -272,7 +272,7 @@ def pointed(places: IndexedPlaces, indices: Sequence[ndarray]) -> Pointer:
         for i, (index, (length, stride)) in enumerate(zip(indices, places.axes))
     ]
     inner = axes[1][0] * axes[2][0], axes[2][0]
-    # What was combined is the first of the next ones.
+    # The combined array is the first of the next group.
     so_far = (out, 0, ENDLESS, 1, *inner, 1)
     first = True
     while parts:

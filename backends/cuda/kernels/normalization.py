@@ -1,8 +1,8 @@
 """Layer norm and RMS norm, for CuPy's buffers: one launch forward, two backward.
 
-Backward, every block works through many rows and adds up its share of the weight's and the bias's
-cotangents in registers; a second launch adds up the blocks' shares, always in the same order. Rows
-that are too long for that take a third launch.
+In the backward pass, every block works through many rows and adds up its share of the weight's and
+the bias's cotangents in registers; a second launch adds up the blocks' shares, always in the same
+order. Rows that are too long for that take a third launch.
 """
 
 from __future__ import annotations

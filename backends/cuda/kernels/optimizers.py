@@ -1,7 +1,7 @@
 """Updates of a whole tree of parameters, by one launch for each dtype in it.
 
-Where arrays are and how long they are goes to the kernel by value, so that nothing is copied
-before it and nothing waits. Half precision is computed with as float32.
+The kernel takes pointers and lengths by value, so that nothing is copied before it and nothing
+waits. Half precision is computed in float32.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from ..launch import C_FLOATS, Kernel, is_contiguous
 
 __all__ = ["UPDATE_FUNCTIONS"]
 
-# As the kernel has them.
+# The same numbers as in the kernel.
 PIECE_BYTES = 8192
 UPDATE_BLOCK_THREADS = 256
 MOST_STEP_NUMBERS = 7
-# Bytes of a table: what every device takes, and what those of CUDA 12.1 or later do.
+# Bytes of a table: for every device, and for those of CUDA 12.1 or later.
 SMALL_TABLE_BYTES, LARGE_TABLE_BYTES = 4000, 32000
 LARGE_TABLE_CUDA = 12010
-# How much is remembered of a parameter by each rule.
+# The arrays that each rule remembers of a parameter.
 SLOTS = {"sgd": 0, "momentum": 1, "nesterov": 1, "adagrad": 1, "lion": 1, "adam": 2, "adamw": 2}
 # For each parameter an array, or None.
 Columns: TypeAlias = list[list[Any]]
 
 
 def row_bytes(rule: str) -> int:
-    """Returns the size of what the kernel is told of a parameter."""
+    """Returns the bytes of a parameter's row in the table."""
     return 8 * (5 + 2 * SLOTS[rule])
 
 
@@ -111,7 +111,7 @@ def _updatable_groups(columns: Columns) -> dict[tuple[int, DType], Sequence[int]
         and all(column.count(first) == count for column in dtypes)
         and all(column.count(device) == count for column in devices)
     ):
-        # Nearly always: all that follows is for other cases.
+        # This is nearly always so; the rest is for other cases.
         return {(device, first): range(count)}
     groups: dict[tuple[int, DType], list[int]] = {}
     for i, ((own, g, *slots), places) in enumerate(

@@ -1,7 +1,7 @@
 """Pooling on a GPU: one launch each, whatever the order of the axes in memory.
 
-The way back is a gather too: every element asks the windows that have it, in the order in which
-the CPU adds them up. So its result is the same in every run.
+The gradient is a gather too: every element asks the windows that have it, in the order in which
+the CPU adds them up, so that the result is the same in every run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = [
 ]
 
 MOST_SPATIAL_AXES = 3
-# Enough to fill the largest GPUs; every thread then has several planes. A thread that has windows
-# looks up more before its first plane than after it, so that there are fewer of these.
+# So many blocks fill the largest GPUs; every thread then has several planes. A thread with windows
+# looks up more before its first plane than after it, so that these blocks are fewer.
 FILLING_BLOCKS = {"down": 1024, "up": 2048}
-# Square windows of two axes for which kernels are unrolled, and how many windows an element may
-# have along an axis for which the way back is.
+# Kernels are unrolled for square windows of two axes of these lengths, the gradient's kernels for
+# these numbers of windows that an element has along an axis.
 SQUARES = (2, 3)
 OVERLAPS = (1, 2)
-# Stands for the mean that does not count the padding.
+# The name of the mean that does not count the padding.
 BESIDE_PADDING = "avg_pool, padding apart"
 
 # Channels that one instruction loads and stores, where those lie innermost.

@@ -43,11 +43,11 @@ __all__ = [
     "scatter_add",
 ]
 
-# What the hardware adds atomically, for those of two parts in parts.
+# The hardware adds these atomically, complex ones in two parts.
 ATOMIC = frozenset(
     ["float32", "float64", "int32", "int64", "uint32", "uint64", "complex64", "complex128"]
 )
-# Of which the sum is the same in any order.
+# Sums of these are the same in any order.
 EXACTLY_ADDED = frozenset(["int32", "int64", "uint32", "uint64"])
 HALVES = frozenset(["float16", "bfloat16"])
 # Rows of halves as long as this are sorted: that costs less than sums in float32 beside them.
@@ -152,7 +152,7 @@ def are_sorted(values: ndarray, arrays: Sequence[ndarray]) -> bool:
 
 
 def added(out: ndarray, values: ndarray, key: IndexKey, arrays: Sequence[ndarray]) -> None:
-    """Adds values in place; what lies in 16 bits may go into float32."""
+    """Adds values in place; those of 16 bits may be added into float32."""
     if values.dtype != out.dtype and values.dtype.name not in HALVES:
         values = values.astype(out.dtype)
     form = arranged(out, values, key, arrays, out.dtype.kind == "c")

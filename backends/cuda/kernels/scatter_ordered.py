@@ -59,7 +59,7 @@ def combined(
     wide = 1
     if column_stride == column_step == 1:
         most = 16 // values.dtype.itemsize
-        # What is written has to lie on boundaries too, and rows have a whole number of packs.
+        # The output lies on boundaries too, and rows have a whole number of packs.
         fits = gcd(
             most, columns, places.offset, outer_stride, outer_step, places.step, pointer.stride
         )

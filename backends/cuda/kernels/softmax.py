@@ -45,7 +45,7 @@ DERIVATIVE_SHORT_ROWS = Kernel(
 )
 DERIVATIVE_ROWS = Kernel("softmax", "derivative_rows", "ppplllllll", ROW_INSTANCES)
 DERIVATIVE_COLUMNS = Kernel("softmax", "derivative_columns", "ppplll", tuple(C_FLOATS.values()))
-# Neighbours on the last axis of which a block takes care, and its threads.
+# The neighbours on the last axis that a block computes, and the threads of a block of short rows.
 SOFTMAX_TILE_COLUMNS = 32
 SHORT_ROW_BLOCK_THREADS = 128
 # Bytes of a row's values, as they are computed with, that a lane keeps; of two rows' values each.

@@ -13,7 +13,7 @@ from ..launch import BLOCK_THREADS, Kernel, c_type
 
 __all__ = ["SORTING_FUNCTIONS", "argpartition", "argsort", "sort"]
 
-# The longest row that is sorted by one block, and how many elements a block should have at least.
+# The longest row that one block sorts, and the fewest elements that a block should have.
 LARGEST_TILE_ELEMENTS, FEWEST_BLOCK_ELEMENTS = 1024, 512
 
 SORT_TYPES = tuple(

@@ -11,11 +11,11 @@ from .index_places import Pointer
 
 __all__ = ["MOST_RANKED_PLACES", "sorted_places"]
 
-# So many are sorted by counting, in one launch, whose time grows with the square.
+# Up to so many are sorted by counting, in one launch, whose time grows with the square.
 MOST_RANKED_PLACES = 16384
-# Places are sorted by so many bits at a time, in blocks of at least so many and not more blocks.
+# Places are sorted by so many bits at a time; the fewest places of a block, and the most blocks.
 DIGIT_BITS, LEAST_SPAN, MOST_SPANS = 8, 4096, 1024
-# How many numbers a block counts for.
+# The places of which a block counts the smaller ones.
 PLACES_PER_BLOCK = BLOCK_THREADS // 8
 
 SORTS = "pll" + "pllll"

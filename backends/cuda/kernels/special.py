@@ -1,6 +1,6 @@
-"""Special functions that CuPy's module for SciPy's has not, or not for all arguments.
+"""Special functions that CuPy's module for SciPy lacks, or lacks for some arguments.
 
-They are made of functions that there are, but for complex ones of ``special.cu``.
+They are made of CuPy's functions, but for the complex ones of ``special.cu``.
 """
 
 from __future__ import annotations

@@ -370,13 +370,13 @@ def _widened(x: ArrayLike) -> Any:
     return buffer.astype(result_type(buffer.dtype, np.float64))
 
 
-def _moved(x: Any, by: Any, like: Any) -> Any:
+def _moved(x: Any, by: Any, like: Any) -> ArrayLike:
     """Returns an argument of the function, moved; a Python scalar stays one."""
     moved = x + by
     return moved if type(moved) in (float, complex) else _placed(np.asarray(moved), like)
 
 
-def _placed(values: Buffer, like: ArrayLike) -> Any:
+def _placed(values: Buffer, like: ArrayLike) -> ArrayLike:
     """Returns NumPy's values as an array on the device of another."""
     return wrap(beside(like, values))
 

@@ -68,10 +68,10 @@ class ResidualTrace(ReverseTrace):
         self.made.setdefault(id(value), (value, source, line))
         return out
 
-    def process1(self, primitive: Primitive, x: Any) -> Any:
+    def process1(self, primitive: Primitive, x: Value) -> Any:
         return self.note(super().process1(primitive, x), _of(primitive), user_line())
 
-    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Any:
         return self.note(super().process2(primitive, x, y), _of(primitive), user_line())
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -73,7 +73,7 @@ def values_of(x: Value | None) -> Iterator[Any]:
             yield as_python_number(level)
 
 
-def tangents_of(x: Any) -> Iterator[Any]:
+def tangents_of(x: Value) -> Iterator[Any]:
     """Returns the buffers of a value's tangents, at all levels."""
     for level in levels_of(x):
         tangent = getattr(level, "tangent", None)
@@ -196,7 +196,7 @@ class Standing(PrimitiveLike):
         self.check(out, place, g, saved)
         return out
 
-    def pullback(self, g: Any, saved: Any, params: Any) -> Any:
+    def pullback(self, g: Any, saved: Any, params: dict[str, Any]) -> Any:
         """Returns the cotangents of all operands."""
         outs = self.ran(self.primitive.pullback, g, saved, params)
         for place, out in enumerate(outs):

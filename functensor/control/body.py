@@ -16,7 +16,7 @@ from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import Trace, base_trace, is_staged, run, under
-from ..programs.program import Program, Variable, argument_type
+from ..programs.program import Operand, Program, Variable, argument_type
 from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer
 from ..programs.staging import StagingTrace, wrap_constant
 from .carry_types import as_type
@@ -51,7 +51,7 @@ class BodyTrace(StagingTrace):
         self.captured: dict[int, tuple[Any, StagedTracer]] = {}
         self.lazy = lazy
 
-    def operand(self, x: Value) -> Any:
+    def operand(self, x: Value) -> Operand:
         """Returns the variable of a tracer of this or of an outer level, or a constant."""
         if isinstance(x, StagedTracer) and x.owner is self:
             return super().operand(x)

@@ -16,7 +16,7 @@ from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import Equation, Program, Variable, type_of, used
 
 if TYPE_CHECKING:
-    pass
+    from ..primitives.core.array import Array
 
 __all__ = [
     "batched_body",
@@ -41,7 +41,7 @@ def rewired(program: Program, inputs: Sequence[Variable], outputs: Sequence[Any]
     return Program(program.name, inputs, live[::-1], outputs)
 
 
-def zeros(known: ShapeDtype, device: str = "cpu") -> Any:
+def zeros(known: ShapeDtype, device: str = "cpu") -> Array:
     """Returns zeros, an array that takes no memory."""
     zero = np.broadcast_to(known.dtype.type(0), known.shape)
     return wrap(zero[()] if device == "cpu" else on_device(zero, device))

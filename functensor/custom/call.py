@@ -7,7 +7,7 @@ transposes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from threading import local
 from typing import Any
 
@@ -150,7 +150,7 @@ class CustomCall(Call):
         outs, residuals = self.fwd(values)
         known = [i for i, v in enumerate(values) if is_inexact(v)]
 
-        def transposed(*gs: Any) -> Values:
+        def transposed(*gs: Value) -> Values:
             cotangents = self.bwd(residuals, list(gs))
             return [
                 zeros_like(values[i]) if cotangents[i] is None else cotangents[i] for i in known
@@ -159,7 +159,7 @@ class CustomCall(Call):
         _, pull = vjp(transposed, *map(zeros_like, outs))
         return outs, list(pull([tangents[i] for i in known]))
 
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+    def batched(self, flags: Sequence[bool], size: int, axis_name: Hashable = None) -> CustomCall:
         """Returns the same for a batch; operands without a flag are shared by all examples."""
         axes = [0 if flag else None for flag in flags]
 

@@ -413,11 +413,11 @@ class Call:
         return at_face(rule, ts, [ans], xs)[0]
 
     def transposed_jvp(
-        self, g: Any, answer: Any, operands: Values, outputs: Outputs, places: Sequence[int]
+        self, g: Value, answer: Any, operands: Values, outputs: Outputs, places: Sequence[int]
     ) -> Values:
         """Returns cotangents by the rule of forward mode, which is linear in the tangents."""
 
-        def forward(*tangents: Any) -> Any:
+        def forward(*tangents: Value) -> Value:
             filled = [zeros_like(x) for x in operands]
             for i, t in zip(places, tangents, strict=True):
                 filled[i] = t
@@ -429,12 +429,12 @@ class Call:
         return [found.get(i) for i in range(len(operands))]
 
     def transposed_vjp(
-        self, ts: Values, ans: Any, operands: Values, outputs: Outputs, places: Sequence[int]
+        self, ts: Values, ans: Value, operands: Values, outputs: Outputs, places: Sequence[int]
     ) -> Any:
         """Returns the packed tangent by the rule of reverse mode, linear in the cotangents."""
         answer = outputs.shown(outputs.unpack(ans))
 
-        def backward(g: Any) -> Values:
+        def backward(g: Value) -> Values:
             g = outputs.shown(outputs.unpack(g, cotangents=True))
             found = self.function.vjp(g, answer, *operands, **self.static)
             found = checked(self.function, "vjp", found, operands)

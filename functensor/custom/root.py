@@ -36,7 +36,7 @@ __all__ = ["ImplicitCall", "custom_root", "dense_solve", "from_vector", "to_vect
 # -- leaves as one vector of real numbers
 
 
-def to_vector(leaves: Sequence[Any], dtype: Any = None) -> Any:
+def to_vector(leaves: Sequence[Any], dtype: Any = None) -> Array:
     """Returns the elements of arrays as one real vector: of complex ones, both parts.
 
     Args:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import compress, count
 from operator import attrgetter, is_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ..backends.errors.public_functions import begins, check_function
@@ -24,6 +24,9 @@ from ..primitives.core.errors import function_name, user_line
 from ..primitives.core.primitive import Primitive, evaluate
 from ..primitives.core.trace import RAW, Trace, slot, under, without_ended_interceptors
 from .watched_calls import PrimitiveCall, Watched, replacement
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import Value
 
 __all__ = ["FnHook", "Handle", "Hook", "Operation", "use"]
 
@@ -323,7 +326,7 @@ class HookTrace(Trace):
             outs: list[Any] = call.bind(args)
         return [self.shown(op, args, out) for out in outs] if matches else outs
 
-    def shown(self, op: Operation, args: Sequence[Any], out: Any) -> Any:
+    def shown(self, op: Operation, args: Sequence[Any], out: Any) -> Value:
         """Shows an output to the hook, below all hooks, and returns it or its replacement."""
         level = self.parent
         while level.interceptor:

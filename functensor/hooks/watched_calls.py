@@ -266,7 +266,7 @@ def cotangents_of(
     return found
 
 
-def replacement(op: Any, new: Any, old: Any) -> Any:
+def replacement(op: Any, new: Any, old: Any) -> Value:
     """Returns what a hook gave in place of a value, checked against it."""
     if getattr(new, "shape", ()) != old.shape or shape_dtype(new).dtype != old.dtype:
         raise RuleResultError(

@@ -205,7 +205,7 @@ def _summands(equation: Equation) -> list[Variable] | None:
     return found
 
 
-def _turned(sweep: Sweep, x: Any) -> Any:
+def _turned(sweep: Sweep, x: Any) -> Operand | None:
     """Returns what an operand is the transpose of; None if that would have to be computed."""
     if type(x) is not Variable:
         return wrap(buffer_of(x).T)

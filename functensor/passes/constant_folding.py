@@ -72,7 +72,7 @@ def _computed(equation: Equation, out: Variable) -> Value | None:
     return value if shape_dtype(value) == out.type else None
 
 
-def _value(equation: Equation, buffers: list[Any], known: ShapeDtype) -> Any:
+def _value(equation: Equation, buffers: list[Any], known: ShapeDtype) -> Value | None:
     if equation.primitive.name == "broadcast_to":
         return wrap(np.broadcast_to(buffers[0], known.shape))
     value = equation.primitive.impl(*buffers, **equation.params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..programs.program import Variable
 
 if TYPE_CHECKING:
     from ..backends.annotations import Buffer
+    from ..primitives.core.annotations import Value
 
 __all__ = ["buffer_of", "constant_key", "uniform_value"]
 
@@ -22,12 +24,12 @@ FEW = 100
 WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-def buffer_of(x: Any) -> Any:
+def buffer_of(x: Value) -> Any:
     """Returns the raw buffer of a constant."""
     return x._data if type(x) is Array else x
 
 
-def constant_key(x: Any) -> Any:
+def constant_key(x: Any) -> Hashable:
     """Returns what two operands have in common if they are the same, and only then.
 
     Zeros of different signs differ and NaN is the same as NaN. Arrays that are not small are told
@@ -43,7 +45,7 @@ def constant_key(x: Any) -> Any:
     return id(buffer)
 
 
-def uniform_value(x: Any) -> Any:
+def uniform_value(x: Value) -> Any:
     """Returns the NumPy scalar that all elements of a constant are; None where they differ.
 
     >>> uniform_value(np.ones((2, 3), np.float32))

@@ -139,13 +139,13 @@ def _multiply_negated(sweep: Sweep, equation: Equation) -> Rewritten:
     return None
 
 
-def _negated(sweep: Sweep, x: Any, out: ShapeDtype) -> Any:
+def _negated(sweep: Sweep, x: Any, out: ShapeDtype) -> Operand | None:
     """Returns what an operand is the negative of, if no promotion follows; None if of nothing."""
     negative = sweep.maker(x, "negative")
     return negative.operands[0] if negative is not None and x.type.dtype == out.dtype else None
 
 
-def _term(sweep: Sweep, x: Any, equation: Equation) -> Any:
+def _term(sweep: Sweep, x: Operand, equation: Equation) -> Operand | None:
     """Returns what a summand is the negative of, a product with a negated factor among them."""
     out = equation.outputs[0].type
     plain = _negated(sweep, x, out)

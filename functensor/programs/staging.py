@@ -12,7 +12,7 @@ from numpy import array_equal, ndarray
 
 from ..backends.devices import placement
 from ..backends.errors.public_functions import check_function, guarded
-from ..primitives.core.annotations import Value
+from ..primitives.core.annotations import Number, Value
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, unknown_behind
 from ..primitives.core.array_likes import is_array_like
@@ -183,7 +183,7 @@ class StagingTrace(Trace):
         out.variable = Variable(self.types.kept(type), device or self.device)
         return out
 
-    def operand(self, x: Value) -> Any:
+    def operand(self, x: Value) -> Operand:
         """Returns the variable of one of this trace's tracers, or a constant."""
         if type(x) is StagedTracer and x.owner is self:
             return x.variable
@@ -329,7 +329,7 @@ class StagingTrace(Trace):
             for a, x in zip(args, operands, strict=True)
         )
 
-    def leave(self, tracer: Tracer) -> Any:
+    def leave(self, tracer: Tracer) -> Value:
         """Returns the value of a tracer that outlived the trace, if it is known.
 
         Raises:
@@ -378,7 +378,7 @@ def is_light(call: Call) -> bool:
     return call.trips * moved <= CONSTANT_BYTES
 
 
-def wrap_constant(x: Value) -> Any:
+def wrap_constant(x: Value) -> Array | Number:
     """Returns a constant as an array; a Python scalar stays one, so that it stays weak."""
     return as_python_number(x) if type(x) in WEAK_TYPES else wrap(x)
 
@@ -435,7 +435,7 @@ def hoisted(program: Program) -> tuple[Program, list[Any]]:
     return out, [value for value, _ in met.values()]
 
 
-def staged_run(trace: StagingTrace, args: Any, kwargs: Any) -> Any:
+def staged_run(trace: StagingTrace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs a function under a staging trace, without hooks: they see what the program runs."""
     with under(None if trace.parent is RAW else trace.parent):
         return run(trace, trace.fun, args, kwargs)

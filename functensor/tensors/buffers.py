@@ -13,7 +13,7 @@ from ..primitives.core.buffers import to_buffer
 from ..primitives.core.numpy_protocols import conversion_error
 
 if TYPE_CHECKING:
-    from ..backends.annotations import DTypeLike
+    from ..backends.annotations import Buffer, DTypeLike
     from ..primitives.core.annotations import ArrayLike
 
 __all__ = ["buffer_of", "is_dtype"]
@@ -22,7 +22,7 @@ __all__ = ["buffer_of", "is_dtype"]
 NARROW = {"float64": np.dtype("float32"), "complex128": np.dtype("complex64")}
 
 
-def buffer_of(data: ArrayLike, dtype: DTypeLike | None) -> Any:
+def buffer_of(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
     """Returns a buffer that nobody else will write to.
 
     Args:

@@ -7,14 +7,14 @@ will need of it, stay as they were.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..primitives.core.array import Tracer
+from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import beside, to_buffer
 from ..primitives.core.errors import BackwardError, OperandError, ShapeError, message
 from ..primitives.core.numpy_protocols import conversion_error
@@ -25,6 +25,9 @@ from .tape import Leaf, receiver_of
 from .torch_names import TorchNames
 from .views import changed, fall_behind, is_basic, is_there, part, taken, viewing, within
 
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import ArrayLike
+
 __all__ = ["InPlace"]
 
 next_tensor = count(1).__next__
@@ -34,7 +37,7 @@ naming = threading.Lock()
 def _method(call: str, name: str) -> Callable[[Any, Any], Any]:
     """Returns the method that puts the result of a function in the tensor's place."""
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: InPlace, other: Any) -> Any:
         return self._change(lambda: getattr(ops, name)(self, other), call)
 
     method.__doc__ = f"Puts ``functensor.numpy.{name}`` in the tensor's place."
@@ -45,7 +48,7 @@ def _operator(symbol: str, name: str) -> Callable[[Any, Any], Any]:
     """Returns the operator of a method, which leaves foreign operands to their own class."""
     method = _method(symbol, name)
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: InPlace, other: Any) -> Any:
         try:
             return method(self, other)
         except OperandError:
@@ -58,7 +61,7 @@ def _operator(symbol: str, name: str) -> Callable[[Any, Any], Any]:
 def _function(name: str) -> Callable[[Any], Any]:
     """Returns the method that puts a function of the tensor in its place."""
 
-    def method(self: Any) -> Any:
+    def method(self: InPlace) -> Any:
         return self._change(lambda: getattr(ops, name)(self), f"x.{name}_()")
 
     method.__doc__ = f"Puts ``functensor.numpy.{name}`` of the tensor in its place."
@@ -66,7 +69,7 @@ def _function(name: str) -> Callable[[Any], Any]:
 
 
 @wraps(TorchNames.diagonal)
-def _diagonal(self: Any, *args: Any, **options: Any) -> Any:
+def _diagonal(self: InPlace, *args: Any, **options: Any) -> Any:
     out = TorchNames.diagonal(self, *args, **options)
     # The function copies; whether a view of the view is one is asked of the memory.
     out._data = self._data.diagonal(*args, **options)
@@ -104,7 +107,7 @@ class InPlace(TorchNames):
             tensor = source[0]
         return getattr(tensor, "_changes", 0)
 
-    def _change(self, compute: Callable[[], Any], what: str) -> Any:
+    def _change(self, compute: Callable[[], Any], what: str) -> Self:
         """Gives the tensor the value, and the node, of what ``compute`` returns."""
         if isinstance(self.node, Leaf) and mode.enabled:
             raise BackwardError(
@@ -138,7 +141,7 @@ class InPlace(TorchNames):
                 return self._put(result, what)
         return self._put(result, what)
 
-    def _put(self, result: Any, what: str) -> Any:
+    def _put(self, result: Array, what: str) -> Self:
         """Takes a value, and has all tensors that share memory with this one take theirs."""
         if getattr(self, "_source", None) is None:
             if not hasattr(self, "_views"):
@@ -161,7 +164,7 @@ class InPlace(TorchNames):
             fall_behind(changes[-1][0])
         return self
 
-    def _settle(self, result: Any) -> Any:
+    def _settle(self, result: Array) -> Self:
         """Takes a value, and its node where tensors record; a leaf stays a leaf."""
         buffer, node = self._data, self.node
         if isinstance(result, InPlace):
@@ -197,7 +200,7 @@ class InPlace(TorchNames):
                 return taken(self, super().__getitem__(key), seen, None, key)
         return taken(self, super().__getitem__(key), seen, None, key)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Self]:
         if not self.shape:
             return super().__iter__()
         return map(self.__getitem__, range(self.shape[0]))
@@ -243,38 +246,38 @@ class InPlace(TorchNames):
     tanh_ = _function("tanh")
     abs_ = _function("abs")
 
-    def neg_(self) -> Any:
+    def neg_(self) -> Self:
         """Changes the sign."""
         return self._change(lambda: -self, "x.neg_()")
 
-    def add_(self, other: Any, *, alpha: Any = 1) -> Any:
+    def add_(self, other: ArrayLike, *, alpha: float = 1) -> Self:
         """Adds ``alpha`` times another."""
         return self._change(lambda: self.add(other, alpha=alpha), "x.add_(y)")
 
-    def sub_(self, other: Any, *, alpha: Any = 1) -> Any:
+    def sub_(self, other: ArrayLike, *, alpha: float = 1) -> Self:
         """Subtracts ``alpha`` times another."""
         return self._change(lambda: self.sub(other, alpha=alpha), "x.sub_(y)")
 
-    def clamp_(self, min: Any = None, max: Any = None) -> Any:
+    def clamp_(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Self:
         """Limits the elements to an interval."""
         return self._change(lambda: self.clip(min, max), "x.clamp_()")
 
-    def masked_fill_(self, mask: Any, value: Any) -> Any:
+    def masked_fill_(self, mask: ArrayLike, value: ArrayLike) -> Self:
         """Puts a value wherever a mask is true."""
         return self._change(lambda: self.masked_fill(mask, value), "x.masked_fill_()")
 
-    def copy_(self, other: Any) -> Any:
+    def copy_(self, other: ArrayLike) -> Self:
         """Takes the values of another that broadcasts to the tensor's shape, from any device."""
         return self._change(
             lambda: ops.broadcast_to(ops.to_device(other, self.device), self.shape), "x.copy_(y)"
         )
 
-    def fill_(self, value: Any) -> Any:
+    def fill_(self, value: ArrayLike) -> Self:
         """Sets all elements to a number."""
         return self._change(
             lambda: ops.broadcast_to(ops.to_device(value, self.device), self.shape), "x.fill_(y)"
         )
 
-    def zero_(self) -> Any:
+    def zero_(self) -> Self:
         """Sets all elements to zero."""
         return self._change(lambda: beside(self, np.zeros(self.shape, self.dtype)), "x.zero_()")

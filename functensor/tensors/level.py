@@ -7,7 +7,7 @@ whose node is the tensor's; what it returns becomes tensors again. So one graph 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import tree
 from ..primitives.core.array import Array, Tracer
@@ -20,6 +20,9 @@ from ..transforms.tensor_entrance import entrance
 from .aliases import admitting
 from .grad_mode import mode
 from .tape import TAPE, lost
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import Value
 
 __all__ = ["LEVEL"]
 
@@ -49,7 +52,7 @@ class TensorLevel(KeepingTrace):
             return self.wrap(x._data, x.node)
         return x._data
 
-    def operand(self, x: Any) -> Any:
+    def operand(self, x: Value) -> Any:
         """Returns an operand without what is not to be recorded."""
         if isinstance(x, TAPE.tracer):
             return self.entered(x)
@@ -57,13 +60,13 @@ class TensorLevel(KeepingTrace):
             return x.value
         return x
 
-    def process1(self, primitive: Primitive, x: Any) -> Any:
+    def process1(self, primitive: Primitive, x: Value) -> Any:
         return super().process1(primitive, self.operand(x))
 
-    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Array:
         return super().process2(primitive, self.operand(x), self.operand(y))
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Array:
         return super().process(primitive, [self.operand(a) for a in args], params)
 
     def unwrap(self, args: Iterable[Any]) -> tuple[list[Any], tuple[Node | None, ...], int]:
@@ -83,7 +86,7 @@ class TensorLevel(KeepingTrace):
 LEVEL = TensorLevel(RAW, "", None)
 
 
-def lifted(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def lifted(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Calls a transformation on tensors; every array that it returns is a tensor.
 
     Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from ..primitives.core.trace import RAW, base_trace, slot, under
 from ..traces.device_scalars import watch
 from ..traces.reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
 from .grad_mode import mode, no_grad
+
+if TYPE_CHECKING:
+    from ..backends.annotations import Buffer
+    from ..primitives.core.annotations import ArrayLike
 
 __all__ = [
     "TAPE",
@@ -68,13 +72,13 @@ class Receiver:
         """Says whether a backward pass has ended since, and has not come here."""
         return self.grad is None and self.cleared < mode.last_pass
 
-    def shown(self, g: Any) -> Any:
+    def shown(self, g: Buffer) -> Buffer:
         """Returns the gradient after all hooks have seen it."""
         for hook in tuple(self.hooks.values()):
             g = hook(g)
         return g
 
-    def add(self, g: Any) -> None:
+    def add(self, g: Buffer) -> None:
         """Adds to ``grad``, which stays the same tensor."""
         with adding:
             if self.grad is None:
@@ -88,7 +92,7 @@ class Leaf(Node):
 
     __slots__ = ("receiver",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Array | Buffer) -> None:
         self.primitive = None
         self.parents = ()
         self.saved = None
@@ -114,7 +118,7 @@ class Received(PrimitiveLike):
         self.broadcasts = node.primitive.broadcasts
         self.wanted = [parent is not None for parent in node.parents]
 
-    def pullback(self, g: Any, saved: Any, params: Any) -> Any:
+    def pullback(self, g: Buffer, saved: Any, params: dict[str, Any]) -> Any:
         """Returns the cotangents of the operands, once the receiver has seen that of the output."""
         g = self.receiver.shown(g)
         if self.receiver.keeps:
@@ -154,7 +158,7 @@ class HookHandle(Registration):
         return [*super()._ends(), partial(self._hooks.pop, self.id, None)]
 
 
-def run_backward(node: Node, g: Any, *, consume: bool) -> None:
+def run_backward(node: Node, g: Buffer, *, consume: bool) -> None:
     """Walks back from a node and adds to the gradients of the leaves.
 
     Nothing is added if a hook raises.
@@ -264,10 +268,10 @@ class TapeTrace(ReverseTrace):
                 node.dtype = ans.dtype
         return out
 
-    def process1(self, primitive: Primitive, x: Any) -> Any:
+    def process1(self, primitive: Primitive, x: ArrayLike) -> Any:
         return self.process(primitive, (x,), NO_PARAMS)
 
-    def process2(self, primitive: Primitive, x: Any, y: Any) -> Any:
+    def process2(self, primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Any:
         return self.process(primitive, (x, y), NO_PARAMS)
 
     def unwrap(self, args: Iterable[Any]) -> tuple[list[Any], tuple[Node | None, ...], int]:
@@ -304,7 +308,7 @@ class TapeTrace(ReverseTrace):
             return tracer._data
         raise lost(tracer.name())
 
-    def entered(self, tensor: Any) -> Any:
+    def entered(self, tensor: Any) -> Array:
         """Returns the value of a tensor that is an argument of a transformation.
 
         Raises:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import update_wrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -25,6 +25,10 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
 from .grad_mode import GradMode, mode
 from .tape import TAPE, Leaf, receiver_of
+
+if TYPE_CHECKING:
+    from ..primitives.core.annotations import Value
+    from ..primitives.core.array import Tracer
 
 __all__ = [
     "catch_up",
@@ -167,7 +171,7 @@ class Part:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Tracer) -> Any:
         return getattr(ops, self.name)(x)
 
     def put(self, x: Any, value: Any) -> Any:
@@ -234,7 +238,7 @@ def _shares(view: Any, base: Any) -> bool:
     return getattr(view._data, "base", None) is not None
 
 
-def is_there(base: Any, key: Any, value: Any) -> bool:
+def is_there(base: Tracer, key: Any, value: Any) -> bool:
     """Says whether a value is the view of what lies at a key, as after ``x[key] += y``."""
     source = getattr(value, "_source", None)
     if source is None or isinstance(value.node, Leaf):
@@ -244,7 +248,7 @@ def is_there(base: Any, key: Any, value: Any) -> bool:
     return indexed and type(key) is type(taken_by) and bool(key == taken_by)
 
 
-def changed(view: Any, value: Any, what: str) -> list[tuple[Any, Any, GradMode]]:
+def changed(view: Any, value: Value, what: str) -> list[tuple[Any, Any, GradMode]]:
     """Returns what is to be set for a view to have a value: the view, its base, that one's base.
 
     Each comes with its value and the mode in which it is set.

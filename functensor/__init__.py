@@ -15,7 +15,7 @@ from . import numpy, tree
 from .backends.errors.tracebacks import tidy
 from .backends.errors.warnings import relocate_warnings
 from .faces.old_pickles import OldNames
-from .faces.publish import expose, no_such_name, publish
+from .faces.publish import no_such_name, publish, publish_name
 from .primitives.core.array import Array
 from .primitives.core.shape_dtype import ShapeDtype
 from .programs import Program
@@ -227,7 +227,7 @@ def __getattr__(name: str) -> Any:
             tidy(error)
             raise
     globals()[name] = getattr(import_module(f".{MODULES[name]}", __name__), name)
-    return expose(globals(), name)
+    return publish_name(globals(), name)
 
 
 # Trees import nothing but the standard library.

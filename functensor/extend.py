@@ -38,7 +38,7 @@ from functools import partial
 from typing import Any
 
 from .backends.errors.public_functions import check_function
-from .custom.numpy_function import BATCHING, Declared, NumpyFunction, Rule
+from .custom.numpy_function import BATCHING, Declared, NumpyFunction, NumpyRule
 from .faces.publish import publish
 from .primitives.core.families import (
     along,
@@ -146,9 +146,9 @@ def numpy_function(
         fun, result=result, vjp=vjp, jvp=jvp, vmap=vmap, writable=writable
     )
     if numpy_vjp is not None:
-        function.vjp = Rule(function, numpy_vjp, forward=False)
+        function.vjp = NumpyRule(function, numpy_vjp, forward=False)
     if numpy_jvp is not None:
-        function.jvp = Rule(function, numpy_jvp, forward=True)
+        function.jvp = NumpyRule(function, numpy_jvp, forward=True)
     return function
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["assert_allclose", "check_grads"]
 
-MODES = ("fwd", "rev")
-METHODS = ("central", "complex-step")
+GRADIENT_MODES = ("fwd", "rev")
+GRADIENT_METHODS = ("central", "complex-step")
 
 # What a derivative may be off by, relative to its size, by the bytes of a real number. In double
 # precision the yardstick is the limit: how smooth the function is decides what differences give.
@@ -81,7 +81,7 @@ def check_grads(
     f: Callable[..., Any],
     args: Sequence[Any],
     order: int = 1,
-    modes: str | Sequence[str] = MODES,
+    modes: str | Sequence[str] = GRADIENT_MODES,
     *,
     method: str = "central",
     atol: float | None = None,
@@ -132,9 +132,9 @@ def check_grads(
     AssertionError: ...forward mode...
     """
     modes = (modes,) if isinstance(modes, str) else tuple(modes)
-    if not modes or set(modes) - set(MODES):
+    if not modes or set(modes) - set(GRADIENT_MODES):
         raise ValueError(f"modes are 'fwd' and 'rev', not {modes}")
-    if method not in METHODS:
+    if method not in GRADIENT_METHODS:
         raise ValueError(f"method is 'central' or 'complex-step', not {method!r}")
     if order < 1:
         raise ValueError(f"order counts from 1, not {order}")
@@ -142,7 +142,7 @@ def check_grads(
         raise ValueError(f"args is a tuple or list of arguments, not {type(args).__name__}")
     if eps is not None and not eps > 0:
         raise ValueError(f"eps is a positive step, not {eps}")
-    subject, values = _flattened(f, args)
+    subject, values = _flattened_function(f, args)
     if method == "complex-step" and any(shape_dtype(v).dtype.kind == "c" for v in values):
         raise TypeError("method='complex-step' takes real arguments; use method='central'")
     _Check(modes, method, atol, rtol, eps, np.random.default_rng(seed)).run(subject, values, order)
@@ -182,7 +182,7 @@ class _Subject:
         return _Subject(f"the vjp of {self.title}", call, inputs, outputs)
 
 
-def _flattened(f: Callable[..., Any], args: Sequence[Any]) -> tuple[_Subject, list[Any]]:
+def _flattened_function(f: Callable[..., Any], args: Sequence[Any]) -> tuple[_Subject, list[Any]]:
     """Returns the function of the real and complex leaves of its arguments, and those leaves."""
     found, treedef = tree.flatten_with_path(tuple(args))
     leaves = [leaf for _, leaf in found]
@@ -244,7 +244,7 @@ class _Check:
             where = f"forward mode of {subject.title}"
             primal, tangents = jvp(subject.call, values, direction)
             for name, got, known in zip(subject.outputs, primal, outs, strict=True):
-                _same(f"{where}: {name}", got, known, values)
+                _check_same(f"{where}: {name}", got, known, values)
             for name, got, known in zip(subject.outputs, tangents, outs, strict=True):
                 _check_type(f"{where}: the tangent of {name}", got, known)
             for name, got, known in zip(subject.outputs, tangents, numeric, strict=True):
@@ -255,7 +255,7 @@ class _Check:
             primal, pull = vjp(subject.call, *values)
             cotangents = list(pull(list(cotangent)))
             for name, got, known in zip(subject.outputs, primal, outs, strict=True):
-                _same(f"{where}: {name}", got, known, values)
+                _check_same(f"{where}: {name}", got, known, values)
             for name, got, known in zip(subject.inputs, cotangents, values, strict=True):
                 _check_type(f"{where}: the cotangent of {name}", got, known)
             self.compare_products(
@@ -311,7 +311,7 @@ class _Check:
         numbers = self.rng.standard_normal(known.shape)
         if known.dtype.kind == "c":
             numbers = numbers + 1j * self.rng.standard_normal(known.shape)
-        return numbers.item() if known.weak else _placed(np.asarray(numbers, known.dtype), x)
+        return numbers.item() if known.weak else _placed_like(np.asarray(numbers, known.dtype), x)
 
     def yardstick(self) -> str:
         """Returns what derivatives are compared with, for messages."""
@@ -321,11 +321,15 @@ class _Check:
         self, call: Callable[..., Any], values: list[Any], direction: list[Any]
     ) -> tuple[list[Any], tuple[float, float]]:
         """Returns the derivative along a direction, and the atol and rtol that go with it."""
-        wide = [(_widened(x), _widened(v)) for x, v in zip(values, direction, strict=True)]
+        wide = [
+            (_in_double_precision(x), _in_double_precision(v))
+            for x, v in zip(values, direction, strict=True)
+        ]
 
         def moved(step: complex) -> list[Any]:
             return [
-                _moved(x, step * v, like) for (x, v), like in zip(wide, values, strict=True)
+                _moved_argument(x, step * v, like)
+                for (x, v), like in zip(wide, values, strict=True)
             ]
 
         if self.complex:
@@ -362,7 +366,7 @@ def _host(x: ArrayLike) -> Buffer:
     return np.asarray(ops.to_device(x, "cpu"))
 
 
-def _widened(x: ArrayLike) -> Any:
+def _in_double_precision(x: ArrayLike) -> Any:
     """Returns a value in at least double precision; a Python scalar stays one."""
     if type(x) in (float, complex):
         return x
@@ -370,13 +374,13 @@ def _widened(x: ArrayLike) -> Any:
     return buffer.astype(result_type(buffer.dtype, np.float64))
 
 
-def _moved(x: Any, by: Any, like: Any) -> ArrayLike:
+def _moved_argument(x: Any, by: Any, like: Any) -> ArrayLike:
     """Returns an argument of the function, moved; a Python scalar stays one."""
     moved = x + by
-    return moved if type(moved) in (float, complex) else _placed(np.asarray(moved), like)
+    return moved if type(moved) in (float, complex) else _placed_like(np.asarray(moved), like)
 
 
-def _placed(values: Buffer, like: ArrayLike) -> ArrayLike:
+def _placed_like(values: Buffer, like: ArrayLike) -> ArrayLike:
     """Returns NumPy's values as an array on the device of another."""
     return wrap(beside(like, values))
 
@@ -402,7 +406,7 @@ def _check_type(name: str, got: ArrayLike, wanted: ArrayLike) -> None:
         raise AssertionError(f"{name} is {a!r}, expected {b!r}")
 
 
-def _same(name: str, got: ArrayLike, known: ArrayLike, values: Sequence[Any]) -> None:
+def _check_same(name: str, got: ArrayLike, known: ArrayLike, values: Sequence[Any]) -> None:
     """Checks that a primal value is the one that the function itself gives for some values."""
     _check_type(name, got, known)
     tolerance = _tolerance(EXACT_TOLERANCES, [*values, known])
@@ -426,12 +430,13 @@ def _compare(
     at = f" at index {', '.join(str(int(i)) for i in place)}" if place else ""
     raise AssertionError(
         f"{what}\n  {int(wrong.sum())} of {wrong.size} elements differ; the worst is "
-        f"{off[place]:.6} off{at}: got {_shown(a[place])}, expected {_shown(b[place])}\n"
+        f"{off[place]:.6} off{at}: got {_shown_value(a[place])}, "
+        f"expected {_shown_value(b[place])}\n"
         f"  tolerance: atol={atol:.2g}, rtol={rtol:.2g}"
     )
 
 
-def _shown(x: Any) -> str:
+def _shown_value(x: Any) -> str:
     return f"{x:.8}" if x.dtype.kind in INEXACT else str(x)
 
 
@@ -443,8 +448,8 @@ def _compare_pairings(
     rtol: float,
 ) -> None:
     """Compares two products of lists of arrays, relative to the lengths of their factors."""
-    got, size = _pairing(*actual)
-    wanted, wanted_size = _pairing(*expected)
+    got, size = _pairing_of_lists(*actual)
+    wanted, wanted_size = _pairing_of_lists(*expected)
     limit = atol + rtol * max(size, wanted_size)
     if not abs(got - wanted) <= limit:
         raise AssertionError(
@@ -453,11 +458,11 @@ def _compare_pairings(
         )
 
 
-def _pairing(us: Sequence[Any], ws: Sequence[Any]) -> tuple[float, float]:
+def _pairing_of_lists(us: Sequence[Any], ws: Sequence[Any]) -> tuple[float, float]:
     """Returns the real part of the sum of products, and the bound on it by the factors' lengths."""
     total = size = 0.0
     for u, w in zip(us, ws, strict=True):
-        a, b = _widened(_host(u)), _widened(_host(w))
+        a, b = _in_double_precision(_host(u)), _in_double_precision(_host(w))
         total += float(np.sum(a * b).real)
         size += float(np.linalg.norm(a.ravel()) * np.linalg.norm(b.ravel()))
     return total, size

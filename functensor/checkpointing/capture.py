@@ -17,15 +17,13 @@ from ..primitives.core.buffers import all_apart_from, apart_from, plain_arrays, 
 from ..primitives.core.errors import ReplayError, function_name, message
 from ..primitives.core.primitive import Primitive, evaluate
 from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
+from ..primitives.core.trace import RAW, Trace, base_trace, new, run, slot, under
 from ..traces.reverse import ReverseTrace, ReverseTracer, is_inexact
 
 if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call
 
 __all__ = ["CaptureTrace", "RehearsalTrace", "ReplayTrace", "captured"]
-
-new = object.__new__
 
 
 class CaptureTrace(Trace):
@@ -209,13 +207,13 @@ class ReplayTrace(ReverseTrace):
         """Checks the next operation."""
         wanted = self.log[self.position] if self.position < len(self.log) else None
         if wanted != got:
-            raise self.different(_shown(wanted), _shown(got))
+            raise self.different(_shown_operation(wanted), _shown_operation(got))
         self.position += 1
 
     def finish(self) -> None:
         """Checks that there were no fewer operations."""
         if self.position < len(self.log):
-            raise self.different(_shown(self.log[self.position]), "nothing more")
+            raise self.different(_shown_operation(self.log[self.position]), "nothing more")
 
     def different(self, wanted: str, got: str) -> ReplayError:
         """Returns the error for a second run that was not like the first."""
@@ -236,7 +234,7 @@ def signature(name: str, *outs: Any) -> tuple[Any, ...]:
     return (name, *((kind.shape, kind.dtype) for kind in kinds))
 
 
-def _shown(known: Any) -> str:
+def _shown_operation(known: Any) -> str:
     if known is None:
         return "nothing more"
     name, *kinds = known

@@ -165,4 +165,5 @@ def checkpoint(
         static_argnums=static_argnums,
     )
 
+
 remat = checkpoint

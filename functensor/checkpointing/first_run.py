@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from ..backends.restoring import Restoring, in_turn
-from ..checkpoint_policies import RECOMPUTE, Offload
+from ..checkpoint_policies import RECOMPUTE, Offload, Policy
 from ..custom.call import CustomCall
 from ..hooks.watched_calls import PrimitiveCall, Watched
 from ..primitives.core.annotations import Value, Values
@@ -31,7 +31,7 @@ from ..primitives.core.buffers import (
 from ..primitives.core.errors import user_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
-from ..primitives.core.trace import RAW, Trace, under
+from ..primitives.core.trace import RAW, Trace, new, under
 from ..primitives.identities import checkpoint_name
 from ..programs.program import argument_type
 from ..traces.reverse import is_inexact
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call, PrimitiveLike
 
 __all__ = ["Made", "Policy", "RecordingTrace", "Saved", "is_watched"]
-
-new = object.__new__
-Policy = Callable[..., Any]
 
 
 class Saved:
@@ -94,7 +91,7 @@ class Saved:
                     "  fix: return an array of the shape and dtype that offload was given"
                 )
             if self.linked:
-                (out,) = _taken.bind([out, wrap(arrays[-1])])
+                (out,) = _restoring_call.bind([out, wrap(arrays[-1])])
         return trace.argument(out)
 
 
@@ -128,6 +125,7 @@ def _as_shadow(values: Values) -> Values:
     (x,) = values
     return [ops.broadcast_to(beside(x, np.zeros((), x.dtype)), x.shape)]
 
+
 _shadow: CustomCall = CustomCall(
     "offload",
     _as_shadow,
@@ -135,12 +133,12 @@ _shadow: CustomCall = CustomCall(
     bwd=lambda residuals, gs: gs,
     jvp=lambda values, tangents: (_shadow.bind(values), tangents),
 )
-_taken: CustomCall = CustomCall(
+_restoring_call: CustomCall = CustomCall(
     "restore",
     lambda values: values[:1],
-    fwd=lambda values: (_taken.bind(values), []),
+    fwd=lambda values: (_restoring_call.bind(values), []),
     bwd=lambda residuals, gs: [None, *gs],
-    jvp=lambda values, tangents: (_taken.bind(values), tangents[1:]),
+    jvp=lambda values, tangents: (_restoring_call.bind(values), tangents[1:]),
 )
 
 

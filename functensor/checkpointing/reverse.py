@@ -242,6 +242,7 @@ def is_linked(tracer: ReverseTracer) -> bool:
     """Says whether derivatives go back from a tracer of reverse mode."""
     return tracer.node is not None and is_inexact(tracer)
 
+
 # -- checkpointed functions within one that runs for the first time: single operations
 
 
@@ -258,7 +259,7 @@ def _rehearsal(call: CheckpointCall, trace: RehearsalTrace, operands: Sequence[A
 
 
 @handles(RecordingTrace)
-def _recorded(call: CheckpointCall, trace: RecordingTrace, operands: Sequence[Any]) -> Values:
+def _recorded_call(call: CheckpointCall, trace: RecordingTrace, operands: Sequence[Any]) -> Values:
     before = len(trace.log)
     outs = call.evaluate(list(operands))
     return trace.collapse(call, before, operands, outs)

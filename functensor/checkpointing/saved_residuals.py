@@ -122,8 +122,8 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
     outs = tree.leaves(run(trace, fun, called, named))
     roots = [x.node for x in outs if type(x) is ReverseTracer and x.owner is trace]
     found: dict[int, Residual] = {}
-    for node in _reached(roots):
-        for value, source, line in _kept(node, trace):
+    for node in _reached_nodes(roots):
+        for value, source, line in _kept_residuals(node, trace):
             if id(value) not in found and type(value) not in WEAK_TYPES:
                 known = shape_dtype(value)
                 size = known.size * known.dtype.itemsize
@@ -152,7 +152,7 @@ def _of(operation: Any) -> str:
     return f"output of {operation.name}"
 
 
-def _reached(roots: Sequence[Node]) -> list[Node]:
+def _reached_nodes(roots: Sequence[Node]) -> list[Node]:
     """Returns the nodes that a backward pass comes by, in the order in which they were made."""
     reached = dict.fromkeys(roots)
     waiting = list(reached)
@@ -163,7 +163,7 @@ def _reached(roots: Sequence[Node]) -> list[Node]:
     return sorted(reached, key=lambda node: node.number)
 
 
-def _kept(node: Node, trace: ResidualTrace) -> list[tuple[Any, str, str]]:
+def _kept_residuals(node: Node, trace: ResidualTrace) -> list[tuple[Any, str, str]]:
     """Returns the arrays that a node keeps, what made them and where."""
     if node.primitive is None:
         return []
@@ -171,7 +171,7 @@ def _kept(node: Node, trace: ResidualTrace) -> list[tuple[Any, str, str]]:
     if isinstance(saved, Pull):
         policy = f"saved by the policy of {node.primitive.name}, "
         told = [(policy + source, line) for source, line in saved.sources()]
-        values = list(map(_value, saved.residuals))
+        values = list(map(_residual_value, saved.residuals))
         plain = len(values) - len(told)
         return [
             *(trace.made.get(id(x), (x, "constant", "")) for x in values[:plain]),
@@ -182,20 +182,20 @@ def _kept(node: Node, trace: ResidualTrace) -> list[tuple[Any, str, str]]:
         if node.primitive.vjps is None and not isinstance(node.primitive, Primitive)
         else "constant"
     )
-    return [trace.made.get(id(x), (x, other, "")) for x in _arrays(saved, set())]
+    return [trace.made.get(id(x), (x, other, "")) for x in _held_arrays(saved, set())]
 
 
-def _value(x: Any) -> Any:
+def _residual_value(x: Any) -> Any:
     return to_buffer(x) if isinstance(x, Array) and not isinstance(x, Tracer) else x
 
 
-def _arrays(x: Any, seen: set[int]) -> Values:
+def _held_arrays(x: Any, seen: set[int]) -> Values:
     """Returns the arrays that something holds, functions by what they close over."""
     if id(x) in seen:
         return []
     seen.add(id(x))
     if is_array_like(x):
-        return [_value(x)]
+        return [_residual_value(x)]
     parts: list[Any] = []
     if isinstance(x, list | tuple):
         parts += x
@@ -209,4 +209,4 @@ def _arrays(x: Any, seen: set[int]) -> Values:
                 parts.append(cell.cell_contents)
             except ValueError:
                 continue
-    return [array for part in parts for array in _arrays(part, seen)]
+    return [array for part in parts for array in _held_arrays(part, seen)]

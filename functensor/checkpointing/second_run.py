@@ -14,10 +14,10 @@ from ..primitives.core.buffers import device_of, wrap
 from ..primitives.core.errors import MissingRuleError
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import ShapeDtype
-from ..primitives.core.trace import Trace, under
+from ..primitives.core.trace import Trace, new, under
 from ..programs.program import argument_type
 from ..random.key_reuse import ledger
-from ..traces.device_scalars import watch
+from ..traces.device_scalars import watch_scalars
 from ..traces.reverse import (
     NO_PARAMS,
     PROJECTION,
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call
 
 __all__ = ["SelectiveTrace", "SelectiveTracer"]
-
-new = object.__new__
 
 
 class Deferred:
@@ -104,11 +102,11 @@ class Deferred:
             waiting.pop()
             if not last.done:
                 assert last.work is not None
-                last.result = last.work(list(map(plain, last.operands)))
+                last.result = last.work(list(map(computed_value, last.operands)))
                 last.done, last.work, last.operands = True, None, ()
 
 
-def plain(x: Value | Deferred) -> Any:
+def computed_value(x: Value | Deferred) -> Any:
     """Returns a value as such, computed if need be."""
     return x.value() if type(x) is Deferred else x
 
@@ -120,12 +118,12 @@ def place_of(operands: Sequence[Any], params: dict[str, Any]) -> str:
     return given or next((place for place in places if place != "cpu"), "cpu")
 
 
-def known_of(x: Any) -> ShapeDtype:
+def type_behind(x: Any) -> ShapeDtype:
     """Returns the shape and dtype of a value, which is not computed for that."""
     return x.known if type(x) is Deferred else argument_type(x)
 
 
-def _output(i: int) -> Callable[[Values], Any]:
+def _output_of_second_run(i: int) -> Callable[[Values], Any]:
     """Returns the function that takes one of the outputs of a call."""
     return lambda found: found[0][0][i]
 
@@ -138,7 +136,7 @@ class SelectiveNode(Node):
     @property
     def saved(self) -> Any:
         kept = self.kept
-        return tuple(map(plain, kept)) if type(kept) is tuple else kept
+        return tuple(map(computed_value, kept)) if type(kept) is tuple else kept
 
     @saved.setter
     def saved(self, kept: Any) -> None:
@@ -261,9 +259,9 @@ class SelectiveTrace(ReplayTrace):
 
         wanted = self.log[self.position] if self.position < len(self.log) else None
         try:
-            known = primitive.infer(primitive, *map(known_of, operands), **params)
+            known = primitive.infer(primitive, *map(type_behind, operands), **params)
         except MissingRuleError:
-            return Deferred.of(work(list(map(plain, operands))))
+            return Deferred.of(work(list(map(computed_value, operands))))
         out = Deferred(work, operands, known, place_of(operands, params))
         return out if signature(primitive.name, out) == wanted else Deferred.of(out.value())
 
@@ -311,7 +309,7 @@ class SelectiveTrace(ReplayTrace):
         outs = [
             self.taken_from(each)
             if each is not None
-            else Deferred(_output(i), (both,), ShapeDtype(*known), both.device)
+            else Deferred(_output_of_second_run(i), (both,), ShapeDtype(*known), both.device)
             for i, (each, known) in enumerate(zip(places, expected[1:], strict=True))
         ]
         if True not in wanted:
@@ -328,4 +326,4 @@ class SelectiveTrace(ReplayTrace):
         ]
 
 
-watch(SelectiveTrace, "process")
+watch_scalars(SelectiveTrace, "process")

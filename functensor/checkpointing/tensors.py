@@ -102,7 +102,7 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
     start = next_number()
     out = fun(*args, **kwargs)
     out_leaves, out_tree = tree.flatten(out)
-    places = _recorded(out_leaves, start)
+    places = _recorded_tensors(out_leaves, start)
     if not places:
         return out
     graph = Graph([out_leaves[i].node for i in places], start)
@@ -118,7 +118,7 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
         with under(None), enable_grad(), ledger.replaying():
             outs, tree_again = tree.flatten(called(*args, **kwargs))
         trace = ReplayTrace(TAPE, "checkpoint", fun, log, TAPE)
-        found = _recorded(outs, start)
+        found = _recorded_tensors(outs, start)
         for step in Graph([outs[i].node for i in found], start).log():
             trace.expect(step)
         trace.finish()
@@ -143,7 +143,7 @@ def checkpointed_tensors(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any
     return out
 
 
-def _recorded(leaves: Sequence[Any], start: int) -> list[int]:
+def _recorded_tensors(leaves: Sequence[Any], start: int) -> list[int]:
     """Returns the numbers of the tensors with nodes of the run, each tensor once."""
     seen: set[int] = set()
     found = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..hooks import Handle, HookTrace, Kept
+from ..hooks import Handle, HookTrace, KeptHooks
 from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import wrap
 from ..primitives.core.trace import RAW, base_trace, run, slot, under
@@ -171,6 +171,7 @@ def _staged(call: CheckpointCall, trace: StagingTrace, operands: Sequence[Any]) 
 
     return [result(i, out) for i, out in enumerate(outs)]
 
+
 # -- those that let everything pass
 
 
@@ -180,7 +181,7 @@ def _hooked(call: CheckpointCall, trace: HookTrace, operands: Sequence[Any]) -> 
     runs: list[Handle] = []
 
     def evaluate(values: Values) -> Values:
-        runs.append(Kept(trace.handle, replaced, first=not runs))
+        runs.append(KeptHooks(trace.handle, replaced, first=not runs))
         with under(HookTrace(slot.trace or RAW, runs[-1])):
             return call.evaluate(values)
 

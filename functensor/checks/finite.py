@@ -23,20 +23,20 @@ from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.python_numbers import BASES, as_python_number
 from ..primitives.core.trace import RAW, slot, under
 from ..primitives.shape.index import Scatter
-from ..traces.reverse import PROJECTION, Part
+from ..traces.reverse import PROJECTION, OutputPart
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
 
-__all__ = ["checking"]
+__all__ = ["checking_finite"]
 
-FIX = (
+FINITE_FIX = (
     "keep operands in the domain: np.maximum(x, 1e-12), or np.where(x > 0, x, 1.0) before the "
     "operation"
 )
 
 
-def checking() -> Handle:
+def checking_finite() -> Handle:
     """Returns a handle by which this thread begins to check what every operation makes."""
     return Handle(Finite(), None)
 
@@ -47,11 +47,11 @@ class Finite(Hook):
     def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> None:
         if not config.check_finite:
             return
-        for part, of in (("", values_of), ("the tangent of ", tangents_of)):
-            found = made(of(output), [*inputs, *op.params.values()])
+        for part, of in (("", plain_values_of), ("the tangent of ", tangents_of)):
+            found = newly_not_finite(of(output), [*inputs, *op.params.values()])
             if found:
                 raise error(f"{part}{op.name}", found, op.line, inputs)
-        watch(output, op)
+        watch_rules(output, op)
 
 
 def levels_of(x: Any) -> Iterator[Any]:
@@ -64,7 +64,7 @@ def levels_of(x: Any) -> Iterator[Any]:
     yield x
 
 
-def values_of(x: Value | None) -> Iterator[Any]:
+def plain_values_of(x: Value | None) -> Iterator[Any]:
     """Returns the buffer of a value, if there is one already."""
     for level in levels_of(x):
         if type(level) is Array or (isinstance(level, Tracer) and level.owner.standing):
@@ -77,7 +77,7 @@ def tangents_of(x: Value) -> Iterator[Any]:
     """Returns the buffers of a value's tangents, at all levels."""
     for level in levels_of(x):
         tangent = getattr(level, "tangent", None)
-        yield from values_of(tangent)
+        yield from plain_values_of(tangent)
         if tangent is not None:
             yield from tangents_of(tangent)
 
@@ -93,12 +93,12 @@ def seen(buffers: Iterator[Any]) -> tuple[bool, bool]:
     return nan, inf
 
 
-def made(out: Iterator[Any], inputs: Sequence[Any]) -> str:
+def newly_not_finite(out: Iterator[Any], inputs: Sequence[Any]) -> str:
     """Returns what an operation made that was in none of its inputs; empty if nothing."""
     nan, inf = seen(out)
     if not (nan or inf):
         return ""
-    given = [seen(of(x)) for x in inputs for of in (values_of, tangents_of)]
+    given = [seen(of(x)) for x in inputs for of in (plain_values_of, tangents_of)]
     had_nan, had_inf = (any(flags) for flags in zip(*given, strict=True)) if given else (0, 0)
     if nan and not had_nan:
         return "NaN"
@@ -108,7 +108,7 @@ def made(out: Iterator[Any], inputs: Sequence[Any]) -> str:
 def span(x: Value) -> str:
     """Returns an operand's type and the range of its values, for messages."""
     x = as_python_number(x)
-    numbers = [np.asarray(to_host(buffer)).reshape(-1) for buffer in values_of(x)]
+    numbers = [np.asarray(to_host(buffer)).reshape(-1) for buffer in plain_values_of(x)]
     known = numbers[-1] if numbers else np.zeros(0)
     if known.dtype.kind == "c":
         known = np.abs(known)
@@ -122,11 +122,11 @@ def span(x: Value) -> str:
 
 def error(what: str, found: str, line: str, inputs: Sequence[Any]) -> NonFiniteError:
     """Returns the error for an operation that made what is not finite."""
-    operands = " and ".join(span(x) for x in inputs if any(True for _ in values_of(x)))
+    operands = " and ".join(span(x) for x in inputs if any(True for _ in plain_values_of(x)))
     where, of = "", f" of {operands}" if operands else ""
     if what.startswith("the gradient"):
         where, of = f", which was computed at {line},", f" of the cotangent {operands}"
-    return NonFiniteError(message(f"{what}{where} made {found}{of}", fix=FIX, number=18))
+    return NonFiniteError(message(f"{what}{where} made {found}{of}", fix=FINITE_FIX, number=18))
 
 
 # -- the way back
@@ -142,7 +142,7 @@ def nodes_of(output: Value) -> Iterator[tuple[Any, Any]]:
             yield level, node
 
 
-def watch(output: Value, op: Operation) -> None:
+def watch_rules(output: Value, op: Operation) -> None:
     """Has the rules of an operation checked, at every level of reverse mode that recorded it."""
     for _, node in nodes_of(output):
         if not is_checked(node.primitive):
@@ -163,7 +163,7 @@ class Watching(Hook):
         self.op = op
 
     def forward(self, op: Operation, inputs: Sequence[Any], output: Any) -> None:
-        watch(output, self.op)
+        watch_rules(output, self.op)
 
 
 class Standing(PrimitiveLike):
@@ -227,12 +227,15 @@ class Checked(Standing):
     def check(self, out: Any, place: int, g: Any, saved: Any) -> None:
         if not config.check_finite:
             return
-        if type(out) in (Scatter, Part):
+        if type(out) in (Scatter, OutputPart):
             out = out.g
         kept = saved if isinstance(saved, tuple | list) else ()
         inputs = [*(g if isinstance(g, list) else [g]), *kept]
-        for part, of in (("the gradient", values_of), ("the gradient's tangent", tangents_of)):
-            found = made(of(out), inputs)
+        for part, of in (
+            ("the gradient", plain_values_of),
+            ("the gradient's tangent", tangents_of),
+        ):
+            found = newly_not_finite(of(out), inputs)
             if found:
                 what = f"{part} of {self.name} by operand {place}"
                 raise error(what, found, self.op.line, inputs)

@@ -18,16 +18,16 @@ from ..backends.config import config
 from ..hooks import Handle, Hook, Operation
 from ..primitives.core.buffers import is_changeable, plain_arrays
 from ..primitives.core.errors import BackwardError, describe, message
-from .finite import Standing, levels_of, nodes_of, values_of
+from .finite import Standing, levels_of, nodes_of, plain_values_of
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
     from ..primitives.core.primitive_like import PrimitiveLike
 
-__all__ = ["checking"]
+__all__ = ["checking_buffers"]
 
 
-def checking() -> Handle:
+def checking_buffers() -> Handle:
     """Returns a handle by which this thread begins to note what operations read."""
     return Handle(Noting(), None)
 
@@ -67,7 +67,7 @@ def is_kept(x: Value, saved: Any) -> bool:
         return True  # what a rule of the user's closes over is not known
     if isinstance(saved, tuple | list):
         return any(is_kept(x, part) for part in saved)
-    return any(np.may_share_memory(x, buffer) for buffer in values_of(saved))
+    return any(np.may_share_memory(x, buffer) for buffer in plain_values_of(saved))
 
 
 class Unwritten(Standing):

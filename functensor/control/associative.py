@@ -17,7 +17,7 @@ from ..primitives.core.errors import (
 )
 from ..primitives.core.shape_dtype import shape_dtype
 from .carry_types import leaves_of, same_structure
-from .checks import check_function
+from .checks import check_body_function
 
 __all__ = ["associative_scan"]
 
@@ -53,7 +53,7 @@ def associative_scan(
     >>> ft.associative_scan(np.maximum, np.array([1.0, 3.0, 2.0, 5.0]))
     Array([1., 3., 3., 5.], dtype=float64, device='cpu')
     """
-    check_function("associative_scan", "fn", fn, "associative_scan(np.add, elems)")
+    check_body_function("associative_scan", "fn", fn, "associative_scan(np.add, elems)")
     where = f"associative_scan of {function_name(fn)}: "
     leaves, treedef, names = leaves_of(f"{where}elems", elems)
     axis = operator.index(axis)

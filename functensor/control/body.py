@@ -21,7 +21,10 @@ from ..programs.staged_tracers import KnownTracer, StagedTracer, known_tracer
 from ..programs.staging import StagingTrace, wrap_constant
 from .carry_types import as_type
 
-__all__ = ["Body", "is_staged", "known", "united"]
+__all__ = ["Body", "Flat", "is_staged", "known", "united"]
+
+# A function of a flat list, which returns one.
+Flat = Callable[[Values], Values]
 
 
 def known(x: Value) -> bool:

@@ -14,12 +14,10 @@ from ..primitives.core.buffers import exposed, to_buffer, wrap
 from ..primitives.core.trace import Trace, at_face, base_trace, slot, under
 from ..programs.program import Program, Variable, used
 from ..traces.reverse import is_inexact
-from .body import is_staged
+from .body import Flat, is_staged
 from .program_edits import rewired
 
-__all__ = ["ControlCall", "Rules", "runner", "weakened"]
-
-Flat = Callable[[Values], Values]
+__all__ = ["ControlCall", "Rules", "runner", "weak_inputs"]
 
 
 def runner(program: Program) -> Callable[[Values], Values]:
@@ -203,7 +201,7 @@ class ControlCall(CustomCall):
         return [wrap(out) for out in self.on_buffers([to_buffer(x) for x in values])]
 
 
-def weakened(inputs: Sequence[Variable], values: Sequence[Any]) -> Values:
+def weak_inputs(inputs: Sequence[Variable], values: Sequence[Any]) -> Values:
     """Returns values for a body's inputs: for a weak scalar a Python scalar, where it is known."""
     return [
         x.type.weak(v) if x.type.weak and not isinstance(v, Tracer) else v

@@ -26,7 +26,7 @@ __all__ = [
     "BodyTypeError",
     "Carry",
     "as_type",
-    "joined",
+    "joined_types",
     "leaves_of",
     "public",
     "returned",
@@ -40,7 +40,7 @@ class BodyTypeError(TypeError):
     """A loop's body or a branch returned what it must not (docs/errors.md#error-22)."""
 
 
-def joined(old: ShapeDtype, new: ShapeDtype) -> ShapeDtype | None:
+def joined_types(old: ShapeDtype, new: ShapeDtype) -> ShapeDtype | None:
     """Returns the type that a value has which is of the one type or of the other.
 
     Python scalars are weak: they take the type of an array. Arrays must agree.
@@ -176,7 +176,7 @@ class Carry:
         """
         types = []
         for name, known, out in zip(self.names, self.types, outs, strict=True):
-            both = joined(known, out)
+            both = joined_types(known, out)
             if both is None or (not known.weak and both != known):
                 raise BodyTypeError(
                     message(

@@ -10,10 +10,10 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.errors import describe, message
 from ..primitives.core.shape_dtype import shape_dtype
 
-__all__ = ["as_count", "check_function", "check_scalar", "refused", "shown"]
+__all__ = ["as_count", "check_body_function", "check_scalar", "shown_argument", "wrong_argument"]
 
 
-def refused(what: str, fix: str, kind: type[Exception] = TypeError) -> Exception:
+def wrong_argument(what: str, fix: str, kind: type[Exception] = TypeError) -> Exception:
     """Returns the error for an argument that a loop or a branch cannot have.
 
     Args:
@@ -24,7 +24,7 @@ def refused(what: str, fix: str, kind: type[Exception] = TypeError) -> Exception
     return kind(message(what, fix=fix, number=22))
 
 
-def shown(x: Any) -> str:
+def shown_argument(x: Any) -> str:
     """Returns what messages say of a value: an array's dtype and shape, or its type."""
     if is_array_like(x) and hasattr(x, "shape"):
         return describe(x)
@@ -32,14 +32,14 @@ def shown(x: Any) -> str:
     return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
 
 
-def check_function(what: str, name: str, fun: Any, fix: str) -> None:
+def check_body_function(what: str, name: str, fun: Any, fix: str) -> None:
     """Checks that an argument is a function.
 
     Raises:
         TypeError: it is none; ``fix`` shows one.
     """
     if not callable(fun):
-        raise refused(f"{what}: {name} is {shown(fun)}, not a function", fix)
+        raise wrong_argument(f"{what}: {name} is {shown_argument(fun)}, not a function", fix)
 
 
 def check_scalar(what: str, x: Any, kinds: str, wanted: str, fixes: tuple[str, str]) -> None:
@@ -58,7 +58,7 @@ def check_scalar(what: str, x: Any, kinds: str, wanted: str, fixes: tuple[str, s
     known = shape_dtype(x) if is_array_like(x) else None
     if known is None or known.shape or known.dtype.kind not in kinds:
         axes = known is not None and bool(known.shape)
-        raise refused(f"{what} {shown(x)}, not {wanted} without axes", fixes[axes])
+        raise wrong_argument(f"{what} {shown_argument(x)}, not {wanted} without axes", fixes[axes])
 
 
 def as_count(what: str, name: str, x: Any, least: int, fix: str) -> int:
@@ -80,9 +80,11 @@ def as_count(what: str, name: str, x: Any, least: int, fix: str) -> int:
         try:
             operator.index(x)
         except TypeError:
-            raise refused(f"{what}: {name} is {shown(x)}, not an integer", fix) from None
+            raise wrong_argument(
+                f"{what}: {name} is {shown_argument(x)}, not an integer", fix
+            ) from None
     number = operator.index(x)
     if number < least:
         words = "not positive" if least else "negative"
-        raise refused(f"{what}: {name}={number} is {words}", fix, ValueError)
+        raise wrong_argument(f"{what}: {name}={number} is {words}", fix, ValueError)
     return number

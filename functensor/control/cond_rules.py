@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..jitting.compile import prepared
+from ..jitting.compile import prepared_program
 from ..jitting.program_call import ProgramCall
-from ..jitting.program_derivatives import is_differentiable, pulled, pushed
+from ..jitting.program_derivatives import is_differentiable, pulled_program, pushed_program
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Program, Variable, type_of
 from ..traces.reverse import is_inexact
-from .body import known
-from .call import ControlCall, Flat, Rules, runner, weakened
-from .program_edits import batched_body, batched_inputs, program_of, reached, rewired, zeros
+from .body import Flat, known
+from .call import ControlCall, Rules, runner, weak_inputs
+from .program_edits import batched_body, batched_inputs, program_of, reached_outputs, rewired, zeros
 
 if TYPE_CHECKING:
     from ..primitives.core.array import Array
@@ -48,13 +48,13 @@ class CondCall(ControlCall):
     def on_buffers(self, buffers: Sequence[Any]) -> Values:
         """Computes the outputs as buffers, of buffers."""
         body = self.bodies[min(max(int(buffers[0]), 0), len(self.bodies) - 1)]
-        return list(runner(body)(weakened(body.inputs, buffers[1:])))
+        return list(runner(body)(weak_inputs(body.inputs, buffers[1:])))
 
     def branches(self) -> list[Program] | None:
         """Returns the programs as plans take them in; None where one is not run by a plan."""
 
         def made() -> list[Program] | None:
-            ready = [prepared(body) for body in self.bodies]
+            ready = [prepared_program(body) for body in self.bodies]
             known = [program for program in ready if program is not None]
             # A truth value chooses between two; one program is no choice.
             return known if len(known) == len(ready) == max(2, len(ready)) else None
@@ -66,16 +66,16 @@ class CondCall(ControlCall):
         if not known(operands[0]):
             return ProgramCall(self.selecting(tuple(False for _ in operands), 0)).bind(operands)
         body = self.bodies[min(max(int(operands[0]), 0), len(self.bodies) - 1)]
-        return body.run(weakened(body.inputs, operands[1:]))
+        return body.run(weak_inputs(body.inputs, operands[1:]))
 
     def pushed(self, given: tuple[bool, ...]) -> tuple[Flat, Sequence[bool]]:
         """Returns forward mode; see `ControlCall.pushed`."""
         index = self.inputs[0]
         outs = self.bodies[0].outputs
-        moved = [any(flags) for flags in zip(*(reached(b, given[1:]) for b in self.bodies))]
+        moved = [any(flags) for flags in zip(*(reached_outputs(b, given[1:]) for b in self.bodies))]
         bodies = []
         for body in self.bodies:
-            inner = pushed(body, given[1:])
+            inner = pushed_program(body, given[1:])
             tangents = iter(inner.outputs[len(outs) :])
             found = [next(tangents) if is_differentiable(out) else None for out in outs]
             chosen = [t for t, flag in zip(found, moved, strict=True) if flag]
@@ -84,9 +84,9 @@ class CondCall(ControlCall):
 
     def pulled(self, wanted: tuple[bool, ...]) -> Rules | None:
         """Returns reverse mode; see `ControlCall.pulled`."""
-        if not any(any(reached(body, wanted[1:])) for body in self.bodies):
+        if not any(any(reached_outputs(body, wanted[1:])) for body in self.bodies):
             return None
-        parts = [pulled(body, wanted[1:]) for body in self.bodies]
+        parts = [pulled_program(body, wanted[1:]) for body in self.bodies]
         count = len(self.bodies[0].outputs)
         # What a branch needs of its inputs is kept once; what it computes goes into slots of the
         # right type, which the branches share.

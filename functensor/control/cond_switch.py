@@ -15,8 +15,16 @@ from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..programs.program import Variable, argument_type
 from ..tree import containers as tree
 from .body import Body, is_staged, known, united
-from .carry_types import BodyTypeError, as_type, joined, leaves_of, public, returned, same_structure
-from .checks import check_function, check_scalar, refused, shown
+from .carry_types import (
+    BodyTypeError,
+    as_type,
+    joined_types,
+    leaves_of,
+    public,
+    returned,
+    same_structure,
+)
+from .checks import check_body_function, check_scalar, shown_argument, wrong_argument
 from .cond_rules import CondCall
 
 if TYPE_CHECKING:
@@ -57,7 +65,9 @@ def cond(
 Array(0.25, dtype=float64, device='cpu'))
     """
     for name, fun in (("true_fun", true_fun), ("false_fun", false_fun)):
-        check_function("cond", name, fun, f"cond(pred, ...) with {name}=lambda *operands: value")
+        check_body_function(
+            "cond", name, fun, f"cond(pred, ...) with {name}=lambda *operands: value"
+        )
     check_scalar(
         "cond: pred is",
         pred,
@@ -71,7 +81,7 @@ Array(0.25, dtype=float64, device='cpu'))
     pred = public(pred)
     if argument_type(pred).dtype.kind != "b":
         pred = pred != 0
-    return _chosen("cond", pred, [false_fun, true_fun], ["false_fun", "true_fun"], operands)
+    return _chosen_branch("cond", pred, [false_fun, true_fun], ["false_fun", "true_fun"], operands)
 
 
 def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
@@ -96,12 +106,14 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
     """
     right = "switch(index, [lambda x: x, np.sin], x)"
     if not isinstance(branches, Iterable):
-        raise refused(f"switch: branches is {shown(branches)}, not a list of functions", right)
+        raise wrong_argument(
+            f"switch: branches is {shown_argument(branches)}, not a list of functions", right
+        )
     branches = list(branches)
     if not branches:
-        raise refused("switch: branches is empty", right, ValueError)
+        raise wrong_argument("switch: branches is empty", right, ValueError)
     for i, fun in enumerate(branches):
-        check_function("switch", f"branches[{i}]", fun, right)
+        check_body_function("switch", f"branches[{i}]", fun, right)
     check_scalar(
         "switch: index is",
         index,
@@ -116,14 +128,14 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
     names = [f"branches[{i}]" for i in range(len(branches))]
     if len(branches) == 1:
         return _public_tree(branches[0](*operands))
-    return _chosen("switch", index, branches, names, operands)
+    return _chosen_branch("switch", index, branches, names, operands)
 
 
 def _public_tree(out: Any) -> Any:
     return tree.map(lambda leaf: returned(leaf) if is_array_like(leaf) else leaf, out)
 
 
-def _chosen(
+def _chosen_branch(
     what: str,
     index: Any,
     branches: Sequence[Callable[..., Any]],
@@ -135,7 +147,7 @@ def _chosen(
         number = min(max(int(index), 0), len(branches) - 1)
         return _public_tree(branches[number](*operands))
     if not is_staged():
-        return _selected(what, index, branches, names, operands)
+        return _selected_branch(what, index, branches, names, operands)
     results = Results(what, names)
 
     def flat(number: int) -> Callable[[Values], Values]:
@@ -152,7 +164,7 @@ def _chosen(
     return results.unflatten(call.bind([index, *captured]))
 
 
-def _selected(
+def _selected_branch(
     what: str,
     index: Array,
     branches: Sequence[Callable[..., Any]],
@@ -230,7 +242,7 @@ class Results:
         for name, column in zip(self.leaves, zip(*types), strict=True):
             both: ShapeDtype | None = column[0]
             for number, found in enumerate(column):
-                both = joined(both, found) if both is not None else None
+                both = joined_types(both, found) if both is not None else None
                 if both is None:
                     raise BodyTypeError(
                         message(

@@ -16,15 +16,15 @@ from ..primitives.core.python_numbers import as_number
 from ..primitives.elementwise.cast_and_complex import cast
 from ..programs.program import argument_type
 from ..random.key_reuse import ledger
-from .body import known
+from .body import Flat, known
 from .carry_types import Carry
 
-__all__ = ["holds_anywhere", "scanned", "stacked", "stepped", "whiled"]
-
-Flat = Callable[[Values], Values]
+__all__ = ["body_step", "holds_anywhere", "scanned", "stacked_steps", "whiled"]
 
 
-def stepped(carry: Carry, run: Callable[[Values], Values], values: Values, first: bool) -> Values:
+
+
+def body_step(carry: Carry, run: Callable[[Values], Values], values: Values, first: bool) -> Values:
     """Runs a loop's body once and returns what it returned, the next carry cast to its types.
 
     Args:
@@ -45,7 +45,7 @@ def stepped(carry: Carry, run: Callable[[Values], Values], values: Values, first
     return [*carry.cast(outs[:count]), *outs[count:]]
 
 
-def stacked(rows: Sequence[Values]) -> Values:
+def stacked_steps(rows: Sequence[Values]) -> Values:
     """Returns, for every value of a step, those of all steps along a new first axis."""
     out = []
     for column in zip(*rows):
@@ -82,7 +82,7 @@ def scanned(
         def run(values: Values, slices: Values = slices) -> Values:
             return body([*map(as_number, values), *slices])
 
-        outs = stepped(carry, run, values, not number)
+        outs = body_step(carry, run, values, not number)
         values = outs[: len(values)]
         rows.append(outs[len(values) :])
     if backwards:
@@ -116,16 +116,16 @@ def whiled(carry: Carry, condition: Flat, body: Flat, max_steps: int | None) -> 
             active = holds if active is None else ops.logical_and(active, holds)
             if not holds_anywhere(active):
                 break
-            values = _masked(carry, step, values, active, done == 0, weak)
+            values = _masked_step(carry, step, values, active, done == 0, weak)
         else:
             if not holds:
                 break
-            values = stepped(carry, step, values, done == 0)
+            values = body_step(carry, step, values, done == 0)
         done += 1
     return values
 
 
-def _masked(
+def _masked_step(
     carry: Carry, body: Flat, values: Values, active: Array | None, first: bool, weak: bool
 ) -> Values:
     """Does a step for the examples that are not done."""
@@ -148,7 +148,7 @@ def _masked(
 
     # What finished examples would give is no concern of the user's.
     with quiet():
-        outs = stepped(carry, run, values, first)
+        outs = body_step(carry, run, values, first)
     types = carry.types
     before = carry.cast(values) if first else values
     return [

@@ -17,8 +17,8 @@ from ..transforms.vmap import vmap
 from ..tree import containers as tree
 from .body import Body, is_staged
 from .carry_types import BodyTypeError, Carry, leaves_of, returned, same_structure
-from .checks import as_count, check_function, check_scalar
-from .eager import scanned, stacked, whiled
+from .checks import as_count, check_body_function, check_scalar
+from .eager import scanned, stacked_steps, whiled
 from .program_edits import zeros
 from .scan_rules import ScanCall
 from .while_rules import WhileCall
@@ -64,11 +64,11 @@ def scan(
     >>> ft.scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
     (Array(6., dtype=float64, device='cpu'), Array([0., 1., 3.], dtype=float64, device='cpu'))
     """
-    check_function("scan", "f", f, "scan(lambda carry, x: (carry + x, carry), init, xs)")
-    return _run("scan", f, f, init, xs, length, reverse, unroll)
+    check_body_function("scan", "f", f, "scan(lambda carry, x: (carry + x, carry), init, xs)")
+    return _run_scan("scan", f, f, init, xs, length, reverse, unroll)
 
 
-def _run(
+def _run_scan(
     name: str,
     shown: Callable[..., Any],
     f: Callable[[Any, Any], tuple[Any, Any]],
@@ -81,7 +81,7 @@ def _run(
     """Does what `scan` does, under the name by which the user knows it, for a function shown."""
     where = f"{name} of {function_name(shown)}"
     leaves, x_tree, names = leaves_of(f"{where}: xs", xs)
-    size = _length(where, leaves, names, length)
+    size = _scan_length(where, leaves, names, length)
     carry = Carry(name, shown, init)
     count = len(carry.leaves)
     ys: list[Any] = []
@@ -116,7 +116,7 @@ def _run(
     everything = _unrolled(where, unroll, size)
     if size and (everything or not is_staged()):
         values, rows = scanned(carry, flat, leaves, size, reverse)
-        outs = [*values, *stacked(rows)]
+        outs = [*values, *stacked_steps(rows)]
     else:
         outs = _staged_scan(name, shown, carry, flat, leaves, size, reverse)
     outs = [returned(out) for out in outs]
@@ -130,7 +130,7 @@ def _unrolled(where: str, unroll: int | bool, length: int) -> bool:
     return as_count(where, "unroll", unroll, 0, "unroll=True, or a number of steps") >= length > 1
 
 
-def _length(where: str, leaves: Values, names: Sequence[str], length: int | None) -> int:
+def _scan_length(where: str, leaves: Values, names: Sequence[str], length: int | None) -> int:
     """Returns how many slices there are.
 
     Raises:
@@ -180,7 +180,7 @@ def _length(where: str, leaves: Values, names: Sequence[str], length: int | None
     return usual
 
 
-def _like(values: Values, types: Sequence[ShapeDtype]) -> list[Variable]:
+def _variables_like(values: Values, types: Sequence[ShapeDtype]) -> list[Variable]:
     return [Variable(known, device_of(x)) for x, known in zip(values, types, strict=True)]
 
 
@@ -194,7 +194,7 @@ def _staged_body(
     """Stages a loop's body for the types that its carry settles to."""
     count = len(carry.types)
     while True:
-        body = Body(flat, [*_like(carry.leaves, carry.types), *more], name, fun)
+        body = Body(flat, [*_variables_like(carry.leaves, carry.types), *more], name, fun)
         if not carry.meet(body.types[:count]):
             return body
 
@@ -261,7 +261,7 @@ def while_loop(
     """
     right = "while_loop(lambda x: x < 10, lambda x: x * 2, init_val{})"
     for argument, fun in (("cond_fun", cond_fun), ("body_fun", body_fun)):
-        check_function("while_loop", argument, fun, right.format(""))
+        check_body_function("while_loop", argument, fun, right.format(""))
     if max_steps is not None:
         more = right.format(", max_steps=1000")
         max_steps = as_count("while_loop", "max_steps", max_steps, 0, more)
@@ -313,7 +313,7 @@ def _staged_while(
 ) -> Values:
     # What the body computes of what it closes over stays in it: it may not run at all.
     while True:
-        like = _like(carry.leaves, carry.types)
+        like = _variables_like(carry.leaves, carry.types)
         body = Body(flat, like, name, body_fun, lazy=True)
         if not carry.meet(body.types):
             break
@@ -361,12 +361,12 @@ def fori_loop(
     Array(24., dtype=float64, device='cpu')
     """
     right = "fori_loop(0, 10, lambda i, x: x * i, init_val)"
-    check_function("fori_loop", "body_fun", body_fun, right)
+    check_body_function("fori_loop", "body_fun", body_fun, right)
     for name, x in (("lower", lower), ("upper", upper)):
         check_scalar(f"fori_loop: {name} is", x, "iu", "an integer", (right, right))
-    lower, upper = _bound(lower), _bound(upper)
+    lower, upper = _loop_bound(lower), _loop_bound(upper)
     if unknown_behind(lower) is None and unknown_behind(upper) is None:
-        return _counted(lower, upper, body_fun, init_val, unroll)
+        return _counted_loop(lower, upper, body_fun, init_val, unroll)
     if not argument_type(lower).weak:
         lower = ops.astype(lower, _dtype_of(lower, upper))
     carry = Carry("fori_loop", body_fun, init_val, [lower, upper])
@@ -382,7 +382,7 @@ def fori_loop(
     return carry.treedef.unflatten(outs[2:])
 
 
-def _bound(x: ArrayLike) -> Array | Number:
+def _loop_bound(x: ArrayLike) -> Array | Number:
     x = as_python_number(x)
     return x if isinstance(x, Tracer) or type(x) is int else wrap(x)
 
@@ -394,7 +394,7 @@ def _dtype_of(lower: Any, upper: Any) -> DType:
     return result_type(shape_dtype(lower).dtype, shape_dtype(upper).dtype)
 
 
-def _counted(lower: Any, upper: Any, body_fun: Any, init_val: Any, unroll: Any) -> Any:
+def _counted_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any, unroll: Any) -> Any:
     """Runs a loop whose number of steps is known: a scan that stacks nothing."""
     start, end = int(lower), int(upper)
     length = max(0, end - start)
@@ -435,17 +435,17 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     Array([2., 2., 2.], dtype=float64, device='cpu')
     """
 
-    check_function("map", "f", f, "map(lambda x: np.sum(x), xs)")
+    check_body_function("map", "f", f, "map(lambda x: np.sum(x), xs)")
 
     def step(carry: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
     if batch_size is None:
-        return _run("map", f, step, None, xs)[1]
+        return _run_scan("map", f, step, None, xs)[1]
     where = f"map of {function_name(f)}"
     size = as_count(where, "batch_size", batch_size, 1, "map(f, xs, batch_size=32)")
     leaves, treedef, names = leaves_of(f"{where}: xs", xs)
-    length = _length(where, leaves, names, None)
+    length = _scan_length(where, leaves, names, None)
     whole, batch = length - length % size, vmap(f)
 
     def part(cut: Callable[[Any], Any]) -> Any:
@@ -454,7 +454,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     results = []
     if whole or not length:
         rows = part(lambda x: ops.reshape(x[:whole], (whole // size, size, *x.shape[1:])))
-        _, outs = _run("map", f, lambda carry, x: (None, batch(x)), None, rows)
+        _, outs = _run_scan("map", f, lambda carry, x: (None, batch(x)), None, rows)
         results.append(tree.map(lambda y: ops.reshape(y, (whole, *y.shape[2:])), outs))
     if whole < length:
         results.append(batch(part(lambda x: x[whole:])))

@@ -24,7 +24,7 @@ __all__ = [
     "chained",
     "invariant",
     "program_of",
-    "reached",
+    "reached_outputs",
     "rewired",
     "zeros",
 ]
@@ -47,7 +47,7 @@ def zeros(known: ShapeDtype, device: str = "cpu") -> Array:
     return wrap(zero[()] if device == "cpu" else on_device(zero, device))
 
 
-def reached(program: Program, flags: Sequence[bool]) -> list[bool]:
+def reached_outputs(program: Program, flags: Sequence[bool]) -> list[bool]:
     """Returns for every output whether it has a derivative by an input that has a flag."""
     met = {x for x, flag in zip(program.inputs, flags, strict=True) if flag}
     for equation in program.equations:

@@ -13,22 +13,23 @@ import numpy as np
 
 from ..backends.cpu.plan import Loop
 from ..backends.devices import resolved
-from ..jitting.compile import looped
+from ..jitting.compile import loop_plan
 from ..jitting.program_call import ProgramCall
-from ..jitting.program_derivatives import Pulled, is_differentiable, pulled, pushed
+from ..jitting.program_derivatives import Pulled, is_differentiable, pulled_program, pushed_program
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import device_of, exposed
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Program, Variable, type_of, used
-from .call import ControlCall, Flat, Rules, runner, weakened
+from .body import Flat
+from .call import ControlCall, Rules, runner, weak_inputs
 from .program_edits import (
     batched_body,
     batched_inputs,
     chained,
     invariant,
     program_of,
-    reached,
+    reached_outputs,
     rewired,
     zeros,
 )
@@ -124,7 +125,7 @@ class ScanCall(ControlCall):
 
         def made() -> Callable[..., Any] | None:
             loop = Loop(self.carries, self.slices, self.sums, backwards=self.backwards)
-            return looped(self.body, loop)
+            return loop_plan(self.body, loop)
 
         return self.once("plan", made)
 
@@ -165,7 +166,7 @@ class ScanCall(ControlCall):
         steps = range(self.length)
         for step in reversed(steps) if self.backwards else steps:
             slices = [ops.index(x, step) for x in xs]
-            values = weakened(self.body.inputs, [*carry, *slices, *constants])
+            values = weak_inputs(self.body.inputs, [*carry, *slices, *constants])
             outs = self.body.run(values)
             carry = outs[:count]
             rows.append(outs[count:])
@@ -187,13 +188,13 @@ class ScanCall(ControlCall):
         count, first, added = self.carries, self.carries + self.slices, self.added
         body = self.body
         flags = self.spread(given)
-        inner = pushed(body, flags)
+        inner = pushed_program(body, flags)
         tangents = dict(
             zip([i for i, flag in enumerate(flags) if flag], inner.inputs[len(body.inputs) :])
         )
         all_moved = iter(inner.outputs[len(body.outputs) :])
         moved = [next(all_moved) if is_differentiable(out) else None for out in body.outputs]
-        found = reached(body, flags)
+        found = reached_outputs(body, flags)
         found[:count] = flags[:count]
         inputs: Values = []
         outputs: Values = []
@@ -239,7 +240,7 @@ class ScanCall(ControlCall):
         found = list(flags)
         count = self.carries
         while True:
-            outs = reached(self.body, found)[:count]
+            outs = reached_outputs(self.body, found)[:count]
             new = [old or out for old, out in zip(found, outs)]
             if new == found[:count]:
                 return tuple(found)
@@ -251,10 +252,10 @@ class ScanCall(ControlCall):
         """Returns reverse mode; see `ControlCall.pulled`."""
         flags = self.spread(wanted)
         # A carry that is handed on as it is, or not at all, has a derivative by itself too.
-        if not any(reached(self.body, flags)) and not any(flags[: self.carries]):
+        if not any(reached_outputs(self.body, flags)) and not any(flags[: self.carries]):
             return None
 
-        parts = pulled(self.body, flags)
+        parts = pulled_program(self.body, flags)
         return ScanRules(self, _Again(parts) if self.recompute else parts, wanted, flags).rules()
 
     # -- batches

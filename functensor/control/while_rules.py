@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends.cpu.plan import Loop
-from ..jitting.compile import looped
+from ..jitting.compile import loop_plan
 from ..jitting.program_call import ProgramCall
-from ..jitting.program_derivatives import is_differentiable, pushed
+from ..jitting.program_derivatives import is_differentiable, pushed_program
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import device_of, exposed
@@ -21,10 +21,10 @@ from ..primitives.core.shape_dtype import ShapeDtype
 from ..primitives.core.trace import Trace, at_face, under
 from ..programs.program import Program, Variable, type_of
 from ..traces.reverse import is_inexact
-from .body import known
-from .call import ControlCall, Flat, runner, weakened
+from .body import Flat, known
+from .call import ControlCall, runner, weak_inputs
 from .cond_rules import CondCall, where_examples
-from .program_edits import batched_body, batched_inputs, program_of, reached, rewired, zeros
+from .program_edits import batched_body, batched_inputs, program_of, reached_outputs, rewired, zeros
 from .scan_rules import ScanCall
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class WhileCall(ControlCall):
             return self._step_by_step(buffers)
         steps = repeat(None) if self.max_steps is None else range(self.max_steps)
         count, middle = self.carries, self.middle
-        begins = weakened(self.condition.inputs, buffers[:middle])
+        begins = weak_inputs(self.condition.inputs, buffers[:middle])
         holds = runner(self.condition)(begins)[0]
         return plan.run(buffers, steps, (), (), holds)[:count]  # type: ignore[no-any-return]
 
@@ -96,7 +96,7 @@ class WhileCall(ControlCall):
         def made() -> Callable[..., Any] | None:
             like = [Variable(x.type, x.device) for x in self.inputs]
             both = program_of(self.name, like, step)
-            return looped(both, Loop(self.carries, tested=True))
+            return loop_plan(both, Loop(self.carries, tested=True))
 
         return self.once("plan", made)
 
@@ -108,7 +108,7 @@ class WhileCall(ControlCall):
         values = [*carry, *constants]
         count = self.carries
         left = self.max_steps
-        others = weakened(self.condition.inputs[count:], others)
+        others = weak_inputs(self.condition.inputs[count:], others)
         while True:
             for i, kind in weak:
                 values[i] = kind(values[i])
@@ -127,7 +127,7 @@ class WhileCall(ControlCall):
         carry, others, constants = self.split(operands)
         left = self.max_steps
         while left != 0:
-            carry = weakened(self.body.inputs[: self.carries], carry)
+            carry = weak_inputs(self.body.inputs[: self.carries], carry)
             holds = self.condition.run([*carry, *others])[0]
             if not known(holds):
                 return super().bind([*carry, *others, *constants])
@@ -143,7 +143,7 @@ class WhileCall(ControlCall):
         """Returns flags of operands with those carries added that have a derivative by them."""
         carry, others, constants = self.split(flags)
         while True:
-            outs = reached(self.body, [*carry, *constants])
+            outs = reached_outputs(self.body, [*carry, *constants])
             new = [old or out for old, out in zip(carry, outs, strict=True)]
             if new == carry:
                 return (*carry, *others, *constants)
@@ -153,7 +153,7 @@ class WhileCall(ControlCall):
         """Returns forward mode; see `ControlCall.pushed`."""
         count, body = self.carries, self.body
         flags, _, constant_flags = self.split(self.spread(given))
-        inner = pushed(body, (*flags, *constant_flags))
+        inner = pushed_program(body, (*flags, *constant_flags))
         moving = sum(flags)
         inputs = inner.inputs[: len(body.inputs)]
         tangents = inner.inputs[len(body.inputs) :]
@@ -276,7 +276,7 @@ class WhileCall(ControlCall):
                 break
             carry = found
         call = (
-            _masked(self, condition, body)
+            _masked_loop(self, condition, body)
             if masked
             else WhileCall(condition, body, count, self.max_steps, self.name)
         )
@@ -296,7 +296,7 @@ class WhileCall(ControlCall):
         return made
 
 
-def _masked(call: WhileCall, condition: Program, body: Program) -> WhileCall:
+def _masked_loop(call: WhileCall, condition: Program, body: Program) -> WhileCall:
     """Returns a loop that runs until every example is done, and leaves those that are.
 
     Its first carry says which are not.

@@ -76,9 +76,9 @@ def replaced(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]
 
 
 # For how many signatures it is noted that a rule is right.
-MANY = 256
+MOST_SETTLED_SIGNATURES = 256
 # For how many functions of one statement it is noted, beside what each notes for itself.
-FEW = 4
+MOST_ALIKE_FUNCTIONS = 4
 # For how many values of the other arguments a function is asked, as long as arrays are alike.
 SOME = 16
 
@@ -104,7 +104,7 @@ class Settled:
 
     def add(self, kinds: Hashable, static: Hashable) -> None:
         """Adds a signature."""
-        if len(self.statics) >= MANY:
+        if len(self.statics) >= MOST_SETTLED_SIGNATURES:
             self.statics.clear()
         self.statics.setdefault(kinds, set()).add(static)
 
@@ -130,7 +130,7 @@ class Known:
         found = self.settled.get(alike)
         if found is None:
             found = Settled()
-            self.settled = dict([*self.settled.items()][1 - FEW :])
+            self.settled = dict([*self.settled.items()][1 - MOST_ALIKE_FUNCTIONS :])
             self.settled[alike] = found
         return found
 
@@ -138,7 +138,7 @@ class Known:
 knowledge: WeakKeyDictionary[Any, Known] = WeakKeyDictionary()
 
 
-def known_of(fun: Callable[..., Any]) -> Known:
+def known_of_function(fun: Callable[..., Any]) -> Known:
     """Returns what is known of a function, and of those that the same statement makes again."""
     try:
         return knowledge.setdefault(getattr(fun, "__code__", fun), Known())
@@ -192,7 +192,7 @@ class RuleBearer:
                 )
         argnums += [positional.index(name) for name in argnames if name in positional]
         self._nondiff = tuple(sorted({i % self._arity for i in argnums}))
-        self._known = known_of(fun)
+        self._known = known_of_function(fun)
         self._settled = Settled()
         self._settled_rule: Callable[..., Any] | None = None
         update_wrapper(self, fun)
@@ -260,16 +260,16 @@ class RuleBearer:
 
     def _pair(self, rule: str, result: Any, fix: str) -> tuple[Any, Any]:
         if not isinstance(result, tuple) or len(result) != 2:
-            raise self._wrong(rule, f"returned {outline(result)}, not a pair", fix)
+            raise self._wrong(rule, f"returned {outline_of_tree(result)}, not a pair", fix)
         return result
 
     def _aligned(self, rule: str, like: Any, got: Any, what: str) -> None:
         """Checks that a tree has the structure and shapes of another, None for zero aside."""
         wanted, treedef = tree.flatten_with_path(like)
         found, got_tree = tree.flatten(got)
-        fix = f"return {what} in the structure and shapes {outline(like)}"
+        fix = f"return {what} in the structure and shapes {outline_of_tree(like)}"
         if got_tree != treedef:
-            detail = f"returned {what} {outline(got)}, expected {outline(like)}"
+            detail = f"returned {what} {outline_of_tree(got)}, expected {outline_of_tree(like)}"
             try:
                 tree.map(lambda a, b: a, like, got)
             except ValueError as error:
@@ -279,7 +279,7 @@ class RuleBearer:
             if is_array_like(leaf) and shape_of(value) != shape_of(leaf):
                 raise self._wrong(
                     rule,
-                    f"returned {what} {outline(got)}, expected {outline(like)}: at "
+                    f"returned {what} {outline_of_tree(got)}, expected {outline_of_tree(like)}: at "
                     f"{tree.keystr(path) or 'the top'} the shape is {shape_of(value)}, "
                     f"not {shape_of(leaf)}",
                     fix,
@@ -291,8 +291,8 @@ class RuleBearer:
         if not isinstance(result, tuple | list) or len(result) != len(expected):
             raise self._wrong(
                 rule,
-                f"returned {outline(result)}, expected a tuple of {len(expected)} cotangents "
-                f"for {outline(expected)}",
+                f"returned {outline_of_tree(result)}, expected a tuple of {len(expected)} "
+                f"cotangents for {outline_of_tree(expected)}",
                 "return a tuple with a cotangent, or None, of each differentiable argument",
             )
         found: Values = []
@@ -313,7 +313,7 @@ class RuleBearer:
         it fails otherwise, as where its arguments are wrong, it is not staged again for the same.
         """
         known = self._known
-        if known.refusals >= FEW:
+        if known.refusals >= MOST_ALIKE_FUNCTIONS:
             return
         kinds = tuple(shape_dtype(v).strong() for v in values)
         static = likeness_of_static(arguments)
@@ -345,7 +345,10 @@ class RuleBearer:
         leaves, treedef = tree.flatten_with_path(wanted)
         found, got_tree = tree.flatten(got)
         fix = f"return an output like that of {function_name(self)} itself"
-        detail = f"returned the output {outline(got)}, but the function returns {outline(wanted)}"
+        detail = (
+            f"returned the output {outline_of_tree(got)}, but the function returns "
+            f"{outline_of_tree(wanted)}"
+        )
         if got_tree != treedef:
             raise self._wrong(rule, detail, fix)
         for (path, leaf), value in zip(leaves, found, strict=True):
@@ -369,7 +372,7 @@ def likeness_of_static(arguments: CallArguments) -> Hashable:
         return object()  # equals nothing else
 
 
-def outline(value: Any) -> str:
+def outline_of_tree(value: Any) -> str:
     """Returns a tree with every array replaced by its dtype and shape, for messages."""
     return str(tree.map(lambda leaf: _Name(describe(leaf)), value))
 

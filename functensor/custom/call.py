@@ -27,9 +27,9 @@ from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp
 from ..transforms.vmap import vmap
 
-__all__ = ["CustomCall", "at_face_pair", "filled"]
+__all__ = ["CustomCall", "at_face_pair", "filled_like"]
 
-EVERYWHERE = Key((Ellipsis,))
+WHOLE_KEY = Key((Ellipsis,))
 
 
 class _Transposed(local):
@@ -41,7 +41,8 @@ class _Transposed(local):
         """Returns a block in which there is one more of them."""
         return setting(self, bearers=(*self.bearers, bearer))
 
-transposed = _Transposed()
+
+transposed_functions = _Transposed()
 
 
 class CustomCall(Call):
@@ -95,7 +96,7 @@ class CustomCall(Call):
                 if value is met:
                     return [met]
                 return self.bind([wrap(value) if x is met else x for x in operands])
-        if self.bearer is not None and self.bearer in transposed.bearers and any(
+        if self.bearer is not None and self.bearer in transposed_functions.bearers and any(
             isinstance(x, Tracer) and x.owner is trace for x in operands
         ):
             # To transpose what is linear, it is enough to run through it.
@@ -119,11 +120,11 @@ class CustomCall(Call):
             outs, residuals = at_face_pair(fwd, values)
 
         def pull(gs: Values) -> Values:
-            cotangents = at_face_sparse(bwd, residuals, filled(gs, outs))
+            cotangents = at_face_sparse(bwd, residuals, filled_like(gs, outs))
             for i in self.sparse:
                 c = cotangents[i]
                 if c is not None and type(c) is not Scatter:
-                    cotangents[i] = Scatter(shape_of(values[i]), c.dtype, EVERYWHERE, (), c)
+                    cotangents[i] = Scatter(shape_of(values[i]), c.dtype, WHOLE_KEY, (), c)
             return cotangents
 
         return outs, pull
@@ -139,10 +140,10 @@ class CustomCall(Call):
         """Returns the outputs and their tangents."""
         with under(level):
             rule = self.jvp or self._push_by_vjp
-            return at_face_pair(rule, values, filled(tangents, values))
+            return at_face_pair(rule, values, filled_like(tangents, values))
 
     def _pull_by_jvp(self, values: Values, gs: Values) -> Values:
-        with transposed.within(self.bearer):
+        with transposed_functions.within(self.bearer):
             _, pull = vjp(lambda *ts: self.jvp(values, list(ts))[1], *map(zeros_like, values))
             return list(pull(gs))
 
@@ -220,6 +221,6 @@ def at_face_sparse(fun: Callable[..., Values], *groups: Values) -> Values:
     return found
 
 
-def filled(values: Values, like: Values) -> Values:
+def filled_like(values: Values, like: Values) -> Values:
     """Returns values with zeros like others in place of None."""
     return [zeros_like(x) if v is None else v for v, x in zip(values, like, strict=True)]

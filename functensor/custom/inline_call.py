@@ -11,7 +11,7 @@ from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
 from .arguments import replaced
-from .call import CustomCall, at_face_pair, filled
+from .call import CustomCall, at_face_pair, filled_like
 
 __all__ = ["InlinedCall"]
 
@@ -38,7 +38,7 @@ class InlinedCall(CustomCall):
             outs = at_face(run, values)
 
         def pull_back(gs: Values) -> Values:
-            found = at_face(lambda gs: list(pulls[0](gs)), filled(gs, outs))
+            found = at_face(lambda gs: list(pulls[0](gs)), filled_like(gs, outs))
             return replaced([None] * len(values), known, found)
 
         return outs, pull_back

@@ -24,14 +24,22 @@ from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.test_samples import Sample
 from ..primitives.core.trace import at_face
 from ..primitives.elementwise.cast_and_complex import cast
-from .numpy_function import Call, Declared, NumpyFunction, Outputs, Values, examples
+from .numpy_function import (
+    Declared,
+    NumpyCall,
+    NumpyFunction,
+    Outputs,
+    Values,
+    examples,
+    infer_packed,
+)
 
 if TYPE_CHECKING:
     from ..primitives.core.array import Array
 
 __all__ = ["CustomOp", "custom_op"]
 
-FIX = (
+CUSTOM_OP_FIX = (
     "custom_op(kernel, abstract=..., vjp=lambda g, ans, *xs: cotangents), or "
     "jvp=lambda ts, ans, *xs: tangent"
 )
@@ -40,7 +48,7 @@ BATCH_FIX = (
     "batch=lambda axes, *xs: outputs"
 )
 
-NUMBERS = (np.generic, float, int, complex)
+NUMBER_TYPES = (np.generic, float, int, complex)
 
 
 class CustomOp(NumpyFunction):
@@ -66,7 +74,7 @@ class CustomOp(NumpyFunction):
         writable: bool = False,
     ) -> None:
         first = next(iter(kernels.values()))
-        super().__init__(first, name=name, result=abstract, writable=writable, fix=FIX)
+        super().__init__(first, name=name, result=abstract, writable=writable, fix=CUSTOM_OP_FIX)
         self.vjp = by_operand(vjp) if isinstance(vjp, Sequence) else vjp
         self.jvp = by_tangent(jvp) if isinstance(jvp, Sequence) else jvp
         self.kernels = kernels
@@ -124,7 +132,7 @@ def by_tangent(rules: Sequence[Any]) -> Callable[..., Any]:
     return jvp
 
 
-class OpCall(Call):
+class OpCall(NumpyCall):
     """One call of such a function: its static arguments, and its outputs once they are known."""
 
     function: CustomOp
@@ -132,7 +140,7 @@ class OpCall(Call):
     def evaluated(self, xp: Any, buffers: Sequence[Any], batch: int) -> Any:
         """Returns the packed outputs for operands with so many batch axes in front."""
         function = self.function
-        arrays = placed(buffers)
+        arrays = placed_outputs(buffers)
         outputs = self.outputs(examples(arrays, batch))
         lengths = arrays[0].shape[:batch] if batch else ()
         shapes = [lengths + t.shape for t in outputs.types]
@@ -148,7 +156,7 @@ class OpCall(Call):
             return [part.reshape(s) for part, s in zip(parts, shapes)]
 
         kernel = function.kernel(KERNEL_KINDS[xp.__name__])
-        operands = aligned(arrays, batch)
+        operands = aligned_operands(arrays, batch)
         if function.writable:
             operands = [xp.array(x, order="C") for x in operands]
         made = call_kernel(kernel, xp, operands, written, function.launch, self.static)
@@ -181,16 +189,16 @@ class OpCall(Call):
         return [np.array(v) if isinstance(v, np.ndarray | np.generic) else v for v in found]
 
 
-def placed(buffers: Sequence[Any]) -> list[Any]:
+def placed_outputs(buffers: Sequence[Any]) -> list[Any]:
     """Returns operands as arrays: numbers go to where the first array is."""
-    first = next((b for b in buffers if not isinstance(b, NUMBERS)), None)
+    first = next((b for b in buffers if not isinstance(b, NUMBER_TYPES)), None)
     if first is None or isinstance(first, np.ndarray):
         return [sealed(np.asarray(b)) for b in buffers]
     device = device_of(first)
     return [on_device(b, device) for b in buffers]
 
 
-def aligned(arrays: Sequence[Any], batch: int) -> list[Any]:
+def aligned_operands(arrays: Sequence[Any], batch: int) -> list[Any]:
     """Returns operands with batch axes in front whose other axes broadcast against each other."""
     rank = max((x.ndim for x in arrays), default=0)
     if not batch or all(x.ndim == rank for x in arrays):
@@ -200,13 +208,7 @@ def aligned(arrays: Sequence[Any], batch: int) -> list[Any]:
     ]
 
 
-def _infer(primitive: Primitive, *operands: ShapeDtype, call: OpCall, batch: int) -> ShapeDtype:
-    packed = call.outputs(examples(operands, batch)).packed
-    lengths = operands[0].shape[:batch] if batch else ()
-    return ShapeDtype(lengths + packed.shape, packed.dtype)
-
-
-def _batch(
+def _batch_kernel(
     primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
 ) -> Any:
     call: OpCall = params["call"]
@@ -245,8 +247,8 @@ def _batch(
 operation = Primitive(
     "custom_op",
     compute=lambda xp, *buffers, call, batch: call.evaluated(xp, buffers, batch),
-    infer=_infer,
-    batch=_batch,
+    infer=infer_packed,
+    batch=_batch_kernel,
     pullback=lambda g, xs, ans, *, call, batch: call.pull(g, xs, ans, batch),
     pushforward=lambda ts, xs, ans, *, call, batch: call.push(ts, xs, ans, batch),
     reference=lambda x, y, call, batch: np.sin(x) * y,
@@ -343,7 +345,7 @@ def custom_op(
         raise ValueError(f"custom_op: batch={batch!r}; it is True, a rule or None")
     return CustomOp(
         kernels,
-        name=name or named(kernels),
+        name=name or kernel_name(kernels),
         abstract=abstract,
         vjp=vjp,
         jvp=jvp,
@@ -353,7 +355,7 @@ def custom_op(
     )
 
 
-def named(kernels: dict[str, Any]) -> str:
+def kernel_name(kernels: dict[str, Any]) -> str:
     """Returns the name that a kernel has."""
     first = next(iter(kernels.values()))
     return getattr(first, "name", None) or function_name(first)

@@ -44,7 +44,7 @@ from ..traces.forward import zeros_like
 from ..transforms.grad import vjp as pull_of
 from ..transforms.vmap import vmap as map_over
 
-__all__ = ["BATCHING", "Call", "NumpyFunction", "Outputs", "Rule", "Values", "examples"]
+__all__ = ["BATCHING", "NumpyCall", "NumpyFunction", "NumpyRule", "Outputs", "Values", "examples"]
 
 BATCHING = (None, "vectorized", "sequential")
 
@@ -122,7 +122,7 @@ class NumpyFunction:
     """A function of plain NumPy arrays that transformations know: ``extend.numpy_function``.
 
     Attributes:
-        fun, result, vjp, jvp, vmap, writable: as there; rules that know only NumPy are `Rule`.
+        fun, result, vjp, jvp, vmap, writable: as there; rules that know only NumPy are `NumpyRule`.
         fix: what messages advise where a rule is missing, if it is not the usual.
         kind: what messages call such functions.
     """
@@ -153,8 +153,8 @@ class NumpyFunction:
 
     def __call__(self, *operands: ArrayLike, **static: Any) -> Any:
         arrays = [ops.asarray(x) for x in operands]
-        call = Call(self, static)
-        packed = host(*arrays, call=call, batch=0)
+        call = NumpyCall(self, static)
+        packed = host_primitive(*arrays, call=call, batch=0)
         outputs = call.outputs(examples(arrays))
         return outputs.shown(outputs.unpack(packed))
 
@@ -172,7 +172,7 @@ class NumpyFunction:
         return RuleResultError(message(what, fix=fix, number=9))
 
 
-class Rule:
+class NumpyRule:
     """A rule that only knows plain NumPy arrays: a function as `NumpyFunction` is, without rules.
 
     It takes cotangents or tangents, outputs and operands in a row, and returns a tuple.
@@ -203,7 +203,7 @@ class Rule:
             change = changes if self.forward or not single else changes[0]
             found = self.fun(change, answers[0] if single else answers, *operands, **static)
             likes = answers if self.forward else operands
-            kept = checked(self.function, self.name, found, likes)
+            kept = checked_by_rule(self.function, self.name, found, likes)
             return tuple(fitting(kept[i], likes[i]) for i in places)
 
         rule = NumpyFunction(
@@ -225,7 +225,7 @@ def fitting(change: Any, like: Any) -> Any:
     return np.asarray(change if like.dtype.kind == "c" else np.real(change), like.dtype)
 
 
-def checked(
+def checked_by_rule(
     function: NumpyFunction, rule: str, found: Sequence[Any], likes: Sequence[Any]
 ) -> Values:
     """Returns what a rule returned as a list with something, or None, for each of some arrays."""
@@ -247,7 +247,7 @@ def examples(values: Sequence[Any], batch: int = 0) -> tuple[ShapeDtype, ...]:
     return tuple(ShapeDtype(x.shape[batch:], x.dtype) for x in known)
 
 
-class Call:
+class NumpyCall:
     """One call of such a function: its static arguments, and its outputs once they are known."""
 
     def __init__(self, function: NumpyFunction, static: dict[str, Any]) -> None:
@@ -378,11 +378,11 @@ class Call:
             answer = outputs.shown(outputs.unpack(answers[0]))
             if function.vjp is not None:
                 found = function.vjp(g, answer, *operands, **self.static)
-            elif function.jvp is None or isinstance(function.jvp, Rule):
+            elif function.jvp is None or isinstance(function.jvp, NumpyRule):
                 raise function.missing("vjp", function.fix or NO_VJP)
             else:
                 found = self.transposed_jvp(gs[0], answer, operands, outputs, places)
-            found = checked(function, "vjp", found, operands)
+            found = checked_by_rule(function, "vjp", found, operands)
             return [zeros_like(operands[i]) if found[i] is None else found[i] for i in places]
 
         for _ in range(batch):
@@ -402,11 +402,11 @@ class Call:
             answer = outputs.shown(likes)
             if function.jvp is not None:
                 found = function.jvp(tuple(tangents), answer, *operands, **self.static)
-            elif function.vjp is None or isinstance(function.vjp, Rule):
+            elif function.vjp is None or isinstance(function.vjp, NumpyRule):
                 raise function.missing("jvp", function.fix or NO_JVP)
             else:
                 return [self.transposed_vjp(tangents, answers[0], operands, outputs, places)]
-            return [outputs.pack(checked(function, "jvp", found, likes))]
+            return [outputs.pack(checked_by_rule(function, "jvp", found, likes))]
 
         for _ in range(batch):
             rule = map_over(rule)
@@ -422,7 +422,7 @@ class Call:
             for i, t in zip(places, tangents, strict=True):
                 filled[i] = t
             found = self.function.jvp(tuple(filled), answer, *operands, **self.static)
-            return outputs.pack(checked(self.function, "jvp", found, outputs.unpack(g)))
+            return outputs.pack(checked_by_rule(self.function, "jvp", found, outputs.unpack(g)))
 
         _, pull = pull_of(forward, *(zeros_like(operands[i]) for i in places))
         found = dict(zip(places, pull(g), strict=True))
@@ -437,7 +437,7 @@ class Call:
         def backward(g: Value) -> Values:
             g = outputs.shown(outputs.unpack(g, cotangents=True))
             found = self.function.vjp(g, answer, *operands, **self.static)
-            found = checked(self.function, "vjp", found, operands)
+            found = checked_by_rule(self.function, "vjp", found, operands)
             return [
                 zeros_like(operands[i]) if found[i] is None else cast(found[i], operands[i].dtype)
                 for i in places
@@ -447,14 +447,14 @@ class Call:
         return pull([ts[i] for i in places])[0]
 
 
-def _compute(xp: ArrayModule, *buffers: Buffer, call: Call, batch: int) -> Any:
+def _compute_on_host(xp: ArrayModule, *buffers: Buffer, call: NumpyCall, batch: int) -> Any:
     """Calls the function with NumPy's arrays; what is on a GPU is waited for, and brought back."""
     out = call.compute([to_host(b) for b in buffers], batch)
     device = next((d for d in map(device_of, buffers) if d != "cpu"), "cpu")
     return on_device(out, device)
 
 
-def _batch(
+def _batch_function(
     primitive: Primitive, values: Sequence[Any], flags: Sequence[bool], params: dict[str, Any]
 ) -> Any:
     function = params["call"].function
@@ -467,16 +467,17 @@ def _batch(
     return batch_filled(primitive, values, flags, {**params, "batch": params["batch"] + 1})
 
 
-def _infer(primitive: Primitive, *operands: ShapeDtype, call: Call, batch: int) -> ShapeDtype:
-    packed = call.outputs(examples(operands, batch)).packed
-    lengths = operands[0].shape[:batch] if batch else ()
+def infer_packed(primitive: Primitive, *xs: ShapeDtype, call: NumpyCall, batch: int) -> ShapeDtype:
+    packed = call.outputs(examples(xs, batch)).packed
+    lengths = xs[0].shape[:batch] if batch else ()
     return ShapeDtype(lengths + packed.shape, packed.dtype)
 
-host = Primitive(
+
+host_primitive = Primitive(
     "numpy_function",
-    compute=_compute,
-    infer=_infer,
-    batch=_batch,
+    compute=_compute_on_host,
+    infer=infer_packed,
+    batch=_batch_function,
     pullback=lambda g, xs, ans, *, call, batch: call.pull(g, xs, ans, batch),
     pushforward=lambda ts, xs, ans, *, call, batch: call.push(ts, xs, ans, batch),
     reference=lambda x, y, call, batch: np.sin(x) * y,
@@ -484,7 +485,7 @@ host = Primitive(
         Sample(
             shape,
             shape,
-            call=Call(
+            call=NumpyCall(
                 NumpyFunction(
                     lambda x, y: np.sin(x) * y,
                     vjp=lambda g, ans, x, y: (g * ops.cos(x) * y, g * ops.sin(x)),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ImplicitCall", "custom_root", "dense_solve", "from_vector", "to_vector"]
 
+
 # -- leaves as one vector of real numbers
 
 
@@ -86,6 +87,7 @@ def dense_solve(matvec: Callable[[Values], Values], rhs: Values) -> Values:
     basis = beside(vector, np.eye(vector.shape[0], dtype=vector.dtype))
     columns = vmap(lambda e: to_vector(matvec(from_vector(e, types)), vector.dtype))(basis)
     return from_vector(ops.solve(columns.T, vector[:, None])[:, 0], types)
+
 
 # -- the rule
 
@@ -176,7 +178,7 @@ class ImplicitCall(CustomCall):
             if transposed:
                 _, pull = vjp(residual, *x)
                 return lambda v: list(pull(v)), rhs
-            return lambda v: list(jvp(residual, x, _like(v, x))[1]), rhs
+            return lambda v: list(jvp(residual, x, _in_dtypes_of(v, x))[1]), rhs
 
         def residual(v: Values, values: Values) -> Values:
             matvec, rhs = split(values)
@@ -184,14 +186,14 @@ class ImplicitCall(CustomCall):
 
         def solve(values: Values) -> Values:
             matvec, rhs = split(values)
-            return _like(self.tangent_solve(matvec, rhs), rhs)
+            return _in_dtypes_of(self.tangent_solve(matvec, rhs), rhs)
 
         name = f"linear solve of {self.name}"
         call = ImplicitCall(name, residual, solve, self.tangent_solve, self.types)
-        return call.bind([*_like(rhs, x), *x, *operands])
+        return call.bind([*_in_dtypes_of(rhs, x), *x, *operands])
 
 
-def _like(values: Sequence[Any], wanted: Sequence[Any]) -> Values:
+def _in_dtypes_of(values: Sequence[Any], wanted: Sequence[Any]) -> Values:
     """Returns arrays in the dtypes of others."""
     kinds = [shape_dtype(w).dtype for w in wanted]
     return [
@@ -286,7 +288,7 @@ def custom_root(
 
     def residual(x: Values, operands: Values) -> Values:
         out = closed(operands[count:], treedef.unflatten(x))
-        return _fitting("f", out, treedef, types)
+        return _fitting_leaves("f", out, treedef, types)
 
     def evaluate(operands: Values) -> Values:
         nonlocal aux_tree
@@ -304,7 +306,7 @@ def custom_root(
                 )
             found, aux = found
         extras, aux_tree = tree.flatten(aux)
-        return [*_like(_fitting("solve", found, treedef, types), leaves), *extras]
+        return [*_in_dtypes_of(_fitting_leaves("solve", found, treedef, types), leaves), *extras]
 
     def tangent(matvec: Callable[[Values], Values], rhs: Values) -> Values:
         if tangent_solve is None:
@@ -312,7 +314,7 @@ def custom_root(
         out = tangent_solve(
             lambda x: treedef.unflatten(matvec(tree.leaves(x))), treedef.unflatten(rhs)
         )
-        return _fitting("tangent_solve", out, treedef, types)
+        return _fitting_leaves("tangent_solve", out, treedef, types)
 
     # The extras' shapes are known only once the solver has run.
     call = ImplicitCall(
@@ -323,7 +325,7 @@ def custom_root(
     return (root, aux_tree.unflatten(map(ops.stop_gradient, outs[count:]))) if has_aux else root
 
 
-def _fitting(name: str, out: Any, treedef: TreeDef, types: Sequence[ShapeDtype]) -> Values:
+def _fitting_leaves(name: str, out: Any, treedef: TreeDef, types: Sequence[ShapeDtype]) -> Values:
     """Returns the leaves of what a function returned, checked against the guess."""
     leaves, got = tree.flatten(out)
     shapes = [shape_dtype(leaf).shape for leaf in leaves]

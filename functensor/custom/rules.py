@@ -15,7 +15,7 @@ from ..primitives.core.errors import function_name
 from ..primitives.core.trace import Trace, at_face, under
 from ..traces.forward import zeros_like
 from .arguments import CallArguments, RuleBearer, replaced
-from .call import CustomCall, at_face_pair, filled
+from .call import CustomCall, at_face_pair, filled_like
 
 __all__ = [
     "CustomCall",
@@ -260,7 +260,7 @@ class _GradientCall(CustomCall):
             outs = at_face(evaluate, values)
 
         def pull(gs: Values) -> Values:
-            return at_face(lambda gs: self.pulled(kept[0], gs), filled(gs, outs))
+            return at_face(lambda gs: self.pulled(kept[0], gs), filled_like(gs, outs))
 
         return outs, pull
 

@@ -7,12 +7,12 @@ from collections.abc import Collection
 
 from ..backends.errors.words import nearest
 
-__all__ = ["advised"]
+__all__ = ["foreign_advice"]
 
 GRADIENTS = "ft.grad(loss)(w); a ft.Tensor has .backward()"
 TENSOR_LAYERS = "layers are functions of weights: functensor.nn.{}"
 # What to write for a name, wherever it is asked for.
-NAMES: dict[str, str] = {
+NAMES_INSTEAD: dict[str, str] = {
     # PyTorch
     "cat": "functensor.numpy.concatenate((x, y))",
     "hstack": "functensor.numpy.hstack",
@@ -127,7 +127,7 @@ MATRICES = {
 }
 
 
-def advised(module: str, name: str, known: Collection[str]) -> str:
+def foreign_advice(module: str, name: str, known: Collection[str]) -> str:
     """Returns what to write in place of a name that a module does not have, or nothing.
 
     Args:
@@ -145,8 +145,12 @@ def advised(module: str, name: str, known: Collection[str]) -> str:
         return f"did you mean {matrix!r}?"
     if other:
         return f"use {other[0]}"
-    if name in NAMES:
-        return f"use {NAMES[name]}" if " are " not in NAMES[name] else NAMES[name]
+    if name in NAMES_INSTEAD:
+        return (
+            f"use {NAMES_INSTEAD[name]}"
+            if " are " not in NAMES_INSTEAD[name]
+            else NAMES_INSTEAD[name]
+        )
     namespaces = vars(sys.modules[module]).get("NAMESPACES", ())
     near = nearest(name, [*known, *namespaces])
     return f"did you mean {near!r}?" if near else ""

@@ -7,10 +7,10 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-__all__ = ["MOVED", "OldNames"]
+__all__ = ["MOVED_MODULES", "OldNames"]
 
 # Where modules with objects that pickles name are now.
-MOVED = {
+MOVED_MODULES = {
     "functensor.collectives": "functensor.transforms.collectives",
     "functensor.derivatives": "functensor.transforms.jvp",
     "functensor.facade": "functensor.tensors",
@@ -91,15 +91,15 @@ class OldNames:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Returns how to make a module of an old name."""
-        return ModuleSpec(name, self, is_package=True) if name in MOVED else None  # type: ignore[arg-type]
+        return ModuleSpec(name, self, is_package=True) if name in MOVED_MODULES else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Returns a module that has the names of the one that took its place."""
         module = ModuleType(spec.name)
         module.__path__ = []
-        module.__getattr__ = lambda name: getattr(import_module(MOVED[spec.name]), name)  # type: ignore[method-assign]
+        module.__getattr__ = lambda name: getattr(import_module(MOVED_MODULES[spec.name]), name)  # type: ignore[method-assign]
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         """Finds that the module which took its place is there."""
-        import_module(MOVED[module.__name__])
+        import_module(MOVED_MODULES[module.__name__])

@@ -17,18 +17,18 @@ from ..backends.errors.tracebacks import tidy
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.registry import Registry
 
-__all__ = ["expose", "expose_class", "no_such_name", "publish"]
+__all__ = ["expose_class", "no_such_name", "publish", "publish_name"]
 
 CALLED = ("__init__", "__call__")
 
 
-def is_ours(value: Any) -> bool:
+def is_defined_here(value: Any) -> bool:
     """Says whether a class or a function is defined in functensor, and is not NumPy's own."""
     module: str = value.__module__
     return module.startswith("functensor.")
 
 
-def expose(namespace: dict[str, Any], name: str) -> Any:
+def publish_name(namespace: dict[str, Any], name: str) -> Any:
     """Returns the public form of one of a module's names, which the module has from then on.
 
     Args:
@@ -43,7 +43,7 @@ def expose(namespace: dict[str, Any], name: str) -> Any:
         first = value.public.rpartition(".")[0]
         if not first or (first == module and name == value.name):
             value.public = f"{module}.{name}"
-    elif type(value) is FunctionType and is_ours(value):
+    elif type(value) is FunctionType and is_defined_here(value):
         plain = value.__wrapped__ if is_entry(value) else value  # type: ignore[attr-defined]
         forms = namespace.setdefault("_forms", {})
         if plain not in forms:
@@ -52,7 +52,9 @@ def expose(namespace: dict[str, Any], name: str) -> Any:
             forms[plain] = made
         # A second name is another one for the same function.
         namespace[name] = value = forms[plain]
-    elif is_ours(kind) and not issubclass(kind, BaseException | tuple | Primitive | Registry):
+    elif is_defined_here(kind) and not issubclass(
+        kind, BaseException | tuple | Primitive | Registry
+    ):
         expose_class(kind, public=f"{module}.{kind.__name__}", others=namespace["__all__"])
     return value
 
@@ -65,16 +67,16 @@ def expose_class(kind: type, public: str, others: Collection[str]) -> None:
         public: by what name it is called.
         others: the names of public classes.
     """
-    for base in filter(is_ours, kind.__mro__[1:]):
+    for base in filter(is_defined_here, kind.__mro__[1:]):
         for key, value in list(vars(base).items()):
             inherited = key in CALLED or base.__name__ not in others
-            if inherited and is_method(key, value) and found(kind, key) is value:
+            if inherited and is_method(key, value) and class_attribute(kind, key) is value:
                 setattr(kind, key, value.__wrapped__ if is_entry(value) else value)
     own = [key for key, value in vars(kind).items() if is_method(key, value)]
     wrap_methods(kind, kind.__name__, own, public)
 
 
-def found(kind: type, name: str) -> Any:
+def class_attribute(kind: type, name: str) -> Any:
     """Returns what a class's attribute is found to be, as it was defined."""
     return next(vars(base)[name] for base in kind.__mro__ if name in vars(base))
 
@@ -95,7 +97,7 @@ def publish(namespace: dict[str, Any], plain: Collection[str] = ()) -> None:
     known = [name for name in namespace["__all__"] if name in namespace and name not in plain]
     # A function's own name goes before other names for it.
     for name in sorted(known, key=lambda name: is_alias(namespace[name], name)):
-        expose(namespace, name)
+        publish_name(namespace, name)
 
     def __getattr__(name: str) -> Any:
         try:
@@ -128,8 +130,8 @@ def no_such_name(namespace: dict[str, Any], name: str, reason: str = "") -> Attr
     """
     module = namespace["__name__"]
     if not reason and not name.startswith("_"):
-        from .foreign_names import advised  # which only messages need
+        from .foreign_names import foreign_advice  # which only messages need
 
-        reason = advised(module, name, namespace["__all__"])
+        reason = foreign_advice(module, name, namespace["__all__"])
     text = f"{module} has no {name!r}"
     return AttributeError(f"{text}: {reason}" if reason else text)

@@ -12,7 +12,7 @@ CONSTANTS = frozenset(
     {type(None), bool, int, float, complex, str, bytes, type(Ellipsis), range, slice}
 )
 # How many constants a list may have that is kept alive for its identity.
-SMALL = 256
+MOST_CONSTANTS_OF_LIST = 256
 
 
 class Unlike(Exception):
@@ -79,7 +79,7 @@ def likeness(value: Any, met: dict[int, int] | None = None) -> Any:
     if hasattr(kind, "_is_like"):
         return kind, likeness(value._is_like(), met)
     if kind is FunctionType:
-        return kind, Weak(value.__code__), *(likeness(part, met) for part in parts_of(value))
+        return kind, Weak(value.__code__), *(likeness(part, met) for part in function_parts(value))
     try:
         return Weak(value)
     except TypeError:
@@ -88,7 +88,7 @@ def likeness(value: Any, met: dict[int, int] | None = None) -> Any:
         raise Unlike from None
 
 
-def parts_of(fun: FunctionType) -> list[Any]:
+def function_parts(fun: FunctionType) -> list[Any]:
     """Returns what tells a function from others of the same code."""
     found: list[Any] = [fun.__defaults__, tuple((fun.__kwdefaults__ or {}).items())]
     for cell in fun.__closure__ or ():
@@ -102,4 +102,4 @@ def parts_of(fun: FunctionType) -> list[Any]:
 def is_small_and_plain(value: Any) -> bool:
     """Says whether a container is cheap to keep alive."""
     items = [*value, *value.values()] if type(value) is dict else value
-    return len(items) <= SMALL and all(type(item) in CONSTANTS for item in items)
+    return len(items) <= MOST_CONSTANTS_OF_LIST and all(type(item) in CONSTANTS for item in items)

@@ -33,7 +33,7 @@ def check_argnums(name: str, argnums: Any, argnames: Any = None) -> None:
     several = argnums if type(argnums) in (tuple, list, range) else (argnums,)
     for each in several if argnums is not None else ():
         if type(each) is not int and (isinstance(each, Array) or not hasattr(each, "__index__")):
-            raise _no_choice(
+            raise _wrong_choice(
                 name,
                 "argnums",
                 each,
@@ -44,10 +44,10 @@ def check_argnums(name: str, argnums: Any, argnames: Any = None) -> None:
     for each in known if argnames is not None else ():
         if not isinstance(each, str):
             words = "name of an argument: a string, or several"
-            raise _no_choice(name, "argnames", each, words, f'{name}(f, argnames="x")')
+            raise _wrong_choice(name, "argnames", each, words, f'{name}(f, argnames="x")')
 
 
-def _no_choice(name: str, option: str, given: Any, words: str, fix: str) -> TypeError:
+def _wrong_choice(name: str, option: str, given: Any, words: str, fix: str) -> TypeError:
     from ..backends.errors.words import shown  # which only messages need
 
     what = f"{name}: {option}={shown(given)} is no {words}"
@@ -86,9 +86,9 @@ class Selection:
         # An argument's place is its position, or its name where it was passed by keyword.
         chosen: list[Any] = []
         if argnums is not None:
-            chosen.append(_each(argnums, lambda i: self._position(fun, i)))
+            chosen.append(_places_of(argnums, lambda i: self._position(fun, i)))
         if argnames is not None:
-            places = _each(argnames, lambda name: self._place(fun, name))
+            places = _places_of(argnames, lambda name: self._place(fun, name))
             single = isinstance(argnames, str)
             chosen.append(places if single else dict(zip(argnames, places, strict=True)))
         self.places: Any = chosen[0] if len(chosen) == 1 else tuple(chosen)
@@ -177,7 +177,7 @@ def _replace(places: Any, values: Any, args: list[Any], kwargs: dict[str, Any]) 
             _replace(places[key], values[key], args, kwargs)
 
 
-def _each(chosen: Any, place: Callable[[Any], Any]) -> Any:
+def _places_of(chosen: Any, place: Callable[[Any], Any]) -> Any:
     """Returns the place of one chosen argument, or a tuple of those of several."""
     if isinstance(chosen, Sequence) and not isinstance(chosen, str):
         return tuple(map(place, chosen))

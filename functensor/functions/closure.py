@@ -15,15 +15,13 @@ from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import wrap
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.trace import RAW, Trace, base_trace, run, slot, under
+from ..primitives.core.trace import RAW, Trace, base_trace, new, run, slot, under
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
     from ..primitives.core.primitive_like import Call
 
 __all__ = ["close"]
-
-new = object.__new__
 
 
 class ClosureTracer(Tracer):

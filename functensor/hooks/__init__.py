@@ -201,7 +201,7 @@ class Handle(Registration):
             slot.trace = without_ended_interceptors(slot.trace)
 
 
-class Kept(Handle):
+class KeptHooks(Handle):
     """The registration of a hook around a function that is run again in a backward pass.
 
     What the hook replaced in the first run it has to replace again, though it may be removed by

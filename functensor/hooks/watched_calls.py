@@ -14,7 +14,7 @@ from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import Trace
 from ..primitives.shape.index import Scatter, index_primitive, scatter_sum
 from ..traces.forward import tangent_of
-from ..traces.reverse import fitted, is_inexact
+from ..traces.reverse import fitted_cotangent, is_inexact
 from ..transforms.grad import vjp
 from ..transforms.vmap import vmap
 
@@ -55,7 +55,7 @@ class Watcher:
         if muting.met is not None:
             muting.met.update(dict.fromkeys(self.handles))
             return plain
-        cotangents = first = dense(plain)
+        cotangents = first = dense_cotangents(plain)
         for handle in self.handles:
             if handle.sees_pass():
                 g = gs[0] if len(gs) == 1 else tuple(gs)
@@ -84,12 +84,12 @@ class Watcher:
         ]
 
 
-def dense(cotangents: Sequence[Any]) -> list[Any]:
+def dense_cotangents(cotangents: Sequence[Any]) -> list[Any]:
     """Returns cotangents with sparse ones made arrays."""
     return [scatter_sum([c]) if type(c) is Scatter else c for c in cotangents]
 
 
-class Asked(CustomCall):
+class AskedCall(CustomCall):
     """A call that has other rules where fewer cotangents are asked for.
 
     So hooks see the same ones whatever else is traced.
@@ -106,7 +106,7 @@ class Asked(CustomCall):
         return CustomCall.reverse(self.asked(wanted), level, values, wanted)
 
 
-class Watched(Asked):
+class Watched(AskedCall):
     """A call whose cotangents hooks see.
 
     Attributes:
@@ -139,7 +139,7 @@ class Watched(Asked):
             self.name,
             self.evaluate,
             self.fwd,
-            lambda residuals, gs: dense(watcher(residuals, gs)),
+            lambda residuals, gs: dense_cotangents(watcher(residuals, gs)),
             self.jvp,
             self.sparse,
         ).batched(flags, size, axis_name)
@@ -158,7 +158,7 @@ class Watched(Asked):
         return call
 
 
-class WatchedBatch(Asked):
+class WatchedBatch(AskedCall):
     """A primitive's call for a batch, whose cotangents hooks see.
 
     Attributes:
@@ -262,7 +262,7 @@ def cotangents_of(
         if not wanted[i]:
             found[i] = None
         elif c is not None and type(c) is not Scatter:
-            found[i] = fitted(c, shape_dtype(x), primitive)
+            found[i] = fitted_cotangent(c, shape_dtype(x), primitive)
     return found
 
 

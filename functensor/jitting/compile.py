@@ -9,7 +9,7 @@ from typing import Any
 from ..backends import get as get_backend
 from ..passes.fusion import fusion
 from ..passes.pipeline import optimized
-from ..passes.scatter_updates import scattered
+from ..passes.scatter_updates import scatter_updates
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import exposed, to_buffer, wrap
@@ -18,7 +18,7 @@ from ..primitives.core.trace import under
 from ..programs.costs import Cost, cost_of
 from ..programs.program import Program
 
-__all__ = ["Compiled", "Lowered", "compiled", "looped", "prepared"]
+__all__ = ["Compiled", "Lowered", "compiled", "loop_plan", "prepared_program"]
 
 # With the passes, so that no first call waits for it.
 import_module("..backends.cpu.plan", __package__)
@@ -80,21 +80,21 @@ def is_planned(program: Program) -> bool:
     )
 
 
-def looped(program: Program, loop: Any) -> Callable[..., Any] | None:
+def loop_plan(program: Program, loop: Any) -> Callable[..., Any] | None:
     """Returns the plan of a loop with a body; None where that runs operation by operation.
 
     Args:
         program: the body, as it was staged.
         loop: what its inputs and outputs are: a `Loop` of the plans.
     """
-    better = prepared(program)
+    better = prepared_program(program)
     return get_backend("numpy").loop(better, loop) if better is not None else None
 
 
-def prepared(program: Program) -> Program | None:
+def prepared_program(program: Program) -> Program | None:
     """Returns a program as plans take it; None where it runs operation by operation."""
     better = optimized(program)
-    return fusion(scattered(better)) if is_planned(better) else None
+    return fusion(scatter_updates(better)) if is_planned(better) else None
 
 
 def compiled(

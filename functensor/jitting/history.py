@@ -20,10 +20,10 @@ __all__ = ["History", "RetraceError", "RetraceWarning"]
 
 # How often a function may be staged for new kinds of arguments before there is a warning, and how
 # often the same code for functions that are jitted anew.
-MANY = 20
+MOST_UNWARNED_RETRACES = 20
 MANY_ANEW = 100
 # How many reasons are kept.
-KEPT = 1000
+MOST_KEPT_REASONS = 1000
 
 
 class RetraceWarning(UserWarning):
@@ -67,10 +67,10 @@ class History:
         Raises:
             RetraceError: that was not expected.
         """
-        names = [named(path) for path, _ in tree.flatten_with_path(dynamic)[0]]
+        names = [argument_name(path) for path, _ in tree.flatten_with_path(dynamic)[0]]
         reason = self._reason(key, names)
         self.count += 1
-        if len(self.reasons) < KEPT:
+        if len(self.reasons) < MOST_KEPT_REASONS:
             self.reasons.append(f"{self.count}. at {user_line()}: {reason}")
         if self._refusing:
             again = " again" if self.count > 1 else ""
@@ -83,7 +83,7 @@ class History:
                 )
             )
         self._known.append((key, names))
-        del self._known[:-KEPT]
+        del self._known[:-MOST_KEPT_REASONS]
         self._warn(reason)
         self._captures = False
         return self.count
@@ -110,7 +110,7 @@ class History:
         """Notes that a plan is not kept any longer, and why."""
         self._known = [known for known in self._known if known[0] is not key]
         self._dropped[hash(key)] = words
-        while len(self._dropped) > KEPT:
+        while len(self._dropped) > MOST_KEPT_REASONS:
             del self._dropped[next(iter(self._dropped))]
 
     def _reason(self, key: Sequence[Any], names: list[str]) -> str:
@@ -137,15 +137,16 @@ class History:
                     "as a new function: a new lambda each call is staged anew each call",
                     "f = ft.jit(...) once, outside of the loop or function that calls it",
                 )
-        if self.count == MANY and self._captures:
+        if self.count == MOST_UNWARNED_RETRACES and self._captures:
             _warn(
-                f"jit of {function_line(self.fun)} was staged {MANY} times: it closes over traced "
-                "values, so that what is staged serves for one call",
+                f"jit of {function_line(self.fun)} was staged {MOST_UNWARNED_RETRACES} times: it "
+                "closes over traced values, so that what is staged serves for one call",
                 "pass what it closes over as arguments",
             )
-        elif self.count == MANY:
+        elif self.count == MOST_UNWARNED_RETRACES:
             _warn(
-                f"jit of {function_line(self.fun)} was staged {MANY} times; at last, {reason}",
+                f"jit of {function_line(self.fun)} was staged {MOST_UNWARNED_RETRACES} times; at "
+                f"last, {reason}",
                 "pad to few shapes, pass numbers as arrays instead of static arguments, or give "
                 "one function object instead of a new lambda each call",
             )
@@ -194,7 +195,7 @@ def differences(old: Sequence[Any], new: Sequence[Any], names: list[str]) -> lis
         found = list(places(old, new))
     else:
         found = [
-            f"{name} was {shown(was)}, and is {shown(now)}"
+            f"{name} was {shown_kind(was)}, and is {shown_kind(now)}"
             for name, was, now in zip(names, old[1], new[1], strict=True)
             if was != now
         ]
@@ -219,7 +220,7 @@ def shortened(found: list[str]) -> list[str]:
     return found[:4] + [f"and {len(found) - 4} more"] * (len(found) > 4)
 
 
-class Leaf:
+class KindLeaf:
     """Stands for a leaf in trees that are compared.
 
     Args:
@@ -235,22 +236,22 @@ class Leaf:
 def places(old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
     """Yields the words for where the trees of two keys differ, nothing below such a place."""
     pending: list[tuple[Any, Any, Any]] = [
-        ((), *(treedef.unflatten(map(Leaf, kinds)) for treedef, kinds, *_ in (old, new)))
+        ((), *(treedef.unflatten(map(KindLeaf, kinds)) for treedef, kinds, *_ in (old, new)))
     ]
     while pending:
         path, was, now = pending.pop()
         words = node_words(was), node_words(now)
         if type(was) is not type(now):
-            yield f"{named(path)} was {words[0]}, and is {words[1]}"
-        elif type(was) is Leaf:
+            yield f"{argument_name(path)} was {words[0]}, and is {words[1]}"
+        elif type(was) is KindLeaf:
             if was.kind != now.kind:
-                yield f"{named(path)} was {words[0]}, and is {words[1]}"
+                yield f"{argument_name(path)} was {words[0]}, and is {words[1]}"
         else:
             (before, old_root), (after, new_root) = children(was), children(now)
-            yield from (f"{named((*path, e))} is gone" for e in before if e not in after)
-            yield from (f"{named((*path, e))} is new" for e in after if e not in before)
+            yield from (f"{argument_name((*path, e))} is gone" for e in before if e not in after)
+            yield from (f"{argument_name((*path, e))} is new" for e in after if e not in before)
             if before.keys() == after.keys() and old_root != new_root:
-                yield f"{named(path)} was {bare(old_root)}, and is {bare(new_root)}"
+                yield f"{argument_name(path)} was {bare(old_root)}, and is {bare(new_root)}"
             both = [e for e in before if e in after]
             pending += [((*path, e), before[e], after[e]) for e in reversed(both)]
 
@@ -261,7 +262,7 @@ def children(node: Any) -> tuple[dict[Any, Any], Any]:
     return {path[0]: child for path, child in pairs}, root
 
 
-def named(path: Any) -> str:
+def argument_name(path: Any) -> str:
     """Returns what messages call what is at a path within ``(args, kwargs)``."""
     return f"argument {path[1].value!r}{tree.keystr(path[2:])}"
 
@@ -275,13 +276,13 @@ def node_words(node: Any) -> str:
     """Returns the words for a node of a tree or for a leaf."""
     if node is None:
         return "None"
-    if type(node) is Leaf:
-        return shown(node.kind)
+    if type(node) is KindLeaf:
+        return shown_kind(node.kind)
     name = type(node).__name__
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def shown(kind: Hashable) -> str:
+def shown_kind(kind: Hashable) -> str:
     """Returns the words for the kind of a leaf."""
     if not isinstance(kind, tuple):
         return getattr(kind, "__name__", str(kind))

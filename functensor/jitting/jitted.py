@@ -32,7 +32,7 @@ from ..programs.costs import Cost
 from ..programs.named_scope import scoped
 from ..programs.program import Program, Variable, argument_type
 from ..programs.side_effects import Look, check_leaks, check_same
-from ..programs.staging import StagingTrace, hoisted, inputs_of, staged_run
+from ..programs.staging import StagingTrace, hoisted, staged_inputs, staged_run
 from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
@@ -40,12 +40,12 @@ from .compile import Compiled, Lowered, compiled
 from .guard import LARGEST_TRACED_INTEGER, UNLIKE, Guard, guard
 from .history import History
 from .program_call import ProgramCall
-from .signature import Signature, axes_of, context_of
+from .signature import Signature, context_of, named_axes
 
 __all__ = ["Jitted", "disable_jit", "jit"]
 
 # How many kinds of arguments a function keeps plans for.
-MANY = 256
+MOST_KEPT_PLANS = 256
 
 
 class Switch(threading.local):
@@ -74,7 +74,7 @@ def disable_jit(disable: bool = True) -> setting:
     return setting(switch, off=disable)
 
 
-class Entry:
+class StagedEntry:
     """The plan for one kind of arguments.
 
     Attributes:
@@ -144,11 +144,11 @@ class Jitted(Generic[P, R]):
         self._fun = fun
         self._options = options
         self._signature = Signature(fun, **options)
-        self._entries: OrderedDict[Any, Entry] = OrderedDict()
+        self._entries: OrderedDict[Any, StagedEntry] = OrderedDict()
         self._history = History(fun)
-        self._last: Entry | None = None
+        self._last: StagedEntry | None = None
         self._lock = threading.RLock()
-        made.add(self)
+        jitted_functions.add(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
@@ -189,17 +189,17 @@ class Jitted(Generic[P, R]):
 
     def _entry(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Entry, Values]:
+    ) -> tuple[StagedEntry, Values]:
         """Returns what a call's kind of arguments leads to, and its leaves."""
         signature = self._signature
         dynamic, static = signature.split(args, kwargs)
         leaves, treedef = tree.flatten(dynamic)
         context = context_of()
-        kinds = tuple([kind_of(leaf) for leaf in leaves])
+        kinds = tuple([leaf_kind(leaf) for leaf in leaves])
         # Of tensors, some statements mean something else.
         classes = entrance.classes
         tensors = slot.aliases is not None or any(isinstance(leaf, classes) for leaf in leaves)
-        key = treedef, kinds, static, context, axes_of(), "tensors" if tensors else "arrays"
+        key = treedef, kinds, static, context, named_axes(), "tensors" if tensors else "arrays"
         entry = known = self._entries.get(key)
         if entry is None:
             with self._lock:
@@ -223,7 +223,7 @@ class Jitted(Generic[P, R]):
         with suppress(KeyError):  # another thread dropped it
             self._entries.move_to_end(key)
 
-    def _staged(self, dynamic: Any, static: Any, key: Any) -> Entry:
+    def _staged(self, dynamic: Any, static: Any, key: Any) -> StagedEntry:
         """Stages the function for a new kind of arguments."""
         number = self._history.record(key, dynamic)
         try:
@@ -232,7 +232,7 @@ class Jitted(Generic[P, R]):
             else:
                 staged = self._program(dynamic, static)
             program, captured, gradient = staged
-            entry = Entry(program, captured, self._signature.donated(dynamic), key[3])
+            entry = StagedEntry(program, captured, self._signature.donated(dynamic), key[3])
             entry.gradient = gradient
         except BaseException as error:
             self._history.forget(number, key, f"it raised {type(error).__name__}")
@@ -241,9 +241,9 @@ class Jitted(Generic[P, R]):
             self._history.remark(number, "on a GPU, it is run operation by operation")
         if not captured:
             self._entries[key] = entry
-            while len(self._entries) > MANY:
+            while len(self._entries) > MOST_KEPT_PLANS:
                 old, dropped = self._entries.popitem(last=False)
-                self._history.drop(old, f"to make room for others: {MANY} are kept")
+                self._history.drop(old, f"to make room for others: {MOST_KEPT_PLANS} are kept")
                 if dropped is self._last:
                     self._last = None
         else:
@@ -255,7 +255,7 @@ class Jitted(Generic[P, R]):
         """Returns the program, traced values that it closes over, and an output of `grad`'s."""
         fun = self._signature.filled(self._fun, static)
         trace = StagingTrace(base_trace(), "jit", fun)
-        inputs, in_tree = inputs_of(trace, dynamic)
+        inputs, in_tree = staged_inputs(trace, dynamic)
         if taken_gradients.watched:
             for at, of, gradient in taken_gradients.among(tree.leaves(dynamic)):
                 trace.given[inputs[of].variable] = inputs[at].variable, gradient
@@ -267,7 +267,7 @@ class Jitted(Generic[P, R]):
         outputs, out_tree = tree.flatten(out)
         self._signature.check_outputs(out)
         # What a call returns is an array, and decides dtypes of what is computed of it.
-        outputs = [strong(trace, x) for x in outputs]
+        outputs = [strong_result(trace, x) for x in outputs]
         program, captured = hoisted(trace.program(inputs, outputs, in_tree, out_tree))
         if config.check_tracer_leaks:
             del out, outputs, inputs
@@ -376,12 +376,12 @@ class Jitted(Generic[P, R]):
 wrap_methods(Jitted, "jit(f)", ("lower", "explain", "cost", "assert_no_retrace", "clear_cache"))
 
 # All that there are, for a child process.
-made: WeakSet[Jitted[..., Any]] = WeakSet()
+jitted_functions: WeakSet[Jitted[..., Any]] = WeakSet()
 
 
 def renew_locks() -> None:
     """Gives jitted functions new locks: in a child, threads that held the old ones are no more."""
-    for function in list(made):
+    for function in list(jitted_functions):
         function._lock = threading.RLock()
 
 
@@ -468,7 +468,7 @@ def jit(
     return Jitted(fun, options)
 
 
-def strong(trace: StagingTrace, out: Any) -> Any:
+def strong_result(trace: StagingTrace, out: Any) -> Any:
     """Returns a result as an array where it is a number, or stands for one."""
     known = argument_type(out)
     if not known.weak:
@@ -479,7 +479,7 @@ def strong(trace: StagingTrace, out: Any) -> Any:
         return ops.astype(out, known.dtype)
 
 
-def kind_of(leaf: Any) -> Any:
+def leaf_kind(leaf: Any) -> Any:
     """Returns what a leaf of the arguments is staged for: its type, weakness and device."""
     if type(leaf) is ShapeDtype:
         return leaf.shape, leaf.dtype, leaf.weak, placement.device

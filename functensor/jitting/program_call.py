@@ -15,7 +15,7 @@ from ..programs.named_scope import active_scope, scoped
 from ..programs.program import Program, type_of
 from ..programs.staging import StagingTrace
 from .compile import compiled
-from .program_derivatives import is_differentiable, mapped, pulled, pushed
+from .program_derivatives import is_differentiable, mapped, pulled_program, pushed_program
 
 if TYPE_CHECKING:
     from ..primitives.core.shape_dtype import ShapeDtype
@@ -60,7 +60,7 @@ class ProgramCall(CustomCall):
         chosen = tuple(
             flag and is_differentiable(x) for flag, x in zip(wanted, program.inputs, strict=True)
         )
-        parts = pulled(program, chosen)
+        parts = pulled_program(program, chosen)
         count = len(program.outputs)
 
         def forward(values: Values) -> tuple[Values, Values]:
@@ -93,7 +93,7 @@ class ProgramCall(CustomCall):
         given = tuple(t is not None for t in tangents)
         operands = [*values, *(t for t in tangents if t is not None)]
         with under(level):
-            found = at_face(ProgramCall(pushed(self.program, given)).bind, operands)
+            found = at_face(ProgramCall(pushed_program(self.program, given)).bind, operands)
         count = len(self.program.outputs)
         moved = iter(found[count:])
         return found[:count], [

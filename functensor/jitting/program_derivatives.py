@@ -22,7 +22,7 @@ from ..traces.batch import BatchTracer, batch_trace
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward
 from ..transforms.jvp import jvp
 
-__all__ = ["Pulled", "batched", "is_differentiable", "mapped", "pulled", "pushed"]
+__all__ = ["Pulled", "batched", "is_differentiable", "mapped", "pulled_program", "pushed_program"]
 
 Flags = tuple[bool, ...]
 
@@ -41,7 +41,7 @@ def is_differentiable(x: Operand) -> bool:
     return type_of(x).dtype.kind in "fcV"
 
 
-def pushed(program: Program, given: Flags) -> Program:
+def pushed_program(program: Program, given: Flags) -> Program:
     """Returns forward mode of a program.
 
     Args:
@@ -295,7 +295,7 @@ class _Joint:
         return program, list(range(len(self.residuals))), tuple(self.found)
 
 
-def pulled(program: Program, wanted: Flags) -> Pulled:
+def pulled_program(program: Program, wanted: Flags) -> Pulled:
     """Returns reverse mode of a program, for the inputs whose cotangents are wanted."""
     key = "pulled", wanted
     if key not in program.derived:

@@ -13,9 +13,9 @@ from ..primitives.core.errors import function_name, message
 from ..primitives.core.trace import RAW, slot
 from ..tree import containers as tree
 
-__all__ = ["Signature", "StaticArgumentError", "axes_of", "context_of"]
+__all__ = ["Signature", "StaticArgumentError", "context_of", "named_axes"]
 
-Places = tuple[int | str, ...]
+ArgumentPlaces = tuple[int | str, ...]
 
 
 class StaticArgumentError(TypeError):
@@ -169,7 +169,7 @@ class Signature:
 
     def _places(
         self, kind: str, nums: int | Iterable[int] | None, names: str | Iterable[str] | None
-    ) -> Places:
+    ) -> ArgumentPlaces:
         """Returns positions and names: an argument that can be passed either way has both."""
         numbers = [nums] if isinstance(nums, int) else list(nums or ())
         named = [names] if isinstance(names, str) else list(names or ())
@@ -197,7 +197,7 @@ class Signature:
             out += [*places, name]
         return tuple(dict.fromkeys(out))
 
-    def static_places(self, count: int) -> Places:
+    def static_places(self, count: int) -> ArgumentPlaces:
         """Returns the positions and names of static arguments in a call with so many arguments."""
         return tuple(p % count if isinstance(p, int) and p < 0 else p for p in self._static)
 
@@ -304,7 +304,7 @@ def context_of() -> tuple[Any, ...]:
     return placement.device, config.numerics
 
 
-def axes_of() -> tuple[Any, ...]:
+def named_axes() -> tuple[Any, ...]:
     """Returns the names and sizes of the batch axes that collectives can speak of."""
     found = []
     trace = slot.trace

@@ -13,27 +13,27 @@ from . import batch_elementwise_groups
 from .batch_elementwise_groups import (
     Chain,
     Group,
-    Order,
-    Sums,
+    GroupSums,
+    ProgramOrder,
     chains_of,
     groups_of,
-    is_small,
-    sums_of,
+    is_groupable,
+    sums_in_groups,
 )
 from .simplify_shapes import sliced
 
 if TYPE_CHECKING:
     from ..primitives.core.primitive_like import PrimitiveLike
 
-__all__ = ["stacked"]
+__all__ = ["stacked_groups"]
 
 # The factors of a chain of products may take turns with so many others.
 PERIOD = 3
-ROWS = {"axis": (0,), "keepdims": False, "dtype": None}
+SUM_OF_ROWS = {"axis": (0,), "keepdims": False, "dtype": None}
 RUNNING = {"axis": 0, "dtype": None, "reverse": False, "exclusive": False}
 
 
-def stacked(program: Program) -> Program:
+def stacked_groups(program: Program) -> Program:
     """Returns a program in which small elementwise operations that belong together are one.
 
     What a function does in a loop of Python leaves many of them, each of which costs more to start
@@ -64,13 +64,13 @@ def stacked(program: Program) -> Program:
         c: float64[8,3] = sin(b)
         d: float64[3] = index(c, key=[0])
     """
-    small = list(map(is_small, program.equations))
-    if sum(small) < batch_elementwise_groups.FEWEST:
+    small = list(map(is_groupable, program.equations))
+    if sum(small) < batch_elementwise_groups.FEWEST_GROUPED_EQUATIONS:
         return program
     if any(x.device != "cpu" for e in program.equations for x in e.outputs):
         return program
-    order = Order(program, small)
-    found: list[Sums | Group | Chain] = [*sums_of(order)]
+    order = ProgramOrder(program, small)
+    found: list[GroupSums | Group | Chain] = [*sums_in_groups(order)]
     candidates = [number for number, is_one in enumerate(small) if is_one]
     while candidates:
         groups = groups_of(order, candidates)
@@ -81,7 +81,7 @@ def stacked(program: Program) -> Program:
     found += chains_of(order)
     if not found:
         return program
-    return written(program, order, found)
+    return written_group(program, order, found)
 
 
 class Rows:
@@ -246,7 +246,7 @@ def write_chain(rows: Rows, chain: Chain) -> None:
     rows.enter([rows.equations[i].outputs[0] for i in chain.members], made, first, 1)
 
 
-def write_sums(rows: Rows, sums: Sums) -> None:
+def write_sums(rows: Rows, sums: GroupSums) -> None:
     """Adds what computes a sum, and notes what stands for it."""
     of = rows.equations[sums.root]
     found = sums.terms
@@ -256,29 +256,31 @@ def write_sums(rows: Rows, sums: Sums) -> None:
         pairs.sort(key=lambda pair: rows.place(pair[0]))
         # The first step and the last of a loop may differ from all others.
         firsts = [x for x, _ in pairs]
-        parts = parts_of(len(pairs))
+        parts = group_parts(len(pairs))
         start, stop = next((p for p in parts if rows.run(firsts[slice(*p)])), parts[0])
         x, y = (rows.of(column, of) for column in zip(*pairs[start:stop], strict=True))
         product = rows.named("multiply", [x, y], {}, of)
         others = [rows.named("multiply", pair, {}, of) for pair in pairs[:start] + pairs[stop:]]
-        found = [rows.named("sum", [product], ROWS, of), *others, *found]
-    if len(found) >= batch_elementwise_groups.FEWEST:
-        found = [rows.named("sum", [rows.of(found, of)], ROWS, of)]
+        found = [rows.named("sum", [product], SUM_OF_ROWS, of), *others, *found]
+    if len(found) >= batch_elementwise_groups.FEWEST_GROUPED_EQUATIONS:
+        found = [rows.named("sum", [rows.of(found, of)], SUM_OF_ROWS, of)]
     total, *rest = found
     for x in rest:
         total = rows.named("add", [total, x], {}, of)
     rows.known[of.outputs[0]] = total
 
 
-def parts_of(count: int) -> list[tuple[int, int]]:
+def group_parts(count: int) -> list[tuple[int, int]]:
     """Returns the whole of a list, and it without its first, its last, and both."""
     return [(0, count), (0, count - 1), (1, count), (1, count - 1)]
 
 
-WRITERS: dict[type, Any] = {Group: write_group, Chain: write_chain, Sums: write_sums}
+GROUP_WRITERS: dict[type, Any] = {Group: write_group, Chain: write_chain, GroupSums: write_sums}
 
 
-def written(program: Program, order: Order, found: Sequence[Sums | Group | Chain]) -> Program:
+def written_group(
+    program: Program, order: ProgramOrder, found: Sequence[GroupSums | Group | Chain]
+) -> Program:
     """Returns the program in which what was found stands in the place of its members."""
     rows = Rows(program.equations)
     things: list[tuple[Any, Any]] = [(thing.place, thing) for thing in found]
@@ -293,7 +295,7 @@ def written(program: Program, order: Order, found: Sequence[Sums | Group | Chain
         if type(thing) is Equation:
             rows.append(thing)
         else:
-            WRITERS[type(thing)](rows, thing)
+            GROUP_WRITERS[type(thing)](rows, thing)
     rows.take_out(program.outputs)
     outputs = [known.get(x, x) if type(x) is Variable else x for x in program.outputs]
     return program.with_equations(rows.new, outputs)

@@ -9,37 +9,46 @@ from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Equation, Program, Variable, used
 from .constants import constant_key
 
-__all__ = ["Chain", "Group", "Order", "Sums", "chains_of", "groups_of", "is_small", "sums_of"]
+__all__ = [
+    "Chain",
+    "Group",
+    "GroupSums",
+    "ProgramOrder",
+    "chains_of",
+    "groups_of",
+    "is_groupable",
+    "sums_in_groups",
+]
 
 # Fewer are not worth the stack, nor are larger ones, which take longer to compute than to start;
 # what is stacked is to stay in the cache.
-FEWEST, LARGE, TOGETHER = 8, 4096, 32768
-KINDS = "fiubc"
-FLOATS = "fdFD"
+FEWEST_GROUPED_EQUATIONS, LARGEST_GROUPED_BYTES, LARGEST_GROUP_BYTES = 8, 4096, 32768
+GROUPED_DTYPE_KINDS = "fiubc"
+INEXACT_DTYPES = "fdFD"
 # Of complex numbers NumPy rounds running products in another way.
-EXACT = "fd"
+EXACT_RUNNING_DTYPES = "fd"
 # Where in the new program an equation is: at the place of an old one, and after how many others.
-Place = tuple[int, int]
-BEFORE: Place = (-1, 0)
+GroupPlace = tuple[int, int]
+BEFORE: GroupPlace = (-1, 0)
 
 
-def is_small(equation: Equation) -> bool:
+def is_groupable(equation: Equation) -> bool:
     """Says whether an equation computes a small array, element by element."""
     primitive = equation.primitive
     if primitive.family != "elementwise" or equation.params:
         return False
     known = equation.outputs[0].type
-    if not known.shape or known.dtype.kind not in KINDS:
+    if not known.shape or known.dtype.kind not in GROUPED_DTYPE_KINDS:
         return False
-    return 0 < known.size * known.dtype.itemsize <= LARGE
+    return 0 < known.size * known.dtype.itemsize <= LARGEST_GROUPED_BYTES
 
 
 def at_most(known: ShapeDtype) -> int:
     """Returns how many arrays of a type are put together."""
-    return TOGETHER // (known.size * known.dtype.itemsize)
+    return LARGEST_GROUP_BYTES // (known.size * known.dtype.itemsize)
 
 
-class Order:
+class ProgramOrder:
     """The order of equations, and those that have been taken out already.
 
     Attributes:
@@ -66,7 +75,7 @@ class Order:
         end = len(self.equations)
         for x in used(program.outputs):
             self.users.setdefault(x, []).append(end)
-        self.places: list[Place] = [(number, 0) for number in range(end + 1)]
+        self.places: list[GroupPlace] = [(number, 0) for number in range(end + 1)]
         self.taken: set[int] = set()
         self._moves = 0
         self._kinds: dict[int, int] = {}
@@ -79,7 +88,7 @@ class Order:
             kind = self._kinds[id(known)] = self._known.setdefault(known, len(self._known))
         return kind
 
-    def made(self, operands: Iterable[Any]) -> Place:
+    def made(self, operands: Iterable[Any]) -> GroupPlace:
         """Returns where the last of some operands is made."""
         makers, places = self.makers, self.places
         last = BEFORE
@@ -90,7 +99,7 @@ class Order:
                     last = place
         return last
 
-    def needed(self, variable: Variable, but: int = -1) -> Place:
+    def needed(self, variable: Variable, but: int = -1) -> GroupPlace:
         """Returns where a variable is used first, by others than one equation."""
         places = self.places
         first = places[-1]
@@ -123,7 +132,9 @@ class Order:
         makers = {self.makers.get(x, -1) for x in used(equation.operands)} - self.taken
         return not any(i >= 0 and self.small[i] for i in makers)
 
-    def move(self, members: Sequence[int], after: Place, before: Place) -> Place | None:
+    def move(
+        self, members: Sequence[int], after: GroupPlace, before: GroupPlace
+    ) -> GroupPlace | None:
         """Moves equations to one place, if there is one; returns it."""
         place = after[0], self._moves + 1
         if not after < place < before:
@@ -132,7 +143,7 @@ class Order:
         self.put(members, place)
         return place
 
-    def put(self, members: Iterable[int], place: Place) -> None:
+    def put(self, members: Iterable[int], place: GroupPlace) -> None:
         """Notes that equations are going to be at a place, as part of something else."""
         for number in members:
             self.places[number] = place
@@ -142,7 +153,7 @@ class Order:
 class Group:
     """Equations of one elementwise primitive."""
 
-    def __init__(self, members: list[int], place: Place) -> None:
+    def __init__(self, members: list[int], place: GroupPlace) -> None:
         self.members = members
         self.place = place
 
@@ -155,13 +166,13 @@ class Chain:
         factors: the first product's first factor, and the other one of each.
     """
 
-    def __init__(self, members: list[int], factors: list[Any], place: Place) -> None:
+    def __init__(self, members: list[int], factors: list[Any], place: GroupPlace) -> None:
         self.members = members
         self.factors = factors
         self.place = place
 
 
-class Sums:
+class GroupSums:
     """A sum of many.
 
     Attributes:
@@ -169,14 +180,14 @@ class Sums:
         products: the numbers of the products among them.
     """
 
-    def __init__(self, root: int, terms: list[Any], products: list[int], place: Place) -> None:
+    def __init__(self, root: int, terms: list[Any], products: list[int], place: GroupPlace) -> None:
         self.root = root
         self.terms = terms
         self.products = products
         self.place = place
 
 
-def sums_of(order: Order) -> list[Sums]:
+def sums_in_groups(order: ProgramOrder) -> list[GroupSums]:
     """Returns the chains of additions that are sums of many small arrays."""
     inner: dict[Variable, int] = {}
     roots: list[int] = []
@@ -195,15 +206,19 @@ def sums_of(order: Order) -> list[Sums]:
     found = []
     for root in roots:
         terms, members = _terms(order, root, inner)
-        if not FEWEST <= len(terms) <= at_most(order.equations[root].outputs[0].type):
+        if (
+            not FEWEST_GROUPED_EQUATIONS
+            <= len(terms)
+            <= at_most(order.equations[root].outputs[0].type)
+        ):
             continue
         products = [order.makers[x] for x in terms if _is_product(order, x)]
-        if len(products) < FEWEST:
+        if len(products) < FEWEST_GROUPED_EQUATIONS:
             products = []
         gone = {order.equations[i].outputs[0] for i in products}
         place = order.places[root]
         order.put([*members, *products], place)
-        found.append(Sums(root, [x for x in terms if x not in gone], products, place))
+        found.append(GroupSums(root, [x for x in terms if x not in gone], products, place))
     return found
 
 
@@ -213,14 +228,14 @@ def _is_sum(equation: Equation) -> bool:
     known = equation.outputs[0].type
     x, y = equation.operands
     return (
-        known.dtype.char in FLOATS
+        known.dtype.char in INEXACT_DTYPES
         and type(x) is Variable
         and type(y) is Variable
         and x.type == y.type == known
     )
 
 
-def _is_product(order: Order, x: Variable) -> bool:
+def _is_product(order: ProgramOrder, x: Variable) -> bool:
     """Says whether a term is a product of its own type that nothing else needs."""
     maker = order.makers.get(x)
     if maker is None or len(order.users[x]) > 1:
@@ -231,7 +246,9 @@ def _is_product(order: Order, x: Variable) -> bool:
     )
 
 
-def _terms(order: Order, root: int, inner: dict[Variable, int]) -> tuple[list[Any], list[int]]:
+def _terms(
+    order: ProgramOrder, root: int, inner: dict[Variable, int]
+) -> tuple[list[Any], list[int]]:
     """Returns what a chain of additions adds up, and the additions."""
     terms: list[Any] = []
     members = [root]
@@ -259,14 +276,16 @@ class Begun:
 
     __slots__ = ("after", "before", "factors", "members")
 
-    def __init__(self, number: int, after: Place, before: Place, factors: Sequence[Any]) -> None:
+    def __init__(
+        self, number: int, after: GroupPlace, before: GroupPlace, factors: Sequence[Any]
+    ) -> None:
         self.members = [number]
         self.after = after
         self.before = before
         self.factors = [*factors]
 
 
-def groups_of(order: Order, candidates: Sequence[int]) -> list[Group]:
+def groups_of(order: ProgramOrder, candidates: Sequence[int]) -> list[Group]:
     """Returns the equations of one elementwise primitive that can be computed at one place."""
     alike: dict[Any, int] = {}
     keys = {}
@@ -278,7 +297,7 @@ def groups_of(order: Order, candidates: Sequence[int]) -> list[Group]:
     last: dict[Any, Begun] = {}
     joined: dict[int, Begun] = {}
     for number, key in keys.items():
-        if alike[key] < FEWEST:
+        if alike[key] < FEWEST_GROUPED_EQUATIONS:
             continue
         equation = order.equations[number]
         out = equation.outputs[0]
@@ -303,7 +322,7 @@ def groups_of(order: Order, candidates: Sequence[int]) -> list[Group]:
         joined[number] = group
     found = []
     for group in begun:
-        if len(group.members) < FEWEST:
+        if len(group.members) < FEWEST_GROUPED_EQUATIONS:
             continue
         equations = [order.equations[i] for i in group.members]
         if not _apart(equations):
@@ -331,7 +350,7 @@ def _apart(equations: list[Equation]) -> bool:
     return columns > 0
 
 
-def _group_key(order: Order, equation: Equation) -> tuple[Any, ...]:
+def _group_key(order: ProgramOrder, equation: Equation) -> tuple[Any, ...]:
     """Returns what equations have in common that may be one.
 
     Operands that are not the same for all are made by the same primitive, or by one group: what is
@@ -355,7 +374,7 @@ def _group_key(order: Order, equation: Equation) -> tuple[Any, ...]:
     return tuple(key)
 
 
-def chains_of(order: Order) -> list[Chain]:
+def chains_of(order: ProgramOrder) -> list[Chain]:
     """Returns the products of products whose other factors are there before all of them."""
     begun: list[Begun] = []
     ends: dict[Any, Begun] = {}
@@ -371,7 +390,7 @@ def chains_of(order: Order) -> list[Chain]:
         x, y = equation.operands
         if type(x) is not Variable or type(y) is not Variable:
             continue
-        if out.type.dtype.char not in EXACT or not x.type == y.type == out.type:
+        if out.type.dtype.char not in EXACT_RUNNING_DTYPES or not x.type == y.type == out.type:
             continue
         for end, factor in ((x, y), (y, x)):
             chain = ends.get(end)
@@ -391,7 +410,7 @@ def chains_of(order: Order) -> list[Chain]:
         ends[out] = joined[number] = chain
     found = []
     for chain in begun:
-        if len(chain.members) < FEWEST:
+        if len(chain.members) < FEWEST_GROUPED_EQUATIONS:
             continue
         outs = [order.equations[i].outputs[0] for i in chain.members]
         before = order.needed(outs[-1])

@@ -7,19 +7,19 @@ from typing import Any
 from ..primitives.core.buffers import wrap
 from ..primitives.core.index_key import Key
 from ..programs.program import Equation, Operand, Program, Variable, type_of, used
-from .constants import buffer_of, constant_key
-from .rewriter import Rewritten, Rule, Sweep, swept
+from .constants import constant_buffer, constant_key
+from .rewriter import RewriteRule, Rewritten, Sweep, swept
 from .simplify_shapes import sliced
 
 __all__ = ["joined_products"]
 
 # Fewer products are not worth the copies, and larger ones are as quick one by one.
-FEWEST, LARGE = 4, 1 << 19
+FEWEST_JOINED_PRODUCTS, LARGEST_JOINED_PRODUCT = 4, 1 << 19
 # Operands of more elements are not kept until all of them are there.
-TOGETHER = 1 << 20
+LARGEST_KEPT_ELEMENTS = 1 << 20
 SWAPPED = (1, 0)
 # The parameters of sums over rows.
-ROWS = {"axis": (0,), "keepdims": False, "dtype": None}
+OVER_ROWS = {"axis": (0,), "keepdims": False, "dtype": None}
 
 
 def joined_products(program: Program) -> Program:
@@ -58,7 +58,7 @@ def joined_products(program: Program) -> Program:
         return f, g, h, i
     """
     names = [equation.primitive.name for equation in program.equations]
-    if max(names.count("matmul"), names.count("sum")) < FEWEST:
+    if max(names.count("matmul"), names.count("sum")) < FEWEST_JOINED_PRODUCTS:
         return program
     products = {e.outputs[0]: e for e in program.equations if _is_small_product(e)}
     sums = _Sums(program, products)
@@ -66,7 +66,7 @@ def joined_products(program: Program) -> Program:
     found = sums.roots | slices.products.keys() | slices.rows.keys()
     if not found:
         return program
-    rules: dict[str, tuple[Rule, ...]] = {"add": (sums, slices.shifted), "matmul": (slices,)}
+    rules: dict[str, tuple[RewriteRule, ...]] = {"add": (sums, slices.shifted), "matmul": (slices,)}
     return swept(program, rules, found)
 
 
@@ -79,16 +79,16 @@ def _is_small_product(equation: Equation) -> bool:
         len(x.shape) == len(y.shape) == 2
         and x.dtype == y.dtype
         and x.dtype.kind in "fc"
-        and 0 < x.size * y.shape[1] <= LARGE
+        and 0 < x.size * y.shape[1] <= LARGEST_JOINED_PRODUCT
     )
 
 
 def _is_small_sum(equation: Equation) -> bool:
     """Says whether an equation adds up the rows of a small matrix."""
-    if equation.primitive.name != "sum" or equation.params != ROWS:
+    if equation.primitive.name != "sum" or equation.params != OVER_ROWS:
         return False
     x = type_of(equation.operands[0])
-    return x.ndim == 2 and x.dtype.kind in "fc" and 0 < x.size <= LARGE
+    return x.ndim == 2 and x.dtype.kind in "fc" and 0 < x.size <= LARGEST_JOINED_PRODUCT
 
 
 # -- sums of products
@@ -123,7 +123,7 @@ class _Sums:
             size = 0
             for x in summands:
                 size += sizes.get(x, 0)
-            if size > TOGETHER:
+            if size > LARGEST_KEPT_ELEMENTS:
                 self.inner.discard(out)
             sizes[out] = size if out in self.inner else 0
         self.roots = {
@@ -164,22 +164,22 @@ class _Sums:
                 sums.append(maker)
             else:
                 others.append(x)
-        if max(len(products), len(sums)) < FEWEST:
+        if max(len(products), len(sums)) < FEWEST_JOINED_PRODUCTS:
             return None
         found: list[Any] = []
-        if len(products) < FEWEST:
+        if len(products) < FEWEST_JOINED_PRODUCTS:
             others += [equation.outputs[0] for equation in products]
         else:
             found.append(self._product(sweep, products, of))
-        if len(sums) < FEWEST:
+        if len(sums) < FEWEST_JOINED_PRODUCTS:
             others += [equation.outputs[0] for equation in sums]
         else:
             rows = sweep.add("concatenate", [e.operands[0] for e in sums], {"axis": 0}, of)
-            found.append(sweep.add("sum", [rows], ROWS, of))
+            found.append(sweep.add("sum", [rows], OVER_ROWS, of))
         return found + others
 
     def _product(self, sweep: Sweep, products: list[Equation], of: Equation) -> Rewritten:
-        turned = [_turned(sweep, equation.operands[0]) for equation in products]
+        turned = [_transpose_source(sweep, equation.operands[0]) for equation in products]
         if any(x is None for x in turned):
             left = [equation.operands[0] for equation in products]
             x = sweep.add("concatenate", left, {"axis": 1}, of)
@@ -205,10 +205,10 @@ def _summands(equation: Equation) -> list[Variable] | None:
     return found
 
 
-def _turned(sweep: Sweep, x: Any) -> Operand | None:
+def _transpose_source(sweep: Sweep, x: Any) -> Operand | None:
     """Returns what an operand is the transpose of; None if that would have to be computed."""
     if type(x) is not Variable:
-        return wrap(buffer_of(x).T)
+        return wrap(constant_buffer(x).T)
     source = sweep.maker(x, "transpose")
     return None if source is None else source.operands[0]
 
@@ -239,7 +239,7 @@ class _Slices:
         }
         self.products = {out: key for out, key in self.products.items() if key in self.groups}
         self.made: dict[Any, Any] = {}
-        self.rows = _rows(program, self.products) if self.groups else {}
+        self.rows = _row_count(program, self.products) if self.groups else {}
         self.sums: dict[Any, Any] = {}
 
     def __call__(self, sweep: Sweep, equation: Equation) -> Rewritten:
@@ -297,7 +297,7 @@ class _Slices:
 
 def _most(key: tuple[Variable, int, Any]) -> int:
     """Returns how many slices of an array there have to be."""
-    return max(FEWEST, key[0].type.shape[key[1]] // 2)
+    return max(FEWEST_JOINED_PRODUCTS, key[0].type.shape[key[1]] // 2)
 
 
 def _is_slice_of(sweep: Sweep, x: Operand, product: Variable) -> bool:
@@ -305,7 +305,7 @@ def _is_slice_of(sweep: Sweep, x: Operand, product: Variable) -> bool:
     return source is not None and source.operands[0] is product
 
 
-def _rows(program: Program, products: dict[Variable, Any]) -> dict[Variable, tuple[Any, int]]:
+def _row_count(program: Program, products: dict[Variable, Any]) -> dict[Variable, tuple[Any, int]]:
     """Returns for sums of a product of slices, something else and a row, to how many it is added.
 
     Each comes with the group of the product.

@@ -9,13 +9,13 @@ import numpy as np
 
 from ..primitives.core.index_key import Key
 from ..primitives.core.primitive import Primitive
-from ..programs.program import Equation, Program, Variable, substituted
+from ..programs.program import Equation, Program, Variable, with_substitutes
 from .constants import constant_key
 
 __all__ = ["common_subexpressions"]
 
 # What hashes by its value; True is another parameter than 1, so that types are compared too.
-PLAIN = frozenset({int, bool, str, bytes, type(None)})
+PLAIN_PARAMETER_TYPES = frozenset({int, bool, str, bytes, type(None)})
 SELF = (Key, np.dtype)
 INTEGERS = frozenset({int})
 
@@ -43,13 +43,13 @@ def common_subexpressions(program: Program) -> Program:
         if not isinstance(equation.primitive, Primitive):
             return None
         out = equation.outputs[0]
-        same = first.setdefault(_key(equation, out), out)
+        same = first.setdefault(_equation_key(equation, out), out)
         return None if same is out else same
 
-    return substituted(program, earlier)
+    return with_substitutes(program, earlier)
 
 
-def _key(equation: Equation, out: Variable) -> Hashable:
+def _equation_key(equation: Equation, out: Variable) -> Hashable:
     operands: Any = equation.operands
     for x in operands:
         if type(x) is not Variable:
@@ -58,21 +58,21 @@ def _key(equation: Equation, out: Variable) -> Hashable:
     name = equation.primitive.name
     if not equation.params:
         return name, out.device, *operands
-    params = [(key, _frozen(value)) for key, value in equation.params.items()]
+    params = [(key, _hashable_parameter(value)) for key, value in equation.params.items()]
     return name, out.device, *operands, *params
 
 
-def _frozen(value: Any) -> Any:
+def _hashable_parameter(value: Any) -> Any:
     """Returns a parameter as what hashes and is equal by value; what is unknown, by identity."""
     kind = type(value)
-    if kind in PLAIN:
+    if kind in PLAIN_PARAMETER_TYPES:
         return kind, value
     if isinstance(value, SELF):
         return value
     if kind is tuple and INTEGERS.issuperset(map(type, value)):
         return value
     if isinstance(value, tuple | list):
-        return kind, *map(_frozen, value)
+        return kind, *map(_hashable_parameter, value)
     if kind is float or kind is complex:
         return kind, repr(value)
     return kind, id(value)

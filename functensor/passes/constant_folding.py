@@ -10,9 +10,9 @@ from ..backends.restoring import errstate
 from ..primitives.core.buffers import WEAK_TYPES, wrap
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
-from ..programs.program import Equation, Program, Variable, substituted, type_of
+from ..programs.program import Equation, Program, Variable, type_of, with_substitutes
 from ..programs.staged_tracers import is_at_once
-from .constants import buffer_of
+from .constants import constant_buffer
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
@@ -47,9 +47,9 @@ def constant_folding(program: Program) -> Program:
         if not equation.outputs:
             return None
         out = equation.outputs[0]
-        return _computed(equation, out) if _foldable(equation, out) else None
+        return _folded_constant(equation, out) if _foldable(equation, out) else None
 
-    return substituted(program, folded)
+    return with_substitutes(program, folded)
 
 
 def _foldable(equation: Equation, out: Variable) -> bool:
@@ -59,20 +59,20 @@ def _foldable(equation: Equation, out: Variable) -> bool:
     return is_at_once(primitive, [type_of(x) for x in equation.operands], out.type)
 
 
-def _computed(equation: Equation, out: Variable) -> Value | None:
+def _folded_constant(equation: Equation, out: Variable) -> Value | None:
     """Returns the result, or None where there is none of the type that was inferred."""
-    buffers = [buffer_of(x) for x in equation.operands]
+    buffers = [constant_buffer(x) for x in equation.operands]
     if not all(isinstance(b, np.ndarray | np.generic) or type(b) in WEAK_TYPES for b in buffers):
         return None
     try:
         with errstate(divide="raise", over="raise", invalid="raise"):
-            value = _value(equation, buffers, out.type)
+            value = _folded_value(equation, buffers, out.type)
     except Exception:  # whatever it is, the run raises it at the user's line
         return None
     return value if shape_dtype(value) == out.type else None
 
 
-def _value(equation: Equation, buffers: list[Any], known: ShapeDtype) -> Value | None:
+def _folded_value(equation: Equation, buffers: list[Any], known: ShapeDtype) -> Value | None:
     if equation.primitive.name == "broadcast_to":
         return wrap(np.broadcast_to(buffers[0], known.shape))
     value = equation.primitive.impl(*buffers, **equation.params)

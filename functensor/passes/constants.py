@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from ..backends.annotations import Buffer
     from ..primitives.core.annotations import Value
 
-__all__ = ["buffer_of", "constant_key", "uniform_value"]
+__all__ = ["constant_buffer", "constant_key", "uniform_value"]
 
 # Up to this many bytes constants are compared by their values.
-SMALL = 1 << 14
+LARGEST_COMPARED_BYTES = 1 << 14
 # How many elements of a larger one tell most times that not all are the same.
-FEW = 100
-WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+SAMPLED_ELEMENTS = 100
+WORD_DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-def buffer_of(x: Value) -> Any:
+def constant_buffer(x: Value) -> Any:
     """Returns the raw buffer of a constant."""
     return x._data if type(x) is Array else x
 
@@ -39,8 +39,8 @@ def constant_key(x: Any) -> Hashable:
         return x
     if type(x) in WEAK_TYPES:
         return type(x), repr(x)
-    buffer = buffer_of(x)
-    if isinstance(buffer, np.ndarray | np.generic) and buffer.nbytes <= SMALL:
+    buffer = constant_buffer(x)
+    if isinstance(buffer, np.ndarray | np.generic) and buffer.nbytes <= LARGEST_COMPARED_BYTES:
         return buffer.dtype, buffer.shape, buffer.tobytes()
     return id(buffer)
 
@@ -51,7 +51,7 @@ def uniform_value(x: Value) -> Any:
     >>> uniform_value(np.ones((2, 3), np.float32))
     np.float32(1.0)
     """
-    buffer = buffer_of(x)
+    buffer = constant_buffer(x)
     if isinstance(buffer, np.generic):
         return buffer
     if type(buffer) is not np.ndarray or not buffer.size:
@@ -65,10 +65,10 @@ def uniform_value(x: Value) -> Any:
 
 def _all_bits_are(first: np.generic | Buffer, buffer: Buffer) -> bool:
     """Says whether all elements have the bits of the first, looking at a few before all."""
-    if buffer.nbytes <= SMALL:
+    if buffer.nbytes <= LARGEST_COMPARED_BYTES:
         return bool(buffer.tobytes() == first.tobytes() * buffer.size)
-    bits = WORDS.get(buffer.dtype.itemsize)
+    bits = WORD_DTYPES.get(buffer.dtype.itemsize)
     if bits is None or not buffer.flags.c_contiguous:
         return False
     words, word = buffer.reshape(-1).view(bits), first.reshape(-1).view(bits)[0]
-    return bool((words[:: words.size // FEW] == word).all() and (words == word).all())
+    return bool((words[:: words.size // SAMPLED_ELEMENTS] == word).all() and (words == word).all())

@@ -8,7 +8,7 @@ from typing import Any
 from ..backends.arrays.column_times_row import is_widened
 from ..backends.arrays.einsum import Contract, Multiply, Tidy, plan
 from ..programs.program import Equation, Operand, Program, Variable, type_of, used
-from .rewriter import Rewritten, Rule, Sweep, swept
+from .rewriter import RewriteRule, Rewritten, Sweep, swept
 
 __all__ = ["contraction_paths"]
 
@@ -16,7 +16,7 @@ __all__ = ["contraction_paths"]
 # and saves at least so many.
 GAIN, WORTH = 4, 1 << 16
 # Longer chains stay: what finds the order takes the cube of their length.
-LONGEST = 12
+LONGEST_CHAIN_FACTORS = 12
 
 
 def contraction_paths(program: Program) -> Program:
@@ -54,7 +54,10 @@ def contraction_paths(program: Program) -> Program:
         out = equation.outputs[0]
         return None if out in factors and sweep.once(out) else _reordered(sweep, equation)
 
-    rules: dict[str, tuple[Rule, ...]] = {"einsum": (_einsum,), "matmul": (chain, _columns_by_rows)}
+    rules: dict[str, tuple[RewriteRule, ...]] = {
+        "einsum": (_einsum_by_products,),
+        "matmul": (chain, _columns_by_rows),
+    }
     return swept(program, rules)
 
 
@@ -91,7 +94,7 @@ def _sums_of_one(sweep: Sweep, factors: Sequence[Any], of: Equation) -> Operand 
 # -- einsum
 
 
-def _einsum(sweep: Sweep, equation: Equation) -> Any:
+def _einsum_by_products(sweep: Sweep, equation: Equation) -> Any:
     types = [type_of(x) for x in equation.operands]
     out = equation.outputs[0]
     if out.device != "cpu" or any(x.weak or x.dtype != out.type.dtype for x in types):
@@ -106,11 +109,11 @@ def _einsum(sweep: Sweep, equation: Equation) -> Any:
             for i, tidy in zip(step.positions, step.tidies, strict=True)
         ]
         if type(step.join) is Contract:
-            values.append(_contracted(sweep, picked, step.join, equation))
+            values.append(_contract_pair(sweep, picked, step.join, equation))
         elif type(step.join) is Multiply:
             values.append(_multiplied(sweep, picked, step.join, equation))
         else:
-            values.append(_transposed(sweep, picked[0], step.axes, equation))
+            values.append(_with_axes(sweep, picked[0], step.axes, equation))
     return values[0]
 
 
@@ -123,27 +126,27 @@ def _summed(sweep: Sweep, x: Operand, tidy: Tidy, of: Equation) -> Operand:
     return sweep.add("sum", [x], params, of)
 
 
-def _transposed(sweep: Sweep, x: Operand, axes: tuple[int, ...], of: Equation) -> Operand:
+def _with_axes(sweep: Sweep, x: Operand, axes: tuple[int, ...], of: Equation) -> Operand:
     if axes == tuple(range(len(axes))):
         return x
     return sweep.add("transpose", [x], {"axes": axes}, of)
 
 
-def _reshaped(sweep: Sweep, x: Operand, shape: tuple[int, ...], of: Equation) -> Operand:
+def _to_shape(sweep: Sweep, x: Operand, shape: tuple[int, ...], of: Equation) -> Operand:
     return x if type_of(x).shape == shape else sweep.add("reshape", [x], {"shape": shape}, of)
 
 
-def _contracted(sweep: Sweep, picked: list[Any], way: Contract, of: Equation) -> Operand:
+def _contract_pair(sweep: Sweep, picked: list[Any], way: Contract, of: Equation) -> Operand:
     x, y = picked
     x_shape, y_shape = way.x_shape, way.y_shape
     if len(x_shape) == 2:
         # Vectors are quicker than matrices of one row or column.
         x_shape = x_shape[1:] if x_shape[0] == 1 else x_shape
         y_shape = y_shape[:1] if y_shape[1] == 1 else y_shape
-    x = _reshaped(sweep, _transposed(sweep, x, way.x_axes, of), x_shape, of)
-    y = _reshaped(sweep, _transposed(sweep, y, way.y_axes, of), y_shape, of)
+    x = _to_shape(sweep, _with_axes(sweep, x, way.x_axes, of), x_shape, of)
+    y = _to_shape(sweep, _with_axes(sweep, y, way.y_axes, of), y_shape, of)
     product = sweep.add("matmul", [x, y], {}, of)
-    return _transposed(sweep, _reshaped(sweep, product, way.shape, of), way.axes, of)
+    return _with_axes(sweep, _to_shape(sweep, product, way.shape, of), way.axes, of)
 
 
 def _multiplied(sweep: Sweep, picked: list[Any], way: Multiply, of: Equation) -> Any:
@@ -153,10 +156,10 @@ def _multiplied(sweep: Sweep, picked: list[Any], way: Multiply, of: Equation) ->
     for side, (v, (axes, at)) in enumerate(zip(picked, ways, strict=True)):
         lengths = iter([type_of(v).shape[i] for i in axes])
         shape = tuple([1 if item is None else next(lengths) for item in at])
-        moved = _transposed(sweep, v, axes, of)
-        placed.append(_reshaped(sweep, moved, shape if shapes is None else shapes[side], of))
+        moved = _with_axes(sweep, v, axes, of)
+        placed.append(_to_shape(sweep, moved, shape if shapes is None else shapes[side], of))
     if shapes is not None:
-        return _reshaped(sweep, sweep.add("matmul", placed, {}, of), way.shape, of)
+        return _to_shape(sweep, sweep.add("matmul", placed, {}, of), way.shape, of)
     return _sums_of_one(sweep, placed, of)
 
 
@@ -171,18 +174,18 @@ def _reordered(sweep: Sweep, equation: Equation) -> Any:
     if not any(sweep.maker(x, "matmul") for x in equation.operands):
         return None
     factors: list[Any] = []
-    cost = _flattened(sweep, equation, factors)
-    if cost is None or not 2 < len(factors) <= LONGEST:
+    cost = _flattened_chain(sweep, equation, factors)
+    if cost is None or not 2 < len(factors) <= LONGEST_CHAIN_FACTORS:
         return None
     sizes = [type_of(x).shape[0] for x in factors]
     shape = type_of(factors[-1]).shape
     best, splits = _cheapest([*sizes, shape[1] if len(shape) > 1 else 1])
     if best * GAIN > cost or cost - best < WORTH:
         return None
-    return _product(sweep, factors, splits, 0, len(factors) - 1, equation)
+    return _product_in_order(sweep, factors, splits, 0, len(factors) - 1, equation)
 
 
-def _flattened(sweep: Sweep, equation: Equation, factors: list[Any]) -> int | None:
+def _flattened_chain(sweep: Sweep, equation: Equation, factors: list[Any]) -> int | None:
     """Collects the factors of a chain from the left; returns how many multiplications it takes."""
     waiting: list[Any] = [equation]
     cost = 0
@@ -200,7 +203,7 @@ def _flattened(sweep: Sweep, equation: Equation, factors: list[Any]) -> int | No
                 return None
             factors.append(x.outputs[0])
             continue
-        if len(waiting) + len(factors) > LONGEST:
+        if len(waiting) + len(factors) > LONGEST_CHAIN_FACTORS:
             return None
         cost += a.size * (b.shape[1] if b.ndim == 2 else 1)
         waiting += x.operands[::-1]
@@ -225,7 +228,7 @@ def _cheapest(sizes: Sequence[int]) -> tuple[int, dict[tuple[int, int], int]]:
     return least[0, count - 1], splits
 
 
-def _product(
+def _product_in_order(
     sweep: Sweep,
     factors: list[Any],
     splits: dict[tuple[int, int], int],
@@ -236,7 +239,7 @@ def _product(
     if i == j:
         return factors[i]
     split = splits[i, j]
-    left = _product(sweep, factors, splits, i, split, of)
+    left = _product_in_order(sweep, factors, splits, i, split, of)
     return sweep.add(
-        "matmul", [left, _product(sweep, factors, splits, split + 1, j, of)], {}, of
+        "matmul", [left, _product_in_order(sweep, factors, splits, split + 1, j, of)], {}, of
     )

@@ -10,7 +10,13 @@ import numpy as np
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call
 from ..programs.program import Equation, Program, Variable, type_of
-from .region_proofs import proved
+from .region_proofs import (
+    LAST_AXIS_OPERATIONS,
+    REGION_REDUCTIONS,
+    ROW_OPERATIONS,
+    Place,
+    prove_places,
+)
 
 if TYPE_CHECKING:
     from ..primitives.core.shape_dtype import ShapeDtype
@@ -21,18 +27,15 @@ __all__ = [
     "Region",
     "broadcast_place",
     "identity",
-    "kind_of",
     "lengths",
     "operand_place",
+    "region_kind",
     "row_place",
 ]
 
-# For every axis of a value the axis of the grid that it is; None for axes of length 1.
-Place = tuple[int | None, ...]
-
 # Elementwise primitives that are no ufuncs, and look at no element but the one that they compute.
 # Others may look at all of them to choose their way, or return what they are given.
-BY_ELEMENT = frozenset(
+ELEMENT_BY_ELEMENT = frozenset(
     {
         "astype", "clip", "elu", "erf", "erfc", "exceeds", "gelu", "gelu_derivative", "gelu_slope",
         "log_ratio", "relu", "relu_biased", "relu_derivative", "sigmoid", "sigmoid_biased",
@@ -40,18 +43,12 @@ BY_ELEMENT = frozenset(
         "softplus_derivative", "tanh_biased", "tanh_derivative", "where",
     }
 )  # fmt: skip
-REDUCTIONS = frozenset({"max", "mean", "min", "sum", "var"})
-# What has to see whole rows along its ``axis``, and what has to see the last axis whole.
-ALONG = frozenset({"log_softmax", "softmax", "softmax_derivative"})
-ALONG_LAST = frozenset(
-    {"affine_normalize", "cross_entropy", "cross_entropy_slope", "normalize", "normalize_slope"}
-)
 # The product of a matrix with a vector reads its rows in one pass with what else they need, if they
 # are no longer than this, many times as many, and more than the last cache holds: BLAS is quicker
 # by itself on what it finds there.
 LONGEST_ROW, TALL, UNCACHED = 1024, 8, 1 << 23
-PRECISE = "fd"
-NATIVE = "fiubc"
+PRECISE_DTYPES = "fd"
+NATIVE_DTYPE_KINDS = "fiubc"
 
 
 class Region(Call):
@@ -85,8 +82,8 @@ class Region(Call):
         return [type_of(out) for out in self.program.outputs]
 
     def prove(self) -> None:
-        """Checks that places are those that broadcasting gives: see `proved`."""
-        proved(self.program, self.grid, self.places)
+        """Checks that places are those that broadcasting gives: see `prove_places`."""
+        prove_places(self.program, self.grid, self.places)
 
 
 def lengths(shape: Sequence[int]) -> tuple[int, ...]:
@@ -141,7 +138,7 @@ def row_place(
     name, first = equation.primitive.name, equation.operands[0]
     if source != identity(type_of(first).shape) or lengths(type_of(first).shape) != grid:
         return None
-    if name in ALONG:
+    if name in ROW_OPERATIONS:
         if 0 in {source[a] for a in equation.params["axis"]}:
             return None
         return source if all(place == source for place in known.values()) else None
@@ -165,11 +162,11 @@ class Kinds(dict[int, str]):
         self._equations = equations
 
     def __missing__(self, i: int) -> str:
-        kind = self[i] = kind_of(self._equations[i])
+        kind = self[i] = region_kind(self._equations[i])
         return kind
 
 
-def kind_of(equation: Equation) -> str:
+def region_kind(equation: Equation) -> str:
     """Says how an equation can take part: by ``element``, as a ``reduction``, along ``rows``, as
     the ``product`` of a tall matrix and a vector, as a ``move`` that only adds or drops axes; empty
     where it cannot.
@@ -181,12 +178,12 @@ def kind_of(equation: Equation) -> str:
     types = [type_of(x) for x in equation.operands]
     if out.device != "cpu" or not out.type.size:
         return ""
-    if any(t.dtype.kind not in NATIVE for t in (*types, out.type)):
+    if any(t.dtype.kind not in NATIVE_DTYPE_KINDS for t in (*types, out.type)):
         return ""
     name = primitive.name
     if primitive.family == "elementwise":
         compute = primitive.compute
-        known = name in BY_ELEMENT or (
+        known = name in ELEMENT_BY_ELEMENT or (
             type(compute) is str and isinstance(getattr(np, compute, None), np.ufunc)
         )
         return "element" if known and out.type.shape else ""
@@ -194,21 +191,21 @@ def kind_of(equation: Equation) -> str:
         (x,) = types
         added = name == "broadcast_to" or lengths(x.shape) == lengths(out.type.shape)
         return "move" if added and x.shape and type(equation.operands[0]) is Variable else ""
-    if any(t.dtype.char not in PRECISE for t in types if t.dtype.kind != "i"):
+    if any(t.dtype.char not in PRECISE_DTYPES for t in types if t.dtype.kind != "i"):
         return ""
-    if types[0].dtype.char not in PRECISE or not types[0].shape:
+    if types[0].dtype.char not in PRECISE_DTYPES or not types[0].shape:
         return ""
     if name == "matmul":
         return "product" if _is_tall(types) and types[0].dtype == types[1].dtype else ""
-    if name in REDUCTIONS or (name in ALONG and _alike(types)):
+    if name in REGION_REDUCTIONS or (name in ROW_OPERATIONS and have_equal_lengths(types)):
         if all(types[0].shape[a] == 1 for a in equation.params["axis"]):
             return ""
-        if name in REDUCTIONS:
+        if name in REGION_REDUCTIONS:
             return "reduction" if equation.params.get("dtype") is None else ""
         return "rows"
-    if name in ALONG_LAST and len(types[0].shape) > 1 and types[0].shape[-1] > 1:
+    if name in LAST_AXIS_OPERATIONS and len(types[0].shape) > 1 and types[0].shape[-1] > 1:
         fits = name != "affine_normalize" or all(len(t.shape) == 1 for t in types[1:])
-        return "rows" if fits and (name != "normalize_slope" or _alike(types)) else ""
+        return "rows" if fits and (name != "normalize_slope" or have_equal_lengths(types)) else ""
     return ""
 
 
@@ -222,5 +219,5 @@ def _is_tall(types: Sequence[Any]) -> bool:
     return bool(fits and rows * length >= UNCACHED)
 
 
-def _alike(types: Sequence[Any]) -> bool:
+def have_equal_lengths(types: Sequence[Any]) -> bool:
     return all(t.shape == types[0].shape for t in types)

@@ -25,15 +25,15 @@ from .schedule_parallel import neighbours
 __all__ = ["fusion"]
 
 # Grids of fewer elements fit into the cache as they are.
-SMALLEST = 65536
+SMALLEST_REGION_ELEMENTS = 65536
 # A single equation is worth a region where threads can share it: over so many times the smallest.
-SHARED = 4
+FEWEST_SMALLEST_REGIONS_TO_SHARE = 4
 # What a reduction of the first axis leaves for every block is added up in the end: no more than
 # this many elements.
 PARTIAL = 8192
 
 
-def fusion(program: Program, smallest: int = SMALLEST) -> Program:
+def fusion(program: Program, smallest: int = SMALLEST_REGION_ELEMENTS) -> Program:
     """Returns a program whose elementwise chains are regions.
 
     Equations are put together that go over the same grid of elements, one using what the other
@@ -50,7 +50,7 @@ def fusion(program: Program, smallest: int = SMALLEST) -> Program:
     regions = clusters.chosen()
     if not regions:
         return program
-    return neighbours(program.with_equations(_in_order(program, regions, clusters)))
+    return neighbours(program.with_equations(_equations_in_order(program, regions, clusters)))
 
 
 class Cluster:
@@ -124,7 +124,9 @@ class Clusters:
             return False  # which BLAS does by itself
         if busy == 1 and any(self._is_outer(i) for i in cluster.members):
             return True
-        return busy > 1 or (busy == 1 and prod(cluster.grid) >= SHARED * self.smallest)
+        return busy > 1 or (
+            busy == 1 and prod(cluster.grid) >= FEWEST_SMALLEST_REGIONS_TO_SHARE * self.smallest
+        )
 
     def _is_outer(self, i: int) -> bool:
         """Says whether an equation's result is larger than each of its operands."""
@@ -353,7 +355,7 @@ def _main(equation: Equation) -> Any:
 # -- the program of regions
 
 
-def _in_order(
+def _equations_in_order(
     program: Program, regions: Iterable[Cluster], clusters: Clusters
 ) -> list[Equation]:
     """Returns equations and regions, each after what it depends on, else in the old order."""

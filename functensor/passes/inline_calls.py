@@ -41,7 +41,7 @@ def inlined(program: Program) -> Program:
     equations: list[Equation] = []
     known: dict[Variable, Any] = {}
     _append(program.equations, known, equations)
-    return program.with_equations(equations, _over(program.outputs, known))
+    return program.with_equations(equations, _replaced_operands(program.outputs, known))
 
 
 def _is_named(equation: Equation) -> bool:
@@ -64,7 +64,7 @@ def _body(equation: Equation) -> Program | None:
     return body if given == wanted and made == said else None
 
 
-def _over(operands: Sequence[Any], known: dict[Variable, Any]) -> list[Any]:
+def _replaced_operands(operands: Sequence[Any], known: dict[Variable, Any]) -> list[Any]:
     return [known.get(x, x) if type(x) is Variable else x for x in operands]
 
 
@@ -74,19 +74,19 @@ def _append(
     """Adds equations whose operands are looked up among what is known."""
     for equation in source:
         if _is_named(equation):
-            (known[equation.outputs[0]],) = _over(equation.operands, known)
+            (known[equation.outputs[0]],) = _replaced_operands(equation.operands, known)
             continue
         body = _body(equation)
         if body is None:
             equations.append(equation.over(known))
             continue
         inner: dict[Variable, Any] = dict(
-            zip(body.inputs, _over(equation.operands, known), strict=True)
+            zip(body.inputs, _replaced_operands(equation.operands, known), strict=True)
         )
         _append([_renamed(part, inner, equation) for part in body.equations], inner, equations)
         for variable, out in zip(equation.outputs, body.outputs, strict=True):
             # What a call within it gave has taken another variable's place.
-            (value,) = _over(_over([out], inner), inner)
+            (value,) = _replaced_operands(_replaced_operands([out], inner), inner)
             if type_of(value) == variable.type:
                 known[variable] = value
                 continue
@@ -101,7 +101,7 @@ def _append(
 def _renamed(equation: Equation, inner: dict[Variable, Any], call: Equation) -> Equation:
     """Returns an equation with variables of its own, since a program may be inlined twice."""
     outputs = [Variable(v.type, v.device) for v in equation.outputs]
-    operands = _over(equation.operands, inner)
+    operands = _replaced_operands(equation.operands, inner)
     inner.update(zip(equation.outputs, outputs, strict=True))
     return Equation(
         equation.primitive,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..programs.program import Program
-from .batch_elementwise import stacked
+from .batch_elementwise import stacked_groups
 from .batch_matmuls import joined_products
 from .common_subexpressions import common_subexpressions
 from .constant_folding import constant_folding
@@ -26,7 +26,7 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     dead_code,
 )
 # One pass may make work for another; what is left after so many rounds is not worth more.
-ROUNDS = 3
+MOST_SIMPLIFYING_ROUNDS = 3
 
 
 def optimized(program: Program) -> Program:
@@ -48,9 +48,9 @@ def optimized(program: Program) -> Program:
     program = contraction_paths(dead_code(inlined(program)))
     # What is small is joined early: what has thousands of equations has few after that.
     program = joined_products(common_subexpressions(algebra(program)))
-    program = dead_code(stacked(dead_code(program)))
+    program = dead_code(stacked_groups(dead_code(program)))
     unchanged = 0
-    for improve in PASSES * ROUNDS:
+    for improve in PASSES * MOST_SIMPLIFYING_ROUNDS:
         better = improve(program)
         unchanged = unchanged + 1 if better is program else 0
         program = better

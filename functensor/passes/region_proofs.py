@@ -15,20 +15,28 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..programs.program import Equation, Program, ProgramError, Variable, used
 
-__all__ = ["proved"]
+__all__ = [
+    "LAST_AXIS_OPERATIONS",
+    "REGION_REDUCTIONS",
+    "ROW_OPERATIONS",
+    "Place",
+    "prove_places",
+]
 
+# For every axis of a value the axis of the grid that it is; None for axes of length 1.
 Place = tuple[int | None, ...]
 Strides = tuple[int, ...]
 # What arrays are made of whose strides alone are of interest: no element is ever read.
 BYTE = np.zeros((), np.int8)
-REDUCTIONS = frozenset({"max", "mean", "min", "sum", "var"})
-ALONG = frozenset({"log_softmax", "softmax", "softmax_derivative"})
-ALONG_LAST = frozenset(
+REGION_REDUCTIONS = frozenset({"max", "mean", "min", "sum", "var"})
+# Operations that need whole rows along their ``axis``, or along the last axis.
+ROW_OPERATIONS = frozenset({"log_softmax", "softmax", "softmax_derivative"})
+LAST_AXIS_OPERATIONS = frozenset(
     {"affine_normalize", "cross_entropy", "cross_entropy_slope", "normalize", "normalize_slope"}
 )
 
 
-def proved(program: Program, grid: Sequence[int], places: Mapping[Variable, Place]) -> None:
+def prove_places(program: Program, grid: Sequence[int], places: Mapping[Variable, Place]) -> None:
     """Checks the places of all values of a region.
 
     Args:
@@ -50,8 +58,8 @@ def proved(program: Program, grid: Sequence[int], places: Mapping[Variable, Plac
         for x, wanted in _demands(equation, strides):
             if strides[x] != wanted:
                 raise ProgramError(
-                    f"{name} needs {x.type} at {_shown(wanted)} of the grid {tuple(grid)}, and it "
-                    f"lies at {_shown(strides[x])}"
+                    f"{name} needs {x.type} at {_shown_strides(wanted)} of the grid "
+                    f"{tuple(grid)}, and it lies at {_shown_strides(strides[x])}"
                 )
         if 1 in _gone(equation, strides):
             late.add(out)
@@ -79,19 +87,19 @@ def _demands(equation: Equation, strides: Mapping[Variable, Strides]) -> list[An
     primitive, params = equation.primitive, equation.params
     name, operands, (out,) = primitive.name, used(equation.operands), equation.outputs
     if primitive.family == "elementwise" or name == "broadcast_to":
-        return [(x, _aligned(x, strides[x], out, strides[out])) for x in operands]
+        return [(x, _aligned_strides(x, strides[x], out, strides[out])) for x in operands]
     first, *others = operands
     lies = strides[first]
     if name == "reshape":
         axes = iter(filter(None, lies))
         return [(out, tuple([0 if n == 1 else next(axes, 0) for n in out.type.shape]))]
-    if name in REDUCTIONS and 1 in lies:
+    if name in REGION_REDUCTIONS and 1 in lies:
         axis, keepdims = params["axis"], params["keepdims"]
         kept = [a for a in range(len(lies)) if keepdims or a not in axis]
         return [(out, tuple([0 if a in axis else lies[a] for a in kept]))]
-    if name in ALONG and 1 in lies and 1 not in {lies[a] for a in params["axis"]}:
+    if name in ROW_OPERATIONS and 1 in lies and 1 not in {lies[a] for a in params["axis"]}:
         return [(x, lies) for x in (*others, out)]
-    if name in ALONG_LAST and 1 in lies and lies[-1] > 1:
+    if name in LAST_AXIS_OPERATIONS and 1 in lies and lies[-1] > 1:
         fewer = lies[-1:] if name == "affine_normalize" else lies[:-1]
         return [(x, lies if x.type.ndim == len(lies) else fewer) for x in (*others, out)]
     if name == "matmul":
@@ -101,7 +109,7 @@ def _demands(equation: Equation, strides: Mapping[Variable, Strides]) -> list[An
     raise ProgramError(f"{name} cannot be computed block by block")
 
 
-def _aligned(x: Variable, own: Strides, out: Variable, strides: Strides) -> Strides:
+def _aligned_strides(x: Variable, own: Strides, out: Variable, strides: Strides) -> Strides:
     """Returns the strides that an operand has if it is broadcast to a result with some strides."""
     spread = np.broadcast_to(as_strided(BYTE, x.type.shape, own, writeable=False), out.type.shape)
     axes = [wanted if found else 0 for found, wanted in zip(spread.strides, strides)]
@@ -111,12 +119,12 @@ def _aligned(x: Variable, own: Strides, out: Variable, strides: Strides) -> Stri
 def _gone(equation: Equation, strides: Mapping[Variable, Strides]) -> set[int]:
     """Returns the strides of an equation's operands over which its result is summed."""
     name = equation.primitive.name
-    if name not in REDUCTIONS and name != "matmul":
+    if name not in REGION_REDUCTIONS and name != "matmul":
         return set()
     taken = {stride for x in used(equation.operands) for stride in strides[x]}
     return taken.difference(strides[equation.outputs[0]])
 
 
-def _shown(strides: Strides) -> str:
+def _shown_strides(strides: Strides) -> str:
     """Returns strides as a place, for messages."""
     return str(tuple([stride - 1 if stride else None for stride in strides]))

@@ -14,14 +14,14 @@ from ..programs.program import Equation, Operand, Program, Variable, type_of
 if TYPE_CHECKING:
     from ..primitives.core.primitive_like import PrimitiveLike
 
-__all__ = ["ELEMENTWISE", "Rewritten", "Rule", "Sweep", "behind", "swept"]
+__all__ = ["ELEMENTWISE", "RewriteRule", "Rewritten", "Sweep", "behind", "swept"]
 
 # More rewritings of one equation than this would be rules that undo each other.
-STEPS = 8
+MOST_REWRITES_OF_ONE = 8
 # Under this name there are rules for all elementwise primitives without rules of their own.
 ELEMENTWISE = "any elementwise"
 # The primitive without which a rule finds nothing.
-_behind: dict[Any, str] = {}
+_needed_primitives: dict[Any, str] = {}
 
 
 class Sweep:
@@ -42,34 +42,38 @@ class Sweep:
         ready: for every primitive met so far the rules that may find something.
     """
 
-    def __init__(self, program: Program, rules: Mapping[str, Sequence[Rule]]) -> None:
+    def __init__(self, program: Program, rules: Mapping[str, Sequence[RewriteRule]]) -> None:
         self.made: dict[Variable, Equation] = {}
         self.known: dict[Variable, Any] = {}
         self.equations: list[Equation] = []
         self._program = program
         self._rules = rules
         self._names = {primitive.name for primitive in program.primitives()}
-        self.ready: dict[Any, Sequence[Rule]] = {}
+        self.ready: dict[Any, Sequence[RewriteRule]] = {}
 
     @cached_property
     def uses(self) -> dict[Variable, int]:
         """For every variable how often it is used, at least."""
         return dict(self._program.uses())
 
-    def rules_of(self, primitive: PrimitiveLike) -> Sequence[Rule]:
+    def rules_of(self, primitive: PrimitiveLike) -> Sequence[RewriteRule]:
         """Returns the rules for a primitive: those of its name, or else those of its family.
 
         Those that find nothing in this program are not among them.
         """
         found = self.ready.get(primitive)
         if found is None:
-            given: Sequence[Rule] | None = None
+            given: Sequence[RewriteRule] | None = None
             if isinstance(primitive, Primitive):
                 given = self._rules.get(primitive.name)
                 if given is None and primitive.family == "elementwise":
                     given = self._rules.get(ELEMENTWISE)
             names = self._names
-            found = [r for r in given or () if r not in _behind or _behind[r] in names]
+            found = [
+                r
+                for r in given or ()
+                if r not in _needed_primitives or _needed_primitives[r] in names
+            ]
             self.ready[primitive] = found
         return found
 
@@ -123,10 +127,10 @@ class Sweep:
         if isinstance(equation.primitive, Primitive):
             self.made[equation.outputs[0]] = equation
 
-    def rewrite(self, equation: Equation, rules: Sequence[Rule]) -> bool:
+    def rewrite(self, equation: Equation, rules: Sequence[RewriteRule]) -> bool:
         """Adds a primitive's equation as rules have it; says whether one applied."""
         changed = False
-        for _ in range(STEPS):
+        for _ in range(MOST_REWRITES_OF_ONE):
             found: Any = None
             for rule in rules:
                 found = rule(self, equation)
@@ -162,14 +166,14 @@ class Sweep:
 
 # What a rule finds: an equation or an operand to stand in an equation's place, None for nothing.
 Rewritten: TypeAlias = "Equation | Operand | None"
-Rule = Callable[[Sweep, Equation], Rewritten]
+RewriteRule = Callable[[Sweep, Equation], Rewritten]
 
 
-def behind(name: str) -> Callable[[Rule], Rule]:
+def behind(name: str) -> Callable[[RewriteRule], RewriteRule]:
     """Marks a rule that finds nothing in programs without a primitive: it looks behind that."""
 
-    def marked(rule: Rule) -> Rule:
-        _behind[rule] = name
+    def marked(rule: RewriteRule) -> RewriteRule:
+        _needed_primitives[rule] = name
         return rule
 
     return marked
@@ -177,7 +181,7 @@ def behind(name: str) -> Callable[[Rule], Rule]:
 
 def swept(
     program: Program,
-    rules: Mapping[str, Sequence[Rule]],
+    rules: Mapping[str, Sequence[RewriteRule]],
     only: Container[Variable] | None = None,
 ) -> Program:
     """Returns a program with every primitive's equations rewritten by the rules of its name.

@@ -8,10 +8,10 @@ from ..primitives.core.registry import registry
 from ..programs.program import Equation, Program, Variable, used
 from .dead_code import dead_code
 
-__all__ = ["scattered"]
+__all__ = ["scatter_updates"]
 
 
-def scattered(program: Program) -> Program:
+def scatter_updates(program: Program) -> Program:
     """Returns a program that adds values to an array at their places, not an array of zeros.
 
     What such an array is made of is added in a loop that carries the sum: there the update is

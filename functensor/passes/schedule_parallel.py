@@ -11,10 +11,10 @@ __all__ = ["neighbours"]
 # Products of fewer multiplications are not shared.
 PRODUCT = 1 << 23
 # What is moved ahead of large work is not large itself, so that no memory is held for long.
-SMALL = 65536
+LARGEST_MOVED_ELEMENTS = 65536
 # Of so many at once a helper's late beginning is no more to be noticed.
-MOST = 8
-VIEWS = frozenset({"broadcast_to", "reshape", "stop_gradient", "transpose"})
+MOST_NEIGHBOURS = 8
+VIEWING_PRIMITIVES = frozenset({"broadcast_to", "reshape", "stop_gradient", "transpose"})
 
 
 def neighbours(program: Program) -> Program:
@@ -32,13 +32,13 @@ def neighbours(program: Program) -> Program:
     large: list[int] = []
     made: set[Variable] = set()
     for equation in program.equations:
-        joins = is_large(equation)
+        joins = is_large_equation(equation)
         if (
-            len(large) == MOST
+            len(large) == MOST_NEIGHBOURS
             or not made.isdisjoint(used(equation.operands))
-            or not (joins or is_small(equation))
+            or not (joins or is_small_equation(equation))
         ):
-            order += gathered(waiting, large)
+            order += gathered_neighbours(waiting, large)
             waiting, large, made = [], [], set()
         if joins:
             large.append(len(waiting))
@@ -47,12 +47,12 @@ def neighbours(program: Program) -> Program:
             waiting.append(equation)
         else:
             order.append(equation)
-    order += gathered(waiting, large)
+    order += gathered_neighbours(waiting, large)
     same = all(x is y for x, y in zip(order, program.equations, strict=True))
     return program if same else program.with_equations(order)
 
 
-def gathered(equations: list[Equation], large: list[int]) -> list[Equation]:
+def gathered_neighbours(equations: list[Equation], large: list[int]) -> list[Equation]:
     """Returns equations in an order in which the large ones are neighbours."""
     if len(large) < 2:
         return equations
@@ -61,7 +61,7 @@ def gathered(equations: list[Equation], large: list[int]) -> list[Equation]:
     return [*small, *(equations[i] for i in large), *equations[large[-1] + 1 :]]
 
 
-def is_large(equation: Equation) -> bool:
+def is_large_equation(equation: Equation) -> bool:
     """Says whether threads may share an equation."""
     if equation.primitive.fused:
         return True
@@ -71,8 +71,8 @@ def is_large(equation: Equation) -> bool:
     return len(y) > 1 and prod(x) * y[-1] >= PRODUCT
 
 
-def is_small(equation: Equation) -> bool:
+def is_small_equation(equation: Equation) -> bool:
     """Says whether an equation takes little memory."""
-    if equation.primitive.name in VIEWS:
+    if equation.primitive.name in VIEWING_PRIMITIVES:
         return True
-    return sum(out.type.size for out in equation.outputs) < SMALL
+    return sum(out.type.size for out in equation.outputs) < LARGEST_MOVED_ELEMENTS

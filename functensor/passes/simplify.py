@@ -10,7 +10,7 @@ from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .constants import uniform_value
-from .rewriter import ELEMENTWISE, Rewritten, Rule, Sweep, behind, swept
+from .rewriter import ELEMENTWISE, RewriteRule, Rewritten, Sweep, behind, swept
 from .simplify_shapes import SHAPE_RULES
 
 if TYPE_CHECKING:
@@ -60,23 +60,24 @@ def algebra(program: Program) -> Program:
         c: float64[2,3] = multiply(a, 0.25)
         return c
     """
-    return swept(program, RULES)
+    return swept(program, ALGEBRA_RULES)
 
 
 # A negated factor negates what these give.
 SIGNED = frozenset({"multiply", "divide"})
 
+
 # -- numbers among the operands
 
 
-def _number(x: Any) -> Any:
+def _constant_number(x: Any) -> Any:
     """Returns the number that an operand is, of whatever shape; None where it is none."""
     if type(x) is Variable:
         return None
     return x if type(x) in (float, int) else uniform_value(x)
 
 
-def _real(known: ShapeDtype) -> bool:
+def _real_kind(known: ShapeDtype) -> bool:
     return known.dtype.kind in "fiu"
 
 
@@ -106,7 +107,7 @@ def _scalar_operands(sweep: Sweep, equation: Equation) -> Rewritten:
     return equation.with_operands(operands) if changed else None
 
 
-def _like(equation: Equation, name: str, *operands: Operand) -> Equation:
+def _with_primitive(equation: Equation, name: str, *operands: Operand) -> Equation:
     """Returns an equation of the same output by another primitive without parameters."""
     return Equation(
         registry[name], operands, {}, equation.outputs, equation.line, equation.scope
@@ -116,26 +117,26 @@ def _like(equation: Equation, name: str, *operands: Operand) -> Equation:
 def _multiply(sweep: Sweep, equation: Equation) -> Any:
     x, y = equation.operands
     out = equation.outputs[0].type
-    if not _real(out):
+    if not _real_kind(out):
         return None
-    if _number(y) == 1:
+    if _constant_number(y) == 1:
         return x
-    return y if _number(x) == 1 else None
+    return y if _constant_number(x) == 1 else None
 
 
 @behind("negative")
 def _multiply_negated(sweep: Sweep, equation: Equation) -> Rewritten:
     x, y = equation.operands
     out = equation.outputs[0].type
-    if not _real(out):
+    if not _real_kind(out):
         return None
     negated, other = _negated(sweep, x, out), _negated(sweep, y, out)
     if negated is not None and other is not None:
-        return _like(equation, "multiply", negated, other)
+        return _with_primitive(equation, "multiply", negated, other)
     if negated is not None and _exact(y) and out.dtype.kind == "f":
-        return _like(equation, "multiply", negated, -float(y))
+        return _with_primitive(equation, "multiply", negated, -float(y))
     if other is not None and _exact(x) and out.dtype.kind == "f":
-        return _like(equation, "multiply", -float(x), other)
+        return _with_primitive(equation, "multiply", -float(x), other)
     return None
 
 
@@ -145,11 +146,11 @@ def _negated(sweep: Sweep, x: Any, out: ShapeDtype) -> Operand | None:
     return negative.operands[0] if negative is not None and x.type.dtype == out.dtype else None
 
 
-def _term(sweep: Sweep, x: Operand, equation: Equation) -> Operand | None:
+def _negated_term(sweep: Sweep, x: Operand, equation: Equation) -> Operand | None:
     """Returns what a summand is the negative of, a product with a negated factor among them."""
     out = equation.outputs[0].type
     plain = _negated(sweep, x, out)
-    if plain is not None or type(x) is not Variable or not _real(out) or not sweep.once(x):
+    if plain is not None or type(x) is not Variable or not _real_kind(out) or not sweep.once(x):
         return plain
     inner = sweep.made.get(x)
     if inner is None or x.type.dtype != out.dtype or inner.primitive.name not in SIGNED:
@@ -167,10 +168,10 @@ def _exact(x: Operand) -> bool:
     return type(x) is float or (type(x) is int and abs(x) < 2048)
 
 
-def _divide(sweep: Sweep, equation: Equation) -> Any:
+def _simplify_divide(sweep: Sweep, equation: Equation) -> Any:
     x, y = equation.operands
     out = equation.outputs[0].type
-    number = _number(y)
+    number = _constant_number(y)
     if number is None or out.dtype.kind != "f":
         return None
     if number == 1:
@@ -180,17 +181,17 @@ def _divide(sweep: Sweep, equation: Equation) -> Any:
         return None
     negated = _negated(sweep, x, out)
     if negated is not None:
-        return _like(equation, "divide", negated, -float(y))
+        return _with_primitive(equation, "divide", negated, -float(y))
     fraction, exponent = math.frexp(y)
     # In this range the number and what one is divided by it are normal in half precision too.
     if abs(fraction) == 0.5 and -12 < exponent < 14:
-        return _like(equation, "multiply", x, 1.0 / float(y))
+        return _with_primitive(equation, "multiply", x, 1.0 / float(y))
     return None
 
 
-def _is_zero(x: Operand, sign: float, out: ShapeDtype) -> bool:
+def _is_zeros_of_sign(x: Operand, sign: float, out: ShapeDtype) -> bool:
     """Says whether an operand is nothing but zeros of a sign, which integers do not have."""
-    number = None if type(x) is Variable or not _real(out) else _number(x)
+    number = None if type(x) is Variable or not _real_kind(out) else _constant_number(x)
     if number is None or number != 0:
         return False
     return out.dtype.kind in "iu" or math.copysign(1.0, number) == sign
@@ -199,63 +200,68 @@ def _is_zero(x: Operand, sign: float, out: ShapeDtype) -> bool:
 def _add(sweep: Sweep, equation: Equation) -> Any:
     x, y = equation.operands
     out = equation.outputs[0].type
-    if _is_zero(y, -1.0, out):
+    if _is_zeros_of_sign(y, -1.0, out):
         return x
-    return y if _is_zero(x, -1.0, out) else None
+    return y if _is_zeros_of_sign(x, -1.0, out) else None
 
 
 @behind("negative")
 def _add_negated(sweep: Sweep, equation: Equation) -> Rewritten:
     x, y = equation.operands
-    plain = _term(sweep, y, equation)
+    plain = _negated_term(sweep, y, equation)
     if plain is not None:
-        return _like(equation, "subtract", x, plain)
-    plain = _term(sweep, x, equation)
-    return None if plain is None else _like(equation, "subtract", y, plain)
+        return _with_primitive(equation, "subtract", x, plain)
+    plain = _negated_term(sweep, x, equation)
+    return None if plain is None else _with_primitive(equation, "subtract", y, plain)
 
 
 def _subtract(sweep: Sweep, equation: Equation) -> Rewritten:
     x, y = equation.operands
-    return x if _is_zero(y, 1.0, equation.outputs[0].type) else None
+    return x if _is_zeros_of_sign(y, 1.0, equation.outputs[0].type) else None
 
 
 @behind("negative")
 def _subtract_negated(sweep: Sweep, equation: Equation) -> Rewritten:
     x, y = equation.operands
-    plain = _term(sweep, y, equation)
-    return None if plain is None else _like(equation, "add", x, plain)
+    plain = _negated_term(sweep, y, equation)
+    return None if plain is None else _with_primitive(equation, "add", x, plain)
 
 
-def _log_ratio(sweep: Sweep, equation: Equation) -> Rewritten:
+def _simplify_log_ratio(sweep: Sweep, equation: Equation) -> Rewritten:
     x, y = equation.operands
-    number = _number(y)
+    number = _constant_number(y)
     if number is None or not math.isfinite(number):
         return None
-    return _like(equation, "subtract", x, y)
+    return _with_primitive(equation, "subtract", x, y)
 
 
-def _power(sweep: Sweep, equation: Equation) -> Any:
+def _simplify_power(sweep: Sweep, equation: Equation) -> Any:
     x, y = equation.operands
     known = type_of(x)
-    number = _number(y)
-    if number is None or type_of(y).shape or known != equation.outputs[0].type or not _real(known):
+    number = _constant_number(y)
+    if (
+        number is None
+        or type_of(y).shape
+        or known != equation.outputs[0].type
+        or not _real_kind(known)
+    ):
         return None
     if number == 1:
         return x
     if number == 2:
-        return _like(equation, "square", x)
+        return _with_primitive(equation, "square", x)
     if known.dtype.kind != "f" or not known.shape or equation.outputs[0].device != "cpu":
         return None
     if number == 3:
-        return _like(equation, "multiply", x, sweep.add("square", [x], {}, equation))
+        return _with_primitive(equation, "multiply", x, sweep.add("square", [x], {}, equation))
     if number == 4:
-        return _like(equation, "square", sweep.add("square", [x], {}, equation))
+        return _with_primitive(equation, "square", sweep.add("square", [x], {}, equation))
     if number == -1:
-        return _like(equation, "reciprocal", x)
-    return _like(equation, "sqrt", x) if number == 0.5 else None
+        return _with_primitive(equation, "reciprocal", x)
+    return _with_primitive(equation, "sqrt", x) if number == 0.5 else None
 
 
-def _negative(sweep: Sweep, equation: Equation) -> Rewritten:
+def _simplify_negative(sweep: Sweep, equation: Equation) -> Rewritten:
     negated = sweep.maker(equation.operands[0], "negative")
     return None if negated is None else negated.operands[0]
 
@@ -269,7 +275,7 @@ def _itself_if_real(sweep: Sweep, equation: Equation) -> Rewritten:
     return None if type_of(x).dtype.kind == "c" else x
 
 
-def _where(sweep: Sweep, equation: Equation) -> Any:
+def _simplify_where(sweep: Sweep, equation: Equation) -> Any:
     condition, x, y = equation.operands
     if x is y:
         return x
@@ -279,7 +285,7 @@ def _where(sweep: Sweep, equation: Equation) -> Any:
     return None if chosen is None else x if chosen else y
 
 
-def _astype(sweep: Sweep, equation: Equation) -> Any:
+def _simplify_astype(sweep: Sweep, equation: Equation) -> Any:
     x = equation.operands[0]
     cast = sweep.maker(x, "astype")
     if cast is None:
@@ -293,24 +299,32 @@ def _astype(sweep: Sweep, equation: Equation) -> Any:
     return equation.with_operands(cast.operands)
 
 
-COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "exceeds")
-NUMERIC: dict[str, tuple[Rule, ...]] = {
-    **dict.fromkeys((*COMPARISONS, "maximum", "minimum"), (_scalar_operands,)),
+NEGATED_COMPARISONS = (
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "exceeds",
+)
+NUMERIC: dict[str, tuple[RewriteRule, ...]] = {
+    **dict.fromkeys((*NEGATED_COMPARISONS, "maximum", "minimum"), (_scalar_operands,)),
     "multiply": (_scalar_operands, _multiply, _multiply_negated),
-    "divide": (_scalar_operands, _divide),
+    "divide": (_scalar_operands, _simplify_divide),
     "add": (_scalar_operands, _add, _add_negated),
     "subtract": (_scalar_operands, _subtract, _subtract_negated),
-    "log_ratio": (_scalar_operands, _log_ratio),
-    "power": (_scalar_operands, _power),
-    "negative": (_negative,),
+    "log_ratio": (_scalar_operands, _simplify_log_ratio),
+    "power": (_scalar_operands, _simplify_power),
+    "negative": (_simplify_negative,),
     "positive": (_itself,),
     "stop_gradient": (_itself,),
     "conj": (_itself_if_real,),
     "real": (_itself_if_real,),
-    "where": (_scalar_operands, _where),
-    "astype": (_astype,),
+    "where": (_scalar_operands, _simplify_where),
+    "astype": (_simplify_astype,),
 }
-RULES: dict[str, tuple[Rule, ...]] = {
+ALGEBRA_RULES: dict[str, tuple[RewriteRule, ...]] = {
     **SHAPE_RULES,
     **{name: (*rules, *SHAPE_RULES[ELEMENTWISE]) for name, rules in NUMERIC.items()},
     "checkpoint_name": (_itself,),

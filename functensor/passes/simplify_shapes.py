@@ -9,7 +9,7 @@ import numpy as np
 from ..primitives.core.index_key import FULL
 from ..primitives.core.registry import registry
 from ..programs.program import Equation, Operand, Variable, type_of
-from .rewriter import ELEMENTWISE, Rewritten, Rule, Sweep, behind
+from .rewriter import ELEMENTWISE, RewriteRule, Rewritten, Sweep, behind
 
 __all__ = ["SHAPE_RULES", "sliced"]
 
@@ -29,7 +29,7 @@ def _params(equation: Equation, source: Equation, **params: Any) -> Equation:
     )
 
 
-def _reshape(sweep: Sweep, equation: Equation) -> Any:
+def _simplify_reshape(sweep: Sweep, equation: Equation) -> Any:
     x, shape = equation.operands[0], equation.params["shape"]
     source = sweep.made.get(x) if type(x) is Variable else None
     if source is None or type_of(x).shape == shape:
@@ -52,7 +52,7 @@ def _reshape(sweep: Sweep, equation: Equation) -> Any:
     )
 
 
-def _transpose(sweep: Sweep, equation: Equation) -> Any:
+def _simplify_transpose(sweep: Sweep, equation: Equation) -> Any:
     x, axes = equation.operands[0], equation.params["axes"]
     identity = tuple(range(len(axes)))
     if axes == identity:
@@ -62,7 +62,7 @@ def _transpose(sweep: Sweep, equation: Equation) -> Any:
         inner = source.params["axes"]
         return _params(equation, source, axes=tuple([inner[i] for i in axes]))
     product = sweep.maker(x, "matmul")
-    if product is None or not sweep.once(x) or axes != _swapped(len(axes)):
+    if product is None or not sweep.once(x) or axes != _swapped_last_axes(len(axes)):
         return None
     a, b = product.operands
     if type_of(a).ndim < 2 or type_of(b).ndim < 2:
@@ -70,14 +70,15 @@ def _transpose(sweep: Sweep, equation: Equation) -> Any:
     if sweep.maker(a, "transpose") is None and sweep.maker(b, "transpose") is None:
         return None
     swapped = [
-        sweep.add("transpose", [v], {"axes": _swapped(type_of(v).ndim)}, equation) for v in (b, a)
+        sweep.add("transpose", [v], {"axes": _swapped_last_axes(type_of(v).ndim)}, equation)
+        for v in (b, a)
     ]
     return Equation(
         product.primitive, swapped, {}, equation.outputs, product.line, product.scope
     )
 
 
-def _swapped(ndim: int) -> tuple[int, ...]:
+def _swapped_last_axes(ndim: int) -> tuple[int, ...]:
     return (*range(ndim - 2), ndim - 1, ndim - 2)
 
 
@@ -94,7 +95,7 @@ def _broadcast_to(sweep: Sweep, equation: Equation) -> Any:
     return _params(equation, source, **equation.params)
 
 
-def _index(sweep: Sweep, equation: Equation) -> Rewritten:
+def _simplify_index(sweep: Sweep, equation: Equation) -> Rewritten:
     x, out = equation.operands[0], equation.outputs[0].type
     key = equation.params["key"]
     if key.arrays or type_of(x).size != out.size or not out.size:
@@ -103,10 +104,10 @@ def _index(sweep: Sweep, equation: Equation) -> Rewritten:
         if type(item) is slice and item.step not in (None, 1):
             return None
     # What leaves all elements there leaves them in order.
-    return x if type_of(x) == out else _reshaped(equation, x)
+    return x if type_of(x) == out else _reshape_of(equation, x)
 
 
-def _reshaped(equation: Equation, x: Operand) -> Equation:
+def _reshape_of(equation: Equation, x: Operand) -> Equation:
     """Returns an equation of the same output that reshapes an operand."""
     params = {"shape": equation.outputs[0].type.shape}
     return Equation(
@@ -142,7 +143,7 @@ def _concatenate(sweep: Sweep, equation: Equation) -> Rewritten:
         if source is None or sliced(source) != (x, axis, i):
             return None
     axes = (axis, *(i for i in range(x.type.ndim) if i != axis))
-    return _reshaped(equation, sweep.add("transpose", [x], {"axes": axes}, equation))
+    return _reshape_of(equation, sweep.add("transpose", [x], {"axes": axes}, equation))
 
 
 def _reduce(sweep: Sweep, equation: Equation) -> Rewritten:
@@ -154,7 +155,7 @@ def _reduce(sweep: Sweep, equation: Equation) -> Rewritten:
         return None
     if name not in NEUTRAL and known.dtype.kind not in "iub":
         return None
-    return x if known == out else _reshaped(equation, x)
+    return x if known == out else _reshape_of(equation, x)
 
 
 @behind("broadcast_to")
@@ -177,11 +178,11 @@ def _unbroadcast(sweep: Sweep, equation: Equation) -> Rewritten:
     return equation.with_operands(operands) if changed else None
 
 
-SHAPE_RULES: dict[str, tuple[Rule, ...]] = {
-    "reshape": (_reshape,),
-    "transpose": (_transpose,),
+SHAPE_RULES: dict[str, tuple[RewriteRule, ...]] = {
+    "reshape": (_simplify_reshape,),
+    "transpose": (_simplify_transpose,),
     "broadcast_to": (_broadcast_to,),
-    "index": (_index,),
+    "index": (_simplify_index,),
     "concatenate": (_concatenate,),
     ELEMENTWISE: (_unbroadcast,),
     **dict.fromkeys(("max", "min", "sum", "prod"), (_reduce,)),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..programs.program import Equation, Program, Variable, type_of
-from .rewriter import ELEMENTWISE, Rewritten, Rule, Sweep, behind, swept
+from .rewriter import ELEMENTWISE, RewriteRule, Rewritten, Sweep, behind, swept
 from .simplify_shapes import SHAPE_RULES
 
 __all__ = ["sinking"]
 
 # Reductions that do not tell where along the axes an element stood.
-REDUCTIONS = ("sum", "mean", "max", "min", "prod", "any", "all", "count_nonzero", "logsumexp")
+SUNK_REDUCTIONS = ("sum", "mean", "max", "min", "prod", "any", "all", "count_nonzero", "logsumexp")
 
 
 def sinking(program: Program) -> Program:
@@ -34,11 +34,11 @@ def sinking(program: Program) -> Program:
         c: float64[3,2] = transpose(b, axes=(1, 0))
         return c
     """
-    return swept(program, RULES)
+    return swept(program, SINKING_RULES)
 
 
 @behind("broadcast_to")
-def _broadcast(sweep: Sweep, equation: Equation) -> Rewritten:
+def _sink_broadcast(sweep: Sweep, equation: Equation) -> Rewritten:
     operands = list(equation.operands)
     found = False
     for i, x in enumerate(operands):
@@ -57,7 +57,7 @@ def _broadcast(sweep: Sweep, equation: Equation) -> Rewritten:
 
 
 @behind("transpose")
-def _transpose(sweep: Sweep, equation: Equation) -> Rewritten:
+def _sink_transpose(sweep: Sweep, equation: Equation) -> Rewritten:
     axes = None
     operands = list(equation.operands)
     for i, x in enumerate(operands):
@@ -93,9 +93,9 @@ def _reduced_transpose(sweep: Sweep, equation: Equation) -> Rewritten:
     return sweep.add("transpose", [before], {"axes": axes}, equation)
 
 
-RULES: dict[str, tuple[Rule, ...]] = {
-    ELEMENTWISE: (_broadcast, _transpose),
+SINKING_RULES: dict[str, tuple[RewriteRule, ...]] = {
+    ELEMENTWISE: (_sink_broadcast, _sink_transpose),
     # Two that meet are one or none before the next equation: else each pair would take a round.
     "transpose": SHAPE_RULES["transpose"],
-    **dict.fromkeys(REDUCTIONS, (_reduced_transpose,)),
+    **dict.fromkeys(SUNK_REDUCTIONS, (_reduced_transpose,)),
 }

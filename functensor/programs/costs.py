@@ -13,7 +13,7 @@ from .program import Equation, Program, type_of, used
 __all__ = ["Cost", "EquationCost", "cost_of"]
 
 # What moves or views elements and computes nothing.
-MOVING = frozenset(
+MOVING_PRIMITIVES = frozenset(
     {
         "astype", "broadcast_to", "concatenate", "flip", "index", "pad", "reshape", "roll",
         "shift", "stack", "to_device", "transpose", "tril", "triu", "where",
@@ -95,18 +95,18 @@ def cost_of(program: Program) -> Cost:
     ``max_steps`` allows, or a single one where there is no limit. A branch is taken for the most
     expensive one, of operations, of bytes and of memory each.
     """
-    live = sum(nbytes(x.type) for x in program.inputs)
+    live = sum(bytes_of(x.type) for x in program.inputs)
     given = live
     costs = []
     mine: set[Any] = set()
     for equation, last in zip(program.equations, program.last_uses(), strict=True):
-        made = 0 if equation.primitive.name in VIEWING else _outputs(equation)
+        made = 0 if equation.primitive.name in VIEWING else _output_bytes(equation)
         live += made
         if made:
             mine.update(equation.outputs)
         call = equation.primitive
         inner = [cost_of(body) for body in call.bodies]
-        flops, moved, peak = flops_of(equation) if not inner else 0, _moved(equation), 0
+        flops, moved, peak = flops_of(equation) if not inner else 0, _moved_bytes(equation), 0
         if call.fused:
             flops = sum(c.flops for c in inner)
         elif inner:
@@ -116,7 +116,7 @@ def cost_of(program: Program) -> Cost:
             moved = trips * taken([c.bytes for c in inner])
             peak = max(c.peak for c in inner) if trips else 0
         costs.append(EquationCost(equation, flops, moved, live + peak))
-        live -= sum(nbytes(x.type) for x in last if x in mine)
+        live -= sum(bytes_of(x.type) for x in last if x in mine)
     return Cost(program.name, costs, given)
 
 
@@ -125,25 +125,27 @@ def trips_of(call: PrimitiveLike) -> int:
     return 1 if call.trips is None else call.trips
 
 
-def nbytes(known: ShapeDtype) -> int:
+def bytes_of(known: ShapeDtype) -> int:
     """Returns the bytes of an array."""
     return known.size * known.dtype.itemsize
 
 
-def _outputs(equation: Equation) -> int:
-    return sum(nbytes(x.type) for x in equation.outputs)
+def _output_bytes(equation: Equation) -> int:
+    return sum(bytes_of(x.type) for x in equation.outputs)
 
 
-def _moved(equation: Equation) -> int:
+def _moved_bytes(equation: Equation) -> int:
     if equation.primitive.name in VIEWING:
         return 0
-    return _outputs(equation) + sum(nbytes(x.type) for x in dict.fromkeys(used(equation.operands)))
+    return _output_bytes(equation) + sum(
+        bytes_of(x.type) for x in dict.fromkeys(used(equation.operands))
+    )
 
 
 def flops_of(equation: Equation) -> int:
     """Returns the operations of arithmetic of one equation."""
     name = equation.primitive.name
-    if name in MOVING:
+    if name in MOVING_PRIMITIVES:
         return 0
     out = equation.outputs[0].type
     operands = [type_of(x) for x in equation.operands]
@@ -152,7 +154,7 @@ def flops_of(equation: Equation) -> int:
     return max([out.size, *(x.size for x in operands)])
 
 
-def _einsum(out: ShapeDtype, operands: list[ShapeDtype], params: dict[str, Any]) -> int:
+def _einsum_products(out: ShapeDtype, operands: list[ShapeDtype], params: dict[str, Any]) -> int:
     terms = params["subscripts"].split("->")[0].split(",")
     lengths: dict[str, int] = {}
     for term, x in zip(terms, operands, strict=True):
@@ -169,7 +171,7 @@ def _attention(out: ShapeDtype, operands: list[ShapeDtype], params: dict[str, An
 # How many products are added up.
 CONTRACTIONS: dict[str, Callable[[ShapeDtype, list[ShapeDtype], dict[str, Any]], int]] = {
     "matmul": lambda out, xs, params: out.size * xs[0].shape[-1],
-    "einsum": _einsum,
+    "einsum": _einsum_products,
     "conv": lambda out, xs, params: out.size * prod(xs[1].shape[1:]),
     "conv_input_grad": lambda out, xs, params: xs[0].size * prod(xs[1].shape[1:]),
     "conv_kernel_grad": lambda out, xs, params: xs[1].size * prod(out.shape[1:]),

@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
-class Entry:
+class ScopeEntry:
     """A scope that a thread is in.
 
     Attributes:
@@ -47,10 +47,10 @@ class Active(threading.local):
     """
 
     def __init__(self) -> None:
-        self.entries = [Entry(None, "", True)]
-        self.next: Entry | None = None
+        self.entries = [ScopeEntry(None, "", True)]
+        self.next: ScopeEntry | None = None
 
-    def last(self, owner: object) -> list[Entry]:
+    def last(self, owner: object) -> list[ScopeEntry]:
         """Returns the scope that an owner entered last, in a list, which is empty without one."""
         # A generator that stopped within one may end within others, or in another thread.
         return [entry for entry in self.entries[:0:-1] if entry.owner is owner][:1]
@@ -105,7 +105,7 @@ class named_scope:
     def __enter__(self) -> None:
         entry = active.next
         if entry is None or entry.owner is not self:
-            entry = Entry(self, "", False)
+            entry = ScopeEntry(self, "", False)
         outer = active.entries[-1].path
         entry.path = f"{outer}/{self.name}" if outer else self.name
         end = len(active.entries)
@@ -117,7 +117,7 @@ class named_scope:
     @InC
     def __exit__(self) -> Any:
         # Whoever calls this without a `with` statement wants to leave what was entered before.
-        active.next = entry = Entry(self, "", False)
+        active.next = entry = ScopeEntry(self, "", False)
         left = filter(attrgetter("entered"), [entry, *active.last(self)])
         return leaving(partial(deque, map(active.entries.remove, islice(left, 1)), 0))
 
@@ -178,7 +178,7 @@ def scoped(path: str) -> listed:
     Args:
         path: the scope; empty for programs that are kept for whoever wants them.
     """
-    return listed(active.entries, Entry(None, path, True))
+    return listed(active.entries, ScopeEntry(None, path, True))
 
 
 def joined_scope(outer: str, inner: str) -> str:

@@ -28,10 +28,11 @@ __all__ = [
     "argument_type",
     "check",
     "printed",
-    "substituted",
     "type_of",
     "used",
+    "with_substitutes",
 ]
+
 
 class Variable:
     """A value of a program, known by its shape and dtype and by where it is.
@@ -202,7 +203,7 @@ class Program:
         for equation, last in zip(self.equations, self.last_uses(), strict=True):
             operands = [env[x] if type(x) is Variable else x for x in equation.operands]
             for x, value in zip(equation.outputs, equation.apply(operands), strict=True):
-                env[x] = value if x.type.weak is None else weakened(value, x.type.weak)
+                env[x] = value if x.type.weak is None else as_weak(value, x.type.weak)
             for variable in last:
                 env.pop(variable, None)
         return [env[out] if type(out) is Variable else out for out in self.outputs]
@@ -242,7 +243,7 @@ class Program:
     __repr__ = __str__
 
 
-def weakened(value: Value, kind: type) -> Any:
+def as_weak(value: Value, kind: type) -> Any:
     """Returns a scalar that was computed of weak ones as Python's, so that it stays weak."""
     if type(value) is Array:
         return kind(value._data)
@@ -250,7 +251,7 @@ def weakened(value: Value, kind: type) -> Any:
         return value
     found = getattr(value, "value", None)
     if isinstance(found, Tracer):
-        inner = weakened(found, kind)
+        inner = as_weak(found, kind)
     elif isinstance(found, np.generic | np.ndarray | Array) and not found.shape:
         inner = kind(to_buffer(found))
     else:
@@ -265,7 +266,7 @@ def standing_for(tracer: Tracer, value: Value) -> Tracer:
     return out
 
 
-def substituted(program: Program, find: Callable[[Equation], Any]) -> Program:
+def with_substitutes(program: Program, find: Callable[[Equation], Any]) -> Program:
     """Returns a program without the equations in whose place something known stands.
 
     Args:
@@ -372,7 +373,9 @@ def _check_types(equation: Equation, where: str) -> None:
         return
     got = [variable.type for variable in equation.outputs]
     if got != wanted:
-        raise ProgramError(f"{where} gives {_listed(wanted)}, but is said to give {_listed(got)}")
+        raise ProgramError(
+            f"{where} gives {_listed_types(wanted)}, but is said to give {_listed_types(got)}"
+        )
 
 
 def _check_devices(equation: Equation, where: str) -> None:
@@ -392,7 +395,7 @@ def _check_devices(equation: Equation, where: str) -> None:
             )
 
 
-def _listed(types: Sequence[ShapeDtype]) -> str:
+def _listed_types(types: Sequence[ShapeDtype]) -> str:
     return ", ".join(map(str, types))
 
 
@@ -408,20 +411,20 @@ def printed(program: Program, lines: bool = False) -> str:
     """
     names: dict[Any, str] = {}
     for variable in program.inputs:
-        names[variable] = _letters(len(names))
-    signature = ", ".join(f"{names[v]}: {v.type}{_place(v)}" for v in program.inputs)
+        names[variable] = _variable_name(len(names))
+    signature = ", ".join(f"{names[v]}: {v.type}{_shown_device(v)}" for v in program.inputs)
     text = [f"{program.name}({signature}):"]
     for equation in program.equations:
         text += _equation(equation, names, lines)
-    text.append(f"{INDENT}return " + ", ".join(_shown(x, names) for x in program.outputs))
+    text.append(f"{INDENT}return " + ", ".join(_shown_operand(x, names) for x in program.outputs))
     return "\n".join(text)
 
 
 def _equation(equation: Equation, names: dict[Any, str], lines: bool) -> list[str]:
     for variable in equation.outputs:
-        names[variable] = _letters(len(names))
-    defined = ", ".join(f"{names[v]}: {v.type}{_place(v)}" for v in equation.outputs)
-    used = ", ".join(_shown(x, names) for x in equation.operands)
+        names[variable] = _variable_name(len(names))
+    defined = ", ".join(f"{names[v]}: {v.type}{_shown_device(v)}" for v in equation.outputs)
+    used = ", ".join(_shown_operand(x, names) for x in equation.operands)
     given = {key: value for key, value in equation.params.items() if value is not None}
     static = "".join(f", {key}={value}" for key, value in given.items())
     line = f"{INDENT}{defined} = {equation.primitive.name}({used}{static})"
@@ -436,11 +439,11 @@ def _equation(equation: Equation, names: dict[Any, str], lines: bool) -> list[st
     return [line, *inner]
 
 
-def _place(variable: Variable) -> str:
+def _shown_device(variable: Variable) -> str:
     return "" if variable.device == "cpu" else f"@{variable.device}"
 
 
-def _shown(x: Operand, names: dict[Any, str]) -> str:
+def _shown_operand(x: Operand, names: dict[Any, str]) -> str:
     """Returns how an operand is printed: a name, a number, or a constant's type."""
     if type(x) is Variable:
         return names[x]
@@ -448,7 +451,7 @@ def _shown(x: Operand, names: dict[Any, str]) -> str:
     return str(x) if known.shape == () and not isinstance(x, Tracer) else f"<{describe(x)}>"
 
 
-def _letters(number: int) -> str:
+def _variable_name(number: int) -> str:
     """Returns a, b, ..., z, ba, bb, ...: numbers of base 26 in letters."""
     name = chr(ord("a") + number % 26)
     while number >= 26:

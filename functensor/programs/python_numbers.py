@@ -16,21 +16,21 @@ from ..primitives.core.operators import Operators
 from ..primitives.core.python_numbers import as_python_number
 from ..primitives.core.trace import slot
 
-__all__ = ["NumberOperators", "as_numbers", "kind_of"]
+__all__ = ["NumberOperators", "as_numbers", "python_type_of"]
 
 # What takes booleans for whole numbers. Of others Python's results are NumPy's.
-COUNTING = frozenset(
+COUNTING_OPERATORS = frozenset(
     {
         "abs", "add", "floor_divide", "invert", "left_shift", "multiply", "negative", "positive",
         "power", "remainder", "right_shift", "subtract",
     }
 )  # fmt: skip
 
-Operator = Callable[..., Any]
-primitives = ops.__dict__
+OperatorMethod = Callable[..., Any]
+registered_primitives = ops.__dict__
 
 
-def kind_of(x: Any) -> type | None:
+def python_type_of(x: Any) -> type | None:
     """Returns which of Python's numbers an operand is; None for arrays."""
     if type(x) in WEAK_TYPES:
         return type(as_python_number(x))
@@ -39,17 +39,17 @@ def kind_of(x: Any) -> type | None:
     return None
 
 
-def computed(name: str, operands: tuple[Any, ...]) -> Any:
+def computed_number(name: str, operands: tuple[Any, ...]) -> Any:
     """Returns what an operator gives of numbers: one again.
 
     The trace in the slot computes it, which need not be that of the operands: the body of a loop
     uses numbers from outside.
     """
-    if name in COUNTING and all(kind_of(x) is bool for x in operands):
+    if name in COUNTING_OPERATORS and all(python_type_of(x) is bool for x in operands):
         first = operands[0]
-        first = int(first) if type(first) is bool else computed("add", (first, 0))
+        first = int(first) if type(first) is bool else computed_number("add", (first, 0))
         operands = (first, *operands[1:])
-    return as_numbers(primitives[name], *operands)
+    return as_numbers(registered_primitives[name], *operands)
 
 
 def as_numbers(fun: Callable[..., Any], *args: Any) -> Any:
@@ -65,28 +65,28 @@ def as_numbers(fun: Callable[..., Any], *args: Any) -> Any:
         trace.of_python = before
 
 
-def binary(name: str, reflected: bool = False) -> Operator:
+def binary(name: str, reflected: bool = False) -> OperatorMethod:
     """Returns an operator of two operands."""
 
     def operator(self: Any, other: Any) -> Any:
         operands = (other, self) if reflected else (self, other)
         try:
-            if self.variable.type.weak is not None and kind_of(other) is not None:
-                return computed(name, operands)
-            return primitives[name](*operands)
+            if self.variable.type.weak is not None and python_type_of(other) is not None:
+                return computed_number(name, operands)
+            return registered_primitives[name](*operands)
         except OperandError:
             return NotImplemented
 
     return operator
 
 
-def beside(name: str, otherwise: Operator) -> Operator:
+def number_operator(name: str, otherwise: OperatorMethod) -> OperatorMethod:
     """Returns an operator that does something else where an operand is not a number."""
 
     def operator(self: Any, *other: Any) -> Any:
-        if self.variable.type.weak is None or not all(map(kind_of, other)):
+        if self.variable.type.weak is None or not all(map(python_type_of, other)):
             return otherwise(self, *other)
-        return computed(name, (self, *other))
+        return computed_number(name, (self, *other))
 
     return operator
 
@@ -109,12 +109,12 @@ class NumberOperators(Operators):
     __rshift__, __rrshift__ = binary("right_shift"), binary("right_shift", True)
     __lt__, __le__ = binary("less"), binary("less_equal")
     __gt__, __ge__ = binary("greater"), binary("greater_equal")
-    __eq__ = beside("equal", Operators.__eq__)
-    __ne__ = beside("not_equal", Operators.__ne__)
-    __pow__, __rpow__ = beside("power", Operators.__pow__), binary("power", True)
-    __neg__ = beside("negative", Operators.__neg__)
-    __pos__ = beside("positive", Operators.__pos__)
-    __abs__ = beside("abs", Operators.__abs__)
-    __invert__ = beside("invert", Operators.__invert__)
+    __eq__ = number_operator("equal", Operators.__eq__)
+    __ne__ = number_operator("not_equal", Operators.__ne__)
+    __pow__, __rpow__ = number_operator("power", Operators.__pow__), binary("power", True)
+    __neg__ = number_operator("negative", Operators.__neg__)
+    __pos__ = number_operator("positive", Operators.__pos__)
+    __abs__ = number_operator("abs", Operators.__abs__)
+    __invert__ = number_operator("invert", Operators.__invert__)
 
     __hash__ = None

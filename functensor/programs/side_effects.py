@@ -30,9 +30,9 @@ __all__ = ["Look", "check_leaks", "check_same"]
 # So many equations of one line are a loop that no user meant to write out.
 UNROLLED = 5000
 # The place of NumPy's global generator in its block of numbers, before anything was drawn.
-FRESH = 623
+UNDRAWN_POSITION = 623
 # How deep a function's helpers are searched for generators.
-DEPTH = 3
+DEEPEST_HELPER = 3
 
 
 class Looking(threading.local):
@@ -65,7 +65,11 @@ class Look:
     def report(self, equations: Sequence[Equation]) -> None:
         """Warns of random numbers that were drawn since, and of a line with many equations."""
         moved = [name for name, read, before in self._states if read() != before]
-        if not self._numpy and "numpy.random" in sys.modules and global_state()[1:] != (FRESH, 0):
+        if (
+            not self._numpy
+            and "numpy.random" in sys.modules
+            and global_state()[1:] != (UNDRAWN_POSITION, 0)
+        ):
             moved.append("numpy.random")
         if moved and not self.told:
             for look in looking.looks:
@@ -75,7 +79,7 @@ class Look:
                 "random",
                 f"{moved[0]} was drawn from while {function_line(self.fun)} was staged: the "
                 "numbers are constants of its program, the same in every call"
-                + " (unless another thread drew them)" * bool(others()),
+                + " (unless another thread drew them)" * bool(other_threads()),
                 "draw with functensor.random of a key that is an argument, or outside of the "
                 "function",
             )
@@ -93,7 +97,7 @@ class Look:
             )
 
 
-def others() -> list[str]:
+def other_threads() -> list[str]:
     """Returns the names of threads that are not the library's, nor this one."""
     mine = threading.current_thread()
     running = (t for t in threading.enumerate() if t is not mine)
@@ -118,7 +122,7 @@ def sources(fun: Callable[..., Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield "numpy.random", global_state
     if "random" in sys.modules:
         yield "Python's random", sys.modules["random"].getstate
-    for name, value in held(fun, DEPTH, set()):
+    for name, value in held_generators(fun, DEEPEST_HELPER, set()):
         yield f"the generator {name!r}", partial(state_of, value)
 
 
@@ -140,7 +144,9 @@ def is_generator(x: Any) -> bool:
     return False
 
 
-def held(fun: Callable[..., Any], depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def held_generators(
+    fun: Callable[..., Any], depth: int, seen: set[int]
+) -> Iterator[tuple[str, Any]]:
     """Yields the generators that a function closes over or names, by their names."""
     while hasattr(fun, "__wrapped__") and not isinstance(fun, FunctionType):
         fun = fun.__wrapped__
@@ -173,7 +179,7 @@ def _among(named: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
                 seen.add(id(value))
                 yield name, value
         elif depth and isinstance(value, FunctionType | MethodType | partial):
-            yield from held(value, depth - 1, seen)
+            yield from held_generators(value, depth - 1, seen)
 
 
 def names_in(code: CodeType) -> set[str]:
@@ -202,7 +208,7 @@ def check_leaks(fun: Callable[..., Any], trace: Any) -> None:
     gc.collect()
     found = [x for x in gc.get_objects() if issubclass(type(x), StagedTracer) and x.owner is trace]
     if found:
-        own = reached([e.primitive for e in trace.equations], fun)
+        own = reached_ids([e.primitive for e in trace.equations], fun)
         found = [x for x in found if id(x) not in own]
     if not found:
         return
@@ -219,7 +225,7 @@ def check_leaks(fun: Callable[..., Any], trace: Any) -> None:
     )
 
 
-def reached(roots: Sequence[Any], fun: Callable[..., Any]) -> set[int]:
+def reached_ids(roots: Sequence[Any], fun: Callable[..., Any]) -> set[int]:
     """Returns the ids of what objects hold, other than through a function of the user's."""
     seen = {id(fun)}
     waiting = list(roots)

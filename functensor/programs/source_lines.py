@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Origins"]
 
 # The frames of the trace itself between what asks for an equation and what looks for its line.
-OWN = 4
-BACKWARD = backward.__code__
-RUN = Program._run.__code__
+FRAMES_OF_TRACE = 4
+BACKWARD_CODE = backward.__code__
+RUN_CODE = Program._run.__code__
 # Files whose frames are not the user's, as far as they were met.
 ours: set[str] = set()
 
@@ -55,7 +55,9 @@ class Origins:
             (node,) = slot.turn
             if node is not self._node:
                 self._node = node
-                self._of_node = self._before(node.number) if is_ours(node.primitive) else None
+                self._of_node = (
+                    self._before(node.number) if runs_only_ours(node.primitive) else None
+                )
             known = self._of_node
         if known is None:
             known = self._on_stack()
@@ -69,14 +71,14 @@ class Origins:
 
     def _on_stack(self) -> tuple[str, str]:
         scope = active_scope()
-        frame: FrameType | None = sys._getframe(OWN)
+        frame: FrameType | None = sys._getframe(FRAMES_OF_TRACE)
         while frame is not None:
             code = frame.f_code
-            if code is BACKWARD:
+            if code is BACKWARD_CODE:
                 known = self._before(frame.f_locals["turn"][0].number)
                 if known is not None:
                     return known
-            elif code is RUN:
+            elif code is RUN_CODE:
                 equation = frame.f_locals["equation"]
                 if equation.line:
                     return equation.line, joined_scope(scope, equation.scope)
@@ -94,7 +96,7 @@ class Origins:
         return self._known[place - 1] if place else None
 
 
-def is_ours(primitive: PrimitiveLike) -> bool:
+def runs_only_ours(primitive: PrimitiveLike) -> bool:
     """Says whether the rules of a node's primitive are the library's, and run no code but its."""
     if not isinstance(primitive, Primitive):
         return False

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # What moves elements about costs neither time nor memory: the result is a view of the constant.
-VIEWS = frozenset({"broadcast_to", "flip", "transpose"})
+CHEAP_VIEWS = frozenset({"broadcast_to", "flip", "transpose"})
 
 
 class StagedTracer(NumberOperators, Tracer):
@@ -177,6 +177,6 @@ def is_at_once(primitive: Primitive, types: Sequence[ShapeDtype], out: ShapeDtyp
         types: those of its operands.
         out: that of its result.
     """
-    if primitive.name in VIEWS or (primitive.name == "index" and len(types) == 1):
+    if primitive.name in CHEAP_VIEWS or (primitive.name == "index" and len(types) == 1):
         return True
     return are_small_constants(out, *types)

@@ -34,7 +34,7 @@ from ..tree import TreeDef
 from ..tree import containers as tree
 from .costs import cost_of
 from .program import Equation, Operand, Program, Variable, argument_type, type_of, used
-from .python_numbers import kind_of
+from .python_numbers import python_type_of
 from .source_lines import Origins
 from .staged_tracers import KnownTracer, StagedTracer, is_at_once, known_tracer
 from .staged_types import StagedTypes
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StagedTracer", "StagingTrace", "closed", "eval_shape", "hoisted", "make_program"]
 
-def inputs_of(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any], Any]:
+
+def staged_inputs(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any], Any]:
     """Returns an input for every leaf of the arguments, and their structure.
 
     Raises:
@@ -56,7 +57,7 @@ def inputs_of(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any
             raise TypeError(
                 f"{trace.name} of {function_name(trace.fun)}: argument {path[1].value!r}"
                 f"{tree.keystr(path[2:])} is of type {type(leaf).__name__}, not an array; "
-                f"{advice(leaf, trace.name)}"
+                f"{argument_advice(leaf, trace.name)}"
             )
     values = [leaf for _, leaf in leaves]
     places = [x.device if isinstance(x, Array) else trace.device for x in values]
@@ -66,7 +67,7 @@ def inputs_of(trace: StagingTrace, arguments: tuple[Any, Any]) -> tuple[list[Any
     return inputs, treedef
 
 
-def advice(leaf: Any, name: str) -> str:
+def argument_advice(leaf: Any, name: str) -> str:
     """Returns what to do with an argument of a transformation that is no array."""
     if isinstance(leaf, Iterator):
         return "it can be walked through once only: pass a list"
@@ -266,7 +267,7 @@ class StagingTrace(Trace):
             known = bool(self.known) and self.knows(args, operands)
         out = self.record(primitive, operands, params, (out_type,))[0]
         functional = out_type.weak and slot.trace is self and not self.of_python
-        if functional and all(map(kind_of, args)):
+        if functional and all(map(python_type_of, args)):
             # As when it is evaluated: np.sin(2.0) is an array, where 2.0 * 2.0 is a number.
             strong = {"dtype": out_type.dtype}
             out = self.record(ops["astype"], [out.variable], strong, [out_type.strong()])[0]
@@ -464,7 +465,7 @@ def make_program(fun: Callable[..., Any]) -> Callable[..., Program]:
 
     def staged(*args: Any, **kwargs: Any) -> Program:
         trace = StagingTrace(base_trace(), "make_program", fun)
-        inputs, in_tree = inputs_of(trace, (args, kwargs))
+        inputs, in_tree = staged_inputs(trace, (args, kwargs))
         out = staged_run(trace, *in_tree.unflatten(inputs))
         outputs, out_tree = tree.flatten(out)
         return trace.program(inputs, outputs, in_tree, out_tree)
@@ -487,5 +488,5 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     float32[2,4]
     """
     trace = StagingTrace(base_trace(), "eval_shape", fun)
-    inputs, in_tree = inputs_of(trace, (args, kwargs))
+    inputs, in_tree = staged_inputs(trace, (args, kwargs))
     return tree.map(shape_dtype, staged_run(trace, *in_tree.unflatten(inputs)))

@@ -27,9 +27,18 @@ from .views import is_basic
 __all__ = ["Aliases", "admitting"]
 
 # What arrays have of the methods and properties whose results are views of a tensor, or copies.
-METHODS = ("diagonal", "flatten", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "view")
+VIEWING_METHODS = (
+    "diagonal",
+    "flatten",
+    "ravel",
+    "reshape",
+    "squeeze",
+    "swapaxes",
+    "transpose",
+    "view",
+)
 PROPERTIES = ("T", "flat", "imag", "mT", "real")
-COPIES = ("astype", "copy")
+COPYING_METHODS = ("astype", "copy")
 
 
 class Aliases:
@@ -75,7 +84,7 @@ class Aliases:
         # Python's numbers do not change, and are no tensors where they are traced.
         if argument_type(x).weak is not None:
             return None
-        if held <= ALONE and not self.sees_others(x):
+        if held <= REFERENCES_OF_ONE_NAME and not self.sees_others(x):
             return None
         return ImmutableArrayError(
             message(
@@ -148,7 +157,7 @@ def references_of_one_name() -> int:
     return int(x)
 
 
-ALONE = references_of_one_name()
+REFERENCES_OF_ONE_NAME = references_of_one_name()
 
 
 def install() -> None:
@@ -160,13 +169,13 @@ def install() -> None:
     if getattr(Array.__getitem__, "__wrapped__", None) is not None:
         return
     array: Any = Array
-    for name in METHODS:
+    for name in VIEWING_METHODS:
         if hasattr(array, name):
             setattr(array, name, noting(getattr(array, name)))
     for name in PROPERTIES:
         found = getattr(array, name)
         setattr(array, name, property(noting(found.fget), doc=found.__doc__))
-    for name in COPIES:
+    for name in COPYING_METHODS:
         setattr(array, name, copying(getattr(array, name)))
     array.__iter__ = noting_all(array.__iter__)
     array.__getitem__ = noting_part(array.__getitem__)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from ..backends.annotations import Buffer, DTypeLike
     from ..primitives.core.annotations import ArrayLike
 
-__all__ = ["buffer_of", "is_dtype"]
+__all__ = ["is_dtype", "tensor_buffer"]
 
 # Python's own numbers become these, as tensor users expect.
-NARROW = {"float64": np.dtype("float32"), "complex128": np.dtype("complex64")}
+NARROWED_DTYPES = {"float64": np.dtype("float32"), "complex128": np.dtype("complex64")}
 
 
-def buffer_of(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
+def tensor_buffer(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
     """Returns a buffer that nobody else will write to.
 
     Args:
@@ -40,7 +40,7 @@ def buffer_of(data: ArrayLike, dtype: DTypeLike | None) -> Buffer:
         if device_of(buffer) == "cpu":
             buffer = np.array(buffer)
         if dtype is None and _is_plain(data):
-            dtype = NARROW.get(buffer.dtype.name)
+            dtype = NARROWED_DTYPES.get(buffer.dtype.name)
         if placement.device != "cpu":
             buffer = on_device(buffer, placement.device)
     return buffer if dtype is None else buffer.astype(dtype, copy=False)

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 __all__ = ["added_to", "of_class", "with_state"]
 
-T = TypeVar("T")
+ObjectT = TypeVar("ObjectT")
 
 
-def of_class(kind: type[T], base: Any, *args: Any) -> T:
+def of_class(kind: type[ObjectT], base: Any, *args: Any) -> ObjectT:
     """Returns an object of a subclass, whose own arguments nobody knows any more.
 
     Args:
@@ -34,7 +34,7 @@ def added_to(x: Any, base: type) -> dict[str, Any]:
     return found
 
 
-def with_state(x: T, state: dict[str, Any]) -> T:
+def with_state(x: ObjectT, state: dict[str, Any]) -> ObjectT:
     """Returns an object with attributes that a subclass adds."""
     for name, value in state.items():
         object.__setattr__(x, name, value)

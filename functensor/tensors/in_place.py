@@ -21,7 +21,7 @@ from ..primitives.core.numpy_protocols import conversion_error
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import under
 from .grad_mode import mode
-from .tape import Leaf, receiver_of
+from .tape import LeafNode, receiver_of
 from .torch_names import TorchNames
 from .views import changed, fall_behind, is_basic, is_there, part, taken, viewing, within
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["InPlace"]
 
 next_tensor = count(1).__next__
-naming = threading.Lock()
+numbering = threading.Lock()
 
 
 def _method(call: str, name: str) -> Callable[[Any, Any], Any]:
@@ -90,7 +90,7 @@ class InPlace(TorchNames):
     @property
     def id(self) -> int:
         """A number that no other tensor of the process has."""
-        with naming:
+        with numbering:
             if not hasattr(self, "_id"):
                 self._id = next_tensor()
             return self._id
@@ -109,7 +109,7 @@ class InPlace(TorchNames):
 
     def _change(self, compute: Callable[[], Any], what: str) -> Self:
         """Gives the tensor the value, and the node, of what ``compute`` returns."""
-        if isinstance(self.node, Leaf) and mode.enabled:
+        if isinstance(self.node, LeafNode) and mode.enabled:
             raise BackwardError(
                 message(
                     f"{what}: {self.name()}, at version {self._version}, is a leaf that requires "
@@ -176,7 +176,7 @@ class InPlace(TorchNames):
             in_order = buffer.copy("K")
             in_order[...] = self._data
             self._data = in_order
-        if mode.enabled and not isinstance(node, Leaf):
+        if mode.enabled and not isinstance(node, LeafNode):
             kept = None if node is None else receiver_of(node)
             self.node = made
             if made is not None and kept is not None and kept.keeps:

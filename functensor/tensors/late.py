@@ -14,7 +14,7 @@ from .views import catch_up
 
 __all__ = ["Late"]
 
-TAKEN = frozenset({"_data", "node", "value"})
+LATE_ATTRIBUTES = frozenset({"_data", "node", "value"})
 
 
 class Late(Tensor):
@@ -23,7 +23,7 @@ class Late(Tensor):
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
-        if name in TAKEN:
+        if name in LATE_ATTRIBUTES:
             catch_up(self)
             return getattr(self, name)
         raise AttributeError(f"'Tensor' object has no attribute {name!r}", name=name, obj=self)

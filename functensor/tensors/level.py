@@ -63,10 +63,10 @@ class TensorLevel(KeepingTrace):
     def process1(self, primitive: Primitive, x: Value) -> Any:
         return super().process1(primitive, self.operand(x))
 
-    def process2(self, primitive: Primitive, x: Value, y: Value) -> Array:
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Any:
         return super().process2(primitive, self.operand(x), self.operand(y))
 
-    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Array:
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         return super().process(primitive, [self.operand(a) for a in args], params)
 
     def unwrap(self, args: Iterable[Any]) -> tuple[list[Any], tuple[Node | None, ...], int]:

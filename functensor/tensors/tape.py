@@ -20,8 +20,8 @@ from ..primitives.core.errors import TracerConversionError, message, user_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import INEXACT, result_type
-from ..primitives.core.trace import RAW, base_trace, slot, under
-from ..traces.device_scalars import watch
+from ..primitives.core.trace import RAW, base_trace, new, slot, under
+from ..traces.device_scalars import watch_scalars
 from ..traces.reverse import NO_PARAMS, Node, ReverseTrace, backward, next_number
 from .grad_mode import mode, no_grad
 
@@ -32,15 +32,13 @@ if TYPE_CHECKING:
 __all__ = [
     "TAPE",
     "HookHandle",
-    "Leaf",
+    "LeafNode",
     "Receiver",
     "TapeTrace",
     "lost",
     "receiver_of",
-    "run_backward",
+    "run_tape_backward",
 ]
-
-new = object.__new__
 
 # Threads may go back to the same leaves at the same time.
 adding = threading.Lock()
@@ -87,7 +85,7 @@ class Receiver:
                 self.grad._data = self.grad._data + g
 
 
-class Leaf(Node):
+class LeafNode(Node):
     """The node of a tensor that requires grad by itself."""
 
     __slots__ = ("receiver",)
@@ -133,7 +131,7 @@ class Received(PrimitiveLike):
 
 def receiver_of(node: Node, *, make: bool = False) -> Any:
     """Returns the receiver of a node, None if it has none and none is to be made."""
-    if isinstance(node, Leaf):
+    if isinstance(node, LeafNode):
         return node.receiver
     if not isinstance(node.primitive, Received):
         if not make:
@@ -158,7 +156,7 @@ class HookHandle(Registration):
         return [*super()._ends(), partial(self._hooks.pop, self.id, None)]
 
 
-def run_backward(node: Node, g: Buffer, *, consume: bool) -> None:
+def run_tape_backward(node: Node, g: Buffer, *, consume: bool) -> None:
     """Walks back from a node and adds to the gradients of the leaves.
 
     Nothing is added if a hook raises.
@@ -168,7 +166,7 @@ def run_backward(node: Node, g: Buffer, *, consume: bool) -> None:
         totals = [
             (leaf.receiver, leaf.receiver.shown(g))
             for leaf, g in grads.items()
-            if isinstance(leaf, Leaf)
+            if isinstance(leaf, LeafNode)
         ]
     for receiver, total in totals:
         receiver.add(total)
@@ -339,5 +337,5 @@ def lost(what: str) -> TracerConversionError:
     )
 
 
-watch(TapeTrace, "process")
+watch_scalars(TapeTrace, "process")
 TAPE = TapeTrace(RAW, "a tensor")

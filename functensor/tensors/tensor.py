@@ -34,12 +34,12 @@ from ..primitives.core.shape_dtype import INEXACT, REAL
 from ..primitives.core.trace import under
 from ..traces.reverse import cotangent_of
 from ..transforms.tensor_entrance import entrance
-from .buffers import buffer_of
+from .buffers import tensor_buffer
 from .copies import added_to, of_class, with_state
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .in_place import InPlace
 from .level import LEVEL
-from .tape import TAPE, HookHandle, Leaf, TapeTrace, receiver_of, run_backward
+from .tape import TAPE, HookHandle, LeafNode, TapeTrace, receiver_of, run_tape_backward
 from .views import viewing
 
 __all__ = [
@@ -104,7 +104,7 @@ class Tensor(InPlace):
         dtype: DTypeLike | None = None,
         device: str | None = None,
     ) -> None:
-        buffer = buffer_of(data, dtype)
+        buffer = tensor_buffer(data, dtype)
         self._data = buffer if device is None else on_device(buffer, device)
         self.node = None
         if requires_grad:
@@ -120,7 +120,7 @@ class Tensor(InPlace):
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was not computed from others that require grad."""
-        return self.node is None or isinstance(self.node, Leaf)
+        return self.node is None or isinstance(self.node, LeafNode)
 
     @property
     def grad_fn(self) -> str | None:
@@ -152,7 +152,7 @@ class Tensor(InPlace):
                         number=7,
                     )
                 )
-            self.node = Leaf(self._data)
+            self.node = LeafNode(self._data)
         elif not requires_grad and not self.is_leaf:
             raise BackwardError(
                 message(
@@ -183,7 +183,7 @@ class Tensor(InPlace):
         """Sets the value, without recording it; the tensor keeps its shape, dtype and ``grad``."""
 
         def new() -> Any:
-            buffer = buffer_of(value, None)
+            buffer = tensor_buffer(value, None)
             if not getattr(value, "shape", ()):
                 return on_device(buffer, self.device)
             return required_on(buffer, self.device, "x.data = value: the value")
@@ -317,7 +317,7 @@ class Tensor(InPlace):
                     number=7,
                 )
             )
-        run_backward(self.node, g, consume=not retain_graph)
+        run_tape_backward(self.node, g, consume=not retain_graph)
 
     def detach(self) -> Tensor:
         """Returns a tensor of the same value that does not require grad."""
@@ -408,7 +408,6 @@ TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
 
-
 detached = viewing(lambda x: TAPE.wrap(x._data, None), recorded=False)
 
 
@@ -441,7 +440,7 @@ def missing_reason(x: Tensor) -> str:
     """Returns why a tensor has no gradient."""
     if x.node is None:
         return "its requires_grad is False"
-    if not isinstance(x.node, Leaf):
+    if not isinstance(x.node, LeafNode):
         return f"it is not a leaf, it was computed by {x.grad_fn!r}"
     return (
         "no backward() has reached it since its gradient was last cleared: there is no path to it "

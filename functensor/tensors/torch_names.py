@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Extremum", "Size", "TorchNames"]
 
-T = TypeVar("T", bound=Array)
+TensorT = TypeVar("TensorT", bound=Array)
 
 
 class TensorOperations(Protocol):
     """The registry, as methods of tensors see it: its functions return tensors."""
 
-    def __getattr__(self, name: str) -> Callable[..., T]: ...
+    def __getattr__(self, name: str) -> Callable[..., TensorT]: ...
 
 
-ops = cast(TensorOperations, registry)
+tensor_ops = cast(TensorOperations, registry)
 
 
 class Extremum(NamedTuple):
@@ -70,10 +70,10 @@ def _elementwise(name: str) -> Callable[..., Any]:
     """Returns the method that is the function of a name, of the tensor and one more argument."""
 
     def method(self: Array, *other: ArrayLike) -> Any:
-        return getattr(ops, name)(self, *other)
+        return getattr(tensor_ops, name)(self, *other)
 
     doc = f"Returns ``functensor.numpy.{name}`` of the tensor, element by element."
-    return _named(method, name, doc)
+    return _named_method(method, name, doc)
 
 
 def _axis(dim: Axis, axis: Axis) -> Axis:
@@ -83,7 +83,7 @@ def _axis(dim: Axis, axis: Axis) -> Axis:
     return axis if dim is None else dim
 
 
-def _shape(sizes: tuple[Any, ...]) -> Shape:
+def _given_shape(sizes: tuple[Any, ...]) -> Shape:
     """Returns a shape that was given as one tuple or as several numbers."""
     nested = len(sizes) == 1 and isinstance(sizes[0], tuple | list)
     return tuple(sizes[0] if nested else sizes)
@@ -131,12 +131,12 @@ def _reduction(name: str, what: str) -> Callable[..., Any]:
         axis: Axis = None,
         keepdims: bool = False,
     ) -> Any:
-        return getattr(ops, name)(self, _axis(dim, axis), keepdims=keepdim or keepdims)
+        return getattr(tensor_ops, name)(self, _axis(dim, axis), keepdims=keepdim or keepdims)
 
-    return _named(method, name, f"Returns {what}, over axes.")
+    return _named_method(method, name, f"Returns {what}, over axes.")
 
 
-def _total(name: str, what: str) -> Callable[..., Any]:
+def _total_method(name: str, what: str) -> Callable[..., Any]:
     """Returns a method as `_reduction` does, whose result may have another dtype."""
 
     def method(
@@ -148,12 +148,14 @@ def _total(name: str, what: str) -> Callable[..., Any]:
         axis: Axis = None,
         keepdims: bool = False,
     ) -> Any:
-        return getattr(ops, name)(self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims)
+        return getattr(tensor_ops, name)(
+            self, _axis(dim, axis), dtype, keepdims=keepdim or keepdims
+        )
 
-    return _named(method, name, f"Returns {what}, over axes.")
+    return _named_method(method, name, f"Returns {what}, over axes.")
 
 
-def _spread(name: str, what: str) -> Callable[..., Any]:
+def _spread_method(name: str, what: str) -> Callable[..., Any]:
     """Returns a method as `_reduction` does, for what divides by the degrees of freedom."""
 
     def method(
@@ -169,9 +171,9 @@ def _spread(name: str, what: str) -> Callable[..., Any]:
         if axis is not None or ddof is not None:
             correction = ddof or 0
         axes = _axis(dim, axis)
-        return getattr(ops, name)(self, axes, ddof=correction, keepdims=keepdim or keepdims)
+        return getattr(tensor_ops, name)(self, axes, ddof=correction, keepdims=keepdim or keepdims)
 
-    return _named(
+    return _named_method(
         method,
         name,
         f"Returns {what}, over axes.\n\n"
@@ -180,7 +182,7 @@ def _spread(name: str, what: str) -> Callable[..., Any]:
     )
 
 
-def _named(method: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+def _named_method(method: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
     method.__name__ = name
     method.__doc__ = doc
     return method
@@ -245,22 +247,22 @@ class TorchNames(Casts):
 
     def masked_fill(self, mask: ArrayLike, value: ArrayLike) -> Self:
         """Returns the elements, a value in place of those where the mask is true."""
-        return ops.where(mask, value, self)
+        return tensor_ops.where(mask, value, self)
 
     def equal(self, other: ArrayLike) -> bool:
         """Says whether another has the same shape and all the same elements."""
-        return self.shape == np.shape(other) and bool(ops.all(ops.equal(self, other)))
+        return self.shape == np.shape(other) and bool(tensor_ops.all(tensor_ops.equal(self, other)))
 
     def allclose(self, other: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
         """Says whether all elements differ by at most ``atol + rtol * abs(other)``."""
-        close = ops.abs(self - other) <= atol + rtol * ops.abs(other)
-        return bool(ops.all(ops.logical_or(close, ops.equal(self, other))))
+        close = tensor_ops.abs(self - other) <= atol + rtol * tensor_ops.abs(other)
+        return bool(tensor_ops.all(tensor_ops.logical_or(close, tensor_ops.equal(self, other))))
 
     # -- along axes
 
-    sum: Callable[..., Self] = _total("sum", "the sum")
-    prod: Callable[..., Self] = _total("prod", "the product")
-    mean: Callable[..., Self] = _total("mean", "the mean")
+    sum: Callable[..., Self] = _total_method("sum", "the sum")
+    prod: Callable[..., Self] = _total_method("prod", "the product")
+    mean: Callable[..., Self] = _total_method("mean", "the mean")
     any: Callable[..., Self] = _reduction("any", "whether any element is true")
     all: Callable[..., Self] = _reduction("all", "whether all elements are true")
     argmax: Callable[..., Self] = _reduction("argmax", "the index of the first maximum")
@@ -268,8 +270,8 @@ class TorchNames(Casts):
     logsumexp: Callable[..., Self] = _reduction(
         "logsumexp", "the logarithm of the sum of exponentials"
     )
-    var: Callable[..., Self] = _spread("var", "the variance")
-    std: Callable[..., Self] = _spread("std", "the standard deviation")
+    var: Callable[..., Self] = _spread_method("var", "the variance")
+    std: Callable[..., Self] = _spread_method("std", "the standard deviation")
 
     def max(  # type: ignore[override]
         self, dim: Axis = None, keepdim: bool = False, *, axis: Axis = None, keepdims: bool = False
@@ -284,10 +286,10 @@ class TorchNames(Casts):
         return self._extremum("min", dim, axis, keepdim or keepdims)
 
     def _extremum(self, name: str, dim: Axis, axis: Axis, keepdims: bool) -> Any:
-        values = getattr(ops, name)(self, _axis(dim, axis), keepdims=keepdims)
+        values = getattr(tensor_ops, name)(self, _axis(dim, axis), keepdims=keepdims)
         if dim is None:
             return values
-        return Extremum(values, getattr(ops, f"arg{name}")(self, dim, keepdims=keepdims))
+        return Extremum(values, getattr(tensor_ops, f"arg{name}")(self, dim, keepdims=keepdims))
 
     def sort(  # type: ignore[override]
         self, dim: int = -1, descending: bool = False, stable: bool = False
@@ -298,22 +300,22 @@ class TorchNames(Casts):
         >>> ft.Tensor([3.0, 1.0, 2.0]).sort(descending=True).values
         Tensor([3., 2., 1.], dtype=float32)
         """
-        x = ops.reshape(self, -1) if not self.ndim else self
-        order: Array = ops.argsort(x, dim, stable=stable, descending=descending)
-        ordered = Sorted(ops.take_along_axis(x, order, dim), order)
-        return ordered if self.ndim else Sorted(*(ops.reshape(each, ()) for each in ordered))
+        x = tensor_ops.reshape(self, -1) if not self.ndim else self
+        order: Array = tensor_ops.argsort(x, dim, stable=stable, descending=descending)
+        ordered = Sorted(tensor_ops.take_along_axis(x, order, dim), order)
+        return ordered if self.ndim else Sorted(*(tensor_ops.reshape(each, ()) for each in ordered))
 
     def cumsum(self, dim: Axis = None, *, axis: Axis = None) -> Self:  # type: ignore[override]
         """Returns the cumulative sum."""
-        return ops.cumsum(self, _axis(dim, axis))
+        return tensor_ops.cumsum(self, _axis(dim, axis))
 
     def softmax(self, dim: int = -1) -> Self:
         """Returns the exponentials divided by their sum along an axis."""
-        return ops.softmax(self, axis=dim)
+        return tensor_ops.softmax(self, axis=dim)
 
     def log_softmax(self, dim: int = -1) -> Self:
         """Returns the logarithm of `softmax`."""
-        return ops.log_softmax(self, axis=dim)
+        return tensor_ops.log_softmax(self, axis=dim)
 
     # -- shape
 
@@ -335,76 +337,78 @@ class TorchNames(Casts):
 
     def view(self, *shape: int | Sequence[int]) -> Self:  # type: ignore[override]  # PyTorch's takes a shape
         """Returns the elements in another shape; one length may be -1."""
-        return ops.reshape(self, _shape(shape))
+        return tensor_ops.reshape(self, _given_shape(shape))
 
     def expand(self, *sizes: int | Sequence[int]) -> Self:
         """Returns the elements repeated along axes of length 1; -1 keeps a length."""
-        wanted = _shape(sizes)
+        wanted = _given_shape(sizes)
         own = (1,) * (len(wanted) - self.ndim) + self.shape
-        return ops.broadcast_to(self, tuple(o if w == -1 else w for w, o in zip(wanted, own)))
+        return tensor_ops.broadcast_to(
+            self, tuple(o if w == -1 else w for w, o in zip(wanted, own))
+        )
 
     def permute(self, *dims: int | Sequence[int]) -> Self:
         """Returns the tensor with its axes in another order."""
-        return ops.transpose(self, _shape(dims))
+        return tensor_ops.transpose(self, _given_shape(dims))
 
     def transpose(self, *axes: int | Sequence[int] | None) -> Any:
         """Returns the tensor with two axes swapped; of other numbers of axes, in their order."""
         if len(axes) == 2:
-            return ops.swapaxes(self, *axes)
+            return tensor_ops.swapaxes(self, *axes)
         return super().transpose(*axes)
 
     def t(self) -> Self:
         """Returns the transpose of a matrix; a vector as it is."""
         if self.ndim > 2:
             raise ValueError(f"t() of a tensor of {self.ndim} axes; mT swaps the last two")
-        return ops.transpose(self)
+        return tensor_ops.transpose(self)
 
     def unsqueeze(self, dim: int) -> Self:
         """Returns the tensor with a new axis of length 1."""
-        return ops.expand_dims(self, dim)
+        return tensor_ops.expand_dims(self, dim)
 
     def squeeze(self, dim: Axis = None, *, axis: Axis = None) -> Self:  # type: ignore[override]
         """Returns the tensor without axes of length 1; a longer ``dim`` stays."""
         if axis is not None or dim is None:
-            return ops.squeeze(self, _axis(dim, axis))
+            return tensor_ops.squeeze(self, _axis(dim, axis))
         dims = [canonical_axis(d, self.ndim) for d in (dim if isinstance(dim, tuple) else (dim,))]
-        return ops.squeeze(self, tuple(d for d in dims if self.shape[d] == 1))
+        return tensor_ops.squeeze(self, tuple(d for d in dims if self.shape[d] == 1))
 
     def flatten(  # type: ignore[override]
         self, start_dim: int = 0, end_dim: int = -1
     ) -> Self:
         """Returns the tensor with some axes in a row made into one."""
         if not self.ndim:
-            return ops.reshape(self, -1)
+            return tensor_ops.reshape(self, -1)
         first, last = canonical_axis(start_dim, self.ndim), canonical_axis(end_dim, self.ndim)
-        return ops.reshape(self, (*self.shape[:first], -1, *self.shape[last + 1 :]))
+        return tensor_ops.reshape(self, (*self.shape[:first], -1, *self.shape[last + 1 :]))
 
     def repeat(self, *sizes: int | Sequence[int], axis: int | None = None) -> Self:  # type: ignore[override]
         """Returns the tensor beside itself along axes; with ``axis``, its elements repeated."""
         if axis is not None:
-            return ops.repeat(self, *sizes, axis)
-        return ops.tile(self, _shape(sizes))
+            return tensor_ops.repeat(self, *sizes, axis)
+        return tensor_ops.tile(self, _given_shape(sizes))
 
     def nonzero(self, as_tuple: bool = False, **options: Any) -> Any:
         """Returns a row of indices for every element that is not zero; as a tuple, as in NumPy."""
-        found: Any = ops.nonzero(self, **options)
-        return found if as_tuple else ops.stack(found, 1)
+        found: Any = tensor_ops.nonzero(self, **options)
+        return found if as_tuple else tensor_ops.stack(found, 1)
 
     def contiguous(self) -> Self:
         """Returns a copy whose elements lie in order; the tensor itself where they do so."""
         if self._data.flags.c_contiguous:
             return self
-        out: Self = ops.positive(self)
+        out: Self = tensor_ops.positive(self)
         out._data = out._data.copy("C")
         return out
 
     def gather(self, dim: int, index: ArrayLike) -> Self:
         """Returns elements along an axis, by an own index for every place on the others."""
-        return ops.take_along_axis(self, index, dim)
+        return tensor_ops.take_along_axis(self, index, dim)
 
     def index_select(self, dim: int, index: ArrayLike) -> Self:
         """Returns the slices at some indices of an axis."""
-        return ops.take(self, index, dim)
+        return tensor_ops.take(self, index, dim)
 
     @property
     def is_cuda(self) -> bool:
@@ -444,10 +448,12 @@ class TorchNames(Casts):
                 device = wanted
             elif wanted is not None:
                 dtype = wanted
-        moved = self if dtype is None or self.dtype == dtype else ops.astype(self, dtype)
+        moved = self if dtype is None or self.dtype == dtype else tensor_ops.astype(self, dtype)
         if device is not None and resolved(device)[1] != self.device:
-            moved = ops.to_device(moved, device)
-        return ops.positive(self) if (copy or True in switches[1:]) and moved is self else moved
+            moved = tensor_ops.to_device(moved, device)
+        return (
+            tensor_ops.positive(self) if (copy or True in switches[1:]) and moved is self else moved
+        )
 
     def cuda(self, device: int | str | None = None, non_blocking: bool = False) -> Self:
         """Returns the tensor on a GPU, by default on the current one.

@@ -24,7 +24,7 @@ from ..primitives.core.index_key import STATIC
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
 from .grad_mode import GradMode, mode
-from .tape import TAPE, Leaf, receiver_of
+from .tape import TAPE, LeafNode, receiver_of
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
@@ -42,9 +42,8 @@ __all__ = [
     "within",
 ]
 
-
 # Threads may take the first view of one tensor at the same time.
-naming = threading.Lock()
+writing_views = threading.Lock()
 
 
 class Views(list[Any]):
@@ -79,7 +78,7 @@ class Views(list[Any]):
 
 def views_of(base: Any) -> Views:
     """Returns the views of a tensor, to be added to."""
-    with naming:
+    with writing_views:
         views = getattr(base, "_views", None)
         if views is None:
             source = getattr(base, "_source", None)
@@ -241,7 +240,7 @@ def _shares(view: Any, base: Any) -> bool:
 def is_there(base: Tracer, key: Any, value: Any) -> bool:
     """Says whether a value is the view of what lies at a key, as after ``x[key] += y``."""
     source = getattr(value, "_source", None)
-    if source is None or isinstance(value.node, Leaf):
+    if source is None or isinstance(value.node, LeafNode):
         return False
     origin, take, taken_by, recorded, *_ = source
     indexed = take is None and recorded and origin is base
@@ -261,7 +260,7 @@ def changed(view: Any, value: Value, what: str) -> list[tuple[Any, Any, GradMode
     while (source := getattr(view, "_source", None)) is not None:
         base = source[0]
         recorded = recorded and source[3]
-        if recorded and isinstance(base.node, Leaf):
+        if recorded and isinstance(base.node, LeafNode):
             raise BackwardError(
                 message(
                     f"{what}: {view.name()} is a view of {base.name()}, a leaf that requires "
@@ -342,7 +341,7 @@ def _take_anew(view: Any, node: Any) -> None:
     """
     base, take, key, recorded, seen = view._source[:5]
     now = base.node
-    anew = recorded and now is not seen and not isinstance(node, Leaf)
+    anew = recorded and now is not seen and not isinstance(node, LeafNode)
     with GradMode(anew):
         value = ops.index(base, key) if take is None else take(base)
     if anew:

@@ -9,7 +9,7 @@ from ..primitives.collectives import Collective
 from ..primitives.core.array import Tracer
 from ..primitives.core.buffers import all_apart_from, apart_from, plain_arrays, wrap
 from ..primitives.core.primitive import Primitive
-from ..primitives.core.trace import Trace, slot, under
+from ..primitives.core.trace import Trace, new, slot, under
 from .forward import depends_on
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call
 
 __all__ = ["BatchTrace", "BatchTracer", "NamedBatchTrace", "batch_trace"]
-
-new = object.__new__
 
 
 class BatchTracer(Tracer):

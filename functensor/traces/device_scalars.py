@@ -25,7 +25,7 @@ from .reverse import NO_PARAMS, Node, ReverseTrace, make_node
 if TYPE_CHECKING:
     from ..primitives.core.primitive import Primitive
 
-__all__ = ["watch"]
+__all__ = ["watch_scalars"]
 
 
 class _Crossing(PrimitiveLike):
@@ -41,7 +41,7 @@ CROSSING = _Crossing()
 watching: set[Any] = set()
 
 
-def is_number(x: Any) -> bool:
+def is_scalar_operand(x: Any) -> bool:
     """Says whether an operand has no axes, and is more than one of Python's numbers."""
     kind = type(x)
     if kind in WEAK_TYPES:
@@ -59,22 +59,25 @@ def met(trace: Trace, args: Sequence[Any]) -> Sequence[Any]:
     place = next((d for d in map(device_of, args) if d != "cpu"), "cpu")
     if place == "cpu":
         return args
-    return [ready(trace, a, place) if is_number(a) and device_of(a) == "cpu" else a for a in args]
+    return [
+        ready(trace, a, place) if is_scalar_operand(a) and device_of(a) == "cpu" else a
+        for a in args
+    ]
 
 
 def ready(trace: Trace, x: Value, place: str) -> Any:
     """Returns a number of the CPU that is to meet arrays on a GPU."""
     if type(x) is ForwardTracer and x.owner is trace:
         with under(trace.parent):
-            return trace.wrap(plain(x.value), ops.to_device(x.tangent, place))
+            return trace.wrap(numpy_scalar(x.value), ops.to_device(x.tangent, place))
     if isinstance(trace, ReverseTrace) and type(x) is trace.tracer and x.owner is trace:
-        value = plain(x.value)
+        value = numpy_scalar(x.value)
         node = x.node and make_node(CROSSING, (x.node,), None, NO_PARAMS, value)
         return trace.wrap(value, node)
-    return plain(x)
+    return numpy_scalar(x)
 
 
-def plain(x: Value) -> Value:
+def numpy_scalar(x: Value) -> Value:
     """Returns a number as one of NumPy's scalars, which meet arrays of every library."""
     value = x._data if type(x) is Array else x
     return value[()] if type(value) is np.ndarray else x
@@ -89,7 +92,7 @@ def watched(process: Callable[..., Any]) -> Callable[..., Any]:
         # One operand alone meets no other.
         if len(args) > 1:
             for a in args:
-                if is_number(a):
+                if is_scalar_operand(a):
                     args = met(self, args)
                     break
         return process(self, primitive, args, params)
@@ -101,7 +104,7 @@ def watched_pair(process: Callable[..., Any]) -> Callable[..., Any]:
     """Does the same for the way of primitives of two operands."""
 
     def watching(self: Trace, primitive: Primitive, x: Value, y: Value) -> Any:
-        if is_number(x) or is_number(y):
+        if is_scalar_operand(x) or is_scalar_operand(y):
             x, y = met(self, (x, y))
         return process(self, primitive, x, y)
 
@@ -111,7 +114,7 @@ def watched_pair(process: Callable[..., Any]) -> Callable[..., Any]:
 WAYS = {"process": watched, "process2": watched_pair}
 
 
-def watch(trace: type[Trace], *ways: str) -> None:
+def watch_scalars(trace: type[Trace], *ways: str) -> None:
     """Has a class of traces look at what meets, from when there is a second backend.
 
     Args:

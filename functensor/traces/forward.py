@@ -13,7 +13,7 @@ from ..primitives.core.buffers import all_apart_from, apart_from, beside, plain_
 from ..primitives.core.errors import missing_rule
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import shape_dtype
-from ..primitives.core.trace import Trace, slot, under
+from ..primitives.core.trace import Trace, new, slot, under
 from ..primitives.elementwise.cast_and_complex import cast
 from .reverse import is_inexact
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call
 
 __all__ = ["ForwardTrace", "ForwardTracer", "zeros_like"]
-
-new = object.__new__
 
 
 def depends_on(names: Sequence[str], exactly: bool) -> str:
@@ -114,7 +112,7 @@ class ForwardTrace(Trace):
         outs = all_apart_from(outs, args)
         with under(self.parent):
             out_tangents = [
-                fitted(tangent, out) if tangent is not None and is_inexact(out) else None
+                fitted_tangent(tangent, out) if tangent is not None and is_inexact(out) else None
                 for out, tangent in zip(outs, out_tangents, strict=True)
             ]
         return [self.wrap(out, tangent) for out, tangent in zip(outs, out_tangents, strict=True)]
@@ -127,7 +125,7 @@ def tangent_of(
     saved = (ans, *values)
     if primitive.pushforward is not None:
         filled = [zeros_like(v) if t is None else t for v, t in zip(values, tangents, strict=True)]
-        return fitted(primitive.pushforward(filled, saved, params), ans)
+        return fitted_tangent(primitive.pushforward(filled, saved, params), ans)
     total: Any = None
     for i, t in enumerate(tangents):
         if t is None:
@@ -139,12 +137,12 @@ def tangent_of(
         else:
             term = primitive.jvps[i](t, saved, params)
         if term is not None:
-            term = fitted(term, ans)
+            term = fitted_tangent(term, ans)
             total = term if total is None else total + term
     return total
 
 
-def fitted(t: Value, ans: Value) -> Value:
+def fitted_tangent(t: Value, ans: Value) -> Value:
     """Returns a tangent in the shape and dtype of the output that it belongs to."""
     got, wanted = shape_dtype(t), shape_dtype(ans)
     if got.shape != wanted.shape:

@@ -35,7 +35,7 @@ from ..primitives.core.errors import BackwardError, RuleResultError, describe, m
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
-from ..primitives.core.trace import RAW, Trace, slot
+from ..primitives.core.trace import RAW, Trace, new, slot
 from ..primitives.elementwise.cast_and_complex import cast
 from ..primitives.shape.index import Scatter, scatter_sum
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Node", "ReverseTrace", "ReverseTracer", "backward", "cotangent_of", "is_inexact"]
 
-new = object.__new__
 ndarray = np.ndarray
 next_number = count().__next__
 
@@ -87,7 +86,7 @@ class ReverseTracer(Tracer):
         return "an input" if primitive is None else f"made by {primitive.name}"
 
     def dependence(self) -> str:
-        inputs = sorted(inputs_of(self.node), key=lambda node: node.number)
+        inputs = sorted(input_nodes(self.node), key=lambda node: node.number)
         names = [node.saved() for node in inputs if node.saved is not None]
         return f", which depends on {' and '.join(names)}" if names else ""
 
@@ -243,7 +242,7 @@ class CustomPullback(PrimitiveLike):
         return saved(g)
 
 
-class Part:
+class OutputPart:
     """A cotangent of one of several outputs."""
 
     __slots__ = ("g", "index")
@@ -258,13 +257,13 @@ class _Projection(PrimitiveLike):
 
     name = "output"
     broadcasts = False
-    vjps = (lambda g, saved, params: Part(saved, g),)
+    vjps = (lambda g, saved, params: OutputPart(saved, g),)
 
 
 PROJECTION = _Projection()
 
 # Cotangents that many operations contribute to one node and that are added up all at once.
-SPARSE = frozenset({Part, Scatter})
+SPARSE = frozenset({OutputPart, Scatter})
 
 
 def make_node(
@@ -353,7 +352,7 @@ def walk(
         turn[0] = node = heappop(ready)[1]
         g = grads.pop(node, None)
         if pending and node in pending:
-            g = gathered(g, pending.pop(node), node)
+            g = gathered_cotangent(g, pending.pop(node), node)
         owned.discard(node)
         primitive = node.primitive
         saved = node.saved
@@ -385,7 +384,7 @@ def walk(
                         heappush(ready, (-parent.number, parent))
                     continue
             if c.shape != parent.shape or c.dtype is not parent.dtype:
-                c = fitted(c, parent, primitive)
+                c = fitted_cotangent(c, parent, primitive)
             before = grads.get(parent)
             if before is None:
                 grads[parent] = c
@@ -402,11 +401,11 @@ def walk(
                 owned.add(parent)
     for node, contributions in pending.items():
         turn[0] = node
-        grads[node] = gathered(grads.get(node), contributions, node)
+        grads[node] = gathered_cotangent(grads.get(node), contributions, node)
     return grads
 
 
-def inputs_of(output: Node) -> list[Node]:
+def input_nodes(output: Node) -> list[Node]:
     """Returns the inputs that a node depends on, as far as no backward pass has consumed it."""
     reached = [output]
     seen = {output}
@@ -418,9 +417,9 @@ def inputs_of(output: Node) -> list[Node]:
     return [node for node in reached if node.primitive is None]
 
 
-def gathered(g: Any, contributions: list[Any], node: Node) -> Any:
+def gathered_cotangent(g: Any, contributions: list[Any], node: Node) -> Any:
     """Returns the cotangent that many sparse ones add up to."""
-    if type(contributions[0]) is Part:
+    if type(contributions[0]) is OutputPart:
         outputs: list[Any] = [None] * len(node.shape)
         for part in contributions:
             outputs[part.index] = part.g
@@ -429,7 +428,7 @@ def gathered(g: Any, contributions: list[Any], node: Node) -> Any:
     return total if g is None else g + total
 
 
-def fitted(c: Any, node: Node | ShapeDtype, primitive: PrimitiveLike) -> Any:
+def fitted_cotangent(c: Any, node: Node | ShapeDtype, primitive: PrimitiveLike) -> Any:
     """Returns a cotangent in the shape and dtype of the operand that it belongs to."""
     shape = shape_dtype(c).shape
     if shape != node.shape:

@@ -10,7 +10,7 @@ from ..backends.devices import default_device, devices, set_default_device
 from ..backends.dtypes import is_number_dtype
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.device import to_device as move
-from ..traces.device_scalars import watch
+from ..traces.device_scalars import watch_scalars
 from ..traces.forward import ForwardTrace
 from ..traces.reverse import ReverseTrace
 
@@ -42,8 +42,8 @@ def to_device(values: Any, device: str) -> Any:
     return tree.map(lambda x: move(x, device) if is_movable(x) else x, values)
 
 
-watch(ForwardTrace, "process")
-watch(ReverseTrace, "process", "process2")
+watch_scalars(ForwardTrace, "process")
+watch_scalars(ReverseTrace, "process", "process2")
 
 
 def is_movable(x: Any) -> bool:

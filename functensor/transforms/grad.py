@@ -209,15 +209,15 @@ def differentiated(
         if not is_array_like(out):
             raise NonScalarOutputError(
                 message(
-                    f"{name} of {function_name(fun)}: the output is {outline(out)}, not a scalar",
-                    fix=f"{name}({function_name(fun)}, has_aux=True) is for a pair (output, "
-                    "extras)"
+                    f"{name} of {function_name(fun)}: the output is "
+                    f"{outline_of_output(out)}, not a scalar",
+                    fix=f"{name}({function_name(fun)}, has_aux=True) is for a pair (output, extras)"
                     if isinstance(out, tuple) and len(out) == 2
                     else "return one number; has_aux=True is for a pair (output, extras)",
                     number=7,
                 )
             )
-        value, node = _output(trace, out)
+        value, node = _output_node(trace, out)
         _check_scalar(fun, value, name, holomorphic)
         grads: dict[Any, Any] = {}
         with under(trace.parent):
@@ -228,7 +228,7 @@ def differentiated(
                     one = ops.broadcast_to(one, known.shape)
                 grads = backward([(node, one)], consume=True)
             gradients = [
-                _result(grads, tracer) if is_inexact(leaf) else wrap(zeros_like(leaf))
+                _gradient_of(grads, tracer) if is_inexact(leaf) else wrap(zeros_like(leaf))
                 for leaf, tracer in zip(leaves, tracers, strict=True)
             ]
         if trace.parent.staging:
@@ -296,10 +296,10 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> print(by_x, by_y)
     3.0 2.0
     """
-    return pulled("vjp", fun, primals, has_aux, keeps=True)
+    return pulled_back("vjp", fun, primals, has_aux, keeps=True)
 
 
-def pulled(
+def pulled_back(
     name: str,
     fun: Callable[..., Any],
     primals: Sequence[Any],
@@ -317,7 +317,7 @@ def pulled(
     leaves, treedef = tree.flatten(primals)
     if entrance.classes and entrance.is_met(leaves):
         return entrance.with_function(
-            pulled, (name, fun, primals, has_aux, path), {"keeps": keeps}
+            pulled_back, (name, fun, primals, has_aux, path), {"keeps": keeps}
         )
     leaves = [owned(leaf) for leaf in leaves]
     path = path or partial(leaf_path, primals)
@@ -333,7 +333,7 @@ def pulled(
     if has_aux:
         out, aux = pair_of(fun, out)
     out_leaves, out_treedef = tree.flatten(out)
-    outputs = [_output(trace, leaf) for leaf in out_leaves]
+    outputs = [_output_node(trace, leaf) for leaf in out_leaves]
     kinds = [shape_dtype(value) for value, _ in outputs]
     nodes = [node for _, node in outputs]
     places = [device_of(value) for value, _ in outputs]
@@ -342,14 +342,14 @@ def pulled(
     ]
 
     roots = list(zip(kinds, nodes, places, strict=True))
-    pull = _pull(name, fun, trace, (leaves, inputs, treedef), (out_treedef, roots))
+    pull = _pull_back(name, fun, trace, (leaves, inputs, treedef), (out_treedef, roots))
     public = out_treedef.unflatten([wrap(value) for value, _ in outputs])
     if has_aux:
         return public, pull, tree.map(trace.released, aux)
     return public, pull
 
 
-def _pull(
+def _pull_back(
     name: str, fun: Callable[..., Any], trace: ReverseTrace, arguments: Any, outputs: Any
 ) -> Callable[[Any], Any]:
     """Returns the function that pulls cotangents back over a run.
@@ -367,7 +367,7 @@ def _pull(
         gs, got = tree.flatten(cotangent)
         if entrance.classes and entrance.is_met(gs):
             # Made anew: what names itself keeps its residuals until the garbage is collected.
-            again = _pull(name, fun, trace, arguments, outputs)
+            again = _pull_back(name, fun, trace, arguments, outputs)
             return entrance.lift(again, (cotangent,), {})
         if got != out_treedef:
             raise RuleResultError(
@@ -406,14 +406,14 @@ def leaf_path(primals: Any, index: int) -> str:
     return f"argument {position.value}{tree.keystr(tuple(rest))}"
 
 
-def _result(grads: dict[Any, Any], tracer: ReverseTracer) -> Any:
+def _gradient_of(grads: dict[Any, Any], tracer: ReverseTracer) -> Any:
     node = tracer.node
     if node in grads:
         return wrap(grads[node])
     return wrap(zeros_like(tracer.value))
 
 
-def _output(trace: ReverseTrace, out: Any) -> tuple[Any, Any]:
+def _output_node(trace: ReverseTrace, out: Any) -> tuple[Any, Any]:
     """Returns an output's value at the parent's level and its node, None for a constant."""
     if isinstance(out, ReverseTracer) and out.owner is trace:
         return out.value, out.node
@@ -431,7 +431,7 @@ def check_holomorphic(fun: Callable[..., Any], leaves: list[Any], name: str, wha
             )
 
 
-def outline(out: Any) -> str:
+def outline_of_output(out: Any) -> str:
     """Returns what a function returned, for messages: types and shapes, no values."""
     if isinstance(out, tuple) and len(out) <= 4:
         return f"a tuple ({', '.join(map(describe, out))})"

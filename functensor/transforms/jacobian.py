@@ -19,8 +19,8 @@ from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.elementwise.cast_and_complex import complex_of
 from ..tree import TreeDef
 from ..tree import containers as tree
-from .grad import check_holomorphic, pulled
-from .jvp import linearized, pushed
+from .grad import check_holomorphic, pulled_back
+from .jvp import linearized, pushed_forward
 from .taken_gradients import TakenGradients, taken_gradients
 from .tensor_entrance import entrance
 from .vmap import vmap
@@ -200,7 +200,7 @@ def _jacobian(
         call = update_wrapper(lambda values: selection.call(fun, values), fun)
         chosen = mode
         if mode == "auto":
-            known, key = _known(fun, leaves, holomorphic)
+            known, key = _known_function(fun, leaves, holomorphic)
             if key not in known and sum(shape_dtype(leaf).size for leaf in leaves) <= 1:
                 known[key] = "fwd"
             if key not in known:
@@ -209,8 +209,8 @@ def _jacobian(
                 return found
             chosen = known[key]
         if chosen == "fwd":
-            return _by_columns(name, call, selection, has_aux, chunk_size)
-        return _by_rows(name, call, selection, has_aux, holomorphic, chunk_size)
+            return _jacobian_by_columns(name, call, selection, has_aux, chunk_size)
+        return _jacobian_by_rows(name, call, selection, has_aux, holomorphic, chunk_size)
 
     return transformed(jacobian, fun, _jacobian, name, fun, *options)
 
@@ -219,12 +219,12 @@ def _jacobian(
 _modes: WeakKeyDictionary[Any, dict[Any, str]] = WeakKeyDictionary()
 
 
-def _known(
+def _known_function(
     fun: Callable[..., Any], leaves: list[Any], holomorphic: bool
 ) -> tuple[dict[Any, str], Any]:
     """Returns what is known of a function, and by which key: each is looked for once."""
     kinds = [shape_dtype(leaf) for leaf in leaves]
-    inner, made_by = _lasting(fun)
+    inner, made_by = _lasting_function(fun)
     key = (made_by, holomorphic, *((kind.shape, kind.dtype) for kind in kinds))
     try:
         return _modes.setdefault(inner, {}), key
@@ -232,7 +232,7 @@ def _known(
         return {}, key
 
 
-def _lasting(fun: Callable[..., Any]) -> tuple[Any, tuple[Any, ...]]:
+def _lasting_function(fun: Callable[..., Any]) -> tuple[Any, tuple[Any, ...]]:
     """Returns what a function was made of, by transformations that are told by names and numbers,
     and by which: ``grad(f)`` is made anew where ``f`` stays the same.
     """
@@ -284,13 +284,13 @@ def _by_a_linear_function(
     has_gradient = taken_gradients.count > before
     mode = _cheaper_by(tree.leaves(selection.values), out, has_gradient, holomorphic)
     if mode == "fwd":
-        found = _by_columns(name, linear, selection, False, chunk_size)
+        found = _jacobian_by_columns(name, linear, selection, False, chunk_size)
     else:
-        found = _by_rows(name, linear, selection, False, holomorphic, chunk_size)
+        found = _jacobian_by_rows(name, linear, selection, False, holomorphic, chunk_size)
     return mode, (found, aux[0]) if has_aux else found
 
 
-def _by_columns(
+def _jacobian_by_columns(
     name: str,
     call: Callable[..., Any],
     selection: Selection,
@@ -303,7 +303,7 @@ def _by_columns(
     returned: list[Any] = []
 
     def push(direction: Array) -> Any:
-        found = pushed(name, call, (values,), (direction,), has_aux, selection.path)
+        found = pushed_forward(name, call, (values,), (direction,), has_aux, selection.path)
         returned[:] = found[2:]
         return found
 
@@ -321,7 +321,7 @@ def _by_columns(
             for count, basis in _bases(leaves, chunk_size)
         ]
     out, _, *aux = found[0]
-    columns = tree.map(partial(_joined, -1), *(chunk[1] for chunk in found))
+    columns = tree.map(partial(_joined_chunks, -1), *(chunk[1] for chunk in found))
     split = tree.map(lambda column, o: _by_argument(column, o, leaves, treedef), columns, out)
     if not has_aux:
         return split
@@ -329,7 +329,7 @@ def _by_columns(
     return split, tree.map(lambda x, y: x if type(x) in ARRAY_TYPES else y, *returned, *aux)
 
 
-def _by_rows(
+def _jacobian_by_rows(
     name: str,
     call: Callable[..., Any],
     selection: Selection,
@@ -337,7 +337,7 @@ def _by_rows(
     holomorphic: bool,
     chunk_size: int | None,
 ) -> Any:
-    out, pull, *aux = pulled(name, call, (selection.values,), has_aux, selection.path)
+    out, pull, *aux = pulled_back(name, call, (selection.values,), has_aux, selection.path)
     outs, out_treedef = tree.flatten(out)
     _check_complex(call, outs, holomorphic, name, "outputs")
 
@@ -358,12 +358,12 @@ def _by_rows(
         vmap(row, axis_size=count)(out_treedef.unflatten(basis))
         for count, basis in _bases(outs, chunk_size)
     ]
-    rows = tree.map(partial(_joined, 0), *found)
+    rows = tree.map(partial(_joined_chunks, 0), *found)
     start = 0
     parts = []
     for o in outs:
         stop = start + o.size
-        parts.append(tree.map(lambda r, o=o, a=start, b=stop: _block(r, o, a, b), rows))
+        parts.append(tree.map(lambda r, o=o, a=start, b=stop: _block_of_rows(r, o, a, b), rows))
         start = stop
     split = out_treedef.unflatten(parts)
     return (split, aux[0]) if has_aux else split
@@ -387,7 +387,7 @@ def _bases(leaves: list[Any], chunk_size: int | None) -> Iterator[tuple[int, lis
         yield count, chunk
 
 
-def _joined(axis: int, *chunks: Array) -> Array:
+def _joined_chunks(axis: int, *chunks: Array) -> Array:
     return chunks[0] if len(chunks) == 1 else ops.concatenate(chunks, axis=axis)
 
 
@@ -408,7 +408,7 @@ def _by_argument(columns: Array, out: Array, leaves: list[Any], treedef: TreeDef
     return treedef.unflatten(parts)
 
 
-def _block(rows: Array, out: Array, start: int, stop: int) -> Array:
+def _block_of_rows(rows: Array, out: Array, start: int, stop: int) -> Array:
     """Returns the rows of one output with its axes in front."""
     return ops.reshape(rows[start:stop], (*out.shape, *rows.shape[1:]))
 

@@ -35,7 +35,7 @@ from ..traces.forward import ForwardTrace, ForwardTracer, zeros_like
 from ..traces.reverse import cotangent_of, is_inexact
 from ..tree import TreeDef
 from ..tree import containers as tree
-from .grad import check_holomorphic, check_kind, differentiated, leaf_path, pair_of, pulled
+from .grad import check_holomorphic, check_kind, differentiated, leaf_path, pair_of, pulled_back
 from .linear_functions import linear_transpose
 from .tensor_entrance import entrance
 
@@ -85,10 +85,10 @@ def jvp(
     >>> ft.jvp(np.square, (3.0,), (1.0,))
     (Array(9., dtype=float64, device='cpu'), Array(6., dtype=float64, device='cpu'))
     """
-    return pushed("jvp", fun, primals, tangents, has_aux)
+    return pushed_forward("jvp", fun, primals, tangents, has_aux)
 
 
-def pushed(
+def pushed_forward(
     name: str,
     fun: Callable[..., Any],
     primals: Any,
@@ -102,11 +102,13 @@ def pushed(
     """
     _check_sequences(name, fun, primals, tangents)
     if entrance.classes and entrance.is_met((primals, tangents)):
-        return entrance.lift(pushed, (name, fun, primals, tangents, has_aux, path), {})
+        return entrance.lift(pushed_forward, (name, fun, primals, tangents, has_aux, path), {})
     base = base_trace()
     leaves, treedef = tree.flatten(tuple(primals))
     directions = _directions(name, fun, tuple(tangents), leaves, treedef)
-    out, out_tangents, aux = _push(fun, base, leaves, treedef, directions, has_aux, name, path)
+    out, out_tangents, aux = _push_forward(
+        fun, base, leaves, treedef, directions, has_aux, name, path
+    )
     out_leaves, out_treedef = tree.flatten(out)
     with under(base):
         filled = [
@@ -165,7 +167,7 @@ def _directions(
         ]
 
 
-def _push(
+def _push_forward(
     fun: Callable[..., Any],
     level: Trace,
     leaves: list[Any],
@@ -192,11 +194,11 @@ def _push(
         aux = tree.map(partial(trace.released, given=plain_arrays(leaves)), aux)
     out_leaves, out_treedef = tree.flatten(out)
     plain = plain_arrays(leaves)
-    pairs = [_split(trace, leaf, plain) for leaf in out_leaves]
+    pairs = [_split_tangent(trace, leaf, plain) for leaf in out_leaves]
     return out_treedef.unflatten([p for p, _ in pairs]), [t for _, t in pairs], aux
 
 
-def _split(trace: ForwardTrace, leaf: ArrayLike, plain: list[Any]) -> tuple[Any, Any]:
+def _split_tangent(trace: ForwardTrace, leaf: ArrayLike, plain: list[Any]) -> tuple[Any, Any]:
     """Returns an output as the caller sees it, and its tangent, None for a constant."""
     if isinstance(leaf, ForwardTracer) and leaf.owner is trace:
         return apart_from(leaf.value, plain), leaf.tangent
@@ -256,7 +258,7 @@ def linearized(
     staging = StagingTrace(base_trace(), name, fun)
     inputs = [staging.input(shape_dtype(x).strong()) if is_inexact(x) else None for x in leaves]
     call = (fun, staging, leaves, treedef, inputs, has_aux, name, path)
-    out, tangents, aux = run(staging, _push, call)
+    out, tangents, aux = run(staging, _push_forward, call)
     out_leaves, out_treedef = tree.flatten(out)
     found = [i for i, t in enumerate(tangents) if t is not None]
     program = staging.program([v for v in inputs if v is not None], [tangents[i] for i in found])
@@ -320,7 +322,9 @@ def hvp(
         value, gradients = both(*args)
         return (gradients, value[1]) if has_aux else gradients
 
-    _, product, *aux = pushed("hvp", update_wrapper(gradient, fun), primals, tangents, has_aux)
+    _, product, *aux = pushed_forward(
+        "hvp", update_wrapper(gradient, fun), primals, tangents, has_aux
+    )
     return (product, aux[0]) if has_aux else product
 
 
@@ -376,7 +380,7 @@ def elementwise_grad(
         if holomorphic:
             check_holomorphic(fun, leaves, "elementwise_grad", "inputs")
         call = update_wrapper(lambda values: selection.call(fun, values), fun)
-        out, pull, *aux = pulled(
+        out, pull, *aux = pulled_back(
             "elementwise_grad", call, (selection.values,), has_aux, selection.path
         )
         for leaf in tree.leaves(out):

@@ -25,7 +25,7 @@ from ..primitives.core.trace import base_trace, under
 from ..traces.forward import zeros_like
 from ..traces.reverse import is_inexact
 from ..tree import containers as tree
-from .grad import pulled
+from .grad import pulled_back
 from .tensor_entrance import entrance
 
 __all__ = ["linear_transpose"]
@@ -64,7 +64,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
     base = base_trace()
     with under(base):
         zeros = tree.map(lambda x: wrap(zeros_like(x)), primals)
-    out, pull = pulled("linear_transpose", fun, zeros, False, keeps=True)
+    out, pull = pulled_back("linear_transpose", fun, zeros, False, keeps=True)
     if not any(isinstance(leaf, Tracer) for leaf in tree.leaves(out)):
         _check_linear(fun, zeros, out, pull)
 
@@ -95,13 +95,13 @@ def _check_linear(fun: Callable[..., Any], zeros: Any, out: Any, pull: Any) -> N
         x = tree.map(partial(_probe, rng), zeros)
         y = tree.map(partial(_probe, rng), out)
         whole = fun(*x)
-        there, there_size = _pairing(y, whole)
+        there, there_size = _tree_pairing(y, whole)
         if not isfinite(there_size):
             # Narrow dtypes, also within the function, do not hold large numbers.
-            x, y = _times(x, SMALLER), _times(y, SMALLER)
+            x, y = _times_tree(x, SMALLER), _times_tree(y, SMALLER)
             whole = fun(*x)
-            there, there_size = _pairing(y, whole)
-        here, here_size = _pairing(pull(y), x)
+            there, there_size = _tree_pairing(y, whole)
+        here, here_size = _tree_pairing(pull(y), x)
         kinds = [shape_dtype(leaf).dtype for leaf in tree.leaves((zeros, out)) if is_inexact(leaf)]
         precision = max((float(finfo(kind).eps) for kind in kinds), default=0.0)
         size = there_size + here_size
@@ -126,16 +126,20 @@ def _rounding(fun: Callable[..., Any], x: Any, y: Any, whole: Any) -> float:
         whole: its results at x.
     """
     for factor in (2.0, -1.0):
-        exact = _pairing(y, tree.map(ops.subtract, fun(*_times(x, factor)), _times(whole, factor)))
+        exact = _tree_pairing(
+            y, tree.map(ops.subtract, fun(*_times_tree(x, factor)), _times_tree(whole, factor))
+        )
         if exact[1] != 0:
             return 0.0
     return ROUNDINGS * max(
-        _pairing(y, tree.map(ops.subtract, fun(*_times(x, factor)), _times(whole, factor)))[1]
+        _tree_pairing(
+            y, tree.map(ops.subtract, fun(*_times_tree(x, factor)), _times_tree(whole, factor))
+        )[1]
         for factor in (3.0, 0.7, 1.9)
     )
 
 
-def _times(x: Any, factor: float) -> Any:
+def _times_tree(x: Any, factor: float) -> Any:
     """Returns a tree of arrays times a number; those of integers as they are."""
     return tree.map(lambda leaf: ops.multiply(leaf, factor) if is_inexact(leaf) else leaf, x)
 
@@ -150,16 +154,16 @@ def _probe(rng: np.random.Generator, leaf: Array) -> Any:
     return wrap(beside(leaf, np.asarray(values, leaf.dtype)))
 
 
-def _pairing(a: Any, b: Any) -> tuple[float, float]:
+def _tree_pairing(a: Any, b: Any) -> tuple[float, float]:
     """Returns the real sum of products of two trees' elements, and that of their sizes."""
     products = [
-        ops.real(ops.multiply(_widened(x), _widened(y)))
+        ops.real(ops.multiply(_in_double(x), _in_double(y)))
         for x, y in zip(tree.leaves(a), tree.leaves(b), strict=True)
     ]
     total = sum(float(ops.sum(p)) for p in products)
     return total, sum(float(ops.sum(ops.abs(p))) for p in products)
 
 
-def _widened(x: Array) -> Array:
+def _in_double(x: Array) -> Array:
     """Returns an array in double precision."""
     return ops.astype(x, np.complex128 if shape_dtype(x).dtype.kind == "c" else np.float64)

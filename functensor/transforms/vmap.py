@@ -83,7 +83,7 @@ def vmap(
             tracers = [
                 as_array(leaf)
                 if axis is None
-                else trace.wrap(_moved(trace.argument(leaf), axis, 0))
+                else trace.wrap(_moved_axis(trace.argument(leaf), axis, 0))
                 for leaf, axis in zip(leaves, axes, strict=True)
             ]
         if isinstance(trace, NamedBatchTrace):
@@ -93,7 +93,9 @@ def vmap(
         out_leaves, out_treedef = tree.flatten(out)
         places = _output_axes(fun, out_axes, out)
         with under(trace.parent):
-            results = [_output(trace, leaf, place) for leaf, place in zip(out_leaves, places)]
+            results = [
+                _batched_output(trace, leaf, place) for leaf, place in zip(out_leaves, places)
+            ]
         plain = plain_arrays(leaves)
         return out_treedef.unflatten(
             [apart_from(r, plain) if is_array_like(r) else r for r in results]
@@ -217,7 +219,7 @@ def _mapped_paths(
     return [name for name, axis in zip(names, axes, strict=True) if axis is not None]
 
 
-def _moved(value: Array, source: int, destination: int) -> Array:
+def _moved_axis(value: Array, source: int, destination: int) -> Array:
     """Returns a value with one axis elsewhere."""
     ndim = len(shape_of(value))
     source %= ndim
@@ -228,7 +230,7 @@ def _moved(value: Array, source: int, destination: int) -> Array:
     return ops.transpose(value, order)
 
 
-def _output(trace: BatchTrace, leaf: ArrayLike, place: int | None) -> Any:
+def _batched_output(trace: BatchTrace, leaf: ArrayLike, place: int | None) -> Any:
     """Returns an output with its batch axis in place."""
     if isinstance(leaf, BatchTracer) and leaf.owner is trace:
         if place is None:
@@ -240,7 +242,7 @@ def _output(trace: BatchTrace, leaf: ArrayLike, place: int | None) -> Any:
                     number=10,
                 )
             )
-        return _moved(leaf.value, 0, canonical_axis(place, len(leaf.value.shape)))
+        return _moved_axis(leaf.value, 0, canonical_axis(place, len(leaf.value.shape)))
     leaf = owned(leaf)
     if place is None:
         return leaf

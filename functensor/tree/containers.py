@@ -159,7 +159,7 @@ class TreeDef:
         return paths
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is TreeDef and (self is other or _same(self._nodes, other._nodes))
+        return type(other) is TreeDef and (self is other or _same_static(self._nodes, other._nodes))
 
     def __hash__(self) -> int:
         try:
@@ -174,7 +174,7 @@ class TreeDef:
         return structure, (self.unflatten([0] * self._num_leaves),)  # kinds do not pickle
 
 
-def _same(static: Any, other: Any) -> bool:
+def _same_static(static: Any, other: Any) -> bool:
     try:
         return bool(static == other)
     except Exception as error:
@@ -400,7 +400,7 @@ def _flatten_up_to(treedef: TreeDef, tree: Any, expected: str, found: str) -> li
             continue
         actual = _kinds[type(subtree)]
         children, actual_static = actual.flatten(subtree)
-        if actual is not kind or len(children) != arity or not _same(actual_static, static):
+        if actual is not kind or len(children) != arity or not _same_static(actual_static, static):
             leaf = f"a leaf of type {type(subtree).__qualname__}"
             shown = leaf if actual is _LEAF else actual.show(actual_static, ["..."] * len(children))
             raise ValueError(

@@ -53,6 +53,7 @@ __all__ = [
     "base_trace",
     "explained",
     "is_staged",
+    "new",
     "run",
     "slot",
     "transformation_stack",
@@ -83,6 +84,8 @@ class Slot(threading.local):
 
 
 slot = Slot()
+# Makes a tracer or a node without a call of its constructor.
+new = object.__new__
 R = TypeVar("R")
 
 

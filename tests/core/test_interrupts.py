@@ -21,7 +21,7 @@ from functensor.backends.config import config
 from functensor.backends.cpu.plan.threads import pool
 from functensor.backends.devices import default_device, placement
 from functensor.backends.restoring import errstate, listed, quiet, setting
-from functensor.custom.call import transposed
+from functensor.custom.call import transposed_functions
 from functensor.jitting.jitted import switch
 from functensor.primitives.core.trace import slot, under
 from functensor.programs.named_scope import active
@@ -55,7 +55,7 @@ def state():
         "jit": switch.off,
         "scopes": [entry.path for entry in active.entries],
         "keys": ledger.active,
-        "transposed": [*transposed.bearers],
+        "transposed": [*transposed_functions.bearers],
         "NumPy": (numpy.geterr(), numpy.getbufsize()),
         "warnings": [*warnings.filters],
         "BLAS": control is not None and (control.held, control._get()),

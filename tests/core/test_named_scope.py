@@ -12,7 +12,7 @@ from support.random_programs import arrays, steps, taken
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.passes.batch_elementwise import stacked
+from functensor.passes.batch_elementwise import stacked_groups
 from functensor.passes.batch_matmuls import joined_products
 from functensor.passes.contraction_order import contraction_paths
 from functensor.passes.fusion import fusion
@@ -24,7 +24,7 @@ from functensor.programs.named_scope import active, common_scope, joined_scope
 from functensor.programs.program import Equation
 
 X = numpy.linspace(0.1, 0.9, 4)
-EVERY = (*PASSES, contraction_paths, inlined, joined_products, stacked, fusion, optimized)
+EVERY = (*PASSES, contraction_paths, inlined, joined_products, stacked_groups, fusion, optimized)
 
 
 def paths():
@@ -381,8 +381,8 @@ def recurrence(x, w, b):
         (contraction_paths, lambda x, y: x @ x.T @ y, (numpy.ones((400, 4)), numpy.ones(400))),
         (joined_products, recurrence, T),
         (joined_products, ft.grad(recurrence, argnums=(1, 2)), T),
-        (stacked, lambda x: [np.sin(np.exp(x[i])) for i in range(8)], (numpy.ones((8, 3)),)),
-        (stacked, lambda *xs: sum(np.exp(x) * x for x in xs), [X] * 9),
+        (stacked_groups, lambda x: [np.sin(np.exp(x[i])) for i in range(8)], (numpy.ones((8, 3)),)),
+        (stacked_groups, lambda *xs: sum(np.exp(x) * x for x in xs), [X] * 9),
         (fusion, lambda x: np.sum(np.exp(x) * np.tanh(x), axis=0), (numpy.ones((300, 300)),)),
     ],
 )  # fmt: skip

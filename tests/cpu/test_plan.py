@@ -49,7 +49,7 @@ def plan_of(fun, *args, donated=(), fused=False):
 @pytest.mark.parametrize("fused", [False, True], ids=["straight", "blocks"])
 @pytest.mark.parametrize(("primitive", "sample"), CASES)
 def test_a_plan_computes_what_eager_mode_does(primitive, sample, fused, monkeypatch):
-    monkeypatch.setattr(fusion_pass, "SHARED", 1)
+    monkeypatch.setattr(fusion_pass, "FEWEST_SMALLEST_REGIONS_TO_SHARE", 1)
 
     def fun(*operands):
         return primitive.bind(operands, sample.params)

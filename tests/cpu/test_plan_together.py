@@ -71,18 +71,18 @@ def test_the_order_of_what_depends_stays(all_large):
 
 
 def test_what_is_large_is_not_moved_ahead(all_large, monkeypatch):
-    monkeypatch.setattr(neighbours_pass, "SMALL", 8)
+    monkeypatch.setattr(neighbours_pass, "LARGEST_MOVED_ELEMENTS", 8)
 
     def fun(x, y):
         return fnp.sin(x) * 2, fnp.cumsum(y, axis=0), fnp.cos(y) * 3
 
     assert names(staged(fun, X, Y)) == ["fused", "cumsum", "fused"]
-    monkeypatch.setattr(neighbours_pass, "SMALL", 1 << 20)
+    monkeypatch.setattr(neighbours_pass, "LARGEST_MOVED_ELEMENTS", 1 << 20)
     assert names(staged(fun, X, Y)) == ["cumsum", "fused", "fused"]
 
 
 def test_no_more_than_some_wait(all_large, monkeypatch):
-    monkeypatch.setattr(neighbours_pass, "MOST", 2)
+    monkeypatch.setattr(neighbours_pass, "MOST_NEIGHBOURS", 2)
     arrays = [normal(16, 16, seed=i) for i in range(5)]
 
     def fun(*arrays):

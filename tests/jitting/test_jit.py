@@ -102,7 +102,7 @@ def test_retracing_can_be_refused():
 def test_the_cache_is_bounded(monkeypatch):
     from functensor.jitting import jitted as jitting
 
-    monkeypatch.setattr(jitting, "MANY", 3)
+    monkeypatch.setattr(jitting, "MOST_KEPT_PLANS", 3)
     f = ft.jit(lambda x: x * 2)
     for n in range(6):
         f(np.ones(n))

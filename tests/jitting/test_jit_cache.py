@@ -145,7 +145,7 @@ def test_dataclasses_keep_the_equality_and_the_hash_that_they_were_given():
 def test_what_was_not_used_for_longest_is_dropped(monkeypatch):
     from functensor.jitting import jitted
 
-    monkeypatch.setattr(jitted, "MANY", 3)
+    monkeypatch.setattr(jitted, "MOST_KEPT_PLANS", 3)
     seen = []
     f = ft.jit(lambda x: seen.append(x.shape) or x * 2)
     for n in (1, 2, 3, 1, 4, 1, 3):
@@ -179,7 +179,7 @@ class Thing:
 def test_static_arguments_live_no_longer_than_their_plans(monkeypatch):
     from functensor.jitting import jitted
 
-    monkeypatch.setattr(jitted, "MANY", 2)
+    monkeypatch.setattr(jitted, "MOST_KEPT_PLANS", 2)
     f = ft.jit(lambda x, thing: x * 2, static_argnums=1)
     seen = []
     for _ in range(4):

@@ -6,7 +6,7 @@ import numpy as np
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.jitting.program_derivatives import pulled
+from functensor.jitting.program_derivatives import pulled_program
 
 
 def peak(call):
@@ -34,7 +34,7 @@ def test_residuals_that_are_outputs_are_returned_once():
 
     values = [np.linspace(-1, 1, 6).reshape(3, 2), np.ones((4, 3))]
     program = ft.make_program(f)(*values)
-    parts = pulled(program, (True, True))
+    parts = pulled_program(program, (True, True))
     outputs = parts.brief.outputs
     assert len(outputs) < len(parts.forward.outputs)
     assert len(set(map(id, outputs))) == len(outputs)

@@ -8,7 +8,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.jitting.history import History
-from functensor.jitting.jitted import Entry
+from functensor.jitting.jitted import StagedEntry
 from functensor.primitives.core.shape_dtype import ShapeDtype
 from functensor.programs.program import Equation, Program, Variable
 
@@ -23,7 +23,7 @@ def on_gpu(shape):
 def test_programs_on_a_gpu_have_no_plan():
     program = on_gpu((3,))
     program.out_tree = ft.tree.structure(0)
-    entry = Entry(program, [], (), ())
+    entry = StagedEntry(program, [], (), ())
     assert entry.compiled.plan is None
     # The same operations, one after the other, on whatever they are given.
     (out,) = entry.compiled([np.ones(3, "f4")])

@@ -11,7 +11,7 @@ import pytest
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.primitives.core.trace import RAW
-from functensor.programs.program import weakened
+from functensor.programs.program import as_weak
 from functensor.traces.forward import ForwardTrace, ForwardTracer
 
 X = np.linspace(-1.0, 2.0, 3)
@@ -238,13 +238,13 @@ def test_a_tracer_that_others_hold_keeps_its_value():
     inner = trace.wrap(np.float64(2.0), np.float64(1.0))
     outer = ForwardTrace(trace, "jvp", None).wrap(inner, inner)
     for tracer in (inner, outer):
-        out = weakened(tracer, float)
+        out = as_weak(tracer, float)
         assert out is not tracer
         assert type(out) is ForwardTracer
         assert (out.owner, out.tangent) == (tracer.owner, tracer.tangent)
     assert type(inner.value) is np.float64
     assert outer.value is inner
-    assert type(weakened(inner, float).value) is float
-    assert type(weakened(outer, float).value.value) is float
+    assert type(as_weak(inner, float).value) is float
+    assert type(as_weak(outer, float).value.value) is float
     vector = trace.wrap(np.ones(3), np.ones(3))
-    assert weakened(vector, float) is vector
+    assert as_weak(vector, float) is vector

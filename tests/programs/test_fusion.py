@@ -61,8 +61,8 @@ def test_what_can_be_in_no_region_is_not_looked_at(monkeypatch):
         asked.append(equation.primitive.name)
         return kind(equation)
 
-    kind = region_kinds.kind_of
-    monkeypatch.setattr(region_kinds, "kind_of", kind_of)
+    kind = region_kinds.region_kind
+    monkeypatch.setattr(region_kinds, "region_kind", kind_of)
     _, (region,) = regions(lambda x: fnp.sum(fnp.cos(x)) + fnp.sum(fnp.sin(x[:5])), BIG)
     assert region == ["cos", "sum"]
     assert "cos" in asked

@@ -8,7 +8,7 @@ from support.pass_cases import body, close, operations, run, same, staged
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.passes.batch_matmuls import LARGE, joined_products
+from functensor.passes.batch_matmuls import LARGEST_JOINED_PRODUCT, joined_products
 from functensor.passes.dead_code import dead_code
 from functensor.passes.pipeline import optimized
 from functensor.passes.simplify import algebra
@@ -92,7 +92,7 @@ def test_what_is_needed_besides_or_is_large_or_few_stays():
     ):
         program = staged(fun, *operands)
         assert operations(joined_products(program)) == operations(program)
-    assert large[0].size * 1024 > LARGE
+    assert large[0].size * 1024 > LARGEST_JOINED_PRODUCT
 
 
 def test_partial_sums_that_are_needed_split_the_chain():
@@ -111,7 +111,7 @@ def test_long_sums_are_joined_piece_by_piece(monkeypatch):
     values = [whole(2, 3, seed=i) for i in range(12)]
     program = staged(lambda *xs: sum(x.T @ x for x in xs[1:]) + xs[0].T @ xs[0], *values)
     # Twelve elements a term: six of them are more than this.
-    monkeypatch.setattr("functensor.passes.batch_matmuls.TOGETHER", 70)
+    monkeypatch.setattr("functensor.passes.batch_matmuls.LARGEST_KEPT_ELEMENTS", 70)
     less = optimized(program)
     assert operations(less).count("matmul") == 2
     assert operations(less).count("concatenate") == 2

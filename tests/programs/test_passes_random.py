@@ -10,7 +10,7 @@ from support.pass_cases import bits, close, largest, run, staged
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.passes.batch_elementwise import stacked
+from functensor.passes.batch_elementwise import stacked_groups
 from functensor.passes.batch_matmuls import joined_products
 from functensor.passes.contraction_order import contraction_paths
 from functensor.passes.inline_calls import inlined
@@ -18,7 +18,7 @@ from functensor.passes.pipeline import PASSES, optimized
 from functensor.primitives.core.registry import registry as ops
 from functensor.programs.program import type_of
 
-EVERY = (*PASSES, contraction_paths, inlined, joined_products, stacked)
+EVERY = (*PASSES, contraction_paths, inlined, joined_products, stacked_groups)
 SHAPES = [(), (3,), (1, 3), (2, 1), (2, 3), (3, 3), (2, 1, 3)]
 DTYPES = ["float64", "float32", "float16", "int64", "int8", "complex64", "bool"]
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, numpy.inf, -numpy.inf, numpy.nan, 6e-8, 60000.0]

@@ -15,7 +15,7 @@ import functensor as ft
 import functensor.numpy as np
 from functensor.backends import get as get_backend
 from functensor.passes import batch_elementwise_groups
-from functensor.passes.batch_elementwise import stacked
+from functensor.passes.batch_elementwise import stacked_groups
 from functensor.passes.dead_code import dead_code
 from functensor.passes.pipeline import optimized
 from functensor.primitives.core.buffers import wrap
@@ -35,7 +35,7 @@ ELEMENTWISE = [
 def less_of(fun, *args):
     """Returns the program of a function, and what becomes of it."""
     program = staged(fun, *args)
-    return program, dead_code(stacked(program))
+    return program, dead_code(stacked_groups(program))
 
 
 def rows(count, *shape, seed=0, dtype="float64"):
@@ -109,7 +109,7 @@ def test_a_chain_of_products_is_a_running_product():
             same(program, less, values)
     # Of complex numbers NumPy rounds it in another way.
     program = staged(fun, *[x.astype("complex128") for x in values])
-    assert stacked(program) is program
+    assert stacked_groups(program) is program
 
 
 @pytest.mark.parametrize("count", [16, 17, 18, 19])
@@ -178,7 +178,7 @@ def test_partial_sums_that_are_needed_stay():
 )
 def test_what_is_large_or_few_or_a_number_stays(values):
     program = staged(lambda *xs: [np.sin(x) for x in xs], *values)
-    assert stacked(program) is program
+    assert stacked_groups(program) is program
 
 
 def test_what_is_needed_between_stays():
@@ -188,7 +188,7 @@ def test_what_is_needed_between_stays():
         return x
 
     program = staged(fun, rows(1, 3)[0])
-    assert stacked(program) is program
+    assert stacked_groups(program) is program
 
 
 def test_what_hangs_on_groups_is_one_too():
@@ -203,12 +203,12 @@ def test_what_hangs_on_groups_is_one_too():
         "stack", "multiply", "stack", "multiply", "stack", "multiply", "multiply",
         "add", "add", "sqrt", "divide", "stack", "subtract",
     ]  # fmt: skip
-    assert stacked(less) is less
+    assert stacked_groups(less) is less
     same(program, less, values)
 
 
 def test_long_lists_are_stacked_in_pieces(monkeypatch):
-    monkeypatch.setattr(batch_elementwise_groups, "TOGETHER", 10 * 24)
+    monkeypatch.setattr(batch_elementwise_groups, "LARGEST_GROUP_BYTES", 10 * 24)
     values = rows(24, 3)
     program, less = less_of(lambda *xs: [np.sin(x) for x in xs], *values)
     # Ten, ten, and four that are too few.
@@ -254,7 +254,7 @@ def test_rows_of_a_stack_have_the_same_bits(primitive, sample):
             return [primitive.bind(xs[i : i + n], sample.params) for i in range(0, len(xs), n)]
 
         wanted = [fun(*map(wrap, values[i : i + n]))[0] for i in range(0, len(values), n)]
-        less = dead_code(stacked(staged(fun, *values)))
+        less = dead_code(stacked_groups(staged(fun, *values)))
         # What has parameters stays as it is.
         assert operations(less).count(primitive.name) == (8 if sample.params else 1)
         for x, y in zip(PLANNED(less)(values), wanted, strict=True):
@@ -340,15 +340,15 @@ def test_random_programs(data):
         return [values[-1 - k % len(values)] for k in returned]
 
     inputs = [numpy.array(x) / 4 for x in ([1.0, -2, 3, 0.5], [2.0, 1, -1, 3], [0.1, 0.2, 0.3, 4])]
-    before = batch_elementwise_groups.FEWEST
-    batch_elementwise_groups.FEWEST = data.draw(st.sampled_from([2, 3, 5]))
+    before = batch_elementwise_groups.FEWEST_GROUPED_EQUATIONS
+    batch_elementwise_groups.FEWEST_GROUPED_EQUATIONS = data.draw(st.sampled_from([2, 3, 5]))
     try:
         program = staged(fun, *inputs)
-        once, less = dead_code(stacked(program)), optimized(program)
+        once, less = dead_code(stacked_groups(program)), optimized(program)
         made = [*program.inputs, *(x for e in program.equations for x in e.outputs)]
         everything = program.with_equations(program.equations, made)
     finally:
-        batch_elementwise_groups.FEWEST = before
+        batch_elementwise_groups.FEWEST_GROUPED_EQUATIONS = before
     with numpy.errstate(all="ignore"):
         wanted = run(program, inputs)
         # Sums in another order differ by roundings of their terms, whatever the sine of them is.

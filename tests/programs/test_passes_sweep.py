@@ -4,7 +4,7 @@ import pytest
 from support.pass_cases import M, staged
 
 import functensor.numpy as np
-from functensor.passes.rewriter import ELEMENTWISE, _behind, behind, swept
+from functensor.passes.rewriter import ELEMENTWISE, _needed_primitives, behind, swept
 from functensor.passes.simplify import algebra
 from functensor.primitives.core.registry import registry as ops
 from functensor.programs.program import Variable
@@ -20,7 +20,7 @@ def asked():
         found.append(equation.primitive.name)
 
     yield rule, found
-    del _behind[rule]
+    del _needed_primitives[rule]
 
 
 def test_rules_are_asked_only_where_they_may_find_something(asked):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import functensor.numpy as fnp
-from functensor.faces.old_pickles import MOVED
+from functensor.faces.old_pickles import MOVED_MODULES
 
 PICKLES = json.loads(
     (Path(__file__).resolve().parents[1] / "support" / "old_pickles.json").read_text()
@@ -57,6 +57,6 @@ def test_batches_and_pairs_compute():
 
 
 def test_all_old_names_are_of_modules():
-    for old, new in MOVED.items():
+    for old, new in MOVED_MODULES.items():
         assert import_module(new).__name__ == new
         assert import_module(old).__doc__ is None

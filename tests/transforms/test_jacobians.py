@@ -14,7 +14,7 @@ from functensor.primitives.core.errors import (
     NonScalarOutputError,
     RuleResultError,
 )
-from functensor.transforms.jacobian import _known
+from functensor.transforms.jacobian import _known_function
 
 X = np.array([0.3, -1.2, 2.0])
 M = np.arange(6.0).reshape(2, 3) / 7
@@ -149,7 +149,7 @@ def test_auto_takes_the_cheaper_mode(fun, x, calls):
         return fun(told(x))
 
     close(ft.jacobian(of_told)(x), ft.jacfwd(fun)(x))
-    known, key = _known(of_told, [x], False)
+    known, key = _known_function(of_told, [x], False)
     assert known[key] == calls
     if calls == "rev":
         assert seen[-1:] == ["rev"]

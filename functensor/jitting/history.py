@@ -1,4 +1,4 @@
-"""Why a jitted function was staged again, and the warning when that happens again and again."""
+"""The reasons why a jitted function was staged again, and the warnings when that happens often."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _einsum_by_products(sweep: Sweep, equation: Equation) -> Any:
         elif type(step.join) is Multiply:
             values.append(_multiplied(sweep, picked, step.join, equation))
         else:
-            values.append(_with_axes(sweep, picked[0], step.axes, equation))
+            values.append(_with_axes_in_order(sweep, picked[0], step.axes, equation))
     return values[0]
 
 
@@ -126,7 +126,7 @@ def _summed(sweep: Sweep, x: Operand, tidy: Tidy, of: Equation) -> Operand:
     return sweep.add("sum", [x], params, of)
 
 
-def _with_axes(sweep: Sweep, x: Operand, axes: tuple[int, ...], of: Equation) -> Operand:
+def _with_axes_in_order(sweep: Sweep, x: Operand, axes: tuple[int, ...], of: Equation) -> Operand:
     if axes == tuple(range(len(axes))):
         return x
     return sweep.add("transpose", [x], {"axes": axes}, of)
@@ -143,10 +143,10 @@ def _contract_pair(sweep: Sweep, picked: list[Any], way: Contract, of: Equation)
         # Vectors are quicker than matrices of one row or column.
         x_shape = x_shape[1:] if x_shape[0] == 1 else x_shape
         y_shape = y_shape[:1] if y_shape[1] == 1 else y_shape
-    x = _to_shape(sweep, _with_axes(sweep, x, way.x_axes, of), x_shape, of)
-    y = _to_shape(sweep, _with_axes(sweep, y, way.y_axes, of), y_shape, of)
+    x = _to_shape(sweep, _with_axes_in_order(sweep, x, way.x_axes, of), x_shape, of)
+    y = _to_shape(sweep, _with_axes_in_order(sweep, y, way.y_axes, of), y_shape, of)
     product = sweep.add("matmul", [x, y], {}, of)
-    return _with_axes(sweep, _to_shape(sweep, product, way.shape, of), way.axes, of)
+    return _with_axes_in_order(sweep, _to_shape(sweep, product, way.shape, of), way.axes, of)
 
 
 def _multiplied(sweep: Sweep, picked: list[Any], way: Multiply, of: Equation) -> Any:
@@ -156,7 +156,7 @@ def _multiplied(sweep: Sweep, picked: list[Any], way: Multiply, of: Equation) ->
     for side, (v, (axes, at)) in enumerate(zip(picked, ways, strict=True)):
         lengths = iter([type_of(v).shape[i] for i in axes])
         shape = tuple([1 if item is None else next(lengths) for item in at])
-        moved = _with_axes(sweep, v, axes, of)
+        moved = _with_axes_in_order(sweep, v, axes, of)
         placed.append(_to_shape(sweep, moved, shape if shapes is None else shapes[side], of))
     if shapes is not None:
         return _to_shape(sweep, sweep.add("matmul", placed, {}, of), way.shape, of)

@@ -34,7 +34,7 @@ next_tensor = count(1).__next__
 numbering = threading.Lock()
 
 
-def _method(call: str, name: str) -> Callable[[Any, Any], Any]:
+def _changing_method(call: str, name: str) -> Callable[[Any, Any], Any]:
     """Returns the method that puts the result of a function in the tensor's place."""
 
     def method(self: InPlace, other: Any) -> Any:
@@ -46,7 +46,7 @@ def _method(call: str, name: str) -> Callable[[Any, Any], Any]:
 
 def _operator(symbol: str, name: str) -> Callable[[Any, Any], Any]:
     """Returns the operator of a method, which leaves foreign operands to their own class."""
-    method = _method(symbol, name)
+    method = _changing_method(symbol, name)
 
     def operator(self: InPlace, other: Any) -> Any:
         try:
@@ -69,7 +69,7 @@ def _function(name: str) -> Callable[[Any], Any]:
 
 
 @wraps(TorchNames.diagonal)
-def _diagonal(self: InPlace, *args: Any, **options: Any) -> Any:
+def _diagonal_view(self: InPlace, *args: Any, **options: Any) -> Any:
     out = TorchNames.diagonal(self, *args, **options)
     # The function copies; whether a view of the view is one is asked of the memory.
     out._data = self._data.diagonal(*args, **options)
@@ -218,7 +218,7 @@ class InPlace(TorchNames):
     permute = viewing(TorchNames.permute)
     transpose = viewing(TorchNames.transpose)
     swapaxes = viewing(TorchNames.swapaxes)
-    diagonal = viewing(_diagonal)
+    diagonal = viewing(_diagonal_view)
     t = viewing(TorchNames.t)
     unsqueeze = viewing(TorchNames.unsqueeze)
     squeeze = viewing(TorchNames.squeeze)
@@ -236,9 +236,9 @@ class InPlace(TorchNames):
     __ior__ = _operator("x |= y", "bitwise_or")
     __ixor__ = _operator("x ^= y", "bitwise_xor")
 
-    mul_ = _method("x.mul_(y)", "multiply")
-    div_ = _method("x.div_(y)", "divide")
-    pow_ = _method("x.pow_(y)", "power")
+    mul_ = _changing_method("x.mul_(y)", "multiply")
+    div_ = _changing_method("x.div_(y)", "divide")
+    pow_ = _changing_method("x.pow_(y)", "power")
     exp_ = _function("exp")
     sqrt_ = _function("sqrt")
     relu_ = _function("relu")

@@ -93,8 +93,8 @@ def lifted(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any])
         fun: makes all its levels on the one in the slot.
         args, kwargs: its arguments, trees with tensors.
     """
-    given, named = tree.map(_inside, (tuple(args), dict(kwargs)))
-    return tree.map(_outside, admitting(_on_level, fun, given, named))
+    given, named = tree.map(_value_inside, (tuple(args), dict(kwargs)))
+    return tree.map(_tensor_outside, admitting(_on_level, fun, given, named))
 
 
 def _on_level(fun: Callable[..., Any], given: Any, named: Any) -> Any:
@@ -106,12 +106,12 @@ def _on_level(fun: Callable[..., Any], given: Any, named: Any) -> Any:
         slot.trace = without_ended_interceptors(before)
 
 
-def _inside(x: Any) -> Any:
+def _value_inside(x: Any) -> Any:
     # What a graph keeps must not change with NumPy arrays.
     return wrap(LEVEL.entered(x)) if isinstance(x, TAPE.tracer) else owned(x)
 
 
-def _outside(x: Any) -> Any:
+def _tensor_outside(x: Any) -> Any:
     if type(x) is LevelTracer:
         return TAPE.wrap(x.value, x.node)
     return TAPE.wrap(x._data, None) if type(x) is Array else x

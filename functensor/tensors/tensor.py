@@ -119,7 +119,7 @@ class Tensor(InPlace):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the tensor was not computed from others that require grad."""
+        """True if the tensor was not computed from others that require grad."""
         return self.node is None or isinstance(self.node, LeafNode)
 
     @property
@@ -129,7 +129,7 @@ class Tensor(InPlace):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether what is computed from the tensor is recorded; may be set on leaves.
+        """True if operations on the tensor are recorded; may be set on leaves.
 
         Raises:
             BackwardError: it is set to False on a tensor that is no leaf.

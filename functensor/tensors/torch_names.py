@@ -412,7 +412,7 @@ class TorchNames(Casts):
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the tensor is on a GPU."""
+        """True if the tensor is on a GPU."""
         return self.device != "cpu"
 
     def to(

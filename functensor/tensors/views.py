@@ -154,7 +154,7 @@ def viewing(
                 out = method(self, *args, **options)
         else:
             out = method(self, *args, **options)
-        if copies and not _shares(out, self):
+        if copies and not _shares_memory(out, self):
             return out
         return taken(self, out, seen, lambda x: method(x, *args, **options), recorded=recorded)
 
@@ -219,7 +219,7 @@ def _is_row(argument: Any) -> bool:
     return type(argument) is np.ndarray and argument.ndim == 1
 
 
-def _shares(view: Any, base: Any) -> bool:
+def _shares_memory(view: Any, base: Any) -> bool:
     """Says whether a result lies in a tensor's memory: what had to be copied is no view."""
     if not isinstance(view, TAPE.tracer):
         return False
@@ -270,13 +270,13 @@ def changed(view: Any, value: Value, what: str) -> list[tuple[Any, Any, GradMode
                 )
             )
         with GradMode(recorded):
-            value = _placed(source, view, value, what)
+            value = _base_with_view(source, view, value, what)
         found.append((base, value, GradMode(recorded)))
         view = base
     return found
 
 
-def _placed(source: Any, view: Any, value: Any, what: str) -> Any:
+def _base_with_view(source: Any, view: Any, value: Any, what: str) -> Any:
     """Returns the base's value with other elements where a view of it lies."""
     base, take, key, *_ = source
     if take is None:

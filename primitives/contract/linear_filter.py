@@ -40,14 +40,16 @@ def _infer_filter(primitive: Primitive, b: ShapeDtype, a: ShapeDtype, x: ShapeDt
 
 def _compiled_filter(xp: ArrayModule) -> Callable[..., Buffer]:
     """Returns the filter of SciPy, or that of CuPy, which warns that it may change."""
-    function: Callable[..., Buffer] = scipy_module(xp, "signal").lfilter
+    function: Callable[..., Buffer]
     if xp is np:
+        function = scipy_module(xp, "signal").lfilter
         return function
 
     def lfilter(*args: Buffer, **options: Any) -> Buffer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            return function(*args, **options)
+            out: Buffer = scipy_module(xp, "signal").lfilter(*args, **options)
+        return out
 
     return lfilter
 

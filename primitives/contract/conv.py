@@ -75,7 +75,7 @@ def _channels_per_group(name: str, what: str, channels: int, groups: int) -> int
     return channels // groups
 
 
-def _check_same(name: str, first: str, a: int | Shape, second: str, b: int | Shape) -> None:
+def _check_equal(name: str, first: str, a: int | Shape, second: str, b: int | Shape) -> None:
     if a != b:
         raise refuse(
             f"{name}: {first} is {a}, {second} is {b}",
@@ -90,7 +90,7 @@ def _infer_conv(
     per_group = _channels_per_group(name, "channels of x (axis 1)", x.shape[1], geometry.groups)
     _channels_per_group(name, "outputs of w (axis 0)", w.shape[0], geometry.groups)
     of_x = f"the number of x's channels (axis 1), in each of groups={geometry.groups},"
-    _check_same(name, of_x, per_group, "that of w's channels (axis 1)", w.shape[1])
+    _check_equal(name, of_x, per_group, "that of w's channels (axis 1)", w.shape[1])
     count = geometry.places(name, x.shape[2:], w.shape[2:])
     return ShapeDtype((x.shape[0], w.shape[0], *count), result_type(x.dtype, w.dtype))
 
@@ -101,9 +101,9 @@ def _infer_input_grad(
     name = primitive.name
     _channels_per_group(name, "outputs of w (axis 0)", w.shape[0], geometry.groups)
     of_g = "the number of channels (axis 1) of what is convolved"
-    _check_same(name, of_g, g.shape[1], "that of w's outputs (axis 0)", w.shape[0])
+    _check_equal(name, of_g, g.shape[1], "that of w's outputs (axis 0)", w.shape[0])
     count = geometry.places(name, spatial, w.shape[2:])
-    _check_same(name, "its spatial shape", g.shape[2:], "the one that is transposed from", count)
+    _check_equal(name, "its spatial shape", g.shape[2:], "the one that is transposed from", count)
     shape = (g.shape[0], w.shape[1] * geometry.groups, *spatial)
     return ShapeDtype(shape, result_type(g.dtype, w.dtype))
 
@@ -114,10 +114,10 @@ def _infer_kernel_grad(
     name = primitive.name
     per_group = _channels_per_group(name, "channels of x (axis 1)", x.shape[1], geometry.groups)
     _channels_per_group(name, "channels of g (axis 1)", g.shape[1], geometry.groups)
-    _check_same(name, "the batch size of x", x.shape[0], "that of g", g.shape[0])
+    _check_equal(name, "the batch size of x", x.shape[0], "that of g", g.shape[0])
     count = geometry.places(name, x.shape[2:], kernel)
     of_count = "the one that is transposed from"
-    _check_same(name, "the spatial shape of g", g.shape[2:], of_count, count)
+    _check_equal(name, "the spatial shape of g", g.shape[2:], of_count, count)
     return ShapeDtype((g.shape[1], per_group, *kernel), result_type(x.dtype, g.dtype))
 
 
@@ -258,7 +258,7 @@ def _prepare_kernel_grad(
     return _prepared_conv(conv_kernel_grad, x, g, {"kernel": kernel, "geometry": geometry})
 
 
-def _conv(x: Array, w: Array, geometry: Geometry) -> Array:
+def _conv_again(x: Array, w: Array, geometry: Geometry) -> Array:
     return conv.bind((x, w), {"geometry": geometry})
 
 
@@ -322,7 +322,7 @@ conv = linear(
 
 conv_input_grad = linear(
     "conv_input_grad",
-    lambda g, y, *, geometry: _conv(g, y, geometry),
+    lambda g, y, *, geometry: _conv_again(g, y, geometry),
     lambda g, x, y_shape, *, geometry: _by_kernel(g, x, y_shape[2:], geometry),
     prepare=_prepare_input_grad,
     infer=_infer_input_grad,
@@ -354,7 +354,7 @@ conv_input_grad = linear(
 conv_kernel_grad = linear(
     "conv_kernel_grad",
     lambda g, x_shape, y, *, geometry: _by_input(y, g, x_shape[2:], geometry),
-    lambda g, x, *, geometry: _conv(x, g, geometry),
+    lambda g, x, *, geometry: _conv_again(x, g, geometry),
     prepare=_prepare_kernel_grad,
     infer=_infer_kernel_grad,
     batch=_batch_conv,

@@ -95,7 +95,7 @@ def _of_rows(function: Callable[[Buffer, Buffer], Buffer]) -> Callable[[Buffer, 
     return reference
 
 
-EMPTY = Sample((0, 3), (0, 2))
+EMPTY_ROWS = Sample((0, 3), (0, 2))
 
 convolve_full = linear(
     "convolve_full",
@@ -111,7 +111,7 @@ convolve_full = linear(
         Sample((2,), (5,)),
         Sample((1,), (1,)),
         Sample((2, 3), (2, 2)),
-        EMPTY,
+        EMPTY_ROWS,
     ],
     doc="""Returns the convolution of sequences: ``out[k] = sum(x[i] * y[k - i])``, all of it.
 
@@ -142,7 +142,7 @@ correlate_valid = linear(
         Sample((3,), (3,)),
         Sample((2, 5), (2, 2)),
         Sample((2, 5), (2, 4)),
-        EMPTY,
+        EMPTY_ROWS,
     ],
     doc="""Returns how sequences match at every shift: ``out[k] = sum(x[k + j] * y[j])``.
 

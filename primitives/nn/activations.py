@@ -105,7 +105,7 @@ def _gelu_arguments(x: ArrayLike, approximate: bool = True) -> Prepared:
     return (x,), {"approximate": bool(approximate)}
 
 
-def _normal_probability(x: Buffer) -> Any:
+def _standard_normal_cdf(x: Buffer) -> Any:
     return 0.5 * np.vectorize(math.erfc, otypes="d")(np.multiply(x, -math.sqrt(0.5)))
 
 
@@ -114,7 +114,7 @@ def _gelu_by_tanh(x: Buffer) -> Any:
 
 
 def _gelu_reference(x: Buffer, approximate: bool) -> Buffer:
-    value = _gelu_by_tanh(x) if approximate else x * _normal_probability(x)
+    value = _gelu_by_tanh(x) if approximate else x * _standard_normal_cdf(x)
     return np.asarray(value, np.result_type(x))
 
 
@@ -124,7 +124,7 @@ def gelu_grad_reference(x: Buffer, approximate: bool) -> Buffer:
         # A complex step gives the derivative without loss of digits.
         value = np.imag(_gelu_by_tanh(np.asarray(x, complex) + 1e-30j)) / 1e-30
     else:
-        value = _normal_probability(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+        value = _standard_normal_cdf(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
     return np.asarray(value, np.result_type(x))
 
 

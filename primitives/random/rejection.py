@@ -70,7 +70,7 @@ def _accepted(propose: ScalarProposal, key: Buffer, place: int, parameters: list
         stream += 1
 
 
-def _loggamma_proposal(units: Sequence[float], a: float) -> float | None:
+def _loggamma_by_rejection(units: Sequence[float], a: float) -> float | None:
     """Marsaglia and Tsang's method for one number: None where it is rejected."""
     normal = sqrt(-2 * log(units[0])) * cos(2 * pi * units[1])
     d = (a + 1 if a < 1 else a) - 1 / 3
@@ -128,7 +128,7 @@ def _sampler(
 
 random_loggamma = _sampler(
     "random_loggamma",
-    _loggamma_proposal,
+    _loggamma_by_rejection,
     "float64",
     POSITIVE,
     doc="""Returns logarithms of gamma random numbers, constants for derivatives.

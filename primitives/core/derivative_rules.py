@@ -9,14 +9,16 @@ between the forward and the backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 __all__ = [
+    "DeclaredRules",
+    "DerivativeRule",
     "checked_rules",
     "compile_rule",
     "compile_rules",
@@ -26,7 +28,12 @@ __all__ = [
     "shape_of",
 ]
 
-RuleCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+# A rule as it is declared.
+DerivativeRule: TypeAlias = Callable[..., Any]
+# The rules of a primitive: one for each operand, or one for all; None where there is none.
+DeclaredRules: TypeAlias = Sequence[DerivativeRule | None] | DerivativeRule | None
+# A rule as traces call it.
+RuleCall: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 OPERAND_LETTERS = "xyz"
 # What the rule of an operand without a derivative is made of.
@@ -87,7 +94,7 @@ def _letters_of_rule(rule: Callable[..., Any]) -> tuple[str, ...]:
     return found
 
 
-def checked_rules(rules: Any) -> Any:
+def checked_rules(rules: DeclaredRules) -> DeclaredRules:
     """Returns a primitive's rules as they are declared.
 
     Raises:
@@ -134,9 +141,9 @@ class _EveryOperand:
 
     def __init__(self, rule: Callable[..., Any]) -> None:
         self._rule = rule
-        self._made: dict[int, Any] = {}
+        self._made: dict[int, RuleCall] = {}
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> RuleCall:
         if index not in self._made:
             self._made[index] = compile_rule(self._rule, index)
         return self._made[index]
@@ -145,7 +152,7 @@ class _EveryOperand:
         return map(self.__getitem__, count())
 
 
-def compile_rules(rules: Any) -> Any:
+def compile_rules(rules: DeclaredRules) -> Any:
     """Compiles a primitive's rules.
 
     Args:

@@ -18,7 +18,7 @@ from .annotations import ArrayLike, Prepared, Value
 from .annotations import operations as ops
 from .array import Array
 from .buffers import BUFFER_TYPES, beside, device_of
-from .derivative_rules import shape_of
+from .derivative_rules import DerivativeRule, shape_of
 from .docstrings import document
 from .errors import ShapeError, message, refuse_out
 from .primitive import Binary, Primitive, Unary
@@ -39,7 +39,6 @@ __all__ = [
     "unary",
 ]
 
-DerivativeRule = Callable[..., Any]
 
 
 def infer_like_first(
@@ -158,15 +157,7 @@ def _elementwise_document(arity: int, declared: dict[str, Any]) -> str | None:
 
 
 def elementwise(
-    name: str,
-    *vjps: DerivativeRule | None,
-    arity: int = 0,
-    jvp: Sequence[DerivativeRule] | None = None,
-    domains: Sequence[Domain] | Domain = REAL,
-    params: Sequence[dict[str, Any]] = ({},),
-    dtypes: str = "fd",
-    kind: type[Primitive] = Primitive,
-    **declared: Any,
+    name: str, *vjps: DerivativeRule | None, kind: type[Primitive] = Primitive, **declared: Any
 ) -> Primitive:
     """Declares an elementwise primitive.
 
@@ -174,20 +165,37 @@ def elementwise(
         name: its name, and that of the array module's function unless ``compute`` is given.
         vjps: for every operand the derivative as a rule; it serves both modes. No rule at all
             declares the derivative to be zero everywhere (comparisons, ``sign``, ``floor``).
+        kind: the class to instantiate.
+        declared: what `_elementwise_declaration` takes.
+    """
+    return kind(name, **_elementwise_declaration(*vjps, **declared))
+
+
+def _elementwise_declaration(
+    *vjps: DerivativeRule | None,
+    arity: int = 0,
+    jvp: Sequence[DerivativeRule] | None = None,
+    domains: Sequence[Domain] | Domain = REAL,
+    params: Sequence[dict[str, Any]] = ({},),
+    dtypes: str = "fd",
+    **declared: Any,
+) -> dict[str, Any]:
+    """Returns what ``Primitive`` takes, from what is particular to an elementwise primitive.
+
+    Args:
+        vjps: as for `elementwise`.
         arity: how many operands, where that is not the number of rules.
         jvp: rules of forward mode, where the function is not holomorphic.
         domains: where operands are drawn from in tests, one for all or one each.
         params: the static parameters with which it is tested.
         dtypes: the dtypes for which it is tested, of ``fdD``.
-        kind: the class to instantiate.
         declared: what else ``Primitive`` takes. ``doc`` may be one sentence, to which the family
             adds the rest, with an ``example``, a ``source``, the ``arguments`` where they are not
             x, y and z, and the ``options`` where there are any (see ``document``).
     """
     arity = arity or len(vjps)
     domains = [domains] * arity if isinstance(domains, Domain) else list(domains)
-    return kind(
-        name,
+    return dict(
         family="elementwise",
         infer=infer_elementwise,
         batch=batch_elementwise,
@@ -202,15 +210,15 @@ def elementwise(
     )
 
 
-def unary(name: str, vjp: DerivativeRule | None = None, **declared: Any) -> Primitive:
+def unary(name: str, vjp: DerivativeRule | None = None, **declared: Any) -> Unary:
     """Declares an elementwise primitive of an operand: ``unary("exp", lambda g, ans: g * ans)``."""
     rules = (vjp,) if vjp else ()
-    return elementwise(name, *rules, arity=1, kind=Unary, **declared)
+    return Unary(name, **_elementwise_declaration(*rules, arity=1, **declared))
 
 
-def binary(name: str, *vjps: DerivativeRule | None, **declared: Any) -> Primitive:
+def binary(name: str, *vjps: DerivativeRule | None, **declared: Any) -> Binary:
     """Declares an elementwise primitive of two operands, a rule for each."""
-    return elementwise(name, *vjps, arity=2, kind=Binary, **declared)
+    return Binary(name, **_elementwise_declaration(*vjps, arity=2, **declared))
 
 
 # -- structural: one operand, linear, elements move but are not computed with

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Buffer
+
 __all__ = ["is_overwriting", "sealed"]
 
 # Those that ask on behalf of compiled code, and how far the function is that was called.
@@ -40,7 +42,7 @@ def is_overwriting(frame: FrameType | None) -> bool:
     return False
 
 
-def sealed(x: Any) -> Any:
+def sealed(x: Any) -> Buffer:
     """Returns a view of a NumPy array that nobody can make writable.
 
     NumPy lets a view be written to if the array below it may be. Below this one is a buffer that

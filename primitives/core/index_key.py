@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Shape
+from .annotations import ArrayLike
 from .array import Array, Tracer, concrete
 from .buffers import ARRAY_TYPES, computing_on, to_buffer
 from .derivative_rules import shape_of
 from .errors import ConcretizationError, message
 from .registry import registry as ops
-from .shape_dtype import broadcast_shapes
+from .shape_dtype import ShapeDtype, broadcast_shapes
 
 __all__ = [
     "ARRAY",
@@ -62,7 +64,7 @@ class Key:
         arrays = iter(indices)
         return tuple(next(arrays) if item is ARRAY else item for item in self.native)
 
-    def shape(self, x: Any, indices: Sequence[Any]) -> tuple[int, ...]:
+    def shape(self, x: ArrayLike | ShapeDtype, indices: Sequence[Any]) -> tuple[int, ...]:
         """Returns the shape of ``x[key]``."""
         return Layout(self, shape_of(x), [shape_of(i) for i in indices]).shape
 
@@ -75,7 +77,7 @@ class Key:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.native)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Key, (self.native, self.arrays)
 
     def __repr__(self) -> str:
@@ -178,7 +180,7 @@ class Layout:
 
 
 def batch_key(
-    key: Key, x: Any, indices: Sequence[Any], x_batched: bool, flags: Sequence[bool]
+    key: Key, x: ArrayLike | Shape, indices: Sequence[Any], x_batched: bool, flags: Sequence[bool]
 ) -> tuple[Key, tuple[Any, ...], Layout, tuple[int, ...]]:
     """Makes the key of one example one for the whole batch.
 
@@ -236,7 +238,7 @@ def basic_key(items: tuple[Any, ...]) -> Key:
     return Key(items)
 
 
-def split_key(x: Any, key: Any) -> tuple[Any, tuple[Any, ...], Key]:
+def split_key(x: ArrayLike, key: Any) -> tuple[Any, tuple[Any, ...], Key]:
     """Splits what stands between brackets into operands and the static part.
 
     Integer arrays become operands; boolean masks become the integer arrays that name their true

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .derivative_rules import keeper, letters_of_rules, no_derivative
+from .derivative_rules import DeclaredRules, keeper, letters_of_rules, no_derivative
 from .errors import missing_rule
 
 __all__ = ["Keepers"]
@@ -22,7 +22,7 @@ class Differentiable(Protocol):
 
     name: str
     constant: bool
-    vjp: Any
+    vjp: DeclaredRules
 
     @property
     def vjps(self) -> Any:
@@ -47,7 +47,7 @@ class Keepers(dict[int, Any]):
         self.primitive = primitive
         self.declared = keep
 
-    def __missing__(self, mask: int) -> Any:
+    def __missing__(self, mask: int) -> Callable[..., tuple[Any, ...]] | None:
         primitive = self.primitive
         if primitive.constant:
             keep = None

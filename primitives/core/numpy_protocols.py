@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Callable
-from types import FrameType
-from typing import Any
+from collections.abc import Callable, Collection
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...backends.annotations import Buffer, DType, DTypeLike, Shape
 from ...backends.errors.tracebacks import tidy
 from .errors import (
     DeviceError,
@@ -21,6 +22,9 @@ from .errors import (
 from .handing_out import is_overwriting, sealed
 from .registry import registry as ops
 from .ufunc_methods import UFUNC_METHODS
+
+if TYPE_CHECKING:
+    from .array_annotations import AnyArray, TracedArray
 
 __all__ = ["NumpyProtocols", "has_own"]
 
@@ -89,6 +93,24 @@ class NumpyProtocols:
     __slots__ = ()
     __array_priority__ = 1000
 
+    if TYPE_CHECKING:
+        # The array has these, which is made of this class.
+        _data: Any
+
+        @property
+        def shape(self) -> Shape: ...
+
+        @property
+        def dtype(self) -> DType: ...
+
+        @property
+        def ndim(self) -> int: ...
+
+        @property
+        def device(self) -> str: ...
+
+        def describe(self) -> str: ...
+
     @property
     def __pandas_priority__(self) -> int:
         """The array's place among pandas' operands.
@@ -99,22 +121,21 @@ class NumpyProtocols:
         Raises:
             TypeError: pandas works in place, where it does not look at answers.
         """
-        known: Any = self
-        plain = unlazy(known)
-        if not (is_tracer(plain) or getattr(plain, "requires_grad", False)) and known.ndim < 2:
+        plain = unlazy(self)
+        if not (is_tracer(plain) or getattr(plain, "requires_grad", False)) and self.ndim < 2:
             return 0
         frame: FrameType | None = sys._getframe(1).f_back
         if frame is not None and frame.f_code.co_name == "_inplace_method":
             raise TypeError(
                 message(
-                    f"pandas writes {known.describe()} into no frame of its own",
+                    f"pandas writes {self.describe()} into no frame of its own",
                     fix="df = df + x in place of df += x, or df += numpy.asarray(x)",
                     number=1,
                 )
             )
         return FIRST_IN_PANDAS
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         if is_tracer(self):
             if dtype is not None and np.dtype(dtype) == object:
                 return objects(self)
@@ -129,17 +150,16 @@ class NumpyProtocols:
                 if not is_tracer(cast):
                     return cast.__array__(copy=copy)
             raise error
-        if copy is False and dtype not in (None, self._data.dtype):  # type: ignore[attr-defined]
+        if copy is False and dtype not in (None, self._data.dtype):
             raise ValueError(f"a dtype of {dtype} asks for a copy, which copy=False forbids")
-        known: Any = self
-        if known.device != "cpu":
-            raise host_error(known)
-        view = np.asarray(known._data, dtype)
+        if self.device != "cpu":
+            raise host_error(self)
+        view = np.asarray(self._data, dtype)
         if copy or ("scipy.linalg" in sys.modules and is_overwriting(sys._getframe(1))):
             return view.copy()
         return sealed(view)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         try:
             if Bottom.reached():
                 # A rule's composite made an array of a buffer: what computes it gets that back.
@@ -173,7 +193,11 @@ class NumpyProtocols:
             raise
 
     def __array_function__(
-        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
+        self,
+        func: Callable[..., Any],
+        types: Collection[type],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         try:
             if Bottom.reached():
@@ -198,7 +222,7 @@ class NumpyProtocols:
             tidy(error)
             raise
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         if api_version not in EDITIONS:
             raise ValueError(f"there is no edition {api_version!r} of the array API here")
         for name in UPDATE_MODULES:
@@ -216,37 +240,34 @@ class NumpyProtocols:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        known: Any = self
-        if not is_tracer(self) and known.device != "cpu":
-            return known._data.__dlpack__(
+        if not is_tracer(self) and self.device != "cpu":
+            return self._data.__dlpack__(
                 stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
             )
         # Not every library heeds that memory is read-only, so that it gets its own unless it
         # insists; one of the protocol's first version cannot even be told.
         view = self.__array__()
         if copy is False and (max_version is None or max_version < (1, 0)):
-            view = np.asarray(self._data)  # type: ignore[attr-defined]
+            view = np.asarray(self._data)
         return view.__dlpack__(
             stream=stream, max_version=max_version, dl_device=dl_device, copy=copy is not False
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        known: Any = self
-        if is_tracer(self) or known.device == "cpu":
+        if is_tracer(self) or self.device == "cpu":
             return 1, 0
-        device: tuple[int, int] = known._data.__dlpack_device__()
-        return device
+        place: tuple[int, int] = self._data.__dlpack_device__()
+        return place
 
     @property
     def __cuda_array_interface__(self) -> Any:
         """The memory of an array on a GPU; an array on the CPU has no such attribute."""
-        known: Any = self
         if is_tracer(self):
             raise AttributeError("a traced value has no memory")
-        return known._data.__cuda_array_interface__
+        return self._data.__cuda_array_interface__
 
 
-def host_error(x: Any) -> DeviceError:
+def host_error(x: AnyArray | NumpyProtocols) -> DeviceError:
     """Returns the error for an array on a GPU where NumPy wants its memory."""
     return DeviceError(
         message(
@@ -257,7 +278,7 @@ def host_error(x: Any) -> DeviceError:
     )
 
 
-def objects(tracer: Any) -> Any:
+def objects(tracer: Any) -> Buffer:
     """Returns the elements of a tracer as Python objects in a NumPy array, each of them traced."""
     out = np.empty(tracer.shape, dtype=object)
     for place in np.ndindex(tracer.shape):
@@ -265,13 +286,13 @@ def objects(tracer: Any) -> Any:
     return out
 
 
-def wants_plain(frame: FrameType, arguments: Any) -> bool:
+def wants_plain(frame: FrameType, arguments: tuple[Any, ...]) -> bool:
     """Says whether a call of NumPy's by a library is to be answered by NumPy, on plain values."""
     caller: str = frame.f_globals.get("__name__") or ""
     return caller.startswith(PLAIN_VALUE_LIBRARIES) and first_tracer(arguments) is None
 
 
-def has_labels(inputs: Any) -> bool:
+def has_labels(inputs: tuple[Any, ...]) -> bool:
     """Says whether a ufunc's operands are known arrays and one that makes more of its result."""
     foreign = False
     for x in inputs:
@@ -312,21 +333,21 @@ def counterpart(module: str, name: str) -> Any:
     return getattr(namespace, name, None) or ops.find(name)
 
 
-def function_counterpart(func: Any) -> Any:
+def function_counterpart(func: Callable[..., Any]) -> Callable[..., Any] | None:
     """Returns our function for one of NumPy's, or None; remembers it."""
     if func.__name__ in WRITING_FUNCTIONS:
         return None
-    function = counterpart(func.__module__, func.__name__)
+    function: Callable[..., Any] | None = counterpart(func.__module__, func.__name__)
     if function is not None:
         COUNTERPARTS[func] = function
     return function
 
 
-def ufunc_counterpart(ufunc: Any) -> Any:
+def ufunc_counterpart(ufunc: np.ufunc) -> Callable[..., Any] | None:
     """Returns our function for a ufunc of NumPy or of ``scipy.special``, or None; remembers it."""
     name = ufunc.__name__
     special = sys.modules.get("scipy.special._ufuncs")
-    function = None
+    function: Callable[..., Any] | None = None
     if np.__dict__.get(name) is ufunc:
         function = counterpart("numpy", name)
     elif special is not None and getattr(special, name, None) is ufunc:
@@ -343,10 +364,9 @@ def refuse_writing(name: str, buffer: Any, values: Any, fix: str) -> None:
         ImmutableArrayError: it is an array, or a tracer would be written into a NumPy buffer.
     """
     if isinstance(buffer, NumpyProtocols):
-        known: Any = buffer
         raise ImmutableArrayError(
             message(
-                f"{name} would write into {known.describe()}, but arrays are immutable",
+                f"{name} would write into {buffer.describe()}, but arrays are immutable",
                 fix=fix,
                 number=3,
             )
@@ -365,7 +385,7 @@ def first_tracer(x: Any) -> Any:
     return next((found for found in map(first_tracer, items) if found is not None), None)
 
 
-def is_tracer(x: Any) -> bool:
+def is_tracer(x: NumpyProtocols | AnyArray) -> bool:
     """Says whether an array is a tracer: those have no buffer."""
     return not hasattr(x, "_data")
 
@@ -377,7 +397,9 @@ def unlazy(x: Any) -> Any:
     return x
 
 
-def on_values(function: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
+def on_values(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str
+) -> Any:
     """Calls a function of NumPy that has no counterpart here on the arrays' plain values.
 
     Raises:
@@ -390,8 +412,7 @@ def on_values(function: Callable[..., Any], args: Any, kwargs: Any, name: str) -
 def _stand_ins(x: Any) -> Any:
     """Returns arguments with every array replaced by one of its shape and dtype."""
     if isinstance(x, NumpyProtocols):
-        known: Any = x
-        return np.broadcast_to(np.empty((), known.dtype), known.shape)
+        return np.broadcast_to(np.empty((), x.dtype), x.shape)
     if isinstance(x, tuple | list):
         return type(x)(_stand_ins(item) for item in x)
     if isinstance(x, dict):
@@ -454,7 +475,7 @@ def runs_our_function(frame: FrameType) -> bool:
     return name.startswith("functensor.") and not name.startswith("functensor.tensors")
 
 
-def refused_number(tracer: Any) -> Exception:
+def refused_number(tracer: TracedArray) -> Exception:
     """Returns the error for a traced integer where one has to be known."""
     try:
         return TypeError(f"no integer: {tracer.__index__()}")

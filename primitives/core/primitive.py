@@ -25,7 +25,14 @@ from .buffers import (
     to_buffer,
     unshared,
 )
-from .derivative_rules import checked_rules, compile_rule, compile_rules, keeper, letters_of_rules
+from .derivative_rules import (
+    DeclaredRules,
+    checked_rules,
+    compile_rule,
+    compile_rules,
+    keeper,
+    letters_of_rules,
+)
 from .dispatch import dispatching
 from .errors import (
     DeviceError,
@@ -191,8 +198,8 @@ class Primitive(PrimitiveLike):
         prepare: Callable[..., Any] | None = None,
         infer: Callable[..., Any] | None = None,
         batch: Callable[..., Any] | None = None,
-        vjp: Sequence[Callable[..., Any] | None] | Callable[..., Any] | None = None,
-        jvp: Sequence[Callable[..., Any] | None] | Callable[..., Any] | None = None,
+        vjp: DeclaredRules = None,
+        jvp: DeclaredRules = None,
         pullback: Callable[..., Any] | None = None,
         pushforward: Callable[..., Any] | None = None,
         keep: Callable[[Any, Any], tuple[Any, ...]] | None = None,

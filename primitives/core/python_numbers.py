@@ -9,11 +9,12 @@ grow beyond 64 bits. These numbers are Python's in all else: they index lists, t
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, Self
 
 import numpy as np
 
+from ...backends.annotations import Number
 from .registry import PRIMITIVES
 
 __all__ = [
@@ -55,7 +56,7 @@ def quick_operators(
     What is finite, and what 64 bits hold, has the same bits.
     """
 
-    def found(x: Any, y: Any) -> Any:
+    def found(x: Number, y: Number) -> Any:
         out = operation(x, y)
         if type(out) is float:
             # Neither infinity nor NaN.
@@ -64,13 +65,13 @@ def quick_operators(
             return Int(out)
         return computed_number(name, x, y)
 
-    def applied(self: Any, other: Any) -> Any:
+    def applied(self: NumberOperators, other: Any) -> Any:
         kind = type(other)
         if kind not in PYTHON_NUMBERS and kind not in BASES:
             return NotImplemented
         return found(as_python_number(self), as_python_number(other))
 
-    def reflected(self: Any, other: Any) -> Any:
+    def reflected(self: NumberOperators, other: Any) -> Any:
         kind = type(other)
         if kind not in PYTHON_NUMBERS and kind not in BASES:
             return NotImplemented
@@ -79,7 +80,7 @@ def quick_operators(
     return applied, reflected
 
 
-def quotient(x: Any, y: Any) -> Any:
+def quotient(x: Any, y: Any) -> float | None:
     """Returns a quotient of two real numbers as floats; None where NumPy is to be asked."""
     if type(x) is complex or type(y) is complex or not y:
         return None
@@ -89,7 +90,7 @@ def quotient(x: Any, y: Any) -> Any:
 def number_operator(name: str) -> NumberOperation:
     """Returns an operator of numbers, which leaves all else to the other operand's class."""
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: NumberOperators, other: Any) -> Any:
         if type(other) not in PYTHON_NUMBERS and not isinstance(other, NumberOperators):
             return NotImplemented
         return computed_number(name, as_python_number(self), as_python_number(other))
@@ -100,7 +101,7 @@ def number_operator(name: str) -> NumberOperation:
 def reflected_operator(name: str) -> NumberOperation:
     """Returns the same for a number that stands behind the operator."""
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: NumberOperators, other: Any) -> Any:
         if type(other) not in PYTHON_NUMBERS and not isinstance(other, NumberOperators):
             return NotImplemented
         return computed_number(name, as_python_number(other), as_python_number(self))
@@ -111,7 +112,7 @@ def reflected_operator(name: str) -> NumberOperation:
 def unary_number_operator(name: str) -> Callable[[Any], Any]:
     """Returns an operator of one number."""
 
-    def operator(self: Any) -> Any:
+    def operator(self: NumberOperators) -> Any:
         return computed_number(name, as_python_number(self))
 
     return operator
@@ -131,28 +132,34 @@ class NumberOperators:
     __mod__, __rmod__ = number_operator("remainder"), reflected_operator("remainder")
     __neg__, __abs__ = unary_number_operator("negative"), unary_number_operator("abs")
 
-    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+    def __pow__(self, other: Number, modulo: int | None = None) -> Any:
         if modulo is not None:
             return pow(as_python_number(self), as_python_number(other), as_python_number(modulo))
         return power(self, other)
 
-    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+    def __rpow__(self, other: Number, modulo: int | None = None) -> Any:
         return powered(self, other)
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> Self:
         return self
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: Number) -> Any:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Any) -> Any:
+    def __rdivmod__(self, other: Number) -> Any:
         return other // self, other % self
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         # NumPy knows Python's numbers by their class: instances of another one are not weak.
         return getattr(ufunc, method)(*map(as_python_number, inputs), **options)
 
-    def __array_function__(self, fun: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def __array_function__(
+        self,
+        fun: Callable[..., Any],
+        types: Collection[type],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         plain = {name: as_python_numbers(x) for name, x in kwargs.items()}
         return fun(*as_python_numbers(args), **plain)
 

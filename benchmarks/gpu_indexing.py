@@ -15,7 +15,8 @@ import numpy as np
 from benchmarks.gpu_timing import milliseconds
 from functensor.backends.config import config
 from functensor.backends.cuda.kernels import gather, pooling, scatter, sorting
-from functensor.primitives.core.index_key import ARRAY, Key
+from functensor.primitives.core.index_key import ARRAY
+from functensor.primitives.core.index_key import IndexKey as Key
 from functensor.primitives.nn.pooling import Windows
 
 try:

@@ -18,7 +18,7 @@ from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import exposed, owned, to_buffer, wrap
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.index_key import Key
+from ..primitives.core.index_key import IndexKey
 from ..primitives.core.primitive_like import Call
 from ..primitives.core.trace import RAW, Trace, at_face, slot, under
 from ..primitives.shape.index import Scatter
@@ -29,7 +29,7 @@ from ..transforms.vmap import vmap
 
 __all__ = ["CustomCall", "at_face_pair", "filled_like"]
 
-WHOLE_KEY = Key((Ellipsis,))
+WHOLE_KEY = IndexKey((Ellipsis,))
 
 
 class _Transposed(local):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..primitives.core.index_key import Key
+from ..primitives.core.index_key import IndexKey
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Equation, Program, Variable, type_of
@@ -133,7 +133,7 @@ class Rows:
             if found is not None:
                 of, i, equation = found
                 self.known[x] = self.add(
-                    registry["index"], [of], {"key": Key((i,))}, equation, x.type
+                    registry["index"], [of], {"key": IndexKey((i,))}, equation, x.type
                 )
 
     def named(
@@ -184,7 +184,7 @@ class Rows:
     def _taken(self, of: Variable, rows: slice, equation: Equation) -> Variable:
         if rows == slice(0, of.type.shape[0], 1):
             return of
-        return self.named("index", [of], {"key": Key((rows,))}, equation)
+        return self.named("index", [of], {"key": IndexKey((rows,))}, equation)
 
     def alternating(self, xs: Sequence[Any], equation: Equation) -> Variable | None:
         """Returns a stack of variables that take turns, each the same or rows of one; or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..primitives.core.buffers import wrap
-from ..primitives.core.index_key import Key
+from ..primitives.core.index_key import IndexKey
 from ..programs.program import Equation, Operand, Program, Variable, type_of, used
 from .constants import constant_buffer, constant_key
 from .rewriter import RewriteRule, Rewritten, Sweep, swept
@@ -253,7 +253,7 @@ class _Slices:
         if product is None:
             product = self.made[key] = self._product(sweep, now, equation)
         known = equation.outputs[0].type
-        return sweep.add("index", [product], {"key": Key((i,))}, equation, known)
+        return sweep.add("index", [product], {"key": IndexKey((i,))}, equation, known)
 
     def shifted(self, sweep: Sweep, equation: Equation) -> Rewritten:
         """The rule for a row that is added to a slice of a product and something else."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.core.index_key import Key
+from ..primitives.core.index_key import IndexKey
 from ..primitives.core.primitive import Primitive
 from ..programs.program import Equation, Program, Variable, with_substitutes
 from .constants import constant_key
@@ -16,7 +16,7 @@ __all__ = ["common_subexpressions"]
 
 # What hashes by its value; True is another parameter than 1, so that types are compared too.
 PLAIN_PARAMETER_TYPES = frozenset({int, bool, str, bytes, type(None)})
-SELF = (Key, np.dtype)
+SELF = (IndexKey, np.dtype)
 INTEGERS = frozenset({int})
 
 

@@ -1,6 +1,6 @@
 """Keys of ``x[key]``, taken apart, measured and batched.
 
-The static part of a key is a ``Key``: hashable, equal by value, and ready for the array module.
+The static part of a key is an ``IndexKey``: hashable, equal by value, ready for the array module.
 Index arrays are no part of it but operands, so that they can be traced and batched.
 """
 
@@ -25,12 +25,12 @@ __all__ = [
     "ARRAY",
     "FULL",
     "STATIC",
-    "Key",
+    "IndexKey",
     "Layout",
-    "basic_key",
-    "batch_key",
+    "basic_index_key",
+    "batched_index_key",
     "is_unknown_mask",
-    "split_key",
+    "split_index_key",
 ]
 
 # Stands in a key where an index array goes.
@@ -40,14 +40,14 @@ STATIC = frozenset({int, slice, type(None), type(Ellipsis)})
 BOUND_TYPES = frozenset({int, type(None)})
 
 
-class Key:
+class IndexKey:
     """The static part of a key.
 
     Attributes:
         native: the key as the array module takes it, with ``ARRAY`` for every index array.
         arrays: how many index arrays it takes.
 
-    >>> Key((slice(1, None), 2, ARRAY), 1)
+    >>> IndexKey((slice(1, None), 2, ARRAY), 1)
     [1:, 2, array]
     """
 
@@ -69,7 +69,7 @@ class Key:
         return Layout(self, shape_of(x), [shape_of(i) for i in indices]).shape
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Key and self.native == other.native
+        return type(other) is IndexKey and self.native == other.native
 
     def __hash__(self) -> int:
         return hash(tuple(item.__reduce__() if type(item) is slice else item for item in self))
@@ -78,10 +78,14 @@ class Key:
         return iter(self.native)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Key, (self.native, self.arrays)
+        return IndexKey, (self.native, self.arrays)
 
     def __repr__(self) -> str:
         return f"[{', '.join(map(_shown_item, self.native))}]"
+
+
+# Old pickles have it by this name.
+Key = IndexKey
 
 
 def _taken_axes(items: Sequence[Any]) -> int:
@@ -113,7 +117,7 @@ class Layout:
     __slots__ = ("advanced", "others", "place")
 
     def __init__(
-        self, key: Key, shape: tuple[int, ...], index_shapes: Sequence[tuple[int, ...]]
+        self, index_key: IndexKey, shape: tuple[int, ...], index_shapes: Sequence[tuple[int, ...]]
     ) -> None:
         """Measures a key over an array of a shape.
 
@@ -121,9 +125,9 @@ class Layout:
             IndexError: there are too many indices, or an integer is out of bounds.
             ShapeError: the index arrays do not broadcast.
         """
-        if key.native.count(Ellipsis) > 1:
+        if index_key.native.count(Ellipsis) > 1:
             raise IndexError("an index can only have a single ellipsis ('...')")
-        taken = _taken_axes(key.native)
+        taken = _taken_axes(index_key.native)
         if taken > len(shape):
             raise IndexError(
                 f"too many indices for array: array is {len(shape)}-dimensional, "
@@ -133,13 +137,13 @@ class Layout:
         place = -1
         left = False
         axis = 0
-        for item in key.native:
+        for item in index_key.native:
             if item is ARRAY or type(item) is int:
                 if type(item) is int and not -shape[axis] <= item < shape[axis]:
                     raise IndexError(
                         f"index {item} is out of bounds for axis {axis} with size {shape[axis]}"
                     )
-                if key.arrays:
+                if index_key.arrays:
                     place = len(others) if place < 0 else 0 if left else place
                 axis += 1
                 continue
@@ -179,13 +183,17 @@ class Layout:
         return (batch, *others[: self.place], *advanced, *others[self.place :])
 
 
-def batch_key(
-    key: Key, x: ArrayLike | Shape, indices: Sequence[Any], x_batched: bool, flags: Sequence[bool]
-) -> tuple[Key, tuple[Any, ...], Layout, tuple[int, ...]]:
+def batched_index_key(
+    index_key: IndexKey,
+    x: ArrayLike | Shape,
+    indices: Sequence[Any],
+    x_batched: bool,
+    flags: Sequence[bool],
+) -> tuple[IndexKey, tuple[Any, ...], Layout, tuple[int, ...]]:
     """Makes the key of one example one for the whole batch.
 
     Args:
-        key: the static part.
+        index_key: the static part.
         x: the array, or its shape, with its batch axis in front if ``x_batched``.
         indices: the index arrays, with their batch axes in front where ``flags`` say so.
         x_batched: whether the array is batched.
@@ -197,7 +205,7 @@ def batch_key(
     """
     shape = shape_of(x)
     shapes = [shape_of(v)[flag:] for v, flag in zip(indices, flags, strict=True)]
-    layout = Layout(key, shape[x_batched:], shapes)
+    layout = Layout(index_key, shape[x_batched:], shapes)
     rank = len(layout.advanced)
     made: tuple[Any, ...] = tuple(indices)
     if True in flags:
@@ -208,12 +216,13 @@ def batch_key(
         )
         if x_batched:
             examples = np.arange(size).reshape((size, *(1,) * rank))
-            key, made = Key((ARRAY, *key.native), key.arrays + 1), (examples, *made)
+            index_key = IndexKey((ARRAY, *index_key.native), index_key.arrays + 1)
+            made = (examples, *made)
     elif x_batched:
-        key = Key((FULL, *key.native), key.arrays)
-    whole = Layout(key, shape, [shape_of(v) for v in made])
+        index_key = IndexKey((FULL, *index_key.native), index_key.arrays)
+    whole = Layout(index_key, shape, [shape_of(v) for v in made])
     order = layout.order(whole.place, indices_batched=True in flags)
-    return key, made, layout, order
+    return index_key, made, layout, order
 
 
 # -- what the user wrote
@@ -226,7 +235,7 @@ def _plain_slice(item: slice) -> slice:
     return slice(*(None if part is None else operator.index(part) for part in parts))
 
 
-def basic_key(items: tuple[Any, ...]) -> Key:
+def basic_index_key(items: tuple[Any, ...]) -> IndexKey:
     """Returns a key of integers, slices, None and Ellipsis alone."""
     for item in items:
         if type(item) is slice and not (
@@ -234,11 +243,11 @@ def basic_key(items: tuple[Any, ...]) -> Key:
             and type(item.start) in BOUND_TYPES
             and type(item.step) in BOUND_TYPES
         ):
-            return Key(tuple([_plain_slice(i) if type(i) is slice else i for i in items]))
-    return Key(items)
+            return IndexKey(tuple([_plain_slice(i) if type(i) is slice else i for i in items]))
+    return IndexKey(items)
 
 
-def split_key(x: ArrayLike, key: Any) -> tuple[Any, tuple[Any, ...], Key]:
+def split_index_key(x: ArrayLike, index_key: Any) -> tuple[Any, tuple[Any, ...], IndexKey]:
     """Splits what stands between brackets into operands and the static part.
 
     Integer arrays become operands; boolean masks become the integer arrays that name their true
@@ -251,9 +260,9 @@ def split_key(x: ArrayLike, key: Any) -> tuple[Any, tuple[Any, ...], Key]:
         IndexError: a part of the key cannot be an index, or a mask does not fit its axes.
         ConcretizationError: the values of a mask are not known, and thus not how many are true.
     """
-    items = key if type(key) is tuple else (key,)
+    items = index_key if type(index_key) is tuple else (index_key,)
     if STATIC.issuperset(map(type, items)):
-        return x, (), basic_key(items)
+        return x, (), basic_index_key(items)
     static: list[Any] = []
     indices: list[Any] = []
     masks: list[tuple[int, tuple[int, ...]]] = []
@@ -292,7 +301,7 @@ def split_key(x: ArrayLike, key: Any) -> tuple[Any, tuple[Any, ...], Key]:
         x = ops.index(x, tuple(_adding(static, added)))
     for position, shape in masks:
         _check_mask(static, position, shape, shape_of(x))
-    return x, tuple(indices), Key(tuple(static), len(indices))
+    return x, tuple(indices), IndexKey(tuple(static), len(indices))
 
 
 def _index_array(item: Any) -> Any:
@@ -323,13 +332,13 @@ def _holds_tracer(items: Any) -> bool:
     return isinstance(items, Tracer)
 
 
-def is_unknown_mask(key: Any) -> bool:
+def is_unknown_mask(index_key: Any) -> bool:
     """Says whether a key is a single mask whose values are not known, or would be computed."""
-    if not isinstance(key, Tracer) or key.dtype.kind != "b":
+    if not isinstance(index_key, Tracer) or index_key.dtype.kind != "b":
         return False
-    while isinstance(key, Tracer) and key.concrete and not key.lazy:
-        key = key.value
-    return isinstance(key, Tracer)
+    while isinstance(index_key, Tracer) and index_key.concrete and not index_key.lazy:
+        index_key = index_key.value
+    return isinstance(index_key, Tracer)
 
 
 def _innermost(x: Any) -> Any:

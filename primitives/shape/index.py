@@ -12,14 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.annotations import ArrayModule, Buffer, DType, Number
+from ...backends.annotations import ArrayModule, Buffer, DType, Number, Shape
 from ..core.annotations import ArrayLike, Value
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import ARRAY_TYPES, new_object, operands_together
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, refuse_out, would_change
-from ..core.index_key import ARRAY, FULL, STATIC, Key, basic_key, batch_key, split_key
+from ..core.index_key import (
+    ARRAY,
+    FULL,
+    STATIC,
+    IndexKey,
+    basic_index_key,
+    batched_index_key,
+    split_index_key,
+)
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
 from ..core.shape_dtype import ShapeDtype, canonical_axis
@@ -43,7 +51,7 @@ __all__ = [
 # -- x[key]
 
 
-def _compute_index(xp: ArrayModule, x: Buffer, *indices: Buffer, key: Key) -> Any:
+def _compute_index(xp: ArrayModule, x: Buffer, *indices: Buffer, key: IndexKey) -> Any:
     if type(x) is not xp.ndarray:
         x = xp.asarray(x)
     if not indices:
@@ -62,15 +70,18 @@ def _compute_index(xp: ArrayModule, x: Buffer, *indices: Buffer, key: Key) -> An
     return x[key.fill(indices)]
 
 
-def _infer_index(primitive: Primitive, x: ShapeDtype, *indices: ShapeDtype, key: Key) -> ShapeDtype:
+def _infer_index(
+    primitive: Primitive, x: ShapeDtype, *indices: ShapeDtype, key: IndexKey
+) -> ShapeDtype:
     return ShapeDtype(key.shape(x, indices), x.dtype)
 
 
 def _batch_index(
     primitive: Primitive, values: Sequence[Value], flags: Sequence[bool], params: dict[str, Any]
 ) -> Value:
-    key, indices, _, order = batch_key(params["key"], values[0], values[1:], flags[0], flags[1:])
-    return with_axes_in_order(primitive.bind((values[0], *indices), {"key": key}), order)
+    x, *arrays = values
+    key, indices, _, order = batched_index_key(params["key"], x, arrays, flags[0], flags[1:])
+    return with_axes_in_order(primitive.bind((x, *indices), {"key": key}), order)
 
 
 def with_axes_in_order(x: Value, order: tuple[int, ...]) -> Value:
@@ -96,21 +107,21 @@ index_primitive = Primitive(
     dtypes="fdD",
     reference=lambda x, *indices, key: np.asarray(x)[key.fill(indices)],
     samples=[
-        Sample((), key=Key(())),
-        Sample((2, 3, 4), key=Key((1, slice(None, None, -2), None))),
-        Sample((3, 4), key=Key((Ellipsis, -1))),
-        Sample((0, 3), key=Key((slice(0, 0), slice(1, None)))),
-        Sample((4, 3), Operand((2, 2), INDEX(4)), key=Key((ARRAY,), 1)),
-        Sample((4, 3), Operand((), INDEX(3)), key=Key((FULL, ARRAY), 1)),
+        Sample((), key=IndexKey(())),
+        Sample((2, 3, 4), key=IndexKey((1, slice(None, None, -2), None))),
+        Sample((3, 4), key=IndexKey((Ellipsis, -1))),
+        Sample((0, 3), key=IndexKey((slice(0, 0), slice(1, None)))),
+        Sample((4, 3), Operand((2, 2), INDEX(4)), key=IndexKey((ARRAY,), 1)),
+        Sample((4, 3), Operand((), INDEX(3)), key=IndexKey((FULL, ARRAY), 1)),
         Sample(
             (2, 4, 3),
             Operand((2,), INDEX(4)),
             Operand((2, 1), INDEX(3)),
-            key=Key((FULL, ARRAY, ARRAY), 2),
+            key=IndexKey((FULL, ARRAY, ARRAY), 2),
         ),
-        Sample((3, 4, 2), Operand((2,), INDEX(3)), key=Key((ARRAY, FULL, 1), 1)),
-        Sample((4, 0), Operand((3,), INDEX(4)), key=Key((ARRAY, Ellipsis), 1)),
-        Sample((3,), Operand((0,), INDEX(3)), key=Key((ARRAY,), 1)),
+        Sample((3, 4, 2), Operand((2,), INDEX(3)), key=IndexKey((ARRAY, FULL, 1), 1)),
+        Sample((4, 0), Operand((3,), INDEX(4)), key=IndexKey((ARRAY, Ellipsis), 1)),
+        Sample((3,), Operand((0,), INDEX(3)), key=IndexKey((ARRAY,), 1)),
     ],
 )
 
@@ -143,9 +154,9 @@ def index(x: ArrayLike, key: Any, /) -> Array:
             out = new_object(Array)
             out._data = x._data[key]
             return out
-        static = basic_key(key if type(key) is tuple else (key,))
+        static = basic_index_key(key if type(key) is tuple else (key,))
         return index_primitive.bind((x,), {"key": static})
-    x, indices, static = split_key(x, key)
+    x, indices, static = split_index_key(x, key)
     return index_primitive.bind((x, *indices), {"key": static})
 
 
@@ -165,7 +176,7 @@ class Scatter:
     __slots__ = ("dtype", "g", "index_arrays", "key", "shape")
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: DType, key: Key, index_arrays: Sequence[Any], g: Array
+        self, shape: Shape, dtype: DType, key: IndexKey, index_arrays: Sequence[Any], g: Array
     ) -> None:
         self.shape = shape
         self.dtype = dtype
@@ -184,7 +195,9 @@ def scatter_sum(scatters: Sequence[Scatter]) -> Array:
     return scatter_add.bind(operands, {"shape": first.shape, "keys": keys})
 
 
-def _parts(operands: Sequence[Any], keys: Sequence[Key]) -> Iterator[tuple[Key, Any, slice]]:
+def _parts(
+    operands: Sequence[Any], keys: Sequence[IndexKey]
+) -> Iterator[tuple[IndexKey, Any, slice]]:
     """Yields, for each key, its values and which of the operands are its index arrays."""
     start = len(keys)
     for key, values in zip(keys, operands, strict=False):
@@ -193,7 +206,7 @@ def _parts(operands: Sequence[Any], keys: Sequence[Key]) -> Iterator[tuple[Key, 
 
 
 def _infer_scatter_add(
-    primitive: Primitive, *operands: ShapeDtype, shape: tuple[int, ...], keys: Sequence[Key]
+    primitive: Primitive, *operands: ShapeDtype, shape: tuple[int, ...], keys: Sequence[IndexKey]
 ) -> ShapeDtype:
     for key, values, own in _parts(operands, keys):
         wanted = key.shape(shape, operands[own])
@@ -216,9 +229,9 @@ def _batch_scatter(
     shape = (size, *params["shape"])
     gs: list[Any] = []
     arrays: list[Any] = []
-    keys: list[Key] = []
+    keys: list[IndexKey] = []
     for (key, g, own), flag in zip(_parts(values, params["keys"]), flags, strict=False):
-        whole, indices, _, order = batch_key(key, shape, values[own], True, flags[own])
+        whole, indices, _, order = batched_index_key(key, shape, values[own], True, flags[own])
         if not flag:
             g = ops.broadcast_to(g, (size, *shape_of(g)))
         gs.append(with_axes_in_order(g, inverse_order(order)))
@@ -227,19 +240,19 @@ def _batch_scatter(
     return primitive.bind((*gs, *arrays), {**params, "shape": shape, "keys": tuple(keys)})
 
 
-def _scatter_add_pullback(g: Array, xs: Sequence[Any], *, keys: Sequence[Key]) -> list[Any]:
+def _scatter_add_pullback(g: Array, xs: Sequence[Any], *, keys: Sequence[IndexKey]) -> list[Any]:
     gs = [index_primitive.bind((g, *xs[own]), {"key": key}) for key, _, own in _parts(xs, keys)]
     return gs + [None] * (len(xs) - len(gs))
 
 
 def _scatter_add_pushforward(
-    ts: Sequence[Array], xs: Sequence[Array], *, shape: tuple[int, ...], keys: Sequence[Key]
+    ts: Sequence[Array], xs: Sequence[Array], *, shape: tuple[int, ...], keys: Sequence[IndexKey]
 ) -> Array:
     return scatter_add.bind((*ts[: len(keys)], *xs[len(keys) :]), {"shape": shape, "keys": keys})
 
 
 def _scatter_add_reference(
-    *operands: Buffer, shape: tuple[int, ...], keys: Sequence[Key]
+    *operands: Buffer, shape: tuple[int, ...], keys: Sequence[IndexKey]
 ) -> Buffer:
     out = np.zeros(shape, np.asarray(operands[0]).dtype)
     for key, values, own in _parts(operands, keys):
@@ -263,17 +276,22 @@ scatter_add = Primitive(
     dtypes="fdD",
     reference=_scatter_add_reference,
     samples=[
-        Sample((2,), (), shape=(3, 2), keys=(Key((1,)), Key((-1, 0)))),
-        Sample((2, 3), (4, 3), shape=(4, 3), keys=(Key((slice(None, None, 2),)), Key((Ellipsis,)))),
-        Sample((0, 3), shape=(4, 3), keys=(Key((slice(0, 0),)),)),
-        Sample((5, 8), Operand((5,), INDEX(3)), shape=(3, 8), keys=(Key((ARRAY,), 1),)),
+        Sample((2,), (), shape=(3, 2), keys=(IndexKey((1,)), IndexKey((-1, 0)))),
+        Sample(
+            (2, 3),
+            (4, 3),
+            shape=(4, 3),
+            keys=(IndexKey((slice(None, None, 2),)), IndexKey((Ellipsis,))),
+        ),
+        Sample((0, 3), shape=(4, 3), keys=(IndexKey((slice(0, 0),)),)),
+        Sample((5, 8), Operand((5,), INDEX(3)), shape=(3, 8), keys=(IndexKey((ARRAY,), 1),)),
         Sample(
             (),
             (4, 2),
             Operand((4,), INDEX(3)),
             Operand((4,), INDEX(2)),
             shape=(3, 2, 2),
-            keys=(Key((0, 0, 0)), Key((ARRAY, FULL, ARRAY), 2)),
+            keys=(IndexKey((0, 0, 0)), IndexKey((ARRAY, FULL, ARRAY), 2)),
         ),
     ],
     doc="""Adds values into one array of zeros, each at its own key; places that repeat add up.
@@ -282,7 +300,7 @@ scatter_add = Primitive(
         operands: the values for each key, of the shape of the elements there, then the integer
             arrays of all keys in order.
         shape: the result's shape.
-        keys: a ``Key`` for each of the values.
+        keys: an ``IndexKey`` for each of the values.
 
     Returns:
         An array of that shape, of the first values' dtype.

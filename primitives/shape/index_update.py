@@ -19,7 +19,14 @@ from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message
-from ..core.index_key import ARRAY, FULL, Key, batch_key, is_unknown_mask, split_key
+from ..core.index_key import (
+    ARRAY,
+    FULL,
+    IndexKey,
+    batched_index_key,
+    is_unknown_mask,
+    split_index_key,
+)
 from ..core.primitive import Primitive
 from ..core.registry import registry
 from ..core.shape_dtype import ShapeDtype, broadcast_shapes, shape_dtype
@@ -36,7 +43,7 @@ __all__ = [
 
 
 def _check_values(
-    got: tuple[int, ...], wanted: tuple[int, ...], key: Key, shape: tuple[int, ...]
+    got: tuple[int, ...], wanted: tuple[int, ...], key: IndexKey, shape: tuple[int, ...]
 ) -> None:
     if got != () and got != wanted and broadcast_shapes("x.at[...]", got, wanted) != wanted:
         raise ShapeError(
@@ -50,7 +57,7 @@ def _check_values(
 
 
 def _infer_update(
-    primitive: Primitive, x: ShapeDtype, v: ShapeDtype, *indices: ShapeDtype, key: Key
+    primitive: Primitive, x: ShapeDtype, v: ShapeDtype, *indices: ShapeDtype, key: IndexKey
 ) -> ShapeDtype:
     _check_values(v.shape, key.shape(x, indices), key, x.shape)
     return ShapeDtype(x.shape, x.dtype)
@@ -63,7 +70,7 @@ def _batch_update(
     if not flags[0]:
         size = next(shape_of(a)[0] for a, flag in zip(values, flags, strict=True) if flag)
         x = ops.broadcast_to(x, (size, *shape_of(x)))
-    key, made, layout, order = batch_key(params["key"], x, indices, True, flags[2:])
+    key, made, layout, order = batched_index_key(params["key"], x, indices, True, flags[2:])
     # v gets all axes of one example's elements, so that they can be put in the batch's order.
     shape = shape_of(v)
     rank = len(layout.shape)
@@ -77,7 +84,7 @@ def _batch_update(
 
 
 def _update_reference(ufunc: np.ufunc | None) -> Callable[..., Any]:
-    def reference(x: Buffer, v: Buffer, *indices: Buffer, key: Key) -> Buffer:
+    def reference(x: Buffer, v: Buffer, *indices: Buffer, key: IndexKey) -> Buffer:
         out = np.array(x)
         if ufunc is None:
             out[key.fill(indices)] = v
@@ -92,7 +99,7 @@ def _update_reference(ufunc: np.ufunc | None) -> Callable[..., Any]:
 def _computing(ufunc: str | None) -> Callable[..., Any]:
     """Returns the function that updates a copy, combining elements and values with a ufunc."""
 
-    def compute(xp: ArrayModule, x: Buffer, v: Buffer, *indices: Buffer, key: Key) -> Buffer:
+    def compute(xp: ArrayModule, x: Buffer, v: Buffer, *indices: Buffer, key: IndexKey) -> Buffer:
         out = xp.array(x)
         v = xp.asarray(v).astype(out.dtype, copy=False)
         native = key.fill(indices)
@@ -130,7 +137,7 @@ def _updated_at_mask(primitive: Primitive, x: ArrayLike, mask: Array, v: Array) 
 def _apply(primitive: Primitive, array: ArrayLike, key: Any, v: ArrayLike) -> Array:
     if is_unknown_mask(key) and len(shape_of(key)) + len(shape_of(v)) <= len(shape_of(array)):
         return _updated_at_mask(primitive, array, key, ops.astype(v, shape_dtype(array).dtype))
-    x, indices, static = split_key(array, key)
+    x, indices, static = split_index_key(array, key)
     known = shape_dtype(x)
     values = shape_dtype(v)
     if values.dtype.kind == "c" and known.dtype.kind != "c":
@@ -195,12 +202,14 @@ def update(name: str, what: str, shown: str, ufunc: str | None, **rules: Any) ->
         hosted=True,
         reference=_update_reference(getattr(np, ufunc) if ufunc else None),
         samples=[
-            Sample((3,), (), key=Key((1,))),
-            Sample((4, 3), (3,), key=Key((slice(None, None, 2),))),
-            Sample((2, 3, 4), (3, 1), key=Key((1, Ellipsis, slice(1, 3)))),
-            Sample((0, 3), (1, 2), key=Key((slice(0, 0), slice(1, None)))),
-            Sample((2, 4, 3), Operand((2, 1)), Operand((), INDEX(4)), key=Key((FULL, ARRAY), 1)),
-            Sample((2,), Operand((6,)), Operand((6,), INDEX(2)), key=Key((ARRAY,), 1)),
+            Sample((3,), (), key=IndexKey((1,))),
+            Sample((4, 3), (3,), key=IndexKey((slice(None, None, 2),))),
+            Sample((2, 3, 4), (3, 1), key=IndexKey((1, Ellipsis, slice(1, 3)))),
+            Sample((0, 3), (1, 2), key=IndexKey((slice(0, 0), slice(1, None)))),
+            Sample(
+                (2, 4, 3), Operand((2, 1)), Operand((), INDEX(4)), key=IndexKey((FULL, ARRAY), 1)
+            ),
+            Sample((2,), Operand((6,)), Operand((6,), INDEX(2)), key=IndexKey((ARRAY,), 1)),
         ],
         **rules,
     )
@@ -215,12 +224,12 @@ def update(name: str, what: str, shown: str, ufunc: str | None, **rules: Any) ->
     return primitive
 
 
-def _at(x: ArrayLike, xs: Sequence[Any], key: Key) -> Array:
+def _at(x: ArrayLike, xs: Sequence[Any], key: IndexKey) -> Array:
     """Returns the elements of an array to which an update with operands ``xs`` goes."""
     return index_primitive.bind((x, *xs[2:]), {"key": key})
 
 
-def _put(kind: str, x: ArrayLike, v: ArrayLike, xs: Sequence[Any], key: Key) -> Array:
+def _put(kind: str, x: ArrayLike, v: ArrayLike, xs: Sequence[Any], key: IndexKey) -> Array:
     """Returns an update of another array at the same elements."""
     primitive: Primitive = ops[f"index_{kind}"]
     return primitive.bind((x, v, *xs[2:]), {"key": key})
@@ -230,7 +239,7 @@ def _shapes_and_indices(ans: Value, xs: Sequence[Any]) -> tuple[Any, ...]:
     return (None, None, None, *xs[2:])
 
 
-def _set_values_vjp(g: Array, xs: Sequence[Any], key: Key) -> Array:
+def _set_values_vjp(g: Array, xs: Sequence[Any], key: IndexKey) -> Array:
     """Returns the cotangent of values: that of the elements, for those that no other replaced."""
     picked = _at(g, xs, key)
     if not key.arrays:
@@ -268,7 +277,7 @@ index_add_primitive = update(
 )
 
 
-def _other_factors(xs: Sequence[Any], key: Key) -> Array:
+def _other_factors(xs: Sequence[Any], key: IndexKey) -> Array:
     """Returns, for every value of ``index_multiply``, the product of what it is multiplied with.
 
     Without index arrays no place repeats, and that is the element itself. Otherwise the values
@@ -288,7 +297,7 @@ def _other_factors(xs: Sequence[Any], key: Key) -> Array:
     return picked * ops.where(elsewhere, known.dtype.type(0), product / factor)
 
 
-def _scattered(values: Array, xs: Sequence[Any], key: Key) -> Array:
+def _scattered(values: Array, xs: Sequence[Any], key: IndexKey) -> Array:
     known = shape_dtype(xs[0])
     return scatter_sum([Scatter(known.shape, known.dtype, key, xs[2:], values)])
 
@@ -310,7 +319,7 @@ index_multiply_primitive = update(
 )
 
 
-def _extremum_shares(ans: Array, xs: Sequence[Any], key: Key) -> tuple[Array, Array, Array]:
+def _extremum_shares(ans: Array, xs: Sequence[Any], key: IndexKey) -> tuple[Array, Array, Array]:
     """Returns which elements and values are an extremum, and among how many each is."""
     dtype = shape_dtype(ans).dtype
     element = ops.astype(ops.equal(xs[0], ans), dtype)
@@ -320,13 +329,15 @@ def _extremum_shares(ans: Array, xs: Sequence[Any], key: Key) -> tuple[Array, Ar
     return element, value, count
 
 
-def _extremum_pullback(g: Array, ans: Array, xs: Sequence[Any], *, key: Key) -> list[Any]:
+def _extremum_pullback(g: Array, ans: Array, xs: Sequence[Any], *, key: IndexKey) -> list[Any]:
     element, value, count = _extremum_shares(ans, xs, key)
     shared = g / count
     return [shared * element, _at(shared, xs, key) * value, *[None] * (len(xs) - 2)]
 
 
-def _extremum_pushforward(ts: Sequence[Array], ans: Array, xs: Sequence[Any], *, key: Key) -> Array:
+def _extremum_pushforward(
+    ts: Sequence[Array], ans: Array, xs: Sequence[Any], *, key: IndexKey
+) -> Array:
     element, value, count = _extremum_shares(ans, xs, key)
     return _put("add", ts[0] * element, ts[1] * value, xs, key) / count
 

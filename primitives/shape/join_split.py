@@ -19,7 +19,7 @@ from ..core.buffers import DEVICE_TYPES, beside, device_of, operands_together
 from ..core.derivative_rules import shape_of
 from ..core.errors import ShapeError, message, refuse_out
 from ..core.families import filled_operands
-from ..core.index_key import FULL, Key
+from ..core.index_key import FULL, IndexKey
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
 from ..core.shape_dtype import ShapeDtype, canonical_axis, result_type, shape_dtype
@@ -99,13 +99,13 @@ def _concatenate_pullback(g: Array, xs: Sequence[Any], *, axis: int) -> list[Any
     end = 0
     for x in xs:
         start, end = end, end + shape_of(x)[axis]
-        key = Key((*(FULL,) * axis, slice(start, end)))
+        key = IndexKey((*(FULL,) * axis, slice(start, end)))
         parts.append(index_primitive.bind((g,), {"key": key}))
     return parts
 
 
 def _stack_pullback(g: Array, xs: Sequence[Any], *, axis: int) -> list[Any]:
-    keys = (Key((*(FULL,) * axis, i)) for i in range(len(xs)))
+    keys = (IndexKey((*(FULL,) * axis, i)) for i in range(len(xs)))
     return [index_primitive.bind((g,), {"key": key}) for key in keys]
 
 

@@ -15,7 +15,7 @@ from ..core.array import Array
 from ..core.buffers import beside
 from ..core.derivative_rules import shape_of
 from ..core.errors import ImmutableArrayError, would_change
-from ..core.index_key import Key
+from ..core.index_key import IndexKey
 from ..core.primitive import Primitive
 from ..core.registry import operand, registry
 from ..core.shape_dtype import INEXACT, ShapeDtype, canonical_axis, shape_dtype
@@ -31,9 +31,9 @@ FIX_OF_WRITING = "fix: x = x.at[i].set(value)"
 FIX_OF_FILLED_ROW = "fix: row = row.at[i].set(value), and return row from the function"
 
 
-def _key_of_unpadded(shape: tuple[int, ...], pad_width: Widths) -> Key:
+def _key_of_unpadded(shape: tuple[int, ...], pad_width: Widths) -> IndexKey:
     """Returns the key of the array that was padded in an array of the padded shape."""
-    return Key(tuple([slice(b, n - a) for n, (b, a) in zip(shape, pad_width, strict=True)]))
+    return IndexKey(tuple([slice(b, n - a) for n, (b, a) in zip(shape, pad_width, strict=True)]))
 
 
 def _padded_shape(shape: tuple[int, ...], pad_width: Widths) -> tuple[int, ...]:

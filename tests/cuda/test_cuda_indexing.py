@@ -5,7 +5,7 @@ import pytest
 from support.cuda_keys import ARRAY, BFLOAT16, DTYPES, FULL, KEYS, case, resolution, values
 
 from functensor.backends.protocol import DeviceError
-from functensor.primitives.core.index_key import Key
+from functensor.primitives.core.index_key import IndexKey as Key
 
 cupy = pytest.importorskip("cupy")
 gather = pytest.importorskip("functensor.backends.cuda.kernels.gather")

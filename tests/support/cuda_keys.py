@@ -3,7 +3,8 @@
 import ml_dtypes
 import numpy as np
 
-from functensor.primitives.core.index_key import ARRAY, Key
+from functensor.primitives.core.index_key import ARRAY
+from functensor.primitives.core.index_key import IndexKey as Key
 
 FULL = slice(None)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from functools import partial, update_wrapper
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
@@ -316,6 +316,22 @@ class _Vectorized:
         return tuple(results) if isinstance(out, tuple) else results[0]
 
 
+@overload
+def vectorize(
+    pyfunc: Callable[..., Any], otypes: str | Sequence[DTypeLike] | None = ...,
+    doc: str | None = ..., excluded: Collection[int | str] | None = ..., cache: bool = ...,
+    signature: str | None = ...,
+) -> _Vectorized: ...  # fmt: skip
+
+
+@overload
+def vectorize(
+    pyfunc: None = None, otypes: str | Sequence[DTypeLike] | None = ...,
+    doc: str | None = ..., excluded: Collection[int | str] | None = ..., cache: bool = ...,
+    signature: str | None = ...,
+) -> Callable[[Callable[..., Any]], _Vectorized]: ...  # fmt: skip
+
+
 def vectorize(
     pyfunc: Callable[..., Any] | None = None,
     otypes: str | Sequence[DTypeLike] | None = None,
@@ -323,7 +339,7 @@ def vectorize(
     excluded: Collection[int | str] | None = None,
     cache: bool = False,
     signature: str | None = None,
-) -> Any:
+) -> _Vectorized | Callable[[Callable[..., Any]], _Vectorized]:
     """Returns a function of elements as one of arrays, which broadcast to each other.
 
     The function is called once, under vmap, with traced values: where it decides by a value it

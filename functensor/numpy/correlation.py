@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from math import pi
-from typing import Any
 
 from ..backends.annotations import Axis
 from ..primitives.core.annotations import ArrayLike
@@ -168,7 +167,7 @@ def _unevenly_spaced_gradient(f: Array, x: Array, axis: int, order: int) -> Arra
 
 @registry.add_function
 def gradient(
-    f: ArrayLike, *varargs: Any, axis: Axis = None, edge_order: int = 1
+    f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int = 1
 ) -> Array | tuple[Array, ...]:
     """Returns numerical derivatives along axes: central differences inside, one-sided at the ends.
 

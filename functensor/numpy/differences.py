@@ -82,7 +82,7 @@ def diff(
 
 @registry.add_function
 def insert(
-    arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None
+    arr: ArrayLike, obj: ArrayLike | slice, values: ArrayLike, axis: int | None = None
 ) -> Array:
     """Returns an array with values put before indices.
 
@@ -107,15 +107,17 @@ def insert(
         arr, axis = ops.reshape(arr, -1), 0
     axis = canonical_axis(axis, len(arr.shape))
     length = arr.shape[axis]
+    before: Any = obj
     if isinstance(obj, Array) and not isinstance(obj, Tracer):
-        obj = value_of("insert", obj, "")
-    unknown = is_unknown(obj)
+        before = value_of("insert", obj, "")
+    unknown = is_unknown(before)
     if unknown:
-        obj = asarray(obj)
-        if obj.dtype.kind not in "iu":
-            obj = value_of("insert", obj, "indices in place of booleans, np.insert(x, [0, 2], v)")
-            unknown = False
-    before: Any = obj if unknown or isinstance(obj, slice | int) else np.asarray(obj)
+        before = asarray(before)
+        if before.dtype.kind not in "iu":
+            fix = "indices in place of booleans, np.insert(x, [0, 2], v)"
+            before, unknown = value_of("insert", before, fix), False
+    if not (unknown or isinstance(before, slice | int)):
+        before = np.asarray(before)
     values = ops.astype(values, arr.dtype)
     values = ops.reshape(values, (1,) * (len(arr.shape) - len(values.shape)) + values.shape)
     if not isinstance(before, slice) and not getattr(before, "shape", ()):

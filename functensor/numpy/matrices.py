@@ -76,7 +76,7 @@ def _joined_blocks(arrays: Any, axis: int, rank: int) -> Array:
 
 
 @registry.add_function
-def block(arrays: Any) -> Array:
+def block(arrays: ArrayLike) -> Array:
     """Returns an array put together from blocks in nested lists.
 
     Args:

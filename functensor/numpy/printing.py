@@ -213,7 +213,7 @@ def iterable(y: Any) -> bool:
 
 @registry.add_function
 def einsum_path(
-    *operands: Any, optimize: bool | str | tuple[str, int] = "greedy"
+    *operands: ArrayLike | str, optimize: bool | str | tuple[str, int] = "greedy"
 ) -> tuple[list[Any], str]:
     """Returns the order in which `einsum` had best contract its operands, and a text about it.
 
@@ -225,7 +225,7 @@ def einsum_path(
     >>> np.einsum_path("ij,jk,kl->il", np.ones((2, 2)), np.ones((2, 5)), np.ones((5, 2)))[0]
     ['einsum_path', (1, 2), (0, 1)]
     """
-    stand_ins = [
+    stand_ins: list[Any] = [
         np.broadcast_to(np.empty((), x.dtype), x.shape) if isinstance(x, Array) else x
         for x in operands
     ]

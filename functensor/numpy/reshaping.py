@@ -70,7 +70,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 @registry.add_function
 def delete(
     arr: ArrayLike,
-    obj: Any,
+    obj: ArrayLike | slice,
     axis: int | None = None,
     *,
     size: int | None = None,
@@ -133,7 +133,7 @@ def delete(
 
 
 @registry.add_function
-def dstack(tup: Any) -> Array:
+def dstack(tup: Sequence[ArrayLike] | Array | Buffer) -> Array:
     """Returns arrays joined along the third axis, those of fewer axes extended to three.
 
     >>> import functensor.numpy as np
@@ -144,7 +144,7 @@ def dstack(tup: Any) -> Array:
 
 
 @registry.add_function
-def column_stack(tup: Any) -> Array:
+def column_stack(tup: Sequence[ArrayLike] | Array | Buffer) -> Array:
     """Returns arrays joined along the second axis, 1-d ones as columns.
 
     >>> import functensor.numpy as np
@@ -394,7 +394,7 @@ def indices(
     return asarray(np.indices(dimensions, number_dtype(dtype)))
 
 
-def ix_(*args: Any) -> tuple[Array, ...]:
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Returns index arrays that pick the rows, columns and so on of a grid.
 
     >>> import functensor.numpy as np

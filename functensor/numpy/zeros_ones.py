@@ -192,7 +192,7 @@ def ones_like(
 
 @registry.add_function
 def empty_like(
-    prototype: Any,
+    prototype: ArrayLike,
     dtype: DTypeLike | None = None,
     order: str = "K",
     subok: bool = True,

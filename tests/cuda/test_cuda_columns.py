@@ -28,7 +28,7 @@ def kernels():
 
 @pytest.fixture
 def left_to_cupy(monkeypatch):
-    """What goes to CuPy's own function."""
+    """Collects the calls of CuPy's own sum."""
     left = []
     own = cupy.sum
 

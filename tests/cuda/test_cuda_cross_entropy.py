@@ -142,7 +142,7 @@ def test_bets_do_not_show(kernels, launches, name, classes):
         got = kernels.cross_entropy_slope(on_gpu, kept, cupy.asarray(g), where)
         assert launches[-2:] == ["ahead", "settle"]
         wanted = kernels.cross_entropy_slope(on_gpu, kept, cupy.asarray(g), where)
-        assert launches[-1] == "slope"
+        assert launches[-1] == "loss_grad"
         # One kernel has had the logarithm's argument from other threads' sums than the other.
         numpy.testing.assert_array_equal(got.get(), wanted.get())
         numpy.testing.assert_allclose(kept.get(), exact.get(), rtol=1e-6, atol=1e-7)
@@ -212,7 +212,7 @@ def test_under_transformations(kernels, launches):
         launches.clear()
         value, gradient = ft.value_and_grad(loss)(on_gpu, where)
         assert launches.count("ahead") == launches.count("settle") == 1
-        assert "slope" not in launches
+        assert "loss_grad" not in launches
         near(value, losses.mean())
         near(gradient, slopes / 8)
     _, pullback = ft.vjp(lambda v: nn.softmax_cross_entropy(v, where), on_gpu)
@@ -231,5 +231,5 @@ def test_tensors(kernels, launches):
     logits = ft.Tensor(x, requires_grad=True).to("cuda:0")
     loss = nn.softmax_cross_entropy(logits, ft.to_device(labels, "cuda:0")).mean()
     loss.backward()
-    ours = [name for name in launches if name in ("ahead", "settle", "slope")]
+    ours = [name for name in launches if name in ("ahead", "settle", "loss_grad")]
     assert ours == ["ahead", "settle"]

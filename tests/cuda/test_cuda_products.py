@@ -1,4 +1,4 @@
-"""How contractions become calls of cuBLAS: plans carried out by NumPy, with no GPU, and counted."""
+"""Contractions as calls of cuBLAS, carried out by NumPy, with no GPU, and counted."""
 
 import numpy as np
 import pytest
@@ -28,12 +28,12 @@ def memory(x):
     return np.lib.stride_tricks.as_strided(x, (last + 1,), (x.itemsize,))
 
 
-def carried_out(plan, x, y):
-    """Computes a product as its plan says."""
-    x = x if plan.x_order is None else x.transpose(plan.x_order).copy()
-    y = y if plan.y_order is None else y.transpose(plan.y_order).copy()
-    out = np.full(plan.shape, np.nan)
-    calls = plan.calls
+def carried_out(product, x, y):
+    """Computes a product as its calls say."""
+    x = x if product.x_order is None else x.transpose(product.x_order).copy()
+    y = y if product.y_order is None else y.transpose(product.y_order).copy()
+    out = np.full(product.shape, np.nan)
+    calls = product.calls
     m, n, k = calls.sizes
     turned, leading = calls.transposed, calls.leading
     # What cuBLAS asks of its arguments.
@@ -51,7 +51,7 @@ def carried_out(plan, x, y):
         second = second.swapaxes(1, 2) if turned[1] else second
         made = stack(out.reshape(-1), at, m, n, leading[2], count, calls.strides[2])
         made[...] = first @ second
-    return out if plan.axes is None else out.transpose(plan.axes)
+    return out if product.axes is None else out.transpose(product.axes)
 
 
 def check(subscripts, x, y):
@@ -67,11 +67,11 @@ def check(subscripts, x, y):
         ProductAxis(n, place(a, x_term), place(a, y_term), place(a, out))
         for a, n in lengths.items()
     ]
-    plan = product_calls(axes, elements(x), elements(y), x.itemsize)
+    product = product_calls(axes, elements(x), elements(y), x.itemsize)
     np.testing.assert_allclose(
-        carried_out(plan, x, y), np.einsum(subscripts, x, y), rtol=1e-12, atol=1e-12
+        carried_out(product, x, y), np.einsum(subscripts, x, y), rtol=1e-12, atol=1e-12
     )
-    return len(plan.calls.each), (plan.x_order is not None) + (plan.y_order is not None)
+    return len(product.calls.each), (product.x_order is not None) + (product.y_order is not None)
 
 
 def numbers(*shape):

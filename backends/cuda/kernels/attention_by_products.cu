@@ -40,8 +40,8 @@ __global__ void attention_weights(const S *products, T *weights, const void *mas
 // Returns what moves with the scores: weights (products - sum(g out)) scale, where products are
 // those of cotangents and values.
 template <typename S, typename T>
-__global__ void attention_score_grads(const S *products, const T *weights, const T *g, const T *out,
-                                      T *slopes, index_t keys, index_t outputs, double scale) {
+__global__ void score_grads(const S *products, const T *weights, const T *g, const T *out,
+                            T *grads, index_t keys, index_t outputs, double scale) {
     index_t row = blockIdx.x;
     S share = 0;
     for (index_t i = threadIdx.x; i < outputs; i += blockDim.x)
@@ -49,6 +49,6 @@ __global__ void attention_score_grads(const S *products, const T *weights, const
     share = block_reduce(share, plus(), S(0));
     for (index_t key = threadIdx.x; key < keys; key += blockDim.x) {
         index_t place = row * keys + key;
-        slopes[place] = T(S(weights[place]) * (products[place] - share) * S(scale));
+        grads[place] = T(S(weights[place]) * (products[place] - share) * S(scale));
     }
 }

@@ -28,7 +28,7 @@ SCORE_TYPES = ("float, float", "double, double", "float, half_t", "float, bfloat
 ATTENTION_WEIGHTS = Kernel(
     "attention_by_products", "attention_weights", "pppllllllllllld", SCORE_TYPES
 )
-SCORE_GRADS = Kernel("attention_by_products", "attention_score_grads", "ppppplld", SCORE_TYPES)
+SCORE_GRADS = Kernel("attention_by_products", "score_grads", "ppppplld", SCORE_TYPES)
 
 
 def mask_kind(mask: ndarray | None) -> int:
@@ -65,18 +65,18 @@ def backward_by_blocks(
         own_out = cupy.ascontiguousarray(outs[images, rows])
         products = cupy.empty(weights.shape, working)
         multiply(own, values[images, seen].swapaxes(1, 2), products)
-        slopes = cupy.empty(weights.shape, q.dtype)
+        grads = cupy.empty(weights.shape, q.dtype)
         SCORE_GRADS(
             block_types(q),
             weights.shape[0] * weights.shape[1],
             SMALL_BLOCK_THREADS,
-            *(products, weights, own, own_out, slopes),
+            *(products, weights, own, own_out, grads),
             weights.shape[2],
             v.shape[3],
             scale,
         )
-        multiply(slopes, keys[images, seen], by_q[images, rows])
-        multiply(slopes.swapaxes(1, 2), queries[images, rows], by_k[images, seen], accumulate=True)
+        multiply(grads, keys[images, seen], by_q[images, rows])
+        multiply(grads.swapaxes(1, 2), queries[images, rows], by_k[images, seen], accumulate=True)
         multiply(weights.swapaxes(1, 2), own, by_v[images, seen], accumulate=True)
     for part, found in zip(parts, (by_q, by_k, by_v)):
         part[...] = found.reshape(part.shape)

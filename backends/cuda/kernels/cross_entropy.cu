@@ -58,7 +58,7 @@ loss(const T *x, const void *labels, T *out, accumulator_t<T> *exact, index_t co
 
 // What belongs to one row of the derivative, g * (exp(x - shift) - onehot): always computed in the
 // same way, so that it does not matter which kernel did it.
-template <typename A> struct slope_of_row {
+template <typename A> struct grad_of_row {
     A shift, scale;
     index_t label;
 
@@ -69,8 +69,8 @@ template <typename A> struct slope_of_row {
 };
 
 template <typename T, int N, typename A>
-__device__ __forceinline__ void write_slope(const row_of<const T, N> &from, const row_of<T, N> &to,
-                                            const slope_of_row<A> &slope, const team &mates) {
+__device__ __forceinline__ void write_grad(const row_of<const T, N> &from, const row_of<T, N> &to,
+                                           const grad_of_row<A> &grad, const team &mates) {
     const int K = N > 4 ? 2 : 4;
     index_t packs = from.packs();
     pack<T, N> raw[K];
@@ -83,7 +83,7 @@ __device__ __forceinline__ void write_slope(const row_of<const T, N> &from, cons
             if (p >= packs) break;
             index_t start = from.start(p);
 #pragma unroll
-            for (int i = 0; i < N; i++) values[i] = slope.value(A(raw[k][i]), start + i);
+            for (int i = 0; i < N; i++) values[i] = grad.value(A(raw[k][i]), start + i);
             write(to, p, values);
         }
     }
@@ -91,7 +91,7 @@ __device__ __forceinline__ void write_slope(const row_of<const T, N> &from, cons
 
 template <typename T, int N, typename L>
 __global__ void __launch_bounds__(1024)
-slope(const T *x, const L *loss, const T *g, const void *labels, T *out, index_t count,
+loss_grad(const T *x, const L *loss, const T *g, const void *labels, T *out, index_t count,
       index_t classes, index_t row_stride, index_t stride, index_t loss_stride, index_t g_stride,
       index_t kind, index_t label_stride, index_t single) {
     typedef accumulator_t<T> A;
@@ -102,8 +102,8 @@ slope(const T *x, const L *loss, const T *g, const void *labels, T *out, index_t
     row_of<T, N> to(out + r * classes, classes, 1);
     index_t label = label_at(labels, kind, r * label_stride, classes);
     A picked = label < 0 ? not_a_number<A>() : A(from.data[label * stride]);
-    slope_of_row<A> mine = {A(loss[r * loss_stride]) + picked, A(g[r * g_stride]), label};
-    write_slope(from, to, mine, mates);
+    grad_of_row<A> mine = {A(loss[r * loss_stride]) + picked, A(g[r * g_stride]), label};
+    write_grad(from, to, mine, mates);
 }
 
 // The loss, and along with it, from the same read, the derivative for a cotangent that is not
@@ -160,7 +160,7 @@ ahead(const T *x, const void *labels, T *loss, accumulator_t<T> *exact, T *out,
             exact[r] = lost;
             staked[r] = bet;
         }
-        slope_of_row<A> mine = {lost + picked, bet, label};
+        grad_of_row<A> mine = {lost + picked, bet, label};
         row_of<T, N> to(out + r * classes, classes, 1);
         index_t later = r + gridDim.x;
         row_of<const T, N> next(x + later * classes, classes, 1);
@@ -207,8 +207,8 @@ settle(const T *x, const void *labels, const accumulator_t<T> *exact, const T *g
             row_of<T, N> to(out + r * classes, classes, 1);
             index_t label = label_at(labels, kind, r * label_stride, classes);
             A picked = label < 0 ? not_a_number<A>() : A(from.data[label]);
-            slope_of_row<A> mine = {exact[r] + picked, scale, label};
-            write_slope(from, to, mine, mates);
+            grad_of_row<A> mine = {exact[r] + picked, scale, label};
+            write_grad(from, to, mine, mates);
         }
     }
 }

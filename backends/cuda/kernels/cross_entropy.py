@@ -39,7 +39,7 @@ PACKED_INSTANCES = ("float, 4", "double, 2", "half_t, 8", "bfloat16_t, 8")
 LOSS = Kernel("cross_entropy", "loss", "pppplllllll", ROW_INSTANCES)
 LOSS_GRAD = Kernel(
     "cross_entropy",
-    "slope",
+    "loss_grad",
     "ppppplllllllll",
     tuple(f"{f}, {f.partition(',')[0]}" for f in ROW_INSTANCES)
     + tuple(f"{f}, float" for f in ROW_INSTANCES if "_t" in f),
@@ -174,16 +174,16 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     out = cupy.empty(x.shape[:-1], dtype)
     exact_dtype = accumulator(dtype)
     exact = out.view() if exact_dtype == dtype else cupy.empty(out.shape, exact_dtype)
-    slope, staked = cupy.empty(x.shape, dtype), cupy.empty(out.shape, exact_dtype)
+    grad, staked = cupy.empty(x.shape, dtype), cupy.empty(out.shape, exact_dtype)
     bets = bets_of(x.data.device_id, dtype, out.size, classes)
     labels, between, kind = labelled(labels)
     LOSS_AHEAD(
         f"{c_type(dtype)}, {16 // dtype.itemsize}", grid, block,
-        x, labels, out, exact, slope, bets, staked, out.size, classes, kind, between,
+        x, labels, out, exact, grad, bets, staked, out.size, classes, kind, between,
         shared=shared,
     )  # fmt: skip
     key = id(exact)
-    entry = written_ahead[key] = Ahead(x, slope, staked, bets)
+    entry = written_ahead[key] = Ahead(x, grad, staked, bets)
     entry.watch = ref(exact, lambda _: written_ahead.pop(key, None))
     return out, exact
 

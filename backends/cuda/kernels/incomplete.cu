@@ -232,14 +232,14 @@ template <int BY_A, int BY_B> __device__ double beta_grad(double a, double b, do
 
 template <int ORDER>
 __global__ void gamma_grads(const double *a, const double *x, double *out, const double *places,
-                            const double *weights, index_t size) {
+                             const double *weights, index_t size) {
     index_t i = blockIdx.x * index_t(blockDim.x) + threadIdx.x;
     if (i < size) out[i] = gamma_grad<ORDER>(a[i], x[i], rule{places, weights});
 }
 
 template <int BY_A, int BY_B>
 __global__ void beta_grads(const double *a, const double *b, const double *x, double *out,
-                           const double *places, const double *weights, index_t size) {
+                            const double *places, const double *weights, index_t size) {
     index_t i = blockIdx.x * index_t(blockDim.x) + threadIdx.x;
     if (i < size) out[i] = beta_grad<BY_A, BY_B>(a[i], b[i], x[i], rule{places, weights});
 }

@@ -21,8 +21,8 @@ from ..annotations import DType
 __all__ = [
     "BLOCK_THREADS",
     "COMPILER_OPTIONS",
+    "CUDA_KERNELS",
     "C_FLOATS",
-    "KERNELS",
     "SMALL_BLOCK_THREADS",
     "WIDEST_LOAD_BYTES",
     "Kernel",
@@ -45,7 +45,7 @@ get_device = cupy.cuda.runtime.getDevice
 INCLUDE = re.compile(r'^#include "(\w+\.cuh)"\n', re.MULTILINE)
 
 # All kernels, for the test that compiles them.
-KERNELS: list[Kernel] = []
+CUDA_KERNELS: list[Kernel] = []
 
 # The template's arguments, and the device where there are several.
 InstanceKey: TypeAlias = str | tuple[str, int]
@@ -128,7 +128,7 @@ class Kernel:
         self.instances = instances
         self.functions: dict[InstanceKey, Any] = {}
         self.loaded: dict[InstanceKey, Any] = {}
-        KERNELS.append(self)
+        CUDA_KERNELS.append(self)
 
     def __call__(
         self, types: str, grid: int | tuple[int, ...], block: int, *args: Any, shared: int = 0

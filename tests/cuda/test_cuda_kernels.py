@@ -47,7 +47,7 @@ def launch():
 
 def kernels(family):
     """Returns what a family's kernels are declared as."""
-    return [kernel for kernel in launch().KERNELS if kernel.family == family]
+    return [kernel for kernel in launch().CUDA_KERNELS if kernel.family == family]
 
 
 # What is compiled
@@ -148,11 +148,11 @@ def test_declarations_are_those_of_the_source(family):
 
 
 def test_every_family_has_a_source():
-    assert {kernel.family for kernel in launch().KERNELS} == set(FAMILIES)
+    assert {kernel.family for kernel in launch().CUDA_KERNELS} == set(FAMILIES)
 
 
 def test_no_instance_is_named_twice():
-    for kernel in launch().KERNELS:
+    for kernel in launch().CUDA_KERNELS:
         assert len(set(kernel.instances)) == len(kernel.instances), kernel
 
 
@@ -251,11 +251,11 @@ def test_launches_fit_the_kernels():
 
 def test_every_kernel_is_launched_somewhere():
     launched = {id(kernel) for _, _, found in all_launches() for kernel in found}
-    assert [kernel for kernel in launch().KERNELS if id(kernel) not in launched] == []
+    assert [kernel for kernel in launch().CUDA_KERNELS if id(kernel) not in launched] == []
 
 
 def test_planted_launches_are_found_and_checked(monkeypatch):
-    monkeypatch.setattr(launch(), "KERNELS", [])
+    monkeypatch.setattr(launch(), "CUDA_KERNELS", [])
     scale = launch().Kernel("planted", "scale", "pld")
     module = type("module", (), {"SCALE": scale, "BY_NAME": {"scale": scale}})
     calls = {

@@ -36,7 +36,7 @@ def broadcast_stack(x: ndarray, stack: tuple[int, ...], dtype: DType) -> ndarray
     return x if x.shape[:-2] == stack else cupy.broadcast_to(x, (*stack, *x.shape[-2:]))
 
 
-def packed_parts(*parts: ndarray) -> ndarray:
+def packed_results(*parts: ndarray) -> ndarray:
     """Returns results of one decomposition, flattened, one behind the other along the last axis.
 
     Args:
@@ -154,7 +154,7 @@ def eigh(a: ndarray) -> ndarray:
     if not a.size:
         return cupy.zeros((*a.shape[:-2], n + n * n), a.dtype)
     w, v = cupy.linalg.eigh(0.5 * (a + cupy.conj(cupy.swapaxes(a, -1, -2))))
-    return packed_parts(w.astype(v.dtype)[..., None, :], v * signed(v))
+    return packed_results(w.astype(v.dtype)[..., None, :], v * signed(v))
 
 
 def eig(a: ndarray) -> ndarray:
@@ -165,7 +165,7 @@ def eig(a: ndarray) -> ndarray:
         return cupy.zeros((*a.shape[:-2], n + n * n), dtype)
     w, v = cupy.linalg.eig(a)
     v = v.astype(dtype, copy=False)
-    return packed_parts(w.astype(dtype, copy=False)[..., None, :], v * signed(v))
+    return packed_results(w.astype(dtype, copy=False)[..., None, :], v * signed(v))
 
 
 def svd(a: ndarray, *, full_matrices: bool) -> ndarray:
@@ -177,17 +177,17 @@ def svd(a: ndarray, *, full_matrices: bool) -> ndarray:
         u, vh = u.copy(), vh.copy()
         u[..., :k] *= signs
         vh[..., :k, :] *= cupy.swapaxes(signs, -1, -2)
-    return packed_parts(u, s.astype(u.dtype)[..., None, :], vh)
+    return packed_results(u, s.astype(u.dtype)[..., None, :], vh)
 
 
 def qr(a: ndarray, *, mode: str) -> ndarray:
     """Returns an orthogonal and a triangular factor, packed."""
     m, n = a.shape[-2:]
     if a.size:
-        return packed_parts(*cupy.linalg.qr(a, mode))
+        return packed_results(*cupy.linalg.qr(a, mode))
     k = m if mode == "complete" else min(m, n)
     q = cupy.broadcast_to(cupy.eye(m, k, dtype=a.dtype), (*a.shape[:-2], m, k))
-    return packed_parts(q, cupy.zeros((*a.shape[:-2], k, n), a.dtype))
+    return packed_results(q, cupy.zeros((*a.shape[:-2], k, n), a.dtype))
 
 
 def lu(a: ndarray) -> ndarray:

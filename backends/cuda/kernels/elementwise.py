@@ -406,7 +406,7 @@ class BothFactors:
 
 
 both_factors = BothFactors()
-quotient = two_operands("divide")
+divided = two_operands("divide")
 
 
 def mean_vjp(g: ndarray, saved: tuple[Any, ...], params: dict[str, Any]) -> ndarray:
@@ -418,8 +418,8 @@ def mean_vjp(g: ndarray, saved: tuple[Any, ...], params: dict[str, Any]) -> ndar
         g = g.reshape([1 if i in axis else n for i, n in enumerate(shape)])
     # A count that float16 cannot hold divides in two steps; a power of two does not round.
     if count > LARGEST_FIRST_DIVISOR:
-        g, count = quotient(g, LARGEST_FIRST_DIVISOR), count / LARGEST_FIRST_DIVISOR
-    return cupy.broadcast_to(quotient(g, count or 1), shape)
+        g, count = divided(g, LARGEST_FIRST_DIVISOR), count / LARGEST_FIRST_DIVISOR
+    return cupy.broadcast_to(divided(g, count or 1), shape)
 
 
 

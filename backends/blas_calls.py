@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .blas_threads import alone, controlled
+
+if TYPE_CHECKING:
+    from .annotations import ArrayModule, Buffer
 
 __all__ = [
     "READING_WORK",
@@ -61,7 +64,7 @@ def work_of(x: tuple[int, ...], y: tuple[int, ...]) -> int:
 IN_PARTS: list[Callable[[Any, Any], Any]] = []
 
 
-def product(x: Any, y: Any) -> Any:
+def product(x: Buffer, y: Buffer) -> Any:
     """Returns ``x @ y`` of NumPy's arrays that have axes, by as many threads as it is worth."""
     if x.dtype != y.dtype or x.dtype.char not in BLAS_DTYPES:
         return np.matmul(x, y)
@@ -92,7 +95,7 @@ def calmly(compute: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(compute)
-    def calm(xp: Any, *matrices: Any, **params: Any) -> Any:
+    def calm(xp: ArrayModule, *matrices: Buffer, **params: Any) -> Any:
         if xp is np and FEWEST_CALM_ROWS <= max(matrices[0].shape[-2:]) <= MOST_CALM_ROWS:
             control = controlled()
             if control is not None and control.several():

@@ -7,11 +7,14 @@ import warnings
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from operator import methodcaller
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .messages import message
 from .protocol import Backend, get, loaded, no_device
 from .restoring import InC, in_turn, leaving, taken_off
+
+if TYPE_CHECKING:
+    from .annotations import Buffer
 
 __all__ = [
     "backend_of",
@@ -42,7 +45,7 @@ class Placement(threading.local):
 placement = Placement()
 
 
-def is_device(name: Any) -> bool:
+def is_device(name: object) -> bool:
     """Says whether a name is written as a device's, like ``cuda:0``."""
     if not isinstance(name, str):
         return False
@@ -50,7 +53,7 @@ def is_device(name: Any) -> bool:
     return kind in BACKENDS and (not colon or number.isdecimal())
 
 
-def resolved(device: Any = None) -> tuple[Backend, str]:
+def resolved(device: str | None = None) -> tuple[Backend, str]:
     """Returns the backend of a device and the device's full name.
 
     Args:
@@ -78,7 +81,7 @@ def device_of(buffer: Any) -> str:
     return "cpu" if backend is None else backend.device_of(buffer)
 
 
-def on_device(buffer: Any, device: str) -> Any:
+def on_device(buffer: Buffer, device: str) -> Buffer:
     """Returns a buffer with the same values on a device: itself, if it lies there already.
 
     Raises:

@@ -8,12 +8,15 @@ nothing until the first bfloat16 is met.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .protocol import BackendUnavailable
+
+if TYPE_CHECKING:
+    from .annotations import DTypeLike
 
 __all__ = [
     "INEXACT",
@@ -80,7 +83,7 @@ def when_met(listener: Callable[[np.dtype[Any]], None]) -> None:
         listener(dtype)
 
 
-def named(dtype: Any) -> np.dtype[Any]:
+def named(dtype: DTypeLike) -> np.dtype[Any]:
     """Returns what ``numpy.dtype`` does, which knows the name bfloat16 only once it is met."""
     return bfloat16() if type(dtype) is str and dtype == "bfloat16" else np.dtype(dtype)
 
@@ -96,7 +99,7 @@ def is_number_dtype(dtype: np.dtype[Any]) -> bool:
     return dtype.name == "bfloat16" and dtype == bfloat16()
 
 
-def finfo(dtype: Any) -> Any:
+def finfo(dtype: DTypeLike) -> Any:
     """Returns the limits of a dtype of real or complex numbers.
 
     >>> finfo("complex64").dtype
@@ -158,7 +161,7 @@ def computed_in_single(
     def widened(x: Any) -> Any:
         return x.astype(SINGLE) if type(x) not in WEAK_CLASSES and x.dtype.char == char else x
 
-    def alone(buffers: Any) -> bool:
+    def alone(buffers: Iterable[Any]) -> bool:
         dtypes = [x.dtype for x in buffers if type(x) not in WEAK_CLASSES]
         return all(d.char == char or d.kind not in INEXACT for d in dtypes)
 

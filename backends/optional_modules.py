@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .annotations import ArrayModule
 
 __all__ = ["MissingExtraError", "extra", "scipy_module"]
 
@@ -12,7 +16,7 @@ class MissingExtraError(ImportError):
     """A package that an optional part needs is not installed; the message has pip's command."""
 
 
-def extra(module: str, name: str) -> Any:
+def extra(module: str, name: str) -> ModuleType:
     """Returns an optional package's module.
 
     Args:
@@ -33,7 +37,7 @@ def extra(module: str, name: str) -> Any:
         ) from error
 
 
-def scipy_module(xp: Any, name: str) -> Any:
+def scipy_module(xp: ArrayModule, name: str) -> ModuleType:
     """Returns SciPy's module of that name for an array module: ``scipy.special`` for NumPy.
 
     Raises:

@@ -6,9 +6,12 @@ import importlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .messages import message
+
+if TYPE_CHECKING:
+    from .annotations import ArrayModule, Buffer, DTypeLike
 
 __all__ = [
     "Backend",
@@ -46,7 +49,7 @@ class Plan(Protocol):
         """Returns the results' buffers, which are fresh memory or that of donated inputs."""
 
 
-def no_device(name: Any, there: list[str]) -> DeviceError:
+def no_device(name: object, there: list[str]) -> DeviceError:
     """Returns the error for a device that does not exist.
 
     Args:
@@ -95,7 +98,7 @@ class Backend(Protocol):
     """
 
     name: str
-    xp: Any
+    xp: ArrayModule
     kernels: dict[str, Callable[..., Any]]
     fresh: frozenset[str]
     ahead: dict[str, Callable[..., tuple[Any, Any]]]
@@ -107,16 +110,16 @@ class Backend(Protocol):
     add_into: Callable[[Any, Any], Any] | None
     updates: dict[str, Callable[..., list[Any]]]
 
-    def asarray(self, values: Any, dtype: Any = None) -> Any:
+    def asarray(self, values: Any, dtype: DTypeLike | None = None) -> Buffer:
         """Returns a buffer that holds the values, without a copy where that is possible."""
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
         """Returns a buffer of zeros."""
 
-    def ones(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def ones(self, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
         """Returns a buffer of ones."""
 
-    def to_host(self, buffer: Any) -> Any:
+    def to_host(self, buffer: Buffer) -> Buffer:
         """Returns the buffer's values as a ``numpy.ndarray``."""
 
     def synchronize(self) -> None:
@@ -128,16 +131,16 @@ class Backend(Protocol):
     def device(self, name: str) -> str:
         """Returns the full name of a device; ``DeviceError`` where there is none of that name."""
 
-    def device_of(self, buffer: Any) -> str:
+    def device_of(self, buffer: Buffer) -> str:
         """Returns the name of the device where one of its buffers lies."""
 
     def current(self, device: str) -> AbstractContextManager[Any]:
         """Makes a device the one where its array module computes, for a ``with`` block."""
 
-    def put(self, buffer: Any, device: str) -> Any:
+    def put(self, buffer: Buffer, device: str) -> Buffer:
         """Returns any backend's buffer with its values on one of this backend's devices."""
 
-    def adopted(self, array: Any) -> Any:
+    def adopted(self, array: Any) -> Buffer:
         """Returns another library's array as a buffer that shares its memory."""
 
     def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,11 +7,14 @@ imported for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .devices import BACKENDS
+
+if TYPE_CHECKING:
+    from .annotations import ArrayModule, Buffer
 
 __all__ = ["KERNEL_KINDS", "call_kernel", "kernel_kind"]
 
@@ -31,7 +34,7 @@ def kernel_kind(kernel: Any) -> str:
 
 def call_kernel(
     kernel: Any,
-    xp: Any,
+    xp: ArrayModule,
     operands: Sequence[Any],
     outputs: Callable[[], Sequence[Any]],
     launch: Callable[..., Any] | None,
@@ -63,7 +66,7 @@ def call_kernel(
     return kernel(*operands, **static)
 
 
-def is_a(kernel: Any, xp: Any, name: str) -> bool:
+def is_a(kernel: Any, xp: ArrayModule, name: str) -> bool:
     """Says whether a kernel is of a class that an array module has, if it has it."""
     known = getattr(xp, name, None)
     return known is not None and isinstance(kernel, known)
@@ -74,7 +77,7 @@ def sizes(given: Any) -> tuple[int, ...]:
     return tuple(given) if isinstance(given, tuple | list) else (given,)
 
 
-def launch_by_element(*arrays: Any, **static: Any) -> tuple[int, int, tuple[Any, ...]]:
+def launch_by_element(*arrays: Buffer, **static: Any) -> tuple[int, int, tuple[Any, ...]]:
     """Launches a thread for every element of the last output."""
     size = arrays[-1].size
     return -(-size // THREADS_PER_BLOCK), THREADS_PER_BLOCK, (np.int64(size),)

@@ -46,7 +46,7 @@ ARGUMENT_LETTERS = "abcdefgh"
 WITH_ADVICE = np.linalg.LinAlgError
 
 
-def fix_of_axis(error: Any) -> tuple[str, str]:
+def fix_of_axis(error: np.exceptions.AxisError) -> tuple[str, str]:
     """Returns the fix of an axis that is not there."""
     if error.axis is None or error.ndim is None:
         return "", "axis=-1 is the last axis, x.ndim says how many there are"

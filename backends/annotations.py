@@ -31,16 +31,16 @@ __all__ = [
 
 # The length of every axis.
 Shape: TypeAlias = tuple[int, ...]
-# What users give for one.
+# Users give a length or several.
 ShapeLike: TypeAlias = int | Sequence[int]
 # Axes counted from the first.
 Axes: TypeAlias = tuple[int, ...]
-# What users give for an axis or several; None stands for all of them.
+# Users give an axis or several; None stands for all of them.
 Axis: TypeAlias = int | Sequence[int] | None
 DType: TypeAlias = np.dtype[Any]
 # Python's numbers.
 Number: TypeAlias = bool | int | float | complex
-# How many elements stand before and after each spatial axis.
+# The numbers of elements before and after each spatial axis.
 Padding: TypeAlias = tuple[tuple[int, int], ...]
 # The memory behind an array. CuPy's arrays have NumPy's methods, and pass for NumPy's here.
 Buffer: TypeAlias = np.ndarray[Any, Any]
@@ -88,7 +88,7 @@ class GeometryLike(Protocol):
 
 
 class KeyLike(Protocol):
-    """What stands in ``x[key]``, apart from its index arrays.
+    """A key of ``x[key]``, apart from its index arrays.
 
     Attributes:
         native: the key as NumPy takes it, with a mark for each index array.

@@ -32,21 +32,21 @@ __all__ = [
     "work_of",
 ]
 
-# No product is looked at for which the first operand's elements times the second's columns, or
-# elements, are no more: whatever its operands are, it is done by BLAS on the calling thread.
+# Work counts multiplications. If the elements of the first operand times the columns of the second
+# are fewer, BLAS computes the product on the calling thread, and nothing else is examined.
 SMALLEST_EXAMINED_WORK = 1 << 18
-# So are products of matrices of fewer multiplications.
+# Products of matrices of less work are computed on the calling thread too.
 SMALLEST_BLAS_THREADED_WORK = 1 << 19
-# Those of more are worth the threads of a plan, which do not wait for one that has not begun.
+# Products of more work are worth the threads of a plan.
 SMALLEST_SHARED_WORK = 1 << 23
-# An element of a matrix that meets one of a vector takes as long to be read as so many of these.
+# Reading an element of a matrix for a product with a vector takes as long as this work.
 READING_WORK = 4
-# Sums of products of two vectors are shared by BLAS from so many elements on.
+# BLAS shares a product of two vectors among its threads from this length on.
 SHORTEST_BLAS_THREADED_VECTOR = 8192
-# Matrices with fewer rows and columns are factorised on the calling thread in any case; of those
-# with more, several threads are worth their trouble.
+# BLAS factorises smaller matrices on the calling thread by itself. Larger ones are worth several
+# threads. Matrices between are made calm: they get one thread.
 FEWEST_CALM_ROWS, MOST_CALM_ROWS = 32, 256
-# What has fewer elements takes less time than a thread may be kept waiting.
+# Work on fewer elements takes less time than a thread may have to wait.
 FEWEST_PARALLEL_ELEMENTS = 1 << 18
 BLAS_DTYPES = "fdFD"
 
@@ -65,7 +65,7 @@ IN_PARTS: list[Callable[[Any, Any], Any]] = []
 
 
 def product(x: Buffer, y: Buffer) -> Any:
-    """Returns ``x @ y`` of NumPy's arrays that have axes, by as many threads as it is worth."""
+    """Returns ``x @ y`` of NumPy's arrays with axes, by the number of threads that it is worth."""
     if x.dtype != y.dtype or x.dtype.char not in BLAS_DTYPES:
         return np.matmul(x, y)
     work = work_of(x.shape, y.shape)

@@ -1,4 +1,4 @@
-"""Keeps BLAS to the calling thread: for what is small, and while a plan's own threads share work.
+"""Control of BLAS's threads: one for small work, and while a plan's own threads share work.
 
 NumPy's own BLAS is asked by its C functions, where it is an OpenBLAS that has them; elsewhere
 nothing is shared that calls BLAS, since threads that start threads are slower than either.
@@ -24,7 +24,7 @@ from .restoring import Restoring, in_turn
 
 __all__ = ["alone", "controlled", "held"]
 
-# How OpenBLAS names its functions, with and without the marks that wheels give them.
+# The names of OpenBLAS's functions, with and without the marks of wheels.
 OPENBLAS_NAMES = (
     "scipy_openblas_{}_num_threads64_",
     "openblas_{}_num_threads64_",
@@ -40,7 +40,7 @@ class Control:
         self._get: Callable[[], int] = getattr(library, name.format("get"))
         self._lock = threading.RLock()
         self._holders: set[object] = set()
-        # How many threads it had, while it has one.
+        # The number of threads that it had before it was held to one.
         self._before: list[int] = []
 
     @property
@@ -53,7 +53,7 @@ class Control:
         return not self._holders and self._get() > 1
 
     def hold(self, holder: object) -> None:
-        """Keeps BLAS to one thread, for somebody who is to release it again."""
+        """Keeps BLAS to one thread until the holder releases it."""
         with self._lock:
             if not self._before:
                 self._before.append(self._get())
@@ -61,7 +61,7 @@ class Control:
             self._set(1)
 
     def releasing(self, holder: object) -> Callable[[], Any]:
-        """Returns what gives it its threads back once all who held it have done so, in C."""
+        """Returns a function of C that releases it. The last one gives BLAS its threads back."""
         held, before = self._holders, self._before
         threads = chain.from_iterable(compress((before,), map(not_, (held,))))
         forget = map(call, compress((before.clear,), map(not_, (held,))))
@@ -84,7 +84,7 @@ class Control:
             self._lock.release()
 
     def forget(self) -> None:
-        """Gives it its threads back in a child process, which has none of those who held it."""
+        """Gives BLAS its threads back in a child process, which has no holders."""
         self._lock = threading.RLock()
         self._holders.clear()
         self.releasing(None)()

@@ -81,7 +81,7 @@ class Config(threading.local):
     True
     """
 
-    # By the names of choices, what returns a handle by which checking begins, is removed, and ends.
+    # For the names of choices, functions that return a handle, which begins and ends the checking.
     checks: ClassVar[dict[str, Callable[[], Any]]] = {}
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Config(threading.local):
 
     @property
     def deterministic(self) -> bool:
-        """Whether results on a GPU are the same bits in every run."""
+        """Says whether results on a GPU are the same bits in every run."""
         return self._deterministic
 
     @deterministic.setter
@@ -126,7 +126,7 @@ class Config(threading.local):
 
     @property
     def check_programs(self) -> bool:
-        """Whether programs are checked."""
+        """Says whether programs are checked."""
         return self._check_programs
 
     @check_programs.setter
@@ -137,7 +137,7 @@ class Config(threading.local):
 
     @property
     def check_finite(self) -> bool:
-        """Whether the first operation that makes NaN or infinity raises an error."""
+        """Says whether the first operation that makes NaN or infinity raises an error."""
         return self._check_finite
 
     @check_finite.setter
@@ -147,7 +147,7 @@ class Config(threading.local):
 
     @property
     def check_buffers(self) -> bool:
-        """Whether a NumPy array that changes before the way back reads it raises an error."""
+        """Says whether a NumPy array that changes before the way back reads it raises an error."""
         return self._check_buffers
 
     @check_buffers.setter
@@ -156,7 +156,7 @@ class Config(threading.local):
         self._check_buffers = value
 
     def _switch(self, name: str, value: bool) -> None:
-        """Begins or ends what sees every operation of this thread."""
+        """Begins or ends the interceptor of this thread's operations."""
         if type(value) is not bool:
             raise _no_choice(name, value, (False, True))
         checking = dict(self._checking)
@@ -171,7 +171,7 @@ class Config(threading.local):
 
     @property
     def check_tracer_leaks(self) -> bool:
-        """Whether ``jit`` looks for side effects of the functions that it stages."""
+        """Says whether ``jit`` looks for side effects of the functions that it stages."""
         return self._check_tracer_leaks
 
     @check_tracer_leaks.setter
@@ -182,7 +182,7 @@ class Config(threading.local):
 
     @property
     def full_tracebacks(self) -> bool:
-        """Whether tracebacks show the frames of functensor."""
+        """Says whether tracebacks show the frames of functensor."""
         return self._full_tracebacks
 
     @full_tracebacks.setter
@@ -206,7 +206,7 @@ class Config(threading.local):
 
         Raises:
             AttributeError: there is no such choice.
-            ValueError: a value is none that it may have.
+            ValueError: a choice has no such value.
         """
         return Using(choices)
 
@@ -230,7 +230,7 @@ class Using(Restoring, ContextDecorator):
         try:
             for name, value in self._choices.items():
                 if name in config.checks and value is False:
-                    # What checks stays, and is told not to.
+                    # The interceptor that checks stays, and does nothing.
                     setattr(config, f"_{name}", False)
                     continue
                 if name in config.checks and value is True and name not in config._checking:

@@ -32,7 +32,7 @@ __all__ = [
 called = methodcaller("__call__", None, None, None)
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Which backend holds the buffers of a kind of device.
+# The backend of the buffers on each kind of device.
 BACKENDS = {"cpu": "numpy", "cuda": "cupy"}
 
 
@@ -119,7 +119,7 @@ class DefaultDevice(ContextDecorator):
         self.device = device
         self.used = False
         self.before: list[str] = []
-        # What leaves the devices that CuPy computes on.
+        # Functions that leave the devices on which CuPy computes.
         self.leaving: list[Callable[..., Any]] = []
 
     def __call__(self, function: F) -> F:

@@ -2,7 +2,7 @@
 
 ``ml_dtypes`` brings bfloat16 as a dtype whose kind is ``V``. NumPy's functions take it but promote
 it in their own way: a Python float widens it, an integer array is an error, sums lose all digits.
-Backends therefore compute in float32 what is given in bfloat16, and round the result. That costs
+Backends therefore compute in float32 on operands in bfloat16, and round the result. That costs
 nothing until the first bfloat16 is met.
 """
 

@@ -21,7 +21,7 @@ FRESH_PRIMITIVES = frozenset(
         "tanh_derivative", "var", "where",
     }
 )  # fmt: skip
-# Those that do so if they reduce any axis at all; a user's own reduction may return a part.
+# Reductions that do so if they reduce at least one axis. A user's own reduction may return a part.
 FRESH_REDUCTIONS = frozenset(
     {
         "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min",

@@ -1,4 +1,4 @@
-"""The parts that the messages of all floors have: what happened, where, under what, and the fix."""
+"""The parts of all messages: what happened, where, under which transformations, and the fix."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["MISSING", "Running", "library", "message", "place", "user_code", "us
 
 # Prints a section of the documentation, wherever functensor is installed.
 EXPLAINED = "python -m functensor.errors"
-# What stands between a call and ours without being anyone's choice.
+# Our package, and packages that stand between a call of the user's and ours without being chosen.
 PACKAGE = "functensor"
 PLUMBING = frozenset({"numpy", "importlib", "contextlib", "functools"})
-# Whose frames are not the user's: imports and `with` blocks have some between a call and ours, and
-# libraries that compute with whatever arrays they are given.
+# Packages whose frames are not the user's: those of imports and `with` blocks, and libraries that
+# compute with any arrays.
 NOT_THE_USERS = frozenset(
     (
         *(PACKAGE, *PLUMBING),
@@ -24,14 +24,14 @@ NOT_THE_USERS = frozenset(
         *("einops", "opt_einsum", "autoray", "skimage", "statsmodels"),
     )
 )
-# How many characters of the user's code a message shows.
+# The largest number of characters of the user's code in a message.
 LONGEST_SHOWN_CODE = 60
-# Whether modules are the user's, by their names.
+# Tells for the names of modules if they are the user's.
 _is_users_module: dict[str, bool] = {}
 
 
 class Missing:
-    """Stands for an argument that was not given, where Python is not to say so."""
+    """The default of arguments whose absence our own messages report."""
 
     def __repr__(self) -> str:
         return "<missing>"
@@ -117,7 +117,7 @@ def message(what: str, *, under: str = "", fix: str, number: int | None) -> str:
 
     Args:
         what: what happened, naming the offending argument.
-        under: the stack of transformations, outermost first; by default what is running.
+        under: the stack of transformations, outermost first; by default the running ones.
         fix: right code, one line.
         number: the error's section in docs/errors.md; None where the fix says all there is.
     """

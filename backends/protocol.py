@@ -1,4 +1,4 @@
-"""The protocol of backends, and the registry of those that can be had."""
+"""The protocol of backends, and the registry of backends by name."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def no_device(name: object, there: list[str]) -> DeviceError:
     """Returns the error for a device that does not exist.
 
     Args:
-        name: what was given as its name.
+        name: the name that was given.
         there: the names of those that exist.
     """
     return DeviceError(
@@ -144,7 +144,7 @@ class Backend(Protocol):
         """Returns another library's array as a buffer that shares its memory."""
 
     def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns an implementation that sees to it that its operands are on one device.
+        """Returns an implementation that brings its operands to one device, or refuses to.
 
         Args:
             primitive: its ``movable`` is the slice of operands (indices, keys) that may be
@@ -178,7 +178,7 @@ class Backend(Protocol):
 
 _MODULES = {"numpy": "functensor.backends.cpu.backend", "cupy": "functensor.backends.cuda.backend"}
 _loaded: dict[str, Backend] = {}
-# The backends beside NumPy's, by the class of their buffers.
+# All backends but NumPy's, by the class of their buffers.
 _backends_by_buffer: dict[type, Backend] = {}
 _backend_listeners: list[Callable[[Backend], None]] = []
 _lock = threading.RLock()

@@ -1,4 +1,4 @@
-"""Blocks of code at whose end something is set back, wherever an interrupt comes.
+"""Context managers that set something back at their end, wherever an interrupt comes.
 
 CPython looks for Ctrl-C where a function of Python begins, after a call of one of C, and where a
 loop goes back. So an ``__exit__`` of Python may be interrupted before its first line, and what it
@@ -49,9 +49,9 @@ class Restoring(io.IOBase):
 
     __slots__ = ("close",)
 
-    # Else it would be closed again when it is forgotten.
+    # Python would close an open one again when it is deleted.
     closed = True
-    # In place of the base's method, of which each object has its own.
+    # Each object has its own, in place of the base's method.
     close: Any
 
     def __enter__(self) -> Any:
@@ -72,7 +72,7 @@ class InC(property):
     """
 
     def __call__(self, instance: Any, *args: Any) -> Any:
-        # Who asks the class gets the property itself, and calls it as a method: ``ExitStack`` does.
+        # ``ExitStack`` asks the class, gets the property itself, and calls it as a method.
         assert self.fget is not None
         return self.fget(instance)(*args)
 
@@ -131,7 +131,7 @@ class listed(Restoring):
 
     def __enter__(self) -> Any:
         end = len(self._entries)
-        # Not a call, after which an interrupt could come.
+        # An assignment, as an interrupt could come after a call.
         self._entries[end:] = (self._entry,)
 
 
@@ -156,7 +156,7 @@ try:
                 raise
 
     class errstate(Restoring):
-        """Does what ``numpy.errstate`` does, and sets back what was wherever an interrupt comes.
+        """Works as ``numpy.errstate``, and sets the state back wherever an interrupt comes.
 
         Args:
             choices: as there, and ``bufsize``, for how many numbers NumPy's buffers are.
@@ -188,7 +188,7 @@ except ImportError:
     # Another NumPy keeps it elsewhere, and sets it back but for an interrupt.
 
     class errstate(np.errstate):  # type: ignore[no-redef]
-        """Does what ``numpy.errstate`` does, and sets how many numbers NumPy's buffers are."""
+        """Works as ``numpy.errstate``, and sets the size of NumPy's buffers too."""
 
         def __init__(self, *, bufsize: int = 0, **choices: Any) -> None:
             super().__init__(**choices)

@@ -1,4 +1,4 @@
-"""Kernels that users bring: on which kind of device each computes, and how it is called there.
+"""Kernels of users: the kind of device of each, and its call there.
 
 Kernels of CuPy are known by their classes, which an array module has or has not; CuPy itself is not
 imported for it.
@@ -47,7 +47,7 @@ def call_kernel(
         xp: the array module.
         operands: the buffers.
         outputs: makes buffers for the outputs, which a kernel writes into and a function does not.
-        launch: says how a ``RawKernel`` is launched, by what is known of operands and outputs;
+        launch: returns the launch of a ``RawKernel`` for operands and outputs;
             None for a thread an element and their number as last argument.
         static: what the call has beside operands.
     """

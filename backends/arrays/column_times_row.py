@@ -1,6 +1,6 @@
-"""Columns times rows: products of matrices of which every sum has one term.
+"""Columns times rows: products of matrices whose sums have one term.
 
-NumPy does not ask BLAS for these, and its own loop takes up to ten times as long.
+NumPy does not call BLAS for these, and its own loop takes up to ten times as long.
 """
 
 from __future__ import annotations
@@ -17,14 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["columns_by_rows", "is_widened", "widened", "without_signs"]
 
-# All results together, and those of one matrix, from which on BLAS is quicker; and so few rows or
-# columns, or columns so many, that it is not.
-FEWEST_RESULTS, FEWEST_RESULTS_OF_ONE, FEWEST_ROWS_OR_COLUMNS, FEWEST_COLUMNS_TOO_MANY = (
-    4096,
-    256,
-    4,
-    1024,
-)
+# BLAS is quicker from so many results on, of all matrices and of one.
+FEWEST_RESULTS, FEWEST_RESULTS_OF_ONE = 4096, 256
+# It is slower with fewer rows or columns, and with this many columns or more.
+FEWEST_ROWS_OR_COLUMNS, FEWEST_COLUMNS_TOO_MANY = 4, 1024
 
 
 def is_widened(x: tuple[int, ...], y: tuple[int, ...], dtype: DType) -> bool:

@@ -70,7 +70,7 @@ def linear_recurrence(xp: ArrayModule, a: Buffer, b: Buffer, *, axis: int, rever
 
 
 def recurrence_step_by_step(a: Buffer, b: Buffer, out: Buffer, axis: int, reverse: bool) -> Buffer:
-    """Does the same step by step, into an array, by NumPy."""
+    """Solves the recurrence step by step into an array, by NumPy."""
     a, b, lines = (np.moveaxis(x, axis, 0) for x in (a, b, out))
     order = range(len(lines))[::-1] if reverse else range(len(lines))
     for i, place in enumerate(order):

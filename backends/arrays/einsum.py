@@ -206,7 +206,7 @@ def compute(xp: ArrayModule, *operands: Any, subscripts: str, contract: Any = No
         xp: the array module.
         operands: the arrays.
         subscripts: their terms and the result's.
-        contract: ``contract(x, y, way)``: contracts two operands otherwise than a ``Contract``.
+        contract: ``contract(x, y, way)``: contracts two operands in place of a ``Contract``.
     """
     values = [x if hasattr(x, "ndim") else xp.asarray(x) for x in operands]
     for step in plan(subscripts, tuple([x.shape for x in values])):

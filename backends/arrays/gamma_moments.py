@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST_SERIES_ARGUMENT", "gamma_moment", "moment_nodes"]
 
-# Up to this x a power series serves for all shape parameters.
+# A power series converges up to this x for all shape parameters.
 LARGEST_SERIES_ARGUMENT = 1.5
 MOST_SERIES_TERMS = 26
 MOMENT_NODES = 36

@@ -73,7 +73,7 @@ def triangles_solved(
     """Solves triangular systems.
 
     Args:
-        a: the matrices, of which one triangle is read.
+        a: the matrices; one triangle of each is read.
         b: the right-hand sides, not empty; both stacks broadcast.
         dtype: the result's.
         lower, transposed, unit_diagonal: which triangle, what of it, and whether its diagonal is 1.
@@ -146,7 +146,7 @@ def schur(a: Buffer) -> tuple[Any, Any]:
 
 
 def _unsorted(*eigenvalue: Buffer) -> None:
-    """Stands where LAPACK would ask which eigenvalues come first; it does not ask."""
+    """Takes the place of a choice between eigenvalues. LAPACK does not call it."""
 
 
 def sylvester_solved(s: Buffer, t: Buffer, q: Buffer, *, adjoint: bool = True) -> Buffer:

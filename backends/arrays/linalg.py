@@ -34,7 +34,7 @@ LinAlgError = np.linalg.LinAlgError
 
 @contextmanager
 def failure_with_advice(name: str, advice: str) -> Iterator[None]:
-    """Says which function failed, and what there is to do, where the array module says why."""
+    """Adds the name of a function, and advice, to the array module's error."""
     try:
         yield
     except LinAlgError as error:
@@ -73,7 +73,7 @@ def solve_columns(xp: ArrayModule, a: Buffer, b: Buffer) -> Any:
 
 
 def inverses(xp: ArrayModule, a: Buffer, *, strict: bool) -> Any:
-    """Returns inverses; of singular matrices an error or, where that is not strict, NaN."""
+    """Returns inverses. A singular matrix is an error; if not strict, its inverse is NaN."""
     try:
         return xp.linalg.inv(a)
     except LinAlgError:

@@ -23,7 +23,7 @@ MULTIPLIERS = 0xD2E7470EE14C6C93, 0xCA5A826395121157
 WEYL = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
 PHILOX_ROUNDS = 10
 LOW_WORD = 0xFFFFFFFF
-# How many values a word of 32 bits has.
+# The number of values of a word of 32 bits.
 WORD_VALUES = 2**32
 
 # NumPy's own generator is seeded key by key, which costs as much as 250 words computed here; a
@@ -89,7 +89,7 @@ def random_bits(
 def numpy_random_bits(
     key: Buffer, start: Buffer, *, shape: tuple[int, ...], bits: int, stream: int
 ) -> Buffer:
-    """Returns the same as ``random_bits``, by NumPy's compiled generator where that is faster."""
+    """Returns the words of ``random_bits``, by NumPy's compiled generator where that is faster."""
     batch, length, words = _sizes(key, shape, bits)
     count = prod(batch)
     if count > MOST_COMPILED_KEYS and words < FEWEST_COMPILED_WORDS:
@@ -131,7 +131,7 @@ def dropped(
     """
     batch = key.shape[:-1]
     shape = getattr(x, "shape", ())[len(batch) :]
-    # What was broadcast is one key, whose words are drawn once.
+    # The words of a broadcast key are drawn once.
     if getattr(key, "strides", None) and batch:
         key = key[tuple([slice(None) if step else slice(1) for step in key.strides[:-1]])]
     start = np.zeros(key.shape[:-1], np.uint64)
@@ -145,5 +145,5 @@ def dropout(xp: ArrayModule, x: Buffer, key: Buffer, *, rate: float) -> Buffer:
 
 
 def numpy_dropout(x: Buffer, key: Buffer, *, rate: float) -> Buffer:
-    """Returns the same, by NumPy's compiled generator where that is faster."""
+    """Returns the result of ``dropout``, by NumPy's compiled generator where that is faster."""
     return dropped(np, numpy_random_bits, x, key, rate)

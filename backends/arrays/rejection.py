@@ -164,7 +164,7 @@ def _inverted(
         unit: the uniform numbers.
         first: the probability of 0.
         ratio: ``ratio(k)``: the probability of k over that of k - 1.
-        limit: what is not exceeded.
+        limit: the largest k.
     """
     term, total, k = first, first, xp.zeros(unit.shape)
     for number in range(1, limit + 1):

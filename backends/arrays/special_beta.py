@@ -34,7 +34,7 @@ def log_beta_mass(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, y: Buffer) -
     excess = x * b - a * y
     parts: Buffer | float = 0.0
     for c, t, u in ((a, x, excess / a), (b, y, -excess / b)):
-        # Far below the mean, what is left of 1 + u has lost its digits.
+        # Far below the mean, 1 + u has lost its digits.
         far = xp.log(t) - xp.log(c / (a + b)) - u
         parts = parts + c * xp.where(u > -0.5, log_remainder(xp, u), far)
     parts = parts + stirling_error(xp, a + b) - stirling_error(xp, a) - stirling_error(xp, b)
@@ -177,7 +177,7 @@ def _lower_tail(
 def betainc_slope(
     xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer, *, by_a: int, by_b: int
 ) -> Buffer:
-    """Returns a derivative of I_x(a, b) by a and b, of orders of which one is not 0."""
+    """Returns a derivative of I_x(a, b) by a and b; at least one order is not 0."""
     y = 1.0 - x
     out = xp.where((x == 0) | (x == 1), 0.0, xp.nan)
     proper = (a > 0) & (b > 0) & xp.isfinite(a) & xp.isfinite(b)
@@ -208,7 +208,7 @@ def _climb(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     x = xp.exp(xp.minimum((xp.log(y) + xp.log(a) + log_beta) / a, -1e-3))
     for _ in range(MOST_NEWTON_STEPS):
         value = special(xp).betainc(a, b, x)
-        # The slope need not be known to all digits.
+        # A slope of some digits is enough.
         rate = xp.exp(a * xp.log(x) + (b - 1.0) * xp.log1p(-x) - log_beta) / value
         x = x * xp.exp((xp.log(y) - xp.log(value)) / rate)
     return x
@@ -243,7 +243,7 @@ def _inverse(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Any:
 def _complement(xp: ArrayModule, a: Buffer, b: Buffer, y: Buffer) -> Buffer:
     """Returns that x for which 1 - I_x(a, b) is y, without a function for it."""
     far = 1.0 - _inverse(xp, b, a, y)
-    # What rounding 1 - y changes matters where y is small, and rounding far where that is.
+    # The rounding of 1 - y matters where y is small, and the rounding of far where far is small.
     return xp.where((y >= 0.5) | ((y > 1e-3) & (far < 0.5)), _inverse(xp, a, b, 1.0 - y), far)
 
 
@@ -252,7 +252,7 @@ def betaincc(xp: ArrayModule, a: Buffer, b: Buffer, x: Buffer) -> Buffer:
     """Returns 1 - I_x(a, b) where SciPy's module has no function for it."""
     lower = special(xp).betainc(a, b, x)
     upper = special(xp).betainc(b, a, 1.0 - x)
-    # What rounding 1 - x changes is that times the density.
+    # The rounding of 1 - x changes the result by the density times that.
     inside = (x > 0) & (x < 1) & (a > 0) & (b > 0)
     c, d, t = (xp.where(inside, value, 0.5) for value in (a, b, x))
     density = xp.exp(log_beta_mass(xp, c, d, t, 1.0 - t) - xp.log(t) - xp.log1p(-t))

@@ -36,7 +36,7 @@ def _scaled_integral(xp: ArrayModule, x: Buffer, order: int) -> Any:
     factor = 2.0 / math.sqrt(math.pi) / math.factorial(order)
 
     def right_of_zero(x: Buffer) -> Any:
-        # Beyond, squares overflow and the value is next to 0.
+        # Squares of larger numbers overflow, and the value is next to 0.
         z = xp.minimum(x, HUGE)
         length = DROP / (z + xp.sqrt(z * z + DROP))
 

@@ -45,11 +45,11 @@ __all__ = [
 ]
 
 MOST_NEWTON_STEPS = 20
-# From here on Stirling's series is more accurate than differences of logarithms.
+# For larger arguments Stirling's series is more accurate than differences of logarithms.
 SMALLEST_STIRLING_DIFFERENCE = 12.0
-# Nearer to 0 or infinity, intermediate results overflow.
+# Intermediate results overflow for arguments nearer to 0 or infinity.
 TINY = 1e-150
-# From this real part on the series of zeta in these terms, Bernoulli numbers over (2k)!, is exact.
+# The series of zeta in these terms, Bernoulli numbers over (2k)!, is exact from this real part on.
 COMPLEX_LARGE = 16.0
 ZETA = (
     1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
@@ -74,7 +74,7 @@ def polygamma(xp: ArrayModule, n: Any, x: Any) -> Any:
 
 
 def _complex_polygamma(n: Buffer | float, z: Buffer) -> Any:
-    """The same for complex z, by NumPy: what zeta begins with is summed, the rest is its series."""
+    """Returns ``polygamma`` of complex z: the first terms of zeta are summed, then its series."""
     n, z = np.broadcast_arrays(np.asarray(n, np.float64), np.asarray(z, np.complex128))
     s = n + 1.0
     count = np.maximum(np.ceil(COMPLEX_LARGE - z.real), 0.0)
@@ -201,7 +201,7 @@ def gammainc_slope(xp: ArrayModule, a: Buffer, x: Buffer, *, order: int) -> Buff
         return _tail(xp, a, x, order, cumulants(a), False)
 
     def above(a: Buffer, x: Buffer) -> Any:
-        # From x up to where the integrand falls, if it does not do so from x on, and from there.
+        # The integrand falls from the knee on. It may rise from x to the knee.
         more = cumulants(a)
         knee = xp.maximum(xp.maximum(a, 1.0), x)
         total = _tail(xp, a, knee, order, more, True)
@@ -262,7 +262,7 @@ def poch(xp: ArrayModule, z: Buffer, m: Buffer) -> Buffer:
 def binom(xp: ArrayModule, n: Buffer, k: Buffer) -> Buffer:
     """Returns gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1)."""
     rest = xp.minimum(k, n - k)
-    # Of few things, the product of integers is exact.
+    # The product of integers is exact for small n.
     far = (
         (n > SMALLEST_STIRLING_DIFFERENCE)
         & (rest > -1)

@@ -37,8 +37,8 @@ __all__ = [
 
 # An integrand is followed until it has fallen by this factor's logarithm: 3e-20.
 DROP = 45.0
-# Nodes of a panel, and elements that are done at a time: so that a block stays in the cache, and so
-# that on a GPU it keeps all cores busy without taking much memory.
+# The nodes of a panel, and the elements of a block. A block stays in the cache; on a GPU it keeps
+# all cores busy without taking much memory.
 PANEL_NODES = 64
 CPU_BLOCK_ELEMENTS = 1024
 GPU_BLOCK_ELEMENTS = 65536
@@ -130,8 +130,8 @@ def put_where(
 ) -> Buffer:
     """Returns values with a function's put where a condition holds.
 
-    NumPy computes it there alone. On a GPU, where that would have to wait for the condition, it is
-    computed everywhere, of a harmless number where the condition does not hold.
+    NumPy computes the function there alone. A GPU would have to wait for the condition. So it
+    computes everywhere, of a harmless number where the condition does not hold.
     """
     if xp is not np:
         safe = [xp.where(condition, x, harmless) for x in operands]

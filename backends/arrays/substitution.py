@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 __all__ = ["eliminated", "is_eliminated", "is_substituted", "solve_by_substitution"]
 
-# How long things take, in nanoseconds: a step for a stack of any length; to bring an element of a
-# matrix to its place beside those of the others; and one multiplication, in steps and in LAPACK.
+# Times in nanoseconds: of a step for a stack of any length; of moving an element to its place
+# beside those of other matrices; of one multiplication, in steps and in LAPACK.
 STEP_NANOSECONDS, COPY_NANOSECONDS = 3000.0, 1.5
 IN_STEPS, IN_CALLS = 0.9, 0.4
-# A call of BLAS's for one system, and of LAPACK's for the factors of one matrix.
+# Times of a call of BLAS for one system, and of LAPACK for the factors of one matrix.
 SYSTEM_CALL_NANOSECONDS, FACTORS_CALL_NANOSECONDS = 350.0, 700.0
-# How many times as long a step of elimination takes as one of substitution.
+# The time of a step of elimination over that of a step of substitution.
 ELIMINATION = 4
 
 
 def is_substituted(stack: int, n: int, columns: int) -> bool:
-    """Says whether so many triangular systems are solved more quickly all at once."""
+    """Says whether a number of triangular systems is solved more quickly all at once."""
     return _is_quicker(stack, n, n * n, n * n * columns // 2, SYSTEM_CALL_NANOSECONDS)
 
 
 def is_eliminated(stack: int, m: int, n: int) -> bool:
-    """Says whether so many matrices are factorised more quickly all at once."""
+    """Says whether a number of matrices is factorised more quickly all at once."""
     steps = min(m, n)
     return _is_quicker(
         stack, ELIMINATION * steps, m * n, m * n * steps // 2, FACTORS_CALL_NANOSECONDS
@@ -72,7 +72,7 @@ def solve_by_substitution(
     """Solves triangular systems, column by column of the triangle as LAPACK does.
 
     Args:
-        a: the matrices, of which one triangle is read.
+        a: the matrices; one triangle of each is read.
         b: the right-hand sides; both stacks broadcast.
         dtype: the result's.
         lower, transposed, unit_diagonal: which triangle, what of it, and whether its diagonal is 1.

@@ -24,7 +24,7 @@ GELU_LINEAR = 2.0 * math.sqrt(2.0 / math.pi)
 GELU_CUBIC = 0.044715 * GELU_LINEAR
 # Below minus this, x over 1 + exp(-w) is zero for silu and gelu; -inf over inf would be NaN.
 SMALLEST_GATED = {"f": -100.0, "d": -800.0}
-# Beyond this the slope of gelu is constant to the last digit, and exp(-w) short of overflow.
+# For larger arguments the slope of gelu is constant to the last digit. exp(-w) does not overflow.
 LARGEST_STEEP = {"f": 10.0, "d": 20.0}
 
 

@@ -142,7 +142,7 @@ def powers_of(scores: Buffer) -> tuple[Any, Any]:
 
 
 def masks_of(mask: Buffer, shape: Shape, whole: slice) -> Buffer:
-    """Returns a mask for some of the matrices, of which others may have the same."""
+    """Returns the masks of some of the matrices. Several may share one mask."""
     every = np.broadcast_to(mask, shape)
     if len(shape) == 2:
         return every[np.newaxis]

@@ -159,7 +159,7 @@ class NumpyBackend:
         return np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(array)
 
     def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns the function itself: what is no other backend's buffer is NumPy's."""
+        """Returns the function itself: there is one device."""
         return function
 
     def plan(self, program: ProgramLike, donated: Sequence[int] = ()) -> Any:

@@ -24,8 +24,8 @@ BLOCK_ELEMENTS = 65536
 def inexact(x: Buffer) -> Buffer:
     """Returns an array, or a Python or NumPy scalar, as a ``float32`` or ``float64`` array.
 
-    Half precision becomes single, integers become double. An array that is one already comes back
-    as it is.
+    Half precision becomes single, integers become double. A ``float32`` or ``float64`` array comes
+    back itself.
 
     Raises:
         TypeError: it is complex.

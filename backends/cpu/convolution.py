@@ -1,7 +1,7 @@
 """Convolution on the CPU: windows gathered into matrices, multiplied by BLAS.
 
-Channels lie last in the memory of what is computed, whatever the layout of the operands: windows
-are then copied in long runs and all matrix products are large. Results are views of such memory
+Channels lie last in the memory of results, whatever the layout of the operands. So windows are
+copied in long runs, and all matrix products are large. Results are views of such memory
 with the axes (batch, channels, *spatial); elementwise functions and pooling keep its order.
 """
 
@@ -26,10 +26,10 @@ __all__ = ["conv", "conv_input_grad", "conv_kernel_grad"]
 # Windows overlap, so their copies take many times the memory of the image: they are made in blocks
 # of about this many bytes, which also stay in the cache until they are multiplied.
 GATHERED_BLOCK_BYTES = 1 << 21
-# How many partial sums there are at most.
+# The largest number of partial sums.
 MOST_PARTIAL_SUMS = 8
 
-# How many times as many multiplications may be done for fewer additions.
+# The factor by which multiplications may grow for fewer additions.
 MOST_EXTRA_WORK = 1.25
 # With fewer channels than this, runs along the last spatial axis are longer than along channels.
 FEW_CHANNELS = 8
@@ -57,7 +57,7 @@ def conv_kernel_grad(x: Buffer, g: Buffer, *, kernel: Shape, geometry: GeometryL
     channels, outputs = windows.shape[-1], g.shape[-1]
     parts = list(gatherings(windows, dtype))
     # As many sums as may be added up side by side, whatever the number of threads: the result does
-    # not depend on it. They take no more memory than what they are computed of.
+    # not depend on it. They take no more memory than the operands.
     shape = geometry.groups, prod(kernel) * channels, outputs
     count = max(1, min(MOST_PARTIAL_SUMS, len(parts), (x.size + g.size) // max(1, prod(shape))))
     totals = np.zeros((count, *shape), dtype)
@@ -141,9 +141,9 @@ def is_gathered(g: Shape, w: Shape, full: Shape, geometry: GeometryLike) -> bool
 def spread_gathered(
     g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: GeometryLike
 ) -> Buffer:
-    """Does the same with what meets along the last axis added up by BLAS.
+    """Returns the result of ``spread_rows``; BLAS adds up what meets along the last axis.
 
-    What the result there is made of is a window of g, with zeros around: the additions that are
+    The result at a place is a product of a window of g, with zeros around. The additions that are
     left are those of the other axes.
     """
     images, *count, groups, outputs = g.shape
@@ -189,7 +189,7 @@ def spread_gathered(
 def spread_planes(
     g: Buffer, weights: Buffer, kernel: Shape, full: Shape, geometry: GeometryLike
 ) -> Buffer:
-    """Does the same for few channels: adds rows of a channel, not the channels of an element."""
+    """Returns the result of ``spread_rows`` for few channels, adding rows of a channel at once."""
     images, *count, groups, _ = g.shape
     channels = weights.shape[1] // prod(kernel)
     dtype = np.result_type(g, weights)
@@ -313,7 +313,7 @@ def scratch(shape: Shape, dtype: DType) -> Buffer:
 
 
 def several(shapes: Sequence[Shape], dtype: DType) -> list[Buffer]:
-    """Returns several arrays without values, of which the same holds."""
+    """Returns several arrays without values in the thread's scratch memory."""
     edges = [0, *accumulate(map(prod, shapes))]
     memory = scratch((edges[-1],), dtype)
     return [memory[i:j].reshape(shape) for i, j, shape in zip(edges, edges[1:], shapes)]

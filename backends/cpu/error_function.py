@@ -1,4 +1,4 @@
-"""The error function and what is made of it, for NumPy's buffers.
+"""The error function, its complement and the exact gelu, for NumPy's buffers.
 
 The polynomials and rational functions were fitted for this module, by weighted least squares on
 Chebyshev nodes in 50 digits; every one is followed by its relative error.

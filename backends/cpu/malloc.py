@@ -35,7 +35,7 @@ def keep_freed_memory(limit: int | None = None) -> bool:
     """
     if limit is None:
         limit = int(os.environ.get(VARIABLE, LARGEST_FREE_BYTES))
-    # Where the user has set these himself, that stands.
+    # Settings of the user stay.
     own = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD"}
     if limit <= 0 or sys.platform != "linux" or not own.isdisjoint(os.environ):
         return False

@@ -23,17 +23,17 @@ __all__ = ["each", "is_parallel", "kept_calm", "spans"]
 
 # Arrays of fewer elements are done before a second thread has begun.
 FEWEST_SHARED_ELEMENTS = 65536
-# What runs plans is loaded with the first of them.
+# The pool is loaded with the first plan.
 POOL = f"{__package__}.plan.threads.pool"
 
 
 def is_parallel() -> bool:
-    """Says whether parts of what is computed now may be computed side by side."""
+    """Says whether parts of the current work may be computed side by side."""
     return POOL in sys.modules and held() and sys.modules[POOL].threads.number > 1
 
 
 def spans(length: int, size: int) -> list[slice]:
-    """Returns slices of an axis, one for each thread if so many elements are worth that."""
+    """Returns slices of an axis, one for each thread if there are enough elements."""
     number = (
         min(sys.modules[POOL].threads.number, length)
         if is_parallel() and size >= FEWEST_SHARED_ELEMENTS
@@ -72,7 +72,7 @@ def kept_calm(kernel: Callable[..., Any]) -> Callable[..., Any]:
         if control is None or not control.several():
             return kernel(x, *operands, **params)
         if x.size >= FEWEST_PARALLEL_ELEMENTS:
-            import_module(POOL)  # which loads what runs threads
+            import_module(POOL)  # loads the pool of threads
         with alone():
             return kernel(x, *operands, **params)
 

@@ -28,7 +28,7 @@ def max_pool(x: Buffer, *, windows: WindowsLike) -> Buffer:
     parts = spans(len(x), x.size)
     if len(parts) == 1:
         out = reduced_windows(np.maximum, x, windows)
-        # Of windows of one element it may be what was given, or a part of that.
+        # For windows of one element it may be the operand, or a part of it.
         return out.copy("K") if np.may_share_memory(out, given) else out
     sizes = zip(x.shape[2:], windows.window, windows.stride)
     out = np.empty_like(x, shape=(*x.shape[:2], *((n - k) // s + 1 for n, k, s in sizes)))
@@ -179,7 +179,7 @@ def cropped(out: Buffer, spatial: Shape, windows: WindowsLike) -> Buffer:
 
 
 def lowest(dtype: DType) -> float:
-    """Returns what is less than or equal to everything."""
+    """Returns the smallest value of a dtype."""
     if dtype.kind == "f":
         return -np.inf
     return False if dtype.kind == "b" else np.iinfo(dtype).min

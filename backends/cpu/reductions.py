@@ -31,8 +31,7 @@ __all__ = [
     "sum",
 ]
 
-# Arrays of fewer elements are done before the longer way has started; sums over all axes, where
-# NumPy has no rows to pay for, gain later.
+# Smaller arrays are quicker by NumPy. Sums over all axes, which have no rows, gain later.
 FEWEST_REDUCED_BY_BLAS = 512
 FEWEST_SUMMED_IN_ALL = 65536
 # Terms that BLAS adds up one after the other: rounding errors grow with them.
@@ -112,7 +111,7 @@ def mean(x: Buffer, *, axis: tuple[int, ...], keepdims: bool, dtype: DType | Non
     wanted = dtype or (x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64))
     between = np.dtype(np.float32) if wanted.char == "e" else wanted
     total = sum(x, axis=axis, keepdims=keepdims, dtype=None if between == x.dtype else between)
-    # Of no elements the mean is NaN, which 0 / 0 would be with a warning (complex 0 / nan too).
+    # The mean of no elements is NaN. 0 / 0 would be NaN with a warning, and so complex 0 / nan.
     count = prod(x.shape[a] for a in axis)
     out = total / count if count else total * math.nan
     return out if out.dtype == wanted else out.astype(wanted)
@@ -166,7 +165,7 @@ def _exponentials(x: Buffer, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]
     """Returns ``exp(x - shift)``, its sums over axes, the shift, and x, all with kept axes.
 
     The shift is None where exp neither overflows nor vanishes without one, which saves finding the
-    maximum of every row. Otherwise it is the maximum; where that is infinite, x comes back with 0
+    maximum of every row. Otherwise it is the maximum. If that is infinite, x comes back with 0
     for it and -inf for all else, which has the limit as its softmax.
     """
     if x.size >= FEWEST_REDUCED_BY_BLAS:
@@ -237,7 +236,7 @@ def log_softmax(x: Buffer, *, axis: tuple[int, ...]) -> Buffer:
     with quiet():
         values = inexact(x)
         powers, sums, shift, values = _exponentials(values, axis)
-        # The exponentials are of no more use: their memory takes the result.
+        # The memory of the exponentials takes the result.
         into = powers if type(powers) is np.ndarray else None
         if shift is None:
             out = np.subtract(values, np.log(sums), out=into)

@@ -20,7 +20,7 @@ __all__ = ["add_at", "index_add", "scatter_add"]
 
 # Rows of fewer elements are added element by element.
 MIN_ROW = 8
-# What one row summed by itself costs, in elements that are added one by one.
+# The time of a sum of one row, in elements that are added one by one.
 ROW_COST = 2000
 
 

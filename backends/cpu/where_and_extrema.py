@@ -28,7 +28,7 @@ __all__ = [
     "where",
 ]
 
-# Arrays of fewer elements are done before the longer way has started.
+# Smaller arrays are quicker by ``np.where``.
 FEWEST_CHOSEN_BY_BITS = 1024
 # Powers up to this are products: NumPy's loop takes sixty times as long where bases are negative.
 LARGEST_PRODUCT_POWER = 32
@@ -94,7 +94,7 @@ def _is_limited_by_clip(x: Any, bound: Any) -> bool:
 
 
 def _second(out: Buffer, bound: float) -> Buffer:
-    """Returns what was limited by the second of two operands: of zeros, it is that one's."""
+    """Returns a limited array. Of two zeros the second operand's comes out."""
     return out if bound else np.add(out, 0.0, out=out)
 
 
@@ -158,7 +158,7 @@ def log_ratio(x: Any, y: Any) -> Any:
         return np.subtract(x, y)
     with errstate(invalid="ignore"):
         difference = np.subtract(x, y)
-    # Of a Python number it would be a double, which decides the dtype.
+    # ``minimum`` of a Python number is a double, which would decide the dtype.
     lower = np.minimum(x, 0).astype(difference.dtype)
     return np.where(np.equal(x, y) & np.isinf(y), lower, difference)
 

@@ -1,4 +1,4 @@
-"""Names in an error the argument whose value a public function asked for, and could not get."""
+"""Names of arguments in errors about traced values: a public function asked for such a value."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from weakref import ref
 
 __all__ = ["Refused", "asking", "name_the_asking", "with_clause"]
 
-# How the clause begins that names the argument.
+# The beginning of the clause that names the argument.
 CLAUSE_WORDS = "; a plain value is wanted for "
-# How the words begin that say what was asked for.
+# The words in front of the value.
 ASKED_WORDS = " asked for the value of "
-# How deep lists and tuples are searched for a value.
+# The depth to which lists and tuples are searched for a value.
 DEEPEST_SEARCH = 3
 
 
@@ -23,7 +23,7 @@ class Refused:
 
 
 def asking(error: Any, value: Any) -> Any:
-    """Returns an error with the value that was asked for, which its message is about.
+    """Returns an error that holds the value of its message, by a weak reference.
 
     Errors outlive what they are about: this one does not keep it alive. Its class has a slot for
     it, since all that is in an error's ``__dict__`` is pickled with it.
@@ -58,7 +58,7 @@ def parameter_of(value: Any, given: Mapping[str, Any]) -> str | None:
     """Returns the name of the argument that is a value, or from which it was computed.
 
     Args:
-        value: what was asked for.
+        value: the traced value.
         given: a call's arguments by their names.
     """
     found = [key for key, x in given.items() if holds(x, value)]
@@ -122,7 +122,7 @@ def name_the_asking(
         return
     text = str(error)
     if not holds(argument, value):
-        # The user gave an integer, and knows nothing of what was computed of it.
+        # The user gave an integer, from which the value was computed.
         integer = traced_integer(argument, type(value))
         text = text.replace(
             f"{ASKED_WORDS}{value.describe()}", f"{ASKED_WORDS}{integer.describe()}", 1

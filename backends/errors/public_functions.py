@@ -1,7 +1,7 @@
-"""Public functions and methods as users get them: what is raised in them is made theirs.
+"""Public functions and methods as users get them: wrappers that prepare exceptions for users.
 
-A wrapper costs the call of one function. It stands around what users call by a public name;
-functensor's own modules call what is inside of it.
+A wrapper costs the call of one function. It stands around the function of a public name.
+functensor's own modules call the function inside of it.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ __all__ = [
 
 
 def complain(error: Exception, *call: Any) -> None:
-    """Does what ``wrong_calls.complain`` does, which only errors import."""
-    from .wrong_calls import describe_wrong_call
+    """Calls ``wrong_calls.prepare_for_user``, a module that is imported for errors alone."""
+    from .wrong_calls import prepare_for_user
 
-    describe_wrong_call(error, *call)
+    prepare_for_user(error, *call)
 
 
 def check_function(name: str, fun: Any, parameter: str = "fun") -> None:
     """Checks that a function is given, and not what one has returned.
 
     Args:
-        name: what is called.
+        name: the name of the called function.
         fun: what should be a function.
         parameter: the parameter's name.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not a function.
     """
     if not callable(fun):
         from .wrong_calls import not_a_function
@@ -103,12 +103,12 @@ def is_entry(function: Any) -> bool:
 
 
 def entry(function: Any, name: str, bound: int = 0) -> Any:
-    """Returns what `guarded` does, with the name, signature and documentation of the function."""
+    """Returns the wrapper of `guarded` with the function's name, signature and documentation."""
     make = registering if hasattr(function, "begins") else guarded
     out: Any = make(function, name, bound)
     if type(function) is not FunctionType:
         return update_wrapper(out, function)
-    # What update_wrapper does takes longer, most of it for annotations, which are looked up there.
+    # ``update_wrapper`` takes longer, as it looks up annotations.
     out.__name__, out.__qualname__ = function.__name__, function.__qualname__
     out.__doc__, out.__module__ = function.__doc__, function.__module__
     if function.__dict__:

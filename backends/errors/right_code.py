@@ -1,4 +1,4 @@
-"""Right code for errors that come from NumPy or Python, which say what is wrong alone."""
+"""Right code for errors of NumPy and Python, which only say what is wrong."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 
 __all__ = ["right_code"]
 
-# How many characters a signature has at most.
+# The largest number of characters of a signature.
 LONGEST_SIGNATURE = 120
 DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
     *("int", "float", "complex", "half", "single", "double"),
 )
-# What NumPy and Python say of the values of arguments, and what helps.
+# The fixes for messages of NumPy and Python about values of arguments.
 FIXES_BY_MESSAGE = {
     r"^invalid literal for int\(\)|^could not convert string to float": (
         "a number in place of the text: int(text), float(text)"
@@ -36,18 +36,18 @@ FIXES_BY_MESSAGE = {
     ),
     "names an axis twice": "every axis once",
 }
-# Messages of ours whose right code comes after a semicolon, and is told as others are.
+# Frequent messages of ours with right code behind a semicolon, which gets a line of its own.
 FREQUENT = r"^expected a key, |is of type \w+, not an array$"
-# Among how many objects a function is looked for.
+# The number of objects among which a function is looked for.
 MOST_SEARCHED = 200
-# How arguments are called whose names are not known.
+# The names of arguments whose names are not known.
 ARGUMENT_LETTERS = "abcdefgh"
-# What is told apart from the fix by a semicolon: errors of our own kernels.
+# Errors of our own kernels have their fix behind a semicolon.
 WITH_ADVICE = np.linalg.LinAlgError
 
 
 def fix_of_axis(error: np.exceptions.AxisError) -> tuple[str, str]:
-    """Returns the fix of an axis that is not there."""
+    """Returns the fix for an axis that does not exist."""
     if error.axis is None or error.ndim is None:
         return "", "axis=-1 is the last axis, x.ndim says how many there are"
     if not error.ndim:
@@ -56,7 +56,7 @@ def fix_of_axis(error: np.exceptions.AxisError) -> tuple[str, str]:
 
 
 def fix_of_index(error: IndexError, name: str) -> tuple[str, str]:
-    """Returns the fix of an index that is not there."""
+    """Returns the fix for an index that does not exist."""
     found = re.search(r"is out of bounds for axis \d+ with size (\d+)", str(error))
     if found is None:
         found = re.search(r"too many indices for array: array is (\d+)-dimensional", str(error))
@@ -73,7 +73,7 @@ def fix_of_index(error: IndexError, name: str) -> tuple[str, str]:
 
 
 def fix_of_operand(text: str) -> tuple[str, str]:
-    """Returns the fix of what is neither an array nor a number."""
+    """Returns the fix for an operand that is neither an array nor a number."""
     found = re.search(r"expected an array or a number, got (\w+)", text)
     fixes = {
         "str": "float(text) reads a number, np.asarray([float(t) for t in texts]) several",
@@ -93,7 +93,7 @@ def fix_of_operand(text: str) -> tuple[str, str]:
 
 
 def fix_of_dtype(text: str) -> tuple[str, str]:
-    """Returns the fix of what is no dtype."""
+    """Returns the fix for a wrong dtype."""
     found = re.search(r"data type '(.*)' not understood|Cannot interpret '(.*)' as a data", text)
     if found is None:
         return "", ""
@@ -107,7 +107,7 @@ def fix_of_dtype(text: str) -> tuple[str, str]:
 
 
 def fix_of_integer(text: str, given: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns which argument should be an integer, and the fix."""
+    """Returns the message and the fix for an argument that should be an integer."""
     found = re.search(r"'(\w+)' object cannot be interpreted as an integer", text)
     if found is None:
         return "", ""
@@ -126,7 +126,7 @@ def fix_of_integer(text: str, given: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def fix_of_callback(error: BaseException, given: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns which function of the user's cannot be called as it is, and the fix."""
+    """Returns the fix for a function of the user's that takes other arguments."""
     text = str(error)
     found = re.match(r"(\S+)\(\) (takes|missing|got an unexpected keyword) ", text)
     if found is None:
@@ -178,7 +178,7 @@ def right_code(
 
     Args:
         error: the error.
-        name: the public name of what was called.
+        name: the public name of the called function.
         form: its signature, if it is known.
         given: the call's arguments by their names.
     """

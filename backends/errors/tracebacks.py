@@ -1,8 +1,8 @@
 """Tracebacks as users see them: without the frames of functensor.
 
-Every public entry catches what is raised in it, has `tidy` take its own frames out, and raises it
-again, which adds none. Nothing of that costs anything where nothing is raised. A frame stays if it
-is the user's, wherever in the stack it stands.
+Every public entry catches exceptions, lets `tidy` take its own frames out, and raises them again,
+which adds no frame. A call without an exception costs nothing more. Frames of the user stay,
+wherever in the stack they stand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..messages import PACKAGE
 
 __all__ = ["Within", "tidy", "wholly_ours", "without_ours"]
 
-# Where functensor calls these, their frames are its own; where the user does, they stay.
+# Frames of these packages count as functensor's where functensor called them.
 BENEATH = frozenset(
     (
         *("numpy", "scipy", "cupy", "cupyx", "cupy_backends", "opt_einsum", "ml_dtypes", "nvmath"),
@@ -62,9 +62,9 @@ def without_ours(traceback: TracebackType | None) -> TracebackType | None:
 def tidy(error: BaseException) -> None:
     """Takes the frames of functensor out of an exception that is about to reach the user.
 
-    What stands behind it, as its cause or context, is treated likewise, and left out where nothing
-    remains of its traceback: it was raised and caught in here. Within a transformation nothing is
-    done, since the exception comes by once more where that is called.
+    Its cause and context are treated likewise. They are left out if no frame of their tracebacks
+    remains, as they were raised and caught in here. Nothing is done within a transformation, since
+    the exception passes the transformation's own entry later.
     """
     if Within.function() or config.full_tracebacks:
         return

@@ -1,9 +1,9 @@
 """NumPy's warnings of floating point, at the user's line.
 
 NumPy warns of a division by zero, an overflow or an invalid value where one of its functions is
-called: within functensor. Python then asks the filters of warnings. One of them is ours: it drops
-what comes from our modules and warns again, at the user's line, in whose module's registry Python
-notes that it was told. Nothing is asked where nothing is warned of, so that no operation pays.
+called: within functensor. Python then asks the filters of warnings. One of them is ours. It drops
+warnings from our modules and warns again at the user's line, with the registry of that module.
+Operations without a warning cost nothing more.
 
 Filters that are set later go before it, as Python has it: after ``simplefilter("always")``, and
 where ``catch_warnings`` around the import took it away, such warnings name functensor's line.
@@ -19,20 +19,20 @@ from ..messages import user_frame
 __all__ = ["relocate_warnings"]
 
 OUR_MODULES = "functensor."
-# What NumPy says; our own warnings name the user's line themselves.
+# Beginnings of NumPy's warnings. Our own warnings name the user's line themselves.
 NUMPY_WARNINGS = ("divide by zero enc", "overflow enc", "underflow enc", "invalid value enc")
-# Where threads begin: helpers have no frame of the user's.
+# Modules in which threads begin. Helpers have no frame of the user's.
 THREAD_MODULES = ("threading", "concurrent.futures.thread")
 
 
 class Relocation(threading.local):
-    """Stands for two patterns of a filter: that of the message, and that of the module.
+    """Takes the place of two patterns of a filter: of the message, and of the module.
 
     Python asks for the message first.
 
     Attributes:
         pattern: a pattern that matches nothing, for those who read filters.
-        text: the warning that is being asked about, where it is one of NumPy's.
+        text: the warning in question, if it is one of NumPy's.
     """
 
     pattern = r"(?!)"
@@ -72,7 +72,7 @@ class StandIn(RuntimeWarning):
 
 
 def relocate_warnings() -> None:
-    """Puts the filter in front of those that there are, none of which is lost."""
+    """Puts our filter in front of all others."""
     # Python makes entries of patterns that are strings alone. It notes that the filters have
     # changed, and asks them again of what it has told.
     warnings.simplefilter("ignore", StandIn)

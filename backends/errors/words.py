@@ -11,13 +11,13 @@ import numpy as np
 
 __all__ = ["INDEXED", "WRAPPER_CODES", "described", "nearest", "shown"]
 
-# The name of what messages show as ``x[key]``.
+# The name of indexing, which messages show as ``x[key]``.
 INDEXED = "x[]"
-# What other modules' wrappers run, that hand over all arguments as they are.
+# The code of wrappers in other modules that hand over all arguments as they are.
 WRAPPER_CODES: set[CodeType] = set()
 # Arrays of more elements are shown by their dtype and shape alone.
 MOST_SHOWN_ELEMENTS = 8
-# Names of arguments elsewhere, and what stands for them here: the first that a function has.
+# Names of arguments in other libraries, and ours: the first one that a function has counts.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "dim": ("axis", "axes", "argnum"),
     "dims": ("axis", "axes", "shape"),

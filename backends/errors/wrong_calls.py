@@ -20,10 +20,10 @@ from .right_code import right_code
 from .tracebacks import tidy, wholly_ours
 from .words import INDEXED, WRAPPER_CODES, nearest, shown
 
-__all__ = ["describe_wrong_call", "misuse", "not_a_function"]
+__all__ = ["misuse", "not_a_function", "prepare_for_user"]
 
 Parameter = inspect.Parameter
-# What has an argument of a name under another name, by the end of the function's.
+# Right code for arguments that another function has, by the end of the function's name.
 ELSEWHERE = {
     ("optim.SGD", "momentum"): "ft.optim.MomentumSGD(params, lr, momentum=0.9)",
     ("optim.SGD", "nesterov"): "ft.optim.MomentumSGD(params, lr, momentum=0.9, nesterov=True)",
@@ -32,11 +32,11 @@ ELSEWHERE = {
     ("optim.Adam", "weight_decay"): "ft.optim.AdamW(params, lr, weight_decay=0.01)",
     ("optim.adam", "weight_decay"): "ft.optim.adamw(lr, weight_decay=0.01)",
 }
-# What to write for an argument that few functions have.
+# Right code for arguments that few functions have.
 NOWHERE = {"device": "ft.to_device(x, device)"}
-# What takes arrays in one sequence calls it so.
+# The names of parameters that take a sequence of arrays.
 SEQUENCE_PARAMETERS = ("arrays", "tup", "seq", "operands")
-# How the notes begin that say where an exception comes from.
+# The beginnings of notes that tell the place of an exception.
 NOTE_BEGINNINGS = ("  in ", "  at ")
 
 
@@ -56,7 +56,7 @@ def misuse(
     """Returns what is wrong with a call's arguments, by name and number; None if nothing is.
 
     Args:
-        name: the public name of what is called.
+        name: the public name of the called function.
         form: its signature, without what a method is called on.
         args, kwargs: the call's arguments.
     """
@@ -130,9 +130,9 @@ def not_a_function(name: str, parameter: str, given: Any) -> str:
     )
 
 
-# How transformations call the function.
+# The names of the parameter of transformations that is the function.
 TRANSFORMED = ("f", "fun", "fn")
-# What returns a function.
+# Transformations that return a function.
 TRANSFORMATIONS = frozenset(
     (
         *("grad", "value_and_grad", "elementwise_grad", "jacobian", "jacrev", "jacfwd", "hessian"),
@@ -140,13 +140,13 @@ TRANSFORMATIONS = frozenset(
         *("custom_vjp", "custom_jvp", "custom_gradient"),
     )
 )
-# What calls the function that it is given at once.
+# Transformations that call the function at once.
 IMMEDIATE = frozenset(("vjp", "linearize", "eval_shape", "linear_transpose"))
 
 
-# How the annotations of functions begin.
+# The beginnings of annotations of functions.
 FUNCTIONS = ("Callable", "_Function")
-# How Python's messages end for what is called and is no function.
+# The endings of Python's messages about calls of objects that are not functions.
 NOT_CALLABLE = ("object is not callable", "is not a callable object")
 
 
@@ -212,7 +212,7 @@ def is_bare(level: TracebackType | None) -> bool:
     return level.tb_frame.f_globals.get("__name__") in ("contextlib", "inspect")
 
 
-def describe_wrong_call(
+def prepare_for_user(
     error: Exception,
     function: Callable[..., Any],
     name: str,
@@ -278,7 +278,7 @@ def describe_call(
         name_the_asking(error, function, name, args, kwargs, bound)
         return
     if type(error) is TypeError and "Tracer' object" in str(error):
-        # NumPy's, in whose place ours is put where the function was transformed.
+        # An error of NumPy's. Ours takes its place if the function was transformed.
         name_the_asking(error, function, name, args, kwargs, bound)
     notes = getattr(error, "__notes__", [])
     mine = [note for note in notes if note.startswith(NOTE_BEGINNINGS)]
@@ -313,7 +313,7 @@ def describe_call(
     else:
         error.add_note(f"  in {called}\n  at {place()}")
     given = arguments_of(form, args[bound:], kwargs)
-    # What a method belongs to, and what is called, may hold functions of the user's.
+    # The method's object and the called function may hold functions of the user's.
     remedied(error, name, form, {**given, "self": args[:bound], "function": function})
 
 

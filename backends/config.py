@@ -38,7 +38,7 @@ def _no_name(name: str) -> AttributeError:
     )
 
 
-def _no_choice(name: str, value: Any, choices: tuple[Any, ...]) -> ValueError:
+def _wrong_choice(name: str, value: Any, choices: tuple[Any, ...]) -> ValueError:
     """Returns the error for a value that a choice does not have."""
     return ValueError(
         message(
@@ -103,7 +103,7 @@ class Config(threading.local):
     @matmul_precision.setter
     def matmul_precision(self, value: str) -> None:
         if value not in PRECISIONS:
-            raise _no_choice("matmul_precision", value, PRECISIONS)
+            raise _wrong_choice("matmul_precision", value, PRECISIONS)
         self._matmul_precision = value
         self._numerics = value, self._deterministic
 
@@ -115,7 +115,7 @@ class Config(threading.local):
     @deterministic.setter
     def deterministic(self, value: bool) -> None:
         if type(value) is not bool:
-            raise _no_choice("deterministic", value, (True, False))
+            raise _wrong_choice("deterministic", value, (True, False))
         self._deterministic = value
         self._numerics = self._matmul_precision, value
 
@@ -132,7 +132,7 @@ class Config(threading.local):
     @check_programs.setter
     def check_programs(self, value: bool) -> None:
         if type(value) is not bool:
-            raise _no_choice("check_programs", value, (True, False))
+            raise _wrong_choice("check_programs", value, (True, False))
         self._check_programs = value
 
     @property
@@ -158,7 +158,7 @@ class Config(threading.local):
     def _switch(self, name: str, value: bool) -> None:
         """Begins or ends the interceptor of this thread's operations."""
         if type(value) is not bool:
-            raise _no_choice(name, value, (False, True))
+            raise _wrong_choice(name, value, (False, True))
         checking = dict(self._checking)
         if value and name not in checking:
             checking[name] = self.checks[name]()
@@ -177,7 +177,7 @@ class Config(threading.local):
     @check_tracer_leaks.setter
     def check_tracer_leaks(self, value: bool) -> None:
         if type(value) is not bool:
-            raise _no_choice("check_tracer_leaks", value, (True, False))
+            raise _wrong_choice("check_tracer_leaks", value, (True, False))
         self._check_tracer_leaks = value
 
     @property
@@ -188,7 +188,7 @@ class Config(threading.local):
     @full_tracebacks.setter
     def full_tracebacks(self, value: bool) -> None:
         if type(value) is not bool:
-            raise _no_choice("full_tracebacks", value, (True, False))
+            raise _wrong_choice("full_tracebacks", value, (True, False))
         self._full_tracebacks = value
 
     def __getattr__(self, name: str) -> Any:

@@ -33,7 +33,7 @@ MOST_LENGTHS_OF_A_SUM = 32
 # Guards of trees of more leaves take longer to compile than they spare in many calls.
 MOST_GUARDED_LEAVES = 4096
 # Longer names of variables, which tell the way to a part of a tree, are numbers.
-LONGEST_VARIABLE_NAME = 40
+LONGEST_PATH_NAME = 40
 
 # A guard that gives up returns this.
 UNLIKE: Any = object()
@@ -96,7 +96,7 @@ class _Writer:
 
     def local(self, name: str = "") -> str:
         """Returns a name for a local variable: the given one, if it is free and short."""
-        if not name or name in self._locals or len(name) > LONGEST_VARIABLE_NAME:
+        if not name or name in self._locals or len(name) > LONGEST_PATH_NAME:
             name = f"v{len(self._locals)}"
         self._locals.add(name)
         return name

@@ -14,9 +14,9 @@ from ...annotations import Buffer, DType, Shape
 
 __all__ = [
     "EquationLike",
+    "GridPlace",
     "Kernels",
     "Operand",
-    "Place",
     "ProgramLike",
     "RegionLike",
     "VariableLike",
@@ -61,7 +61,7 @@ Operand: TypeAlias = VariableLike | Buffer | np.generic | complex | Boxed
 # The functions that a backend has in place of NumPy's, by the name of the primitive.
 Kernels: TypeAlias = Mapping[str, Callable[..., Any]]
 # For every axis of a value the axis of the grid that it is; None for one of length 1.
-Place: TypeAlias = Sequence[int | None]
+GridPlace: TypeAlias = Sequence[int | None]
 
 
 class EquationLike(Protocol):
@@ -110,4 +110,4 @@ class RegionLike(Protocol):
     @property
     def grid(self) -> Shape: ...
     @property
-    def places(self) -> Mapping[VariableLike, Place]: ...
+    def places(self) -> Mapping[VariableLike, GridPlace]: ...

@@ -10,8 +10,14 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 from ...config import config
-from .codegen.called import unshared
-from .codegen.operands import bytes_of, is_native_array, is_variable
+from .codegen.called import copied_if_shared
+from .codegen.operands import (
+    ARITHMETIC_SIGNS,
+    COMPARISON_SIGNS,
+    bytes_of,
+    is_native_array,
+    is_variable,
+)
 from .codegen.source import Source
 from .codegen.ufuncs import as_operand, ufunc_of
 from .donation import Donation
@@ -34,11 +40,7 @@ LARGEST_KEPT_BYTES = 32768
 SMALLEST_DROPPED_BYTES = 4096
 # NumPy's scalars of these dtypes are computed by Python's operators, many times as fast as ufuncs.
 OPERATOR_DTYPES = "fd"
-OPERATORS = {
-    "add": "+", "subtract": "-", "multiply": "*", "divide": "/",
-    "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
-    "equal": "==", "not_equal": "!=",
-}  # fmt: skip
+OPERATORS = {**ARITHMETIC_SIGNS, "divide": "/", **COMPARISON_SIGNS}
 VIEW_PRIMITIVES = frozenset({"astype", "flip", "index", "reshape", "stop_gradient", "transpose"})
 
 
@@ -460,7 +462,8 @@ class Straight:
             others = [text]
         elif out in self.parts:
             return f"{text}.copy()"
-        return f"{self.source.bind(unshared, 'unshared')}({', '.join([text, *others])})"
+        name = self.source.bind(copied_if_shared, "copied_if_shared")
+        return f"{name}({', '.join([text, *others])})"
 
     def _kept_memory(self, out: VariableLike, storages: frozenset[Storage], shared: bool) -> str:
         """Returns the donated input that a copy goes to, or a part of a larger array."""

@@ -9,10 +9,10 @@ import numpy as np
 if TYPE_CHECKING:
     from ....annotations import Buffer
 
-__all__ = ["unshared"]
+__all__ = ["copied_if_shared"]
 
 
-def unshared(value: Any, *others: Buffer) -> Any:
+def copied_if_shared(value: Any, *others: Buffer) -> Any:
     """Returns a value, or a copy of it if it may share memory with other arrays."""
     if type(value) is np.ndarray and any(np.may_share_memory(value, x) for x in others):
         return value.copy()

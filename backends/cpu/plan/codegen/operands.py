@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ..annotations import VariableLike, VariableType
 
 __all__ = [
+    "ARITHMETIC_SIGNS",
+    "COMPARISON_SIGNS",
     "PYTHON_NUMBERS",
     "bytes_of",
     "constant",
@@ -24,6 +26,12 @@ __all__ = [
 PYTHON_NUMBERS = frozenset({int, float, bool, complex})
 # The kinds of dtypes that NumPy itself computes with.
 NATIVE_KINDS = "fiubc"
+# Python's operators, by the names of primitives.
+ARITHMETIC_SIGNS = {"add": "+", "subtract": "-", "multiply": "*"}
+COMPARISON_SIGNS = {
+    "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
+    "equal": "==", "not_equal": "!=",
+}  # fmt: skip
 # Names in generated code that neither variables nor functions have.
 RESERVED_NAMES = frozenset(
     {"blocks", "high", "keepdims", "low", "memory", "np", "number", "plan", *kwlist}

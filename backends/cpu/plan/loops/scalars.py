@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..codegen.operands import PYTHON_NUMBERS, constant, is_variable
+from ..codegen.operands import (
+    ARITHMETIC_SIGNS,
+    COMPARISON_SIGNS,
+    PYTHON_NUMBERS,
+    constant,
+    is_variable,
+)
 
 if TYPE_CHECKING:
     from ....annotations import DType
@@ -36,15 +42,10 @@ NUMBER_KINDS: dict[DType, type] = {
 }
 SMALLEST_INT64, LARGEST_INT64 = -(1 << 63), (1 << 63) - 1
 
-SIGNS = {"add": "+", "subtract": "-", "multiply": "*"}
-COMPARISONS = {
-    "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
-    "equal": "==", "not_equal": "!=",
-}  # fmt: skip
 CONNECTIVES = {"logical_and": "and", "logical_or": "or"}
 EXTREMA = {"maximum": ">", "minimum": "<"}
 # Primitives whose results of integers may need more than 64 bits.
-OVERFLOWING = frozenset({*SIGNS, "abs", "negative", "square"})
+OVERFLOWING = frozenset({*ARITHMETIC_SIGNS, "abs", "negative", "square"})
 
 
 def number_kind(known: VariableType) -> type | None:
@@ -92,7 +93,7 @@ class NumberOperand:
         return self.text if self.kind is kind else f"{kind.__name__}({self.text})"
 
 
-Operands: TypeAlias = list[NumberOperand]
+NumberOperands: TypeAlias = list[NumberOperand]
 
 
 def number_text(
@@ -137,16 +138,16 @@ def number_text(
 
 
 def _arithmetic_text(
-    writer: Straight, name: str, operands: Operands, kind: type
+    writer: Straight, name: str, operands: NumberOperands, kind: type
 ) -> str | None:
     x, y = operands
-    text = f"{x.text} {SIGNS[name]} {y.text}"
+    text = f"{x.text} {ARITHMETIC_SIGNS[name]} {y.text}"
     if kind is float:
         return text
     return text if kind is int and not x.kind is y.kind is bool else None
 
 
-def _divide_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
+def _divide_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
     x, y = operands
     if kind is not float:
         return None
@@ -158,7 +159,7 @@ def _divide_text(writer: Straight, name: str, operands: Operands, kind: type) ->
 
 
 def _integer_division_text(
-    writer: Straight, name: str, operands: Operands, kind: type
+    writer: Straight, name: str, operands: NumberOperands, kind: type
 ) -> str | None:
     x, y = operands
     if not (kind is x.kind is y.kind is int and y.nonzero and (y.large or y.text.isdecimal())):
@@ -167,39 +168,39 @@ def _integer_division_text(
 
 
 def _comparison_text(
-    writer: Straight, name: str, operands: Operands, kind: type
+    writer: Straight, name: str, operands: NumberOperands, kind: type
 ) -> str | None:
     x, y = operands
     if x.kind is y.kind:
-        return f"{x.text} {COMPARISONS[name]} {y.text}"
-    return f"{x.as_float} {COMPARISONS[name]} {y.as_float}"
+        return f"{x.text} {COMPARISON_SIGNS[name]} {y.text}"
+    return f"{x.as_float} {COMPARISON_SIGNS[name]} {y.as_float}"
 
 
 def _connective_text(
-    writer: Straight, name: str, operands: Operands, kind: type
+    writer: Straight, name: str, operands: NumberOperands, kind: type
 ) -> str | None:
     if any(x.kind is not bool for x in operands):
         return None
     return f" {CONNECTIVES[name]} ".join(x.text for x in operands)
 
 
-def _not_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
+def _not_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
     return f"not {operands[0].text}"
 
 
-def _negative_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
+def _negative_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
     return f"-{operands[0].text}" if kind is not bool else None
 
 
-def _absolute_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
+def _absolute_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
     return f"abs({operands[0].text})" if kind is not bool else None
 
 
-def _square_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
+def _square_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
     return f"{operands[0].text} * {operands[0].text}" if kind is not bool else None
 
 
-def _root_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
+def _root_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
     (x,) = operands
     if not kind is x.kind is float:
         return None
@@ -207,7 +208,7 @@ def _root_text(writer: Straight, name: str, operands: Operands, kind: type) -> s
     return f"{writer.source.bind(sqrt, 'sqrt')}({x.text}) if {x.text} >= 0.0 else {by_numpy}"
 
 
-def _extremum_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
+def _extremum_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
     x, y = operands
     if not kind is x.kind is y.kind:
         return None
@@ -220,7 +221,7 @@ def _extremum_text(writer: Straight, name: str, operands: Operands, kind: type) 
     return f"{first} else {y.text} if {y.text} {sign} {x.text} else {by_numpy}"
 
 
-def _grad_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
+def _grad_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
     x, y = operands
     if not kind is x.kind is y.kind is float:
         return None
@@ -228,14 +229,14 @@ def _grad_text(writer: Straight, name: str, operands: Operands, kind: type) -> s
     return f"{factor} * {x.text}"
 
 
-def _where_text(writer: Straight, name: str, operands: Operands, kind: type) -> str | None:
+def _where_text(writer: Straight, name: str, operands: NumberOperands, kind: type) -> str | None:
     condition, x, y = operands
     return f"{x.as_kind(kind)} if {condition.text} else {y.as_kind(kind)}"
 
 
-NUMBER_WRITERS: dict[str, Callable[[Any, str, Operands, type], str | None]] = {
-    **dict.fromkeys(SIGNS, _arithmetic_text),
-    **dict.fromkeys(COMPARISONS, _comparison_text),
+NUMBER_WRITERS: dict[str, Callable[[Any, str, NumberOperands, type], str | None]] = {
+    **dict.fromkeys(ARITHMETIC_SIGNS, _arithmetic_text),
+    **dict.fromkeys(COMPARISON_SIGNS, _comparison_text),
     **dict.fromkeys(CONNECTIVES, _connective_text),
     **dict.fromkeys(EXTREMA, _extremum_text),
     **dict.fromkeys(("floor_divide", "remainder"), _integer_division_text),

@@ -17,20 +17,18 @@ from .row_sums import column_product, row_product
 from .steps import BlockSteps, BlockValue
 
 if TYPE_CHECKING:
-    from ....annotations import DType, Shape
+    from ....annotations import Axes, DType, Shape
     from ..annotations import (
         EquationLike,
+        GridPlace,
         Kernels,
         Operand,
-        Place,
         RegionLike,
         VariableLike,
         VariableType,
     )
 
 __all__ = ["LAST_AXIS_FUNCTIONS", "BlockOutput", "Blockwise"]
-
-Axes = tuple[int, ...]
 
 SINGLE_AND_DOUBLE = "fd"
 REDUCTION_UFUNCS = {"sum": "add", "mean": "add", "max": "maximum", "min": "minimum"}
@@ -353,7 +351,7 @@ def last_axes_key(count: int, item: int | None) -> str:
 
 def reordered_region(
     region: RegionLike, order: Sequence[int] | None
-) -> tuple[Shape, Mapping[VariableLike, Place]]:
+) -> tuple[Shape, Mapping[VariableLike, GridPlace]]:
     """Returns a region's grid and places with its axes in another order."""
     if order is None:
         return region.grid, region.places
@@ -381,5 +379,5 @@ def same_everywhere(x: Operand) -> bool:
     return not any(getattr(constant(x), "strides", (1,)))
 
 
-def present_axes(place: Place) -> frozenset[int]:
+def present_axes(place: GridPlace) -> frozenset[int]:
     return frozenset(a for a in place if a is not None)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, suppress
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .messages import message
-from .protocol import Backend, get, loaded, no_device
+from .protocol import BACKENDS, Backend, get, loaded, no_device, to_host
 from .restoring import InC, in_turn, leaving, taken_off
 
 if TYPE_CHECKING:
-    from .annotations import Buffer
+    pass
 
 __all__ = [
     "backend_of",
@@ -31,9 +31,6 @@ __all__ = [
 # Leaves a context that nothing was raised in.
 called = methodcaller("__call__", None, None, None)
 F = TypeVar("F", bound=Callable[..., Any])
-
-# The backend of the buffers on each kind of device.
-BACKENDS = {"cpu": "numpy", "cuda": "cupy"}
 
 
 class Placement(threading.local):
@@ -81,7 +78,7 @@ def device_of(buffer: Any) -> str:
     return "cpu" if backend is None else backend.device_of(buffer)
 
 
-def on_device(buffer: Buffer, device: str) -> Buffer:
+def on_device(buffer: Any, device: str) -> Any:
     """Returns a buffer with the same values on a device: itself, if it lies there already.
 
     Raises:
@@ -92,23 +89,16 @@ def on_device(buffer: Buffer, device: str) -> Buffer:
     return buffer if device_of(buffer) == name else backend.put(buffer, name)
 
 
-def to_host(buffer: Any) -> Any:
-    """Returns a buffer's values as NumPy's; waits for what computes them."""
-    backend = loaded(type(buffer))
-    return buffer if backend is None else backend.to_host(buffer)
-
-
 def devices() -> list[str]:
-    """Returns the names of the devices that are present: the CPU, and every GPU that works.
+    """Returns the names of the devices that are present: the CPU, every GPU that works, others.
 
     >>> devices()[0]
     'cpu'
     """
-    found = list(get("numpy").devices())
-    try:
-        found += get("cupy").devices()
-    except ImportError:
-        return found
+    found: list[str] = []
+    for name in list(BACKENDS.values()):
+        with suppress(ImportError):
+            found += get(name).devices()
     return found
 
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MissingExtraError", "extra", "scipy_module"]
 
+# SciPy's functions for an array module, by that one's name.
+SCIPY = {"numpy": "scipy", "cupy": "cupyx.scipy"}
+
 
 class MissingExtraError(ImportError):
     """A package that an optional part needs is not installed; the message has pip's command."""
@@ -40,8 +43,12 @@ def extra(module: str, name: str) -> ModuleType:
 def scipy_module(xp: ArrayModule, name: str) -> ModuleType:
     """Returns SciPy's module of that name for an array module: ``scipy.special`` for NumPy.
 
+    An array module other than NumPy and CuPy has it as ``xp.scipy.special``.
+
     Raises:
         MissingExtraError: SciPy is not installed.
     """
-    package = "scipy" if xp.__name__ == "numpy" else "cupyx.scipy"
-    return extra(f"{package}.{name}", "scipy")
+    if xp.__name__ in SCIPY:
+        return extra(f"{SCIPY[xp.__name__]}.{name}", "scipy")
+    module: ModuleType = getattr(xp.scipy, name)
+    return module

@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from .messages import message
 
@@ -14,15 +17,19 @@ if TYPE_CHECKING:
     from .annotations import ArrayModule, Buffer, DTypeLike
 
 __all__ = [
+    "BACKENDS",
     "Backend",
     "BackendUnavailable",
     "DeviceError",
     "Plan",
+    "apart",
     "get",
     "info",
     "loaded",
     "no_device",
     "register",
+    "to_host",
+    "together",
     "when_registered",
 ]
 
@@ -66,11 +73,21 @@ def no_device(name: object, there: list[str]) -> DeviceError:
     )
 
 
+# What a backend has no kernels, no rules and no updates in.
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
 class Backend(Protocol):
     """One array module and what it does better than by the module's own functions.
 
+    A subclass gives ``name``, ``kind``, ``xp``, ``buffer_type`` and ``to_host``; the rest has
+    defaults, those of a backend with one device and without kernels of its own.
+
     Attributes:
         name: the name that ``get`` takes.
+        kind: what names of its devices begin with, like ``cuda``.
+        lacks: the errors with which its array module refuses what it does not have; the floors
+            above then say which primitive and which backend it is.
         xp: the array module (NumPy's functions over its buffers).
         kernels: functions that replace ``xp``'s, by the name of the primitive.
         fresh: the names of the primitives, beside ufuncs and reductions, whose functions return
@@ -98,26 +115,31 @@ class Backend(Protocol):
     """
 
     name: str
+    kind: str
     xp: ArrayModule
-    kernels: dict[str, Callable[..., Any]]
-    fresh: frozenset[str]
-    ahead: dict[str, Callable[..., tuple[Any, Any]]]
     buffer_type: type
-    slopes: Mapping[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]]
-    accumulating: frozenset[str]
-    takes_bfloat16: frozenset[str]
-    mixes_bfloat16: frozenset[str]
-    add_into: Callable[[Any, Any], Any] | None
-    updates: dict[str, Callable[..., list[Any]]]
+    lacks: tuple[type[Exception], ...] = ()
+    kernels: Mapping[str, Callable[..., Any]] = EMPTY
+    fresh: frozenset[str] = frozenset()
+    ahead: Mapping[str, Callable[..., tuple[Any, Any]]] = EMPTY
+    slopes: Mapping[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]] = EMPTY
+    accumulating: frozenset[str] = frozenset()
+    takes_bfloat16: frozenset[str] = frozenset()
+    mixes_bfloat16: frozenset[str] = frozenset()
+    add_into: Callable[[Any, Any], Any] | None = None
+    updates: Mapping[str, Callable[..., list[Any]]] = EMPTY
 
     def asarray(self, values: Any, dtype: DTypeLike | None = None) -> Buffer:
         """Returns a buffer that holds the values, without a copy where that is possible."""
+        return self.xp.asarray(values, dtype=dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
         """Returns a buffer of zeros."""
+        return self.xp.zeros(shape, dtype=np.dtype(dtype))
 
     def ones(self, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
         """Returns a buffer of ones."""
+        return self.xp.ones(shape, dtype=np.dtype(dtype))
 
     def to_host(self, buffer: Buffer) -> Buffer:
         """Returns the buffer's values as a ``numpy.ndarray``."""
@@ -127,21 +149,29 @@ class Backend(Protocol):
 
     def devices(self) -> list[str]:
         """Returns the names of the devices that are present."""
+        return [self.kind]
 
     def device(self, name: str) -> str:
         """Returns the full name of a device; ``DeviceError`` where there is none of that name."""
+        if name not in self.devices():
+            raise no_device(name, self.devices())
+        return name
 
-    def device_of(self, buffer: Buffer) -> str:
+    def device_of(self, buffer: Any) -> str:
         """Returns the name of the device where one of its buffers lies."""
+        return self.kind
 
     def current(self, device: str) -> AbstractContextManager[Any]:
         """Makes a device the one where its array module computes, for a ``with`` block."""
+        return nullcontext()
 
     def put(self, buffer: Buffer, device: str) -> Buffer:
         """Returns any backend's buffer with its values on one of this backend's devices."""
+        return self.asarray(to_host(buffer))
 
     def adopted(self, array: Any) -> Buffer:
         """Returns another library's array as a buffer that shares its memory."""
+        return self.asarray(array)
 
     def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns an implementation that brings its operands to one device, or refuses to.
@@ -152,6 +182,16 @@ class Backend(Protocol):
                 device is used.
             function: computes it on this backend's buffers.
         """
+        ndarray, movable, hosted = np.ndarray, primitive.movable, primitive.hosted
+
+        def implementation(*buffers: Any, **params: Any) -> Any:
+            for buffer in buffers:
+                if type(buffer) is ndarray:
+                    buffers = together(self, buffers, movable, hosted)
+                    break
+            return function(*buffers, **params)
+
+        return implementation
 
     def plan(self, program: Any, donated: Sequence[int] = ()) -> Plan:
         """Returns what runs a program.
@@ -160,6 +200,7 @@ class Backend(Protocol):
             program: what has ``inputs``, ``equations`` and ``outputs``, as staging makes it.
             donated: the numbers of inputs whose memory results may take.
         """
+        raise without_plans(self.name)
 
     def loop(self, program: Any, loop: Any) -> Any:
         """Returns what runs a program again and again.
@@ -168,15 +209,70 @@ class Backend(Protocol):
             program: the body.
             loop: what its inputs and outputs are: a `Loop` of the plans.
         """
+        raise without_plans(self.name)
 
     def memory(self) -> dict[str, int]:
         """Returns memory figures in bytes: ``used`` and ``peak``."""
+        return {}
 
     def info(self) -> dict[str, Any]:
         """Returns versions and the libraries below."""
+        return {"devices": self.devices()}
+
+
+def together(
+    backend: Backend, buffers: tuple[Any, ...], movable: slice, hosted: bool
+) -> tuple[Any, ...]:
+    """Returns operands with indices brought from the host; keys of random numbers stay.
+
+    Args:
+        backend: where they are computed with.
+        buffers: its own, NumPy's and numbers.
+        movable, hosted: as a primitive has them.
+
+    Raises:
+        DeviceError: an operand that may not be moved is a NumPy array.
+    """
+    free = range(len(buffers))[movable]
+    first = next((b for b in buffers if type(b) is backend.buffer_type), None)
+    device = backend.device(backend.kind) if first is None else backend.device_of(first)
+    out: list[Any] = []
+    for i, buffer in enumerate(buffers):
+        if type(buffer) is not np.ndarray:
+            out.append(buffer)
+        elif i in free:
+            out.append(buffer if hosted else backend.put(buffer, device))
+        elif buffer.ndim:
+            raise apart(backend, buffers)
+        else:
+            out.append(buffer[()])
+    return tuple(out)
 
 
 _MODULES = {"numpy": "functensor.backends.cpu.backend", "cupy": "functensor.backends.cuda.backend"}
+def without_plans(name: str) -> NotImplementedError:
+    """Returns the error for a backend that runs programs operation by operation."""
+    return NotImplementedError(f"there are no plans for {name}: run the program itself")
+
+
+def apart(backend: Backend, buffers: tuple[Any, ...]) -> DeviceError:
+    """Returns the error for operands on several devices."""
+    places = [
+        "cpu" if isinstance(b, np.ndarray) and b.ndim else
+        backend.device_of(b) if type(b) is backend.buffer_type else ""
+        for b in buffers
+    ]
+    return DeviceError(
+        ", ".join(
+            f"operand {i} ({b.dtype}{list(b.shape)}) on {place}"
+            for i, (b, place) in enumerate(zip(buffers, places, strict=True))
+            if place
+        )
+    )
+
+
+# Which backend holds the buffers of a kind of device.
+BACKENDS = {"cpu": "numpy", "cuda": "cupy"}
 _loaded: dict[str, Backend] = {}
 # All backends but NumPy's, by the class of their buffers.
 _backends_by_buffer: dict[type, Backend] = {}
@@ -185,11 +281,18 @@ _lock = threading.RLock()
 loaded = _backends_by_buffer.get
 
 
+def to_host(buffer: Any) -> Any:
+    """Returns a buffer's values as NumPy's; waits for what computes them."""
+    backend = loaded(type(buffer))
+    return buffer if backend is None else backend.to_host(buffer)
+
+
 def register(backend: Backend) -> Backend:
     """Makes a backend known under its name and returns it; the name must be free."""
     with _lock:
         if _loaded.setdefault(backend.name, backend) is not backend:
             raise ValueError(f"a backend named {backend.name!r} is registered already")
+        BACKENDS.setdefault(backend.kind, backend.name)
         if backend.name != "numpy":
             _backends_by_buffer[backend.buffer_type] = backend
             for listener in _backend_listeners:

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .devices import BACKENDS
+from .protocol import BACKENDS
 
 if TYPE_CHECKING:
     from .annotations import ArrayModule, Buffer
 
-__all__ = ["KERNEL_KINDS", "call_kernel", "kernel_kind"]
+__all__ = ["call_kernel", "kernel_kind", "kind_of_module"]
 
-# The kinds of devices, by the name of the backend whose buffers are there.
-KERNEL_KINDS = {backend: kind for kind, backend in BACKENDS.items()}
 THREADS_PER_BLOCK = 256
 
 
@@ -29,7 +27,16 @@ def kernel_kind(kernel: Any) -> str:
     >>> kernel_kind(np.sin)
     'cpu'
     """
-    return KERNEL_KINDS.get(type(kernel).__module__.partition(".")[0], "cpu")
+    return kind_of_module(type(kernel).__module__.partition(".")[0])
+
+
+def kind_of_module(name: str) -> str:
+    """Returns the kind of device where the buffers of a backend's array module are, or ``cpu``.
+
+    >>> kind_of_module("cupy")
+    'cuda'
+    """
+    return next((kind for kind, backend in BACKENDS.items() if backend == name), "cpu")
 
 
 def call_kernel(

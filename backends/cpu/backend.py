@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from . import (
 )
 
 if TYPE_CHECKING:
-    from ..annotations import Buffer, DTypeLike
+    from ..annotations import Buffer
     from .plan.annotations import ProgramLike
 
 __all__ = ["NumpyBackend", "numpy_backend"]
@@ -42,10 +41,11 @@ def _in_parts(x: Buffer, y: Buffer) -> Any:
 blas_calls.IN_PARTS.append(_in_parts)
 
 
-class NumpyBackend:
+class NumpyBackend(protocol.Backend):
     """Implements ``Backend`` over ``numpy``; its only device is ``cpu``."""
 
     name = "numpy"
+    kind = "cpu"
     xp: Any = np
     buffer_type: type = np.ndarray
     fresh = FRESH_PRIMITIVES
@@ -56,15 +56,10 @@ class NumpyBackend:
         }
     )  # fmt: skip
     takes_bfloat16 = dtypes.MOVING | {"nextafter", "spacing"}
-    mixes_bfloat16: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         malloc.keep_freed_memory()
-        self.ahead: dict[str, Callable[..., tuple[Any, Any]]] = {}
-        self.slopes: Mapping[str, Any] = {}
-        self.add_into: Callable[[Any, Any], Any] | None = None
-        self.updates: dict[str, Callable[..., list[Any]]] = {}
-        self.kernels: dict[str, Callable[..., Any]] = {
+        self.kernels = {
             "affine_normalize": normalization.affine_normalize,
             "affine_normalize_slope": normalization.affine_normalize_slope,
             "attention": parallel.kept_calm(attention.attention),
@@ -113,42 +108,12 @@ class NumpyBackend:
             "where": where_and_extrema.where,
         }
 
-    def asarray(self, values: Any, dtype: DTypeLike | None = None) -> Buffer:
-        """Returns a ``numpy.ndarray`` with the values."""
-        return np.asarray(values, dtype=dtype)
-
-    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
-        """Returns an array of zeros."""
-        return np.zeros(shape, dtype)
-
-    def ones(self, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
-        """Returns an array of ones."""
-        return np.ones(shape, dtype)
-
     def to_host(self, buffer: Buffer) -> Buffer:
         """Returns the buffer itself: it lives on the host."""
         return np.asarray(buffer)
 
     def synchronize(self) -> None:
         """Returns at once: NumPy's calls are done when they return."""
-
-    def devices(self) -> list[str]:
-        """Returns ``["cpu"]``."""
-        return ["cpu"]
-
-    def device(self, name: str) -> str:
-        """Returns ``"cpu"``, the only one's name."""
-        if name != "cpu":
-            raise protocol.no_device(name, self.devices())
-        return name
-
-    def device_of(self, buffer: Buffer) -> str:
-        """Returns ``"cpu"``."""
-        return "cpu"
-
-    def current(self, device: str) -> AbstractContextManager[Any]:
-        """Returns a context without an effect: there is one device."""
-        return nullcontext()
 
     def put(self, buffer: Any, device: str) -> Any:
         """Returns another backend's buffer on the host."""

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import protocol
-from ..annotations import Buffer, DType, DTypeLike, Shape
+from ..annotations import Buffer, DType
 from ..fresh_results import FRESH_PRIMITIVES
-from ..protocol import DeviceError
 from . import driver
 
 if TYPE_CHECKING:
     from cupy import ndarray
-
-    from .kernels.elementwise import GradRule
 
 __all__ = ["CupyBackend"]
 
@@ -27,10 +24,11 @@ GENERIC = np.generic
 MOST_KEPT_NUMBERS = 1000
 
 
-class CupyBackend:
+class CupyBackend(protocol.Backend):
     """Implements ``Backend`` over ``cupy``; its devices are ``cuda:0``, ``cuda:1`` and so on."""
 
     name = "cupy"
+    kind = "cuda"
     fresh = FRESH_PRIMITIVES
 
     def __init__(self, cupy: Any) -> None:
@@ -45,15 +43,14 @@ class CupyBackend:
         from .launch import Kernel
 
         Kernel.alone = self.count == 1
-        self.kernels: dict[str, Callable[..., ndarray]] = GPU_FUNCTIONS
-        self.slopes: Mapping[str, tuple[GradRule | None, ...]] = {
+        self.kernels = GPU_FUNCTIONS
+        self.slopes = {
             name: tuple(rule and self.where_it_is(rule) for rule in rules)
             for name, rules in GRAD_RULES.items()
         }
-        self.add_into: Callable[[ndarray, ndarray], None] | None = self.where_it_is(add_into)
-        self.ahead: dict[str, Callable[..., tuple[ndarray, ndarray]]] = AHEAD_FUNCTIONS
-        self.accumulating: frozenset[str] = frozenset()
-        self.takes_bfloat16: frozenset[str] = TAKES_BFLOAT16
+        self.add_into = self.where_it_is(add_into)
+        self.ahead = AHEAD_FUNCTIONS
+        self.takes_bfloat16 = TAKES_BFLOAT16
         self.mixes_bfloat16 = frozenset({"cross_entropy_slope"})
         self.numbers: dict[tuple[bytes, DType, str, int], ndarray] = {}
         self.updates = UPDATE_FUNCTIONS
@@ -68,18 +65,6 @@ class CupyBackend:
                 return rule(g, *rest)
 
         return placed
-
-    def asarray(self, values: Any, dtype: DTypeLike | None = None) -> ndarray:
-        """Returns a ``cupy.ndarray`` with the values, on the current device."""
-        return self.xp.asarray(values, dtype=dtype)
-
-    def zeros(self, shape: Shape, dtype: DTypeLike) -> ndarray:
-        """Returns an array of zeros on the current device."""
-        return self.xp.zeros(shape, dtype)
-
-    def ones(self, shape: Shape, dtype: DTypeLike) -> ndarray:
-        """Returns an array of ones on the current device."""
-        return self.xp.ones(shape, dtype)
 
     def to_host(self, buffer: ndarray) -> Buffer:
         """Returns a ``numpy.ndarray`` with the values, once they are computed."""
@@ -148,14 +133,6 @@ class CupyBackend:
             return self.xp.from_dlpack(array)
         return self.xp.asarray(array)
 
-    def plan(self, program: Any, donated: Sequence[int] = ()) -> NoReturn:
-        """Raises: programs on a GPU are run operation by operation."""
-        raise NotImplementedError("there are no plans for a GPU: run the program itself")
-
-    def loop(self, program: Any, loop: Any) -> NoReturn:
-        """Raises: loops on a GPU are run step by step."""
-        raise NotImplementedError("there are no plans for a GPU: run the program itself")
-
     def memory(self) -> dict[str, int]:
         """Returns bytes on the current device: in use by arrays, held by the pool, free, total."""
         pool = self.xp.get_default_memory_pool()
@@ -188,60 +165,19 @@ class CupyBackend:
         def implementation(*buffers: Any, **params: Any) -> Any:
             for buffer in buffers:
                 if type(buffer) is ndarray:
-                    buffers = self.together(buffers, movable, hosted)
+                    buffers = protocol.together(self, buffers, movable, hosted)
                     break
             if alone:
                 return function(*buffers, **params)
             places = {b.data.device_id for b in buffers if type(b) is buffer_type}
             if len(places) > 1:
-                raise devices_differ(buffers)
+                raise protocol.apart(self, buffers)
             if not places:
                 return function(*buffers, **params)
             with self.xp.cuda.Device(*places):
                 return function(*buffers, **params)
 
         return implementation
-
-    def together(
-        self, buffers: tuple[Any, ...], movable: slice, hosted: bool
-    ) -> tuple[Any, ...]:
-        """Returns operands with indices brought from the host; keys of random numbers stay.
-
-        Raises:
-            DeviceError: an operand that may not be moved is a NumPy array.
-        """
-        free = range(len(buffers))[movable]
-        first = next((b for b in buffers if type(b) is self.buffer_type), None)
-        device = self.device("cuda") if first is None else self.device_of(first)
-        out: list[Any] = []
-        for i, buffer in enumerate(buffers):
-            if type(buffer) is not np.ndarray:
-                out.append(buffer)
-            elif i in free:
-                out.append(buffer if hosted else self.put(buffer, device))
-            elif buffer.ndim:
-                raise devices_differ(buffers)
-            else:
-                out.append(buffer[()])
-        return tuple(out)
-
-
-def devices_differ(buffers: tuple[Any, ...]) -> DeviceError:
-    """Returns the error for operands on several devices."""
-    places = ", ".join(
-        f"operand {i} ({b.dtype}{list(b.shape)}) on {place}"
-        for i, b in enumerate(buffers)
-        if (place := named_place(b))
-    )
-    return DeviceError(places)
-
-
-def named_place(buffer: Any) -> str:
-    """Returns the device of an array, and nothing for a number, which can go anywhere."""
-    if isinstance(buffer, np.ndarray):
-        return "cpu" if buffer.ndim else ""
-    data: Any = getattr(buffer, "data", None)
-    return f"cuda:{data.device_id}" if hasattr(data, "device_id") else ""
 
 
 protocol.register(CupyBackend(driver.imported()))

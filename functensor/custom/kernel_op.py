@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends.devices import BACKENDS, device_of, on_device
+from ..backends.devices import device_of, on_device
 from ..backends.errors.public_functions import check_function
-from ..backends.protocol import DeviceError
-from ..backends.user_kernels import KERNEL_KINDS, call_kernel, kernel_kind
+from ..backends.protocol import BACKENDS, DeviceError
+from ..backends.user_kernels import call_kernel, kernel_kind, kind_of_module
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.derivative_rules import compile_rules, shape_of
@@ -155,7 +155,7 @@ class OpCall(NumpyCall):
             parts = [space[0][end - t.size : end] for end, t in zip(ends, outputs.types)]
             return [part.reshape(s) for part, s in zip(parts, shapes)]
 
-        kernel = function.kernel(KERNEL_KINDS[xp.__name__])
+        kernel = function.kernel(kind_of_module(xp.__name__))
         operands = aligned_operands(arrays, batch)
         if function.writable:
             operands = [xp.array(x, order="C") for x in operands]
@@ -252,7 +252,7 @@ operation = Primitive(
     pullback=lambda g, xs, ans, *, call, batch: call.pull(g, xs, ans, batch),
     pushforward=lambda ts, xs, ans, *, call, batch: call.push(ts, xs, ans, batch),
     reference=lambda x, y, call, batch: np.sin(x) * y,
-    samples=[
+    samples=lambda: [
         Sample(
             shape,
             shape,

@@ -57,8 +57,8 @@ class NamespaceInfo:
         return resolved()[1]
 
     def devices(self) -> tuple[str, ...]:
-        """Returns the names of all devices: those of GPUs too, once one was used."""
-        return tuple(devices()) if "cupy" in info() else ("cpu",)
+        """Returns the names of all devices: those of other backends once one was used."""
+        return tuple(devices()) if len(info()) > 1 else ("cpu",)
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """Returns the dtypes that creation functions choose, by kind.

@@ -50,7 +50,11 @@ def _dots(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
 
     The windows overlap in the memory of x, nothing is copied.
     """
-    windows = xp.lib.stride_tricks.sliding_window_view(x, y.shape[-1], axis=-1)
+    if hasattr(xp, "lib"):
+        windows = xp.lib.stride_tricks.sliding_window_view(x, y.shape[-1], axis=-1)
+    else:
+        places = np.arange(x.shape[-1] - y.shape[-1] + 1)[:, None] + np.arange(y.shape[-1])
+        windows = x[..., xp.asarray(places)]
     if xp is np:
         # NumPy's conjugates of booleans would be integers.
         y = np.conjugate(y) if y.dtype.kind == "c" else y
@@ -60,7 +64,7 @@ def _dots(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
 
 
 def _full(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
-    if x.ndim == 1:
+    if x.ndim == 1 and hasattr(xp, "convolve"):
         return xp.convolve(x, y)
     if x.shape[-1] < y.shape[-1]:
         x, y = y, x
@@ -80,7 +84,9 @@ def _full(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
 
 
 def _valid(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
-    return xp.convolve(x, y[::-1], "valid") if x.ndim == 1 else _dots(xp, x, y)
+    if x.ndim == 1 and hasattr(xp, "convolve"):
+        return xp.convolve(x, y[::-1], "valid")
+    return _dots(xp, x, y)
 
 
 def _of_rows(function: Callable[[Buffer, Buffer], Buffer]) -> Callable[[Buffer, Buffer], Buffer]:

@@ -17,6 +17,7 @@ from ...backends import get as get_backend
 from ...backends.annotations import ArrayModule, Buffer, DType
 from ...backends.devices import placement
 from ...backends.dtypes import computed_in_single, when_met
+from ...backends.messages import message
 from .annotations import Value
 from .buffers import ARRAY_TYPES, BUFFER_TYPES, DEVICE_TYPES, WEAK_TYPES
 from .registry import registry
@@ -74,6 +75,8 @@ def implementation(primitive: Dispatched, backend: Backend) -> Implementation:
         )
     else:
         function = partial(computed_by_declaration, primitive.compute, backend.xp)
+    if backend.lacks:
+        function = partial(refusing, function, primitive.name, backend)
     if primitive.name in backend.accumulating:
         function = computed_in_single(function, np.float16)
     if bfloat16_met and primitive.name not in backend.mixes_bfloat16:
@@ -88,6 +91,24 @@ def computed_by_declaration(
     """Calls a declaration's own function, whose Python scalars become the array module's."""
     out = compute(xp, *buffers, **params)
     return xp.asarray(out)[()] if type(out) in WEAK_TYPES else out
+
+
+def refusing(
+    function: Callable[..., Any], name: str, backend: Backend, /, *buffers: Any, **params: Any
+) -> Any:
+    """Calls a function; where the array module lacks what it needs, the error says of what."""
+    try:
+        return function(*buffers, **params)
+    except backend.lacks as error:
+        reason = error.__cause__ or error
+        there = f'ft.to_device({name}(ft.to_device(x, "cpu")), "{backend.kind}")'
+        raise NotImplementedError(
+            message(
+                f"{name} is not computed by the {backend.name} backend: {reason}",
+                fix=f"{there}, which differentiates",
+                number=14,
+            )
+        ) from error
 
 
 def missing_function(name: str, backend: str, *buffers: Buffer, **params: Any) -> NoReturn:

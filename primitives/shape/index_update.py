@@ -293,7 +293,7 @@ def _other_factors(xs: Sequence[Any], key: IndexKey) -> Array:
     factor = ops.where(is_zero, known.dtype.type(1), v)
     product = _at(_put("multiply", zeros + known.dtype.type(1), factor, xs, key), xs, key)
     count = _at(_put("add", zeros, is_zero, xs, key), xs, key)
-    elsewhere = ops.greater(count, ops.astype(is_zero, known.dtype))
+    elsewhere = ops.not_equal(count, ops.astype(is_zero, known.dtype))
     return picked * ops.where(elsewhere, known.dtype.type(0), product / factor)
 
 

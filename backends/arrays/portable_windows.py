@@ -1,0 +1,229 @@
+"""Convolution, pooling and attention with functions that every array module has.
+
+They gather all windows at once, which takes much memory. NumPy and CuPy have kernels of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from ..annotations import ArrayModule, Buffer, Shape
+from ..restoring import quiet
+
+__all__ = ["WINDOW_KERNELS"]
+
+
+class Grid:
+    """The places of windows over padded axes, known on the host.
+
+    Attributes:
+        padded: the lengths of the axes with their padding.
+        inner: the key of what is not padding.
+        counts: how many windows there are along each axis.
+        places: an array (windows, taps) of places in the padded elements in C order.
+    """
+
+    def __init__(
+        self, spatial: Shape, kernel: Shape, stride: Shape, padding: Any, dilation: Sequence[int]
+    ) -> None:
+        self.padded = tuple(n + lo + hi for n, (lo, hi) in zip(spatial, padding, strict=True))
+        inner = (slice(lo, lo + n) for n, (lo, _) in zip(spatial, padding, strict=True))
+        self.inner: Any = (..., *inner)
+        spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+        self.counts = tuple(
+            (n - span) // s + 1 for n, span, s in zip(self.padded, spans, stride, strict=True)
+        )
+        places = np.zeros((1, 1), np.int64)
+        for n, count, s, k, d in zip(
+            self.padded, self.counts, stride, kernel, dilation, strict=True
+        ):
+            steps = np.arange(count)[:, None] * s + np.arange(k) * d
+            places = places[:, None, :, None] * n + steps[None, :, None, :]
+            places = places.reshape(places.shape[0] * count, places.shape[2] * k)
+        self.places = places
+
+    def gathered(self, xp: ArrayModule, x: Buffer, fill: float = 0.0) -> Buffer:
+        """Returns the windows of x (N, C, *spatial) as an array (N, C, windows, taps)."""
+        wide = xp.full((*x.shape[:2], *self.padded), fill, x.dtype)
+        wide[self.inner] = x
+        flat = xp.reshape(wide, (*x.shape[:2], prod(self.padded)))
+        return flat[..., xp.asarray(self.places)]
+
+    def spread(self, xp: ArrayModule, values: Buffer) -> Buffer:
+        """Transposes ``gathered``: values of all windows are added up where they meet."""
+        flat = xp.zeros((*values.shape[:2], prod(self.padded)), values.dtype)
+        add: Any = xp.add
+        add.at(flat, (..., xp.asarray(self.places)), values)
+        out: Buffer = xp.reshape(flat, (*values.shape[:2], *self.padded))[self.inner]
+        return out
+
+    def laid_out(self, xp: ArrayModule, out: Buffer) -> Buffer:
+        """Returns what has one number for each window with the windows' axes."""
+        return xp.reshape(out, (*out.shape[:2], *self.counts))
+
+    def flat(self, xp: ArrayModule, g: Buffer) -> Buffer:
+        """Returns what has the windows' axes with one axis for all windows."""
+        return xp.reshape(g, (*g.shape[:2], prod(self.counts)))
+
+
+def _grid(spatial: Shape, kernel: Shape, geometry: Any) -> Grid:
+    return Grid(spatial, kernel, geometry.stride, geometry.padding, geometry.dilation)
+
+
+def _by_groups(xp: ArrayModule, x: Buffer, axis: int, groups: int) -> Buffer:
+    """Returns an array with an axis of channels divided into groups and channels of each."""
+    shape = x.shape
+    parts = (groups, shape[axis] // groups)
+    return xp.reshape(x, (*shape[:axis], *parts, *shape[axis + 1 :]))
+
+
+def _kernel_taps(xp: ArrayModule, w: Buffer, groups: int) -> Buffer:
+    """Returns kernels as an array (groups, outputs, channels, taps)."""
+    return _by_groups(xp, xp.reshape(w, (*w.shape[:2], prod(w.shape[2:]))), 0, groups)
+
+
+def _conv(xp: ArrayModule, x: Buffer, w: Buffer, *, geometry: Any) -> Buffer:
+    grid = _grid(x.shape[2:], w.shape[2:], geometry)
+    windows = _by_groups(xp, grid.gathered(xp, x), 1, geometry.groups)
+    out = xp.einsum("ngcpt,goct->ngop", windows, _kernel_taps(xp, w, geometry.groups))
+    return xp.reshape(out, (len(x), len(w), *grid.counts))
+
+
+def _conv_kernel_grad(
+    xp: ArrayModule, x: Buffer, g: Buffer, *, kernel: Shape, geometry: Any
+) -> Buffer:
+    grid = _grid(x.shape[2:], kernel, geometry)
+    windows = _by_groups(xp, grid.gathered(xp, x), 1, geometry.groups)
+    values = _by_groups(xp, grid.flat(xp, g), 1, geometry.groups)
+    out = xp.einsum("ngcpt,ngop->goct", windows, values)
+    return xp.reshape(out, (g.shape[1], x.shape[1] // geometry.groups, *kernel))
+
+
+def _conv_input_grad(
+    xp: ArrayModule, g: Buffer, w: Buffer, *, spatial: Shape, geometry: Any
+) -> Buffer:
+    grid = _grid(spatial, w.shape[2:], geometry)
+    values = _by_groups(xp, grid.flat(xp, g), 1, geometry.groups)
+    windows = xp.einsum("ngop,goct->ngcpt", values, _kernel_taps(xp, w, geometry.groups))
+    channels = w.shape[1] * geometry.groups
+    return grid.spread(xp, xp.reshape(windows, (len(g), channels, *windows.shape[3:])))
+
+
+def _pool_grid(spatial: Shape, windows: Any) -> Grid:
+    dense = (1,) * len(spatial)
+    return Grid(spatial, windows.window, windows.stride, windows.padding, dense)
+
+
+def _max_pool(xp: ArrayModule, x: Buffer, *, windows: Any) -> Buffer:
+    grid = _pool_grid(x.shape[2:], windows)
+    return grid.laid_out(xp, xp.max(grid.gathered(xp, x, -inf), axis=(3,)))
+
+
+def _max_pool_argmax(xp: ArrayModule, x: Buffer, *, windows: Any) -> Buffer:
+    grid = _pool_grid(x.shape[2:], windows)
+    return grid.laid_out(xp, xp.argmax(grid.gathered(xp, x, -inf), axis=3)).astype(np.int8)
+
+
+def _wins(xp: ArrayModule, winner: Buffer, grid: Grid) -> Buffer:
+    """Returns whether each place in each window wins."""
+    taps = xp.asarray(np.arange(grid.places.shape[1]))
+    return xp.equal(grid.flat(xp, winner)[..., None], taps)
+
+
+def _pool_take(xp: ArrayModule, x: Buffer, winner: Buffer, *, windows: Any) -> Buffer:
+    grid = _pool_grid(x.shape[2:], windows)
+    taken = xp.where(_wins(xp, winner, grid), grid.gathered(xp, x), 0)
+    return grid.laid_out(xp, xp.sum(taken, axis=(3,)))
+
+
+def _pool_scatter(
+    xp: ArrayModule, g: Buffer, winner: Buffer, *, spatial: Shape, windows: Any
+) -> Buffer:
+    grid = _pool_grid(spatial, windows)
+    return grid.spread(xp, xp.where(_wins(xp, winner, grid), grid.flat(xp, g)[..., None], 0))
+
+
+def _divisors(xp: ArrayModule, grid: Grid, spatial: Shape, dtype: Any, padding: bool) -> Buffer:
+    """Returns how many elements of each window its mean is over."""
+    if padding:
+        return xp.full((prod(grid.counts),), grid.places.shape[1], dtype)
+    inside = np.zeros(grid.padded)
+    inside[grid.inner] = 1
+    return xp.asarray(np.asarray(inside.reshape(-1)[grid.places].sum(1), dtype))
+
+
+def _avg_pool(xp: ArrayModule, x: Buffer, *, windows: Any, count_include_pad: bool) -> Buffer:
+    grid = _pool_grid(x.shape[2:], windows)
+    divisors = _divisors(xp, grid, x.shape[2:], x.dtype, count_include_pad)
+    return grid.laid_out(xp, xp.sum(grid.gathered(xp, x), axis=(3,)) / divisors)
+
+
+def _avg_pool_grad(
+    xp: ArrayModule, g: Buffer, *, spatial: Shape, windows: Any, count_include_pad: bool
+) -> Buffer:
+    grid = _pool_grid(spatial, windows)
+    shares = grid.flat(xp, g) / _divisors(xp, grid, spatial, g.dtype, count_include_pad)
+    shape = (*shares.shape, grid.places.shape[1])
+    return grid.spread(xp, xp.broadcast_to(shares[..., None], shape))
+
+
+def _weights(
+    xp: ArrayModule, q: Buffer, k: Buffer, mask: Sequence[Buffer], *, causal: bool, scale: float
+) -> Buffer:
+    """Returns the share of every key in every query; 0 where a query sees no key."""
+    scores = scale * xp.matmul(q, xp.swapaxes(k, -1, -2))
+    for given in mask:
+        scores = xp.where(given, scores, -inf) if given.dtype.kind == "b" else scores + given
+    if causal:
+        scores = xp.where(xp.asarray(np.tri(*scores.shape[-2:], dtype=np.bool_)), scores, -inf)
+    if not scores.shape[-1]:
+        return scores
+    highest = xp.max(scores, axis=(scores.ndim - 1,), keepdims=True)
+    with quiet():
+        powers = xp.exp(scores - xp.where(xp.isfinite(highest), highest, 0))
+    total = xp.sum(powers, axis=(scores.ndim - 1,), keepdims=True)
+    return powers / xp.where(total > 0, total, 1)
+
+
+def _attention(
+    xp: ArrayModule, q: Buffer, k: Buffer, v: Buffer, *mask: Buffer, learned: bool, **params: Any
+) -> Buffer:
+    return xp.matmul(_weights(xp, q, k, mask, **params), v)
+
+
+def _attention_grad(
+    xp: ArrayModule, g: Buffer, out: Buffer, q: Buffer, k: Buffer, v: Buffer, *mask: Buffer,
+    causal: bool, scale: float,
+) -> Buffer:  # fmt: skip
+    weights = _weights(xp, q, k, mask, causal=causal, scale=scale)
+    along = xp.sum(g * out, axis=(g.ndim - 1,), keepdims=True)
+    slope = weights * (xp.matmul(g, xp.swapaxes(v, -1, -2)) - along) * scale
+    parts = (
+        xp.matmul(slope, k),
+        xp.matmul(xp.swapaxes(slope, -1, -2), q),
+        xp.matmul(xp.swapaxes(weights, -1, -2), g),
+    )
+    rows, columns = (max(part.shape[axis] for part in parts) for axis in (-2, -1))
+    stacked = xp.zeros((3, *q.shape[:-2], rows, columns), q.dtype)
+    for i, part in enumerate(parts):
+        stacked[i, ..., : part.shape[-2], : part.shape[-1]] = part
+    return stacked
+
+
+WINDOW_KERNELS: dict[str, Callable[..., Buffer]] = {
+    "attention": _attention,
+    "attention_grad": _attention_grad,
+    "avg_pool": _avg_pool,
+    "avg_pool_grad": _avg_pool_grad,
+    "conv": _conv,
+    "conv_input_grad": _conv_input_grad,
+    "conv_kernel_grad": _conv_kernel_grad,
+    "max_pool": _max_pool,
+    "max_pool_argmax": _max_pool_argmax,
+    "pool_scatter": _pool_scatter,
+    "pool_take": _pool_take,
+}

@@ -49,6 +49,7 @@ PRINTED = {
             r"after 150 steps it is 0\.0[3-7]\d\d, of sums whose variance is 0\.18\n"
         ),
     ),
+    "backend": (1, r"\[-0\.909.* 0\.909\d+\]\nthe Hessian is on torch\n"),
     "cuda_kernel": (
         300,
         (
@@ -57,6 +58,8 @@ PRINTED = {
         ),
     ),
 }
+# What an example needs that the tests do not.
+NEEDED = {"backend": "torch"}
 PICTURES = {
     "train_digits": ["learning_curve.png", "predictions.png"],
     "tensor_digits": ["tensor_learning_curve.png", "tensor_predictions.png"],
@@ -84,6 +87,8 @@ def test_every_example_is_tested():
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_example(name, tmp_path):
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
     steps, pattern = PRINTED[name]
     printed = run(name, tmp_path, steps)
     assert re.fullmatch(pattern, printed), printed

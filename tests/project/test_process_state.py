@@ -1,0 +1,129 @@
+"""The page on state of the process lists all that there is, as the sources have it."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "process_state.md"
+FLOORS = ("backends", "primitives", "functensor")
+MUTATING = {
+    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem",
+    "remove", "setdefault", "update",
+}  # fmt: skip
+# What modules of others keep for the whole process.
+OTHERS = {
+    "cache", "excepthook", "filters", "mallopt", "meta_path", "path_hooks", "register_at_fork",
+    "sched_setaffinity", "set_num_threads", "setrecursionlimit", "setswitchinterval", "seterr",
+    "showwarning",
+}  # fmt: skip
+OWNERS = {"ctypes", "gc", "linecache", "np", "os", "sys", "threading", "warnings"}
+VARIABLE = re.compile(r"[A-Z]+(_[A-Z]+)+_?")
+FUNCTIONS = (ast.FunctionDef, ast.Lambda)
+TREES = {
+    path.relative_to(ROOT): ast.parse(path.read_text())
+    for floor in FLOORS
+    for path in sorted((ROOT / floor).rglob("*.py"))
+}
+
+
+def listed(heading):
+    """Returns the first two columns of the table below a heading of the page, as pairs."""
+    text = PAGE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"^\| `([^`|]+)` \| `([^`|]+)` \|", text, re.MULTILINE))
+
+
+def stored(tree):
+    """Returns the names that are assigned anywhere in a tree."""
+    names = (n for n in ast.walk(tree) if isinstance(n, ast.Name))
+    return {n.id for n in names if isinstance(n.ctx, ast.Store)}
+
+
+def assigned(tree):
+    """Returns the names that a module's own statements assign."""
+    return {n for s in tree.body if isinstance(s, ast.Assign | ast.AnnAssign) for n in stored(s)}
+
+
+def imports(path, tree):
+    """Returns by name what a module imports from modules of the house: their paths and names."""
+    found = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        package = path.parts[:-1]
+        mapped = ("functensor", *package) if package[0] != "functensor" else package
+        mapped = mapped[: len(mapped) - node.level + 1] + tuple((node.module or "").split("."))
+        if mapped[1:2] in (("backends",), ("primitives",)):
+            mapped = mapped[1:]
+        module = Path(*mapped).with_suffix(".py")
+        for alias in node.names:
+            found[alias.asname or alias.name] = module, alias.name
+    return found
+
+
+def mutated(function):
+    """Returns the names whose values a function changes and that are none of its own."""
+    arguments = {a.arg for a in ast.walk(function) if isinstance(a, ast.arg)}
+    told = {x for n in ast.walk(function) if isinstance(n, ast.Global) for x in n.names}
+    found = set(told)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            changes, value = node.func.attr in MUTATING, node.func.value
+        else:
+            changes = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
+            value = getattr(node, "value", None)
+        if changes and isinstance(value, ast.Name):
+            found.add(value.id)
+    return found - ((arguments | stored(function)) - told)
+
+
+def test_the_page_lists_what_belongs_to_a_thread():
+    found = {
+        (node.name, str(path))
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and "threading.local" in map(ast.unparse, node.bases)
+    }
+    assert found
+    assert listed("Threads") == found
+
+
+def test_the_page_lists_the_variables_of_the_environment():
+    found = set()
+    for path, tree in TREES.items():
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+        if any(ast.unparse(node) in ("os.environ", "os.getenv") for node in nodes):
+            strings = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
+            names = {s for s in strings if isinstance(s, str) and VARIABLE.fullmatch(s)}
+            found |= {(name, str(path)) for name in names - assigned(tree)}
+    assert found
+    assert listed("Environment") == found
+
+
+def test_the_page_lists_what_of_others_is_changed():
+    found = set()
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in OTHERS:
+                root = ast.unparse(node.value)
+                if root in OWNERS:
+                    found.add((f"{root}.{node.attr}", str(path)))
+            if isinstance(node, ast.Constant) and node.value == "mallopt":
+                found.add(("mallopt", str(path)))
+    assert found
+    assert listed("Python, NumPy and the C library") == found
+
+
+def test_the_page_lists_what_modules_remember():
+    found = set()
+    for path, tree in TREES.items():
+        imported = imports(path, tree)
+        for function in (node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)):
+            for name in mutated(function):
+                module, original = (path, name) if name in assigned(tree) else imported.get(
+                    name, (None, name)
+                )
+                if module in TREES and original in assigned(TREES[module]):
+                    found.add((original, str(module)))
+    assert found
+    assert listed("Modules") == found

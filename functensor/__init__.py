@@ -70,8 +70,10 @@ sys.meta_path.append(OldNames())
 # Hooks are there once somebody wants them.
 config.checks["check_buffers"] = lambda: import_module(
     ".checks.written_buffers", __name__
-).checking()
-config.checks["check_finite"] = lambda: import_module(".checks.finite", __name__).checking()
+).checking_buffers()
+config.checks["check_finite"] = lambda: import_module(
+    ".checks.finite", __name__
+).checking_finite()
 
 # What is imported when it is first used: namespaces, and names by the module that has them.
 NAMESPACES = {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["Aux", "P", "R"]
+__all__ = ["Aux", "P", "R", "T"]
 
 # The parameters of the function that is transformed, and what it returns.
 P = ParamSpec("P")
 R = TypeVar("R")
-# What it returns beside, with ``has_aux``.
+# The argument that it is differentiated by. The bound lets lambdas use it in any way.
+T = TypeVar("T", bound=Any)
+# The extras that it returns beside, with ``has_aux``.
 Aux = TypeVar("Aux")

@@ -41,20 +41,51 @@ from .taken_gradients import taken_gradients
 from .tensor_entrance import entrance
 
 if TYPE_CHECKING:
-    from ..functions.type_variables import Aux, P, R
+    from typing import Concatenate
+
+    from ..functions.type_variables import Aux, P, R, T
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
 
+@overload
 def grad(
-    fun: Callable[P, Any],
+    fun: Callable[Concatenate[T, P], Any], *, has_aux: Literal[False] = ...,
+    allow_int: bool = ..., holomorphic: bool = ...,
+) -> Callable[Concatenate[T, P], T]: ...  # fmt: skip
+
+
+@overload
+def grad(
+    fun: Callable[Concatenate[T, P], tuple[Any, Aux]], *, has_aux: Literal[True],
+    allow_int: bool = ..., holomorphic: bool = ...,
+) -> Callable[Concatenate[T, P], tuple[T, Aux]]: ...  # fmt: skip
+
+
+@overload
+def grad(
+    fun: Callable[P, Any], argnums: int | Sequence[int] | None,
+    argnames: str | Sequence[str] | None = ..., *, has_aux: bool = ..., allow_int: bool = ...,
+    holomorphic: bool = ...,
+) -> Callable[P, Any]: ...  # fmt: skip
+
+
+@overload
+def grad(
+    fun: Callable[P, Any], *, argnames: str | Sequence[str], has_aux: bool = ...,
+    allow_int: bool = ..., holomorphic: bool = ...,
+) -> Callable[P, Any]: ...  # fmt: skip
+
+
+def grad(
+    fun: Callable[..., Any],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     *,
     has_aux: bool = False,
     allow_int: bool = False,
     holomorphic: bool = False,
-) -> Callable[P, Any]:
+) -> Callable[..., Any]:
     """Returns a function that computes the gradient of a scalar function.
 
     Args:
@@ -72,8 +103,9 @@ def grad(
         A function of the same arguments. It returns the gradient in the structure, shapes and
         dtypes of the argument: a tuple for several positions, a dict for several names, and where
         both are given a pair of what is returned for each; with ``has_aux`` a pair of that and the
-        extras. A gradient by a complex argument is the
-        derivative along the real axis minus i times that along the imaginary one, as in JAX.
+        extras. A gradient by a complex argument is the derivative along the real axis minus i
+        times that along the imaginary one, as in JAX. Type checkers give the gradient the type
+        of the argument: ``Array``, or a tree of them.
 
     Raises:
         NonScalarOutputError: the output is not one real number.
@@ -86,42 +118,47 @@ def grad(
     >>> ft.grad(lambda x, scale: scale * x**3, argnames=("scale",))(2.0, scale=3.0)
     {'scale': Array(8., dtype=float64, device='cpu')}
     """
-    both = differentiated(
-        "grad",
-        fun,
-        argnums,
-        argnames,
-        has_aux=has_aux,
-        allow_int=allow_int,
-        holomorphic=holomorphic,
-    )
+    options = {"has_aux": has_aux, "allow_int": allow_int, "holomorphic": holomorphic}
+    both = differentiated("grad", fun, argnums, argnames, **options)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, gradients = both(*args, **kwargs)
         return (gradients, value[1]) if has_aux else gradients
 
-    return transformed(
-        gradient,
-        fun,
-        grad,
-        fun,
-        argnums,
-        argnames,
-        has_aux=has_aux,
-        allow_int=allow_int,
-        holomorphic=holomorphic,
-    )
+    return transformed(gradient, fun, grad, fun, argnums, argnames, **options)
+
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[T, P], R], *, has_aux: bool = ...,
+    allow_int: bool = ..., holomorphic: bool = ...,
+) -> Callable[Concatenate[T, P], tuple[R, T]]: ...  # fmt: skip
+
+
+@overload
+def value_and_grad(
+    fun: Callable[P, R], argnums: int | Sequence[int] | None,
+    argnames: str | Sequence[str] | None = ..., *, has_aux: bool = ..., allow_int: bool = ...,
+    holomorphic: bool = ...,
+) -> Callable[P, tuple[R, Any]]: ...  # fmt: skip
+
+
+@overload
+def value_and_grad(
+    fun: Callable[P, R], *, argnames: str | Sequence[str], has_aux: bool = ...,
+    allow_int: bool = ..., holomorphic: bool = ...,
+) -> Callable[P, tuple[R, Any]]: ...  # fmt: skip
 
 
 def value_and_grad(
-    fun: Callable[P, R],
+    fun: Callable[..., Any],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     *,
     has_aux: bool = False,
     allow_int: bool = False,
     holomorphic: bool = False,
-) -> Callable[P, tuple[R, Any]]:
+) -> Callable[..., Any]:
     """Returns a function that computes a scalar function's value and gradient.
 
     Args:
@@ -140,26 +177,9 @@ def value_and_grad(
     >>> print(value, by_x, by_y)
     6.0 3.0 2.0
     """
-    both = differentiated(
-        "value_and_grad",
-        fun,
-        argnums,
-        argnames,
-        has_aux=has_aux,
-        allow_int=allow_int,
-        holomorphic=holomorphic,
-    )
-    return transformed(
-        both,
-        fun,
-        value_and_grad,
-        fun,
-        argnums,
-        argnames,
-        has_aux=has_aux,
-        allow_int=allow_int,
-        holomorphic=holomorphic,
-    )
+    options = {"has_aux": has_aux, "allow_int": allow_int, "holomorphic": holomorphic}
+    both = differentiated("value_and_grad", fun, argnums, argnames, **options)
+    return transformed(both, fun, value_and_grad, fun, argnums, argnames, **options)
 
 
 def differentiated(
@@ -179,15 +199,8 @@ def differentiated(
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         if entrance.classes and entrance.is_met((args, kwargs)):
             # Made anew: a function that names itself would live until the garbage is collected.
-            again = differentiated(
-                name,
-                fun,
-                argnums,
-                argnames,
-                has_aux=has_aux,
-                allow_int=allow_int,
-                holomorphic=holomorphic,
-            )
+            options = {"has_aux": has_aux, "allow_int": allow_int, "holomorphic": holomorphic}
+            again = differentiated(name, fun, argnums, argnames, **options)
             return entrance.lift(again, args, kwargs)
         selection = Selection(fun, args, kwargs, argnums, argnames)
         leaves, treedef = tree.flatten(selection.values)

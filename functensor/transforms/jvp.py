@@ -41,6 +41,7 @@ from .tensor_entrance import entrance
 
 if TYPE_CHECKING:
     from ..functions.type_variables import Aux, P, R
+    from ..primitives.core.array import Array
 
 # Old pickles look for `linear_transpose` here.
 __all__ = ["elementwise_grad", "hvp", "jvp", "linear_transpose", "linearize"]
@@ -328,15 +329,44 @@ def hvp(
     return (product, aux[0]) if has_aux else product
 
 
+@overload
 def elementwise_grad(
-    fun: Callable[P, Any],
+    fun: Callable[P, Any], *, has_aux: Literal[False] = ..., allow_int: bool = ...,
+    holomorphic: bool = ...,
+) -> Callable[P, Array]: ...  # fmt: skip
+
+
+@overload
+def elementwise_grad(
+    fun: Callable[P, tuple[Any, Aux]], *, has_aux: Literal[True], allow_int: bool = ...,
+    holomorphic: bool = ...,
+) -> Callable[P, tuple[Array, Aux]]: ...  # fmt: skip
+
+
+@overload
+def elementwise_grad(
+    fun: Callable[P, Any], argnums: int | Sequence[int] | None,
+    argnames: str | Sequence[str] | None = ..., *, has_aux: bool = ..., allow_int: bool = ...,
+    holomorphic: bool = ...,
+) -> Callable[P, Any]: ...  # fmt: skip
+
+
+@overload
+def elementwise_grad(
+    fun: Callable[P, Any], *, argnames: str | Sequence[str], has_aux: bool = ...,
+    allow_int: bool = ..., holomorphic: bool = ...,
+) -> Callable[P, Any]: ...  # fmt: skip
+
+
+def elementwise_grad(
+    fun: Callable[..., Any],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     *,
     has_aux: bool = False,
     allow_int: bool = False,
     holomorphic: bool = False,
-) -> Callable[P, Any]:
+) -> Callable[..., Any]:
     """Returns a function that computes the derivative of an elementwise function.
 
     It is the gradient of the sum of all outputs, so that one pass gives the derivatives of all

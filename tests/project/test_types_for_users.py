@@ -51,9 +51,16 @@ reveal_type(np.linalg.eigh(x).eigenvalues)  # Array
 reveal_type(np.meshgrid(x, x))  # tuple[Array, ...]
 reveal_type(np.shape(x))  # tuple[int, ...]
 reveal_type(np.iscomplexobj(x))  # bool
-reveal_type(ft.grad(model))  # (params: dict[str, Array], x: Array) -> Any
-reveal_type(ft.value_and_grad(model))  # (params: dict[str, Array], x: Array) -> tuple[Array, Any]
-reveal_type(ft.value_and_grad(model)(params, x)[0])  # Array
+reveal_type(ft.grad(model))  # (dict[str, Array], x: Array) -> dict[str, Array]
+reveal_type(ft.grad(model, argnums=1))  # (params: dict[str, Array], x: Array) -> Any
+reveal_type(ft.grad(model, argnames="x"))  # (params: dict[str, Array], x: Array) -> Any
+reveal_type(ft.grad(loss_and_size, has_aux=True)(params, x))  # tuple[dict[str, Array], int]
+reveal_type(ft.grad(ft.jit(model))(params, x))  # dict[str, Array]
+reveal_type(ft.value_and_grad(model)(params, x))  # tuple[Array, dict[str, Array]]
+reveal_type(ft.vmap(ft.grad(model), (None, 0))(params, x))  # dict[str, Array]
+reveal_type(ft.elementwise_grad(np.sinc)(x))  # Array
+ft.grad(lambda p: model(p, x))(params)
+ft.value_and_grad(lambda p, scale: scale * model(p, x))(params, 2.0)
 reveal_type(ft.vmap(model, in_axes=(None, 0)))  # (params: dict[str, Array], x: Array) -> Array
 reveal_type(ft.vmap(lambda row: np.diff(row))(x))  # Array
 reveal_type(ft.hessian(model))  # (params: dict[str, Array], x: Array) -> Any
@@ -102,7 +109,7 @@ def as_installed(tree: Path) -> Path:
 def test_mypy_tells_users_what_goes_in_and_comes_out(tmp_path):
     tree = as_installed(CACHE / "installed")
     command = [sys.executable, "-m", "mypy", "--config-file=", "--cache-dir", CACHE / "cache"]
-    told = run([*command, "script.py"], tmp_path, {"MYPYPATH": str(tree)})
+    told = run([*command, "--strict", "script.py"], tmp_path, {"MYPYPATH": str(tree)})
     found = {}
     for number, kind, text in re.findall(r"^script\.py:(\d+): (\w+): (.*)$", told, re.MULTILINE):
         revealed = re.sub(r"\b(?:\w+\.)+(?=\w)", "", text.partition('"')[2].rpartition('"')[0])

@@ -394,24 +394,16 @@ Names = str | Iterable[str] | None
 
 @overload
 def jit(
-    fun: Callable[P, R],
-    *,
-    static_argnums: Numbers = ...,
-    static_argnames: Names = ...,
-    donate_argnums: Numbers = ...,
-    donate_argnames: Names = ...,
-) -> Jitted[P, R]: ...
+    fun: Callable[P, R], *, static_argnums: Numbers = ..., static_argnames: Names = ...,
+    donate_argnums: Numbers = ..., donate_argnames: Names = ...,
+) -> Jitted[P, R]: ...  # fmt: skip
 
 
 @overload
 def jit(
-    fun: None = None,
-    *,
-    static_argnums: Numbers = ...,
-    static_argnames: Names = ...,
-    donate_argnums: Numbers = ...,
-    donate_argnames: Names = ...,
-) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+    fun: None = None, *, static_argnums: Numbers = ..., static_argnames: Names = ...,
+    donate_argnums: Numbers = ..., donate_argnames: Names = ...,
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...  # fmt: skip
 
 
 def jit(

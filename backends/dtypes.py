@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INEXACT",
+    "MET",
     "MOVING",
     "NUMBERS",
     "REAL",
@@ -48,7 +49,8 @@ MOVING = frozenset(
 SINGLE = np.dtype(np.float32)
 WEAK_CLASSES = frozenset({bool, int, float, complex})
 
-_met: list[np.dtype[Any]] = []
+# The dtype bfloat16, once it was asked for: backends and primitives look for it from then on.
+MET: list[np.dtype[Any]] = []
 _bfloat16_listeners: list[Callable[[np.dtype[Any]], None]] = []
 
 
@@ -58,7 +60,7 @@ def bfloat16() -> np.dtype[Any]:
     Raises:
         BackendUnavailable: the package that has it is not installed.
     """
-    if not _met:
+    if not MET:
         try:
             import ml_dtypes  # only where there is a bfloat16
         except ImportError:
@@ -67,11 +69,11 @@ def bfloat16() -> np.dtype[Any]:
                 "pip install 'functensor[bfloat16]'"
             ) from None
         _meet(np.dtype(ml_dtypes.bfloat16))
-    return _met[0]
+    return MET[0]
 
 
 def _meet(dtype: np.dtype[Any]) -> None:
-    _met.append(dtype)
+    MET.append(dtype)
     for listener in _bfloat16_listeners:
         listener(dtype)
 
@@ -79,7 +81,7 @@ def _meet(dtype: np.dtype[Any]) -> None:
 def when_met(listener: Callable[[np.dtype[Any]], None]) -> None:
     """Calls a function with the dtype bfloat16, once there is one."""
     _bfloat16_listeners.append(listener)
-    for dtype in _met:
+    for dtype in MET:
         listener(dtype)
 
 
@@ -128,7 +130,7 @@ def result_type(*operands: Any) -> np.dtype[Any]:
         x if type(x) in WEAK_CLASSES or type(x) is type else getattr(x, "dtype", x)
         for x in operands
     ]
-    if not _met:
+    if not MET:
         return np.result_type(*kinds)
     dtypes = [x if type(x) in WEAK_CLASSES else np.dtype(x) for x in kinds]
     if not any(type(d) not in WEAK_CLASSES and d.kind == "V" for d in dtypes):
@@ -137,7 +139,7 @@ def result_type(*operands: Any) -> np.dtype[Any]:
         *(d if type(d) in WEAK_CLASSES or d.kind != "V" else SINGLE for d in dtypes)
     )
     alone = all(type(d) in WEAK_CLASSES or d.kind not in "fc" for d in dtypes)
-    return _met[0] if out == SINGLE and alone else out
+    return MET[0] if out == SINGLE and alone else out
 
 
 def computed_in_single(

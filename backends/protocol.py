@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS",
+    "BY_BUFFER",
     "Backend",
     "BackendUnavailable",
     "DeviceError",
@@ -274,11 +275,11 @@ def apart(backend: Backend, buffers: tuple[Any, ...]) -> DeviceError:
 # Which backend holds the buffers of a kind of device.
 BACKENDS = {"cpu": "numpy", "cuda": "cupy"}
 _loaded: dict[str, Backend] = {}
-# All backends but NumPy's, by the class of their buffers.
-_backends_by_buffer: dict[type, Backend] = {}
+# The backends beside NumPy's, by the class of their buffers.
+BY_BUFFER: dict[type, Backend] = {}
 _backend_listeners: list[Callable[[Backend], None]] = []
 _lock = threading.RLock()
-loaded = _backends_by_buffer.get
+loaded = BY_BUFFER.get
 
 
 def to_host(buffer: Any) -> Any:
@@ -294,7 +295,7 @@ def register(backend: Backend) -> Backend:
             raise ValueError(f"a backend named {backend.name!r} is registered already")
         BACKENDS.setdefault(backend.kind, backend.name)
         if backend.name != "numpy":
-            _backends_by_buffer[backend.buffer_type] = backend
+            BY_BUFFER[backend.buffer_type] = backend
             for listener in _backend_listeners:
                 listener(backend)
     return backend
@@ -304,7 +305,7 @@ def when_registered(listener: Callable[[Backend], None]) -> None:
     """Calls a function with every backend beside NumPy's, once it is there."""
     with _lock:
         _backend_listeners.append(listener)
-        for backend in _backends_by_buffer.values():
+        for backend in BY_BUFFER.values():
             listener(backend)
 
 

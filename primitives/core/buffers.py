@@ -11,6 +11,7 @@ import numpy as np
 from ...backends.annotations import Buffer
 from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, placement, resolved
+from ...backends.protocol import BY_BUFFER
 from .annotations import ArrayLike, Value
 from .array import Array, Tracer
 from .derivative_rules import shape_of
@@ -62,8 +63,8 @@ SEQUENCES = (list, tuple)
 WEAK_TYPES = frozenset({float, int, bool, complex, *BASES})
 
 # What may stand as a raw buffer: arrays, NumPy's scalars, and Python's (which stay weak). Backends
-# add the classes of their arrays to all three sets when they are loaded.
-DEVICE_TYPES: set[type] = set()
+# beside NumPy's, whose classes of buffers are those of devices, enter when they are loaded.
+DEVICE_TYPES = BY_BUFFER.keys()
 ARRAY_TYPES: set[type] = {np.ndarray}
 BUFFER_TYPES = {
     float, int, bool, complex, np.ndarray, *(np.dtype(c).type for c in "?bBhHiIlLqQefdgFDG")

@@ -16,10 +16,11 @@ from ...backends import Backend, when_registered
 from ...backends import get as get_backend
 from ...backends.annotations import ArrayModule, Buffer, DType
 from ...backends.devices import placement
-from ...backends.dtypes import computed_in_single, when_met
+from ...backends.dtypes import MET, computed_in_single, when_met
 from ...backends.messages import message
+from ...backends.protocol import BY_BUFFER
 from .annotations import Value
-from .buffers import ARRAY_TYPES, BUFFER_TYPES, DEVICE_TYPES, WEAK_TYPES
+from .buffers import ARRAY_TYPES, BUFFER_TYPES, WEAK_TYPES
 from .registry import registry
 
 __all__ = ["ADDERS", "dispatching"]
@@ -38,17 +39,13 @@ class Dispatched(Protocol):
     creates: bool
     arity: int
 
-# The backends beside NumPy's.
-other_backends: list[Backend] = []
 # What adds to a buffer in its place, by the class of buffers, where that is quicker than ``+=``.
 ADDERS: dict[type, Callable[[Any, Any], Any]] = {}
-# The dtype bfloat16, once an operand had it: implementations look for it from then on.
-bfloat16_met: list[Any] = []
 
 
 def dispatching(primitive: Dispatched) -> Implementation:
     """Returns the function that computes a primitive on the buffers of every backend there is."""
-    for backend in other_backends:
+    for backend in BY_BUFFER.values():
         look_ahead(primitive, backend)
     return composed_implementation(primitive)
 
@@ -56,7 +53,7 @@ def dispatching(primitive: Dispatched) -> Implementation:
 def composed_implementation(primitive: Dispatched) -> Implementation:
     """Returns the function that leaves to each backend what is to be done with its buffers."""
     impl = implementation(primitive, get_backend("numpy"))
-    for backend in other_backends:
+    for backend in BY_BUFFER.values():
         impl = choosing(primitive, backend, impl)
     return impl
 
@@ -79,9 +76,9 @@ def implementation(primitive: Dispatched, backend: Backend) -> Implementation:
         function = partial(refusing, function, primitive.name, backend)
     if primitive.name in backend.accumulating:
         function = computed_in_single(function, np.float16)
-    if bfloat16_met and primitive.name not in backend.mixes_bfloat16:
+    if MET and primitive.name not in backend.mixes_bfloat16:
         takes = primitive.name in backend.takes_bfloat16
-        return computed_in_single(function, bfloat16_met[0], takes)
+        return computed_in_single(function, MET[0], takes)
     return function
 
 
@@ -196,8 +193,6 @@ def look_ahead(primitive: Dispatched, backend: Backend) -> None:
 
 def adopt(backend: Backend) -> None:
     """Makes a backend's buffers operands of every primitive."""
-    other_backends.append(backend)
-    DEVICE_TYPES.add(backend.buffer_type)
     ARRAY_TYPES.add(backend.buffer_type)
     BUFFER_TYPES.add(backend.buffer_type)
     if backend.add_into is not None:
@@ -229,7 +224,6 @@ def on_buffers(
 
 def meet(dtype: DType) -> None:
     """Makes arrays of bfloat16 operands of every primitive."""
-    bfloat16_met.append(dtype)
     BUFFER_TYPES.add(dtype.type)
     for primitive in registry:
         primitive.impl = composed_implementation(primitive)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..backends.annotations import DTypeLike
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import describe
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
 
 __all__ = [
@@ -33,7 +34,7 @@ SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
 
 
-def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+def leaky_relu(x: ArrayLike, negative_slope: float = 0.01) -> Array:
     """Returns x where it is positive, and ``negative_slope * x`` elsewhere.
 
     Args:
@@ -48,7 +49,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
     return ops.where(ops.greater(x, 0), x, ops.multiply(x, negative_slope))
 
 
-def relu6(x: Any) -> Any:
+def relu6(x: ArrayLike) -> Array:
     """Returns ``min(max(x, 0), 6)``.
 
     >>> from functensor import nn
@@ -58,7 +59,7 @@ def relu6(x: Any) -> Any:
     return ops.clip(x, 0.0, 6.0)
 
 
-def hard_tanh(x: Any) -> Any:
+def hard_tanh(x: ArrayLike) -> Array:
     """Returns x limited to the interval from -1 to 1.
 
     >>> from functensor import nn
@@ -68,7 +69,7 @@ def hard_tanh(x: Any) -> Any:
     return ops.clip(x, -1.0, 1.0)
 
 
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: ArrayLike) -> Array:
     """Returns ``relu6(x + 3) / 6``, a piecewise linear sigmoid.
 
     >>> from functensor import nn
@@ -78,7 +79,7 @@ def hard_sigmoid(x: Any) -> Any:
     return ops.divide(relu6(ops.add(x, 3.0)), 6.0)
 
 
-def hard_swish(x: Any) -> Any:
+def hard_swish(x: ArrayLike) -> Array:
     """Returns ``x * hard_sigmoid(x)``. Howard et al., https://arxiv.org/abs/1905.02244.
 
     >>> from functensor import nn
@@ -88,7 +89,7 @@ def hard_swish(x: Any) -> Any:
     return ops.multiply(x, hard_sigmoid(x))
 
 
-def soft_sign(x: Any) -> Any:
+def soft_sign(x: ArrayLike) -> Array:
     """Returns ``x / (1 + abs(x))``.
 
     >>> from functensor import nn
@@ -98,7 +99,7 @@ def soft_sign(x: Any) -> Any:
     return ops.soft_sign(x)
 
 
-def log_sigmoid(x: Any) -> Any:
+def log_sigmoid(x: ArrayLike) -> Array:
     """Returns ``log(sigmoid(x))`` without overflow.
 
     >>> from functensor import nn
@@ -108,7 +109,7 @@ def log_sigmoid(x: Any) -> Any:
     return ops.negative(ops.softplus(ops.negative(x)))
 
 
-def mish(x: Any) -> Any:
+def mish(x: ArrayLike) -> Array:
     """Returns ``x * tanh(softplus(x))``. Misra, https://arxiv.org/abs/1908.08681.
 
     >>> from functensor import nn
@@ -118,7 +119,7 @@ def mish(x: Any) -> Any:
     return ops.multiply(x, ops.tanh(ops.softplus(x)))
 
 
-def selu(x: Any) -> Any:
+def selu(x: ArrayLike) -> Array:
     """Returns a scaled `elu` that keeps mean 0 and variance 1 from layer to layer.
 
     Klambauer et al., https://arxiv.org/abs/1706.02515.
@@ -130,7 +131,7 @@ def selu(x: Any) -> Any:
     return ops.multiply(ops.elu(x, SELU_ALPHA), SELU_SCALE)
 
 
-def celu(x: Any, alpha: float = 1.0) -> Any:
+def celu(x: ArrayLike, alpha: float = 1.0) -> Array:
     """Returns x where it is positive, and ``alpha * (exp(x / alpha) - 1)`` elsewhere.
 
     Barron, https://arxiv.org/abs/1704.07483.
@@ -142,7 +143,7 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
     return ops.multiply(ops.elu(ops.divide(x, alpha)), alpha)
 
 
-def glu(x: Any, axis: int = -1) -> Any:
+def glu(x: ArrayLike, axis: int = -1) -> Array:
     """Returns the first half of an axis times the sigmoid of the second half.
 
     Dauphin et al., https://arxiv.org/abs/1612.08083.
@@ -159,7 +160,9 @@ def glu(x: Any, axis: int = -1) -> Any:
     return ops.multiply(first, ops.sigmoid(second))
 
 
-def one_hot(labels: Any, num_classes: int, dtype: Any = np.float64, axis: int = -1) -> Any:
+def one_hot(
+    labels: ArrayLike, num_classes: int, dtype: DTypeLike = np.float64, axis: int = -1
+) -> Array:
     """Returns integers as vectors of zeros with a one at their place.
 
     Args:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
 from ..numpy.creation import asarray
-from ..primitives.core.array import Tracer
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array, Tracer
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, describe, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import result_type
 from ..primitives.nn.attention import attention as attend
 from ..primitives.nn.attention import check_shapes
@@ -20,14 +20,14 @@ __all__ = ["attention", "scaled_dot_product_attention"]
 
 
 def attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any = None,
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    mask: ArrayLike | None = None,
     causal: bool = False,
     *,
     scale: float | None = None,
-) -> Any:
+) -> Array:
     """Returns means of values, weighted by how well their keys fit queries.
 
     Vaswani et al., https://arxiv.org/abs/1706.03762: ``softmax(scale * q @ k^T) @ v``. Never more
@@ -105,16 +105,16 @@ def _misfit(shapes: list[tuple[int, ...]]) -> ShapeError:
 
 
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    attn_mask: ArrayLike | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> Array:
     """Returns `attention` under the name and with the arguments that it has in PyTorch.
 
     Args:

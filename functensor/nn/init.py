@@ -11,15 +11,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from math import prod, sqrt
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from .. import random
+from ..backends.annotations import DTypeLike
 from ..faces.publish import publish
 from ..numpy import zeros_ones
-from ..primitives.core.registry import registry as ops
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.shape_dtype import canonical_axis
+from ..random.keys import RandomKey
 
 __all__ = [
     "Initializer",
@@ -43,13 +46,13 @@ __all__ = [
     "zeros",
 ]
 
-Initializer = Callable[..., Any]
+Initializer: TypeAlias = Callable[..., Array]
 
 # The standard deviation of a normal number that is restricted to -2 to 2.
 TRUNCATED_STD = 0.8796256610342398
 
 
-def zeros(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
+def zeros(key: RandomKey | None, shape: Sequence[int], dtype: DTypeLike = np.float64) -> Array:
     """Returns an array of zeros.
 
     Args:
@@ -63,7 +66,7 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
     return zeros_ones.zeros(shape, dtype)
 
 
-def ones(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
+def ones(key: RandomKey | None, shape: Sequence[int], dtype: DTypeLike = np.float64) -> Array:
     """Returns an array of ones.
 
     Args:
@@ -85,7 +88,7 @@ def constant(value: float) -> Initializer:
     [0.5, 0.5]
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
+    def init(key: RandomKey, shape: Sequence[int], dtype: DTypeLike = np.float64) -> Array:
         return zeros_ones.full(shape, value, dtype)
 
     return init
@@ -99,7 +102,7 @@ def uniform(scale: float = 1e-2) -> Initializer:
     True
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
+    def init(key: RandomKey, shape: Sequence[int], dtype: DTypeLike = np.float64) -> Array:
         return random.uniform(key, shape, dtype, 0.0, scale)
 
     return init
@@ -113,7 +116,7 @@ def normal(stddev: float = 1e-2) -> Initializer:
     True
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
+    def init(key: RandomKey, shape: Sequence[int], dtype: DTypeLike = np.float64) -> Array:
         return ops.multiply(random.normal(key, shape, dtype), stddev)
 
     return init
@@ -131,7 +134,7 @@ def truncated_normal(stddev: float = 1e-2, lower: float = -2.0, upper: float = 2
     True
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
+    def init(key: RandomKey, shape: Sequence[int], dtype: DTypeLike = np.float64) -> Array:
         drawn = random.truncated_normal(key, lower, upper, shape, dtype)
         return ops.multiply(drawn, stddev)
 
@@ -188,7 +191,7 @@ def variance_scaling(
     inner = None if in_axis is None else operator.index(in_axis)
     outer = None if out_axis is None else operator.index(out_axis)
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
+    def init(key: RandomKey, shape: Sequence[int], dtype: DTypeLike = np.float64) -> Array:
         fan_in, fan_out = _fans(shape, inner, outer)
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[mode]
         stddev = sqrt(scale / max(fan, 1))
@@ -299,7 +302,7 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1) -> Initializer:
 
     columns = operator.index(column_axis)
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = np.float64) -> Any:
+    def init(key: RandomKey, shape: Sequence[int], dtype: DTypeLike = np.float64) -> Array:
         if len(shape) < 2:
             raise ValueError(
                 f"weights of shape {tuple(shape)} have no rows and columns: two axes are needed; "

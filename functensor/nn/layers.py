@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 
 from .. import random
+from ..backends.annotations import Axis
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, describe, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axes, canonical_axis
 from ..primitives.nn.layer_norm import affine_normalize, normalize
 from ..primitives.random.dropout import dropout as drop
-from ..random.keys import checked
+from ..random.keys import RandomKey, checked_key
 
 __all__ = [
     "batch_norm",
@@ -32,12 +34,19 @@ __all__ = [
 ]
 
 # The activations that add a bias in the same pass.
-FUSED = {ops[f]: ops[f"{f}_biased"] for f in ("relu", "sigmoid", "softplus", "tanh")}
+FUSED: dict[Any, Callable[..., Array]] = {
+    ops[f]: ops[f"{f}_biased"] for f in ("relu", "sigmoid", "softplus", "tanh")
+}
 
 # -- linear maps
 
 
-def linear(x: Any, w: Any, b: Any = None, activation: Callable[[Any], Any] | None = None) -> Any:
+def linear(
+    x: ArrayLike,
+    w: ArrayLike,
+    b: ArrayLike | None = None,
+    activation: Callable[[Array], Array] | None = None,
+) -> Array:
     """Returns ``x @ w + b``, or an activation function of it.
 
     Args:
@@ -66,15 +75,15 @@ def linear(x: Any, w: Any, b: Any = None, activation: Callable[[Any], Any] | Non
 
 
 def conv(
-    x: Any,
-    w: Any,
-    b: Any = None,
+    x: ArrayLike,
+    w: ArrayLike,
+    b: ArrayLike | None = None,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: ArrayLike = 1,
+    padding: ArrayLike = 0,
+    dilation: ArrayLike = 1,
     groups: int = 1,
-) -> Any:
+) -> Array:
     """Convolves images with kernels (correlates, as neural networks have it) and adds a bias.
 
     Args:
@@ -113,7 +122,7 @@ def conv(
     return ops.add(out, ops.reshape(b, (channels, *(1,) * (len(out.shape) - 2))))
 
 
-def embedding(table: Any, ids: Any) -> Any:
+def embedding(table: ArrayLike, ids: ArrayLike) -> Array:
     """Returns the rows of a table.
 
     Args:
@@ -140,12 +149,14 @@ def embedding(table: Any, ids: Any) -> Any:
 # -- normalisation
 
 
-def _normalised(x: Any, mean: Any, variance: Any, eps: float) -> Any:
+def _normalised(x: Array, mean: Array, variance: Array, eps: float) -> Array:
     scale = ops.reciprocal(ops.sqrt(ops.add(variance, eps)))
     return ops.multiply(ops.subtract(x, mean), scale)
 
 
-def _affine(x: Any, weight: Any, bias: Any, shape: tuple[int, ...]) -> Any:
+def _affine(
+    x: Array, weight: ArrayLike | None, bias: ArrayLike | None, shape: tuple[int, ...]
+) -> Array:
     """Returns ``x * weight + bias``, both brought into a shape that broadcasts against x."""
     if weight is not None:
         x = ops.multiply(x, ops.reshape(weight, shape))
@@ -154,7 +165,9 @@ def _affine(x: Any, weight: Any, bias: Any, shape: tuple[int, ...]) -> Any:
     return x
 
 
-def _over_axes(x: Any, weight: Any, bias: Any, axis: Any, params: dict[str, Any]) -> Any:
+def _over_axes(
+    x: Array, weight: ArrayLike | None, bias: ArrayLike | None, axis: Axis, params: dict[str, Any]
+) -> Array:
     """Normalises over axes, which the primitives do for rows, and applies weight and bias."""
     axes = canonical_axes(axis, len(x.shape))
     others = [i for i in range(len(x.shape)) if i not in axes]
@@ -181,8 +194,12 @@ def _over_axes(x: Any, weight: Any, bias: Any, axis: Any, params: dict[str, Any]
 
 
 def layer_norm(
-    x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, axis: Any = -1
-) -> Any:
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
+    axis: Axis = -1,
+) -> Array:
     """Returns x shifted and scaled to mean 0 and variance 1 over axes, then ``* weight + bias``.
 
     Ba, Kiros and Hinton, https://arxiv.org/abs/1607.06450.
@@ -203,7 +220,9 @@ def layer_norm(
     return _over_axes(asarray(x), weight, bias, axis, {"eps": eps, "center": True})
 
 
-def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, axis: Any = -1) -> Any:
+def rms_norm(
+    x: ArrayLike, weight: ArrayLike | None = None, eps: float = 1e-6, axis: Axis = -1
+) -> Array:
     """Returns x scaled to a mean square of 1 over axes, then ``* weight``.
 
     Zhang and Sennrich, https://arxiv.org/abs/1910.07467.
@@ -225,8 +244,12 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, axis: Any = -1) -> A
 
 
 def group_norm(
-    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
-) -> Any:
+    x: ArrayLike,
+    groups: int,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
+) -> Array:
     """Returns images shifted and scaled to mean 0 and variance 1 over groups of channels.
 
     Wu and He, https://arxiv.org/abs/1803.08494.
@@ -264,16 +287,16 @@ def group_norm(
 
 
 def batch_norm(
-    x: Any,
-    statistics: tuple[Any, Any] | None = None,
-    weight: Any = None,
-    bias: Any = None,
+    x: ArrayLike,
+    statistics: tuple[Array, Array] | None = None,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
     *,
     training: bool = True,
     momentum: float = 0.1,
     eps: float = 1e-5,
     axis: int = 1,
-) -> tuple[Any, tuple[Any, Any]]:
+) -> tuple[Array, tuple[Array, Array]]:
     """Returns images shifted and scaled to mean 0 and variance 1 in every channel.
 
     Ioffe and Szegedy, https://arxiv.org/abs/1502.03167.
@@ -314,15 +337,17 @@ def batch_norm(
         mean, variance = ops.mean(x, axis=others), ops.var(x, axis=others)
         if statistics is None:
             zeros, ones = np.zeros(channels, x.dtype), np.ones(channels, x.dtype)
-            statistics = beside(x, zeros), beside(x, ones)
+            before: tuple[ArrayLike, ArrayLike] = beside(x, zeros), beside(x, ones)
+        else:
+            before = statistics
         count = prod([x.shape[i] for i in others])
         unbiased = ops.multiply(variance, count / max(count - 1, 1))
-        statistics = tuple(
-            ops.stop_gradient(
-                ops.add(ops.multiply(old, 1 - momentum), ops.multiply(new, momentum))
-            )
-            for old, new in zip(statistics, (mean, unbiased), strict=True)
-        )
+
+        def followed(old: ArrayLike, new: Array) -> Array:
+            sums = ops.add(ops.multiply(old, 1 - momentum), ops.multiply(new, momentum))
+            return ops.stop_gradient(sums)
+
+        statistics = followed(before[0], mean), followed(before[1], unbiased)
     out = _normalised(x, ops.reshape(mean, shape), ops.reshape(variance, shape), eps)
     return _affine(out, weight, bias, shape), statistics
 
@@ -330,7 +355,7 @@ def batch_norm(
 # -- noise
 
 
-def dropout(key: Any, x: Any, rate: Any, *, training: bool = True) -> Any:
+def dropout(key: RandomKey, x: ArrayLike, rate: Array | float, *, training: bool = True) -> Array:
     """Returns x with elements set to zero at random, and the others scaled up for it.
 
     Srivastava et al., "Dropout", 2014.
@@ -364,5 +389,5 @@ def dropout(key: Any, x: Any, rate: Any, *, training: bool = True) -> Any:
         return x
     else:
         # Nothing but the key is kept for the derivative.
-        return drop.bind((x, checked(key)), {"rate": float(rate)})
+        return drop.bind((x, checked_key(key)), {"rate": float(rate)})
     return ops.where(kept, ops.divide(x, share), 0)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, describe, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, REAL, canonical_axis
 from ..primitives.nn.cross_entropy import cross_entropy
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-def _paired(name: str, predictions: Any, targets: Any) -> tuple[Any, Any]:
+def _paired(name: str, predictions: ArrayLike, targets: ArrayLike) -> tuple[Array, Array]:
     """Returns both as arrays, once their shapes agree: broadcasting them is never meant.
 
     Raises:
@@ -48,7 +48,7 @@ def _paired(name: str, predictions: Any, targets: Any) -> tuple[Any, Any]:
 # -- regression
 
 
-def squared_error(predictions: Any, targets: Any) -> Any:
+def squared_error(predictions: ArrayLike, targets: ArrayLike) -> Array:
     """Returns the squared differences, element by element.
 
     Args:
@@ -64,7 +64,7 @@ def squared_error(predictions: Any, targets: Any) -> Any:
     return ops.square(ops.subtract(*_paired("squared_error", predictions, targets)))
 
 
-def absolute_error(predictions: Any, targets: Any) -> Any:
+def absolute_error(predictions: ArrayLike, targets: ArrayLike) -> Array:
     """Returns the absolute differences, element by element.
 
     Args:
@@ -80,7 +80,7 @@ def absolute_error(predictions: Any, targets: Any) -> Any:
     return ops.abs(ops.subtract(*_paired("absolute_error", predictions, targets)))
 
 
-def mse(predictions: Any, targets: Any) -> Any:
+def mse(predictions: ArrayLike, targets: ArrayLike) -> Array:
     """Returns the mean squared error, over all elements.
 
     Args:
@@ -96,7 +96,7 @@ def mse(predictions: Any, targets: Any) -> Any:
     return ops.mean(ops.square(ops.subtract(*_paired("mse", predictions, targets))))
 
 
-def mae(predictions: Any, targets: Any) -> Any:
+def mae(predictions: ArrayLike, targets: ArrayLike) -> Array:
     """Returns the mean absolute error, over all elements.
 
     Args:
@@ -115,7 +115,7 @@ def mae(predictions: Any, targets: Any) -> Any:
 l1 = mae
 
 
-def huber(predictions: Any, targets: Any, delta: float = 1.0) -> Any:
+def huber(predictions: ArrayLike, targets: ArrayLike, delta: float = 1.0) -> Array:
     """Returns half the squared difference where it is small, and a linear function beyond.
 
     Huber, "Robust estimation of a location parameter", 1964.
@@ -143,7 +143,7 @@ def huber(predictions: Any, targets: Any, delta: float = 1.0) -> Any:
 # -- classification
 
 
-def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
+def softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: int = -1) -> Array:
     """Returns the cross entropy of labels under the distribution softmax(logits).
 
     Args:
@@ -189,7 +189,7 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
     )
 
 
-def binary_cross_entropy_with_logits(logits: Any, labels: Any) -> Any:
+def binary_cross_entropy_with_logits(logits: ArrayLike, labels: ArrayLike) -> Array:
     """Returns the cross entropy of labels under the probability sigmoid(logits).
 
     Args:
@@ -214,7 +214,7 @@ def binary_cross_entropy_with_logits(logits: Any, labels: Any) -> Any:
     return ops.logistic_loss(logits, labels)
 
 
-def hinge(scores: Any, signs: Any) -> Any:
+def hinge(scores: ArrayLike, signs: ArrayLike) -> Array:
     """Returns ``max(0, 1 - signs * scores)``, element by element.
 
     Args:
@@ -231,7 +231,7 @@ def hinge(scores: Any, signs: Any) -> Any:
     return ops.relu(ops.subtract(1.0, ops.multiply(*_paired("hinge", scores, signs))))
 
 
-def kl_divergence(log_predictions: Any, targets: Any, axis: int = -1) -> Any:
+def kl_divergence(log_predictions: ArrayLike, targets: ArrayLike, axis: int = -1) -> Array:
     """Returns the Kullback-Leibler divergence of targets from predicted distributions.
 
     Args:
@@ -258,7 +258,7 @@ def kl_divergence(log_predictions: Any, targets: Any, axis: int = -1) -> Any:
     return ops.sum(ops.where(some, terms, 0), axis=axis)
 
 
-def cosine_similarity(x: Any, y: Any, axis: int = -1, eps: float = 1e-8) -> Any:
+def cosine_similarity(x: ArrayLike, y: ArrayLike, axis: int = -1, eps: float = 1e-8) -> Array:
     """Returns the cosine of the angle between vectors.
 
     Args:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import pi, prod
-from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import DTypeLike, ShapeLike
 from ..numpy.known_values import is_at_hand
-from ..primitives.core.registry import registry as ops
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.shape_dtype import finfo, number_dtype
-from .keys import as_shape, fraction, inner_fraction, real_dtype, real_parameters
+from .keys import RandomKey, fraction, inner_fraction, real_dtype, real_parameters, shape_of_draws
 from .normal_quantile import TAIL_BEGINS, normal_probability, normal_quantile, tail_quantile
 
 __all__ = [
@@ -33,12 +34,12 @@ __all__ = [
 
 
 def uniform(
-    key: Any,
-    shape: Sequence[int] | int = (),
-    dtype: Any = np.float64,
-    minval: Any = 0.0,
-    maxval: Any = 1.0,
-) -> Any:
+    key: RandomKey,
+    shape: ShapeLike = (),
+    dtype: DTypeLike = np.float64,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+) -> Array:
     """Returns numbers that are uniformly distributed on the interval [minval, maxval).
 
     Args:
@@ -55,7 +56,7 @@ def uniform(
     >>> bool((x >= -1).all() & (x < 1).all())
     True
     """
-    dtype, shape = real_dtype(dtype, "uniform"), as_shape(shape)
+    dtype, shape = real_dtype(dtype, "uniform"), shape_of_draws(shape)
     unit = fraction(key, shape, dtype)
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
         return unit
@@ -63,7 +64,7 @@ def uniform(
     return ops.add(ops.multiply(unit, ops.subtract(high, low)), low)
 
 
-def normal(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
+def normal(key: RandomKey, shape: ShapeLike = (), dtype: DTypeLike = np.float64) -> Array:
     """Returns numbers of the standard normal distribution.
 
     Scale and shift them, ``mean + std * normal(key, shape)``, for derivatives by mean and std.
@@ -82,7 +83,7 @@ def normal(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -
     >>> bool(abs(x.mean()) < 0.05), bool(abs(x.std() - 1) < 0.05)
     (True, True)
     """
-    dtype, shape = number_dtype(dtype), as_shape(shape)
+    dtype, shape = number_dtype(dtype), shape_of_draws(shape)
     if dtype.kind == "c":
         real = finfo(dtype).dtype
         parts = normal(key, (2, *shape), real)
@@ -95,20 +96,20 @@ def normal(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -
     # 1 - u is never zero, as u may be.
     radius = ops.sqrt(ops.multiply(ops.log(ops.subtract(1.0, ops.index(unit, 0))), -2.0))
     angle = ops.multiply(ops.index(unit, 1), 2 * pi)
-    both = (ops.multiply(radius, ops.cos(angle)), ops.multiply(radius, ops.sin(angle)))
-    flat = ops.concatenate(both)
+    pair = (ops.multiply(radius, ops.cos(angle)), ops.multiply(radius, ops.sin(angle)))
+    flat = ops.concatenate(pair)
     if 2 * pairs != length:
         flat = ops.index(flat, slice(length))
     return ops.astype(ops.reshape(flat, shape), dtype)
 
 
 def truncated_normal(
-    key: Any,
-    lower: Any,
-    upper: Any,
-    shape: Sequence[int] | int | None = None,
-    dtype: Any = np.float64,
-) -> Any:
+    key: RandomKey,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Array:
     """Returns numbers of the standard normal distribution restricted to an interval.
 
     Args:
@@ -149,7 +150,7 @@ def truncated_normal(
     return ops.astype(ops.where(mirrored, ops.negative(x), x), dtype)
 
 
-def exponential(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
+def exponential(key: RandomKey, shape: ShapeLike = (), dtype: DTypeLike = np.float64) -> Array:
     """Returns numbers of the exponential distribution of mean 1.
 
     Args:
@@ -159,11 +160,11 @@ def exponential(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float
     >>> bool((random.exponential(random.key(0), (100,)) >= 0).all())
     True
     """
-    unit = fraction(key, as_shape(shape), real_dtype(dtype, "exponential"))
+    unit = fraction(key, shape_of_draws(shape), real_dtype(dtype, "exponential"))
     return ops.negative(ops.log(ops.subtract(1.0, unit)))
 
 
-def gumbel(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
+def gumbel(key: RandomKey, shape: ShapeLike = (), dtype: DTypeLike = np.float64) -> Array:
     """Returns numbers of the standard Gumbel distribution, -log(-log(u)).
 
     Args:
@@ -176,7 +177,7 @@ def gumbel(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -
     return ops.negative(ops.log(ops.negative(ops.log(inner_fraction(key, shape, dtype, "gumbel")))))
 
 
-def logistic(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
+def logistic(key: RandomKey, shape: ShapeLike = (), dtype: DTypeLike = np.float64) -> Array:
     """Returns numbers of the standard logistic distribution, log(u / (1 - u)).
 
     Args:
@@ -190,7 +191,7 @@ def logistic(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64)
     return ops.subtract(ops.log(unit), ops.log(ops.subtract(1.0, unit)))
 
 
-def laplace(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
+def laplace(key: RandomKey, shape: ShapeLike = (), dtype: DTypeLike = np.float64) -> Array:
     """Returns numbers of the standard Laplace distribution, whose density is ``exp(-abs(x)) / 2``.
 
     Args:
@@ -204,7 +205,7 @@ def laplace(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) 
     return ops.negative(ops.multiply(ops.sign(unit), ops.log(ops.subtract(1.0, ops.abs(unit)))))
 
 
-def cauchy(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
+def cauchy(key: RandomKey, shape: ShapeLike = (), dtype: DTypeLike = np.float64) -> Array:
     """Returns numbers of the standard Cauchy distribution, tan(pi (u - 1/2)).
 
     Args:
@@ -218,7 +219,7 @@ def cauchy(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -
     return ops.tan(ops.multiply(ops.subtract(unit, 0.5), pi))
 
 
-def maxwell(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
+def maxwell(key: RandomKey, shape: ShapeLike = (), dtype: DTypeLike = np.float64) -> Array:
     """Returns lengths of vectors of three standard normal numbers.
 
     Args:
@@ -228,7 +229,7 @@ def maxwell(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) 
     >>> bool((random.maxwell(random.key(0), (100,)) > 0).all())
     True
     """
-    vectors = normal(key, (*as_shape(shape), 3), real_dtype(dtype, "maxwell"))
+    vectors = normal(key, (*shape_of_draws(shape), 3), real_dtype(dtype, "maxwell"))
     return ops.sqrt(ops.sum(ops.square(vectors), axis=-1))
 
 
@@ -237,8 +238,8 @@ def maxwell(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) 
 
 
 def pareto(
-    key: Any, b: Any, shape: Sequence[int] | int | None = None, dtype: Any = np.float64
-) -> Any:
+    key: RandomKey, b: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.float64
+) -> Array:
     """Returns numbers of the Pareto distribution on [1, inf), whose density is ``b / x**(b + 1)``.
 
     Args:
@@ -259,8 +260,8 @@ def pareto(
 
 
 def rayleigh(
-    key: Any, scale: Any, shape: Sequence[int] | int | None = None, dtype: Any = np.float64
-) -> Any:
+    key: RandomKey, scale: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.float64
+) -> Array:
     """Returns numbers of the Rayleigh distribution: lengths of vectors of two normal numbers.
 
     Args:
@@ -281,12 +282,12 @@ def rayleigh(
 
 
 def weibull_min(
-    key: Any,
-    scale: Any,
-    concentration: Any,
-    shape: Sequence[int] | int | None = None,
-    dtype: Any = np.float64,
-) -> Any:
+    key: RandomKey,
+    scale: ArrayLike,
+    concentration: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Array:
     """Returns numbers of the Weibull distribution, scale * e**(1 / concentration), e exponential.
 
     Args:
@@ -311,11 +312,11 @@ def weibull_min(
 
 
 def lognormal(
-    key: Any,
-    sigma: Any = 1.0,
-    shape: Sequence[int] | int | None = None,
-    dtype: Any = np.float64,
-) -> Any:
+    key: RandomKey,
+    sigma: ArrayLike = 1.0,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Array:
     """Returns numbers whose logarithm is normally distributed with mean 0.
 
     Args:
@@ -336,13 +337,13 @@ def lognormal(
 
 
 def triangular(
-    key: Any,
-    left: Any,
-    mode: Any,
-    right: Any,
-    shape: Sequence[int] | int | None = None,
-    dtype: Any = np.float64,
-) -> Any:
+    key: RandomKey,
+    left: ArrayLike,
+    mode: ArrayLike,
+    right: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Array:
     """Returns numbers whose density rises from left to mode and falls from there to right.
 
     Args:

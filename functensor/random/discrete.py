@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
+from ..backends.annotations import DType, DTypeLike, ShapeLike
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, canonical_axis, shape_dtype
 from ..primitives.random.rejection import random_binomial, random_poisson
 from .continuous import gumbel
 from .keys import (
     DRAWN,
-    WORD,
-    as_shape,
+    KEY_WORD_VALUES,
+    RandomKey,
     beside_draws,
     check_fit,
-    checked,
+    checked_key,
     fraction,
     inner_fraction,
     real_parameters,
     shape_for,
+    shape_of_draws,
     split,
     words,
 )
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | int | None = None) -> Any:
+def bernoulli(key: RandomKey, p: ArrayLike = 0.5, shape: ShapeLike | None = None) -> Array:
     """Returns booleans that are true with probability p.
 
     Args:
@@ -60,7 +60,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | int | None = None) 
     return ops.less(fraction(key, shape, np.dtype(np.float64)), p)
 
 
-def rademacher(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float64) -> Any:
+def rademacher(key: RandomKey, shape: ShapeLike = (), dtype: DTypeLike = np.float64) -> Array:
     """Returns numbers that are 1 or -1 with equal probability.
 
     Args:
@@ -72,13 +72,17 @@ def rademacher(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.float6
     >>> abs(random.rademacher(random.key(0), (3,)))
     Array([1., 1., 1.], dtype=float64, device='cpu')
     """
-    coins = ops.right_shift(words(key, as_shape(shape), 8, DRAWN), 7)
+    coins = ops.right_shift(words(key, shape_of_draws(shape), 8, DRAWN), 7)
     return ops.subtract(ops.multiply(ops.astype(coins, dtype), 2), 1)
 
 
 def randint(
-    key: Any, shape: Sequence[int] | int, minval: Any, maxval: Any, dtype: Any = np.int64
-) -> Any:
+    key: RandomKey,
+    shape: ShapeLike,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike = np.int64,
+) -> Array:
     """Returns integers that are uniformly distributed from minval up to, not including, maxval.
 
     Args:
@@ -101,7 +105,7 @@ def randint(
     >>> int(dice.min()), int(dice.max())
     (1, 6)
     """
-    dtype, shape = np.dtype(dtype), as_shape(shape)
+    dtype, shape = np.dtype(dtype), shape_of_draws(shape)
     if dtype.kind not in "iu":
         raise TypeError(f"randint draws integers, not {dtype}")
     check_fit("randint", shape, minval, maxval)
@@ -110,26 +114,27 @@ def randint(
         info = np.iinfo(dtype)
         if not info.min <= minval < maxval <= info.max + 1:
             raise ValueError(f"randint: no {dtype} is at least {minval} and below {maxval}")
-        span, low = (maxval - minval) % WORD, minval % WORD
+        span, low = (maxval - minval) % KEY_WORD_VALUES, minval % KEY_WORD_VALUES
         if span:
             drawn = ops.remainder(drawn, span)
         # Words of 64 bits wrap around, so that negative bounds come out right.
         return ops.astype(ops.add(drawn, low), dtype)
-    low, last = _within(dtype, minval, 0), _within(dtype, maxval, 1)
-    width = ops.subtract(ops.astype(last, np.uint64), ops.astype(low, np.uint64))
+    least, last = _within(dtype, minval, 0), _within(dtype, maxval, 1)
+    width = ops.subtract(ops.astype(last, np.uint64), ops.astype(least, np.uint64))
     # Where there is nothing between them, minval; a count of 0 stands for all 2**64 words.
-    width = ops.where(ops.less(last, low), np.uint64(0), width)
+    width = ops.where(ops.less(last, least), np.uint64(0), width)
     count = ops.add(width, np.uint64(1))
     endless = ops.equal(count, 0)
     drawn = ops.where(endless, drawn, ops.remainder(drawn, ops.where(endless, 1, count)))
-    return ops.astype(ops.add(drawn, ops.astype(low, np.uint64)), dtype)
+    return ops.astype(ops.add(drawn, ops.astype(least, np.uint64)), dtype)
 
 
-def _within(dtype: np.dtype[Any], bound: Any, less: int) -> Any:
+def _within(dtype: DType, bound: ArrayLike, less: int) -> Array | np.generic:
     """Returns a bound of integers, clipped to a dtype, less 0 or 1, in that dtype."""
     limits = np.iinfo(dtype)
     if isinstance(bound, int | np.integer):
-        return dtype.type(min(max(int(bound) - less, limits.min), limits.max))
+        whole: np.generic = dtype.type(min(max(int(bound) - less, limits.min), limits.max))
+        return whole
     (bound,) = beside_draws("randint", bound)
     kind = shape_dtype(bound).dtype
     if kind != np.uint64:
@@ -142,8 +147,8 @@ def _within(dtype: np.dtype[Any], bound: Any, less: int) -> Any:
 
 
 def categorical(
-    key: Any, logits: Any, axis: int = -1, shape: Sequence[int] | int | None = None
-) -> Any:
+    key: RandomKey, logits: ArrayLike, axis: int = -1, shape: ShapeLike | None = None
+) -> Array:
     """Returns indices drawn with probabilities softmax(logits).
 
     Args:
@@ -161,13 +166,12 @@ def categorical(
     >>> random.categorical(random.key(0), np.log(np.array([0.0, 1.0, 0.0]) + 1e-300), shape=(3,))
     Array([1, 1, 1], dtype=int64, device='cpu')
     """
-    if not isinstance(logits, Array):
-        logits = asarray(logits)
+    logits = logits if isinstance(logits, Array) else asarray(logits)
     (logits,) = beside_draws("categorical", logits)
     axis = canonical_axis(axis, len(logits.shape))
     logits = ops.moveaxis(logits, axis, -1)
     rest = logits.shape[:-1]
-    shape = rest if shape is None else as_shape(shape)
+    shape = rest if shape is None else shape_of_draws(shape)
     check_fit("categorical", shape, np.empty(rest))
     dtype = logits.dtype if logits.dtype.kind in REAL else np.dtype(np.float64)
     return ops.argmax(ops.add(gumbel(key, (*shape, logits.shape[-1]), dtype), logits), axis=-1)
@@ -177,8 +181,8 @@ def categorical(
 
 
 def poisson(
-    key: Any, lam: Any, shape: Sequence[int] | int | None = None, dtype: Any = np.int64
-) -> Any:
+    key: RandomKey, lam: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.int64
+) -> Array:
     """Returns numbers of events, of a known mean, that happen independently of each other.
 
     Args:
@@ -198,17 +202,17 @@ def poisson(
     True
     """
     shape, (lam,) = real_parameters("poisson", shape, np.float64, lam)
-    drawn = random_poisson.bind((checked(key), ops.broadcast_to(lam, shape)), {})
+    drawn = random_poisson.bind((checked_key(key), ops.broadcast_to(lam, shape)), {})
     return ops.astype(drawn, dtype)
 
 
 def binomial(
-    key: Any,
-    n: Any,
-    p: Any,
-    shape: Sequence[int] | int | None = None,
-    dtype: Any = np.int64,
-) -> Any:
+    key: RandomKey,
+    n: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.int64,
+) -> Array:
     """Returns how many of n independent trials succeed, each with probability p.
 
     Args:
@@ -229,12 +233,12 @@ def binomial(
     """
     shape, given = real_parameters("binomial", shape, np.float64, n, p)
     spread = (ops.broadcast_to(x, shape) for x in given)
-    return ops.astype(random_binomial.bind((checked(key), *spread), {}), dtype)
+    return ops.astype(random_binomial.bind((checked_key(key), *spread), {}), dtype)
 
 
 def geometric(
-    key: Any, p: Any, shape: Sequence[int] | int | None = None, dtype: Any = np.int64
-) -> Any:
+    key: RandomKey, p: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.int64
+) -> Array:
     """Returns how many trials it takes to the first success, from 1 up.
 
     Args:
@@ -260,12 +264,12 @@ def geometric(
 
 
 def multinomial(
-    key: Any,
-    n: Any,
-    p: Any,
-    shape: Sequence[int] | int | None = None,
-    dtype: Any = np.int64,
-) -> Any:
+    key: RandomKey,
+    n: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.int64,
+) -> Array:
     """Returns how many of n independent draws fall to each category.
 
     Args:

@@ -9,18 +9,18 @@ so that small parameters do not underflow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
+from ..backends.annotations import DTypeLike, Shape, ShapeLike
 from ..custom.rules import custom_jvp
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
-from ..primitives.core.registry import registry as ops
 from ..primitives.random.rejection import gamma_moment, random_loggamma
 from .continuous import normal
-from .keys import beside_draws, checked, real_dtype, real_parameters, split
+from .keys import RandomKey, beside_draws, checked_key, real_dtype, real_parameters, split
 
 __all__ = [
     "beta",
@@ -33,12 +33,10 @@ __all__ = [
     "t",
 ]
 
-Shape = Sequence[int] | int | None
-
 # -- derivatives
 
 
-def _digamma_of_next(a: Any) -> Any:
+def _digamma_of_next(a: Array) -> Array:
     """Returns the logarithmic derivative of the gamma function at a + 1, for positive a.
 
     The first terms of its asymptotic series at a + 9 (NIST Digital Library of Mathematical
@@ -46,7 +44,7 @@ def _digamma_of_next(a: Any) -> Any:
     """
     z = ops.add(a, 9.0)
     r = ops.reciprocal(ops.square(z))
-    series: Any = 0.0
+    series: Array | float = 0.0
     # B(2n) / 2n from n = 7 down.
     for term in (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12):
         series = ops.multiply(ops.add(series, term), r)
@@ -56,7 +54,7 @@ def _digamma_of_next(a: Any) -> Any:
     )
 
 
-def loggamma_slope(a: Any, y: Any) -> Any:
+def loggamma_grad(a: Array, y: Array) -> Array:
     """Returns by how much the logarithm y of a gamma number moves as a does, at its probability.
 
     With x = exp(y) and h = x**a exp(-x) / gamma(a), the density of y, it is -(dP/da) / h. P / h and
@@ -82,28 +80,31 @@ def loggamma_slope(a: Any, y: Any) -> Any:
 
 
 @custom_jvp
-def _moving(drawn: Any, a: Any) -> Any:
+def _moving(drawn: Array, a: Array) -> Array:
     """Returns logarithms of gamma numbers that were drawn, as functions of their parameter."""
     return drawn
 
 
 @_moving.defjvp
-def _rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+def _moving_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     _, a = primals
     y = _moving(*primals)
-    return y, ops.multiply(loggamma_slope(a, y), tangents[1])
+    return y, ops.multiply(loggamma_grad(a, y), tangents[1])
 
 
 # -- distributions
 
 
-def _loggamma(key: Any, a: Any, shape: tuple[int, ...]) -> Any:
+def _loggamma_of_arrays(key: RandomKey, a: Array, shape: Shape) -> Array:
     """Returns logarithms in double precision, for a of that dtype."""
     a = ops.broadcast_to(a, shape)
-    return _moving(random_loggamma.bind((checked(key), a), {}), a)
+    drawn: Array = _moving(random_loggamma.bind((checked_key(key), a), {}), a)
+    return drawn
 
 
-def loggamma(key: Any, a: Any, shape: Shape = None, dtype: Any = np.float64) -> Any:
+def loggamma(
+    key: RandomKey, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.float64
+) -> Array:
     """Returns logarithms of numbers of the gamma distribution.
 
     Where a is small the numbers themselves underflow.
@@ -123,10 +124,12 @@ def loggamma(key: Any, a: Any, shape: Shape = None, dtype: Any = np.float64) -> 
     """
     dtype = real_dtype(dtype, "loggamma")
     shape, (a,) = real_parameters("loggamma", shape, np.float64, a)
-    return ops.astype(_loggamma(key, a, shape), dtype)
+    return ops.astype(_loggamma_of_arrays(key, a, shape), dtype)
 
 
-def gamma(key: Any, a: Any, shape: Shape = None, dtype: Any = np.float64) -> Any:
+def gamma(
+    key: RandomKey, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.float64
+) -> Array:
     """Returns numbers of the gamma distribution, whose density is x**(a - 1) exp(-x) / gamma(a).
 
     Divide them by a rate, or multiply them by a scale, for derivatives by it.
@@ -153,10 +156,16 @@ def gamma(key: Any, a: Any, shape: Shape = None, dtype: Any = np.float64) -> Any
     """
     dtype = real_dtype(dtype, "gamma")
     shape, (a,) = real_parameters("gamma", shape, np.float64, a)
-    return ops.astype(ops.exp(_loggamma(key, a, shape)), dtype)
+    return ops.astype(ops.exp(_loggamma_of_arrays(key, a, shape)), dtype)
 
 
-def beta(key: Any, a: Any, b: Any, shape: Shape = None, dtype: Any = np.float64) -> Any:
+def beta(
+    key: RandomKey,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Array:
     """Returns numbers of the beta distribution on [0, 1]: the share of one of two gamma numbers.
 
     Args:
@@ -176,11 +185,14 @@ def beta(key: Any, a: Any, b: Any, shape: Shape = None, dtype: Any = np.float64)
     dtype = real_dtype(dtype, "beta")
     shape, (a, b) = real_parameters("beta", shape, np.float64, a, b)
     keys = split(key)
-    first, second = (_loggamma(ops.index(keys, i), x, shape) for i, x in enumerate((a, b)))
+    first = _loggamma_of_arrays(ops.index(keys, 0), a, shape)
+    second = _loggamma_of_arrays(ops.index(keys, 1), b, shape)
     return ops.astype(ops.sigmoid(ops.subtract(first, second)), dtype)
 
 
-def dirichlet(key: Any, alpha: Any, shape: Shape = None, dtype: Any = np.float64) -> Any:
+def dirichlet(
+    key: RandomKey, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.float64
+) -> Array:
     """Returns vectors of the Dirichlet distribution: positive numbers whose sum is 1.
 
     Args:
@@ -201,16 +213,18 @@ def dirichlet(key: Any, alpha: Any, shape: Shape = None, dtype: Any = np.float64
     ((4, 3), True)
     """
     dtype = real_dtype(dtype, "dirichlet")
-    alpha = ops.astype(asarray(*beside_draws("dirichlet", alpha)), np.float64)
+    alpha = ops.astype(asarray(beside_draws("dirichlet", alpha)[0]), np.float64)
     if not alpha.shape:
         raise ValueError("dirichlet: alpha is a vector, one parameter for each component")
     if shape is not None:
         shape = (*real_parameters("dirichlet", shape, np.float64)[0], alpha.shape[-1])
     shape, (alpha,) = real_parameters("dirichlet", shape, np.float64, alpha)
-    return ops.astype(ops.softmax(_loggamma(key, alpha, shape), axis=-1), dtype)
+    return ops.astype(ops.softmax(_loggamma_of_arrays(key, alpha, shape), axis=-1), dtype)
 
 
-def chisquare(key: Any, df: Any, shape: Shape = None, dtype: Any = np.float64) -> Any:
+def chisquare(
+    key: RandomKey, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.float64
+) -> Array:
     """Returns numbers of the chi-squared distribution: sums of df squared normal numbers.
 
     Args:
@@ -228,11 +242,17 @@ def chisquare(key: Any, df: Any, shape: Shape = None, dtype: Any = np.float64) -
     """
     dtype = real_dtype(dtype, "chisquare")
     shape, (df,) = real_parameters("chisquare", shape, np.float64, df)
-    drawn = ops.exp(_loggamma(key, ops.multiply(df, 0.5), shape))
+    drawn = ops.exp(_loggamma_of_arrays(key, ops.multiply(df, 0.5), shape))
     return ops.astype(ops.multiply(drawn, 2.0), dtype)
 
 
-def f(key: Any, dfnum: Any, dfden: Any, shape: Shape = None, dtype: Any = np.float64) -> Any:
+def f(
+    key: RandomKey,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Array:
     """Returns numbers of the F distribution: the ratio of two chi-squared means.
 
     Args:
@@ -252,13 +272,15 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Shape = None, dtype: Any = np.flo
     shape, given = real_parameters("f", shape, np.float64, dfnum, dfden)
     keys = split(key)
     above, below = (
-        ops.subtract(_loggamma(ops.index(keys, i), half, shape), ops.log(half))
+        ops.subtract(_loggamma_of_arrays(ops.index(keys, i), half, shape), ops.log(half))
         for i, half in enumerate(ops.multiply(df, 0.5) for df in given)
     )
     return ops.astype(ops.exp(ops.subtract(above, below)), dtype)
 
 
-def student_t(key: Any, df: Any, shape: Shape = None, dtype: Any = np.float64) -> Any:
+def student_t(
+    key: RandomKey, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.float64
+) -> Array:
     """Returns numbers of Student's t distribution: normal ones over the root of a chi-squared mean.
 
     Args:
@@ -279,7 +301,7 @@ def student_t(key: Any, df: Any, shape: Shape = None, dtype: Any = np.float64) -
     keys = split(key)
     # Of what is no number the logarithm is none either, without a warning.
     half = ops.multiply(ops.where(ops.greater(df, 0), df, np.nan), 0.5)
-    spread = ops.subtract(ops.log(half), _loggamma(ops.index(keys, 1), half, shape))
+    spread = ops.subtract(ops.log(half), _loggamma_of_arrays(ops.index(keys, 1), half, shape))
     scale = ops.exp(ops.multiply(spread, 0.5))
     return ops.astype(ops.multiply(normal(ops.index(keys, 0), shape), scale), dtype)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Buffer
 from ..backends.devices import to_host
 from ..backends.restoring import setting
-from ..primitives.core.array import Tracer
+from ..primitives.core.array import Array, Tracer
 from ..primitives.core.buffers import to_buffer
 from ..primitives.core.errors import message, user_line
 
@@ -35,7 +35,7 @@ class Ledger:
         self.active = active
         self._lines: dict[bytes, str] = {}
 
-    def consume(self, key: Any) -> None:
+    def consume(self, key: Array | Buffer) -> None:
         """Notes that a key is used, and warns where it was before.
 
         A key is known by its value, so that ``keys[0]`` is the same each time; one whose value is
@@ -63,7 +63,7 @@ class Ledger:
             int(number or 0),
         )
 
-    def forget(self, key: np.ndarray[Any, Any]) -> None:
+    def forget(self, key: Buffer) -> None:
         """Lets a key be used anew: it was made of its seed again, to repeat what it gives."""
         self._lines.pop(key.tobytes(), None)
 
@@ -102,7 +102,7 @@ def warn_on_reuse(enabled: bool = True) -> None:
     ledger.clear()
 
 
-def check_reuse() -> Any:
+def check_reuse() -> setting:
     """Returns a context manager within which a key that is used twice gives a warning.
 
     Keys that were used before do not count; what `warn_on_reuse` says comes back afterwards.

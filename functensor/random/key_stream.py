@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from .keys import STREAMED, as_shape, checked, words
+from ..backends.annotations import ShapeLike
+from ..primitives.core.array import Array
+from .keys import STREAMED, RandomKey, checked_key, shape_of_draws, words
 from .keys import key as key_of
 
 __all__ = ["KeyStream"]
 
 # Threads that draw from one stream take turns, so that no two get the same key.
-TURNS = Lock()
+ONE_DRAW_AT_A_TIME = Lock()
 
 
 class KeyStream:
@@ -38,44 +40,44 @@ class KeyStream:
 
     __slots__ = ("_key", "_position")
 
-    def __init__(self, key: Any = 0) -> None:
-        self._key = key_of(key) if isinstance(key, int | np.integer) else checked(key)
+    def __init__(self, key: RandomKey | int | np.integer[Any] = 0) -> None:
+        self._key = key_of(key) if isinstance(key, int | np.integer) else checked_key(key)
         self._position = 0
 
-    def __call__(self, num: Any = None) -> Any:
+    def __call__(self, num: ShapeLike | None = None) -> Array:
         """Returns the next key; or, of shape ``(num, 2)`` or ``(*num, 2)``, the next keys.
 
         Args:
             num: how many keys, or the shape of an array of them; None for a single one.
         """
-        shape = () if num is None else as_shape(num)
+        shape = () if num is None else shape_of_draws(num)
         number = 1
         for length in shape:
             number *= length
-        with TURNS:
+        with ONE_DRAW_AT_A_TIME:
             start = self._position
             self._position += number
         # A key is the first half of a block of its own.
         blocks = words(self._key, (*shape, 4), 64, STREAMED, start=start, use=False)
         return blocks[..., :2]
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Array:
         return self()
 
     def __iter__(self) -> KeyStream:
         return self
 
-    def __getstate__(self) -> Any:
+    def __getstate__(self) -> tuple[RandomKey, int]:
         return self._key, self._position
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: tuple[RandomKey, int]) -> None:
         self._key, self._position = state
 
     def __repr__(self) -> str:
         return f"KeyStream({_shown(self._key)}, position={self._position})"
 
 
-def _shown(key: Any) -> str:
+def _shown(key: RandomKey) -> str:
     try:
         low, high = key.tolist()
     except TypeError:

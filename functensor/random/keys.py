@@ -10,28 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import Any
+from typing import TypeAlias, overload
 
 import numpy as np
 
+from ..backends.annotations import Buffer, DType, DTypeLike, Shape, ShapeLike
 from ..backends.devices import placement
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import ArrayLike, Value
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, device_of, wrap
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ConcretizationError, DeviceError, ShapeError, describe, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, broadcast_shapes, finfo, number_dtype
 from ..primitives.random.bits import random_bits, random_keys
 from .key_reuse import ledger
 
 __all__ = [
     "PRNGKey",
-    "as_shape",
+    "RandomKey",
     "beside_draws",
     "bits",
     "check_fit",
-    "checked",
+    "checked_key",
     "fold_in",
     "fraction",
     "inner_fraction",
@@ -39,16 +41,20 @@ __all__ = [
     "real_dtype",
     "real_parameters",
     "shape_for",
+    "shape_of_draws",
     "split",
     "words",
 ]
 
+# What functions take for a key; those that make one return an Array.
+RandomKey: TypeAlias = Array | Buffer
+
 DRAWN, SPLIT, FOLDED, STREAMED = 0, 1, 2, 3
 KEY_BITS = 128
-WORD = 2**64
+KEY_WORD_VALUES = 2**64
 
 
-def key(seed: Any) -> Any:
+def key(seed: ArrayLike) -> Array:
     """Returns the key that belongs to a seed.
 
     Args:
@@ -70,7 +76,7 @@ def key(seed: Any) -> Any:
         raise TypeError(f"a seed is an integer, not {type(seed).__name__}")
     if not 0 <= seed < 2**KEY_BITS:
         raise ValueError(f"a seed lies between 0 and 2**{KEY_BITS} - 1; {seed} does not")
-    made = np.array([seed % WORD, seed // WORD], np.uint64)
+    made = np.array([seed % KEY_WORD_VALUES, seed // KEY_WORD_VALUES], np.uint64)
     if ledger.active:
         ledger.forget(made)
     return wrap(made)
@@ -80,7 +86,7 @@ def key(seed: Any) -> Any:
 PRNGKey = key
 
 
-def split(key: Any, num: int | Sequence[int] = 2) -> Any:
+def split(key: RandomKey, num: ShapeLike = 2) -> Array:
     """Returns new keys, independent of each other and of the key.
 
     Args:
@@ -96,10 +102,10 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     >>> random.split(random.key(0), 3).shape
     (3, 2)
     """
-    return words(key, (*as_shape(num), 2), 64, SPLIT)
+    return words(key, (*shape_of_draws(num), 2), 64, SPLIT)
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: RandomKey, data: ArrayLike) -> Array:
     """Returns a new key made of a key and a number, such as the number of a step.
 
     Args:
@@ -120,7 +126,7 @@ def fold_in(key: Any, data: Any) -> Any:
     return words(key, (2,), 64, FOLDED, start=start, use=False)
 
 
-def bits(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.uint64) -> Any:
+def bits(key: RandomKey, shape: ShapeLike = (), dtype: DTypeLike = np.uint64) -> Array:
     """Returns uniformly distributed random bits.
 
     Args:
@@ -138,13 +144,13 @@ def bits(key: Any, shape: Sequence[int] | int = (), dtype: Any = np.uint64) -> A
     dtype = np.dtype(dtype)
     if dtype.kind != "u":
         raise TypeError(f"bits come as unsigned integers, not {dtype}")
-    return words(key, as_shape(shape), dtype.itemsize * 8, DRAWN)
+    return words(key, shape_of_draws(shape), dtype.itemsize * 8, DRAWN)
 
 
 # -- what distributions are made of
 
 
-def checked(key: Any, use: bool = True) -> Any:
+def checked_key(key: RandomKey, use: bool = True) -> RandomKey:
     """Returns a key of which numbers or keys are to be drawn.
 
     Args:
@@ -166,13 +172,13 @@ def checked(key: Any, use: bool = True) -> Any:
 
 
 def words(
-    key: Any,
-    shape: tuple[int, ...],
+    key: RandomKey,
+    shape: Shape,
     width: int,
     stream: int,
-    start: Any = 0,
+    start: ArrayLike = 0,
     use: bool = True,
-) -> Any:
+) -> Array:
     """Returns words of a number of bits from one of a key's streams, from block ``start`` on.
 
     Raises:
@@ -180,10 +186,11 @@ def words(
     """
     params = {"shape": shape, "bits": width, "stream": stream}
     draw = random_bits if stream == DRAWN else random_keys
-    return draw.bind((checked(key, use), start), params)
+    drawn: Array = draw.bind((checked_key(key, use), start), params)
+    return drawn
 
 
-def as_shape(shape: Any) -> tuple[int, ...]:
+def shape_of_draws(shape: ShapeLike) -> Shape:
     """Returns a shape that may be given as one integer."""
     lengths = shape if isinstance(shape, Sequence) else (shape,)
     try:
@@ -200,7 +207,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     return wanted
 
 
-def real_dtype(dtype: Any, name: str) -> np.dtype[Any]:
+def real_dtype(dtype: DTypeLike, name: str) -> DType:
     """Returns a dtype in which numbers can be drawn.
 
     Raises:
@@ -212,7 +219,7 @@ def real_dtype(dtype: Any, name: str) -> np.dtype[Any]:
     return real
 
 
-def check_fit(name: str, shape: tuple[int, ...], *parameters: Any) -> None:
+def check_fit(name: str, shape: Shape, *parameters: ArrayLike) -> None:
     """Checks that parameters broadcast to the shape that was asked for.
 
     Raises:
@@ -229,7 +236,7 @@ def check_fit(name: str, shape: tuple[int, ...], *parameters: Any) -> None:
         )
 
 
-def shape_for(name: str, shape: Any, *parameters: Any) -> tuple[int, ...]:
+def shape_for(name: str, shape: ShapeLike | None, *parameters: ArrayLike) -> Shape:
     """Returns the shape that was asked for, or with None that to which the parameters broadcast.
 
     Raises:
@@ -237,14 +244,14 @@ def shape_for(name: str, shape: Any, *parameters: Any) -> tuple[int, ...]:
     """
     if shape is None:
         return broadcast_shapes(name, *map(shape_of, parameters))
-    shape = as_shape(shape)
+    shape = shape_of_draws(shape)
     check_fit(name, shape, *parameters)
-    return shape  # type: ignore[no-any-return]
+    return shape
 
 
 def real_parameters(
-    name: str, shape: Any, dtype: Any, *parameters: Any
-) -> tuple[tuple[int, ...], list[Any]]:
+    name: str, shape: ShapeLike | None, dtype: DTypeLike, *parameters: ArrayLike
+) -> tuple[Shape, list[Array]]:
     """Returns the result's shape and the parameters in its real dtype.
 
     Raises:
@@ -256,7 +263,11 @@ def real_parameters(
     return shape_for(name, shape, *arrays), [ops.astype(x, dtype) for x in arrays]
 
 
-def beside_draws(name: str, *parameters: Any) -> list[Any]:
+@overload
+def beside_draws(name: str, *parameters: Array) -> Sequence[Array]: ...
+@overload
+def beside_draws(name: str, *parameters: ArrayLike) -> Sequence[Value | np.generic]: ...
+def beside_draws(name: str, *parameters: ArrayLike) -> Sequence[Value | np.generic]:
     """Returns parameters where numbers are drawn, on the default device.
 
     Python's numbers stay what they are on the CPU, where they are computed with as they are.
@@ -268,8 +279,8 @@ def beside_draws(name: str, *parameters: Any) -> list[Any]:
     return [_beside_draws(name, x, device) for x in parameters]
 
 
-def _beside_draws(name: str, x: Any, device: str) -> Any:
-    if isinstance(x, list | tuple):
+def _beside_draws(name: str, x: ArrayLike, device: str) -> Value | np.generic:
+    if isinstance(x, Sequence):
         return asarray(x)
     place = device_of(x)
     if place == device:
@@ -285,7 +296,7 @@ def _beside_draws(name: str, x: Any, device: str) -> Any:
     )
 
 
-def fraction(key: Any, shape: tuple[int, ...], dtype: np.dtype[Any], spare: int = 0) -> Any:
+def fraction(key: RandomKey, shape: Shape, dtype: DType, spare: int = 0) -> Array:
     """Returns floats uniform on [0, 1) of as many binary digits as the dtype holds, or fewer."""
     width = dtype.itemsize * 8
     digits = finfo(dtype).nmant + 1 - spare
@@ -294,8 +305,8 @@ def fraction(key: Any, shape: tuple[int, ...], dtype: np.dtype[Any], spare: int 
     return ops.multiply(top, 0.5**digits)
 
 
-def inner_fraction(key: Any, shape: Any, dtype: Any, name: str) -> Any:
+def inner_fraction(key: RandomKey, shape: ShapeLike, dtype: DTypeLike, name: str) -> Array:
     """Returns floats uniform on the open interval (0, 1): the centres of equal parts of it."""
     dtype = real_dtype(dtype, name)
     # One digit is left for the half.
-    return ops.add(fraction(key, as_shape(shape), dtype, 1), 0.5 ** (finfo(dtype).nmant + 1))
+    return ops.add(fraction(key, shape_of_draws(shape), dtype, 1), 0.5 ** (finfo(dtype).nmant + 1))

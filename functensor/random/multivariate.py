@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
+from ..backends.annotations import DTypeLike, ShapeLike
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.errors import ShapeError, message
-from ..primitives.core.registry import registry as ops
 from .continuous import normal
-from .keys import as_shape, beside_draws, check_fit, real_dtype, shape_for
+from .keys import RandomKey, beside_draws, check_fit, real_dtype, shape_for, shape_of_draws
 
 __all__ = ["multivariate_normal", "orthogonal"]
 
 
 def multivariate_normal(
-    key: Any,
-    mean: Any,
-    cov: Any,
-    shape: Sequence[int] | int | None = None,
-    dtype: Any = np.float64,
+    key: RandomKey,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
     method: str = "cholesky",
-) -> Any:
+) -> Array:
     """Returns vectors of a normal distribution with a covariance.
 
     Args:
@@ -70,27 +70,27 @@ def multivariate_normal(
         factor = linalg.cholesky(cov)
     elif method == "eigh":
         values, vectors = linalg.eigh(cov)
-        factor = ops.multiply(vectors, ops.expand_dims(_root(values), -2))
+        factor = ops.multiply(vectors, ops.expand_dims(_roots_of_variances(values), -2))
     else:
         vectors, values, _ = linalg.svd(cov)
-        factor = ops.multiply(vectors, ops.expand_dims(_root(values), -2))
+        factor = ops.multiply(vectors, ops.expand_dims(_roots_of_variances(values), -2))
     drawn = ops.expand_dims(normal(key, (*shape, n), dtype), -1)
     return ops.add(ops.squeeze(ops.matmul(factor, drawn), axis=-1), mean)
 
 
-def _root(values: Any) -> Any:
+def _roots_of_variances(values: Array) -> Array:
     """Returns square roots: of what rounding has made negative, zero without a derivative."""
     positive = ops.greater(values, 0.0)
     return ops.where(positive, ops.sqrt(ops.where(positive, values, 1.0)), 0.0)
 
 
 def orthogonal(
-    key: Any,
+    key: RandomKey,
     n: int,
-    shape: Sequence[int] | int = (),
-    dtype: Any = np.float64,
+    shape: ShapeLike = (),
+    dtype: DTypeLike = np.float64,
     m: int | None = None,
-) -> Any:
+) -> Array:
     """Returns orthogonal matrices, each as likely as every other.
 
     Args:
@@ -116,7 +116,7 @@ def orthogonal(
     m = n if m is None else m
     if n < 0 or m < 0:
         raise ValueError(f"orthogonal: a matrix of {n} rows and {m} columns")
-    shape = as_shape(shape)
+    shape = shape_of_draws(shape)
     check_fit("orthogonal", shape)
     drawn = normal(key, (*shape, max(n, m), min(n, m)), dtype)
     q, r = linalg.qr(drawn)

@@ -7,7 +7,9 @@ from math import pi, sqrt
 from typing import Any
 
 from ..custom.rules import custom_jvp
-from ..primitives.core.registry import registry as ops
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 
 __all__ = ["TAIL_BEGINS", "normal_probability", "normal_quantile", "tail_quantile"]
 
@@ -81,7 +83,7 @@ FAR_TAIL = (
 )
 
 
-def normal_probability(x: Any) -> Any:
+def normal_probability(x: ArrayLike) -> Array:
     """Returns the probability that a standard normal number is at most x, precise if it is small.
 
     >>> normal_probability(0.0).item()
@@ -90,7 +92,7 @@ def normal_probability(x: Any) -> Any:
     return ops.multiply(ops.erfc(ops.multiply(x, -sqrt(0.5))), 0.5)
 
 
-def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Any) -> Any:
+def _rational(coefficients: tuple[Sequence[float], Sequence[float]], x: Array) -> Array:
     values = []
     for row in coefficients:
         value: Any = row[-1]
@@ -101,7 +103,7 @@ def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Any) -> Any
 
 
 @custom_jvp
-def normal_quantile(p: Any) -> Any:
+def normal_quantile(p: ArrayLike) -> Array:
     """Returns the number that a standard normal number is at most with probability p.
 
     Args:
@@ -114,21 +116,21 @@ def normal_quantile(p: Any) -> Any:
     1.95996398454
     """
     q = ops.subtract(p, 0.5)
-    centre = ops.multiply(q, _ratio(CENTRE, ops.subtract(0.180625, ops.square(q))))
+    centre = ops.multiply(q, _rational(CENTRE, ops.subtract(0.180625, ops.square(q))))
     # No logarithm of zero: at the ends the result is infinite.
     end = ops.minimum(p, ops.subtract(1.0, p))
     r = ops.sqrt(ops.negative(ops.log(ops.where(ops.equal(end, 0.0), 1.0, end))))
     tail = ops.where(
         ops.less_equal(r, 5.0),
-        _ratio(TAIL, ops.subtract(r, 1.6)),
-        _ratio(FAR_TAIL, ops.subtract(r, 5.0)),
+        _rational(TAIL, ops.subtract(r, 1.6)),
+        _rational(FAR_TAIL, ops.subtract(r, 5.0)),
     )
     tail = ops.multiply(ops.sign(q), ops.where(ops.equal(end, 0.0), float("inf"), tail))
     return ops.where(ops.less_equal(ops.abs(q), 0.425), centre, tail)
 
 
 @normal_quantile.defjvp
-def _slope(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+def _normal_quantile_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     x = normal_quantile(*primals)
     density = ops.multiply(ops.exp(ops.multiply(ops.square(x), -0.5)), 1 / sqrt(2 * pi))
     return x, ops.divide(*tangents, density)
@@ -140,21 +142,21 @@ def _slope(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
 # many terms; and a step of the iteration gains more than two digits.
 TAIL_BEGINS = 25.0
 MILLS_TERMS = 10
-STEPS = 7
+TAIL_ITERATIONS = 7
 # Further than this behind the nearer bound there is nothing.
 REACH = 100.0
 
 
-def _log_mills(x: Any) -> Any:
+def _log_mills(x: Array) -> Array:
     """Returns the logarithm of x times Mills' ratio, which is close to 0."""
     u = ops.reciprocal(ops.square(x))
-    rest: Any = 1.0
+    rest: Array | float = 1.0
     for k in range(MILLS_TERMS, 1, -1):
         rest = 1.0 - (2 * k - 1) * u * rest
     return ops.log1p(-u * rest)
 
 
-def tail_quantile(unit: Any, near: Any, far: Any) -> Any:
+def tail_quantile(unit: Array, near: Array, far: Array) -> Array:
     """Returns quantiles of the normal distribution restricted to an interval above ``TAIL_BEGINS``.
 
     With Q the probability of what is larger and M Mills' ratio, ``Q(x) = M(x) exp(-x**2 / 2)``
@@ -171,7 +173,7 @@ def tail_quantile(unit: Any, near: Any, far: Any) -> Any:
     beyond = ops.exp(drop + ops.log(near / far) + _log_mills(far) - log_near)
     share = ops.log(beyond + unit * (1.0 - beyond))
     x = near
-    for _ in range(STEPS):
+    for _ in range(TAIL_ITERATIONS):
         change = ops.log(near / x) + _log_mills(x) - log_near - share
         x = near * ops.sqrt(1.0 + 2.0 * change / near / near)
     return x

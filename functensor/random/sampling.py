@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import ShapeLike
 from ..backends.restoring import errstate
 from ..numpy.creation import asarray
 from ..numpy.searching import searchsorted
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis
 from .continuous import gumbel
 from .discrete import randint
-from .keys import DRAWN, as_shape, beside_draws, fraction, words
+from .keys import DRAWN, RandomKey, beside_draws, fraction, shape_of_draws, words
 
 __all__ = ["choice", "permutation"]
 
 
-def permutation(key: Any, x: Any, axis: int = 0, *, independent: bool = False) -> Any:
+def permutation(key: RandomKey, x: ArrayLike, axis: int = 0, *, independent: bool = False) -> Array:
     """Returns numbers, or the parts of an array along an axis, in random order.
 
     Args:
@@ -41,8 +41,7 @@ def permutation(key: Any, x: Any, axis: int = 0, *, independent: bool = False) -
     """
     if isinstance(x, int | np.integer):
         return ops.argsort(words(key, (int(x),), 64, DRAWN))
-    if not isinstance(x, Array):
-        x = asarray(x)
+    x = x if isinstance(x, Array) else asarray(x)
     (x,) = beside_draws("permutation", x)
     axis = canonical_axis(axis, len(x.shape))
     if independent:
@@ -52,13 +51,13 @@ def permutation(key: Any, x: Any, axis: int = 0, *, independent: bool = False) -
 
 
 def choice(
-    key: Any,
-    a: Any,
-    shape: Sequence[int] | int = (),
+    key: RandomKey,
+    a: ArrayLike,
+    shape: ShapeLike = (),
     replace: bool = True,
-    p: Any = None,
+    p: ArrayLike | None = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """Returns a random sample of numbers or of the parts of an array along an axis.
 
     Args:
@@ -79,20 +78,22 @@ def choice(
     >>> sorted(random.choice(random.key(0), 3, (3,), replace=False).tolist())
     [0, 1, 2]
     """
-    shape = as_shape(shape)
-    whole = isinstance(a, int | np.integer)
-    if not whole and not isinstance(a, Array):
-        a = asarray(a)
-    length = int(a) if whole else a.shape[canonical_axis(axis, len(a.shape))]
+    shape = shape_of_draws(shape)
+    parts: Array | None = None
+    if isinstance(a, int | np.integer):
+        length = int(a)
+    else:
+        parts = a if isinstance(a, Array) else asarray(a)
+        length = parts.shape[canonical_axis(axis, len(parts.shape))]
     draws = prod(shape)
     if length < 1 and draws:
         raise ValueError("choice: there is nothing to draw from")
     if not replace and draws > length:
         raise ValueError(f"choice: {draws} parts of {length} cannot be drawn without replacement")
     if p is not None:
-        p = asarray(*beside_draws("choice", p))
-    if not whole:
-        (a,) = beside_draws("choice", a)
+        p = asarray(beside_draws("choice", p)[0])
+    if parts is not None:
+        (parts,) = beside_draws("choice", parts)
     if p is not None and shape_of(p) != (length,):
         raise ShapeError(
             message(
@@ -119,4 +120,4 @@ def choice(
         scores = ops.add(gumbel(key, (length,)), logits)
         order = ops.argsort(ops.negative(scores))
         places = ops.reshape(ops.index(order, slice(draws)), shape)
-    return places if whole else ops.take(a, places, axis=axis)
+    return places if parts is None else ops.take(parts, places, axis=axis)

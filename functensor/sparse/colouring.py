@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from ..backends.annotations import Buffer
 
 __all__ = ["coloured"]
 
 
-def coloured(rows: Any, cols: Any, width: int) -> Any:
+def coloured(rows: Buffer, cols: Buffer, width: int) -> Buffer:
     """Returns a colour for every column, greedily, the first that no row of the column has yet.
 
     Args:

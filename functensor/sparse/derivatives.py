@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..backends.annotations import Buffer, DType
 from ..backends.devices import default_device
 from ..backends.errors.public_functions import check_function, guarded
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, device_of
 from ..primitives.core.errors import ShapeError, function_name, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
 from ..programs.staging import make_program
 from ..transforms.grad import grad, vjp
@@ -26,7 +28,7 @@ from .triplets import Pattern, Triplets
 
 __all__ = ["hessian", "hessian_pattern", "jacobian", "jacobian_pattern"]
 
-MODES = ("auto", "fwd", "rev")
+DERIVATIVE_MODES = ("auto", "fwd", "rev")
 
 
 def jacobian_pattern(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Pattern]:
@@ -52,9 +54,10 @@ def jacobian_pattern(fun: Callable[..., Any], argnums: int = 0) -> Callable[...,
     """
     check_function("jacobian_pattern", fun)
 
-    def found(*args: Any, **kwargs: Any) -> Any:
+    def found(*args: Any, **kwargs: Any) -> Pattern:
         if entrance.classes and entrance.is_met((args, kwargs)):
-            return entrance.lift(jacobian_pattern(fun, argnums), args, kwargs)
+            lifted: Pattern = entrance.lift(jacobian_pattern(fun, argnums), args, kwargs)
+            return lifted
         one = _OfOneArgument(fun, argnums, args, kwargs)
         with default_device(device_of(one.vector)):
             program = make_program(one.flat)(ShapeDtype((one.width,), one.dtype))
@@ -120,15 +123,16 @@ def jacobian(
     [[2. 1. 0.]
      [0. 3. 2.]]
     """
-    if mode not in MODES:
-        raise ValueError(f"sparse.jacobian: mode={mode!r} is none of {', '.join(MODES)}")
+    if mode not in DERIVATIVE_MODES:
+        raise ValueError(f"sparse.jacobian: mode={mode!r} is none of {', '.join(DERIVATIVE_MODES)}")
 
     check_function("sparse.jacobian", fun)
 
-    def computed(*args: Any, **kwargs: Any) -> Any:
+    def computed(*args: Any, **kwargs: Any) -> Triplets:
         if entrance.classes and entrance.is_met((args, kwargs)):
             again = jacobian(fun, argnums, pattern=pattern, mode=mode)
-            return entrance.lift(again, args, kwargs)
+            lifted: Triplets = entrance.lift(again, args, kwargs)
+            return lifted
         places = pattern
         if places is None:
             places = jacobian_pattern(fun, argnums)(*args, **kwargs)
@@ -138,7 +142,7 @@ def jacobian(
         height, width = places.shape
         columns = coloured(places.rows, places.cols, width)
         rows = coloured(places.cols, places.rows, height) if mode != "fwd" else columns
-        if mode == "rev" or (mode == "auto" and _count(rows) < _count(columns)):
+        if mode == "rev" or (mode == "auto" and _colour_count(rows) < _colour_count(columns)):
             out, pull = vjp(one.flat, one.vector)
             known = shape_dtype(out)
             _check_size(fun, places, 0, known.size)
@@ -200,7 +204,9 @@ class _OfOneArgument:
         width, dtype: how many there are, and their dtype.
     """
 
-    def __init__(self, fun: Callable[..., Any], argnums: int, args: Any, kwargs: Any) -> None:
+    def __init__(
+        self, fun: Callable[..., Any], argnums: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         if not isinstance(argnums, int) or not -len(args) <= argnums < len(args):
             raise ValueError(
                 f"the sparse derivative of {function_name(fun)} by argnums={argnums!r}: give the "
@@ -219,14 +225,15 @@ class _OfOneArgument:
             )
         self.width, self.dtype = known.shape[0], known.dtype
 
-    def flat(self, vector: Any) -> Any:
+    def flat(self, vector: Array) -> Array:
         """Returns the result's elements for those of the argument."""
         args = list(self.args)
         args[self.place] = self.unravel(vector)
-        return tree.ravel(self.fun(*args, **self.kwargs))[0]
+        flat: Array = tree.ravel(self.fun(*args, **self.kwargs))[0]
+        return flat
 
 
-def _check_pattern(fun: Any, pattern: Any) -> None:
+def _check_pattern(fun: Callable[..., Any], pattern: Any) -> None:
     if not isinstance(pattern, Pattern):
         raise TypeError(
             f"the sparse derivative of {function_name(fun)}: pattern= is a Pattern, as "
@@ -234,7 +241,7 @@ def _check_pattern(fun: Any, pattern: Any) -> None:
         )
 
 
-def _check_size(fun: Any, pattern: Pattern, axis: int, size: int) -> None:
+def _check_size(fun: Callable[..., Any], pattern: Pattern, axis: int, size: int) -> None:
     if pattern.shape[axis] != size:
         what, others = (("result", "rows"), ("argument", "columns"))[axis]
         raise ShapeError(
@@ -247,7 +254,7 @@ def _check_size(fun: Any, pattern: Pattern, axis: int, size: int) -> None:
         )
 
 
-def _check_kinds(fun: Any, given: np.dtype[Any], out: np.dtype[Any], mode: str) -> None:
+def _check_kinds(fun: Callable[..., Any], given: DType, out: DType, mode: str) -> None:
     lost = (given.kind == "c") != (out.kind == "c")
     if lost and (given.kind == "c" or mode == "rev"):
         raise TypeError(
@@ -257,10 +264,11 @@ def _check_kinds(fun: Any, given: np.dtype[Any], out: np.dtype[Any], mode: str) 
         )
 
 
-def _count(colours: Any) -> int:
+def _colour_count(colours: Buffer) -> int:
     return int(colours.max()) + 1 if colours.size else 0
 
 
-def _seeds(colours: Any, dtype: Any) -> Any:
+def _seeds(colours: Buffer, dtype: DType) -> Buffer:
     """Returns for every colour the vector that is 1 at the elements that have it."""
-    return (np.arange(_count(colours))[:, None] == colours).astype(dtype)
+    ones: Buffer = np.arange(_colour_count(colours))[:, None] == colours
+    return ones.astype(dtype)

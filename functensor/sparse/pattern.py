@@ -9,15 +9,18 @@ rounded carries none, and of a function with a rule of its own, it is the rule t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Buffer, Shape
 from ..backends.devices import to_host
 from ..custom.arguments import replaced
 from ..custom.call import CustomCall
+from ..primitives.core.annotations import Value
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import to_buffer
 from ..primitives.core.errors import ConcretizationError, TracerConversionError
 from ..primitives.core.shape_dtype import INEXACT, ShapeDtype, shape_dtype
@@ -27,10 +30,8 @@ from ..transforms.jvp import jvp
 
 __all__ = ["Dependence", "dependence_of"]
 
-Shape = tuple[int, ...]
-
 # How deep rules may call functions with rules on tangents: one may call itself, if it is linear.
-DEPTH = 4
+DEEPEST_RULES = 4
 
 
 class Dependence:
@@ -43,18 +44,18 @@ class Dependence:
 
     __slots__ = ("count", "elements", "inputs")
 
-    def __init__(self, elements: Any, inputs: Any, count: int) -> None:
+    def __init__(self, elements: Buffer, inputs: Buffer, count: int) -> None:
         self.elements = elements
         self.inputs = inputs
         self.count = count
 
     @classmethod
-    def of(cls, elements: Any, inputs: Any, count: int) -> Dependence:
+    def of(cls, elements: Buffer, inputs: Buffer, count: int) -> Dependence:
         """Returns pairs that come in any order, some of them more than once."""
         width = int(inputs.max()) + 1 if inputs.size else 1
         return cls(*np.divmod(np.unique(elements * width + inputs), width), count)
 
-    def taken(self, places: Any) -> Dependence:
+    def taken(self, places: Buffer) -> Dependence:
         """Returns that of a value whose elements are those at the places; -1 is a constant."""
         places = places.ravel()
         if places.size == self.count and np.array_equal(places, np.arange(self.count)):
@@ -68,7 +69,7 @@ class Dependence:
         offsets = np.arange(elements.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return Dependence(elements, self.inputs[np.repeat(first, sizes) + offsets], places.size)
 
-    def grouped(self, groups: Any, count: int) -> Dependence:
+    def grouped(self, groups: Buffer, count: int) -> Dependence:
         """Returns that of a value whose elements each gather a group; -1 goes nowhere."""
         elements = groups.ravel()[self.elements]
         kept = elements >= 0
@@ -92,7 +93,7 @@ def nothing(count: int) -> Dependence:
     return Dependence(np.zeros(0, np.int64), np.zeros(0, np.int64), count)
 
 
-def numbers(shape: Shape) -> Any:
+def element_numbers(shape: Shape) -> Buffer:
     """Returns the number of every element."""
     return np.arange(prod(shape)).reshape(shape)
 
@@ -115,7 +116,7 @@ class Operands:
     def __init__(self, equation: Equation, values: Sequence[Dependence | None]) -> None:
         self.equation = equation
         self.values = values
-        self.shapes = [_shape(x) for x in equation.operands]
+        self.shapes = [_shape_of_operand(x) for x in equation.operands]
         self.shape = equation.outputs[0].type.shape
 
     @property
@@ -129,9 +130,9 @@ class Operands:
 
     def spread(self, part: Dependence, shape: Shape) -> Dependence:
         """Returns that of a value of the shape, broadcast to the output's shape."""
-        return part.taken(np.broadcast_to(numbers(shape), self.shape))
+        return part.taken(np.broadcast_to(element_numbers(shape), self.shape))
 
-    def indices(self, start: int) -> list[Any] | None:
+    def indices(self, start: int) -> list[Buffer] | None:
         """Returns the index arrays among the operands, or None where they are computed."""
         given = self.equation.operands[start:]
         if any(isinstance(x, Variable) for x in given):
@@ -145,19 +146,21 @@ def elementwise(o: Operands) -> Dependence:
     return o.joined([o.spread(part, shape) for part, shape in known])
 
 
-def over_axes(o: Operands) -> Dependence:
+def reduced(o: Operands) -> Dependence:
     """Every element depends on all along the axes, which are gone or have length 1."""
-    axes = o.params["axis"]
-    return _collapsed(o.values[0], o.shapes[0], axes, prod(o.shape))
+    part = o.values[0]
+    if part is None:
+        return everything(o)
+    return _collapsed(part, o.shapes[0], o.params["axis"], prod(o.shape))
 
 
-def _collapsed(part: Any, shape: Shape, axes: Any, count: int) -> Dependence:
+def _collapsed(part: Dependence, shape: Shape, axes: Collection[int], count: int) -> Dependence:
     kept = [1 if i in axes else n for i, n in enumerate(shape)]
-    groups = np.broadcast_to(numbers(tuple(kept)), shape)
-    return part.grouped(groups, count)  # type: ignore[no-any-return]
+    groups = np.broadcast_to(element_numbers(tuple(kept)), shape)
+    return part.grouped(groups, count)
 
 
-def along_axes(o: Operands) -> Dependence:
+def mixed_along_axes(o: Operands) -> Dependence:
     """Every element depends on all along the axes, which stay."""
     axis = o.params.get("axis", -1)
     axes = axis if isinstance(axis, tuple) else (axis,)
@@ -171,7 +174,7 @@ def along_axes(o: Operands) -> Dependence:
 
 
 def normalized(o: Operands) -> Dependence:
-    """Rows as ``along_axes`` has them; every element depends on its own weight and bias."""
+    """Rows as ``mixed_along_axes`` has them; every element depends on its own weight and bias."""
     x, *affine = o.values
     rank = len(o.shape)
     parts = []
@@ -191,12 +194,12 @@ def moved(o: Operands) -> Dependence:
         if part is None:
             continue
         operands = [np.zeros(other, np.int64) for other in o.shapes]
-        operands[i] = numbers(shape) + 1
-        parts.append(part.taken(_computed(o.equation, operands) - 1))
+        operands[i] = element_numbers(shape) + 1
+        parts.append(part.taken(_numbers_computed(o.equation, operands) - 1))
     return o.joined(parts)
 
 
-def _computed(equation: Equation, operands: Sequence[Any]) -> Any:
+def _numbers_computed(equation: Equation, operands: Sequence[Buffer]) -> Buffer:
     return np.asarray(equation.primitive.impl(*operands, **equation.params))
 
 
@@ -205,10 +208,10 @@ def indexed(o: Operands) -> Dependence:
     indices, before = o.indices(1), o.values[0]
     if indices is None or before is None:
         return everything(o)
-    return before.taken(numbers(o.shapes[0])[o.params["key"].fill(indices)])
+    return before.taken(element_numbers(o.shapes[0])[o.params["key"].fill(indices)])
 
 
-def scattered(o: Operands) -> Dependence:
+def scatter_added(o: Operands) -> Dependence:
     """Values are added into zeros at their keys."""
     keys = o.params["keys"]
     indices = o.indices(len(keys))
@@ -218,30 +221,30 @@ def scattered(o: Operands) -> Dependence:
     for key, part in zip(keys, o.values):
         own, indices = indices[: key.arrays], indices[key.arrays :]
         if part is not None:
-            parts.append(part.grouped(numbers(o.shape)[key.fill(own)], prod(o.shape)))
+            parts.append(part.grouped(element_numbers(o.shape)[key.fill(own)], prod(o.shape)))
     return o.joined(parts)
 
 
-def updated(o: Operands) -> Dependence:
+def index_updated(o: Operands) -> Dependence:
     """Elements at a key are combined with values."""
     indices = o.indices(2)
     if indices is None:
         return everything(o)
     before, values = o.values[:2]
-    targets = numbers(o.shape)[o.params["key"].fill(indices)]
+    targets = element_numbers(o.shape)[o.params["key"].fill(indices)]
     parts = []
     if before is not None:
-        places = numbers(o.shape)
+        places = element_numbers(o.shape)
         if o.equation.primitive.name == "index_set":
             places.ravel()[targets.ravel()] = -1
         parts.append(before.taken(places))
     if values is not None:
-        spread = values.taken(np.broadcast_to(numbers(o.shapes[1]), targets.shape))
+        spread = values.taken(np.broadcast_to(element_numbers(o.shapes[1]), targets.shape))
         parts.append(spread.grouped(targets, prod(o.shape)))
     return o.joined(parts)
 
 
-def multiplied(o: Operands) -> Dependence:
+def matrix_multiplied(o: Operands) -> Dependence:
     """Rows meet columns, on stacks that broadcast."""
     parts = []
     for i, (part, shape) in enumerate(zip(o.values, o.shapes)):
@@ -263,14 +266,14 @@ def contracted(o: Operands) -> Dependence:
     """Letters that the output lacks are summed over; the others say which element is whose."""
     terms, _, out = o.params["subscripts"].partition("->")
     parts = [
-        _contracted(part, shape, term, o.shape, out)
+        _operand_contracted(part, shape, term, o.shape, out)
         for part, shape, term in zip(o.values, o.shapes, terms.split(","))
         if part is not None
     ]
     return o.joined(parts)
 
 
-def _contracted(
+def _operand_contracted(
     part: Dependence, shape: Shape, term: str, out_shape: Shape, out: str
 ) -> Dependence:
     lengths = dict(zip(out, out_shape))
@@ -287,7 +290,7 @@ def _contracted(
 
 def _numbered(
     letters: Sequence[str], lengths: dict[str, int], coordinates: dict[str, Any], shape: Shape
-) -> Any:
+) -> Buffer:
     """Returns, for every element of a shape, its number among those that letters name."""
     numbers = np.zeros(shape, np.int64)
     for letter in letters:
@@ -306,24 +309,24 @@ def mixed(parts: Sequence[Dependence], count: int) -> Dependence:
     return Dependence(np.repeat(np.arange(count), inputs.size), np.tile(inputs, count), count)
 
 
-FAMILIES: dict[str, Callable[[Operands], Dependence]] = {
+FAMILY_RULES: dict[str, Callable[[Operands], Dependence]] = {
     "elementwise": elementwise,
-    "reduction": over_axes,
-    "along": along_axes,
+    "reduction": reduced,
+    "along": mixed_along_axes,
 }
 MOVERS = ("reshape", "transpose", "broadcast_to", "flip", "roll", "tril", "triu", "pad")
-NAMES: dict[str, Callable[[Operands], Dependence]] = {
+PRIMITIVE_RULES: dict[str, Callable[[Operands], Dependence]] = {
     **dict.fromkeys((*MOVERS, "concatenate", "stack"), moved),
-    **dict.fromkeys(("index_set", "index_add", "index_multiply"), updated),
-    **dict.fromkeys(("index_min", "index_max"), updated),
-    **dict.fromkeys(("sort", "normalize", "normalize_slope"), along_axes),
+    **dict.fromkeys(("index_set", "index_add", "index_multiply"), index_updated),
+    **dict.fromkeys(("index_min", "index_max"), index_updated),
+    **dict.fromkeys(("sort", "normalize", "normalize_slope"), mixed_along_axes),
     "affine_normalize": normalized,
     "einsum": contracted,
     "index": indexed,
-    "matmul": multiplied,
-    "scatter_add": scattered,
+    "matmul": matrix_multiplied,
+    "scatter_add": scatter_added,
     "to_device": elementwise,
-    "var": over_axes,
+    "var": reduced,
 }
 
 
@@ -345,29 +348,29 @@ def dependence_of(
         parts = [known.get(x) if isinstance(x, Variable) else None for x in equation.operands]
         parts = [part if part is not None and part.inputs.size else None for part in parts]
         if any(part is not None for part in parts):
-            outs = _outputs(equation, parts, depth)
+            outs = _output_dependences(equation, parts, depth)
             known.update(zip(equation.outputs, outs, strict=True))
     return [
-        known.get(out, nothing(prod(_shape(out)))) if isinstance(out, Variable)
-        else nothing(prod(_shape(out)))
+        known.get(out, nothing(prod(_shape_of_operand(out)))) if isinstance(out, Variable)
+        else nothing(prod(_shape_of_operand(out)))
         for out in program.outputs
     ]
 
 
-def _outputs(equation: Equation, parts: list[Dependence | None], depth: int) -> list[Dependence]:
+def _output_dependences(
+    equation: Equation, parts: list[Dependence | None], depth: int
+) -> list[Dependence]:
     primitive = equation.primitive
     if isinstance(primitive, CustomCall):
         return _of_call(equation, parts, depth)
     out = equation.outputs[0].type
     if primitive.constant or out.dtype.kind not in INEXACT:
         return [nothing(prod(out.shape))]
-    rule = NAMES.get(primitive.name) or FAMILIES.get(primitive.family, everything)
+    rule = PRIMITIVE_RULES.get(primitive.name) or FAMILY_RULES.get(primitive.family, everything)
     return [rule(Operands(equation, parts))]
 
 
-def _of_call(
-    equation: Equation, parts: list[Dependence | None], depth: int
-) -> list[Dependence]:
+def _of_call(equation: Equation, parts: list[Dependence | None], depth: int) -> list[Dependence]:
     """Looks into a function, or into its own rule if it has one."""
     call = equation.primitive
     variables = [i for i, x in enumerate(equation.operands) if isinstance(x, Variable)]
@@ -377,13 +380,13 @@ def _of_call(
 
     plain = call.infer is None and call.fwd is None and call.jvp is None
 
-    def evaluate(*values: Any) -> list[Any]:
+    def evaluate(*values: Array) -> list[Array]:
         run = call.evaluate if plain else call.bind
         return run(replaced(equation.operands, variables, values))  # type: ignore[no-any-return]
 
     if plain:
         return dependence_of(make_program(evaluate)(*types), given, depth)
-    if call.infer is None and depth < DEPTH:
+    if call.infer is None and depth < DEEPEST_RULES:
         try:
             program = make_program(_tangents_of(evaluate, types))(*types, *types)
         except (ConcretizationError, TracerConversionError):
@@ -403,10 +406,10 @@ def _tangents_of(
     """Returns the tangents of a function's results as one of its arguments and their tangents."""
     known = [i for i, x in enumerate(types) if x.dtype.kind in INEXACT]
 
-    def tangents(*both: Any) -> list[Any]:
+    def tangents(*both: Array) -> list[Array]:
         values, moved = both[: len(types)], both[len(types) :]
 
-        def moving(*some: Any) -> list[Any]:
+        def moving(*some: Array) -> list[Array]:
             return fun(*replaced(values, known, some))
 
         given = [values[i] for i in known], [moved[i] for i in known]
@@ -415,5 +418,5 @@ def _tangents_of(
     return tangents
 
 
-def _shape(x: Any) -> Shape:
+def _shape_of_operand(x: Variable | Value) -> Shape:
     return x.type.shape if isinstance(x, Variable) else shape_dtype(x).shape

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..backends.annotations import Buffer
 from ..backends.optional_modules import extra
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import ShapeError, message
-from ..primitives.core.registry import registry as ops
 
 __all__ = ["Pattern", "Triplets"]
 
@@ -34,7 +37,7 @@ class Pattern:
 
     __slots__ = ("cols", "rows", "shape")
 
-    def __init__(self, rows: Any, cols: Any, shape: tuple[int, int]) -> None:
+    def __init__(self, rows: ArrayLike, cols: ArrayLike, shape: tuple[int, int]) -> None:
         height, width = shape
         rows, cols = np.asarray(rows, np.int64), np.asarray(cols, np.int64)
         if rows.shape != cols.shape or rows.ndim != 1:
@@ -69,7 +72,7 @@ class Pattern:
     def __repr__(self) -> str:
         return f"Pattern({len(self)} of {np.prod(self.shape)} elements, shape={self.shape})"
 
-    def todense(self) -> Any:
+    def todense(self) -> Buffer:
         """Returns the pattern as a NumPy array of booleans."""
         out = np.zeros(self.shape, bool)
         out[self.rows, self.cols] = True
@@ -95,17 +98,17 @@ class Triplets:
 
     __slots__ = ("pattern", "values")
 
-    def __init__(self, values: Any, pattern: Pattern) -> None:
+    def __init__(self, values: Array, pattern: Pattern) -> None:
         self.values = values
         self.pattern = pattern
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> Buffer:
         """The values' rows, sorted."""
         return self.pattern.rows
 
     @property
-    def cols(self) -> Any:
+    def cols(self) -> Buffer:
         """The values' columns."""
         return self.pattern.cols
 
@@ -117,12 +120,12 @@ class Triplets:
     def __repr__(self) -> str:
         return f"Triplets({len(self.pattern)} values, shape={self.shape})"
 
-    def todense(self) -> Any:
+    def todense(self) -> Array:
         """Returns the matrix as an array."""
         zeros = beside(self.values, np.zeros(self.shape, self.values.dtype))
         return ops.index_add(zeros, (self.rows, self.cols), self.values)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: ArrayLike) -> Array:
         """Multiplies with a vector or a matrix.
 
         Raises:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .. import tree
+from ..backends.annotations import Buffer
 from ..backends.optional_modules import extra
 from ..custom.root import to_vector
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
-from ..primitives.core.registry import registry as ops
-from .optimize_results import Unknown, hessian_matrix, hessian_products, host, jacobian_matrix
+from .optimize_results import (
+    Unknown,
+    hessian_matrix,
+    hessian_products,
+    host_buffer,
+    jacobian_matrix,
+)
 
 __all__ = ["Bounds", "constraints_of", "free_gradient", "limits_of", "scipy_constraint"]
 
+# Takes and returns leaves.
+LeavesFunction: TypeAlias = Callable[[Values], Values]
+
 # How close to a bound, in relation to it, a variable counts as held there.
-HELD = 1e-7
+HELD_AT_BOUND_RTOL = 1e-7
 
 
 class Bounds:
@@ -56,7 +68,7 @@ def limits_of(unknown: Unknown, bounds: Any) -> tuple[Values, Values] | None:
     like = unknown.tree(unknown.leaves)
     lower, upper = (
         [
-            np.broadcast_to(np.asarray(host(limit), float), known.shape)
+            np.broadcast_to(np.asarray(host_buffer(limit), float), known.shape)
             for limit, known in zip(tree.broadcast_prefix(side, like), unknown.types, strict=True)
         ]
         for side in sides
@@ -68,10 +80,10 @@ def free_gradient(x: Values, gradient: Values, limits: tuple[Values, Values]) ->
     """Returns what is zero at a minimum within bounds, where variables at a bound are held."""
     out = []
     for v, g, lower, upper in zip(x, gradient, *limits, strict=True):
-        near = [
-            ops.less_equal(ops.abs(v - beside(v, limit)), beside(v, HELD * (1 + np.abs(limit))))
-            for limit in (np.nan_to_num(lower), np.nan_to_num(upper))
-        ]
+        near = []
+        for limit in (np.nan_to_num(lower), np.nan_to_num(upper)):
+            reach = HELD_AT_BOUND_RTOL * (1 + np.abs(limit))
+            near.append(ops.less_equal(ops.abs(v - beside(v, limit)), beside(v, reach)))
         held = ops.logical_or(
             ops.logical_and(near[0], beside(v, np.isfinite(lower))),
             ops.logical_and(near[1], beside(v, np.isfinite(upper))),
@@ -80,9 +92,9 @@ def free_gradient(x: Values, gradient: Values, limits: tuple[Values, Values]) ->
     return out
 
 
-def constraints_of(unknown: Unknown, constraints: Any) -> list[tuple[str, Any]]:
+def constraints_of(unknown: Unknown, constraints: Any) -> list[tuple[str, LeavesFunction]]:
     """Returns constraints as kinds, "eq" or "ineq", and functions of leaves that return leaves."""
-    out = []
+    out: list[tuple[str, LeavesFunction]] = []
     for given in [constraints] if isinstance(constraints, dict) else constraints:
         known = isinstance(given, dict) and callable(given.get("fun"))
         if not known or given.get("type") not in ("eq", "ineq"):
@@ -91,27 +103,27 @@ def constraints_of(unknown: Unknown, constraints: Any) -> list[tuple[str, Any]]:
                 'give {"type": "ineq", "fun": lambda x: ...}'
             )
 
-        def leaves_of(leaves: Any, given: dict[str, Any] = given) -> Values:
+        def leaves_of(leaves: Values, given: dict[str, Any] = given) -> Values:
             return tree.leaves(given["fun"](unknown.tree(leaves), *given.get("args", ())))
 
         out.append((given["type"], leaves_of))
     return out
 
 
-def scipy_constraint(unknown: Unknown, kind: str, leaves_of: Any, method: str) -> Any:
+def scipy_constraint(unknown: Unknown, kind: str, leaves_of: LeavesFunction, method: str) -> Any:
     """Returns a constraint as SciPy takes it, on vectors and with our derivatives."""
 
-    def value(v: Any) -> Any:
+    def value(v: Buffer) -> Buffer:
         return unknown.vector(leaves_of(unknown.arrays(v)))
 
-    def jacobian(v: Any) -> Any:
+    def jacobian(v: Buffer) -> Buffer:
         return jacobian_matrix(unknown, leaves_of, v)
 
     if method != "trust-constr":
         return {"type": kind, "fun": value, "jac": jacobian}
 
-    def hessian(v: Any, weights: Any) -> Any:
-        def weighted(leaves: Values) -> Any:
+    def hessian(v: Buffer, weights: Buffer) -> Buffer:
+        def weighted(leaves: Values) -> Array:
             return ops.sum(to_vector(leaves_of(leaves), np.float64) * unknown.placed(weights))
 
         return hessian_matrix(hessian_products(unknown, weighted), v)

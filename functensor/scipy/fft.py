@@ -6,14 +6,18 @@ The Fourier transforms are those of `functensor.numpy.fft`, under SciPy's signat
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
+from ..backends.annotations import Axis, ShapeLike
 from ..faces.publish import publish
 from ..numpy import fft as numpy_fft
 from ..numpy.arguments import as_inexact
 from ..numpy.fft import fftfreq, fftshift, ifftshift, rfftfreq
 from ..primitives.contract.fourier import NORMS
-from ..primitives.core.registry import registry as ops
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.shape_dtype import as_list, canonical_axis
 from .fft_cosine_sine import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 
@@ -24,10 +28,12 @@ __all__ = [
     "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
-# Transforms are fast for lengths without other prime factors; real ones do without the last two.
-FACTORS = (2, 3, 5, 7, 11)
+F = TypeVar("F", bound=Callable[..., Array])
 
-WORDS = {
+# Transforms are fast for lengths without other prime factors; real ones do without the last two.
+FAST_FACTORS = (2, 3, 5, 7, 11)
+
+TRANSFORM_TITLES = {
     "fft": "the discrete Fourier transform",
     "ifft": "the inverse of `fft`",
     "rfft": "half the discrete Fourier transform of real values",
@@ -41,12 +47,12 @@ MANY_AXES = """s: how many points along each of the axes; None for x's.
     axes: along which axes; {}."""
 
 
-def _document(name: str, places: str, example: str) -> str:
+def _document_of(name: str, places: str, example: str) -> str:
     root = name.rstrip("2n")
     several = "" if root == name else ", along several axes"
     call = f"[{example}]" if several else example
     halves = root[0] in "irh" and root not in ("ifft", "ihfft", "rfft")
-    return f"""Returns {WORDS[root]}{several}.
+    return f"""Returns {TRANSFORM_TITLES[root]}{several}.
 
 Args:
     x: an array.
@@ -68,37 +74,40 @@ Source: `functensor.numpy.fft` has the formulas.
 """
 
 
-def _named(function: Any, name: str, doc: str) -> Any:
+def _documented(function: F, name: str, doc: str) -> F:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
 
 
-def _without_plan(name: str, plan: Any) -> None:
+def _without_plan(name: str, plan: None) -> None:
     if plan is not None:
         raise NotImplementedError(f"{name}: there are no plans to pass: leave plan= out")
 
 
-def _one(name: str, shape: str) -> Any:
+def _along_one_axis(name: str, shape: str) -> Callable[..., Array]:
     """Returns a transform along one axis."""
 
     def transform(
-        x: Any,
+        x: ArrayLike,
         n: int | None = None,
         axis: int = -1,
         norm: str | None = None,
         overwrite_x: bool = False,
         workers: int | None = None,
         *,
-        plan: Any = None,
-    ) -> Any:
+        plan: None = None,
+    ) -> Array:
         _without_plan(name, plan)
-        return getattr(numpy_fft, name)(x, n, axis, norm)
+        out: Array = getattr(numpy_fft, name)(x, n, axis, norm)
+        return out
 
-    return _named(transform, name, _document(name, ONE_AXIS, "[1.0, 2.0]") + shape + "\n")
+    return _documented(transform, name, _document_of(name, ONE_AXIS, "[1.0, 2.0]") + shape + "\n")
 
 
-def _hermitian(name: str, x: Any, s: Any, axes: Any, norm: str | None) -> Any:
+def _hermitian_transform(
+    name: str, x: Array, s: Sequence[int] | None, axes: Sequence[int], norm: str | None
+) -> Array:
     """Returns a transform between half of a Hermitian signal and its real spectrum.
 
     It is that between real values and half of their spectrum, the other way round and conjugated.
@@ -111,7 +120,14 @@ def _hermitian(name: str, x: Any, s: Any, axes: Any, norm: str | None) -> Any:
     return numpy_fft.irfftn(ops.conj(as_inexact(x)), s, axes, scale)
 
 
-def _over(name: str, plan: Any, x: Any, s: Any, axes: Any, norm: str | None) -> Any:
+def _over_axes(
+    name: str,
+    plan: None,
+    x: ArrayLike,
+    s: ShapeLike | None,
+    axes: Axis,
+    norm: str | None,
+) -> Array:
     """Returns the transform of that name over axes."""
     _without_plan(name, plan)
     x = as_inexact(x)
@@ -121,66 +137,67 @@ def _over(name: str, plan: Any, x: Any, s: Any, axes: Any, norm: str | None) -> 
     if len(set(places)) < len(places):
         raise ValueError(f"{name}: all axes must be unique, not {tuple(places)}")
     if "h" in name:
-        return _hermitian(name, x, s, places, norm)
-    return getattr(numpy_fft, name[:-1] + "n")(x, s, places, norm)
+        return _hermitian_transform(name, x, s, places, norm)
+    out: Array = getattr(numpy_fft, name[:-1] + "n")(x, s, places, norm)
+    return out
 
 
-def _several(name: str, shape: str) -> Any:
+def _along_several_axes(name: str, shape: str) -> Callable[..., Array]:
     """Returns a transform along several axes."""
 
     def transform(
-        x: Any,
-        s: Any = None,
-        axes: Any = None,
+        x: ArrayLike,
+        s: ShapeLike | None = None,
+        axes: Axis = None,
         norm: str | None = None,
         overwrite_x: bool = False,
         workers: int | None = None,
         *,
-        plan: Any = None,
-    ) -> Any:
-        return _over(name, plan, x, s, axes, norm)
+        plan: None = None,
+    ) -> Array:
+        return _over_axes(name, plan, x, s, axes, norm)
 
     places = MANY_AXES.format("None for all, or the last ones, as many as s has")
-    return _named(transform, name, _document(name, places, "[1.0, 2.0]") + shape + "\n")
+    return _documented(transform, name, _document_of(name, places, "[1.0, 2.0]") + shape + "\n")
 
 
-def _two(name: str, shape: str) -> Any:
+def _along_two_axes(name: str, shape: str) -> Callable[..., Array]:
     """Returns a transform along two axes."""
 
     def transform(
-        x: Any,
-        s: Any = None,
-        axes: Any = (-2, -1),
+        x: ArrayLike,
+        s: ShapeLike | None = None,
+        axes: Axis = (-2, -1),
         norm: str | None = None,
         overwrite_x: bool = False,
         workers: int | None = None,
         *,
-        plan: Any = None,
-    ) -> Any:
-        return _over(name, plan, x, s, axes, norm)
+        plan: None = None,
+    ) -> Array:
+        return _over_axes(name, plan, x, s, axes, norm)
 
     places = MANY_AXES.format("the last two")
-    return _named(transform, name, _document(name, places, "[1.0, 2.0]") + shape + "\n")
+    return _documented(transform, name, _document_of(name, places, "[1.0, 2.0]") + shape + "\n")
 
 
-fft = _one("fft", "(2,)")
-ifft = _one("ifft", "(2,)")
-rfft = _one("rfft", "(2,)")
-irfft = _one("irfft", "(2,)")
-hfft = _one("hfft", "(2,)")
-ihfft = _one("ihfft", "(2,)")
-fftn = _several("fftn", "(1, 2)")
-ifftn = _several("ifftn", "(1, 2)")
-rfftn = _several("rfftn", "(1, 2)")
-irfftn = _several("irfftn", "(1, 2)")
-hfftn = _several("hfftn", "(1, 2)")
-ihfftn = _several("ihfftn", "(1, 2)")
-fft2 = _two("fft2", "(1, 2)")
-ifft2 = _two("ifft2", "(1, 2)")
-rfft2 = _two("rfft2", "(1, 2)")
-irfft2 = _two("irfft2", "(1, 2)")
-hfft2 = _two("hfft2", "(1, 2)")
-ihfft2 = _two("ihfft2", "(1, 2)")
+fft = _along_one_axis("fft", "(2,)")
+ifft = _along_one_axis("ifft", "(2,)")
+rfft = _along_one_axis("rfft", "(2,)")
+irfft = _along_one_axis("irfft", "(2,)")
+hfft = _along_one_axis("hfft", "(2,)")
+ihfft = _along_one_axis("ihfft", "(2,)")
+fftn = _along_several_axes("fftn", "(1, 2)")
+ifftn = _along_several_axes("ifftn", "(1, 2)")
+rfftn = _along_several_axes("rfftn", "(1, 2)")
+irfftn = _along_several_axes("irfftn", "(1, 2)")
+hfftn = _along_several_axes("hfftn", "(1, 2)")
+ihfftn = _along_several_axes("ihfftn", "(1, 2)")
+fft2 = _along_two_axes("fft2", "(1, 2)")
+ifft2 = _along_two_axes("ifft2", "(1, 2)")
+rfft2 = _along_two_axes("rfft2", "(1, 2)")
+irfft2 = _along_two_axes("irfft2", "(1, 2)")
+hfft2 = _along_two_axes("hfft2", "(1, 2)")
+ihfft2 = _along_two_axes("ihfft2", "(1, 2)")
 
 
 def _is_fast(n: int, factors: tuple[int, ...]) -> bool:
@@ -190,7 +207,7 @@ def _is_fast(n: int, factors: tuple[int, ...]) -> bool:
     return n == 1
 
 
-def _target(name: str, target: Any) -> int:
+def _target(name: str, target: int) -> int:
     least = operator.index(target)
     if least < 1:
         raise ValueError(f"{name}: Target cannot be negative or 0, but is {least}")
@@ -215,7 +232,7 @@ def next_fast_len(target: int, real: bool = False) -> int:
     (14, 15)
     """
     n = _target("next_fast_len", target)
-    while not _is_fast(n, FACTORS[:3] if real else FACTORS):
+    while not _is_fast(n, FAST_FACTORS[:3] if real else FAST_FACTORS):
         n += 1
     return n
 
@@ -237,7 +254,7 @@ def prev_fast_len(target: int, real: bool = False) -> int:
     (12, 12)
     """
     n = _target("prev_fast_len", target)
-    while not _is_fast(n, FACTORS[:3] if real else FACTORS):
+    while not _is_fast(n, FAST_FACTORS[:3] if real else FAST_FACTORS):
         n -= 1
     return n
 

@@ -18,19 +18,24 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from math import sqrt
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
+from ..backends.annotations import Axis, Buffer, ShapeLike
 from ..numpy import fft
 from ..numpy.arguments import as_inexact
 from ..primitives.contract.fourier import NORMS
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import as_list, canonical_axis, finfo
+from .axis_slices import cut_last
 
 __all__ = ["dct", "dctn", "dst", "dstn", "idct", "idctn", "idst", "idstn"]
+
+F = TypeVar("F", bound=Callable[..., Array])
 
 # Which type undoes a type.
 OPPOSITE = {1: 1, 2: 3, 3: 2, 4: 4}
@@ -39,7 +44,7 @@ OPPOSITE = {1: 1, 2: 3, 3: 2, 4: 4}
 # -- along the last axis, real, without a scale
 
 
-def _weighed(x: Any, weights: Any) -> Any:
+def _weighed(x: Array, weights: Buffer) -> Array:
     """Returns an array times NumPy's constants along its last axis, in its precision."""
     kind = np.dtype(f"c{2 * finfo(x.dtype).dtype.itemsize}")
     if weights.dtype.kind != "c":
@@ -47,35 +52,33 @@ def _weighed(x: Any, weights: Any) -> Any:
     return x * beside(x, weights.astype(kind))
 
 
-def _part(x: Any, *where: int | None) -> Any:
-    return ops.index(x, (Ellipsis, slice(*where)))
-
-
-def _turns(n: int, quarter: int) -> Any:
+def _turns(n: int, quarter: int) -> Buffer:
     """Returns ``exp(-pi i k / quarter)`` for k up to n."""
-    return np.exp(-1j * np.pi * np.arange(n) / quarter)
+    turns: Buffer = np.exp(-1j * np.pi * np.arange(n) / quarter)
+    return turns
 
 
-def _cosine_1(x: Any) -> Any:
-    return ops.real(fft.rfft(ops.concatenate([x, ops.flip(_part(x, 1, -1), -1)], axis=-1)))
+def _cosine_1(x: Array) -> Array:
+    return ops.real(fft.rfft(ops.concatenate([x, ops.flip(cut_last(x, 1, -1), -1)], axis=-1)))
 
 
-def _cosine_2(x: Any) -> Any:
+def _cosine_2(x: Array) -> Array:
     n = x.shape[-1]
-    mixed = ops.concatenate([_part(x, 0, None, 2), ops.flip(_part(x, 1, None, 2), -1)], axis=-1)
+    even, odd = cut_last(x, 0, step=2), cut_last(x, 1, step=2)
+    mixed = ops.concatenate([even, ops.flip(odd, -1)], axis=-1)
     half = _weighed(fft.rfft(mixed), 2 * _turns(n // 2 + 1, 2 * n))
     # Frequency n - k has the imaginary part of frequency k.
-    back = ops.flip(_part(ops.imag(half), 1, (n + 1) // 2), -1)
+    back = ops.flip(cut_last(ops.imag(half), 1, (n + 1) // 2), -1)
     return ops.concatenate([ops.real(half), ops.negative(back)], axis=-1)
 
 
-def _cosine_3(x: Any) -> Any:
+def _cosine_3(x: Array) -> Array:
     n = x.shape[-1]
     count = n // 2 + 1
-    low = _part(x, 0, count)
+    low = cut_last(x, 0, count)
     # Frequency n is 0, and it is the opposite of frequency 0.
-    tail = ops.flip(_part(x, n - count + 1, None), -1)
-    high = ops.concatenate([ops.zeros_like(_part(x, 0, 1)), tail], axis=-1)
+    tail = ops.flip(cut_last(x, n - count + 1), -1)
+    high = ops.concatenate([ops.zeros_like(cut_last(x, 0, 1)), tail], axis=-1)
     spectrum = _weighed(low - 1j * high, n * _turns(count, 2 * n).conj())
     mixed = fft.irfft(spectrum, n)
     even = np.arange(n)
@@ -83,29 +86,29 @@ def _cosine_3(x: Any) -> Any:
     return ops.take(mixed, beside(x, places), axis=-1)
 
 
-def _cosine_4(x: Any) -> Any:
+def _cosine_4(x: Array) -> Array:
     n = x.shape[-1]
     wide = fft.fft(_weighed(x, _turns(n, 2 * n)), 2 * n)
-    return ops.real(_weighed(_part(wide, 0, n), 2 * _turns(n, 2 * n) * _turns(2, 4 * n)[1]))
+    return ops.real(_weighed(cut_last(wide, 0, n), 2 * _turns(n, 2 * n) * _turns(2, 4 * n)[1]))
 
 
-def _alternating(x: Any) -> Any:
+def _alternating(x: Array) -> Array:
     return _weighed(x, 1.0 - 2.0 * (np.arange(x.shape[-1]) % 2))
 
 
-def _sine_1(x: Any) -> Any:
-    zero = ops.zeros_like(_part(x, 0, 1))
+def _sine_1(x: Array) -> Array:
+    zero = ops.zeros_like(cut_last(x, 0, 1))
     odd = ops.concatenate([zero, x, zero, ops.negative(ops.flip(x, -1))], axis=-1)
-    return ops.negative(_part(ops.imag(fft.rfft(odd)), 1, x.shape[-1] + 1))
+    return ops.negative(cut_last(ops.imag(fft.rfft(odd)), 1, x.shape[-1] + 1))
 
 
-COSINES: dict[int, Callable[[Any], Any]] = {
+COSINES: dict[int, Callable[[Array], Array]] = {
     1: _cosine_1,
     2: _cosine_2,
     3: _cosine_3,
     4: _cosine_4,
 }
-SINES: dict[int, Callable[[Any], Any]] = {
+SINES: dict[int, Callable[[Array], Array]] = {
     1: _sine_1,
     2: lambda x: ops.flip(_cosine_2(_alternating(x)), -1),
     3: lambda x: _alternating(_cosine_3(ops.flip(x, -1))),
@@ -116,7 +119,7 @@ SINES: dict[int, Callable[[Any], Any]] = {
 # -- scales
 
 
-def _ends(x: Any, first: float, last: float) -> Any:
+def _ends(x: Array, first: float, last: float) -> Array:
     """Returns an array whose first and last elements are multiplied."""
     weights = np.ones(x.shape[-1])
     weights[0] *= first
@@ -124,7 +127,7 @@ def _ends(x: Any, first: float, last: float) -> Any:
     return _weighed(x, weights)
 
 
-def _scaled(x: Any, cosine: bool, kind: int, norm: str, orthogonal: bool) -> Any:
+def _with_scale(x: Array, cosine: bool, kind: int, norm: str, orthogonal: bool) -> Array:
     """Returns a transform along the last axis with its scale."""
     n = x.shape[-1]
     root = sqrt(2)
@@ -145,34 +148,34 @@ def _scaled(x: Any, cosine: bool, kind: int, norm: str, orthogonal: bool) -> Any
     return out * (1 / sqrt(period) if norm == "ortho" else 1 / period)
 
 
-def _resized(name: str, x: Any, n: Any, axis: int) -> Any:
+def _with_length(name: str, x: Array, n: int | None, axis: int) -> Array:
     """Returns an array, its axis last, cut or filled up with zeros."""
     x = ops.moveaxis(x, axis, -1)
     n = x.shape[-1] if n is None else operator.index(n)
     if n < 1:
         raise ValueError(f"{name}: invalid number of data points ({n}) specified")
     if n <= x.shape[-1]:
-        return _part(x, 0, n)
+        return cut_last(x, 0, n)
     return ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(0, n - x.shape[-1])])
 
 
-def _type(name: str, type: Any) -> int:
+def _type(name: str, type: int | Array) -> int:
     """Returns the number of a transform's type."""
-    number: Any = operator.index(type) if isinstance(type, Array) else type
+    number = operator.index(type) if isinstance(type, Array) else type
     if number not in OPPOSITE:
         raise ValueError(f"{name}: type={type!r}: it is 1, 2, 3 or 4")
     return int(number)
 
 
-def _transformed(
+def _transformed_along(
     name: str,
-    x: Any,
-    type: Any,
-    lengths: Sequence[Any],
+    x: ArrayLike,
+    type: int,
+    lengths: Sequence[int | None],
     axes: Sequence[int],
     norm: str | None,
     orthogonalize: bool | None,
-) -> Any:
+) -> Array:
     """Returns a transform along axes; the name says which one, and whether it is an inverse."""
     x = as_inexact(x)
     inverse = name[0] == "i"
@@ -184,17 +187,17 @@ def _transformed(
     kind, word = (OPPOSITE[type], NORMS[word]) if inverse else (type, word)
     cosine = "c" in name
     for n, axis in zip(lengths, axes, strict=True):
-        part = _resized(name, x, n, axis)
+        part = _with_length(name, x, n, axis)
         if kind == 1 and cosine and part.shape[-1] < 2:
             raise ValueError(f"{name}: type 1 is not defined for fewer than two points")
         if part.dtype.kind == "c":
             # SciPy's does not hand orthogonalize= on to the parts of complex numbers.
             real, imag = (
-                _scaled(z, cosine, kind, word, orthogonal) for z in (part.real, part.imag)
+                _with_scale(z, cosine, kind, word, orthogonal) for z in (part.real, part.imag)
             )
             part = real + 1j * imag
         else:
-            part = _scaled(part, cosine, kind, word, orthogonal)
+            part = _with_scale(part, cosine, kind, word, orthogonal)
         x = ops.moveaxis(part, -1, axis)
     return x
 
@@ -202,11 +205,11 @@ def _transformed(
 # -- the public functions
 
 
-def _one(name: str, undone: str, result: str) -> Any:
+def _along_one_axis(name: str, undone: str, result: str) -> Callable[..., Array]:
     """Returns a transform along one axis."""
 
     def transform(
-        x: Any,
+        x: ArrayLike,
         type: int = 2,
         n: int | None = None,
         axis: int = -1,
@@ -214,46 +217,46 @@ def _one(name: str, undone: str, result: str) -> Any:
         overwrite_x: bool = False,
         workers: int | None = None,
         orthogonalize: bool | None = None,
-    ) -> Any:
+    ) -> Array:
         axis = canonical_axis(axis, len(as_inexact(x).shape))
-        return _transformed(name, x, type, (n,), (axis,), norm, orthogonalize)
+        return _transformed_along(name, x, type, (n,), (axis,), norm, orthogonalize)
 
-    transform.__doc__ = _document(name, undone, ONE_AXIS, result)
-    return _named(transform, name)
+    transform.__doc__ = _document_of(name, undone, ONE_AXIS, result)
+    return _with_name(transform, name)
 
 
-def _many(name: str, undone: str, result: str) -> Any:
+def _along_several_axes(name: str, undone: str, result: str) -> Callable[..., Array]:
     """Returns a transform along several axes."""
 
     def transform(
-        x: Any,
+        x: ArrayLike,
         type: int = 2,
-        s: Any = None,
-        axes: Any = None,
+        s: ShapeLike | None = None,
+        axes: Axis = None,
         norm: str | None = None,
         overwrite_x: bool = False,
         workers: int | None = None,
         *,
         orthogonalize: bool | None = None,
-    ) -> Any:
+    ) -> Array:
         x = as_inexact(x)
-        s = s if s is None else as_list(s)
+        lengths: list[int | None] | None = s if s is None else as_list(s)
         if axes is None:
-            axes = range(len(x.shape)) if s is None else range(-len(s), 0)
+            axes = range(len(x.shape)) if lengths is None else range(-len(lengths), 0)
         axes = [canonical_axis(axis, len(x.shape)) for axis in as_list(axes)]
-        s = [None] * len(axes) if s is None else s
-        if len(s) != len(axes) or len(set(axes)) != len(axes):
+        lengths = [None] * len(axes) if lengths is None else lengths
+        if len(lengths) != len(axes) or len(set(axes)) != len(axes):
             raise ValueError(
                 f"{name}: when given, axes and shape arguments have to be of the same length, and "
-                f"axes unique: s={tuple(s)}, axes={tuple(axes)}"
+                f"axes unique: s={tuple(lengths)}, axes={tuple(axes)}"
             )
-        return _transformed(name, x, type, s, axes, norm, orthogonalize)
+        return _transformed_along(name, x, type, lengths, axes, norm, orthogonalize)
 
-    transform.__doc__ = _document(name, undone, MANY_AXES, result)
-    return _named(transform, name)
+    transform.__doc__ = _document_of(name, undone, MANY_AXES, result)
+    return _with_name(transform, name)
 
 
-def _named(function: Any, name: str) -> Any:
+def _with_name(function: F, name: str) -> F:
     function.__name__ = function.__qualname__ = name
     return function
 
@@ -264,7 +267,7 @@ MANY_AXES = """s: how many points along each of the axes; None for all.
     axes: along which axes; None for all, or the last ones, as many as s has."""
 
 
-def _document(name: str, undone: str, places: str, result: str) -> str:
+def _document_of(name: str, undone: str, places: str, result: str) -> str:
     word = "cosine" if "c" in name else "sine"
     function = name.lstrip("i").rstrip("n")
     call = f"fft.{name}([1.0, 2.0])" if name[-1] != "n" else f"fft.{name}([[1.0, 2.0]])"
@@ -298,11 +301,11 @@ Source: `functensor.scipy.fft_cosine_sine` has the formulas of ``{function}``.
 
 THE_SAME = "type 3 is the inverse of type 2, but for a factor"
 OTHER = "that of the transform to undo"
-dct = _one("dct", THE_SAME, "[6.0, -1.414214]")
-idct = _one("idct", OTHER, "[0.957107, -0.457107]")
-dst = _one("dst", THE_SAME, "[4.242641, -2.0]")
-idst = _one("idst", OTHER, "[0.853553, -0.146447]")
-dctn = _many("dctn", THE_SAME, "[[12.0, -2.828427]]")
-idctn = _many("idctn", OTHER, "[[0.478553, -0.228553]]")
-dstn = _many("dstn", THE_SAME, "[[8.485281, -4.0]]")
-idstn = _many("idstn", OTHER, "[[0.426777, -0.073223]]")
+dct = _along_one_axis("dct", THE_SAME, "[6.0, -1.414214]")
+idct = _along_one_axis("idct", OTHER, "[0.957107, -0.457107]")
+dst = _along_one_axis("dst", THE_SAME, "[4.242641, -2.0]")
+idst = _along_one_axis("idst", OTHER, "[0.853553, -0.146447]")
+dctn = _along_several_axes("dctn", THE_SAME, "[[12.0, -2.828427]]")
+idctn = _along_several_axes("idctn", OTHER, "[[0.478553, -0.228553]]")
+dstn = _along_several_axes("dstn", THE_SAME, "[[8.485281, -4.0]]")
+idstn = _along_several_axes("idstn", OTHER, "[[0.426777, -0.073223]]")

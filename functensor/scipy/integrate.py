@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..faces.publish import publish
@@ -12,15 +10,18 @@ from ..numpy.creation import asarray
 from ..numpy.differences import diff
 from ..numpy.differences import trapezoid as numpy_trapezoid
 from ..numpy.known_values import is_at_hand, value_of
-from ..primitives.core.buffers import beside
-from ..primitives.core.registry import registry as ops
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
+from ..primitives.core.buffers import beside, wrap
 from ..primitives.core.shape_dtype import canonical_axis, finfo
+from .axis_slices import cut_along
 from .ode import odeint
 
 __all__ = ["cumulative_simpson", "cumulative_trapezoid", "odeint", "simpson", "trapezoid"]
 
 
-def _samples(name: str, y: Any, axis: int) -> tuple[Any, int]:
+def _values_along(name: str, y: ArrayLike, axis: int) -> tuple[Array, int]:
     """Returns values as an array of real or complex numbers, and the axis from the front."""
     y = as_inexact(y)
     if not y.shape:
@@ -28,11 +29,11 @@ def _samples(name: str, y: Any, axis: int) -> tuple[Any, int]:
     return y, canonical_axis(axis, len(y.shape))
 
 
-def _steps(name: str, y: Any, x: Any, axis: int) -> Any:
+def _steps(name: str, y: Array, x: ArrayLike | None, axis: int) -> Array:
     """Returns the distances between samples, which broadcast against values; ones without x."""
     if x is None:
         shape = (max(y.shape[axis] - 1, 0),) + (1,) * (len(y.shape) - axis - 1)
-        return beside(y, np.ones(shape, finfo(y.dtype).dtype))
+        return wrap(beside(y, np.ones(shape, finfo(y.dtype).dtype)))
     x = asarray(x)
     if len(x.shape) == 1:
         if x.shape[0] != y.shape[axis]:
@@ -48,11 +49,9 @@ def _steps(name: str, y: Any, x: Any, axis: int) -> Any:
     return diff(x, axis=axis)
 
 
-def _between(x: Any, axis: int, start: int | None, stop: int | None, step: int = 1) -> Any:
-    return ops.index(x, (*(slice(None),) * axis, slice(start, stop, step)))
-
-
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """Returns the integral of samples by the trapezoidal rule, as `functensor.numpy.trapezoid`.
 
     Args:
@@ -71,14 +70,18 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     >>> ft.scipy.integrate.trapezoid(np.array([1.0, 2.0, 3.0]))
     Array(4., dtype=float64, device='cpu')
     """
-    y, axis = _samples("trapezoid", y, axis)
+    y, axis = _values_along("trapezoid", y, axis)
     _steps("trapezoid", y, x, axis)
     return numpy_trapezoid(y, x, dx, axis)
 
 
 def cumulative_trapezoid(
-    y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
-) -> Any:
+    y: ArrayLike,
+    x: ArrayLike | None = None,
+    dx: ArrayLike = 1.0,
+    axis: int = -1,
+    initial: ArrayLike | None = None,
+) -> Array:
     """Returns the integral of samples up to each of them by the trapezoidal rule.
 
     Args:
@@ -98,11 +101,11 @@ def cumulative_trapezoid(
     name = "cumulative_trapezoid"
     if initial not in (None, 0):
         raise ValueError(f"{name}: `initial` must be `None` or `0`, not {initial!r}")
-    y, axis = _samples(name, y, axis)
+    y, axis = _values_along(name, y, axis)
     if not y.shape[axis]:
         raise ValueError(f"{name}: at least one sample is required along axis {axis}")
     steps = _steps(name, y, x, axis)
-    pairs = ops.add(_between(y, axis, 1, None), _between(y, axis, None, -1))
+    pairs = ops.add(cut_along(y, axis, 1), cut_along(y, axis, None, -1))
     areas = ops.multiply(pairs, steps if x is not None else dx) / 2.0
     sums = ops.cumsum(areas, axis)
     if initial is None:
@@ -111,13 +114,15 @@ def cumulative_trapezoid(
     return ops.concatenate((beside(sums, np.zeros(shape, sums.dtype)), sums), axis=axis)
 
 
-def _ratio(a: Any, b: Any) -> Any:
+def _quotient_or_0(a: Array, b: Array) -> Array:
     """Returns a / b, and 0 where b is: samples at one place bound no area."""
     zero = ops.equal(b, 0)
     return ops.where(zero, 0, ops.divide(a, ops.where(zero, 1, b)))
 
 
-def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
+def simpson(
+    y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """Returns the integral of samples by Simpson's rule: of parabolas through three neighbours.
 
     With an even number of samples, the last interval gets the area under the parabola through the
@@ -139,7 +144,7 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     >>> ft.scipy.integrate.simpson(np.array([0.0, 1.0, 4.0, 9.0]))
     Array(9., dtype=float64, device='cpu')
     """
-    y, axis = _samples("simpson", y, axis)
+    y, axis = _values_along("simpson", y, axis)
     count = y.shape[axis]
     if not count:
         raise ValueError(f"simpson: at least one sample is required along axis {axis}")
@@ -149,13 +154,13 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
         return ops.multiply(ops.squeeze(total, axis), dx if x is None else 1.0)
     odd = count - 1 + count % 2
     along = _axis_of(steps, y, axis)
-    first = _between(steps, along, 0, odd - 1, 2)
-    second = _between(steps, along, 1, odd - 1, 2)
+    first = cut_along(steps, along, 0, odd - 1, 2)
+    second = cut_along(steps, along, 1, odd - 1, 2)
     width = first + second
     parabolas = (
-        _between(y, axis, 0, odd - 2, 2) * (2.0 - _ratio(second, first))
-        + _between(y, axis, 1, odd - 1, 2) * (width * _ratio(width, first * second))
-        + _between(y, axis, 2, odd, 2) * (2.0 - _ratio(first, second))
+        cut_along(y, axis, 0, odd - 2, 2) * (2.0 - _quotient_or_0(second, first))
+        + cut_along(y, axis, 1, odd - 1, 2) * (width * _quotient_or_0(width, first * second))
+        + cut_along(y, axis, 2, odd, 2) * (2.0 - _quotient_or_0(first, second))
     )
     total = ops.sum(parabolas * width / 6.0, axis=axis)
     if count % 2 == 0:
@@ -163,25 +168,25 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     return ops.multiply(total, dx if x is None else 1.0)
 
 
-def _axis_of(steps: Any, y: Any, axis: int) -> int:
+def _axis_of(steps: Array, y: Array, axis: int) -> int:
     """Returns the axis of the steps that runs along the values' axis."""
     return axis - (len(y.shape) - len(steps.shape))
 
 
-def _last_interval(y: Any, steps: Any, axis: int) -> Any:
+def _last_interval(y: Array, steps: Array, axis: int) -> Array:
     """Returns the area between the last two samples, under the parabola through the last three."""
     along = _axis_of(steps, y, axis)
-    before, last = _between(steps, along, -2, -1), _between(steps, along, -1, None)
+    before, last = cut_along(steps, along, -2, -1), cut_along(steps, along, -1)
     width = before + last
     area = (
-        _between(y, axis, -1, None) * _ratio(2.0 * last**2 + 3.0 * before * last, 6.0 * width)
-        + _between(y, axis, -2, -1) * _ratio(last**2 + 3.0 * before * last, 6.0 * before)
-        - _between(y, axis, -3, -2) * _ratio(last**3, 6.0 * before * width)
+        cut_along(y, axis, -1) * _quotient_or_0(2.0 * last**2 + 3.0 * before * last, 6.0 * width)
+        + cut_along(y, axis, -2, -1) * _quotient_or_0(last**2 + 3.0 * before * last, 6.0 * before)
+        - cut_along(y, axis, -3, -2) * _quotient_or_0(last**3, 6.0 * before * width)
     )
     return ops.squeeze(area, axis)
 
 
-def _first_halves(y: Any, h: Any) -> Any:
+def _first_halves(y: Array, h: Array) -> Array:
     """Returns the areas of the first interval of every two, under the parabola over both."""
     low, high = h[..., :-1], h[..., 1:]
     both = low / (low + high)
@@ -191,8 +196,13 @@ def _first_halves(y: Any, h: Any) -> Any:
 
 
 def cumulative_simpson(
-    y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
-) -> Any:
+    y: ArrayLike,
+    *,
+    x: ArrayLike | None = None,
+    dx: ArrayLike = 1.0,
+    axis: int = -1,
+    initial: ArrayLike | None = None,
+) -> Array:
     """Returns the integral of samples up to each of them by Simpson's rule.
 
     Every interval gets the area under the parabola through its ends and a neighbour: in turn the
@@ -223,12 +233,13 @@ def cumulative_simpson(
     Array([0.      , 0.333333, 2.666667], dtype=float64, device='cpu')
     """
     name = "cumulative_simpson"
-    y, axis = _samples(name, y, axis)
+    y, axis = _values_along(name, y, axis)
     count = y.shape[axis]
     whole = tuple([1 if i == axis else n for i, n in enumerate(y.shape)])
     if not count:
         raise ValueError(f"{name}: at least one sample is required along axis {axis}")
-    dx, initial = (z if z is None else asarray(z) for z in (dx, initial))
+    dx = asarray(dx)
+    initial = initial if initial is None else asarray(initial)
     for word, z in (("dx", dx), ("initial", initial)):
         if z is not None and z.shape not in ((), whole):
             raise ValueError(

@@ -7,18 +7,21 @@ have derivatives by where it is evaluated, by the points' places and by their va
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from ..faces.publish import publish
 from ..numpy.arguments import as_inexact
 from ..numpy.known_values import is_at_hand, value_of
-from ..primitives.core.registry import registry as ops
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.shape_dtype import as_list
 from ..primitives.linalg.banded import banded_solve
 from ..tree import register
-from .piecewise_polynomials import PPoly, hermite, points, trailing
+from .piecewise_polynomials import Extrapolation, PPoly, hermite, points, trailing
 
 __all__ = [
     "Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator",
@@ -46,7 +49,14 @@ class CubicHermiteSpline(PPoly):
     0.5
     """
 
-    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
+    def __init__(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        dydx: ArrayLike,
+        axis: int = 0,
+        extrapolate: Extrapolation | None = None,
+    ) -> None:
         x, values, axis = points("CubicHermiteSpline", x, y, axis, 2)
         slopes = ops.moveaxis(as_inexact(dydx), axis, 0)
         if slopes.shape != values.shape:
@@ -57,7 +67,7 @@ class CubicHermiteSpline(PPoly):
         self._set(hermite(x, values, slopes), x, extrapolate, axis)
 
 
-def _harmonic_end(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
+def _harmonic_end(h0: Array, h1: Array, m0: Array, m1: Array) -> Array:
     """Returns the slope at an end: of the parabola through three points, unless it overshoots."""
     slope = ((2 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
     turned = ops.not_equal(ops.sign(slope), ops.sign(m0))
@@ -68,7 +78,7 @@ def _harmonic_end(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
     return ops.where(turned, 0.0, ops.where(steep, 3.0 * m0, slope))
 
 
-def _pchip_slopes(x: Any, y: Any) -> Any:
+def _pchip_slopes(x: Array, y: Array) -> Array:
     h = trailing(ops.diff(x), y)
     m = ops.diff(y, axis=0) / h
     if x.shape[0] == 2:
@@ -103,12 +113,16 @@ class PchipInterpolator(CubicHermiteSpline):
     1.0
     """
 
-    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
+    def __init__(
+        self, x: ArrayLike, y: ArrayLike, axis: int = 0, extrapolate: Extrapolation | None = None
+    ) -> None:
         x, values, axis = points("PchipInterpolator", x, y, axis, 2)
         self._set(hermite(x, values, _pchip_slopes(x, values)), x, extrapolate, axis)
 
 
-def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+def pchip_interpolate(
+    xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int | Sequence[int] = 0, axis: int = 0
+) -> Array | list[Array]:
     """Returns the values of `PchipInterpolator`, or derivatives.
 
     Args:
@@ -133,7 +147,7 @@ def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> 
     return made if np.ndim(der) else made[0]
 
 
-def _akima_slopes(x: Any, y: Any, makima: bool) -> Any:
+def _akima_slopes(x: Array, y: Array, makima: bool) -> Array:
     n = x.shape[0]
     m = ops.diff(y, axis=0) / trailing(ops.diff(x), y)
     if n == 2:
@@ -176,12 +190,12 @@ class Akima1DInterpolator(CubicHermiteSpline):
 
     def __init__(
         self,
-        x: Any,
-        y: Any,
+        x: ArrayLike,
+        y: ArrayLike,
         axis: int = 0,
         *,
         method: str = "akima",
-        extrapolate: Any = None,
+        extrapolate: Extrapolation | None = None,
     ) -> None:
         if method not in ("akima", "makima"):
             raise ValueError(f"Akima1DInterpolator: `method`={method!r} is unsupported.")
@@ -193,8 +207,12 @@ class Akima1DInterpolator(CubicHermiteSpline):
 
 # -- the spline
 
+# A condition at an end is a word, or a derivative's order and its value there.
+Condition: TypeAlias = str | tuple[int, ArrayLike]
+Conditions: TypeAlias = str | tuple[Condition, Condition]
 
-def _condition(name: str, given: Any, slope: Any) -> Any:
+
+def _condition(name: str, given: Condition, slope: Array) -> str | tuple[int, Array]:
     """Returns what holds at an end: "not-a-knot", "periodic", or an order and a value."""
     if isinstance(given, str):
         if given == "natural":
@@ -215,26 +233,28 @@ def _condition(name: str, given: Any, slope: Any) -> Any:
     return given[0], value + 0.0 * slope
 
 
-def _conditions(name: str, bc_type: Any, y: Any, slope: Any) -> tuple[Any, Any]:
+def _conditions(
+    name: str, bc_type: Conditions, y: Array, slope: Array
+) -> list[str | tuple[int, Array]]:
     pair = (bc_type, bc_type) if isinstance(bc_type, str) else bc_type
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise ValueError(f"{name}: bc_type={bc_type!r}: it is a word, or a pair for both ends")
-    first, last = (_condition(name, g, slope[0]) for g in pair)
-    if "periodic" in (first, last):
-        if first != "periodic" or last != "periodic":
+    ends = [_condition(name, g, slope[0]) for g in pair]
+    if "periodic" in ends:
+        if ends != ["periodic", "periodic"]:
             raise ValueError(f"{name}: 'periodic' `bc_type` is defined for both curve ends.")
-        ends = ops.index(y, 0), ops.index(y, -1)
-        if is_at_hand(*ends):
-            known = [value_of(name, z, "") for z in ends]
+        outer = ops.index(y, 0), ops.index(y, -1)
+        if is_at_hand(*outer):
+            known = [value_of(name, z, "") for z in outer]
             if not np.allclose(known[0], known[1], rtol=1e-15, atol=1e-15):
                 raise ValueError(
                     f"{name}: The first and last `y` point along axis 0 must be identical (within "
                     "machine precision) when bc_type='periodic'."
                 )
-    return first, last
+    return ends
 
 
-def _solved(low: Any, middle: Any, high: Any, b: Any) -> Any:
+def _solved(low: Array, middle: Array, high: Array, b: Array) -> Array:
     """Returns the solution of a tridiagonal system: its diagonals are given, short ones too."""
     zero = ops.zeros_like(middle[:1])
     bands = [ops.concatenate([zero, high]), middle, ops.concatenate([low, zero])]
@@ -243,7 +263,7 @@ def _solved(low: Any, middle: Any, high: Any, b: Any) -> Any:
     return ops.reshape(banded_solve.bind((ops.stack(bands, axis=0), columns), params), b.shape)
 
 
-def _periodic(h: Any, hy: Any, slope: Any) -> Any:
+def _periodic(h: Array, hy: Array, slope: Array) -> Array:
     """Returns the slopes at all points of a periodic spline, by Sherman and Morrison's formula."""
     n = h.shape[0]
     if n == 2:
@@ -264,7 +284,9 @@ def _periodic(h: Any, hy: Any, slope: Any) -> Any:
     return ops.concatenate([s, s[:1]], axis=0)
 
 
-def _end(kind: Any, h: Any, hy: Any, slope: Any, sign: float) -> tuple[Any, Any, Any]:
+def _end(
+    kind: str | tuple[int, Array], h: Array, hy: Array, slope: Array, sign: float
+) -> tuple[Array, Array, Array]:
     """Returns the equation at an end: what is on the diagonal, beside it, and on the right.
 
     Args:
@@ -272,7 +294,7 @@ def _end(kind: Any, h: Any, hy: Any, slope: Any, sign: float) -> tuple[Any, Any,
         h, hy, slope: widths, in two shapes, and slopes of the intervals, from that end on.
         sign: 1 at the first end, -1 at the last.
     """
-    if kind == "not-a-knot":
+    if isinstance(kind, str):
         d, dy = h[:1] + h[1:2], hy[:1] + hy[1:2]
         right = (hy[:1] + 2 * dy) * hy[1:2] * slope[:1] + hy[:1] ** 2 * slope[1:2]
         return h[1:2], d, right / dy
@@ -284,7 +306,7 @@ def _end(kind: Any, h: Any, hy: Any, slope: Any, sign: float) -> tuple[Any, Any,
     return 2 * h[:1], h[:1], right
 
 
-def _spline_slopes(name: str, x: Any, y: Any, bc_type: Any) -> Any:
+def _spline_slopes(name: str, x: Array, y: Array, bc_type: Conditions) -> Array:
     h = ops.diff(x)
     hy = trailing(h, y)
     slope = ops.diff(y, axis=0) / hy
@@ -336,7 +358,12 @@ class CubicSpline(CubicHermiteSpline):
     """
 
     def __init__(
-        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        axis: int = 0,
+        bc_type: Conditions = "not-a-knot",
+        extrapolate: Extrapolation | None = None,
     ) -> None:
         x, values, axis = points("CubicSpline", x, y, axis, 2)
         slopes = _spline_slopes("CubicSpline", x, values, bc_type)
@@ -345,7 +372,7 @@ class CubicSpline(CubicHermiteSpline):
         self._set(hermite(x, values, slopes), x, extrapolate, axis)
 
 
-def _flatten(node: PPoly) -> tuple[list[Any], Any]:
+def _flatten(node: PPoly) -> tuple[list[Array], tuple[Extrapolation, int]]:
     return [node.c, node.x], (node.extrapolate, node.axis)
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
+from ..backends.annotations import Buffer, DType, DTypeLike
 from ..faces.publish import publish
 from ..numpy import fft
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type
 
 __all__ = ["map_coordinates"]
 
-MODES = (
+BOUNDARY_MODES = (
     "constant",
     "grid-constant",
     "nearest",
@@ -33,10 +36,12 @@ EXTENSIONS = {
     "grid-wrap": "wrap",
 }
 # By how many elements SciPy extends an array before it finds a spline with such an edge.
-PADDING = 12
+EXTENSION_ELEMENTS = 12
+
+A = TypeVar("A", Array, float)
 
 
-def _basis(t: Any, order: int) -> list[Any]:
+def _spline_basis(t: A, order: int) -> list[A]:
     """Returns the values of the ``order + 1`` splines that are not zero at a fraction of a cell.
 
     Source: C. de Boor, "On calculating with B-splines", 1972: the recurrence for knots one apart.
@@ -44,16 +49,17 @@ def _basis(t: Any, order: int) -> list[Any]:
     values = [t * 0 + 1]
     for k in range(1, order + 1):
         carried = t * 0
-        grown = []
+        grown: list[A] = []
         for r, value in enumerate(values):
             share = value / k
             grown.append(carried + (r + 1 - t) * share)
             carried = (t + (k - r - 1)) * share
-        values = [*grown, carried]
+        grown.append(carried)
+        values = grown
     return values
 
 
-def _extended(i: Any, n: int, extension: str) -> Any:
+def _extended_index(i: Array | Buffer, n: int, extension: str) -> Array:
     """Returns the index of the element that an extended array has at an index."""
     if n == 1:
         return ops.multiply(i, 0)
@@ -65,7 +71,7 @@ def _extended(i: Any, n: int, extension: str) -> Any:
     return ops.where(ops.less(i, n), i, ops.subtract(last, i))
 
 
-def _coefficients(x: Any, order: int, axis: int, extension: str) -> Any:
+def _spline_coefficients(x: Array, order: int, axis: int, extension: str) -> Array:
     """Returns the coefficients of the spline through the elements along an axis.
 
     The extended array is periodic. It is the circular convolution of its coefficients with the
@@ -77,11 +83,11 @@ def _coefficients(x: Any, order: int, axis: int, extension: str) -> Any:
     period = {"mirror": 2 * n - 2, "reflect": 2 * n, "wrap": n}[extension]
     taps = np.zeros(period)
     places = (np.arange(order + 1) - order // 2) % period
-    np.add.at(taps, places, _basis(0.0 if order % 2 else 0.5, order))
+    np.add.at(taps, places, _spline_basis(0.0 if order % 2 else 0.5, order))
     spectrum = np.fft.fft(taps).real.astype(finfo(x.dtype).dtype)
     spectrum = spectrum.reshape(-1, *(1,) * (len(x.shape) - axis - 1))
     spectrum = beside(x, spectrum)
-    whole = ops.take(x, _extended(beside(x, np.arange(period)), n, extension), axis)
+    whole = ops.take(x, _extended_index(beside(x, np.arange(period)), n, extension), axis)
     if x.dtype.kind == "c":
         whole = fft.ifft(fft.fft(whole, axis=axis) / spectrum, axis=axis)
     else:
@@ -90,7 +96,7 @@ def _coefficients(x: Any, order: int, axis: int, extension: str) -> Any:
     return ops.index(whole, (*(slice(None),) * axis, slice(n)))
 
 
-def _wrapped(c: Any, n: int) -> Any:
+def _wrapped_coordinate(c: Array, n: int) -> Array:
     """Returns coordinates in mode "wrap", whose period is the distance of the outer elements."""
     if n == 1:
         return ops.multiply(c, 0)
@@ -100,7 +106,9 @@ def _wrapped(c: Any, n: int) -> Any:
     return ops.where(ops.less(c, 0), below, ops.where(ops.greater(c, period), above, c))
 
 
-def _weighted(x: Any, c: Any, order: int, mode: str, axis: int) -> tuple[Any, Any, Any]:
+def _spline_weights(
+    x: Array, c: Array, order: int, mode: str, axis: int
+) -> tuple[Array, Array, Array | None]:
     """Returns what one coordinate says of the elements that count.
 
     Args:
@@ -115,12 +123,12 @@ def _weighted(x: Any, c: Any, order: int, mode: str, axis: int) -> tuple[Any, An
     """
     n = x.shape[axis]
     if mode == "wrap":
-        c = _wrapped(c, n)
+        c = _wrapped_coordinate(c, n)
     elif mode == "nearest":
         c = ops.clip(c, 0, n - 1)
     shift = 0.0 if order % 2 else 0.5
     below = ops.floor(ops.stop_gradient(c) + shift)
-    weights = ops.stack(_basis(c + shift - below, order))
+    weights = ops.stack(_spline_basis(c + shift - below, order))
     # A coordinate that is not finite has weights of NaN, and any index.
     first = ops.astype(ops.where(ops.isfinite(below), below, 0), np.int64)
     offsets = (np.arange(order + 1) - order // 2).reshape(-1, *(1,) * len(c.shape))
@@ -129,10 +137,10 @@ def _weighted(x: Any, c: Any, order: int, mode: str, axis: int) -> tuple[Any, An
     if mode == "grid-constant":
         inside = ops.logical_and(ops.greater_equal(indices, 0), ops.less(indices, n))
         indices = ops.clip(indices, 0, n - 1)
-    return _extended(indices, n, EXTENSIONS.get(mode, "mirror")), weights, inside
+    return _extended_index(indices, n, EXTENSIONS.get(mode, "mirror")), weights, inside
 
 
-def _as_output(values: Any, dtype: Any) -> Any:
+def _as_output(values: Array, dtype: DType) -> Array:
     """Returns values in the dtype of the output: those of integers are rounded, halves up."""
     if dtype.kind in "iu":
         halves = ops.where(ops.less(values, 0), -0.5, 0.5)
@@ -143,14 +151,14 @@ def _as_output(values: Any, dtype: Any) -> Any:
 
 
 def map_coordinates(
-    input: Any,
-    coordinates: Any,
-    output: Any = None,
+    input: ArrayLike,
+    coordinates: ArrayLike,
+    output: DTypeLike | None = None,
     order: int = 3,
     mode: str = "constant",
-    cval: Any = 0.0,
+    cval: ArrayLike = 0.0,
     prefilter: bool = True,
-) -> Any:
+) -> Array:
     """Returns values of an array between its elements, by splines.
 
     Derivatives flow to the array, to the coordinates and to ``cval``. By coordinates, those of
@@ -189,8 +197,8 @@ def map_coordinates(
     if isinstance(coordinates, list | tuple):
         coordinates = ops.stack(ops.broadcast_arrays(*map(asarray, coordinates)))
     places = asarray(coordinates)
-    if mode not in MODES:
-        raise ValueError(f"map_coordinates: mode={mode!r}: modes are {', '.join(MODES)}")
+    if mode not in BOUNDARY_MODES:
+        raise ValueError(f"map_coordinates: mode={mode!r}: modes are {', '.join(BOUNDARY_MODES)}")
     if order not in range(6):
         raise ValueError(f"map_coordinates: order={order!r}: splines of orders 0 to 5 are known")
     if not x.shape or not places.shape or places.shape[0] != len(x.shape):
@@ -222,11 +230,11 @@ def map_coordinates(
     return _as_output(_interpolated(values, places, order, mode, cval, outside), dtype)
 
 
-def _splined(x: Any, order: int, mode: str, cval: Any) -> tuple[Any, int]:
+def _splined(x: Array, order: int, mode: str, cval: ArrayLike) -> tuple[Array, int]:
     """Returns a spline's coefficients and by how many elements the array was extended."""
     moved = 0
     if mode in ("nearest", "grid-constant"):
-        moved = PADDING
+        moved = EXTENSION_ELEMENTS
         index = [np.clip(np.arange(-moved, n + moved), 0, n - 1) for n in x.shape]
         inner = np.zeros([n + 2 * moved for n in x.shape], bool)
         inner[tuple(slice(moved, moved + n) for n in x.shape)] = True
@@ -234,17 +242,19 @@ def _splined(x: Any, order: int, mode: str, cval: Any) -> tuple[Any, int]:
         if mode == "grid-constant":
             x = ops.where(beside(x, inner), x, cval)
     for axis in range(len(x.shape)):
-        x = _coefficients(x, order, axis, EXTENSIONS.get(mode, "mirror"))
+        x = _spline_coefficients(x, order, axis, EXTENSIONS.get(mode, "mirror"))
     return x, moved
 
 
-def _interpolated(x: Any, places: Any, order: int, mode: str, cval: Any, outside: Any) -> Any:
+def _interpolated(
+    x: Array, places: Array, order: int, mode: str, cval: ArrayLike, outside: Array | None
+) -> Array:
     """Returns the weighted sums of coefficients around places."""
     ndim = len(x.shape)
     spread = len(places.shape) - 1
-    parts = [_weighted(x, places[axis], order, mode, axis) for axis in range(ndim)]
+    parts = [_spline_weights(x, places[axis], order, mode, axis) for axis in range(ndim)]
 
-    def apart(v: Any, axis: int) -> Any:
+    def apart(v: Array, axis: int) -> Array:
         """Puts the axis of what counts along one axis among those of the others."""
         ones = [1] * ndim
         ones[axis] = order + 1

@@ -7,13 +7,14 @@ again, so that all orders and all combinations with ``vmap`` exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from .. import tree
+from ..backends.annotations import ArrayModule, Buffer, DType
 from ..backends.devices import backend_of, to_host
 from ..backends.errors.public_functions import check_function
 from ..custom.arguments import replaced
@@ -22,11 +23,12 @@ from ..custom.inline_call import InlinedCall
 from ..functions.closure import close
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import ArrayLike, Value, Values
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import beside, device_of, exposed, to_buffer, wrap
 from ..primitives.core.errors import ConcretizationError, TracerConversionError
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import REAL, ShapeDtype, result_type, shape_dtype
 from ..primitives.core.trace import RAW, Trace, slot, under
 from ..programs import Program, Variable
@@ -36,6 +38,7 @@ from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp
 from ..transforms.jvp import jvp
 from ..transforms.vmap import vmap
+from ..tree.containers import TreeDef
 from .runge_kutta import Norm, Options, integrate
 
 __all__ = ["odeint"]
@@ -107,12 +110,12 @@ class OdeCall(CustomCall):
         kind = times.dtype.type
         buffers = [to_buffer(y) for y in state]
         placed = next((y for y in buffers if device_of(y) != "cpu"), buffers[0])
-        xp = backend_of(placed).xp
+        xp: ArrayModule = backend_of(placed).xp
         func = self._equation(types, times, args)
 
-        def slope(t: Any, vector: Any) -> Any:
+        def slope(t: float, vector: Buffer) -> Buffer:
             leaves = [
-                _cast(vector[part], known.dtype).reshape(known.shape)[()]
+                _part_as_dtype(vector[part], known.dtype).reshape(known.shape)[()]
                 for part, known in zip(parts, types)
             ]
             slopes = [xp.asarray(out).reshape(-1) for out in func([*leaves, kind(t)])]
@@ -123,16 +126,16 @@ class OdeCall(CustomCall):
         solution = integrate(slope, start, _checked_times(times), self.options, norm)
         count, columns = len(solution), [solution[:, part] for part in parts]
         return [
-            wrap(xp.moveaxis(_cast(column, y.dtype).reshape(count, *y.shape), 0, rank))
+            wrap(xp.moveaxis(_part_as_dtype(column, y.dtype).reshape(count, *y.shape), 0, rank))
             for column, y, rank in zip(columns, types, self.ranks, strict=True)
         ]
 
     def _equation(
-        self, types: Sequence[ShapeDtype], times: Any, args: Values
+        self, types: Sequence[ShapeDtype], times: Array | Buffer, args: Values
     ) -> Callable[[Values], Values]:
         """Returns the equation as a function of plain buffers: the state's, and the time."""
 
-        def func(y: Values, t: Any) -> Values:
+        def func(y: Values, t: Array) -> Values:
             return self.func(y, t, args)
 
         def called(values: Values) -> Values:
@@ -146,7 +149,8 @@ class OdeCall(CustomCall):
         known, before, run = self.latest
         if known != types or any(a is not b for a, b in zip(args, before, strict=True)):
             try:
-                run = _compiled(make_program(func)(list(types), ShapeDtype((), times.dtype)))
+                program = make_program(func)(list(types), ShapeDtype((), times.dtype))
+                run = _as_buffer_function(program)
             except (ConcretizationError, TracerConversionError):
                 # It branches on values, which is as good, only slower.
                 run = called
@@ -170,7 +174,7 @@ class OdeCall(CustomCall):
         by_times = []
         for i in range(last, 0, -1):
             state = self.at(solution, i)
-            by_times.append(_pairing(self.at(gs, i), self.func(state, times[i], args)))
+            by_times.append(_time_cotangent(self.at(gs, i), self.func(state, times[i], args)))
             interval = ops.stack([times[i], times[i - 1]])
             outs = call.bind([*state, *adjoint, *by_args, interval, *args])
             earlier = call.at(outs, 1)
@@ -179,7 +183,7 @@ class OdeCall(CustomCall):
                 adjoint = [a + g for a, g in zip(adjoint, self.at(gs, i - 1), strict=True)]
         if last:
             first = self.func(self.at(solution, 0), times[0], args)
-            by_times.append(-_pairing(adjoint, first))
+            by_times.append(-_time_cotangent(adjoint, first))
             adjoint = [a + g for a, g in zip(adjoint, self.at(gs, 0), strict=True)]
         else:
             by_times.append(zeros_like(times[0]))
@@ -190,7 +194,7 @@ class OdeCall(CustomCall):
         """Returns the equation of the state, its cotangent, and those of arguments, backward."""
         count = len(self.ranks)
 
-        def func(state: Values, t: Any, args: Values) -> Values:
+        def func(state: Values, t: Array, args: Values) -> Values:
             y, adjoint = state[:count], state[count : 2 * count]
 
             def slope(y: Values, moved: Values) -> Values:
@@ -242,7 +246,7 @@ class OdeCall(CustomCall):
         """Returns the equation of the state and its tangent; those of arguments come last."""
         count, number = len(self.ranks), len(self.arg_ranks)
 
-        def func(state: Values, t: Any, args: Values) -> Values:
+        def func(state: Values, t: Array, args: Values) -> Values:
             y, tangent = state[:count], state[count:]
             args, moved = args[:number], args[number:]
 
@@ -257,7 +261,9 @@ class OdeCall(CustomCall):
 
     # -- batches
 
-    def batched(self, flags: Sequence[bool], size: int, axis_name: Any = None) -> CustomCall:
+    def batched(
+        self, flags: Sequence[bool], size: int, axis_name: Hashable | None = None
+    ) -> CustomCall:
         """Returns the same for a batch, whose examples take their steps together."""
         state_flags, times_flag, arg_flags = self.split(list(flags))
         if times_flag:
@@ -299,7 +305,7 @@ class OdeCall(CustomCall):
         state, times, args = self.split(operands)
         number = len(args)
 
-        def func(y: Values, fraction: Any, args: Values) -> Values:
+        def func(y: Values, fraction: Array, args: Values) -> Values:
             start, length = args[number:]
             slopes = self.func(y, start + fraction * length, args[:number])
             return [ops.astype(s * length, s.dtype) for s in slopes]
@@ -316,12 +322,12 @@ class OdeCall(CustomCall):
         ]
 
 
-def _compiled(program: Program) -> Callable[[Values], Values]:
+def _as_buffer_function(program: Program) -> Callable[[Values], Values]:
     """Returns a program as a function of plain buffers."""
-    places: dict[Any, int] = {}
+    places: dict[Variable, int] = {}
     memory: Values = []
 
-    def place(x: Any) -> int:
+    def place(x: Variable | Value) -> int:
         if isinstance(x, Variable):
             if x not in places:
                 places[x] = len(memory)
@@ -350,20 +356,20 @@ def _compiled(program: Program) -> Callable[[Values], Values]:
     return run
 
 
-def _cast(part: Any, dtype: Any) -> Any:
+def _part_as_dtype(part: Buffer, dtype: DType) -> Buffer:
     """Returns a part of the vector in its own dtype, which beside complex ones may be real."""
     if part.dtype.kind == "c" and dtype.kind != "c":
         part = part.real
     return part.astype(dtype, copy=False)
 
 
-def _pairing(gs: Sequence[Any], slopes: Sequence[Any]) -> Any:
+def _time_cotangent(gs: Sequence[Any], slopes: Sequence[Any]) -> Array:
     """Returns the sum of products of cotangents and slopes, which is the cotangent of a time."""
     total = sum(ops.sum(g * s) for g, s in zip(gs, slopes, strict=True))
     return ops.real(total)
 
 
-def _checked_times(times: Any) -> Any:
+def _checked_times(times: Value) -> Buffer:
     """Returns the times as NumPy's array.
 
     Raises:
@@ -395,7 +401,7 @@ def _check_options(options: Options) -> None:
 def odeint(
     func: Callable[..., Any],
     y0: Any,
-    t: Any,
+    t: ArrayLike,
     *params: Any,
     args: tuple[Any, ...] = (),
     rtol: float = 1.4e-8,
@@ -456,14 +462,14 @@ def odeint(
     places = [i for i, leaf in enumerate(arg_leaves) if is_array_like(leaf)]
     count = len(places)
 
-    def slope(y: Values, t: Any, values: Values) -> Values:
+    def slope(y: Values, t: Array, values: Values) -> Values:
         given = arg_tree.unflatten(replaced(arg_leaves, places, values))
-        return _fitting(func(treedef.unflatten(y), t, *given), treedef, types)
+        return _slope_leaves(func(treedef.unflatten(y), t, *given), treedef, types)
 
     values = [exposed(arg_leaves[i]) for i in places]
     closed, constants = close(slope, state, times[0], values)
 
-    def func_of_all(y: Values, t: Any, values: Values) -> Values:
+    def func_of_all(y: Values, t: Array, values: Values) -> Values:
         return closed(values[count:], y, t, values[:count])  # type: ignore[no-any-return]
 
     options = Options(float(rtol), float(atol), float(mxstep), float(hmax))
@@ -473,7 +479,7 @@ def odeint(
     return treedef.unflatten(call.bind([*state, times, *values, *constants]))
 
 
-def _fitting(out: Any, treedef: Any, types: Sequence[ShapeDtype]) -> Values:
+def _slope_leaves(out: Any, treedef: TreeDef, types: Sequence[ShapeDtype]) -> Values:
     """Returns the leaves of a slope in the dtypes of the state, checked against it."""
     leaves, got = tree.flatten(out)
     known = [shape_dtype(leaf) for leaf in leaves]

@@ -6,21 +6,23 @@ of the equations that it solves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import tree
+from ..backends.annotations import Buffer
 from ..backends.errors.public_functions import check_function
 from ..backends.optional_modules import extra
 from ..custom.root import from_vector, to_vector
 from ..faces.publish import publish
 from ..numpy.arguments import as_inexact
 from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.errors import MissingRuleError, ShapeError, function_name, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import shape_dtype
 from ..transforms.grad import grad, value_and_grad
 from .bounds import Bounds, constraints_of, free_gradient, limits_of, scipy_constraint
@@ -30,7 +32,7 @@ from .optimize_results import (
     Unknown,
     hessian_matrix,
     hessian_products,
-    host,
+    host_buffer,
     jacobian_matrix,
     solved,
 )
@@ -50,10 +52,10 @@ def minimize(
     fun: Callable[..., Any],
     x0: Any,
     args: Any = (),
-    method: Any = None,
-    jac: Any = None,
-    hess: Any = None,
-    hessp: Any = None,
+    method: str | Callable[..., Any] | None = None,
+    jac: bool | str | Callable[..., Any] | None = None,
+    hess: Callable[..., Any] | None = None,
+    hessp: Callable[..., Any] | None = None,
     bounds: Any = None,
     constraints: Any = (),
     tol: float | None = None,
@@ -110,12 +112,12 @@ def minimize(
     if given is not None:
         fun = _first_of(given)
 
-    def objective(leaves: Values, values: Values) -> Any:
+    def objective(leaves: Values, values: Values) -> Array:
         return _scalar(fun, fun(unknown.tree(leaves), *arguments.filled(values)))
 
     limits = limits_of(unknown, bounds)
     constrained = constraints_of(unknown, constraints)
-    chosen = _method(method, limits, constrained)
+    chosen = _method_name(method, limits, constrained)
 
     def residual(f: Callable[[Values], Any], x: Values) -> Values:
         if constrained:
@@ -157,7 +159,7 @@ def _first_of(fun: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: fun(*args)[0]
 
 
-def _scalar(fun: Callable[..., Any], value: Any) -> Any:
+def _scalar(fun: Callable[..., Any], value: Any) -> Array:
     """Returns the value of an objective, checked."""
     known = shape_dtype(value) if is_array_like(value) else None
     if known is None or known.size != 1 or known.dtype.kind == "c":
@@ -169,7 +171,11 @@ def _scalar(fun: Callable[..., Any], value: Any) -> Any:
     return ops.astype(value, np.float64) if known.dtype.kind in "biu" else value
 
 
-def _method(method: Any, limits: Any, constrained: Any) -> str:
+def _method_name(
+    method: str | Callable[..., Any] | None,
+    limits: tuple[Values, Values] | None,
+    constrained: Sequence[Any],
+) -> str:
     """Returns the name of the solver that SciPy takes."""
     if method is None:
         return "slsqp" if constrained else "l-bfgs-b" if limits is not None else "bfgs"
@@ -181,13 +187,13 @@ def _derivatives(
     arguments: Arguments,
     f: Callable[[Values], Any],
     method: str,
-    jac: Any,
-    hess: Any,
-    hessp: Any,
+    jac: bool | str | Callable[..., Any] | None,
+    hess: Callable[..., Any] | None,
+    hessp: Callable[..., Any] | None,
 ) -> dict[str, Any]:
     """Returns what SciPy is given to call: the value with the gradient, and second derivatives."""
 
-    def value(v: Any) -> float:
+    def value(v: Buffer) -> float:
         return float(f(unknown.arrays(v)))
 
     if method in WITHOUT_GRADIENT:
@@ -195,11 +201,11 @@ def _derivatives(
     found: dict[str, Any] = {"jac": True}
     both = value_and_grad(f)
 
-    def value_and_gradient(v: Any) -> tuple[float, Any]:
+    def value_and_gradient(v: Buffer) -> tuple[float, Buffer]:
         value, gradient = both(unknown.arrays(v))
         return float(value), unknown.gradient(gradient)
 
-    def user(call: Callable[..., Any], v: Any, *rest: Any) -> Any:
+    def user(call: Callable[..., Any], v: Buffer, *rest: Any) -> Any:
         args = arguments.filled(arguments.arrays)
         return call(unknown.tree(unknown.arrays(v)), *rest, *args)
 
@@ -211,9 +217,9 @@ def _derivatives(
     if method in WITH_HESSIAN or (callable(hess) and method in WITH_PRODUCTS):
         found["hess"] = lambda v: hessian_matrix(product, v)
         if callable(hess):
-            found["hess"] = lambda v: np.reshape(host(user(hess, v)), (v.size, v.size))
+            found["hess"] = lambda v: np.reshape(host_buffer(user(hess, v)), (v.size, v.size))
     elif method in WITH_PRODUCTS:
-        found["hessp"] = lambda v, p: host(product(v, p))
+        found["hessp"] = lambda v, p: host_buffer(product(v, p))
         if callable(hessp):
             found["hessp"] = lambda v, p: unknown.vector(
                 tree.leaves(user(hessp, v, unknown.tree(unknown.arrays(p))))
@@ -244,7 +250,7 @@ def root(
     x0: Any,
     args: Any = (),
     method: str = "hybr",
-    jac: Any = None,
+    jac: bool | None = None,
     tol: float | None = None,
     callback: Callable[..., Any] | None = None,
     options: dict[str, Any] | None = None,
@@ -298,7 +304,7 @@ def root(
         return from_vector(to_vector(out), unknown.types)
 
     def solver(f: Callable[[Values], Values], x: Values) -> Any:
-        def value(v: Any) -> Any:
+        def value(v: Buffer) -> Buffer:
             out = unknown.vector(f(unknown.arrays(v)))
             if out.size != v.size and not (method == "lm" and out.size > v.size):
                 raise ShapeError(

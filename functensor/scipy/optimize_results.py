@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .. import tree
+from ..backends.annotations import Buffer
 from ..custom.arguments import replaced
 from ..custom.root import ImplicitCall, dense_solve, from_vector, to_vector
 from ..functions.closure import close
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
-from ..primitives.core.annotations import Values
+from ..primitives.core.annotations import Value, Values
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import device_of, exposed, wrap
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.trace import slot
 from ..transforms.grad import grad
@@ -25,17 +27,21 @@ from ..transforms.vmap import vmap
 
 __all__ = [
     "Arguments",
+    "HessianProduct",
     "OptimizeResult",
     "Unknown",
     "hessian_matrix",
     "hessian_products",
-    "host",
+    "host_buffer",
     "jacobian_matrix",
     "solved",
 ]
 
-COUNTS = ("status", "nit", "nfev", "njev")
-EXTRAS = [ShapeDtype((), np.bool_), *[ShapeDtype((), np.int64)] * len(COUNTS)]
+# Takes a vector of SciPy's and a direction, and returns the Hessian there times the direction.
+HessianProduct: TypeAlias = Callable[[Buffer, Array | Buffer], Array]
+
+RESULT_COUNTS = ("status", "nit", "nfev", "njev")
+EXTRAS = [ShapeDtype((), np.bool_), *[ShapeDtype((), np.int64)] * len(RESULT_COUNTS)]
 
 
 class OptimizeResult(dict[str, Any]):
@@ -73,7 +79,7 @@ tree.register(
 # -- between trees and SciPy's vectors
 
 
-def host(x: Any) -> Any:
+def host_buffer(x: Value) -> Buffer:
     """Returns an array, which may be on a GPU, as NumPy's, which waits for it."""
     return np.asarray(x if device_of(x) == "cpu" else ops.to_device(x, "cpu"))
 
@@ -92,19 +98,19 @@ class Unknown:
         self.leaves = [as_inexact(leaf) for leaf in leaves]
         self.types = [shape_dtype(leaf).strong() for leaf in self.leaves]
 
-    def vector(self, leaves: Sequence[Any]) -> Any:
+    def vector(self, leaves: Sequence[Any]) -> Buffer:
         """Returns leaves as NumPy's vector in double precision."""
-        return host(to_vector(leaves, np.float64))
+        return host_buffer(to_vector(leaves, np.float64))
 
-    def gradient(self, leaves: Sequence[Any]) -> Any:
+    def gradient(self, leaves: Sequence[Any]) -> Buffer:
         """Returns a gradient as a vector: by imaginary parts, it is minus its own."""
         return self.vector([ops.conj(g) for g in leaves])
 
-    def arrays(self, vector: Any) -> Values:
+    def arrays(self, vector: Buffer) -> Values:
         """Returns a vector of SciPy's as leaves."""
         return from_vector(self.placed(np.array(vector)), self.types)
 
-    def placed(self, vector: Any) -> Any:
+    def placed(self, vector: Array | Buffer) -> Array:
         """Returns a vector of SciPy's, or a traced one, where the initial guess is."""
         device = device_of(self.leaves[0]) if self.leaves else "cpu"
         return wrap(vector) if device == "cpu" else ops.to_device(vector, device)
@@ -122,9 +128,10 @@ class Arguments:
         self.places = [i for i, leaf in enumerate(self.leaves) if is_array_like(leaf)]
         self.arrays = [exposed(self.leaves[i]) for i in self.places]
 
-    def filled(self, values: Sequence[Any]) -> Any:
+    def filled(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Returns the arguments with other arrays."""
-        return self.treedef.unflatten(replaced(self.leaves, self.places, values))
+        filled: tuple[Any, ...] = self.treedef.unflatten(replaced(self.leaves, self.places, values))
+        return filled
 
 
 def solved(
@@ -159,7 +166,7 @@ def solved(
             return call.bind(operands)
         result = solver(of_leaves(operands), operands[:count])
         runs.append(result)
-        counts = [asarray(np.int64(result.get(key, -1))) for key in COUNTS]
+        counts = [asarray(np.int64(result.get(key, -1))) for key in RESULT_COUNTS]
         return [*unknown.arrays(result.x), asarray(np.bool_(result.success)), *counts]
 
     call = ImplicitCall(
@@ -173,35 +180,37 @@ def solved(
     )
     outs = call.bind([*unknown.leaves, *arguments.arrays, *constants])
     told = OptimizeResult(success=outs[count])
-    for key, out in zip(COUNTS, outs[count + 1 :]):
+    for key, out in zip(RESULT_COUNTS, outs[count + 1 :]):
         if not runs or key in runs[-1]:
             told[key] = out
     told["message"] = "; ".join(dict.fromkeys(str(run.message) for run in runs))
     return outs[:count], told
 
 
-def jacobian_matrix(unknown: Unknown, f: Callable[[Values], Values], v: Any) -> Any:
+def jacobian_matrix(unknown: Unknown, f: Callable[[Values], Values], v: Buffer) -> Buffer:
     """Returns the Jacobian of a function of the leaves as a matrix for SciPy."""
 
-    def column(e: Any) -> Any:
+    def column(e: Array) -> Array:
         tangent = jvp(f, (unknown.arrays(v),), (from_vector(e, unknown.types),))[1]
-        return to_vector(tangent, np.float64)
+        moved: Array = to_vector(tangent, np.float64)
+        return moved
 
-    return host(vmap(column)(unknown.placed(np.eye(v.size)))).T
+    return host_buffer(vmap(column)(unknown.placed(np.eye(v.size)))).T
 
 
-def hessian_products(unknown: Unknown, f: Callable[[Values], Any]) -> Callable[[Any, Any], Any]:
+def hessian_products(unknown: Unknown, f: Callable[[Values], Any]) -> HessianProduct:
     """Returns ``product(v, p)``, the Hessian at a vector times another, both SciPy's."""
     gradient = grad(f)
 
-    def product(v: Any, p: Any) -> Any:
+    def product(v: Buffer, p: Array | Buffer) -> Array:
         direction = from_vector(unknown.placed(p), unknown.types)
         change = jvp(gradient, (unknown.arrays(v),), (direction,))[1]
-        return to_vector([ops.conj(c) for c in change], np.float64)
+        moved: Array = to_vector([ops.conj(c) for c in change], np.float64)
+        return moved
 
     return product
 
 
-def hessian_matrix(product: Callable[[Any, Any], Any], v: Any) -> Any:
+def hessian_matrix(product: HessianProduct, v: Buffer) -> Buffer:
     """Returns the Hessian as a matrix for SciPy."""
-    return host(vmap(lambda p: product(v, p))(np.eye(v.size)))
+    return host_buffer(vmap(lambda p: product(v, p))(np.eye(v.size)))

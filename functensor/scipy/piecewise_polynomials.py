@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from math import factorial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from ..backends.annotations import Buffer
 from ..numpy.arguments import arrays_together, as_inexact
 from ..numpy.known_values import is_at_hand, value_of
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis, finfo, result_type
 
-__all__ = ["PPoly", "check_ascending", "hermite", "points", "trailing"]
+__all__ = ["Extrapolation", "PPoly", "check_ascending", "hermite", "points", "trailing"]
 
-P = TypeVar("P", bound="PPoly")
+# Whether values beyond the ends are those of the outer polynomials, else NaN, or repeat.
+Extrapolation: TypeAlias = bool | Literal["periodic"]
+PolynomialClass = TypeVar("PolynomialClass", bound="PPoly")
 EXTRAPOLATIONS = (True, False, None, "periodic")
 
 
-def trailing(x: Any, like: Any) -> Any:
+def trailing(x: Array, like: Array) -> Array:
     """Returns numbers along the first axis in a shape that broadcasts against values behind it."""
     return ops.reshape(x, (*x.shape, *(1,) * (len(like.shape) - len(x.shape))))
 
@@ -44,12 +49,14 @@ class PPoly:
     2.5
     """
 
-    c: Any
-    x: Any
-    extrapolate: Any
+    c: Array
+    x: Array
+    extrapolate: Extrapolation
     axis: int
 
-    def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
+    def __init__(
+        self, c: ArrayLike, x: ArrayLike, extrapolate: Extrapolation | None = None, axis: int = 0
+    ) -> None:
         c, x = arrays_together((c, x))
         c, x = as_inexact(c), as_inexact(x)
         if len(c.shape) < 2 or len(x.shape) != 1 or c.shape[1] != x.shape[0] - 1:
@@ -60,7 +67,7 @@ class PPoly:
         check_ascending("PPoly", x)
         self._set(c, x, extrapolate, axis)
 
-    def _set(self, c: Any, x: Any, extrapolate: Any, axis: int) -> None:
+    def _set(self, c: Array, x: Array, extrapolate: Extrapolation | None, axis: int) -> None:
         if extrapolate not in EXTRAPOLATIONS:
             raise ValueError(
                 f"{type(self).__name__}: extrapolate={extrapolate!r}: it is True, False or "
@@ -70,7 +77,13 @@ class PPoly:
         self.extrapolate = True if extrapolate is None else extrapolate
 
     @classmethod
-    def construct_fast(cls: type[P], c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> P:
+    def construct_fast(
+        cls: type[PolynomialClass],
+        c: Array,
+        x: Array,
+        extrapolate: Extrapolation | None = None,
+        axis: int = 0,
+    ) -> PolynomialClass:
         """Returns one of coefficients and ends, without any check.
 
         Args:
@@ -81,7 +94,9 @@ class PPoly:
         out.extrapolate = True if extrapolate is None else extrapolate
         return out
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+    def __call__(
+        self, x: ArrayLike, nu: int = 0, extrapolate: Extrapolation | None = None
+    ) -> Array:
         """Returns the values, or derivatives.
 
         Args:
@@ -113,7 +128,7 @@ class PPoly:
         order = order[front : front + self.axis] + order[:front] + order[front + self.axis :]
         return ops.transpose(out, order)
 
-    def _values(self, x: Any, nu: int, extrapolate: Any) -> Any:
+    def _values(self, x: Array, nu: int, extrapolate: Extrapolation | None) -> Array:
         first, last = ops.index(self.x, 0), ops.index(self.x, -1)
         if extrapolate == "periodic":
             x = first + ops.remainder(x - first, last - first)
@@ -123,7 +138,7 @@ class PPoly:
         d = x - ops.take(self.x, places, axis=0)
         pieces = ops.take(self.c, places, axis=1)
         k = self.c.shape[0]
-        total: Any = ops.zeros_like(ops.index(pieces, 0))
+        total = ops.zeros_like(ops.index(pieces, 0))
         step = trailing(d, total)
         for i in range(k - nu):
             power = k - 1 - i
@@ -152,7 +167,7 @@ class PPoly:
             c = ops.index(self.c, slice(0, k - nu)) * self._scale(scale)
         return PPoly.construct_fast(c, self.x, self.extrapolate, self.axis)
 
-    def _scale(self, scale: Any) -> Any:
+    def _scale(self, scale: Buffer) -> Buffer:
         kind = finfo(self.c.dtype).dtype
         return beside(self.c, scale.astype(kind).reshape(-1, *(1,) * (len(self.c.shape) - 1)))
 
@@ -179,7 +194,9 @@ class PPoly:
             out = PPoly.construct_fast(c, out.x, extrapolate, out.axis)
         return out
 
-    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+    def integrate(
+        self, a: ArrayLike, b: ArrayLike, extrapolate: Extrapolation | None = None
+    ) -> Array:
         """Returns the integral from a to b.
 
         Args:
@@ -200,14 +217,14 @@ class PPoly:
         period = last - first
         full = ops.index(whole._values(ops.ravel(last), 0, True), 0)
 
-        def until(z: Any) -> Any:
+        def until(z: Array) -> Array:
             turns = ops.stop_gradient(ops.floor((z - first) / period))
             rest = whole._values(ops.ravel(z - turns * period), 0, True)
             return ops.index(rest, 0) + turns * full
 
         return until(b) - until(a)
 
-    def roots(self, discontinuity: bool = True, extrapolate: Any = None) -> Any:
+    def roots(self, discontinuity: bool = True, extrapolate: Extrapolation | None = None) -> Array:
         """Refuses: how many roots there are depends on values.
 
         Raises:
@@ -218,7 +235,12 @@ class PPoly:
             "functensor.scipy.optimize, or SciPy's PPoly(c, x).roots() for values alone"
         )
 
-    def solve(self, y: Any = 0.0, discontinuity: bool = True, extrapolate: Any = None) -> Any:
+    def solve(
+        self,
+        y: ArrayLike = 0.0,
+        discontinuity: bool = True,
+        extrapolate: Extrapolation | None = None,
+    ) -> Array:
         """Refuses, as `roots`.
 
         Raises:
@@ -227,13 +249,15 @@ class PPoly:
         return self.roots()
 
 
-def check_ascending(name: str, x: Any) -> None:
+def check_ascending(name: str, x: Array) -> None:
     """Refuses places whose values are known and do not ascend."""
     if is_at_hand(x) and (np.diff(value_of(name, x, "")) <= 0).any():
         raise ValueError(f"{name}: `x` must be strictly increasing sequence.")
 
 
-def points(name: str, x: Any, y: Any, axis: int, least: int) -> tuple[Any, Any, int]:
+def points(
+    name: str, x: ArrayLike, y: ArrayLike, axis: int, least: int
+) -> tuple[Array, Array, int]:
     """Returns places, and values along the first axis, checked."""
     x, y = (as_inexact(z) for z in arrays_together((x, y)))
     if len(x.shape) != 1 or x.dtype.kind == "c":
@@ -250,7 +274,7 @@ def points(name: str, x: Any, y: Any, axis: int, least: int) -> tuple[Any, Any, 
     return x, ops.moveaxis(ops.astype(y, dtype), axis, 0), axis
 
 
-def hermite(x: Any, y: Any, slopes: Any) -> Any:
+def hermite(x: Array, y: Array, slopes: Array) -> Array:
     """Returns the coefficients of the cubics with values and slopes at both ends."""
     h = trailing(ops.diff(x), y)
     rise = ops.diff(y, axis=0) / h

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.annotations import ArrayModule, Buffer
 from ..backends.devices import backend_of, device_of, on_device, to_host
 from ..backends.restoring import quiet
 from ..primitives.core.shape_dtype import finfo
@@ -21,7 +22,7 @@ from ..primitives.core.shape_dtype import finfo
 __all__ = ["Norm", "Options", "integrate"]
 
 # The first stage is at the beginning of a step.
-NODES = [1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1]
+RUNGE_KUTTA_NODES = [1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1]
 STAGES = [
     np.array(row)
     for row in (
@@ -81,7 +82,7 @@ class Norm:
                 self.groups.setdefault(shape[:rank], []).append(slice(start, start + size))
             start += size
 
-    def __call__(self, vector: Any) -> float:
+    def __call__(self, vector: Buffer) -> float:
         squares = (vector.conj() * vector).real
         worst = 0.0
         for batch, parts in self.groups.items():
@@ -96,8 +97,8 @@ class Norm:
 
 
 def integrate(
-    f: Callable[[Any, Any], Any], y: Any, times: Any, options: Options, norm: Norm
-) -> Any:
+    f: Callable[[Any, Buffer], Buffer], y: Buffer, times: Buffer, options: Options, norm: Norm
+) -> Buffer:
     """Returns the solution of y' = f(t, y) at times, the first of which is where y is given.
 
     Args:
@@ -111,7 +112,7 @@ def integrate(
     Raises:
         RuntimeError: steps became too small, or too many.
     """
-    xp = backend_of(y).xp
+    xp: ArrayModule = backend_of(y).xp
     solution = xp.empty((len(times), *y.shape), y.dtype)
     solution[0] = y
     stages = xp.empty((7, y.size), y.dtype)
@@ -122,7 +123,13 @@ def integrate(
 
 
 def _fill(
-    f: Any, y: Any, times: Any, options: Options, norm: Norm, solution: Any, stages: Any
+    f: Callable[[Any, Buffer], Buffer],
+    y: Buffer,
+    times: Buffer,
+    options: Options,
+    norm: Norm,
+    solution: Buffer,
+    stages: Buffer,
 ) -> None:
     """Writes the solution at all times but the first one."""
     t, end = times[0], times[-1]
@@ -154,7 +161,7 @@ def _fill(
         later = end if last else t + direction * step
         # Python's numbers leave vectors of single precision in it.
         signed = float(direction * step)
-        for row, (node, weights) in enumerate(zip(NODES, weights_of_stages), 1):
+        for row, (node, weights) in enumerate(zip(RUNGE_KUTTA_NODES, weights_of_stages), 1):
             reached = y + (weights * signed) @ stages[:row]
             stages[row] = f(later if node == 1 else t + node * signed, reached)
         scale = options.atol + rtol * xp.maximum(abs(y), abs(reached))
@@ -181,10 +188,10 @@ def _fill(
 
 
 def _first_step(
-    f: Any,
-    t: Any,
-    y: Any,
-    slope: Any,
+    f: Callable[[Any, Buffer], Buffer],
+    t: float,
+    y: Buffer,
+    slope: Buffer,
     direction: float,
     longest: float,
     rtol: float,
@@ -205,7 +212,7 @@ def _first_step(
     return float(min(100 * trial, guess, longest))
 
 
-def _failure(t: Any, target: Any, h: float, taken: int, options: Options) -> str:
+def _failure(t: float, target: float, h: float, taken: int, options: Options) -> str:
     if taken >= options.mxstep:
         return (
             f"odeint: {taken} steps (mxstep) did not lead to t={target:.6g}, only to t={t:.6g}: "

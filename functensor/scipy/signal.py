@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import log2, prod
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
+from ..backends.annotations import Axis, DType
 from ..faces.publish import publish
 from ..numpy import fft
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..primitives.contract.conv import Geometry, conv
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside, wrap
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, as_list, canonical_axis, finfo, result_type
 from .signal_filters import filtfilt, lfilter, lfilter_zi, sosfilt, sosfilt_zi, sosfiltfilt
 from .signal_smoothing import hilbert, hilbert2, resample, savgol_coeffs, savgol_filter
@@ -29,8 +32,11 @@ __all__ = [
     "savgol_filter", "sosfilt", "sosfilt_zi", "sosfiltfilt",
 ]  # fmt: skip
 
-MODES = ("full", "same", "valid")
-METHODS = ("auto", "direct", "fft")
+# Axes of one operand, and those of the other that go with them.
+AxisPairs: TypeAlias = tuple[Sequence[int], Sequence[int]]
+
+CONVOLUTION_MODES = ("full", "same", "valid")
+CONVOLUTION_METHODS = ("auto", "direct", "fft")
 # What an image is continued by, and the mode of padding that does it.
 BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
@@ -40,9 +46,11 @@ STEP_COST = 10
 FFT_OVERHEAD = 50_000
 
 
-def _operands(name: str, in1: Any, in2: Any, mode: str) -> tuple[Any, Any]:
+def _signals_to_convolve(
+    name: str, in1: ArrayLike, in2: ArrayLike, mode: str
+) -> tuple[Array, Array]:
     """Returns both operands as arrays, checked."""
-    if mode not in MODES:
+    if mode not in CONVOLUTION_MODES:
         raise ValueError(f"{name}: mode={mode!r}: acceptable modes are 'full', 'same' and 'valid'")
     in1, in2 = asarray(in1), asarray(in2)
     if len(in1.shape) != len(in2.shape):
@@ -53,7 +61,7 @@ def _operands(name: str, in1: Any, in2: Any, mode: str) -> tuple[Any, Any]:
     return in1, in2
 
 
-def _smaller_last(name: str, in1: Any, in2: Any, axes: Sequence[int]) -> tuple[Any, Any]:
+def _smaller_last(name: str, in1: Array, in2: Array, axes: Sequence[int]) -> tuple[Array, Array]:
     """Returns the operands of mode "valid", in which the second one has to fit into the first."""
     pairs = [(in1.shape[axis], in2.shape[axis]) for axis in axes]
     if all(m >= n for m, n in pairs):
@@ -71,7 +79,7 @@ def _padding(mode: str, k: int) -> tuple[int, int]:
     return {"full": (k - 1, k - 1), "same": (k // 2, (k - 1) // 2), "valid": (0, 0)}[mode]
 
 
-def _direct(in1: Any, in2: Any, mode: str, dtype: Any) -> Any:
+def _direct(in1: Array, in2: Array, mode: str, dtype: DType) -> Array:
     """Returns the convolution, summed up; both operands have elements, and at least one axis."""
     if mode == "full" and in2.size > in1.size:
         in1, in2 = in2, in1
@@ -83,16 +91,18 @@ def _direct(in1: Any, in2: Any, mode: str, dtype: Any) -> Any:
     return ops.astype(ops.squeeze(out, (0, 1)), dtype)
 
 
-def _correlated(images: Any, kernels: Any, paddings: Sequence[tuple[int, int]]) -> Any:
+def _correlated(images: Array, kernels: Array, paddings: Sequence[tuple[int, int]]) -> Array:
     """Returns the sums of products of images (number, channel, *places) and kernels likewise."""
     ones = (1,) * len(paddings)
     return conv.bind((images, kernels), {"geometry": Geometry(ones, tuple(paddings), ones, 1)})
 
 
-def _contracted(in1: Any, in2: Any, mode: str, axes: Any, dot_axes: Any) -> Any:
+def _convolved_along(
+    in1: ArrayLike, in2: ArrayLike, mode: str, axes: AxisPairs, dot_axes: AxisPairs | None
+) -> Array:
     """Returns the convolution over some axes, summed over pairs of others."""
     in1, in2 = asarray(in1), asarray(in2)
-    if mode not in MODES:
+    if mode not in CONVOLUTION_MODES:
         raise ValueError(f"convolve: mode={mode!r} is none of 'full', 'same' and 'valid'")
     parts = []
     for x, along, summed in zip((in1, in2), axes, dot_axes or ((), ()), strict=True):
@@ -121,7 +131,7 @@ def _contracted(in1: Any, in2: Any, mode: str, axes: Any, dot_axes: Any) -> Any:
     return ops.reshape(out, (*rest1, *rest2, *out.shape[2:]))
 
 
-def _prefers_fft(in1: Any, in2: Any, mode: str, dtype: Any) -> bool:
+def _prefers_fft(in1: Array, in2: Array, mode: str, dtype: DType) -> bool:
     """Says whether transforms are faster; integers are summed up, which is exact."""
     if dtype.kind not in INEXACT:
         return False
@@ -132,8 +142,8 @@ def _prefers_fft(in1: Any, in2: Any, mode: str, dtype: Any) -> bool:
     return bool(outputs * prod(in2.shape) > steps + FFT_OVERHEAD)
 
 
-def _convolve(name: str, in1: Any, in2: Any, mode: str, method: str) -> Any:
-    if method not in METHODS:
+def _convolve(name: str, in1: Array, in2: Array, mode: str, method: str) -> Array:
+    if method not in CONVOLUTION_METHODS:
         raise ValueError(
             f"{name}: method={method!r}: acceptable methods are 'auto', 'direct' and 'fft'"
         )
@@ -151,14 +161,14 @@ def _convolve(name: str, in1: Any, in2: Any, mode: str, method: str) -> Any:
 
 
 def convolve(
-    in1: Any,
-    in2: Any,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str = "full",
     method: str = "auto",
     *,
-    axes: Any = None,
-    dot_axes: Any = None,
-) -> Any:
+    axes: AxisPairs | None = None,
+    dot_axes: AxisPairs | None = None,
+) -> Array:
     """Returns the convolution of two arrays over all of their axes.
 
     Args:
@@ -185,18 +195,18 @@ def convolve(
     Array([ 1., 12., 23., 30.], dtype=float64, device='cpu')
     """
     if axes is not None:
-        return _contracted(in1, in2, mode, axes, dot_axes)
+        return _convolved_along(in1, in2, mode, axes, dot_axes)
     if dot_axes is not None:
         raise ValueError("convolve: dot_axes goes with axes, the axes to convolve along")
-    in1, in2 = _operands("convolve", in1, in2, mode)
+    in1, in2 = _signals_to_convolve("convolve", in1, in2, mode)
     return _convolve("convolve", in1, in2, mode, method)
 
 
 def _images(
-    name: str, in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any
-) -> tuple[Any, Any, list[tuple[int, int]]]:
+    name: str, in1: ArrayLike, in2: ArrayLike, mode: str, boundary: str, fillvalue: ArrayLike
+) -> tuple[Array, Array, list[tuple[int, int]]]:
     """Returns an image continued beyond its edges, a kernel, and what to cut off at either end."""
-    in1, in2 = _operands(name, in1, in2, mode)
+    in1, in2 = _signals_to_convolve(name, in1, in2, mode)
     if len(in1.shape) != 2 or 0 in (in1.size, in2.size):
         raise ValueError(
             f"{name}: operands are images with two axes and elements, not of shapes {in1.shape} "
@@ -215,8 +225,12 @@ def _images(
 
 
 def convolve2d(
-    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
-) -> Any:
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: ArrayLike = 0,
+) -> Array:
     """Returns the convolution of two images.
 
     Args:
@@ -238,15 +252,20 @@ def convolve2d(
            [2., 2., 2.]], dtype=float64, device='cpu')
     """
     if mode == "valid":
-        in1, in2 = _smaller_last("convolve2d", *_operands("convolve2d", in1, in2, mode), (0, 1))
+        both = _signals_to_convolve("convolve2d", in1, in2, mode)
+        in1, in2 = _smaller_last("convolve2d", *both, (0, 1))
     image, kernel, cuts = _images("convolve2d", in1, in2, mode, boundary, fillvalue)
     out = convolve(image, kernel, "valid")
     return ops.index(out, tuple([slice(*cut) for cut in cuts]))
 
 
 def correlate2d(
-    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
-) -> Any:
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: ArrayLike = 0,
+) -> Array:
     """Returns the correlation of two images, ``sum(in1[l + k] * conj(in2[l]))``.
 
     Args:
@@ -265,7 +284,7 @@ def correlate2d(
     """
     flipped = False
     if mode == "valid":
-        in1, in2 = _operands("correlate2d", in1, in2, mode)
+        in1, in2 = _signals_to_convolve("correlate2d", in1, in2, mode)
         larger, smaller = _smaller_last("correlate2d", in1, in2, (0, 1))
         # The correlation of the operands the other way round runs backwards.
         flipped, in1, in2 = larger is not in1, larger, smaller
@@ -277,7 +296,7 @@ def correlate2d(
     return ops.flip(out) if flipped else out
 
 
-def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> Array:
     """Returns the correlation of two arrays over all axes, ``sum(in1[l + k] * conj(in2[l]))``.
 
     Args:
@@ -293,7 +312,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
     >>> ft.scipy.signal.correlate(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0]))
     Array([10., 21., 32.,  3.], dtype=float64, device='cpu')
     """
-    in1, in2 = _operands("correlate", in1, in2, mode)
+    in1, in2 = _signals_to_convolve("correlate", in1, in2, mode)
     reversed_in2 = ops.conj(ops.flip(in2) if in2.shape else in2)
     return _convolve("correlate", in1, reversed_in2, mode, method)
 
@@ -316,7 +335,7 @@ def _fast_length(least: int) -> int:
     return best
 
 
-def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axis = None) -> Array:
     """Returns the convolution of two arrays by multiplying their Fourier transforms.
 
     Args:
@@ -337,7 +356,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     return _by_spectra("fftconvolve", in1, in2, mode, axes)
 
 
-def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+def oaconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axis = None) -> Array:
     """Returns the convolution of two arrays, as `fftconvolve` does, under its other name.
 
     SciPy's transforms blocks of the longer operand, where the other one is short; the result is the
@@ -359,9 +378,9 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
     return _by_spectra("oaconvolve", in1, in2, mode, axes)
 
 
-def _by_spectra(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
+def _by_spectra(name: str, in1: ArrayLike, in2: ArrayLike, mode: str, axes: Axis) -> Array:
     """Returns the convolution over axes, the product of transforms."""
-    in1, in2 = _operands(name, in1, in2, mode)
+    in1, in2 = _signals_to_convolve(name, in1, in2, mode)
     ndim = len(in1.shape)
     if not ndim:
         return ops.multiply(in1, in2)
@@ -396,7 +415,7 @@ def _by_spectra(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     return ops.index(product, tuple(key))
 
 
-def _multiplied_spectra(in1: Any, in2: Any, axes: list[int]) -> Any:
+def _multiplied_spectra(in1: Array, in2: Array, axes: list[int]) -> Array:
     """Returns the full convolution, with zeros after it."""
     kind = result_type(in1.dtype, in2.dtype)
     if kind.kind in "biu":
@@ -410,8 +429,12 @@ def _multiplied_spectra(in1: Any, in2: Any, axes: list[int]) -> Any:
 
 
 def detrend(
-    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False
-) -> Any:
+    data: ArrayLike,
+    axis: int = -1,
+    type: str = "linear",
+    bp: ArrayLike = 0,
+    overwrite_data: bool = False,
+) -> Array:
     """Returns data without its trend along an axis.
 
     Args:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
+from ..backends.annotations import Buffer
 from ..numpy.arguments import array_beside, as_inexact
 from ..numpy.known_values import is_at_hand, value_of
 from ..primitives.contract.linear_filter import linear_filter
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import ShapeError, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axis, result_type
+from .axis_slices import cut_last
 
 __all__ = [
     "filtfilt",
@@ -23,10 +27,12 @@ __all__ = [
     "sosfiltfilt",
 ]
 
-PADDINGS = ("odd", "even", "constant", None)
+EXTENSIONS_AT_ENDS = ("odd", "even", "constant", None)
 
 
-def _polynomials(name: str, b: Any, a: Any, x: Any = None) -> tuple[Any, Any]:
+def _polynomials(
+    name: str, b: ArrayLike, a: ArrayLike, x: Array | None = None
+) -> tuple[Array, Array]:
     """Returns a filter's polynomials as arrays with elements along one axis, lists beside x."""
     if x is not None:
         b, a = array_beside(x, b), array_beside(x, a)
@@ -47,14 +53,14 @@ def _polynomials(name: str, b: Any, a: Any, x: Any = None) -> tuple[Any, Any]:
     return b, a
 
 
-def _sequences(name: str, x: Any, axis: int) -> tuple[Any, int]:
+def _signal_along(name: str, x: ArrayLike, axis: int) -> tuple[Array, int]:
     x = as_inexact(x)
     if not x.shape:
         raise ValueError(f"{name}: x is a number; give a sequence along an axis")
     return x, canonical_axis(axis, len(x.shape))
 
 
-def _state(name: str, zi: Any, shape: tuple[int, ...]) -> Any:
+def _state(name: str, zi: Array, shape: tuple[int, ...]) -> Array:
     """Returns an initial state, its axis last, in its whole shape."""
     if len(zi.shape) != len(shape) or any(m not in (1, n) for m, n in zip(zi.shape, shape)) or (
         zi.shape[-1] != shape[-1]
@@ -69,22 +75,22 @@ def _state(name: str, zi: Any, shape: tuple[int, ...]) -> Any:
     return ops.broadcast_to(zi, shape)
 
 
-def _padded(x: Any, before: int, after: int) -> Any:
+def _with_zeros(x: Array, before: int, after: int) -> Array:
     """Returns x with zeros at either end of its last axis."""
     return ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(before, after)])
 
 
-def _products(c: Any, x: Any, start: int, stop: int) -> Any:
+def _products(c: Array, x: Array, start: int, stop: int) -> Array:
     """Returns some elements of the full convolution of a polynomial and sequences."""
     rows, length = x.shape[:-1], x.shape[-1]
     if not length or start == stop:
         return ops.zeros_like(ops.broadcast_to(ops.sum(x) + ops.sum(c), (*rows, stop - start)))
     whole = ops.convolve_full(ops.broadcast_to(c, (*rows, *c.shape)), x)
-    whole = _padded(whole, 0, max(stop - whole.shape[-1], 0))
-    return ops.index(whole, (Ellipsis, slice(start, stop)))
+    whole = _with_zeros(whole, 0, max(stop - whole.shape[-1], 0))
+    return cut_last(whole, start, stop)
 
 
-def _run(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
+def _filtered(b: Array, a: Array, x: Array, zi: Array) -> tuple[Array, Array]:
     """Filters along the last axis from an initial state; returns the final state too.
 
     A state is what the samples so far contribute to the numerator's side of the samples to come.
@@ -95,16 +101,18 @@ def _run(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
     b, a = b / lead, a / lead
     one = ops.ones_like(ops.index(a, slice(0, 1)))
     out = linear_filter.bind((b, a, x), {})
-    first = ops.index(zi, (Ellipsis, slice(0, length)))
-    out = out + linear_filter.bind((one, a, _padded(first, 0, length - first.shape[-1])), {})
+    first = cut_last(zi, 0, length)
+    out = out + linear_filter.bind((one, a, _with_zeros(first, 0, length - first.shape[-1])), {})
     used = min(count, length)
-    tails = [ops.index(z, (Ellipsis, slice(length - used, None))) for z in (x, out)]
+    tails = [cut_last(z, length - used) for z in (x, out)]
     state = _products(b, tails[0], used, used + count) - _products(a, tails[1], used, used + count)
-    rest = ops.index(zi, (Ellipsis, slice(used, None)))
-    return out, state + _padded(rest, 0, count - rest.shape[-1])
+    rest = cut_last(zi, used)
+    return out, state + _with_zeros(rest, 0, count - rest.shape[-1])
 
 
-def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+def lfilter(
+    b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None = None
+) -> Array | tuple[Array, Array]:
     """Returns sequences filtered by a rational transfer function.
 
     Args:
@@ -130,7 +138,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     >>> ft.scipy.signal.lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0]).tolist()
     [1.0, 0.5, 0.25]
     """
-    x, axis = _sequences("lfilter", x, axis)
+    x, axis = _signal_along("lfilter", x, axis)
     b, a = _polynomials("lfilter", b, a, x)
     moved = ops.moveaxis(x, axis, -1)
     if zi is None:
@@ -140,10 +148,11 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     if len(zi.shape) == len(x.shape):
         zi = ops.moveaxis(zi, axis, -1)
     zi = _state("lfilter", zi, (*moved.shape[:-1], count))
-    return tuple([ops.moveaxis(out, -1, axis) for out in _run(b, a, moved, zi)])
+    out, last = _filtered(b, a, moved, zi)
+    return ops.moveaxis(out, -1, axis), ops.moveaxis(last, -1, axis)
 
 
-def lfilter_zi(b: Any, a: Any) -> Any:
+def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Array:
     """Returns the state in which a filter is after a long sequence of ones.
 
     Args:
@@ -167,7 +176,7 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     b, a = _polynomials("lfilter_zi", b, a)
     count = max(b.shape[0], a.shape[0])
     lead = ops.index(a, 0)
-    b, a = (_padded(z / lead, 0, count - z.shape[0]) for z in (b, a))
+    b, a = (_with_zeros(z / lead, 0, count - z.shape[0]) for z in (b, a))
     total = ops.sum(a)
     if is_at_hand(total) and not value_of("lfilter_zi", total, ""):
         raise np.linalg.LinAlgError("lfilter_zi: the denominator a sums up to 0: no steady state")
@@ -175,9 +184,11 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     return ops.cumsum(ops.index(b - a * level, slice(1, None)), 0, reverse=True)
 
 
-def _extended(name: str, x: Any, padtype: Any, padlen: Any, taps: int) -> tuple[Any, int]:
+def _extended_at_ends(
+    name: str, x: Array, padtype: str | None, padlen: int | None, taps: int
+) -> tuple[Array, int]:
     """Returns sequences continued at both ends of their last axis, and by how many samples."""
-    if padtype not in PADDINGS:
+    if padtype not in EXTENSIONS_AT_ENDS:
         raise ValueError(f"{name}: padtype={padtype!r}: it is 'odd', 'even', 'constant' or None")
     edge = 3 * taps if padlen is None else int(padlen)
     edge = 0 if padtype is None else edge
@@ -196,31 +207,30 @@ def _extended(name: str, x: Any, padtype: Any, padlen: Any, taps: int) -> tuple[
         return inner, edge
     # Turned about the first and the last sample.
     parts = [
-        2 * ops.index(x, (Ellipsis, slice(0, 1))) - ops.index(inner, (Ellipsis, slice(0, edge))),
+        2 * cut_last(x, 0, 1) - cut_last(inner, 0, edge),
         x,
-        2 * ops.index(x, (Ellipsis, slice(-1, None)))
-        - ops.index(inner, (Ellipsis, slice(-edge, None))),
+        2 * cut_last(x, -1) - cut_last(inner, -edge),
     ]
     return ops.concatenate(parts, axis=-1), edge
 
 
-def _back_and_forth(x: Any, edge: int, run: Any) -> Any:
+def _back_and_forth(x: Array, edge: int, run: Callable[[Array, Array], Array]) -> Array:
     """Runs a filter over extended sequences, then from their end, and cuts the extension off."""
     for _ in range(2):
-        x = ops.flip(run(x, ops.index(x, (Ellipsis, slice(0, 1)))), -1)
-    return ops.index(x, (Ellipsis, slice(edge, x.shape[-1] - edge)))
+        x = ops.flip(run(x, cut_last(x, 0, 1)), -1)
+    return cut_last(x, edge, x.shape[-1] - edge)
 
 
 def filtfilt(
-    b: Any,
-    a: Any,
-    x: Any,
+    b: ArrayLike,
+    a: ArrayLike,
+    x: ArrayLike,
     axis: int = -1,
     padtype: str | None = "odd",
     padlen: int | None = None,
     method: str = "pad",
     irlen: int | None = None,
-) -> Any:
+) -> Array:
     """Returns sequences filtered forwards and then backwards, which shifts no phase.
 
     Args:
@@ -246,19 +256,19 @@ def filtfilt(
         raise ValueError(f"filtfilt: method={method!r}: it is 'pad' or 'gust'")
     if method == "gust" or irlen is not None:
         raise NotImplementedError("filtfilt: method='gust' is not there: method='pad' has padlen=")
-    x, axis = _sequences("filtfilt", x, axis)
+    x, axis = _signal_along("filtfilt", x, axis)
     b, a = _polynomials("filtfilt", b, a, x)
     taps = max(b.shape[0], a.shape[0])
-    ext, edge = _extended("filtfilt", ops.moveaxis(x, axis, -1), padtype, padlen, taps)
+    ext, edge = _extended_at_ends("filtfilt", ops.moveaxis(x, axis, -1), padtype, padlen, taps)
     zi = lfilter_zi(b, a)
 
-    def run(z: Any, first: Any) -> Any:
-        return _run(b, a, z, zi * first)[0]
+    def run(z: Array, first: Array) -> Array:
+        return _filtered(b, a, z, zi * first)[0]
 
     return ops.moveaxis(_back_and_forth(ext, edge, run), -1, axis)
 
 
-def _sections(name: str, sos: Any, x: Any = None) -> Any:
+def _sections(name: str, sos: ArrayLike, x: Array | None = None) -> Array:
     sos = as_inexact(sos if x is None else array_beside(x, sos))
     if len(sos.shape) != 2 or sos.shape[1] != 6:
         raise ValueError(f"{name}: sos array must be shape (n_sections, 6), not {sos.shape}")
@@ -267,7 +277,7 @@ def _sections(name: str, sos: Any, x: Any = None) -> Any:
     return sos
 
 
-def _cascade(sos: Any, x: Any, zi: Any) -> tuple[Any, Any]:
+def _cascade(sos: Array, x: Array, zi: Array | None) -> tuple[Array, list[Array]]:
     """Runs second-order sections one after the other, from states of shape (section, ..., 2)."""
     states = []
     for i in range(sos.shape[0]):
@@ -275,12 +285,14 @@ def _cascade(sos: Any, x: Any, zi: Any) -> tuple[Any, Any]:
         if zi is None:
             x = linear_filter.bind((b, a, x), {})
         else:
-            x, state = _run(b, a, x, ops.index(zi, i))
+            x, state = _filtered(b, a, x, ops.index(zi, i))
             states.append(state)
     return x, states
 
 
-def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+def sosfilt(
+    sos: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None = None
+) -> Array | tuple[Array, Array]:
     """Returns sequences filtered by second-order sections, one after the other.
 
     Args:
@@ -301,7 +313,7 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     >>> ft.scipy.signal.sosfilt([[1.0, 0, 0, 1.0, -0.5, 0]], [1.0, 0.0, 0.0]).tolist()
     [1.0, 0.5, 0.25]
     """
-    x, axis = _sequences("sosfilt", x, axis)
+    x, axis = _signal_along("sosfilt", x, axis)
     sos = _sections("sosfilt", sos, x)
     moved = ops.moveaxis(x, axis, -1)
     if zi is None:
@@ -322,7 +334,7 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     return ops.moveaxis(out, -1, axis), ops.moveaxis(last, -1, axis + 1)
 
 
-def sosfilt_zi(sos: Any) -> Any:
+def sosfilt_zi(sos: ArrayLike) -> Array:
     """Returns the states in which second-order sections are after a long sequence of ones.
 
     Args:
@@ -340,7 +352,7 @@ def sosfilt_zi(sos: Any) -> Any:
     [[1.0, 0.0]]
     """
     sos = _sections("sosfilt_zi", sos)
-    level: Any = beside(sos, np.ones((), sos.dtype))
+    level: Array | Buffer = beside(sos, np.ones((), sos.dtype))
     rows = []
     for i in range(sos.shape[0]):
         b, a = (ops.index(sos, (i, slice(j, j + 3))) for j in (0, 3))
@@ -350,8 +362,12 @@ def sosfilt_zi(sos: Any) -> Any:
 
 
 def sosfiltfilt(
-    sos: Any, x: Any, axis: int = -1, padtype: str | None = "odd", padlen: int | None = None
-) -> Any:
+    sos: ArrayLike,
+    x: ArrayLike,
+    axis: int = -1,
+    padtype: str | None = "odd",
+    padlen: int | None = None,
+) -> Array:
     """Returns sequences filtered by second-order sections forwards and then backwards.
 
     Args:
@@ -372,18 +388,18 @@ def sosfiltfilt(
     >>> ft.scipy.signal.sosfiltfilt(half, [0.0, 2.0, 0.0, 2.0], padlen=1).tolist()
     [0.0, 1.0, 1.0, 2.0]
     """
-    x, axis = _sequences("sosfiltfilt", x, axis)
+    x, axis = _signal_along("sosfiltfilt", x, axis)
     sos = _sections("sosfiltfilt", sos, x)
     taps = 2 * sos.shape[0] + 1
     if padlen is None and padtype is not None:
         fix = f"sosfiltfilt(sos, x, padlen={3 * taps}) says by how much x is to go on at its ends"
         host = value_of("sosfiltfilt", sos, fix)
         taps -= min(int((host[:, 2] == 0).sum()), int((host[:, 5] == 0).sum()))
-    ext, edge = _extended("sosfiltfilt", ops.moveaxis(x, axis, -1), padtype, padlen, taps)
+    ext, edge = _extended_at_ends("sosfiltfilt", ops.moveaxis(x, axis, -1), padtype, padlen, taps)
     zi = sosfilt_zi(sos)
     shape = (sos.shape[0], *(1,) * (len(x.shape) - 1), 2)
 
-    def run(z: Any, first: Any) -> Any:
+    def run(z: Array, first: Array) -> Array:
         states = ops.reshape(zi, shape) * first
         return _cascade(sos, z, ops.broadcast_to(states, (shape[0], *z.shape[:-1], 2)))[0]
 

@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from math import factorial
-from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Buffer
 from ..backends.optional_modules import extra
 from ..numpy import fft
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.errors import ShapeError, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import as_list, canonical_axis, finfo
+from .axis_slices import cut_last
 
 __all__ = ["hilbert", "hilbert2", "resample", "savgol_coeffs", "savgol_filter"]
 
 # SciPy's ways to continue a sequence, and the modes of padding that do it.
-PADDINGS = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap", "constant": "constant"}
+SAVGOL_MODES = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap", "constant": "constant"}
 
 
 # -- the filter of Savitzky and Golay
 
 
-def _solutions(window_length: int, polyorder: int, places: Any) -> Any:
+def _solutions(window_length: int, polyorder: int, places: Buffer) -> Buffer:
     """Returns the matrix that takes samples to coefficients of the polynomial fitted to them."""
     powers = np.asarray(places, float)[:, None] ** np.arange(polyorder + 1)
     return np.linalg.pinv(powers, rcond=1e-15)
 
 
-def _checked(name: str, window_length: Any, polyorder: Any) -> tuple[int, int]:
+def _checked_window(name: str, window_length: int, polyorder: int) -> tuple[int, int]:
     window_length, polyorder = operator.index(window_length), operator.index(polyorder)
     if polyorder >= window_length:
         raise ValueError(f"{name}: polyorder must be less than window_length.")
@@ -43,13 +47,13 @@ def savgol_coeffs(
     window_length: int,
     polyorder: int,
     deriv: int = 0,
-    delta: Any = 1.0,
+    delta: Array | float = 1.0,
     pos: int | None = None,
     use: str = "conv",
     *,
-    xp: Any = None,
-    device: Any = None,
-) -> Any:
+    xp: None = None,
+    device: str | None = None,
+) -> Array:
     """Returns the coefficients of the filter of Savitzky and Golay.
 
     Args:
@@ -77,7 +81,7 @@ def savgol_coeffs(
     [0.333333, 0.333333, 0.333333]
     """
     name = "savgol_coeffs"
-    window_length, polyorder = _checked(name, window_length, polyorder)
+    window_length, polyorder = _checked_window(name, window_length, polyorder)
     half, odd = divmod(window_length, 2)
     place = (half if odd else half - 0.5) if pos is None else pos
     if not 0 <= place < window_length:
@@ -96,7 +100,9 @@ def savgol_coeffs(
     return ops.divide(beside(delta, row.astype(kind)), ops.power(ops.astype(delta, kind), deriv))
 
 
-def _edges(x: Any, length: int, order: int, deriv: int, delta: Any) -> tuple[Any, Any]:
+def _fitted_ends(
+    x: Array, length: int, order: int, deriv: int, delta: Array
+) -> tuple[Array, Array]:
     """Returns the derivatives at both ends of polynomials fitted to the first and last samples."""
     half = length // 2
     kind = finfo(x.dtype).dtype
@@ -109,22 +115,22 @@ def _edges(x: Any, length: int, order: int, deriv: int, delta: Any) -> tuple[Any
             scale = factorial(k) / factorial(k - deriv)
             rows += scale * (places[:, None] ** float(k - deriv)) * solutions[k]
         ends.append(beside(x, rows.T.astype(kind)))
-    scale = ops.power(ops.astype(delta, kind), deriv)
-    first = ops.matmul(ops.index(x, (Ellipsis, slice(0, length))), ends[0])
-    last = ops.matmul(ops.index(x, (Ellipsis, slice(-length, None))), ends[1])
-    return first / scale, last / scale
+    unit = ops.power(ops.astype(delta, kind), deriv)
+    first = ops.matmul(cut_last(x, 0, length), ends[0])
+    last = ops.matmul(cut_last(x, -length), ends[1])
+    return first / unit, last / unit
 
 
 def savgol_filter(
-    x: Any,
+    x: ArrayLike,
     window_length: int,
     polyorder: int,
     deriv: int = 0,
-    delta: Any = 1.0,
+    delta: Array | float = 1.0,
     axis: int = -1,
     mode: str = "interp",
-    cval: Any = 0.0,
-) -> Any:
+    cval: ArrayLike = 0.0,
+) -> Array:
     """Returns sequences smoothed by polynomials that are fitted to the samples around each.
 
     Args:
@@ -149,13 +155,13 @@ def savgol_filter(
     [1.333333, 2.0, 5.0, 7.666667]
     """
     name = "savgol_filter"
-    if mode not in (*PADDINGS, "interp"):
+    if mode not in (*SAVGOL_MODES, "interp"):
         raise ValueError(
             f"{name}: mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp', not {mode!r}"
         )
     x = as_inexact(x)
     axis = canonical_axis(axis, len(x.shape))
-    window_length, polyorder = _checked(name, window_length, polyorder)
+    window_length, polyorder = _checked_window(name, window_length, polyorder)
     x = ops.moveaxis(x, axis, -1)
     length = x.shape[-1]
     if mode == "interp" and window_length > length:
@@ -170,21 +176,21 @@ def savgol_filter(
     before, after = (window_length - 1) // 2, window_length // 2
     widths = [(0, 0)] * (len(x.shape) - 1) + [(before, after)]
     fill = {"constant_values": cval} if mode == "constant" else {}
-    wide = ops.pad(x, widths, mode=PADDINGS.get(mode, "constant"), **fill)
+    wide = ops.pad(x, widths, mode=SAVGOL_MODES.get(mode, "constant"), **fill)
     out = ops.correlate_valid(wide, ops.broadcast_to(row, (*x.shape[:-1], window_length)))
     half = window_length // 2
     if mode == "interp" and half:
-        first, last = _edges(x, window_length, polyorder, deriv, delta)
-        middle = ops.index(out, (Ellipsis, slice(half, length - half)))
+        first, last = _fitted_ends(x, window_length, polyorder, deriv, delta)
+        middle = cut_last(out, half, length - half)
         out = ops.concatenate([first, middle, last], axis=-1)
-        out = ops.index(out, (Ellipsis, slice(0, length)))
+        out = cut_last(out, 0, length)
     return ops.moveaxis(out, -1, axis)
 
 
 # -- analytic signals
 
 
-def _one_sided(n: int, unpaired: float, x: Any, axis: int) -> Any:
+def _one_sided(n: int, unpaired: float, x: Array, axis: int) -> Buffer:
     """Returns the weights along an axis that leave positive frequencies, twice, and that of 0.
 
     Args:
@@ -201,7 +207,7 @@ def _one_sided(n: int, unpaired: float, x: Any, axis: int) -> Any:
     return beside(x, weights.reshape(-1, *(1,) * (len(x.shape) - axis - 1)))
 
 
-def _real_signal(name: str, x: Any, least: int) -> Any:
+def _real_signal(name: str, x: ArrayLike, least: int) -> Array:
     x = as_inexact(x)
     if x.dtype.kind == "c":
         raise ValueError(f"{name}: x must be real.")
@@ -210,7 +216,7 @@ def _real_signal(name: str, x: Any, least: int) -> Any:
     return x
 
 
-def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
+def hilbert(x: ArrayLike, N: int | None = None, axis: int = -1) -> Array:
     """Returns the analytic signal: a real one, and as imaginary part its Hilbert transform.
 
     Args:
@@ -238,7 +244,7 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
     return fft.ifft(fft.fft(x, n, axis) * _one_sided(n, 1, x, axis), axis=axis)
 
 
-def hilbert2(x: Any, N: Any = None, axes: Any = (-2, -1)) -> Any:
+def hilbert2(x: ArrayLike, N: ArrayLike | None = None, axes: Sequence[int] = (-2, -1)) -> Array:
     """Returns the analytic signal of an image: a quarter of its frequencies, four times.
 
     Args:
@@ -277,7 +283,7 @@ def hilbert2(x: Any, N: Any = None, axes: Any = (-2, -1)) -> Any:
 # -- resampling
 
 
-def _window(window: Any, n: int, x: Any) -> Any:
+def _window(window: ArrayLike | Callable[..., ArrayLike], n: int, x: Array) -> Array | Buffer:
     """Returns the weights of all frequencies, that of 0 first."""
     if callable(window):
         return asarray(window(np.fft.fftfreq(n)))
@@ -296,37 +302,38 @@ def _window(window: Any, n: int, x: Any) -> Any:
     return weights
 
 
-def _part(x: Any, start: int | None, stop: int | None) -> Any:
-    return ops.index(x, (Ellipsis, slice(start, stop)))
-
-
-def _halved(x: Any, place: int, factor: float) -> Any:
+def _halved(x: Array, place: int, factor: float) -> Array:
     """Returns a spectrum whose element at a place is multiplied by a factor."""
     weights = np.ones(x.shape[-1], finfo(x.dtype).dtype)
     weights[place] = factor
     return x * beside(x, weights)
 
 
-def _two_sided(spectrum: Any, num: int) -> Any:
+def _two_sided(spectrum: Array, num: int) -> Array:
     """Returns a whole spectrum for another number of samples."""
     n = spectrum.shape[-1]
     m = min(n, num)
-    low, high = _part(spectrum, 0, m // 2 + 1), _part(spectrum, n - (m - m // 2 - 1), None)
+    low, high = cut_last(spectrum, 0, m // 2 + 1), cut_last(spectrum, n - (m - m // 2 - 1))
     if m % 2 == 0 and n != num:
         if num < n:
-            pair = _part(spectrum, n - m // 2, n - m // 2 + 1)
-            low = ops.concatenate([_part(low, 0, -1), _part(low, -1, None) + pair], axis=-1)
+            pair = cut_last(spectrum, n - m // 2, n - m // 2 + 1)
+            low = ops.concatenate([cut_last(low, 0, -1), cut_last(low, -1) + pair], axis=-1)
         else:
             low = _halved(low, -1, 0.5)
-            high = ops.concatenate([_part(low, -1, None), high], axis=-1)
+            high = ops.concatenate([cut_last(low, -1), high], axis=-1)
     gap = num - low.shape[-1] - high.shape[-1]
     low = ops.pad(low, [(0, 0)] * (len(low.shape) - 1) + [(0, gap)])
     return ops.concatenate([low, high], axis=-1)
 
 
 def resample(
-    x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time"
-) -> Any:
+    x: ArrayLike,
+    num: int,
+    t: ArrayLike | None = None,
+    axis: int = 0,
+    window: ArrayLike | Callable[..., ArrayLike] | None = None,
+    domain: str = "time",
+) -> Array | tuple[Array, Array]:
     """Returns periodic sequences at another number of samples, by their spectra.
 
     Args:
@@ -367,9 +374,9 @@ def resample(
         spectrum = fft.rfft(x)
         if weights is not None:
             # The weights of a frequency and of its opposite.
-            mirrored = ops.concatenate([_part(weights, 0, 1), ops.flip(_part(weights, 1, None))])
-            spectrum = spectrum * _part((weights + mirrored) / 2, 0, n // 2 + 1)
-        spectrum = _part(spectrum, 0, m // 2 + 1)
+            mirrored = ops.concatenate([cut_last(weights, 0, 1), ops.flip(cut_last(weights, 1))])
+            spectrum = spectrum * cut_last((weights + mirrored) / 2, 0, n // 2 + 1)
+        spectrum = cut_last(spectrum, 0, m // 2 + 1)
         if m % 2 == 0 and num != n:
             spectrum = _halved(spectrum, m // 2, 2.0 if num < n else 0.5)
         out = fft.irfft(spectrum * (num / n), num)

@@ -8,18 +8,19 @@ polygamma, by which they raise ``MissingRuleError``.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from ..backends.annotations import Axis
 from ..faces.publish import publish
 from ..numpy.arguments import as_inexact
 from ..numpy.elementary import sinc
 from ..numpy.window_functions import i0
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.registry import registry
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import canonical_axes, result_type
 from ..primitives.elementwise.exponential import cbrt, exp2, expm1, log1p
 from ..primitives.special.bessel import (
@@ -124,11 +125,11 @@ __all__ = [
 jn = jv
 
 # The exponential of more than this is infinite, or close to it.
-LARGE = 600.0
+LARGEST_USED_EXPONENT = 600.0
 
 
 @registry.add_function
-def psi(x: Any) -> Any:
+def psi(x: ArrayLike) -> Array:
     """Returns the derivative of the logarithm of the gamma function: another name of digamma.
 
     Args:
@@ -142,7 +143,7 @@ def psi(x: Any) -> Any:
 
 
 @registry.add_function
-def expit(x: Any) -> Any:
+def expit(x: ArrayLike) -> Array:
     """Returns the logistic function ``1 / (1 + exp(-x))``.
 
     Args:
@@ -156,7 +157,7 @@ def expit(x: Any) -> Any:
 
 
 @registry.add_function
-def log_expit(x: Any) -> Any:
+def log_expit(x: ArrayLike) -> Array:
     """Returns the logarithm of the logistic function, which does not underflow.
 
     Args:
@@ -169,7 +170,7 @@ def log_expit(x: Any) -> Any:
     return ops.negative(ops.softplus(ops.negative(as_inexact(x))))
 
 
-def softplus(x: Any) -> Any:
+def softplus(x: ArrayLike) -> Array:
     """Returns ``log(1 + exp(x))``.
 
     Args:
@@ -183,7 +184,7 @@ def softplus(x: Any) -> Any:
 
 
 @registry.add_function
-def wofz(z: Any) -> Any:
+def wofz(z: ArrayLike) -> Array:
     """Returns Faddeeva's function ``exp(-z**2) * erfc(-i z)``, of complex numbers.
 
     Args:
@@ -206,7 +207,7 @@ def wofz(z: Any) -> Any:
 # -- gamma functions
 
 
-def zeta(x: Any, q: Any = None) -> Any:
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """Returns the zeta function of Riemann, or of Hurwitz: the sum of ``(q + k)**-x`` from k = 0.
 
     Args:
@@ -226,7 +227,7 @@ def zeta(x: Any, q: Any = None) -> Any:
     return ops.riemann_zeta(x) if q is None else hurwitz_zeta(x, q)
 
 
-def multigammaln(a: Any, d: int) -> Any:
+def multigammaln(a: ArrayLike, d: int) -> Array:
     """Returns the logarithm of the gamma function of several dimensions.
 
     Args:
@@ -256,7 +257,7 @@ def multigammaln(a: Any, d: int) -> Any:
     return ops.where(inside, total, np.nan)
 
 
-def factorial(n: Any, exact: bool = False) -> Any:
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """Returns the factorial, ``gamma(n + 1)``, and 0 for negative n.
 
     Args:
@@ -280,7 +281,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
     return ops.where(negative, 0, gamma(ops.where(negative, 0, n) + 1))
 
 
-def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
+def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False) -> Array:
     """Returns how many ways there are to choose k of N things.
 
     Args:
@@ -315,7 +316,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     return ops.where(defined, binom(ops.where(defined, N, 1), ops.where(defined, k, 0)), 0)
 
 
-def sici(x: Any) -> tuple[Any, Any]:
+def sici(x: ArrayLike) -> tuple[Array, Array]:
     """Returns the sine and the cosine integral.
 
     Args:
@@ -338,13 +339,13 @@ def sici(x: Any) -> tuple[Any, Any]:
 
 
 def logsumexp(
-    a: Any,
-    axis: Any = None,
-    b: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-    where: Any = None,
-) -> Any:
+    where: ArrayLike | None = None,
+) -> Array | tuple[Array, Array]:
     """Returns the logarithm of a sum of exponentials, without overflow.
 
     Args:
@@ -386,7 +387,7 @@ def logsumexp(
         # by its weight, where that is a number.
         absent = ops.equal(weights, 0)
         top = _finite_maximum(ops.where(absent, -np.inf, ops.real(a)), axes)
-        small = ops.less_equal(ops.real(a) - top, LARGE)
+        small = ops.less_equal(ops.real(a) - top, LARGEST_USED_EXPONENT)
         a = ops.where(ops.logical_and(absent, ops.logical_not(small)), -np.inf, a)
     scaled = ops.exp(a - top)
     if weights is not None:
@@ -404,13 +405,13 @@ def logsumexp(
     return ops.where(ops.less(sign, 0), np.nan, out)
 
 
-def _complex_log(x: Any) -> Any:
+def _complex_log(x: Array) -> Array:
     """Returns the principal logarithm, and -inf of 0, without a warning."""
     zero = ops.equal(x, 0)
     return ops.where(zero, -np.inf, ops.log(ops.where(zero, 1, x)))
 
 
-def _finite_maximum(a: Any, axes: tuple[int, ...]) -> Any:
+def _finite_maximum(a: Array, axes: tuple[int, ...]) -> Array:
     """Returns the maximum over axes, which stay, as a constant; 0 where it is infinite."""
     if math.prod(a.shape[i] for i in axes):
         top = ops.max(ops.stop_gradient(a), axis=axes, keepdims=True)
@@ -419,7 +420,7 @@ def _finite_maximum(a: Any, axes: tuple[int, ...]) -> Any:
     return ops.broadcast_to(beside(a, a.dtype.type(0)), shape)
 
 
-def softmax(x: Any, axis: Any = None) -> Any:
+def softmax(x: ArrayLike, axis: Axis = None) -> Array:
     """Returns ``exp(x) / sum(exp(x))`` over axes.
 
     Args:
@@ -436,7 +437,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
     return ops.softmax(as_inexact(x), axis)
 
 
-def log_softmax(x: Any, axis: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
     """Returns the logarithm of softmax, without its rounding to 0 or 1.
 
     Args:

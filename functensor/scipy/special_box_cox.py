@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ..backends.restoring import quiet
 from ..numpy.arguments import as_inexact
-from ..primitives.core.registry import registry as ops
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from .special_probabilities import together
 
 __all__ = ["boxcox", "boxcox1p", "exprel", "inv_boxcox", "inv_boxcox1p"]
@@ -20,11 +22,11 @@ NEAR_EXP, EXP_TERMS = 0.5, 18
 NEAR_LOG, LOG_TERMS = 0.1, 20
 
 
-def _exprel(u: Any) -> Any:
+def _exprel(u: Array) -> Array:
     """Returns ``(exp(u) - 1) / u``, which is 1 at 0."""
     near = ops.less(ops.abs(u), NEAR_EXP)
     small, far = ops.where(near, u, 0.0), ops.where(near, 1.0, u)
-    series: Any = 1.0
+    series: Array | float = 1.0
     for k in range(EXP_TERMS, 1, -1):
         series = 1.0 + small * series / k
     infinite = ops.equal(far, INF)
@@ -32,17 +34,17 @@ def _exprel(u: Any) -> Any:
     return ops.where(near, series, usual)
 
 
-def _logrel(u: Any) -> Any:
+def _logrel(u: Array) -> Array:
     """Returns ``log(1 + u) / u``, which is 1 at 0."""
     near = ops.less(ops.abs(u), NEAR_LOG)
     small, far = ops.where(near, u, 0.0), ops.where(near, 1.0, u)
-    series: Any = 1.0 / LOG_TERMS
+    series: Array | float = 1.0 / LOG_TERMS
     for k in range(LOG_TERMS - 1, 0, -1):
         series = 1.0 / k - small * series
     return ops.where(near, series, ops.log1p(far) / far)
 
 
-def exprel(x: Any) -> Any:
+def exprel(x: ArrayLike) -> Array:
     """Returns ``(exp(x) - 1) / x``, and 1 at 0.
 
     Args:
@@ -61,7 +63,7 @@ def exprel(x: Any) -> Any:
         return _exprel(as_inexact(x))
 
 
-def _transformed(level: Any, none: Any, lmbda: Any) -> Any:
+def _box_cox(level: Array, none: Array, lmbda: Array) -> Array:
     """Returns ``(exp(lmbda level) - 1) / lmbda``, for the logarithm of what is transformed.
 
     Where that is 0, ``none`` says so; there, and where it is infinite, the power is 0 or infinite.
@@ -79,7 +81,7 @@ def _transformed(level: Any, none: Any, lmbda: Any) -> Any:
     return ops.where(ops.isnan(lmbda), lmbda, value)
 
 
-def boxcox(x: Any, lmbda: Any) -> Any:
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """Returns Box and Cox's transformation ``(x**lmbda - 1) / lmbda``, ``log(x)`` for lmbda 0.
 
     Args:
@@ -99,10 +101,10 @@ def boxcox(x: Any, lmbda: Any) -> Any:
     x, lmbda = together(x, lmbda)
     none = ops.equal(x, 0)
     with quiet():
-        return _transformed(ops.log(ops.where(none, 1.0, x)), none, lmbda)
+        return _box_cox(ops.log(ops.where(none, 1.0, x)), none, lmbda)
 
 
-def boxcox1p(x: Any, lmbda: Any) -> Any:
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """Returns Box and Cox's transformation of ``1 + x``, precise for small x.
 
     Args:
@@ -121,10 +123,10 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
     x, lmbda = together(x, lmbda)
     none = ops.equal(x, -1)
     with quiet():
-        return _transformed(ops.log1p(ops.where(none, 0.0, x)), none, lmbda)
+        return _box_cox(ops.log1p(ops.where(none, 0.0, x)), none, lmbda)
 
 
-def _powered(y: Any, lmbda: Any, exponential: Any, least: float) -> Any:
+def _powered(y: Array, lmbda: Array, exponential: Callable[[Array], Array], least: float) -> Array:
     """Returns a function of ``log(1 + lmbda y) / lmbda``, by the limits where that has one.
 
     Args:
@@ -155,7 +157,7 @@ def _powered(y: Any, lmbda: Any, exponential: Any, least: float) -> Any:
     return ops.where(endless, exponential(ops.zeros_like(value)), value)
 
 
-def inv_boxcox(y: Any, lmbda: Any) -> Any:
+def inv_boxcox(y: ArrayLike, lmbda: ArrayLike) -> Array:
     """Returns what `boxcox` transforms to y: ``(1 + lmbda y)**(1 / lmbda)``.
 
     Args:
@@ -176,7 +178,7 @@ def inv_boxcox(y: Any, lmbda: Any) -> Any:
         return _powered(y, lmbda, ops.exp, 0.0)
 
 
-def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
+def inv_boxcox1p(y: ArrayLike, lmbda: ArrayLike) -> Array:
     """Returns what `boxcox1p` transforms to y: ``(1 + lmbda y)**(1 / lmbda) - 1``.
 
     Args:

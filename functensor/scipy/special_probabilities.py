@@ -13,8 +13,10 @@ import numpy as np
 
 from ..backends.restoring import quiet
 from ..numpy.arguments import arrays_together
+from ..primitives.core.annotations import ArrayLike
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.core.docstrings import document
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, result_type
 from ..primitives.special import gamma, incomplete  # noqa: F401 - they enter the registry
 from .student_t import t_cdf, t_ppf
@@ -29,7 +31,7 @@ NAN, INF = float("nan"), float("inf")
 DLMF = "NIST Digital Library of Mathematical Functions, "
 
 
-def together(*operands: Any) -> list[Any]:
+def together(*operands: ArrayLike) -> list[Array]:
     """Returns operands as arrays of one floating dtype, Python's numbers deciding none."""
     arrays = arrays_together(operands)
     strong = [x.dtype for x, given in zip(arrays, operands) if type(given) not in PLAIN]
@@ -40,15 +42,15 @@ def together(*operands: Any) -> list[Any]:
 
 def _declared(
     name: str,
-    compute: Callable[..., Any],
+    compute: Callable[..., Array],
     doc: str,
     arguments: dict[str, str],
     example: str,
     source: str,
-) -> Callable[..., Any]:
+) -> Callable[..., Array]:
     """Returns a function of operands that broadcast, which are made arrays of one dtype."""
 
-    def function(*operands: Any, **named: Any) -> Any:
+    def function(*operands: Array, **named: Any) -> Array:
         if named or len(operands) != len(signature.parameters):
             operands = signature.bind(*operands, **named).args
         # Infinite values are no reason to warn.
@@ -69,35 +71,35 @@ def _declared(
     return function
 
 
-def _defined(*conditions: Any) -> Any:
+def _defined(*conditions: Array) -> Array:
     out = conditions[0]
     for condition in conditions[1:]:
         out = ops.logical_and(out, condition)
     return out
 
 
-def _probability(p: Any) -> Any:
+def _probability(p: Array) -> Array:
     return _defined(ops.greater_equal(p, 0), ops.less_equal(p, 1))
 
 
-def _only(condition: Any, value: Any) -> Any:
+def _only(condition: Array, value: Array) -> Array:
     """Returns a value where a condition holds, else NaN."""
     return ops.where(condition, value, NAN)
 
 
-def _counted(k: Any) -> Any:
+def _counted(k: Array) -> Array:
     """Returns a whole number below a count, by which there is no derivative."""
     return ops.floor(ops.stop_gradient(k))
 
 
-def _safe(condition: Any, x: Any, stand_in: float) -> Any:
+def _safe(condition: Array, x: Array, stand_in: float) -> Array:
     return ops.where(condition, x, stand_in)
 
 
 # -- chi-squared, gamma and F
 
 
-def _gamma_tail(kind: Callable[..., Any], a: Any, x: Any) -> Any:
+def _gamma_tail(kind: Callable[..., Array], a: Array, x: Array) -> Array:
     """Returns an incomplete gamma function, which is constant for infinite x."""
     ordinary = _defined(ops.greater_equal(x, 0), ops.less(x, INF))
     value = kind(a, _safe(ordinary, x, 1.0))
@@ -106,7 +108,7 @@ def _gamma_tail(kind: Callable[..., Any], a: Any, x: Any) -> Any:
     return _only(_defined(ops.greater_equal(a, 0), ops.greater_equal(x, 0)), value)
 
 
-def _ratio(dfn: Any, dfd: Any, x: Any) -> tuple[Any, Any]:
+def _ratio(dfn: Array, dfd: Array, x: Array) -> tuple[Array, Array]:
     """Returns ``dfn x / (dfd + dfn x)`` and 1 minus that, each precise where it is small."""
     ordinary = ops.less(x, INF)
     part = dfn * _safe(ordinary, x, 1.0)
@@ -114,7 +116,7 @@ def _ratio(dfn: Any, dfd: Any, x: Any) -> tuple[Any, Any]:
     return ops.where(ordinary, part / total, 1.0), ops.where(ordinary, dfd / total, 0.0)
 
 
-def _f_tail(dfn: Any, dfd: Any, x: Any, upper: bool) -> Any:
+def _f_tail(dfn: Array, dfd: Array, x: Array, upper: bool) -> Array:
     right = _defined(ops.greater(dfn, 0), ops.greater(dfd, 0), ops.greater_equal(x, 0))
     m, n, x = (_safe(right, z, 1.0) for z in (dfn, dfd, x))
     w, v = _ratio(m, n, x)
@@ -129,7 +131,7 @@ def _f_tail(dfn: Any, dfd: Any, x: Any, upper: bool) -> Any:
     return _only(right, value)
 
 
-def _f_quantile(dfn: Any, dfd: Any, p: Any) -> Any:
+def _f_quantile(dfn: Array, dfd: Array, p: Array) -> Array:
     right = _defined(ops.greater(dfn, 0), ops.greater(dfd, 0), _probability(p))
     inside = _defined(right, ops.greater(p, 0), ops.less(p, 1))
     m, n = (_safe(right, z, 1.0) for z in (dfn, dfd))
@@ -225,7 +227,7 @@ fdtri = _declared(
 # -- Student's t
 
 
-def _student(df: Any, t: Any) -> Any:
+def _student(df: Array, t: Array) -> Array:
     right = _defined(ops.greater(df, 0), ops.equal(t, t))
     ordinary = ops.less(ops.abs(t), INF)
     value = t_cdf(_safe(ordinary, t, 0.0), _safe(ops.greater(df, 0), df, 1.0))
@@ -233,7 +235,7 @@ def _student(df: Any, t: Any) -> Any:
     return _only(right, value)
 
 
-def _student_quantile(df: Any, p: Any) -> Any:
+def _student_quantile(df: Array, p: Array) -> Array:
     right = _defined(ops.greater(df, 0), _probability(p))
     inside = _defined(ops.greater(p, 0), ops.less(p, 1))
     value = t_ppf(_safe(inside, p, 0.5), _safe(ops.greater(df, 0), df, 1.0))
@@ -261,7 +263,7 @@ stdtrit = _declared(
 # -- counts
 
 
-def _binomial_tail(k: Any, n: Any, p: Any, upper: bool) -> Any:
+def _binomial_tail(k: Array, n: Array, p: Array, upper: bool) -> Array:
     k, n = _counted(k), _counted(n)
     below = ops.less(k, 0)
     right = _defined(ops.less_equal(k, n), _probability(p))
@@ -274,20 +276,20 @@ def _binomial_tail(k: Any, n: Any, p: Any, upper: bool) -> Any:
     return _only(right, ops.where(below, 1.0, value))
 
 
-def _binomial_inverse(k: Any, n: Any, y: Any) -> Any:
+def _binomial_inverse(k: Array, n: Array, y: Array) -> Array:
     k, n = _counted(k), _counted(n)
     right = _defined(ops.greater_equal(k, 0), ops.less(k, n), _probability(y))
     k, n, q = _safe(right, k, 0.0), _safe(right, n, 1.0), _safe(right, y, 0.5)
     return _only(right, ops.betainccinv(k + 1, n - k, q))
 
 
-def _negative(kind: Callable[..., Any], k: Any, n: Any, p: Any) -> Any:
+def _negative(kind: Callable[..., Array], k: Array, n: Array, p: Array) -> Array:
     k, n = _counted(k), _counted(n)
     right = _defined(ops.greater_equal(k, 0), ops.greater(n, 0), _probability(p))
     return _only(right, kind(_safe(right, n, 1.0), _safe(right, k, 0.0) + 1, _safe(right, p, 0.5)))
 
 
-def _poisson(kind: Callable[..., Any], k: Any, m: Any, top: float) -> Any:
+def _poisson(kind: Callable[..., Array], k: Array, m: Array, top: float) -> Array:
     k = _counted(k)
     right = _defined(ops.greater_equal(k, 0), ops.greater_equal(m, 0), ops.less_equal(m, top))
     return _only(right, kind(_safe(right, k, 0.0) + 1, _safe(right, m, 0.5)))

@@ -6,7 +6,8 @@ from math import log, pi
 from typing import Any
 
 from ..custom.rules import custom_jvp
-from ..primitives.core.registry import registry as ops
+from ..primitives.core.annotations import operations as ops
+from ..primitives.core.array import Array
 from ..primitives.special import error, gamma, incomplete  # noqa: F401 - enters
 from ..transforms.jvp import jvp
 
@@ -19,7 +20,7 @@ __all__ = ["t_cdf", "t_logpdf", "t_ppf"]
 RATIO = (31 / 18432, -17 / 14336, 1 / 640, -1 / 192, 1 / 8)
 
 
-def _log_ratio(b: Any) -> Any:
+def _log_ratio(b: Array) -> Array:
     """Returns ``log(gamma(b + 1/2) / gamma(b)) - log(b) / 2``, which vanishes as b grows.
 
     From the asymptotic series of log(gamma) (NIST Digital Library of Mathematical Functions,
@@ -27,7 +28,7 @@ def _log_ratio(b: Any) -> Any:
     """
     large = ops.greater(b, 20)
     r = 1 / ops.where(large, b, 20.0)
-    series: Any = 0.0
+    series: Array | float = 0.0
     for term in RATIO:
         series = series * (r * r) + term
     c = ops.where(large, 1.0, b)
@@ -39,7 +40,7 @@ def _log_ratio(b: Any) -> Any:
 NORMAL = 1e15
 
 
-def t_logpdf(x: Any, df: Any) -> Any:
+def t_logpdf(x: Array, df: Array) -> Array:
     """Returns the logarithm of the density of the standard form."""
     df = ops.minimum(df, NORMAL)
     height = _log_ratio(0.5 * df) - 0.5 * log(2 * pi)
@@ -49,13 +50,13 @@ def t_logpdf(x: Any, df: Any) -> Any:
 TERMS = 16
 
 
-def _central(x: Any, v: Any, b: Any) -> Any:
+def _central(x: Array, v: Array, b: Array) -> Array:
     """Returns the probability between 0 and x, for small x of either sign, by a series.
 
     v**(1/2) (1 - v)**b / B(1/2, b) times 2F1(b + 1/2, 1; 3/2; v): NIST Digital Library of
     Mathematical Functions, 8.17.8. Here the root of v has x's sign, so that nothing has a kink.
     """
-    series: Any = 1.0
+    series: Array | float = 1.0
     for k in reversed(range(TERMS)):
         series = 1.0 + series * (v * ((b + (k + 0.5)) / (k + 1.5)))
     height = _log_ratio(b) - 0.5 * log(pi)
@@ -63,7 +64,7 @@ def _central(x: Any, v: Any, b: Any) -> Any:
     return root * ops.exp(b * ops.log1p(-v) + height) * series
 
 
-def t_cdf(x: Any, df: Any) -> Any:
+def t_cdf(x: Array, df: Array) -> Array:
     """Returns the probability of at most x in the standard form."""
     df = ops.minimum(df, NORMAL)
     b = 0.5 * df
@@ -88,7 +89,7 @@ CORRECTED = 1e10
 
 
 @custom_jvp
-def t_ppf(q: Any, df: Any) -> Any:
+def t_ppf(q: Array, df: Array) -> Array:
     """Returns the quantile of the standard form, for q between 0 and 1."""
     upper = ops.greater(q, 0.5)
     # Twice the tail's probability; of v and 1 - v, what is small is precise.
@@ -108,7 +109,7 @@ def t_ppf(q: Any, df: Any) -> Any:
 
 
 @t_ppf.defjvp
-def _ppf_rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+def _ppf_rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
     q, df = primals
     x = t_ppf(q, df)
     _, moved = jvp(lambda d: t_cdf(x, d), (df,), (tangents[1],))

@@ -5,11 +5,14 @@ Where eigenvalues or singular values coincide, see ``functensor.numpy.linalg.dec
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import cast
 
 from ...numpy.linalg import decompositions
 from ...numpy.linalg.arguments import as_matrices, in_common_dtype, mirrored
-from ...primitives.core.registry import registry as ops
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.linalg import solving, triangular
 from ...primitives.linalg.column_pivots import qr_pivots
 from ...primitives.linalg.stacks import adjoint
@@ -18,13 +21,13 @@ __all__ = ["eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"]
 
 
 def svd(
-    a: Any,
+    a: ArrayLike,
     full_matrices: bool = True,
     compute_uv: bool = True,
     overwrite_a: bool = False,
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
-) -> Any:
+) -> Array | tuple[Array, Array, Array]:
     """Returns singular values and vectors, as `functensor.numpy.linalg.svd`.
 
     Args:
@@ -42,7 +45,7 @@ def svd(
     return decompositions.svd(a, full_matrices, compute_uv)
 
 
-def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """Returns singular values, as `functensor.numpy.linalg.svdvals`.
 
     Args:
@@ -56,7 +59,7 @@ def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any
     return decompositions.svdvals(a)
 
 
-def _reduced(name: str, a: Any, b: Any, lower: bool, kind: int) -> tuple[Any, Any]:
+def _reduced(name: str, a: ArrayLike, b: ArrayLike, lower: bool, kind: int) -> tuple[Array, Array]:
     """Returns the standard problem that a generalised one comes to, and B's lower factor."""
     if kind not in (1, 2, 3):
         raise ValueError(f"{name}: type is 1 (a v = w b v), 2 (a b v = w v) or 3, not {kind!r}")
@@ -66,19 +69,19 @@ def _reduced(name: str, a: Any, b: Any, lower: bool, kind: int) -> tuple[Any, An
     factor = solving.cholesky(b)
     if kind > 1:
         return ops.matmul(adjoint(factor), ops.matmul(a, factor)), factor
-    inner = _behind(factor, a, False)
-    return adjoint(_behind(factor, adjoint(inner), False)), factor
+    inner = _solved_from_right(factor, a, False)
+    return adjoint(_solved_from_right(factor, adjoint(inner), False)), factor
 
 
-def _behind(factor: Any, b: Any, transposed: bool) -> Any:
+def _solved_from_right(factor: Array, b: Array, transposed: bool) -> Array:
     """Returns the solution of a system with a lower factor, or with its transpose."""
     params = {"lower": True, "transposed": transposed, "unit_diagonal": False}
     return triangular.triangular_solve.bind((factor, b), params)
 
 
 def eigh(
-    a: Any,
-    b: Any = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     *,
     lower: bool = True,
     eigvals_only: bool = False,
@@ -86,10 +89,10 @@ def eigh(
     overwrite_b: bool = False,
     type: int = 1,
     check_finite: bool = True,
-    subset_by_index: Any = None,
-    subset_by_value: Any = None,
+    subset_by_index: Sequence[int] | None = None,
+    subset_by_value: ArrayLike | None = None,
     driver: str | None = None,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """Returns the eigenvalues and eigenvectors of Hermitian matrices, or of pairs of them.
 
     Args:
@@ -131,23 +134,23 @@ def eigh(
     w, v = decompositions.eigh(a, triangle)
     if factor is not None:
         # b's factor is lower, so that its adjoint solves with the conjugate, transposed.
-        v = ops.matmul(factor, v) if type == 3 else _behind(ops.conj(factor), v, True)
+        v = ops.matmul(factor, v) if type == 3 else _solved_from_right(ops.conj(factor), v, True)
     return ops.index(w, (Ellipsis, which)), ops.index(v, (Ellipsis, which))
 
 
 def eigvalsh(
-    a: Any,
-    b: Any = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     *,
     lower: bool = True,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     type: int = 1,
     check_finite: bool = True,
-    subset_by_index: Any = None,
-    subset_by_value: Any = None,
+    subset_by_index: Sequence[int] | None = None,
+    subset_by_value: ArrayLike | None = None,
     driver: str | None = None,
-) -> Any:
+) -> Array:
     """Returns the eigenvalues of Hermitian matrices, or of pairs of them.
 
     Args:
@@ -161,7 +164,7 @@ def eigvalsh(
     >>> linalg.eigvalsh([[2.0, 0.0], [0.0, 1.0]]).tolist()
     [1.0, 2.0]
     """
-    return eigh(
+    values = eigh(
         a,
         b,
         lower=lower,
@@ -170,18 +173,19 @@ def eigvalsh(
         subset_by_index=subset_by_index,
         subset_by_value=subset_by_value,
     )
+    return cast("Array", values)
 
 
 def eig(
-    a: Any,
-    b: Any = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     left: bool = False,
     right: bool = True,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """Returns the eigenvalues and eigenvectors of square matrices, or of pairs of them.
 
     Args:
@@ -228,12 +232,12 @@ def eig(
 
 
 def eigvals(
-    a: Any,
-    b: Any = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     overwrite_a: bool = False,
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
-) -> Any:
+) -> Array:
     """Returns the eigenvalues of square matrices, or of pairs of them.
 
     Args:
@@ -246,17 +250,18 @@ def eigvals(
     >>> linalg.eigvals([[0.0, 1.0], [-1.0, 0.0]]).tolist()
     [1j, -1j]
     """
-    return eig(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals)
+    values = eig(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals)
+    return cast("Array", values)
 
 
 def qr(
-    a: Any,
+    a: ArrayLike,
     overwrite_a: bool = False,
-    lwork: Any = None,
+    lwork: int | None = None,
     mode: str = "full",
     pivoting: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """Returns factors with orthonormal columns and upper triangular ones.
 
     Args:
@@ -279,7 +284,7 @@ def qr(
     """
     if mode not in ("full", "economic", "r"):
         raise ValueError(f"qr: mode is 'full', 'economic' or 'r', not {mode!r}")
-    order: tuple[Any, ...] = ()
+    order: tuple[Array, ...] = ()
     if pivoting:
         a = as_matrices("qr", a)
         order = (qr_pivots.bind((ops.stop_gradient(a),), {}),)

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Buffer
 from ...numpy.creation import asarray
 from ...numpy.linalg import solving as numpy_solving
 from ...numpy.linalg.arguments import as_matrices, right_hand_side
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
 from ...primitives.linalg import triangular
 from ...primitives.linalg.stacks import conjugate, unpacked
@@ -31,17 +34,19 @@ __all__ = [
 TRANSPOSITIONS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
-def system(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
+def system(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array, bool]:
     """Returns a system's square matrices and its columns, and whether they were one vector."""
     return right_hand_side(name, as_matrices(name, a, square=True), b)
 
 
-def as_given(x: Any, vector: bool) -> Any:
+def as_given(x: Array, vector: bool) -> Array:
     """Returns a solution as a vector where the right-hand side was one."""
     return ops.index(x, (Ellipsis, 0)) if vector else x
 
 
-def solved_by_triangle(a: Any, b: Any, trans: Any, lower: bool, unit_diagonal: bool) -> Any:
+def solved_by_triangle(
+    a: Array, b: Array | Buffer, trans: int | str, lower: bool, unit_diagonal: bool
+) -> Array:
     """Returns the solution of a triangular system, with the matrices, or these transposed."""
     trans = trans if isinstance(trans, str) else operator.index(trans)
     if trans not in TRANSPOSITIONS:
@@ -56,8 +61,8 @@ def solved_by_triangle(a: Any, b: Any, trans: Any, lower: bool, unit_diagonal: b
 
 
 def cholesky(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Array:
     """Returns the Cholesky factors of positive definite matrices.
 
     Args:
@@ -80,8 +85,8 @@ def cholesky(
 
 
 def cho_factor(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Any, bool]:
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, bool]:
     """Returns the Cholesky factors of positive definite matrices, for `cho_solve`.
 
     Args:
@@ -101,7 +106,7 @@ def cho_factor(
     return cholesky(a, lower), lower
 
 
-def _pair(name: str, given: Any, source: str) -> tuple[Any, Any]:
+def _factor_pair(name: str, given: tuple[Any, Any], source: str) -> tuple[Any, Any]:
     """Returns a factor and what goes with it.
 
     Raises:
@@ -113,8 +118,11 @@ def _pair(name: str, given: Any, source: str) -> tuple[Any, Any]:
 
 
 def cho_solve(
-    c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+    c_and_lower: tuple[ArrayLike, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
     """Returns x with ``a @ x = b``, for the Cholesky factor of a.
 
     Args:
@@ -132,31 +140,31 @@ def cho_solve(
     >>> linalg.cho_solve(([[2.0, 0.0], [0.0, 1.0]], True), [4.0, 3.0]).tolist()
     [1.0, 3.0]
     """
-    c, lower = _pair("cho_solve", c_and_lower, "cho_factor(a)")
+    c, lower = _factor_pair("cho_solve", c_and_lower, "cho_factor(a)")
     c, b, vector = system("cho_solve", c, b)
     inner = solved_by_triangle(c, b, 0 if lower else 2, lower, False)
     return as_given(solved_by_triangle(c, inner, 2 if lower else 0, lower, False), vector)
 
 
-def _factorised(name: str, a: Any) -> tuple[Any, Any]:
+def _factorised(name: str, a: ArrayLike) -> tuple[Array, Array]:
     """Returns both factors in one matrix, and LAPACK's pivots."""
     a = as_matrices(name, a)
     both, pivots = unpacked(triangular.lu(a), triangular.lu_shapes(*a.shape[-2:]))
     return both, ops.astype(ops.real(pivots), np.int32)
 
 
-def _order(pivots: Any, rows: int) -> Any:
+def _row_order(pivots: Array, rows: int) -> Array:
     """Returns which row of a matrix every row of the factorised one is."""
     return triangular.pivots_to_permutation.bind((pivots,), {"rows": rows})
 
 
 def lu(
-    a: Any,
+    a: ArrayLike,
     permute_l: bool = False,
     overwrite_a: bool = False,
     check_finite: bool = True,
     p_indices: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Returns a permutation, a lower and an upper triangular factor: ``a = P @ L @ U``.
 
     Args:
@@ -184,18 +192,20 @@ def lu(
     below = ops.tril(ops.index(both, (Ellipsis, slice(None, k))), -1)
     lower = below + beside(both, np.eye(m, k, dtype=both.dtype))
     upper = ops.triu(ops.index(both, (Ellipsis, slice(None, k), slice(None))))
-    rows = ops.argsort(_order(pivots, m), axis=-1)
+    rows = ops.argsort(_row_order(pivots, m), axis=-1)
     if permute_l:
         places = ops.broadcast_to(ops.expand_dims(rows, -1), lower.shape)
         return ops.take_along_axis(lower, places, axis=-2), upper
     if p_indices:
         return rows, lower, upper
     kind = finfo(both.dtype).dtype
-    places = beside(rows, np.arange(m))
-    return ops.astype(ops.expand_dims(rows, -1) == places, kind), lower, upper
+    numbers = beside(rows, np.arange(m))
+    return ops.astype(ops.expand_dims(rows, -1) == numbers, kind), lower, upper
 
 
-def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, Array]:
     """Returns the factors of matrices for `lu_solve`.
 
     Args:
@@ -217,12 +227,12 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
 
 
 def lu_solve(
-    lu_and_piv: tuple[Any, Any],
-    b: Any,
-    trans: Any = 0,
+    lu_and_piv: tuple[ArrayLike, ArrayLike],
+    b: ArrayLike,
+    trans: int | str = 0,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     """Returns x with ``a @ x = b``, for the factors of a.
 
     Args:
@@ -242,25 +252,25 @@ def lu_solve(
     >>> linalg.lu_solve(linalg.lu_factor([[0.0, 2.0], [1.0, 0.0]]), [4.0, 3.0], trans=1).tolist()
     [1.5, 4.0]
     """
-    both, pivots = _pair("lu_solve", lu_and_piv, "lu_factor(a)")
+    both, pivots = _factor_pair("lu_solve", lu_and_piv, "lu_factor(a)")
     both, b, vector = system("lu_solve", both, b)
     trans = trans if isinstance(trans, str) else operator.index(trans)
     if trans not in TRANSPOSITIONS:
         raise ValueError(f"lu_solve: trans is 0, 1 or 2, not {trans!r}")
-    order = _order(asarray(pivots), both.shape[-1])
+    order = _row_order(asarray(pivots), both.shape[-1])
     stack = np.broadcast_shapes(both.shape[:-2], b.shape[:-2])
     b = ops.broadcast_to(b, (*stack, *b.shape[-2:]))
     if TRANSPOSITIONS[trans]:
         inner = solved_by_triangle(both, b, trans, False, False)
         x = solved_by_triangle(both, inner, trans, True, True)
-        x = _in_order(x, ops.argsort(order, axis=-1))
+        x = _rows_in_order(x, ops.argsort(order, axis=-1))
     else:
-        inner = solved_by_triangle(both, _in_order(b, order), 0, True, True)
+        inner = solved_by_triangle(both, _rows_in_order(b, order), 0, True, True)
         x = solved_by_triangle(both, inner, 0, False, False)
     return as_given(x, vector)
 
 
-def _in_order(x: Any, order: Any) -> Any:
+def _rows_in_order(x: Array, order: Array) -> Array:
     """Returns matrices with their rows in another order."""
     places = ops.broadcast_to(ops.expand_dims(order, -1), x.shape)
     return ops.take_along_axis(x, places, axis=-2)

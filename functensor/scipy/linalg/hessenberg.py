@@ -14,9 +14,11 @@ from ...numpy.known_values import are_values_known, value_of
 from ...numpy.linalg.arguments import as_matrices
 from ...numpy.linalg.decompositions import eig
 from ...numpy.linalg.solving import inv
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
 from ...primitives.linalg.stacks import adjoint, conjugate
 from ...transforms.jvp import jvp
@@ -28,16 +30,16 @@ __all__ = ["funm", "hessenberg", "qr_multiply"]
 ROUNDING = 1e3
 
 
-def _reflection(column: Any) -> tuple[Any, Any]:
+def _reflection(column: Array) -> tuple[Array, Array]:
     """Returns v and tau: ``1 - tau v v*`` takes a column to its first axis, its length there real.
 
     Where that is so already, tau is 0.
     """
     alpha, tail = column[..., :1], column[..., 1:]
     rest = ops.sum(ops.real(tail * conjugate(tail)), axis=-1, keepdims=True)
-    turned = ops.real(alpha * conjugate(alpha)) - ops.real(alpha) ** 2 if _complex(column) else 0
+    turned = ops.real(alpha * conjugate(alpha)) - ops.real(alpha) ** 2 if _is_complex(column) else 0
     none = ops.equal(rest, 0)
-    if _complex(column):
+    if _is_complex(column):
         none = ops.logical_and(none, ops.equal(ops.imag(alpha), 0))
     length = ops.real(alpha) ** 2 + turned + rest
     length = ops.sqrt(ops.where(none, 1.0, length))
@@ -47,13 +49,13 @@ def _reflection(column: Any) -> tuple[Any, Any]:
     return v, tau
 
 
-def _complex(x: Any) -> bool:
+def _is_complex(x: Array) -> bool:
     return bool(x.dtype.kind == "c")
 
 
 def hessenberg(
-    a: Any, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+    a: ArrayLike, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Array | tuple[Array, Array]:
     """Returns Hessenberg's form: unitarily similar, with zeros below the first subdiagonal.
 
     Args:
@@ -78,7 +80,7 @@ def hessenberg(
     n = h.shape[-1]
     q = ops.zeros_like(h) + beside(h, np.eye(n, dtype=h.dtype))
     # With two rows there is nothing to do; of a last element, only the phase is left.
-    for j in range((n - 1 if _complex(h) else n - 2) if n > 2 else 0):
+    for j in range((n - 1 if _is_complex(h) else n - 2) if n > 2 else 0):
         v, tau = _reflection(h[..., j + 1 :, j])
         zeros = ops.zeros_like(h[..., : j + 1, j])
         column = ops.expand_dims(ops.concatenate([zeros, v], axis=-1), -1)
@@ -92,14 +94,14 @@ def hessenberg(
 
 
 def qr_multiply(
-    a: Any,
-    c: Any,
+    a: ArrayLike,
+    c: ArrayLike,
     mode: str = "right",
     pivoting: bool = False,
     conjugate: bool = False,
     overwrite_a: bool = False,
     overwrite_c: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Returns a product with the factor Q of matrices, and their factor R.
 
     Args:
@@ -150,7 +152,7 @@ def qr_multiply(
     return (product, *rest)
 
 
-def _slopes(func: Callable[[Any], Any], w: Any) -> Any:
+def _slopes(func: Callable[[Any], Any], w: Array) -> Array:
     """Returns the divided differences of a function at all pairs of eigenvalues.
 
     Source: J. L. Daleckii and S. G. Krein, 1965; N. Higham, "Functions of Matrices", theorem 3.11.
@@ -166,7 +168,7 @@ def _slopes(func: Callable[[Any], Any], w: Any) -> Any:
     return ops.where(same, mean, quotients)
 
 
-def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
+def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
     """Returns a function of diagonalisable matrices, applied to their eigenvalues.
 
     Args:
@@ -196,22 +198,22 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     A = as_matrices("funm", A, square=True)
 
     @custom_jvp
-    def whole(x: Any) -> Any:
+    def whole(x: Array) -> Array:
         w, v = eig(x)
         return ops.matmul(v * ops.expand_dims(asarray(func(w)), -2), inv(v))
 
     @whole.defjvp
-    def rule(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    def rule(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Array, Array]:
         (x,), (t,) = primals, tangents
         w, v = eig(x)
         back = inv(v)
         inner = ops.matmul(back, ops.matmul(t, v)) * _slopes(func, w)
         return whole(x), ops.matmul(v, ops.matmul(inner, back))
 
-    z = A if _complex(A) else A * np.ones((), np.result_type(A.dtype, np.complex64))
-    out = whole(z)
+    z = A if _is_complex(A) else A * np.ones((), np.result_type(A.dtype, np.complex64))
+    out: Array = whole(z)
     _check_eigenvectors(z)
-    if _complex(A):
+    if _is_complex(A):
         return out
     tolerance = ROUNDING * float(finfo(A.dtype).eps) * A.shape[-1]
     sizes = ops.abs(ops.stop_gradient(out))
@@ -227,7 +229,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     return ops.real(out)
 
 
-def _check_eigenvectors(z: Any) -> None:
+def _check_eigenvectors(z: Array) -> None:
     """Refuses known matrices that are not the product of their eigenvectors and eigenvalues."""
     z = ops.stop_gradient(z)
     if not are_values_known(z) or not z.size:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...backends.arrays.matrix_functions import ComplexResultError
@@ -11,8 +9,10 @@ from ...numpy.linalg.arguments import as_matrices, in_common_dtype
 from ...numpy.linalg.decompositions import svd
 from ...numpy.linalg.products import matrix_power
 from ...numpy.linalg.solving import expm
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import result_type
 from ...primitives.linalg import matrix_functions
 from ...primitives.linalg.stacks import adjoint
@@ -30,8 +30,12 @@ __all__ = [
 
 
 def expm_frechet(
-    A: Any, E: Any, method: str | None = None, compute_expm: bool = True, check_finite: bool = True
-) -> Any:
+    A: ArrayLike,
+    E: ArrayLike,
+    method: str | None = None,
+    compute_expm: bool = True,
+    check_finite: bool = True,
+) -> Array | tuple[Array, Array]:
     """Returns the exponentials of matrices and their derivatives along directions.
 
     Args:
@@ -64,7 +68,7 @@ def expm_frechet(
     return (matrix_functions.expm(A), derivative) if compute_expm else derivative
 
 
-def logm(A: Any, disp: Any = None) -> Any:
+def logm(A: ArrayLike, disp: bool | None = None) -> Array:
     """Returns the principal logarithms of matrices.
 
     Args:
@@ -88,7 +92,7 @@ def logm(A: Any, disp: Any = None) -> Any:
     return matrix_functions.logm(as_matrices("logm", A, square=True))
 
 
-def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
+def sqrtm(A: ArrayLike, disp: bool | None = None, blocksize: int | None = None) -> Array:
     """Returns the principal square roots of matrices.
 
     Args:
@@ -119,16 +123,16 @@ def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
         return matrix_functions.sqrtm(ops.astype(A, result_type(A.dtype, np.complex64)))
 
 
-def _turning(name: str, A: Any) -> tuple[Any, Any, bool]:
-    """Returns the exponentials of i A and of -i A, and whether A is real."""
+def _turning(name: str, A: ArrayLike) -> tuple[Array, Array | None]:
+    """Returns the exponentials of i A and of -i A; None for that of -i A where A is real."""
     A = as_matrices(name, A, square=True)
     real = A.dtype.kind != "c"
     turned = A * np.ones((), result_type(A.dtype, np.complex64)) * 1j
     forth = matrix_functions.expm(turned)
-    return forth, None if real else matrix_functions.expm(-turned), real
+    return forth, None if real else matrix_functions.expm(-turned)
 
 
-def cosm(A: Any) -> Any:
+def cosm(A: ArrayLike) -> Array:
     """Returns the cosines of matrices.
 
     Args:
@@ -144,11 +148,11 @@ def cosm(A: Any) -> Any:
     >>> linalg.cosm([[0.0, 1.0], [0.0, 0.0]]).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    forth, back, real = _turning("cosm", A)
-    return ops.real(forth) if real else 0.5 * (forth + back)
+    forth, back = _turning("cosm", A)
+    return ops.real(forth) if back is None else 0.5 * (forth + back)
 
 
-def sinm(A: Any) -> Any:
+def sinm(A: ArrayLike) -> Array:
     """Returns the sines of matrices.
 
     Args:
@@ -164,11 +168,11 @@ def sinm(A: Any) -> Any:
     >>> linalg.sinm([[0.0, 1.0], [0.0, 0.0]]).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
-    forth, back, real = _turning("sinm", A)
-    return ops.imag(forth) if real else -0.5j * (forth - back)
+    forth, back = _turning("sinm", A)
+    return ops.imag(forth) if back is None else -0.5j * (forth - back)
 
 
-def fractional_matrix_power(A: Any, t: Any) -> Any:
+def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Array:
     """Returns the principal powers of matrices.
 
     Args:
@@ -192,7 +196,7 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
     return matrix_functions.expm(t * matrix_functions.logm(A))
 
 
-def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
+def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
     """Returns a factor with orthonormal columns or rows, and a positive semidefinite one.
 
     Args:

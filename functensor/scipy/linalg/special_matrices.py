@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 import numpy as np
 
 from ...numpy.creation import asarray
 from ...numpy.zeros_ones import zeros
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import broadcast_shapes, result_type
+from ..axis_slices import cut_last
 
 __all__ = ["block_diag", "circulant", "companion", "hankel", "hilbert", "khatri_rao", "toeplitz"]
 
 
-def _vectors(x: Any) -> Any:
+def _as_vectors(x: ArrayLike) -> Array:
     """Returns an argument as a stack of vectors."""
     x = asarray(x)
     return x if len(x.shape) else ops.reshape(x, (1,))
 
 
-def _joined(*vectors: Any) -> Any:
+def _vectors_joined(*vectors: Array) -> Array:
     """Returns stacks of vectors, one behind the other."""
     stack = np.broadcast_shapes(*(v.shape[:-1] for v in vectors))
     return ops.concatenate(
@@ -31,11 +33,11 @@ def _joined(*vectors: Any) -> Any:
     )
 
 
-def _picked(vectors: Any, places: Any) -> Any:
+def _entries_at(vectors: Array, places: ArrayLike) -> Array:
     return ops.index(vectors, (Ellipsis, places))
 
 
-def toeplitz(c: Any, r: Any = None) -> Any:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """Returns matrices with constant diagonals.
 
     Args:
@@ -50,15 +52,15 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     >>> linalg.toeplitz([1.0, 2.0, 3.0], [1.0, 5.0]).tolist()
     [[1.0, 5.0], [2.0, 1.0], [3.0, 2.0]]
     """
-    c = _vectors(c)
-    r = ops.conj(c) if r is None else _vectors(r)
+    c = _as_vectors(c)
+    r = ops.conj(c) if r is None else _as_vectors(r)
     m, n = c.shape[-1], r.shape[-1]
-    backwards = ops.flip(ops.index(r, (Ellipsis, slice(1, None))), axis=-1)
+    backwards = ops.flip(cut_last(r, 1), axis=-1)
     rows, columns = np.ogrid[:m, :n]
-    return _picked(_joined(backwards, c), rows - columns + max(n - 1, 0))
+    return _entries_at(_vectors_joined(backwards, c), rows - columns + max(n - 1, 0))
 
 
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """Returns matrices with constant antidiagonals.
 
     Args:
@@ -73,13 +75,13 @@ def hankel(c: Any, r: Any = None) -> Any:
     >>> linalg.hankel([1.0, 2.0], [9.0, 3.0, 4.0]).tolist()
     [[1.0, 2.0, 3.0], [2.0, 3.0, 4.0]]
     """
-    c = _vectors(c)
-    r = beside(c, np.zeros(c.shape, c.dtype)) if r is None else _vectors(r)
+    c = _as_vectors(c)
+    r = beside(c, np.zeros(c.shape, c.dtype)) if r is None else _as_vectors(r)
     rows, columns = np.ogrid[: c.shape[-1], : r.shape[-1]]
-    return _picked(_joined(c, ops.index(r, (Ellipsis, slice(1, None)))), rows + columns)
+    return _entries_at(_vectors_joined(c, cut_last(r, 1)), rows + columns)
 
 
-def circulant(c: Any) -> Any:
+def circulant(c: ArrayLike) -> Array:
     """Returns matrices whose columns are a vector, turned by one place more each.
 
     Args:
@@ -92,12 +94,12 @@ def circulant(c: Any) -> Any:
     >>> linalg.circulant([1.0, 2.0, 3.0]).tolist()
     [[1.0, 3.0, 2.0], [2.0, 1.0, 3.0], [3.0, 2.0, 1.0]]
     """
-    c = _vectors(c)
+    c = _as_vectors(c)
     rows, columns = np.ogrid[: c.shape[-1], : c.shape[-1]]
-    return _picked(c, (rows - columns) % max(c.shape[-1], 1))
+    return _entries_at(c, (rows - columns) % max(c.shape[-1], 1))
 
 
-def companion(a: Any) -> Any:
+def companion(a: ArrayLike) -> Array:
     """Returns matrices whose eigenvalues are the roots of polynomials.
 
     Args:
@@ -113,7 +115,7 @@ def companion(a: Any) -> Any:
     >>> linalg.companion([1.0, -3.0, 2.0]).tolist()
     [[3.0, -2.0], [1.0, 0.0]]
     """
-    a = _vectors(a)
+    a = _as_vectors(a)
     n = a.shape[-1]
     if n < 2:
         raise ShapeError(
@@ -123,13 +125,13 @@ def companion(a: Any) -> Any:
                 number=16,
             )
         )
-    first = -ops.index(a, (Ellipsis, slice(1, None))) / ops.index(a, (Ellipsis, slice(None, 1)))
-    below = beside(a, np.eye(n - 2, n - 1, dtype=first.dtype))
-    below = ops.broadcast_to(below, (*a.shape[:-1], n - 2, n - 1))
+    first = -cut_last(a, 1) / cut_last(a, None, 1)
+    ones = beside(a, np.eye(n - 2, n - 1, dtype=first.dtype))
+    below = ops.broadcast_to(ones, (*a.shape[:-1], n - 2, n - 1))
     return ops.concatenate([ops.expand_dims(first, -2), below], axis=-2)
 
 
-def block_diag(*arrs: Any) -> Any:
+def block_diag(*arrs: ArrayLike) -> Array:
     """Returns matrices with blocks along their diagonals, and zeros elsewhere.
 
     Args:
@@ -159,7 +161,7 @@ def block_diag(*arrs: Any) -> Any:
     return ops.concatenate(rows, axis=-2)
 
 
-def hilbert(n: int) -> Any:
+def hilbert(n: int) -> Array:
     """Returns the matrix of the reciprocals of ``i + j + 1``.
 
     Args:
@@ -177,7 +179,7 @@ def hilbert(n: int) -> Any:
     return asarray(1.0 / (rows + columns + 1))
 
 
-def khatri_rao(a: Any, b: Any) -> Any:
+def khatri_rao(a: ArrayLike, b: ArrayLike) -> Array:
     """Returns the Kronecker products of matching columns.
 
     Args:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Axis, Buffer
 from ...numpy.creation import asarray
 from ...numpy.linalg import decompositions, norms
 from ...numpy.linalg import solving as numpy_solving
 from ...numpy.linalg.arguments import as_matrices, in_common_dtype, mirrored, right_hand_side
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside, wrap
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
 from ...primitives.linalg import matrix_functions, solving
 from ...primitives.linalg.banded import banded_solve
@@ -49,14 +51,14 @@ TRANSPOSED = {
 
 
 def solve_triangular(
-    a: Any,
-    b: Any,
-    trans: Any = 0,
+    a: ArrayLike,
+    b: ArrayLike,
+    trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     """Returns x with ``a @ x = b`` for triangular matrices.
 
     Args:
@@ -84,12 +86,12 @@ def solve_triangular(
 
 def solve_banded(
     l_and_u: tuple[int, int],
-    ab: Any,
-    b: Any,
+    ab: ArrayLike,
+    b: ArrayLike,
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     """Returns x with ``a @ x = b`` for matrices with few diagonals that are not zero.
 
     Args:
@@ -123,15 +125,15 @@ def solve_banded(
 
 
 def solve(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     lower: bool = False,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
     assume_a: str | None = None,
     transposed: bool = False,
-) -> Any:
+) -> Array:
     """Returns x with ``a @ x = b``.
 
     Args:
@@ -172,9 +174,9 @@ def _structure(name: str, assume_a: str | None) -> str:
     return structure
 
 
-def _solve_with(structure: str, a: Any, b: Any, lower: bool) -> Any:
+def _solve_with(structure: str, a: Array, b: Array | Buffer, lower: bool) -> Array:
     if structure == "diagonal":
-        return b / ops.expand_dims(ops.diagonal(a, 0, -2, -1), -1)
+        return ops.divide(b, ops.expand_dims(ops.diagonal(a, 0, -2, -1), -1))
     if structure.endswith("triangular"):
         return solved_by_triangle(a, b, 0, structure.startswith("lower"), False)
     if structure == "positive definite":
@@ -187,13 +189,13 @@ def _solve_with(structure: str, a: Any, b: Any, lower: bool) -> Any:
 
 
 def inv(
-    a: Any,
+    a: ArrayLike,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
     assume_a: str | None = None,
     lower: bool = False,
-) -> Any:
+) -> Array:
     """Returns the inverses of matrices, as `functensor.numpy.linalg.inv`.
 
     Args:
@@ -216,7 +218,7 @@ def inv(
     return _solve_with(structure, a, beside(a, np.eye(a.shape[-1], dtype=a.dtype)), lower)
 
 
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """Returns the determinants of matrices, as `functensor.numpy.linalg.det`.
 
     Args:
@@ -231,8 +233,12 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
 
 
 def norm(
-    a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True
-) -> Any:
+    a: ArrayLike,
+    ord: float | str | None = None,
+    axis: Axis = None,
+    keepdims: bool = False,
+    check_finite: bool = True,
+) -> Array:
     """Returns norms of vectors or matrices, as `functensor.numpy.linalg.norm`.
 
     Args:
@@ -247,13 +253,13 @@ def norm(
 
 
 def pinv(
-    a: Any,
+    a: ArrayLike,
     *,
-    atol: Any = None,
-    rtol: Any = None,
+    atol: Array | float | None = None,
+    rtol: Array | float | None = None,
     return_rank: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """Returns the Moore-Penrose pseudo-inverses of matrices.
 
     Args:
@@ -292,14 +298,14 @@ def pinv(
 
 
 def lstsq(
-    a: Any,
-    b: Any,
-    cond: Any = None,
+    a: ArrayLike,
+    b: ArrayLike,
+    cond: ArrayLike | None = None,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
     lapack_driver: str | None = None,
-) -> tuple[Any, Any, Any, Any]:
+) -> tuple[Array, Array, Array, Array]:
     """Returns the shortest x for which ``a @ x`` is closest to b.
 
     Args:
@@ -331,7 +337,7 @@ def lstsq(
 # -- matrix equations
 
 
-def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Array:
     """Returns x with ``a @ x + x @ b = q``.
 
     Args:
@@ -368,7 +374,7 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     return matrix_functions.solve_sylvester(*in_common_dtype(a, b, q))
 
 
-def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Array:
     """Returns x with ``a @ x + x @ a.mT.conj() = q``.
 
     Args:
@@ -391,7 +397,7 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
 solve_lyapunov = solve_continuous_lyapunov
 
 
-def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
+def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = None) -> Array:
     """Returns x with ``a @ x @ a.mT.conj() - x + q = 0``.
 
     It is the solution of one system for all elements of x, which takes n**6 operations.

@@ -16,117 +16,119 @@ from ...numpy.arguments import as_inexact
 from ...numpy.creation import asarray
 from ...numpy.known_values import is_at_hand, value_of
 from ...numpy.linalg.solving import inv
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import result_type
 from ...transforms.vmap import vmap
 
 __all__ = ["cdist", "pdist", "squareform"]
 
 
-def _root(x: Any) -> Any:
+def _safe_root(x: Array) -> Array:
     """Returns square roots, of 0 with the derivative 0."""
     none = ops.equal(x, 0)
     return ops.where(none, 0.0, ops.sqrt(ops.where(none, 1.0, x)))
 
 
-def _ratio(a: Any, b: Any) -> Any:
+def _safe_ratio(a: Array, b: Array) -> Array:
     """Returns quotients, 0 where both are."""
     none = ops.equal(b, 0)
     return ops.where(none, 0.0, a / ops.where(none, 1.0, b))
 
 
-def _total(x: Any, w: Any) -> Any:
+def _sum_of_terms(x: Array, w: Array | None) -> Array:
     return ops.sum(x if w is None else x * w, axis=-1)
 
 
-def _part(x: Any, w: Any) -> Any:
+def _mean_of_terms(x: Array, w: Array | None) -> Array:
     """Returns the mean, or the weighted mean."""
     return ops.mean(x, axis=-1) if w is None else ops.sum(x * w, axis=-1) / ops.sum(w)
 
 
-def _as_numbers(x: Any, like: Any) -> Any:
+def _as_numbers(x: Array, like: Array) -> Array:
     return ops.astype(x, like.dtype)
 
 
 # -- distances of vectors along the last axis, which broadcast
 
 
-def _minkowski(u: Any, v: Any, w: Any, p: Any = 2) -> Any:
+def _minkowski(u: Array, v: Array, w: Array | None, p: float = 2) -> Array:
     if p <= 0:
         raise ValueError(f"minkowski: p={p!r} must be greater than 0")
     if p == 2:
-        return _root(_total((u - v) ** 2, w))
+        return _safe_root(_sum_of_terms((u - v) ** 2, w))
     if p == 1:
-        return _total(ops.abs(u - v), w)
+        return _sum_of_terms(ops.abs(u - v), w)
     if p == np.inf:
         gaps = ops.abs(u - v)
         return ops.max(gaps if w is None else ops.where(ops.greater(w, 0), gaps, 0.0), axis=-1)
     gaps = ops.abs(u - v)
     none = ops.equal(gaps, 0)
-    total = _total(ops.where(none, 0.0, ops.where(none, 1.0, gaps) ** p), w)
+    total = _sum_of_terms(ops.where(none, 0.0, ops.where(none, 1.0, gaps) ** p), w)
     none = ops.equal(total, 0)
     return ops.where(none, 0.0, ops.where(none, 1.0, total) ** (1 / p))
 
 
-def _cosine(u: Any, v: Any, w: Any) -> Any:
-    uv, uu, vv = (_total(a * b, w) for a, b in ((u, v), (u, u), (v, v)))
-    return 1 - ops.clip(uv / (_root(uu) * _root(vv)), -1.0, 1.0)
+def _cosine(u: Array, v: Array, w: Array | None) -> Array:
+    uv, uu, vv = (_sum_of_terms(a * b, w) for a, b in ((u, v), (u, u), (v, v)))
+    return 1 - ops.clip(uv / (_safe_root(uu) * _safe_root(vv)), -1.0, 1.0)
 
 
-def _correlation(u: Any, v: Any, w: Any) -> Any:
+def _correlation_distance(u: Array, v: Array, w: Array | None) -> Array:
     weights = None if w is None else w / ops.sum(w)
-    u, v = (z - ops.expand_dims(_part(z, weights), -1) for z in (u, v))
+    u, v = (z - ops.expand_dims(_mean_of_terms(z, weights), -1) for z in (u, v))
     return _cosine(u, v, weights)
 
 
-def _canberra(u: Any, v: Any, w: Any) -> Any:
-    return _total(_ratio(ops.abs(u - v), ops.abs(u) + ops.abs(v)), w)
+def _canberra(u: Array, v: Array, w: Array | None) -> Array:
+    return _sum_of_terms(_safe_ratio(ops.abs(u - v), ops.abs(u) + ops.abs(v)), w)
 
 
-def _braycurtis(u: Any, v: Any, w: Any) -> Any:
-    return _total(ops.abs(u - v), w) / _total(ops.abs(u + v), w)
+def _braycurtis(u: Array, v: Array, w: Array | None) -> Array:
+    return _sum_of_terms(ops.abs(u - v), w) / _sum_of_terms(ops.abs(u + v), w)
 
 
-def _hamming(u: Any, v: Any, w: Any) -> Any:
-    return _part(_as_numbers(ops.not_equal(u, v), u), w)
+def _hamming(u: Array, v: Array, w: Array | None) -> Array:
+    return _mean_of_terms(_as_numbers(ops.not_equal(u, v), u), w)
 
 
-def _jaccard(u: Any, v: Any, w: Any) -> Any:
+def _jaccard(u: Array, v: Array, w: Array | None) -> Array:
     some = [ops.not_equal(z, 0) for z in (u, v)]
     parts = (ops.logical_xor(*some), ops.logical_or(*some))
-    return _ratio(*(_total(_as_numbers(x, u), w) for x in parts))
+    return _safe_ratio(*(_sum_of_terms(_as_numbers(x, u), w) for x in parts))
 
 
-def _jensenshannon(u: Any, v: Any, w: Any, base: float | None = None) -> Any:
+def _jensenshannon(u: Array, v: Array, w: Array | None, base: float | None = None) -> Array:
     u, v = (z / ops.sum(z, axis=-1, keepdims=True) for z in (u, v))
     m = (u + v) / 2
     total = sum(ops.sum(_relative(z, m), axis=-1) for z in (u, v))
     total = total if base is None else total / np.log(base)
-    return _root(ops.maximum(total, 0.0) / 2.0)
+    return _safe_root(ops.maximum(total, 0.0) / 2.0)
 
 
-def _relative(u: Any, m: Any) -> Any:
+def _relative(u: Array, m: Array) -> Array:
     none = ops.equal(u, 0)
     return ops.where(none, 0.0, u * ops.log(ops.where(none, 1.0, u / ops.where(none, 1.0, m))))
 
 
-def _seuclidean(u: Any, v: Any, w: Any, V: Any = None) -> Any:
-    return _root(ops.sum((u - v) ** 2 / V, axis=-1))
+def _seuclidean(u: Array, v: Array, w: Array | None, V: Array) -> Array:
+    return _safe_root(ops.sum((u - v) ** 2 / V, axis=-1))
 
 
-def _mahalanobis(u: Any, v: Any, w: Any, VI: Any = None) -> Any:
+def _mahalanobis(u: Array, v: Array, w: Array | None, VI: Array) -> Array:
     d = u - v
-    return _root(ops.sum(ops.matmul(d, VI) * d, axis=-1))
+    return _safe_root(ops.sum(ops.matmul(d, VI) * d, axis=-1))
 
 
-METRICS: dict[str, Callable[..., Any]] = {
+METRICS: dict[str, Callable[..., Array]] = {
     "braycurtis": _braycurtis,
     "canberra": _canberra,
     "chebyshev": lambda u, v, w: _minkowski(u, v, w, np.inf),
     "cityblock": lambda u, v, w: _minkowski(u, v, w, 1),
-    "correlation": _correlation,
+    "correlation": _correlation_distance,
     "cosine": _cosine,
     "euclidean": lambda u, v, w: _minkowski(u, v, w, 2),
     "hamming": _hamming,
@@ -135,17 +137,17 @@ METRICS: dict[str, Callable[..., Any]] = {
     "mahalanobis": _mahalanobis,
     "minkowski": _minkowski,
     "seuclidean": _seuclidean,
-    "sqeuclidean": lambda u, v, w: _total((u - v) ** 2, w),
+    "sqeuclidean": lambda u, v, w: _sum_of_terms((u - v) ** 2, w),
 }
 # What a metric takes beside weights.
-OPTIONS = {
+METRIC_OPTIONS = {
     "jensenshannon": ("base",),
     "mahalanobis": ("VI",),
     "minkowski": ("p",),
     "seuclidean": ("V",),
 }
 WITHOUT_WEIGHTS = ("jensenshannon", "mahalanobis", "seuclidean")
-SHORT = {
+METRIC_ABBREVIATIONS = {
     "cb": "cityblock", "cblock": "cityblock", "cheby": "chebyshev", "cheb": "chebyshev",
     "ch": "chebyshev", "co": "correlation", "cos": "cosine", "eu": "euclidean", "e": "euclidean",
     "euclid": "euclidean", "hamm": "hamming", "matching": "hamming", "jacc": "jaccard",
@@ -155,7 +157,7 @@ SHORT = {
 }  # fmt: skip
 
 
-def _matrix(name: str, letter: str, x: Any) -> Any:
+def _matrix(name: str, letter: str, x: ArrayLike) -> Array:
     x = as_inexact(x)
     if len(x.shape) != 2:
         raise ShapeError(
@@ -170,7 +172,9 @@ def _matrix(name: str, letter: str, x: Any) -> Any:
     return x
 
 
-def _measure(name: str, metric: Any, options: dict[str, Any], rows: Any) -> Callable[..., Any]:
+def _measure(
+    name: str, metric: str | Callable[..., ArrayLike], options: dict[str, Any], rows: Array
+) -> Callable[..., Array]:
     """Returns the distance of vectors along the last axis of two arrays.
 
     Args:
@@ -180,12 +184,12 @@ def _measure(name: str, metric: Any, options: dict[str, Any], rows: Any) -> Call
         rows: all vectors, of which variances are taken where a metric has none given.
     """
     if callable(metric):
-        return _by_function(metric, options)
+        return _measure_by_function(metric, options)
     word = str(metric).lower()
-    word = SHORT.get(word, word)
+    word = METRIC_ABBREVIATIONS.get(word, word)
     if word not in METRICS:
         raise ValueError(f"{name}: Unknown Distance Metric: {metric!r}; {', '.join(METRICS)}")
-    allowed = OPTIONS.get(word, ())
+    allowed = METRIC_OPTIONS.get(word, ())
     w = options.pop("w", None)
     unknown = [key for key in options if key not in allowed]
     if unknown or (w is not None and word in WITHOUT_WEIGHTS):
@@ -200,8 +204,10 @@ def _measure(name: str, metric: Any, options: dict[str, Any], rows: Any) -> Call
     return lambda u, v: function(u, v, weights, **options)
 
 
-def _by_function(metric: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
-    def measure(u: Any, v: Any) -> Any:
+def _measure_by_function(
+    metric: Callable[..., ArrayLike], options: dict[str, Any]
+) -> Callable[..., Array]:
+    def measure(u: Array, v: Array) -> Array:
         shape = np.broadcast_shapes(u.shape, v.shape)
         pairs = [ops.reshape(ops.broadcast_to(z, shape), (-1, shape[-1])) for z in (u, v)]
         out = vmap(lambda a, b: metric(a, b, **options))(*pairs)
@@ -210,7 +216,7 @@ def _by_function(metric: Callable[..., Any], options: dict[str, Any]) -> Callabl
     return measure
 
 
-def _inverse_covariance(name: str, rows: Any) -> Any:
+def _inverse_covariance(name: str, rows: Array) -> Array:
     count, size = rows.shape
     if count <= size:
         raise ValueError(
@@ -222,7 +228,13 @@ def _inverse_covariance(name: str, rows: Any) -> Any:
     return ops.matrix_transpose(inv(covariance))
 
 
-def pdist(X: Any, metric: Any = "euclidean", *, out: None = None, **kwargs: Any) -> Any:
+def pdist(
+    X: ArrayLike,
+    metric: str | Callable[..., ArrayLike] = "euclidean",
+    *,
+    out: None = None,
+    **kwargs: Any,
+) -> Array:
     """Returns the distances of all pairs of vectors, each pair once.
 
     Args:
@@ -257,7 +269,14 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: None = None, **kwargs: Any)
     return measure(ops.take(X, beside(X, first), axis=0), ops.take(X, beside(X, second), axis=0))
 
 
-def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: None = None, **kwargs: Any) -> Any:
+def cdist(
+    XA: ArrayLike,
+    XB: ArrayLike,
+    metric: str | Callable[..., ArrayLike] = "euclidean",
+    *,
+    out: None = None,
+    **kwargs: Any,
+) -> Array:
     """Returns the distances of vectors of one set from those of another.
 
     Args:
@@ -296,7 +315,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: None = None, **kw
     return _measure("cdist", metric, given, rows)(ops.expand_dims(XA, 1), ops.expand_dims(XB, 0))
 
 
-def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
+def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> Array:
     """Returns distances of pairs as a symmetric matrix, or of that matrix the pairs.
 
     Args:

@@ -6,14 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Axis
 from ...backends.restoring import quiet
-from ...primitives.core.registry import registry as ops
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...transforms.vmap import vmap
 from ...tree import register
 from .. import special
 from .hypotheses import ConfidenceInterval
 from .normality import SignificanceResult
-from .sample_axes import ALTERNATIVES, POLICIES, Samples, checked_policy, chosen, student_pvalue
+from .sample_axes import (
+    ALTERNATIVES,
+    POLICIES,
+    Samples,
+    checked_policy,
+    checked_word,
+    student_pvalue,
+)
 
 __all__ = [
     "LinregressResult", "PearsonRResult", "linregress", "pearsonr", "rankdata", "spearmanr",
@@ -31,14 +41,14 @@ class PearsonRResult(tuple):  # type: ignore[type-arg]
         nobs: the number of samples.
     """
 
-    statistic: Any
-    correlation: Any
-    pvalue: Any
+    statistic: Array
+    correlation: Array
+    pvalue: Array
     alternative: str
     nobs: int
 
     def __new__(
-        cls, statistic: Any, pvalue: Any, alternative: str = "two-sided", nobs: int = 0
+        cls, statistic: Array, pvalue: Array, alternative: str = "two-sided", nobs: int = 0
     ) -> PearsonRResult:
         out = super().__new__(cls, (statistic, pvalue))
         out.statistic = out.correlation = statistic
@@ -90,11 +100,11 @@ register(
 )
 
 
-def _centred(x: Any) -> Any:
+def _centred(x: Array) -> Array:
     return x - ops.mean(x, axis=-1, keepdims=True)
 
 
-def _correlation(x: Any, y: Any) -> Any:
+def _correlation(x: Array, y: Array) -> Array:
     """Returns the correlation of samples that are about their means."""
     parts = []
     for z in (x, y):
@@ -106,12 +116,12 @@ def _correlation(x: Any, y: Any) -> Any:
     return ops.clip(r, -1.0, 1.0)
 
 
-def _pearson_pvalue(name: str, alternative: str, r: Any, n: int) -> Any:
+def _pearson_pvalue(name: str, alternative: str, r: Array, n: int) -> Array:
     """Returns the p-value: (1 + r) / 2 has a beta distribution with both parameters n / 2 - 1."""
-    chosen(name, "alternative", alternative, ALTERNATIVES)
+    checked_word(name, "alternative", alternative, ALTERNATIVES)
     half = n / 2 - 1
 
-    def below(x: Any) -> Any:
+    def below(x: Array) -> Array:
         return special.betainc(half, half, (1 + x) / 2)
 
     if alternative == "two-sided":
@@ -120,12 +130,12 @@ def _pearson_pvalue(name: str, alternative: str, r: Any, n: int) -> Any:
 
 
 def pearsonr(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     *,
     alternative: str = "two-sided",
     method: Any = None,
-    axis: Any = 0,
+    axis: Axis = 0,
 ) -> PearsonRResult:
     """Returns Pearson's coefficient of correlation, and its p-value.
 
@@ -153,7 +163,7 @@ def pearsonr(
     name = "pearsonr"
     if method is not None:
         raise NotImplementedError(f"{name}: method= is not there: leave it out")
-    chosen(name, "alternative", alternative, ALTERNATIVES)
+    checked_word(name, "alternative", alternative, ALTERNATIVES)
     a, b = Samples(name, [x, y], axis).arrays
     n = a.shape[-1]
     if n != b.shape[-1] or n < 2:
@@ -171,7 +181,7 @@ def pearsonr(
         return PearsonRResult(r, _pearson_pvalue(name, alternative, r, n), alternative, n)
 
 
-def _ranks_of_row(x: Any, method: str) -> Any:
+def _ranks_of_row(x: Array, method: str) -> Array:
     ordered = ops.sort(x)
     if method == "dense":
         new = ops.not_equal(ordered[1:], ordered[:-1])
@@ -184,7 +194,7 @@ def _ranks_of_row(x: Any, method: str) -> Any:
     return last if method == "max" else (first + last) / 2
 
 
-def _ranks(x: Any, method: str) -> Any:
+def _ranks(x: Array, method: str) -> Array:
     """Returns the ranks along the last axis, by which there is no derivative."""
     x = ops.stop_gradient(x)
     dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
@@ -201,8 +211,8 @@ def _ranks(x: Any, method: str) -> Any:
 
 
 def rankdata(
-    a: Any, method: str = "average", *, axis: Any = None, nan_policy: str = "propagate"
-) -> Any:
+    a: ArrayLike, method: str = "average", *, axis: Axis = None, nan_policy: str = "propagate"
+) -> Array:
     """Returns the ranks of samples, from 1 on.
 
     Args:
@@ -228,9 +238,9 @@ def rankdata(
     >>> stats.rankdata([0.0, 2.0, 3.0, 2.0]).tolist()
     [1.0, 2.5, 4.0, 2.5]
     """
-    chosen("rankdata", "method", method, RANKS)
+    checked_word("rankdata", "method", method, RANKS)
     x = ops.asarray(a)
-    chosen("rankdata", "nan_policy", nan_policy, POLICIES)
+    checked_word("rankdata", "nan_policy", nan_policy, POLICIES)
     if nan_policy == "raise":
         checked_policy("rankdata", nan_policy, x)
     if axis is None:
@@ -247,9 +257,9 @@ def rankdata(
 
 
 def spearmanr(
-    a: Any,
-    b: Any = None,
-    axis: Any = 0,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
+    axis: Axis = 0,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
 ) -> SignificanceResult:
@@ -278,7 +288,7 @@ def spearmanr(
     0.5
     """
     name = "spearmanr"
-    chosen(name, "alternative", alternative, ALTERNATIVES)
+    checked_word(name, "alternative", alternative, ALTERNATIVES)
     parts = []
     for x in (a, b):
         if x is None:
@@ -319,14 +329,14 @@ class LinregressResult(tuple):  # type: ignore[type-arg]
         intercept_stderr: the standard error of the intercept.
     """
 
-    slope: Any
-    intercept: Any
-    rvalue: Any
-    pvalue: Any
-    stderr: Any
-    intercept_stderr: Any
+    slope: Array
+    intercept: Array
+    rvalue: Array
+    pvalue: Array
+    stderr: Array
+    intercept_stderr: Array
 
-    def __new__(cls, *parts: Any) -> LinregressResult:
+    def __new__(cls, *parts: Array) -> LinregressResult:
         out = super().__new__(cls, parts[:5])
         out.slope, out.intercept, out.rvalue, out.pvalue, out.stderr = parts[:5]
         out.intercept_stderr = parts[5]
@@ -348,11 +358,11 @@ register(
 
 
 def linregress(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     alternative: str = "two-sided",
     *,
-    axis: Any = 0,
+    axis: Axis = 0,
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> LinregressResult:

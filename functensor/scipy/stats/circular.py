@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from math import pi
-from typing import Any
 
 import numpy as np
 
+from ...backends.annotations import Axis
 from ...control import associative_scan
 from ...numpy.arguments import as_inexact
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
-from .sample_axes import Samples, as_if_known, chosen
+from .sample_axes import Samples, as_if_known, checked_word
 
 __all__ = ["circmean", "circstd", "circvar", "false_discovery_control", "wasserstein_distance"]
 
 
-def _resultant(name: str, samples: Any, span: tuple[Any, Any], axis: Any, nan_policy: str) -> Any:
+def _resultant(
+    name: str,
+    samples: ArrayLike,
+    span: tuple[Array | float, Array | float],
+    axis: Axis,
+    nan_policy: str,
+) -> tuple[Samples, Array, Array]:
     """Returns how samples were taken, and the means of the sines and cosines of their angles."""
     rows = Samples(name, [samples], axis, nan_policy)
     (x,) = rows.arrays
@@ -27,14 +35,14 @@ def _resultant(name: str, samples: Any, span: tuple[Any, Any], axis: Any, nan_po
 
 
 def circmean(
-    samples: Any,
-    high: Any = 2 * pi,
-    low: Any = 0,
-    axis: Any = None,
+    samples: ArrayLike,
+    high: Array | float = 2 * pi,
+    low: Array | float = 0,
+    axis: Axis = None,
     nan_policy: str = "propagate",
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the mean directions of angles.
 
     Args:
@@ -63,19 +71,19 @@ def circmean(
     return rows.restored(angle * ((high - low) / (2.0 * pi)) + low, keepdims)
 
 
-def _length(sine: Any, cosine: Any) -> Any:
+def _resultant_length(sine: Array, cosine: Array) -> Array:
     return ops.minimum(ops.hypot(sine, cosine), 1.0)
 
 
 def circvar(
-    samples: Any,
-    high: Any = 2 * pi,
-    low: Any = 0,
-    axis: Any = None,
+    samples: ArrayLike,
+    high: Array | float = 2 * pi,
+    low: Array | float = 0,
+    axis: Axis = None,
     nan_policy: str = "propagate",
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the circular variances of angles: 1 minus the length of their mean as vectors.
 
     Args:
@@ -94,19 +102,19 @@ def circvar(
     1.0
     """
     rows, sine, cosine = _resultant("circvar", samples, (low, high), axis, nan_policy)
-    return rows.restored(1.0 - _length(sine, cosine), keepdims)
+    return rows.restored(1.0 - _resultant_length(sine, cosine), keepdims)
 
 
 def circstd(
-    samples: Any,
-    high: Any = 2 * pi,
-    low: Any = 0,
-    axis: Any = None,
+    samples: ArrayLike,
+    high: Array | float = 2 * pi,
+    low: Array | float = 0,
+    axis: Axis = None,
     nan_policy: str = "propagate",
     *,
     normalize: bool = False,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the circular standard deviations of angles.
 
     Args:
@@ -126,14 +134,14 @@ def circstd(
     0.251321
     """
     rows, sine, cosine = _resultant("circstd", samples, (low, high), axis, nan_policy)
-    length = _length(sine, cosine)
+    length = _resultant_length(sine, cosine)
     same = ops.equal(length, 1)
     root = ops.sqrt(-2.0 * ops.log(ops.where(same, 0.5, length)))
     out = ops.where(same, 0.0, root)
     return rows.restored(out if normalize else out * ((high - low) / (2.0 * pi)), keepdims)
 
 
-def false_discovery_control(ps: Any, *, axis: Any = 0, method: str = "bh") -> Any:
+def false_discovery_control(ps: ArrayLike, *, axis: int | None = 0, method: str = "bh") -> Array:
     """Returns p-values that control the rate of false discoveries.
 
     Args:
@@ -156,7 +164,7 @@ def false_discovery_control(ps: Any, *, axis: Any = 0, method: str = "bh") -> An
     [0.03, 0.5, 0.03]
     """
     name = "false_discovery_control"
-    chosen(name, "method", str(method).lower(), ("bh", "by"))
+    checked_word(name, "method", str(method).lower(), ("bh", "by"))
     ps = as_inexact(ps)
     known = as_if_known(name, ps)
     if known is not None and not ((known >= 0) & (known <= 1)).all():
@@ -180,7 +188,7 @@ def false_discovery_control(ps: Any, *, axis: Any = 0, method: str = "bh") -> An
     return ops.moveaxis(x, -1, axis)
 
 
-def _levels(sorted_x: Any, order: Any, weights: Any, places: Any) -> Any:
+def _shares_below(sorted_x: Array, order: Array, weights: Array | None, places: Array) -> Array:
     """Returns the part of samples, or of their weights, up to each of places."""
     index = ops.searchsorted(sorted_x, places, side="right")
     if weights is None:
@@ -191,8 +199,11 @@ def _levels(sorted_x: Any, order: Any, weights: Any, places: Any) -> Any:
 
 
 def wasserstein_distance(
-    u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
-) -> Any:
+    u_values: ArrayLike,
+    v_values: ArrayLike,
+    u_weights: ArrayLike | None = None,
+    v_weights: ArrayLike | None = None,
+) -> Array:
     """Returns how far one distribution on a line is to be carried to become another.
 
     Args:
@@ -228,5 +239,5 @@ def wasserstein_distance(
     for x, w in zip(values, weights):
         x = ops.stop_gradient(x)
         order = ops.argsort(x)
-        parts.append(_levels(ops.take(x, order, axis=0), order, w, fixed))
+        parts.append(_shares_below(ops.take(x, order, axis=0), order, w, fixed))
     return ops.sum(ops.abs(parts[0] - parts[1]) * ops.diff(everything))

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
-from ...primitives.core.registry import registry as ops
 from .. import special
-from .distribution import INF, Continuous, log1mexp
+from .distribution import INF, Continuous, Parameter, log1mexp
 
 __all__ = [
     "cauchy",
@@ -38,11 +39,11 @@ POSITIVE_AXIS: dict[str, Any] = {"support": (0.0, INF), "inner": 1.0}
 # -- the normal distribution and what is made of it
 
 
-def _bell(z: Any) -> Any:
+def _normal_logpdf(z: Array) -> Array:
     return -0.5 * z * z - LOG_ROOT_2PI
 
 
-def _half_logsf(z: Any) -> Any:
+def _half_logsf(z: Array) -> Array:
     near = ops.less(z, 0.5)
     # Where hardly anything lies below, the logarithm is that of nearly 1.
     middle = ops.log1p(-special.erf(ops.where(near, z, 0.0) * 0.5**0.5))
@@ -52,7 +53,7 @@ def _half_logsf(z: Any) -> Any:
 norm = Continuous(
     "norm",
     "normal",
-    logpdf=_bell,
+    logpdf=_normal_logpdf,
     cdf=lambda z: special.ndtr(z),
     sf=lambda z: special.ndtr(-z),
     logcdf=lambda z: special.log_ndtr(z),
@@ -65,7 +66,7 @@ halfnorm = Continuous(
     "halfnorm",
     "half-normal",
     **POSITIVE_AXIS,
-    logpdf=lambda z: _bell(z) + LOG_2,
+    logpdf=lambda z: _normal_logpdf(z) + LOG_2,
     cdf=lambda z: special.erf(z * 0.5**0.5),
     sf=lambda z: 2 * special.ndtr(-z),
     logsf=lambda z: _half_logsf(z),
@@ -79,7 +80,7 @@ lognorm = Continuous(
     {"s": "positive"},
     **POSITIVE_AXIS,
     open_support=True,
-    logpdf=lambda z, s: _bell(ops.log(z) / s) - ops.log(s) - ops.log(z),
+    logpdf=lambda z, s: _normal_logpdf(ops.log(z) / s) - ops.log(s) - ops.log(z),
     cdf=lambda z, s: special.ndtr(ops.log(z) / s),
     sf=lambda z, s: special.ndtr(-ops.log(z) / s),
     logcdf=lambda z, s: special.log_ndtr(ops.log(z) / s),
@@ -93,7 +94,7 @@ lognorm = Continuous(
 FEW_NODES, FEW_WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
-def _log_narrow_mass(a: Any, b: Any) -> Any:
+def _log_narrow_mass(a: Parameter, b: Parameter) -> Array:
     """Returns what `_log_mass` does for ends that are close to each other, by quadrature."""
     width, middle = b - a, 0.5 * (a + b)
     number = width.dtype.type
@@ -101,10 +102,10 @@ def _log_narrow_mass(a: Any, b: Any) -> Any:
     # The density at middle + s over that in the middle.
     relative = ops.exp(-s * (ops.expand_dims(middle, -1) + 0.5 * s))
     mean = ops.sum(relative * beside(width, (0.5 * FEW_WEIGHTS).astype(number)), axis=-1)
-    return ops.log(width) + ops.log(mean) + _bell(middle)
+    return ops.log(width) + ops.log(mean) - 0.5 * middle * middle - LOG_ROOT_2PI
 
 
-def _log_mass(a: Any, b: Any) -> Any:
+def _log_normal_mass(a: Parameter, b: Parameter) -> Array:
     """Returns the logarithm of the normal distribution's probability between a and b."""
     empty = ops.less_equal(b, a)
     narrow = ops.less((b - a) * (ops.abs(a) + ops.abs(b) + 1), 1)
@@ -114,7 +115,7 @@ def _log_mass(a: Any, b: Any) -> Any:
     return ops.where(empty, -INF, ops.where(narrow, near, wide))
 
 
-def _log_wide_mass(a: Any, b: Any) -> Any:
+def _log_wide_mass(a: Parameter, b: Parameter) -> Array:
     """Returns what `_log_mass` does, by the difference of two probabilities."""
     # The distribution function is precise in the lower tail, so that an interval that lies above
     # zero is looked at in its mirror image.
@@ -124,35 +125,35 @@ def _log_wide_mass(a: Any, b: Any) -> Any:
     return top + log1mexp(top - special.log_ndtr(low))
 
 
-def _truncated_quantile(q: Any, a: Any, b: Any) -> Any:
+def _truncated_quantile(q: Array, a: Parameter, b: Parameter) -> Array:
     mirrored = ops.greater(a + b, 0)
     low, high = ops.where(mirrored, -b, a), ops.where(mirrored, -a, b)
     share = ops.where(mirrored, 1 - q, q)
     z = special.ndtri_exp(
-        ops.logaddexp(special.log_ndtr(low), ops.log(share) + _log_mass(low, high))
+        ops.logaddexp(special.log_ndtr(low), ops.log(share) + _log_normal_mass(low, high))
     )
     z = ops.clip(z, low, high)
     return ops.where(mirrored, -z, z)
 
 
-def _truncated_logsf(z: Any, a: Any, b: Any) -> Any:
-    whole = _log_mass(a, b)
-    below = _log_mass(a, z) - whole
+def _truncated_logsf(z: Array, a: Parameter, b: Parameter) -> Array:
+    whole = _log_normal_mass(a, b)
+    below = _log_normal_mass(a, z) - whole
     small = ops.less(below, -LOG_2)
     # Where hardly anything lies below, the logarithm is that of nearly 1.
     near = log1mexp(-ops.where(small, below, -1.0))
-    return ops.where(small, near, _log_mass(ops.where(small, _half(a, b), z), b) - whole)
+    return ops.where(small, near, _log_normal_mass(ops.where(small, _half(a, b), z), b) - whole)
 
 
-def _truncated_logcdf(z: Any, a: Any, b: Any) -> Any:
-    whole = _log_mass(a, b)
-    above = _log_mass(z, b) - whole
+def _truncated_logcdf(z: Array, a: Parameter, b: Parameter) -> Array:
+    whole = _log_normal_mass(a, b)
+    above = _log_normal_mass(z, b) - whole
     small = ops.less(above, -LOG_2)
     near = log1mexp(-ops.where(small, above, -1.0))
-    return ops.where(small, near, _log_mass(a, ops.where(small, _half(a, b), z)) - whole)
+    return ops.where(small, near, _log_normal_mass(a, ops.where(small, _half(a, b), z)) - whole)
 
 
-def _half(a: Any, b: Any) -> Any:
+def _half(a: Parameter, b: Parameter) -> Array:
     """Returns a value well inside of an interval, whose ends may be infinite."""
     low, high = ops.maximum(a, ops.minimum(b, 0) - 1), ops.minimum(b, ops.maximum(a, 0) + 1)
     return 0.5 * (low + high)
@@ -165,7 +166,7 @@ truncnorm = Continuous(
     support=(lambda a, b: a, lambda a, b: b),
     inner=_half,
     valid=lambda a, b: ops.less(a, b),
-    logpdf=lambda z, a, b: _bell(z) - _log_mass(a, b),
+    logpdf=lambda z, a, b: _normal_logpdf(z) - _log_normal_mass(a, b),
     logcdf=_truncated_logcdf,
     logsf=_truncated_logsf,
     ppf=_truncated_quantile,
@@ -202,23 +203,23 @@ expon = Continuous(
 )
 
 
-def _half_tail(z: Any) -> tuple[Any, Any]:
+def _half_tail(z: Array) -> tuple[Array, Array]:
     """Returns where z is negative, and half of exp(-abs(z)), which has no kink on either side."""
     below = ops.less(z, 0)
     return below, 0.5 * ops.exp(ops.where(below, z, -z))
 
 
-def _laplace_cdf(z: Any) -> Any:
+def _laplace_cdf(z: Array) -> Array:
     below, tail = _half_tail(z)
     return ops.where(below, tail, 1 - tail)
 
 
-def _laplace_logcdf(z: Any) -> Any:
+def _laplace_logcdf(z: Array) -> Array:
     below, tail = _half_tail(z)
     return ops.where(below, z - LOG_2, ops.log1p(-tail))
 
 
-def _laplace_ppf(q: Any) -> Any:
+def _laplace_ppf(q: Array) -> Array:
     low = ops.less(q, 0.5)
     tail = ops.log(2 * ops.where(low, q, 1 - q))
     return ops.where(low, tail, -tail)
@@ -248,7 +249,7 @@ logistic = Continuous(
     isf=lambda q: -special.logit(q),
     example="pdf(0.0) -> Array(0.25, dtype=float64, device='cpu')",
 )
-def _cotangent(q: Any) -> Any:
+def _cotangent(q: Array) -> Array:
     """Returns that of pi q, for q from 0 to 1, precise near 0, near 1 / 2 and near 1."""
     middle = ops.less(ops.abs(q - 0.5), 0.25)
     upper = ops.greater(q, 0.5)
@@ -272,18 +273,18 @@ cauchy = Continuous(
 NOTHING_BELOW, EVERYTHING_ABOVE = -10.0, 40.0
 
 
-def _bounded(z: Any) -> Any:
+def _finite(z: Array) -> Array:
     return ops.maximum(z, NOTHING_BELOW)
 
 
-def _gumbel_pdf(z: Any) -> Any:
-    z = _bounded(z)
+def _gumbel_pdf(z: Array) -> Array:
+    z = _finite(z)
     return ops.exp(-z - ops.exp(-z))
 
 
-def _gumbel_logsf(z: Any) -> Any:
+def _gumbel_logsf(z: Array) -> Array:
     far = ops.greater(z, EVERYTHING_ABOVE)
-    return ops.where(far, -z, log1mexp(ops.exp(-_bounded(ops.where(far, 0.0, z)))))
+    return ops.where(far, -z, log1mexp(ops.exp(-_finite(ops.where(far, 0.0, z)))))
 
 
 gumbel_r = Continuous(
@@ -291,8 +292,8 @@ gumbel_r = Continuous(
     "Gumbel (of largest values)",
     logpdf=lambda z: -z - ops.exp(-z),
     pdf=_gumbel_pdf,
-    cdf=lambda z: ops.exp(-ops.exp(-_bounded(z))),
-    sf=lambda z: -ops.expm1(-ops.exp(-_bounded(z))),
+    cdf=lambda z: ops.exp(-ops.exp(-_finite(z))),
+    sf=lambda z: -ops.expm1(-ops.exp(-_finite(z))),
     logcdf=lambda z: -ops.exp(-z),
     logsf=_gumbel_logsf,
     ppf=lambda q: -ops.log(-ops.log(q)),
@@ -305,8 +306,8 @@ gumbel_l = Continuous(
     "Gumbel (of smallest values)",
     logpdf=lambda z: z - ops.exp(z),
     pdf=lambda z: _gumbel_pdf(-z),
-    cdf=lambda z: -ops.expm1(-ops.exp(-_bounded(-z))),
-    sf=lambda z: ops.exp(-ops.exp(-_bounded(-z))),
+    cdf=lambda z: -ops.expm1(-ops.exp(-_finite(-z))),
+    sf=lambda z: ops.exp(-ops.exp(-_finite(-z))),
     logcdf=lambda z: _gumbel_logsf(-z),
     logsf=lambda z: -ops.exp(z),
     ppf=lambda q: ops.log(-ops.log1p(-q)),
@@ -342,7 +343,7 @@ rayleigh = Continuous(
 )
 
 
-def _power(z: Any, c: Any) -> Any:
+def _power_of_positive(z: Array, c: Parameter) -> Array:
     """Returns ``z**c`` for z from 0 up and positive c, without a derivative at 0."""
     zero = ops.equal(z, 0)
     return ops.where(zero, 0.0, ops.exp(c * ops.log(ops.where(zero, 1.0, z))))
@@ -354,12 +355,12 @@ weibull_min = Continuous(
     {"c": "positive"},
     **POSITIVE_AXIS,
     vanishes=lambda z, c: ops.logical_and(ops.equal(z, 0), ops.greater(c, 1)),
-    logpdf=lambda z, c: ops.log(c) + special.xlogy(c - 1, z) - _power(z, c),
-    cdf=lambda z, c: -ops.expm1(-_power(z, c)),
-    sf=lambda z, c: ops.exp(-_power(z, c)),
-    logsf=lambda z, c: -_power(z, c),
-    ppf=lambda q, c: _power(-ops.log1p(-q), 1 / c),
-    isf=lambda q, c: _power(-ops.log(q), 1 / c),
+    logpdf=lambda z, c: ops.log(c) + special.xlogy(c - 1, z) - _power_of_positive(z, c),
+    cdf=lambda z, c: -ops.expm1(-_power_of_positive(z, c)),
+    sf=lambda z, c: ops.exp(-_power_of_positive(z, c)),
+    logsf=lambda z, c: -_power_of_positive(z, c),
+    ppf=lambda q, c: _power_of_positive(-ops.log1p(-q), 1 / c),
+    isf=lambda q, c: _power_of_positive(-ops.log(q), 1 / c),
     example="logsf(2.0, 3.0) -> Array(-8., dtype=float64, device='cpu')",
 )
 
@@ -370,7 +371,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
 VANISHED = 40.0
 
 
-def _circular_tail(x: Any, kappa: Any) -> Any:
+def _circular_tail(x: Array, kappa: Parameter) -> Array:
     """Integrates the density from -pi to x, which is not positive, by Gauss and Legendre."""
     start = ops.cos(x) - VANISHED / ops.maximum(kappa, 0.5 * VANISHED)
     start = -ops.stop_gradient(ops.arccos(ops.clip(start, -1.0, 1.0)))
@@ -381,10 +382,10 @@ def _circular_tail(x: Any, kappa: Any) -> Any:
     angles = ops.expand_dims(start, -1) + ops.expand_dims(width, -1) * places
     density = ops.exp(-2 * ops.expand_dims(kappa, -1) * ops.sin(0.5 * angles) ** 2)
     mass = width * ops.sum(density * weights, axis=-1)
-    return mass / (2 * pi * special.i0e(kappa))
+    return ops.divide(mass, 2 * pi * special.i0e(kappa))
 
 
-def _circular_cdf(x: Any, kappa: Any) -> Any:
+def _circular_cdf(x: Array, kappa: Parameter) -> Array:
     turns = ops.stop_gradient(ops.round(x / (2 * pi)))
     angle = x - 2 * pi * turns
     lower = ops.less(angle, 0)

@@ -10,24 +10,39 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...backends.errors.public_functions import entry
 from ...backends.restoring import quiet
 from ...numpy.creation import asarray
-from ...primitives.core.registry import registry as ops
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.shape_dtype import INEXACT, result_type
 
-__all__ = ["Continuous", "Discrete", "Law", "floating", "log1mexp", "log_or_minus_inf", "named"]
+__all__ = [
+    "Continuous",
+    "Discrete",
+    "Law",
+    "Parameter",
+    "floating",
+    "log1mexp",
+    "log_or_minus_inf",
+    "named",
+]
 
-Formula = Callable[..., Any]
-PLAIN = (float, int, bool)
+Formula: TypeAlias = Callable[..., Array]
+# A number is one of Python's, whose dtype gives way to those of arrays.
+Real: TypeAlias = Array | float
+# What formulas get: numbers in the dtype of the arrays.
+Parameter: TypeAlias = Array | np.floating[Any]
 INF = float("inf")
 NAN = float("nan")
 
-class Kind:
+
+class ParameterDomain:
     """The domain of a parameter: real numbers between bounds.
 
     Args:
@@ -52,7 +67,7 @@ class Kind:
         below = p <= self.high if self.closed[1] else p < self.high
         return above and below and (not self.whole or p == np.floor(p))
 
-    def tests(self, p: Any) -> Any:
+    def tests(self, p: Array) -> Array:
         """Returns where an array has such parameters."""
         above = (ops.less_equal if self.closed[0] else ops.less)(self.low, p)
         below = (ops.less_equal if self.closed[1] else ops.less)(p, self.high)
@@ -60,19 +75,19 @@ class Kind:
         return ops.logical_and(fits, ops.equal(p, ops.floor(p))) if self.whole else fits
 
 
-KINDS = {
-    "positive": Kind(0, INF, "()", "positive"),
-    "endless": Kind(0, INF, "(]", "positive, also infinite"),
-    "nonnegative": Kind(0, INF, "[)", "not negative"),
-    "probability": Kind(0, 1, "[]", "a probability"),
-    "chance": Kind(0, 1, "(]", "a probability above 0"),
-    "count": Kind(0, INF, "[)", "a whole number", whole=True),
-    "real": Kind(-INF, INF, "[]", "a number"),
+DOMAINS = {
+    "positive": ParameterDomain(0, INF, "()", "positive"),
+    "endless": ParameterDomain(0, INF, "(]", "positive, also infinite"),
+    "nonnegative": ParameterDomain(0, INF, "[)", "not negative"),
+    "probability": ParameterDomain(0, 1, "[]", "a probability"),
+    "chance": ParameterDomain(0, 1, "(]", "a probability above 0"),
+    "count": ParameterDomain(0, INF, "[)", "a whole number", whole=True),
+    "real": ParameterDomain(-INF, INF, "[]", "a number"),
 }
 
 # The kinds of location and scale.
 PLACED = "real", "positive"
-WORDS = {
+METHOD_WORDS = {
     "pdf": "the density",
     "logpdf": "the logarithm of the density",
     "pmf": "the probability",
@@ -92,17 +107,21 @@ PROBABILITIES = ("cdf", "logcdf", "sf"), ("sf", "logsf", "cdf")
 ENDS = {"cdf": (0.0, 1.0), "logcdf": (-INF, 0.0), "sf": (1.0, 0.0), "logsf": (0.0, -INF)}
 
 
-def floating(*operands: Any) -> list[Any]:
+def floating(*operands: ArrayLike) -> list[Real]:
     """Returns operands as floats: counts get the dtype of the rest; Python's numbers stay weak."""
-    arrays: list[Any] = [float(x) if type(x) in PLAIN else asarray(x) for x in operands]
-    kinds = [x.dtype for x in arrays if type(x) is not float and x.dtype.kind in INEXACT]
+    arrays = [
+        float(x) if type(x) is float or type(x) is int or type(x) is bool else asarray(x)
+        for x in operands
+    ]
+    kinds = [x.dtype for x in arrays if not isinstance(x, float) and x.dtype.kind in INEXACT]
     number = result_type(*kinds) if kinds else np.dtype(np.float64)
     return [
-        x if type(x) is float or x.dtype.kind in INEXACT else ops.astype(x, number) for x in arrays
+        x if isinstance(x, float) or x.dtype.kind in INEXACT else ops.astype(x, number)
+        for x in arrays
     ]
 
 
-def log1mexp(d: Any) -> Any:
+def log1mexp(d: Array) -> Array:
     """Returns ``log(1 - exp(-d))``, precise for small and large d; -inf for d = 0.
 
     Source: M. Mächler, "Accurately computing log(1 - exp(-abs(a)))", 2012.
@@ -114,7 +133,7 @@ def log1mexp(d: Any) -> Any:
     return ops.where(zero, -INF, value)
 
 
-def log_or_minus_inf(p: Any) -> Any:
+def log_or_minus_inf(p: Array) -> Array:
     """Returns the logarithm of a probability, without a derivative where it is zero."""
     zero = ops.equal(p, 0)
     return ops.where(zero, -INF, ops.log(ops.where(zero, 1.0, p)))
@@ -123,9 +142,10 @@ def log_or_minus_inf(p: Any) -> Any:
 HOME = "functensor.scipy.stats"
 
 
-def named(name: str) -> Any:
+def named(name: str) -> Law:
     """Returns a distribution by its name: there is one object of each, which pickles refer to."""
-    return getattr(import_module(HOME), name)
+    law: Law = getattr(import_module(HOME), name)
+    return law
 
 
 class Law:
@@ -155,8 +175,8 @@ class Law:
         title: str,
         parameters: dict[str, str] | None = None,
         *,
-        support: tuple[Any, Any] = (-INF, INF),
-        inner: Any = 0.0,
+        support: tuple[float | Formula, float | Formula] = (-INF, INF),
+        inner: float | Formula = 0.0,
         open_support: bool = False,
         vanishes: Formula | None = None,
         example: str = "",
@@ -175,37 +195,37 @@ class Law:
         self._formulas = formulas
         self._names = (*self._kinds, *(given for given, _ in self.placed))
         made = self._derived()
-        for kind in (*WORDS, *OF_PARAMETERS):
+        for kind in (*METHOD_WORDS, *OF_PARAMETERS):
             if kind in made:
                 setattr(self, kind, self._method(kind, made[kind]))
-        self.methods = tuple(kind for kind in WORDS if kind in made)
+        self.methods = tuple(kind for kind in METHOD_WORDS if kind in made)
         self.__doc__ = self._document(example, source)
 
     def __repr__(self) -> str:
         return f"<functensor.scipy.stats.{self.name}>"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[[str], Law], tuple[str]]:
         return named, (self.name,)
 
     def __getattr__(self, name: str) -> Any:
-        if name in WORDS or name in OF_PARAMETERS:
+        if name in METHOD_WORDS or name in OF_PARAMETERS:
             raise AttributeError(
                 f"{self.name} has no {name} here; it has {', '.join(self.methods)}"
             )
         raise AttributeError(f"{type(self).__name__} {self.name!r} has no attribute {name!r}")
 
-    def _derived(self) -> dict[str, Callable[..., Any]]:
+    def _derived(self) -> dict[str, Formula]:
         """Returns the functions of values and parameters that are declared or follow."""
         raise NotImplementedError
 
     # -- one call
 
-    def _method(self, kind: str, compute: Callable[..., Any]) -> Callable[..., Any]:
+    def _method(self, kind: str, compute: Formula) -> Formula:
         alone = kind in OF_PARAMETERS
         names = self._names
         variable = {"ppf": "q", "isf": "q"}.get(kind, "k" if self.density == "pmf" else "x")
 
-        def method(*args: Any, **kwargs: Any) -> Any:
+        def method(*args: Any, **kwargs: Any) -> Array:
             missing = len(names) + (not alone) - len(args)
             if kwargs or not 0 <= missing <= len(self.placed):
                 bound = signature.bind(*args, **kwargs)
@@ -231,16 +251,17 @@ class Law:
         method.__qualname__ = f"{self.name}.{kind}"
         method.__module__ = type(self).__module__
         method.__doc__ = self._method_document(kind, variable)
-        public: Callable[..., Any] = entry(method, f"functensor.scipy.stats.{self.name}.{kind}")
+        public: Formula = entry(method, f"functensor.scipy.stats.{self.name}.{kind}")
         return public
 
-    def _guarded(self, compute: Callable[..., Any], x: Any, given: Sequence[Any]) -> Any:
+    def _guarded(self, compute: Formula, x: Real, given: Sequence[Real]) -> Array:
         """Computes with parameters that are some; the result is NaN where they are none."""
         count = len(self._kinds)
-        safe, valid = [], []
+        safe: list[Real] = []
+        valid: list[ArrayLike] = []
         for p, kind in zip(given, [*self._kinds.values(), *PLACED], strict=False):
-            allowed = KINDS[kind]
-            if type(p) is float:
+            allowed = DOMAINS[kind]
+            if isinstance(p, float):
                 admitted = allowed.admits(p)
                 safe.append(p if admitted else allowed.replacement)
                 if not admitted:
@@ -252,26 +273,28 @@ class Law:
                 safe.append(ops.where(right, p, allowed.replacement))
                 valid.append(right)
         # Python's numbers take the dtype of the arrays, so that formulas need not mind.
-        dtypes = [p.dtype for p in (x, *safe) if type(p) is not float]
+        dtypes = [p.dtype for p in (x, *safe) if not isinstance(p, float)]
         number = result_type(*dtypes).type if dtypes else np.float64
-        x, *parameters = (number(p) if type(p) is float else p for p in (x, *safe[:count]))
+        z, *parameters = (number(p) if isinstance(p, float) else p for p in (x, *safe[:count]))
         if self._valid is not None:
             valid.append(self._valid(*parameters))
-        out = compute(x, parameters, *safe[count:])
-        for right in valid:
-            out = ops.where(right, out, NAN)
+        out = compute(z, parameters, *safe[count:])
+        for fits in valid:
+            out = ops.where(fits, out, NAN)
         return out
 
     # -- what it is made of
 
-    def _ends(self, parameters: Sequence[Any]) -> tuple[Any, Any, Any]:
+    def _ends(self, parameters: Sequence[Parameter]) -> tuple[Real, Real, Real]:
         """Returns the least, the greatest and an inner value of the support."""
         low, high, inner = (
             end(*parameters) if callable(end) else end for end in (*self._support, self._inner)
         )
         return low, high, inner
 
-    def _inside(self, formula: Formula, x: Any, parameters: Sequence[Any], kind: str) -> Any:
+    def _inside(
+        self, formula: Formula, x: Array, parameters: Sequence[Parameter], kind: str
+    ) -> Array:
         """Computes a function of probability, which is constant beyond the support."""
         low, high, inner = self._ends(parameters)
         below, above = ENDS[kind]
@@ -288,7 +311,7 @@ class Law:
 
     def _arguments(self) -> list[str]:
         lines = [
-            f"    {name}: a parameter, {KINDS[kind].word}." for name, kind in self._kinds.items()
+            f"    {name}: a parameter, {DOMAINS[kind].word}." for name, kind in self._kinds.items()
         ]
         if self.placed:
             names = ", ".join(name for name, _ in self.placed)
@@ -314,7 +337,7 @@ class Law:
         return "\n\n".join(parts)
 
     def _method_document(self, kind: str, variable: str) -> str:
-        what = (WORDS | OF_PARAMETERS)[kind].replace(" x", f" {variable}")
+        what = (METHOD_WORDS | OF_PARAMETERS)[kind].replace(" x", f" {variable}")
         described = "a probability" if variable == "q" else "where, an array or a number"
         lines = [f"    {variable}: {described}.", *self._arguments()]
         lines = lines[1:] if kind in OF_PARAMETERS else lines
@@ -332,7 +355,7 @@ class Law:
         )
 
 
-def _infinite(end: Any) -> bool:
+def _infinite(end: Real) -> bool:
     return type(end) is float and end in (INF, -INF)
 
 
@@ -341,7 +364,7 @@ def _log_of(formula: Formula, complement: Formula | None) -> Formula:
     if complement is None:
         return lambda *args: log_or_minus_inf(formula(*args))
 
-    def logarithm(*args: Any) -> Any:
+    def logarithm(*args: Any) -> Array:
         p = formula(*args)
         likely = ops.greater(p, 0.5)
         rest = ops.where(likely, complement(*args), 0.0)
@@ -356,9 +379,9 @@ class Continuous(Law):
     density = "pdf"
     placed = (("loc", 0.0), ("scale", 1.0))
 
-    def _derived(self) -> dict[str, Callable[..., Any]]:
+    def _derived(self) -> dict[str, Formula]:
         given = dict(self._formulas)
-        made: dict[str, Callable[..., Any]] = {
+        made: dict[str, Formula] = {
             "logpdf": self._logpdf,
             "pdf": self._pdf if "pdf" in given else lambda *args: ops.exp(self._logpdf(*args)),
         }
@@ -376,7 +399,7 @@ class Continuous(Law):
                 made[kind] = self._quantile(kind, given[kind])
         return made
 
-    def _logpdf(self, x: Any, parameters: Sequence[Any], loc: Any, scale: Any) -> Any:
+    def _logpdf(self, x: Array, parameters: Sequence[Parameter], loc: Real, scale: Real) -> Array:
         z = _standard(x, loc, scale)
         low, high, inner = self._ends(parameters)
         reaches = ops.less_equal if self._open or _infinite(low) else ops.less
@@ -390,28 +413,28 @@ class Continuous(Law):
             value = ops.subtract(value, ops.log(scale))
         return ops.where(outside, -INF, value)
 
-    def _pdf(self, x: Any, parameters: Sequence[Any], loc: Any, scale: Any) -> Any:
+    def _pdf(self, x: Array, parameters: Sequence[Parameter], loc: Real, scale: Real) -> Array:
         # Declared only where the support is infinite, and the formula vanishes there.
         return self._formulas["pdf"](_standard(x, loc, scale), *parameters) / scale
 
-    def _probability(self, kind: str, formula: Formula) -> Callable[..., Any]:
-        def compute(x: Any, parameters: Sequence[Any], loc: Any, scale: Any) -> Any:
+    def _probability(self, kind: str, formula: Formula) -> Formula:
+        def compute(x: Array, parameters: Sequence[Parameter], loc: Real, scale: Real) -> Array:
             return self._inside(formula, _standard(x, loc, scale), parameters, kind)
 
         return compute
 
-    def _quantile(self, kind: str, formula: Formula) -> Callable[..., Any]:
-        def compute(q: Any, parameters: Sequence[Any], loc: Any, scale: Any) -> Any:
+    def _quantile(self, kind: str, formula: Formula) -> Formula:
+        def compute(q: Array, parameters: Sequence[Parameter], loc: Real, scale: Real) -> Array:
             low, high, _ = self._ends(parameters)
             first, last = (low, high) if kind == "ppf" else (high, low)
             none, all_of_it = ops.equal(q, 0), ops.equal(q, 1)
             inside = ops.logical_and(ops.greater(q, 0), ops.less(q, 1))
             z = formula(ops.where(inside, q, 0.5), *parameters)
-            value = _placed(z, loc, scale)
+            value = _located(z, loc, scale)
             for at, end in ((none, first), (all_of_it, last)):
                 if not _infinite(end):
                     end = z.dtype.type(end) if type(end) is float else end
-                    end = _placed(end, loc, scale)
+                    end = _located(end, loc, scale)
                 value = ops.where(at, end, value)
             known = ops.logical_or(inside, ops.logical_or(none, all_of_it))
             return ops.where(known, value, NAN)
@@ -419,14 +442,14 @@ class Continuous(Law):
         return compute
 
 
-def _standard(x: Any, loc: Any, scale: Any) -> Any:
+def _standard(x: Array, loc: Real, scale: Real) -> Array:
     """Returns the argument of the standard form."""
     if not (type(loc) is float and loc == 0.0):
         x = ops.subtract(x, loc)
     return x if type(scale) is float and scale == 1.0 else ops.divide(x, scale)
 
 
-def _placed(z: Any, loc: Any, scale: Any) -> Any:
+def _located(z: Real, loc: Real, scale: Real) -> Real:
     """Returns what `_standard` made the standard form of."""
     if type(loc) is float and type(scale) is float and (loc, scale) == (0, 1):
         return z
@@ -442,9 +465,9 @@ class Discrete(Law):
     density = "pmf"
     placed = (("loc", 0.0),)
 
-    def _derived(self) -> dict[str, Callable[..., Any]]:
+    def _derived(self) -> dict[str, Formula]:
         given = dict(self._formulas)
-        made: dict[str, Callable[..., Any]] = {
+        made: dict[str, Formula] = {
             "logpmf": self._mass("logpmf", -INF),
             "pmf": self._mass("pmf", 0.0),
         }
@@ -460,8 +483,8 @@ class Discrete(Law):
             made["entropy"] = lambda x, parameters, loc: given["entropy"](*parameters) + 0 * loc
         return made
 
-    def _quantile(self, kind: str, formula: Formula) -> Callable[..., Any]:
-        def compute(q: Any, parameters: Sequence[Any], loc: Any) -> Any:
+    def _quantile(self, kind: str, formula: Formula) -> Formula:
+        def compute(q: Array, parameters: Sequence[Parameter], loc: Real) -> Array:
             low, high, _ = self._ends(parameters)
             # Before the first number lies nothing.
             none, all_of_it = (low - 1, high) if kind == "ppf" else (high, low - 1)
@@ -469,14 +492,14 @@ class Discrete(Law):
             value = formula(ops.where(inside, q, 0.5), *parameters)
             value = ops.where(ops.equal(q, 0), none, ops.where(ops.equal(q, 1), all_of_it, value))
             known = ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))
-            return ops.where(known, _placed(value, loc, 1.0), NAN)
+            return ops.where(known, _located(value, loc, 1.0), NAN)
 
         return compute
 
-    def _mass(self, kind: str, beside: float) -> Callable[..., Any]:
+    def _mass(self, kind: str, beside: float) -> Formula:
         formula = self._formulas[kind]
 
-        def compute(k: Any, parameters: Sequence[Any], loc: Any) -> Any:
+        def compute(k: Array, parameters: Sequence[Parameter], loc: Real) -> Array:
             k = ops.stop_gradient(_standard(k, loc, 1.0))
             low, high, inner = self._ends(parameters)
             outside = ops.logical_or(ops.less(k, low), ops.greater(k, high))
@@ -488,8 +511,8 @@ class Discrete(Law):
 
         return compute
 
-    def _probability(self, kind: str, formula: Formula) -> Callable[..., Any]:
-        def compute(k: Any, parameters: Sequence[Any], loc: Any) -> Any:
+    def _probability(self, kind: str, formula: Formula) -> Formula:
+        def compute(k: Array, parameters: Sequence[Parameter], loc: Real) -> Array:
             k = ops.floor(ops.stop_gradient(_standard(k, loc, 1.0)))
             low, high, inner = self._ends(parameters)
             below, above = ENDS[kind]

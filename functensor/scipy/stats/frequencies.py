@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from math import floor, log, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...backends.annotations import Axis
 from ...backends.restoring import quiet
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
 from .. import special
-from .sample_axes import Samples, as_if_known, chosen
+from ..axis_slices import cut_last
+from .sample_axes import Samples, as_if_known, checked_word
 
 __all__ = [
     "Power_divergenceResult", "boxcox_llf", "chisquare", "differential_entropy", "entropy",
@@ -33,19 +37,19 @@ POWERS = {
 class Power_divergenceResult(NamedTuple):
     """The result of `power_divergence` and `chisquare`."""
 
-    statistic: Any
-    pvalue: Any
+    statistic: Array
+    pvalue: Array
 
 
 def entropy(
-    pk: Any,
-    qk: Any = None,
+    pk: ArrayLike,
+    qk: ArrayLike | None = None,
     base: float | None = None,
-    axis: Any = 0,
+    axis: Axis = 0,
     *,
     nan_policy: str = "propagate",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the entropies of distributions, or how far they are from others.
 
     Args:
@@ -77,29 +81,25 @@ def entropy(
     return rows.restored(out if base is None else out / log(base), keepdims)
 
 
-def _part(x: Any, start: int | None, stop: int | None) -> Any:
-    return ops.index(x, (Ellipsis, slice(start, stop)))
-
-
-def _by_windows(x: Any, m: int) -> Any:
+def _by_windows(x: Array, m: int) -> Array:
     """Returns the distances of sorted samples m before and m after each, the ends repeated."""
     wide = ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(m, m)], mode="edge")
-    return _part(wide, 2 * m, None) - _part(wide, None, -2 * m)
+    return cut_last(wide, 2 * m) - cut_last(wide, None, -2 * m)
 
 
-def _vasicek(x: Any, m: int) -> Any:
+def _vasicek(x: Array, m: int) -> Array:
     n = x.shape[-1]
     return ops.mean(ops.log(_by_windows(x, m) * (n / (2 * m))), axis=-1)
 
 
-def _van_es(x: Any, m: int) -> Any:
+def _van_es(x: Array, m: int) -> Array:
     n = x.shape[-1]
-    gaps = _part(x, m, None) - _part(x, None, -m)
+    gaps = cut_last(x, m) - cut_last(x, None, -m)
     total = ops.mean(ops.log(gaps * ((n + 1) / m)), axis=-1)
     return total + (float(np.sum(1 / np.arange(m, n + 1))) + log(m) - log(n + 1))
 
 
-def _ebrahimi(x: Any, m: int) -> Any:
+def _ebrahimi(x: Array, m: int) -> Array:
     n = x.shape[-1]
     i = np.arange(1, n + 1)
     weights = np.where(i <= m, 1 + (i - 1) / m, np.where(i >= n - m + 1, 1 + (n - i) / m, 2.0))
@@ -107,7 +107,7 @@ def _ebrahimi(x: Any, m: int) -> Any:
     return ops.mean(ops.log(_by_windows(x, m) * beside(x, scale)), axis=-1)
 
 
-def _correa(x: Any, m: int) -> Any:
+def _correa(x: Array, m: int) -> Array:
     n = x.shape[-1]
     wide = ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(m, m)], mode="edge")
     shifts = np.arange(-m, m + 1)[:, None]
@@ -121,15 +121,15 @@ ESTIMATORS = {"vasicek": _vasicek, "van es": _van_es, "ebrahimi": _ebrahimi, "co
 
 
 def differential_entropy(
-    values: Any,
+    values: ArrayLike,
     *,
     window_length: int | None = None,
     base: float | None = None,
-    axis: Any = 0,
+    axis: Axis = 0,
     method: str = "auto",
     nan_policy: str = "propagate",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns estimates of the entropy of the distribution from which samples are drawn.
 
     Args:
@@ -157,7 +157,7 @@ def differential_entropy(
     3.005926
     """
     name = "differential_entropy"
-    chosen(name, "method", method, ("auto", *ESTIMATORS))
+    checked_word(name, "method", method, ("auto", *ESTIMATORS))
     rows = Samples(name, [values], axis, nan_policy)
     (x,) = rows.arrays
     n = x.shape[-1]
@@ -177,8 +177,13 @@ def differential_entropy(
 
 
 def boxcox_llf(
-    lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False, nan_policy: str = "propagate"
-) -> Any:
+    lmb: Array | float,
+    data: ArrayLike,
+    *,
+    axis: Axis = 0,
+    keepdims: bool = False,
+    nan_policy: str = "propagate",
+) -> Array:
     """Returns the logarithm of the likelihood of a power of Box and Cox's transformation.
 
     Args:
@@ -211,11 +216,11 @@ def boxcox_llf(
 
 
 def power_divergence(
-    f_obs: Any,
-    f_exp: Any = None,
-    ddof: Any = 0,
-    axis: Any = 0,
-    lambda_: Any = None,
+    f_obs: ArrayLike,
+    f_exp: ArrayLike | None = None,
+    ddof: ArrayLike = 0,
+    axis: Axis = 0,
+    lambda_: Array | float | str | None = None,
     *,
     nan_policy: str = "propagate",
     keepdims: bool = False,
@@ -249,17 +254,17 @@ def power_divergence(
 
 def _divergence(
     name: str,
-    f_obs: Any,
-    f_exp: Any,
-    ddof: Any,
-    axis: Any,
-    power: Any,
+    f_obs: ArrayLike,
+    f_exp: ArrayLike | None,
+    ddof: ArrayLike,
+    axis: Axis,
+    power: Array | float | str | None,
     nan_policy: str,
     keepdims: bool,
     sum_check: bool = True,
 ) -> Power_divergenceResult:
     if isinstance(power, str):
-        power = POWERS[chosen(name, "lambda_", power, tuple(POWERS))]
+        power = POWERS[checked_word(name, "lambda_", power, tuple(POWERS))]
     power = 1.0 if power is None else power
     rows = Samples(name, [f_obs] if f_exp is None else [f_obs, f_exp], axis, nan_policy)
     observed = rows.arrays[0]
@@ -284,14 +289,13 @@ def _divergence(
     return Power_divergenceResult(rows.restored(out, keepdims), rows.restored(p, keepdims))
 
 
-def _same_sums(name: str, observed: Any, expected: Any) -> None:
+def _same_sums(name: str, observed: Array, expected: Array) -> None:
     """Refuses frequencies that are known and do not sum up to what is expected."""
-    sums = [ops.sum(x, axis=-1) for x in (observed, expected)]
-    known = [as_if_known(name, x) for x in sums]
-    if known[0] is None or known[1] is None:
+    first, second = (as_if_known(name, ops.sum(x, axis=-1)) for x in (observed, expected))
+    if first is None or second is None:
         return
     rtol = float(finfo(observed.dtype).eps) ** 0.5
-    gap = np.abs(known[0] - known[1]) / np.minimum(*known)
+    gap = np.abs(first - second) / np.minimum(first, second)
     if (gap > rtol).any():
         raise ValueError(
             f"{name}: the sums of the observed and of the expected frequencies differ by "
@@ -300,10 +304,10 @@ def _same_sums(name: str, observed: Any, expected: Any) -> None:
 
 
 def chisquare(
-    f_obs: Any,
-    f_exp: Any = None,
-    ddof: Any = 0,
-    axis: Any = 0,
+    f_obs: ArrayLike,
+    f_exp: ArrayLike | None = None,
+    ddof: ArrayLike = 0,
+    axis: Axis = 0,
     *,
     sum_check: bool = True,
     nan_policy: str = "propagate",

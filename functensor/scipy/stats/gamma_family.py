@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from math import log
-from typing import Any
 
-from ...primitives.core.registry import registry as ops
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from .. import special
 from ..student_t import t_cdf, t_logpdf, t_ppf
-from .distribution import INF, Continuous
+from .distribution import INF, Continuous, Parameter
 
 __all__ = ["beta", "chi2", "gamma", "invgamma", "t"]
 
 LOG_2 = log(2.0)
 
 
-def _gamma_logpdf(z: Any, a: Any) -> Any:
+def _gamma_logpdf(z: Array, a: Parameter) -> Array:
     return special.xlogy(a - 1, z) - z - special.gammaln(a)
 
 

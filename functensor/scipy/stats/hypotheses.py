@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from ...backends.annotations import Axis
 from ...backends.restoring import quiet
 from ...numpy.quantiles import median
-from ...primitives.core.registry import registry as ops
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...tree import register
 from .. import special
 from ..special_probabilities import together
 from .means import trim_mean
-from .sample_axes import Samples, chosen, student_pvalue
+from .sample_axes import Samples, checked_word, mean_of_samples, student_pvalue
 
 __all__ = [
     "BartlettResult", "ConfidenceInterval", "F_onewayResult", "LeveneResult", "TtestResult",
@@ -25,22 +28,22 @@ __all__ = [
 class ConfidenceInterval(NamedTuple):
     """Between what a parameter lies, at a level of confidence."""
 
-    low: Any
-    high: Any
+    low: Array
+    high: Array
 
 
 class F_onewayResult(NamedTuple):
     """The result of `f_oneway`."""
 
-    statistic: Any
-    pvalue: Any
+    statistic: Array
+    pvalue: Array
 
 
 class Ttest_indResult(NamedTuple):
     """The result of `ttest_ind_from_stats`."""
 
-    statistic: Any
-    pvalue: Any
+    statistic: Array
+    pvalue: Array
 
 
 class TtestResult(tuple):  # type: ignore[type-arg]
@@ -53,20 +56,20 @@ class TtestResult(tuple):  # type: ignore[type-arg]
         alternative: the hypothesis.
     """
 
-    statistic: Any
-    pvalue: Any
-    df: Any
-    estimate: Any
-    standard_error: Any
+    statistic: Array
+    pvalue: Array
+    df: Array | float | None
+    estimate: Array | None
+    standard_error: Array | None
     alternative: str
 
     def __new__(
         cls,
-        statistic: Any,
-        pvalue: Any,
-        df: Any = None,
-        estimate: Any = None,
-        standard_error: Any = None,
+        statistic: Array,
+        pvalue: Array,
+        df: Array | float | None = None,
+        estimate: Array | None = None,
+        standard_error: Array | None = None,
         alternative: str = "two-sided",
     ) -> TtestResult:
         out = super().__new__(cls, (statistic, pvalue))
@@ -93,8 +96,9 @@ class TtestResult(tuple):  # type: ignore[type-arg]
         if not 0 < confidence_level < 1:
             raise ValueError("confidence_interval: confidence_level must be between 0 and 1.")
         sides = 2 if self.alternative == "two-sided" else 1
-        reach = special.stdtrit(self.df, 1 - (1 - confidence_level) / sides) * self.standard_error
-        low, high = self.estimate - reach, self.estimate + reach
+        middle, error = cast("tuple[Array, Array]", (self.estimate, self.standard_error))
+        reach = special.stdtrit(cast("Array", self.df), 1 - (1 - confidence_level) / sides) * error
+        low, high = middle - reach, middle + reach
         if self.alternative == "less":
             low = ops.full_like(low, -np.inf)
         if self.alternative == "greater":
@@ -111,18 +115,14 @@ register(
 )
 
 
-def _mean(x: Any) -> Any:
-    return ops.mean(x, axis=-1)
+def _variance(x: Array) -> Array:
+    return ops.var(x, axis=-1, ddof=1) if x.shape[-1] > 1 else mean_of_samples(x) * np.nan
 
 
-def _variance(x: Any) -> Any:
-    return ops.var(x, axis=-1, ddof=1) if x.shape[-1] > 1 else _mean(x) * np.nan
-
-
-def _result(
+def _student_result(
     name: str,
     rows: Samples,
-    parts: tuple[Any, Any, Any],
+    parts: tuple[Array, Array, Array | float],
     alternative: str,
     keepdims: bool,
 ) -> TtestResult:
@@ -137,9 +137,9 @@ def _result(
 
 
 def ttest_1samp(
-    a: Any,
-    popmean: Any,
-    axis: Any = 0,
+    a: ArrayLike,
+    popmean: ArrayLike,
+    axis: Axis = 0,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
     *,
@@ -174,21 +174,21 @@ def ttest_1samp(
     rows = Samples(name, [a], axis, nan_policy)
     (x,) = rows.arrays
     n = x.shape[-1]
-    mean = _mean(x)
+    mean = mean_of_samples(x)
     popmean = ops.astype(ops.asarray(popmean), x.dtype)
     if len(popmean.shape) > len(mean.shape):
         popmean = ops.squeeze(popmean, rows.axes)
     estimate, error = mean - popmean, (_variance(x) / float(n)) ** 0.5
-    out = _result(name, rows, (estimate, error, n - 1.0), alternative, keepdims)
+    out = _student_result(name, rows, (estimate, error, n - 1.0), alternative, keepdims)
     mean = rows.restored(mean, keepdims)
     t, p = out
     return TtestResult(t, p, out.df, mean, out.standard_error, alternative)
 
 
 def ttest_rel(
-    a: Any,
-    b: Any,
-    axis: Any = 0,
+    a: ArrayLike,
+    b: ArrayLike,
+    axis: Axis = 0,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
     *,
@@ -220,13 +220,13 @@ def ttest_rel(
         raise ValueError(f"{name}: unequal length arrays: {x.shape[-1]} and {y.shape[-1]} samples")
     d = x - y
     n = float(d.shape[-1])
-    parts = _mean(d), (_variance(d) / n) ** 0.5, n - 1.0
-    return _result(name, rows, parts, alternative, keepdims)
+    parts = mean_of_samples(d), (_variance(d) / n) ** 0.5, n - 1.0
+    return _student_result(name, rows, parts, alternative, keepdims)
 
 
 def _error_of_difference(
-    v1: Any, n1: Any, v2: Any, n2: Any, equal_var: bool
-) -> tuple[Any, Any]:
+    v1: Array, n1: Array | float, v2: Array, n2: Array | float, equal_var: bool
+) -> tuple[Array, Array | float]:
     """Returns the standard error of the difference of two means, and the degrees of freedom."""
     if equal_var:
         df = n1 + n2 - 2.0
@@ -248,10 +248,10 @@ def _error_of_difference(
 
 
 def ttest_ind(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
-    axis: Any = 0,
+    axis: Axis = 0,
     equal_var: bool = True,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
@@ -289,16 +289,17 @@ def ttest_ind(
     x, y = rows.arrays
     n1, n2 = float(x.shape[-1]), float(y.shape[-1])
     error, df = _error_of_difference(_variance(x), n1, _variance(y), n2, equal_var)
-    return _result(name, rows, (_mean(x) - _mean(y), error, df), alternative, keepdims)
+    parts = mean_of_samples(x) - mean_of_samples(y), error, df
+    return _student_result(name, rows, parts, alternative, keepdims)
 
 
 def ttest_ind_from_stats(
-    mean1: Any,
-    std1: Any,
-    nobs1: Any,
-    mean2: Any,
-    std2: Any,
-    nobs2: Any,
+    mean1: ArrayLike,
+    std1: ArrayLike,
+    nobs1: ArrayLike,
+    mean2: ArrayLike,
+    std2: ArrayLike,
+    nobs2: ArrayLike,
     equal_var: bool = True,
     alternative: str = "two-sided",
 ) -> Ttest_indResult:
@@ -329,8 +330,8 @@ def ttest_ind_from_stats(
 
 
 def f_oneway(
-    *samples: Any,
-    axis: Any = 0,
+    *samples: ArrayLike,
+    axis: Axis = 0,
     equal_var: bool = True,
     nan_policy: str = "propagate",
     keepdims: bool = False,
@@ -362,22 +363,23 @@ def f_oneway(
     arrays = rows.arrays
     k = float(len(arrays))
     counts = [float(x.shape[-1]) for x in arrays]
-    means = [_mean(x) for x in arrays]
+    means = [mean_of_samples(x) for x in arrays]
     if equal_var:
         count = sum(counts)
         grand = sum(n * m for n, m in zip(counts, means)) / count
         between = sum(n * (m - grand) ** 2 for n, m in zip(counts, means))
         within = sum(ops.sum((x - ops.expand_dims(m, -1)) ** 2, -1) for x, m in zip(arrays, means))
-        df1, df2 = k - 1.0, count - k
+        df1 = k - 1.0
+        df2: Array | float = count - k
         with quiet():
-            f = (between / df1) / (within / df2 if df2 else within * np.nan)
+            f = ops.divide(between / df1, within / df2 if df2 else within * np.nan)
     else:
         weights = [n / _variance(x) for n, x in zip(counts, arrays)]
         total = sum(weights[1:], weights[0])
         grand = sum(w * m for w, m in zip(weights, means)) / total
         spread = sum((1.0 - w / total) ** 2 / (n - 1.0) for w, n in zip(weights, counts))
         df1, df2 = k - 1.0, (k * k - 1.0) / (3.0 * spread)
-        f = sum(w * (m - grand) ** 2 for w, m in zip(weights, means)) / df1
+        f = ops.divide(sum(w * (m - grand) ** 2 for w, m in zip(weights, means)), df1)
         f = f / (1.0 + 2.0 * (k - 2.0) / (k * k - 1.0) * spread)
     p = special.fdtrc(df1, df2, f)
     return F_onewayResult(rows.restored(f, keepdims), rows.restored(p, keepdims))
@@ -386,19 +388,19 @@ def f_oneway(
 class BartlettResult(NamedTuple):
     """The result of `bartlett`."""
 
-    statistic: Any
-    pvalue: Any
+    statistic: Array
+    pvalue: Array
 
 
 class LeveneResult(NamedTuple):
     """The result of `levene`."""
 
-    statistic: Any
-    pvalue: Any
+    statistic: Array
+    pvalue: Array
 
 
 def bartlett(
-    *samples: Any, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False
+    *samples: ArrayLike, axis: Axis = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> BartlettResult:
     """Returns Bartlett's test of whether two or more samples have the same variance.
 
@@ -426,7 +428,7 @@ def bartlett(
     spreads = [_variance(x) for x in rows.arrays]
     k, rest = len(counts), sum(counts) - len(counts)
     if min(counts) < 2:
-        none = rows.restored(sum(spreads) * np.nan, keepdims)
+        none = rows.restored(ops.multiply(sum(spreads), np.nan), keepdims)
         return BartlettResult(none, none)
     pooled = sum((n - 1.0) * v for n, v in zip(counts, spreads)) / rest
     logs = sum((n - 1.0) * ops.log(v) for n, v in zip(counts, spreads))
@@ -437,10 +439,10 @@ def bartlett(
 
 
 def levene(
-    *samples: Any,
+    *samples: ArrayLike,
     center: str = "median",
     proportiontocut: float = 0.05,
-    axis: Any = 0,
+    axis: Axis = 0,
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> LeveneResult:
@@ -468,14 +470,14 @@ def levene(
     """
     if len(samples) < 2:
         raise ValueError("levene: Must enter at least two input sample vectors.")
-    chosen("levene", "center", center, ("median", "mean", "trimmed"))
+    checked_word("levene", "center", center, ("median", "mean", "trimmed"))
     rows = Samples("levene", samples, axis, nan_policy)
     gaps = []
     for x in rows.arrays:
         if center == "trimmed":
             middle = trim_mean(x, proportiontocut, axis=-1)
         else:
-            middle = median(x, axis=-1) if center == "median" else _mean(x)
+            middle = median(x, axis=-1) if center == "median" else mean_of_samples(x)
         gaps.append(ops.abs(x - ops.expand_dims(middle, -1)))
     value, p = f_oneway(*gaps, axis=-1)
     return LeveneResult(rows.restored(value, keepdims), rows.restored(p, keepdims))

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...backends.annotations import Axis, DTypeLike
 from ...backends.restoring import quiet
-from ...primitives.core.registry import registry as ops
-from .sample_axes import Samples
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
+from ..axis_slices import cut_last
+from .sample_axes import Samples, mean_of_samples
 
 __all__ = ["gmean", "hmean", "pmean", "trim_mean"]
 
 
-def _mean(x: Any) -> Any:
-    return ops.mean(x, axis=-1)
-
-
-def _weighted(x: Any, weights: Any) -> Any:
+def _weighted_mean(x: Array, weights: Array | None) -> Array:
     if weights is None:
-        return _mean(x)
+        return mean_of_samples(x)
     return ops.sum(x * weights, axis=-1) / ops.sum(ops.broadcast_to(weights, x.shape), axis=-1)
 
 
 def _averaged(
-    name: str, a: Any, weights: Any, axis: Any, dtype: Any, nan_policy: str
-) -> tuple[Samples, Any, Any]:
-    given = [a] if weights is None else [a, weights]
+    name: str,
+    a: ArrayLike,
+    weights: ArrayLike | None,
+    axis: Axis,
+    dtype: DTypeLike | None,
+    nan_policy: str,
+) -> tuple[Samples, Array, Array | None]:
+    given: list[ArrayLike] = [a] if weights is None else [a, weights]
     if dtype is not None:
         given = [ops.astype(ops.asarray(x), np.dtype(dtype)) for x in given]
     rows = Samples(name, given, axis, nan_policy)
@@ -34,14 +37,14 @@ def _averaged(
 
 
 def gmean(
-    a: Any,
-    axis: Any = 0,
-    dtype: Any = None,
-    weights: Any = None,
+    a: ArrayLike,
+    axis: Axis = 0,
+    dtype: DTypeLike | None = None,
+    weights: ArrayLike | None = None,
     *,
     nan_policy: str = "propagate",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns geometric means.
 
     Args:
@@ -67,18 +70,18 @@ def gmean(
     """
     rows, x, w = _averaged("gmean", a, weights, axis, dtype, nan_policy)
     with quiet():
-        return rows.restored(ops.exp(_weighted(ops.log(x), w)), keepdims)
+        return rows.restored(ops.exp(_weighted_mean(ops.log(x), w)), keepdims)
 
 
 def hmean(
-    a: Any,
-    axis: Any = 0,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = 0,
+    dtype: DTypeLike | None = None,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     nan_policy: str = "propagate",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns harmonic means.
 
     Args:
@@ -99,20 +102,20 @@ def hmean(
     """
     rows, x, w = _averaged("hmean", a, weights, axis, dtype, nan_policy)
     with quiet():
-        value = 1.0 / _weighted(1.0 / x, w)
+        value = 1.0 / _weighted_mean(1.0 / x, w)
     return rows.restored(ops.where(ops.any(ops.less(x, 0), axis=-1), np.nan, value), keepdims)
 
 
 def pmean(
-    a: Any,
-    p: Any,
+    a: ArrayLike,
+    p: ArrayLike,
     *,
-    axis: Any = 0,
-    dtype: Any = None,
-    weights: Any = None,
+    axis: Axis = 0,
+    dtype: DTypeLike | None = None,
+    weights: ArrayLike | None = None,
     nan_policy: str = "propagate",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns power means: the p-th root of the mean of p-th powers.
 
     Args:
@@ -139,18 +142,18 @@ def pmean(
         return gmean(a, axis, dtype, weights, nan_policy=nan_policy, keepdims=keepdims)
     rows, x, w = _averaged("pmean", a, weights, axis, dtype, nan_policy)
     with quiet():
-        value = _weighted(x ** float(p), w) ** (1.0 / float(p))
+        value = _weighted_mean(x ** float(p), w) ** (1.0 / float(p))
     return rows.restored(ops.where(ops.any(ops.less(x, 0), axis=-1), np.nan, value), keepdims)
 
 
 def trim_mean(
-    a: Any,
+    a: ArrayLike,
     proportiontocut: float,
-    axis: Any = 0,
+    axis: Axis = 0,
     *,
     nan_policy: str = "propagate",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns means of what is left when a part of the samples at both ends is cut off.
 
     Args:
@@ -177,5 +180,5 @@ def trim_mean(
     low = int(proportiontocut * count)
     if low >= count - low:
         raise ValueError(f"trim_mean: Proportion too big: {proportiontocut} of both ends")
-    inner = ops.index(ops.sort(x, axis=-1), (Ellipsis, slice(low, count - low)))
-    return rows.restored(_mean(inner), keepdims)
+    inner = cut_last(ops.sort(x, axis=-1), low, count - low)
+    return rows.restored(mean_of_samples(inner), keepdims)

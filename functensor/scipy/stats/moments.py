@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...backends.annotations import Axis
 from ...backends.restoring import quiet
-from ...primitives.core.registry import registry as ops
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.shape_dtype import finfo
-from .sample_axes import Samples
+from .sample_axes import Samples, mean_of_samples
 
 __all__ = [
     "DescribeResult", "central", "describe", "kstat", "kstatvar", "kurtosis", "moment", "skew",
@@ -20,32 +23,28 @@ __all__ = [
 class DescribeResult(NamedTuple):
     """The result of `describe`; ``minmax`` is a pair."""
 
-    nobs: Any
-    minmax: Any
-    mean: Any
-    variance: Any
-    skewness: Any
-    kurtosis: Any
+    nobs: int
+    minmax: tuple[Array, Array]
+    mean: Array
+    variance: Array
+    skewness: Array
+    kurtosis: Array
 
 
-def _mean(x: Any) -> Any:
-    return ops.mean(x, axis=-1)
-
-
-def central(x: Any, order: int) -> Any:
+def central(x: Array, order: int) -> Array:
     """Returns the central moment of samples along the last axis, of an order from 2 up."""
-    return _mean((x - ops.mean(x, axis=-1, keepdims=True)) ** order)
+    return mean_of_samples((x - ops.mean(x, axis=-1, keepdims=True)) ** order)
 
 
 def moment(
-    a: Any,
-    order: Any = 1,
-    axis: Any = 0,
+    a: ArrayLike,
+    order: ArrayLike = 1,
+    axis: Axis = 0,
     nan_policy: str = "propagate",
     *,
-    center: Any = None,
+    center: ArrayLike | None = None,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns moments of samples about their mean, or about a number.
 
     Args:
@@ -74,34 +73,34 @@ def moment(
         raise ValueError(f"moment: All elements of `order` must be integral, from 0 up: {order!r}")
     middle = ops.mean(x, axis=-1, keepdims=True) if center is None else center
 
-    def one(k: int) -> Any:
+    def one(k: int) -> Array:
         if k == 1 and center is None:
-            first = _mean(x)
+            first = mean_of_samples(x)
             return ops.where(ops.isnan(first), first, ops.zeros_like(first))
-        return _mean((x - middle) ** k)
+        return mean_of_samples((x - middle) ** k)
 
     if not orders.ndim:
         return rows.restored(one(int(orders)), keepdims)
     return ops.stack([rows.restored(one(int(k)), keepdims) for k in orders], axis=0)
 
 
-def _shape_of_samples(x: Any, order: int) -> tuple[Any, Any]:
+def _shape_of_samples(x: Array, order: int) -> tuple[Array, Array]:
     """Returns a standardised moment, and where the samples are all the same, so that it is NaN."""
     m2 = central(x, 2)
     eps = float(finfo(x.dtype).resolution)
-    same = ops.less_equal(m2, (eps * _mean(x)) ** 2)
+    same = ops.less_equal(m2, (eps * mean_of_samples(x)) ** 2)
     safe = ops.where(same, 1.0, m2)
     return central(x, order) / safe ** (order / 2), same
 
 
 def skew(
-    a: Any,
-    axis: Any = 0,
+    a: ArrayLike,
+    axis: Axis = 0,
     bias: bool = True,
     nan_policy: str = "propagate",
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the skewness of samples.
 
     Args:
@@ -132,14 +131,14 @@ def skew(
 
 
 def kurtosis(
-    a: Any,
-    axis: Any = 0,
+    a: ArrayLike,
+    axis: Axis = 0,
     fisher: bool = True,
     bias: bool = True,
     nan_policy: str = "propagate",
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the kurtosis of samples.
 
     Args:
@@ -171,13 +170,13 @@ def kurtosis(
 
 
 def kstat(
-    data: Any,
+    data: ArrayLike,
     n: int = 2,
     *,
-    axis: Any = None,
+    axis: Axis = None,
     nan_policy: str = "propagate",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the k-statistic of samples, which estimates a cumulant without bias.
 
     Args:
@@ -205,7 +204,7 @@ def kstat(
     (x,) = rows.arrays
     count = float(x.shape[-1])
     if n == 1:
-        return rows.restored(_mean(x), keepdims)
+        return rows.restored(mean_of_samples(x), keepdims)
     m2 = central(x, 2)
     with quiet():
         if n == 2:
@@ -223,13 +222,13 @@ def _quotient(a: float, b: float) -> float:
 
 
 def kstatvar(
-    data: Any,
+    data: ArrayLike,
     n: int = 2,
     *,
-    axis: Any = None,
+    axis: Axis = None,
     nan_policy: str = "propagate",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns estimates of the variance of k-statistics, without bias.
 
     Args:
@@ -264,7 +263,7 @@ def kstatvar(
 
 
 def describe(
-    a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate"
+    a: ArrayLike, axis: Axis = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate"
 ) -> DescribeResult:
     """Returns what there is to say of samples.
 
@@ -295,7 +294,7 @@ def describe(
     return DescribeResult(
         operator.index(x.shape[-1]),
         (ops.min(x, axis=-1), ops.max(x, axis=-1)),
-        _mean(x),
+        mean_of_samples(x),
         ops.var(x, axis=-1, ddof=ddof),
         skew(x, -1, bias),
         kurtosis(x, -1, True, bias),

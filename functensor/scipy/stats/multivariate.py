@@ -10,8 +10,10 @@ import numpy as np
 from ...backends.restoring import quiet
 from ...numpy import linalg
 from ...numpy.creation import asarray
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from ...primitives.core.errors import ShapeError, message
-from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
 from .. import special
 from ..linalg import solve_triangular
@@ -20,7 +22,7 @@ from .distribution import INF, NAN, floating, named
 __all__ = ["dirichlet", "multinomial", "multivariate_normal"]
 
 
-def _vectors(*operands: Any) -> list[Any]:
+def _vectors(*operands: ArrayLike) -> list[Array]:
     """Returns operands as arrays of floats."""
     return [asarray(x) for x in floating(*operands)]
 
@@ -60,7 +62,13 @@ class MultivariateNormal(Multivariate):
     Array(-1.83787707, dtype=float64, device='cpu')
     """
 
-    def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+    def logpdf(
+        self,
+        x: ArrayLike,
+        mean: ArrayLike | None = None,
+        cov: ArrayLike = 1,
+        allow_singular: bool = False,
+    ) -> Array:
         """Returns the logarithm of the density of the normal distribution of vectors.
 
         Args:
@@ -102,7 +110,13 @@ class MultivariateNormal(Multivariate):
                 value = _regular(away, cov)
             return -0.5 * value
 
-    def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+    def pdf(
+        self,
+        x: ArrayLike,
+        mean: ArrayLike | None = None,
+        cov: ArrayLike = 1,
+        allow_singular: bool = False,
+    ) -> Array:
         """Returns the density of the normal distribution of vectors.
 
         Args:
@@ -113,7 +127,7 @@ class MultivariateNormal(Multivariate):
         """
         return ops.exp(self.logpdf(x, mean, cov, allow_singular))
 
-    def entropy(self, mean: Any = None, cov: Any = 1) -> Any:
+    def entropy(self, mean: ArrayLike | None = None, cov: ArrayLike = 1) -> Array:
         """Returns the differential entropy of the normal distribution of vectors.
 
         Args:
@@ -134,13 +148,13 @@ class MultivariateNormal(Multivariate):
         return 0.5 * logdet + 0.5 * n * (log(2 * pi) + 1)
 
 
-def _diagonal(away: Any, variances: Any) -> Any:
+def _diagonal(away: Array, variances: Array) -> Array:
     """Returns -2 logpdf for independent components."""
     terms = away * away / variances + ops.log(variances) + log(2 * pi)
     return ops.sum(terms, axis=-1)
 
 
-def _regular(away: Any, cov: Any) -> Any:
+def _regular(away: Array, cov: Array) -> Array:
     """Returns -2 logpdf by the factor of Cholesky."""
     factor = linalg.cholesky(cov)
     if len(cov.shape) == 2:
@@ -155,7 +169,7 @@ def _regular(away: Any, cov: Any) -> Any:
     return square + 2 * ops.sum(roots, axis=-1) + cov.shape[-1] * log(2 * pi)
 
 
-def _singular(away: Any, cov: Any) -> Any:
+def _singular(away: Array, cov: Array) -> Array:
     """Returns -2 logpdf in the space that cov spans, and inf outside of it."""
     values, vectors = linalg.eigh(cov)
     # As SciPy has it: what rounding leaves of zero.
@@ -188,7 +202,7 @@ class Dirichlet(Multivariate):
     Array(2., dtype=float64, device='cpu')
     """
 
-    def logpdf(self, x: Any, alpha: Any) -> Any:
+    def logpdf(self, x: ArrayLike, alpha: ArrayLike) -> Array:
         """Returns the logarithm of the density of the Dirichlet distribution.
 
         Args:
@@ -224,7 +238,7 @@ class Dirichlet(Multivariate):
             value = height + ops.sum(special.xlogy(column - 1, x), axis=0)
             return ops.where(valid, ops.where(inside, value, -INF), NAN)
 
-    def pdf(self, x: Any, alpha: Any) -> Any:
+    def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Array:
         """Returns the density of the Dirichlet distribution.
 
         Args:
@@ -250,7 +264,7 @@ class Multinomial(Multivariate):
     Array(0.5, dtype=float64, device='cpu')
     """
 
-    def logpmf(self, x: Any, n: Any, p: Any) -> Any:
+    def logpmf(self, x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
         """Returns the logarithm of the probability of counts.
 
         Args:
@@ -286,7 +300,7 @@ class Multinomial(Multivariate):
             value = special.gammaln(ops.where(draws, n, 1.0) + 1) + ops.sum(terms, axis=-1)
             return ops.where(valid, ops.where(inside, value, -INF), NAN)
 
-    def pmf(self, x: Any, n: Any, p: Any) -> Any:
+    def pmf(self, x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
         """Returns the probability of counts.
 
         Args:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ...primitives.core.registry import registry as ops
+from ...backends.annotations import Axis
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
 from .. import special
 from .moments import kurtosis, skew
 from .sample_axes import Samples, normal_pvalue
@@ -18,11 +21,11 @@ __all__ = ["SignificanceResult", "jarque_bera", "kurtosistest", "normaltest", "s
 class SignificanceResult(NamedTuple):
     """The result of tests of normality, and of `spearmanr`."""
 
-    statistic: Any
-    pvalue: Any
+    statistic: Array
+    pvalue: Array
 
     @property
-    def correlation(self) -> Any:
+    def correlation(self) -> Array:
         """The statistic, under its older name."""
         return self.statistic
 
@@ -32,7 +35,7 @@ def _enough(name: str, n: int, least: int) -> None:
         raise ValueError(f"{name}: requires at least {least} samples; there are {n}")
 
 
-def _skew_score(x: Any) -> Any:
+def _skew_score(x: Array) -> Array:
     n = float(x.shape[-1])
     y = skew(x, -1) * sqrt((n + 1) * (n + 3) / (6.0 * (n - 2)))
     # As SciPy has it: a skew of exactly 0 counts as 1.
@@ -43,7 +46,7 @@ def _skew_score(x: Any) -> Any:
     return ops.arcsinh(y / sqrt(2 / (w2 - 1))) / sqrt(0.5 * log(w2))
 
 
-def _kurtosis_score(x: Any) -> Any:
+def _kurtosis_score(x: Array) -> Array:
     n = float(x.shape[-1])
     expected = 3 * (n - 1) / (n + 1)
     spread = 24 * n * (n - 2) * (n - 3) / ((n + 1) ** 2 * (n + 3) * (n + 5))
@@ -59,8 +62,8 @@ def _kurtosis_score(x: Any) -> Any:
 
 
 def skewtest(
-    a: Any,
-    axis: Any = 0,
+    a: ArrayLike,
+    axis: Axis = 0,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
     *,
@@ -95,8 +98,8 @@ def skewtest(
 
 
 def kurtosistest(
-    a: Any,
-    axis: Any = 0,
+    a: ArrayLike,
+    axis: Axis = 0,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
     *,
@@ -130,7 +133,7 @@ def kurtosistest(
 
 
 def normaltest(
-    a: Any, axis: Any = 0, nan_policy: str = "propagate", *, keepdims: bool = False
+    a: ArrayLike, axis: Axis = 0, nan_policy: str = "propagate", *, keepdims: bool = False
 ) -> SignificanceResult:
     """Returns D'Agostino and Pearson's test of whether samples have a normal distribution.
 
@@ -160,7 +163,7 @@ def normaltest(
 
 
 def jarque_bera(
-    x: Any, *, axis: Any = None, nan_policy: str = "propagate", keepdims: bool = False
+    x: ArrayLike, *, axis: Axis = None, nan_policy: str = "propagate", keepdims: bool = False
 ) -> SignificanceResult:
     """Returns Jarque and Bera's test of whether samples have a normal distribution.
 

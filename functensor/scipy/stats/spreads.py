@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from ...backends.annotations import Axis
 from ...numpy.quantiles import median, percentile
-from ...primitives.core.registry import registry as ops
-from .sample_axes import Samples
+from ...primitives.core.annotations import ArrayLike
+from ...primitives.core.annotations import operations as ops
+from ...primitives.core.array import Array
+from .sample_axes import Samples, mean_of_samples
 
 __all__ = [
     "gzscore", "iqr", "median_abs_deviation", "sem", "variation", "zmap", "zscore",
 ]  # fmt: skip
 
 
-def _mean(x: Any) -> Any:
-    return ops.mean(x, axis=-1)
-
-
-def _std(x: Any, ddof: Any) -> Any:
+def _std(x: Array, ddof: Array | float) -> Array:
     return ops.std(x, axis=-1, ddof=ddof)
 
 
 def sem(
-    a: Any,
-    axis: Any = 0,
+    a: ArrayLike,
+    axis: Axis = 0,
     ddof: int = 1,
     nan_policy: str = "propagate",
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the standard errors of means.
 
     Args:
@@ -54,13 +53,13 @@ def sem(
 
 
 def variation(
-    a: Any,
-    axis: Any = 0,
+    a: ArrayLike,
+    axis: Axis = 0,
     nan_policy: str = "propagate",
     ddof: int = 0,
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns coefficients of variation: standard deviations over means.
 
     Args:
@@ -82,12 +81,16 @@ def variation(
     """
     rows = Samples("variation", [a], axis, nan_policy)
     (x,) = rows.arrays
-    return rows.restored(_std(x, ddof) / _mean(x), keepdims)
+    return rows.restored(_std(x, ddof) / mean_of_samples(x), keepdims)
 
 
 def zmap(
-    scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate"
-) -> Any:
+    scores: ArrayLike,
+    compare: ArrayLike,
+    axis: Axis = 0,
+    ddof: int = 0,
+    nan_policy: str = "propagate",
+) -> Array:
     """Returns how many standard deviations scores are above the mean of other samples.
 
     Args:
@@ -109,17 +112,19 @@ def zmap(
     >>> stats.zmap([4.0], [1.0, 3.0]).tolist()
     [2.0]
     """
-    return _scores("zmap", scores, compare, axis, ddof, nan_policy)
+    return _standard_scores("zmap", scores, compare, axis, ddof, nan_policy)
 
 
-def _scores(name: str, scores: Any, compare: Any, axis: Any, ddof: int, nan_policy: str) -> Any:
+def _standard_scores(
+    name: str, scores: ArrayLike, compare: ArrayLike, axis: Axis, ddof: int, nan_policy: str
+) -> Array:
     rows = Samples(name, [compare, scores], axis, nan_policy)
     x = rows.arrays[0]
-    mean, std = (rows.restored(z, True) for z in (_mean(x), _std(x, ddof)))
+    mean, std = (rows.restored(z, True) for z in (mean_of_samples(x), _std(x, ddof)))
     return (ops.astype(ops.asarray(scores), x.dtype) - mean) / std
 
 
-def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+def zscore(a: ArrayLike, axis: Axis = 0, ddof: int = 0, nan_policy: str = "propagate") -> Array:
     """Returns how many standard deviations samples are above their mean.
 
     Args:
@@ -138,10 +143,10 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") 
     >>> stats.zscore([1.0, 3.0]).tolist()
     [-1.0, 1.0]
     """
-    return _scores("zscore", a, a, axis, ddof, nan_policy)
+    return _standard_scores("zscore", a, a, axis, ddof, nan_policy)
 
 
-def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+def gzscore(a: ArrayLike, *, axis: Axis = 0, ddof: int = 0, nan_policy: str = "propagate") -> Array:
     """Returns the scores of logarithms.
 
     Args:
@@ -161,21 +166,21 @@ def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagat
     [-1.0, 1.0]
     """
     logs = ops.log(a)
-    return _scores("gzscore", logs, logs, axis, ddof, nan_policy)
+    return _standard_scores("gzscore", logs, logs, axis, ddof, nan_policy)
 
 
 SCALES = {"normal": 1.3489795003921634}
 
 
 def iqr(
-    x: Any,
-    axis: Any = None,
-    rng: Any = (25, 75),
-    scale: Any = 1.0,
+    x: ArrayLike,
+    axis: Axis = None,
+    rng: Sequence[float] = (25, 75),
+    scale: Array | float | str = 1.0,
     nan_policy: str = "propagate",
     interpolation: str = "linear",
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the distances of two percentiles, by default the quartiles.
 
     Args:
@@ -209,18 +214,18 @@ def iqr(
     gap = percentile(z, high, axis=-1, method=interpolation) - percentile(
         z, low, axis=-1, method=interpolation
     )
-    return rows.restored(gap / SCALES.get(scale, scale), keepdims)
+    return rows.restored(gap / (SCALES[scale] if isinstance(scale, str) else scale), keepdims)
 
 
 def median_abs_deviation(
-    x: Any,
-    axis: Any = 0,
-    center: Any = None,
-    scale: Any = 1.0,
+    x: ArrayLike,
+    axis: Axis = 0,
+    center: Callable[..., Array] | None = None,
+    scale: Array | float | str = 1.0,
     nan_policy: str = "propagate",
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Returns the medians of distances to the median.
 
     Args:

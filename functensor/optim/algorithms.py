@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
+from ..backends.annotations import DType
 from ..numpy.zeros_ones import full_like
+from ..primitives.core.annotations import Value
+from ..primitives.core.array import Array
 from ..primitives.core.shape_dtype import finfo, shape_dtype
-from .optimizer import Optimizer, Rate, elementwise, rate_at
+from .optimizer import Optimizer, Rate, Scalar, elementwise, rate_at
 
 __all__ = [
     "AdagradState",
@@ -26,26 +27,31 @@ __all__ = [
 ]
 
 
+Scalars: TypeAlias = Sequence[Scalar]
+# Where a rule may write the new parameter and slots; None where it makes new arrays.
+Places: TypeAlias = Sequence[Any]
+
+
 class SgdState(NamedTuple):
     """The state of `sgd`: how many updates were made, and the last loss."""
 
-    step: Any
-    loss: Any
+    step: Array
+    loss: Array
 
 
 class MomentumState(NamedTuple):
     """The state of `momentum`: besides step and loss, every parameter's velocity."""
 
-    step: Any
-    loss: Any
+    step: Array
+    loss: Array
     velocity: Any
 
 
 class AdamState(NamedTuple):
     """The state of `adam`: besides step and loss, the running means of gradients and squares."""
 
-    step: Any
-    loss: Any
+    step: Array
+    loss: Array
     mean: Any
     square: Any
 
@@ -53,20 +59,20 @@ class AdamState(NamedTuple):
 class LionState(NamedTuple):
     """The state of `lion`: besides step and loss, the running means of gradients."""
 
-    step: Any
-    loss: Any
+    step: Array
+    loss: Array
     mean: Any
 
 
 class AdagradState(NamedTuple):
     """The state of `adagrad`: besides step and loss, every parameter's sum of squares."""
 
-    step: Any
-    loss: Any
+    step: Array
+    loss: Array
     total: Any
 
 
-def sgd(lr: Rate) -> Optimizer:
+def sgd(lr: Rate) -> Optimizer[SgdState]:
     """Returns gradient descent: ``p <- p - lr g``.
 
     Args:
@@ -89,19 +95,21 @@ def sgd(lr: Rate) -> Optimizer:
     >>> x
     Array([2.5], dtype=float64, device='cpu')
     """
-    _check("sgd: lr", lr)
+    _check_in_range("sgd: lr", lr)
 
-    def coefficients(step: Any) -> Sequence[Any]:
+    def coefficients(step: Scalar) -> Scalars:
         return (rate_at(lr, step),)
 
-    def rule(xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+    def rule(
+        xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+    ) -> Sequence[Value]:
         (rate,) = coefficients
         return (xp.subtract(p, xp.multiply(g, rate, out[0]), out[0]),)
 
     return elementwise("sgd", SgdState, (), coefficients, rule)
 
 
-def momentum(lr: Rate, momentum: Any = 0.9, nesterov: bool = False) -> Optimizer:
+def momentum(lr: Rate, momentum: Scalar = 0.9, nesterov: bool = False) -> Optimizer[MomentumState]:
     """Returns gradient descent with momentum: ``v <- momentum v + g``, ``p <- p - lr v``.
 
     Args:
@@ -127,13 +135,15 @@ def momentum(lr: Rate, momentum: Any = 0.9, nesterov: bool = False) -> Optimizer
     >>> opt.update(x, state, np.array([2.0]))[0]
     Array([1.5], dtype=float64, device='cpu')
     """
-    _check("momentum: lr", lr)
-    _check("momentum: momentum", momentum, 1)
+    _check_in_range("momentum: lr", lr)
+    _check_in_range("momentum: momentum", momentum, 1)
 
-    def coefficients(step: Any) -> Sequence[Any]:
+    def coefficients(step: Scalar) -> Scalars:
         return rate_at(lr, step), momentum
 
-    def rule(xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+    def rule(
+        xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+    ) -> Sequence[Value]:
         rate, kept = coefficients
         v = xp.add(xp.multiply(slots[0], kept, out[1]), g, out[1])
         direction = xp.add(xp.multiply(v, kept, out[0]), g, out[0]) if nesterov else v
@@ -143,7 +153,9 @@ def momentum(lr: Rate, momentum: Any = 0.9, nesterov: bool = False) -> Optimizer
     return elementwise("momentum", MomentumState, (_zeros,), coefficients, rule, kernel=kernel)
 
 
-def adam(lr: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> Optimizer:
+def adam(
+    lr: Rate, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8
+) -> Optimizer[AdamState]:
     """Returns Adam: steps of about lr, whatever the scale of a parameter's gradient.
 
     After t steps ``m <- b1 m + (1 - b1) g``, ``v <- b2 v + (1 - b2) g^2`` and
@@ -170,20 +182,20 @@ def adam(lr: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> Optimizer
     >>> np.round(np.concatenate(params), 6)
     Array([0.9, 0.9], dtype=float64, device='cpu')
     """
-    _check("adam: lr", lr)
-    _check("adam: b1", b1, 1)
-    _check("adam: b2", b2, 1)
-    _check("adam: eps", eps)
+    _check_in_range("adam: lr", lr)
+    _check_in_range("adam: b1", b1, 1)
+    _check_in_range("adam: b2", b2, 1)
+    _check_in_range("adam: eps", eps)
 
-    def coefficients(step: Any) -> Sequence[Any]:
+    def coefficients(step: Scalar) -> Scalars:
         return _adam_numbers(rate_at(lr, step), step + 1, b1, b2, eps)
 
     return elementwise("adam", AdamState, (_zeros, _real_zeros), coefficients, _adam_rule)
 
 
 def adamw(
-    lr: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, weight_decay: Any = 1e-2
-) -> Optimizer:
+    lr: Rate, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8, weight_decay: Scalar = 1e-2
+) -> Optimizer[AdamState]:
     """Returns Adam with weights that decay by themselves: ``p <- (1 - lr weight_decay) p``.
 
     After that the step is that of `adam`: the decay is no part of the gradient, so that it is not
@@ -210,17 +222,19 @@ def adamw(
     >>> np.round(opt.update(x, opt.init(x), np.array([0.5, 0.0]))[0], 6)
     Array([ 0.85, -1.9 ], dtype=float64, device='cpu')
     """
-    _check("adamw: lr", lr)
-    _check("adamw: b1", b1, 1)
-    _check("adamw: b2", b2, 1)
-    _check("adamw: eps", eps)
-    _check("adamw: weight_decay", weight_decay)
+    _check_in_range("adamw: lr", lr)
+    _check_in_range("adamw: b1", b1, 1)
+    _check_in_range("adamw: b2", b2, 1)
+    _check_in_range("adamw: eps", eps)
+    _check_in_range("adamw: weight_decay", weight_decay)
 
-    def coefficients(step: Any) -> Sequence[Any]:
+    def coefficients(step: Scalar) -> Scalars:
         rate = rate_at(lr, step)
         return *_adam_numbers(rate, step + 1, b1, b2, eps), 1 - rate * weight_decay
 
-    def rule(xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+    def rule(
+        xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+    ) -> Sequence[Value]:
         *rest, kept = coefficients
         step, m, v = _adam_step(xp, g, slots, rest, out)
         # The step is in the parameter's place; the product needs one of its own.
@@ -229,14 +243,16 @@ def adamw(
     return elementwise("adamw", AdamState, (_zeros, _real_zeros), coefficients, rule)
 
 
-def _adam_numbers(rate: Any, t: Any, b1: Any, b2: Any, eps: Any) -> Sequence[Any]:
+def _adam_numbers(rate: Scalar, t: Scalar, b1: Scalar, b2: Scalar, eps: Scalar) -> Scalars:
     """Returns what the t-th step of Adam needs."""
     # lr m' / (sqrt(v') + eps) = rate m / (sqrt(v) + floor): two passes fewer.
     root = (1 - b2**t) ** 0.5
     return rate * root / (1 - b1**t), eps * root, b1, b2, 1 - b1, 1 - b2
 
 
-def _adam_step(xp: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+def _adam_step(
+    xp: Any, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+) -> Sequence[Value]:
     """Returns what Adam subtracts from a parameter, and the new means."""
     rate, floor, b1, b2, b1_rest, b2_rest = coefficients
     new_p, new_m, new_v = out
@@ -249,13 +265,15 @@ def _adam_step(xp: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequ
 
 
 def _adam_rule(
-    xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any
-) -> Sequence[Any]:
+    xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+) -> Sequence[Value]:
     step, m, v = _adam_step(xp, g, slots, coefficients, out)
     return xp.subtract(p, step, out[0]), m, v
 
 
-def lion(lr: Rate, b1: Any = 0.9, b2: Any = 0.99, weight_decay: Any = 0.0) -> Optimizer:
+def lion(
+    lr: Rate, b1: Scalar = 0.9, b2: Scalar = 0.99, weight_decay: Scalar = 0.0
+) -> Optimizer[LionState]:
     """Returns Lion: steps of lr by the sign of a mean of gradients, which is all it takes of it.
 
     ``p <- (1 - lr weight_decay) p - lr sign(b1 m + (1 - b1) g)``, ``m <- b2 m + (1 - b2) g``. It
@@ -281,16 +299,18 @@ def lion(lr: Rate, b1: Any = 0.9, b2: Any = 0.99, weight_decay: Any = 0.0) -> Op
     >>> np.round(opt.update(x, opt.init(x), np.array([5.0, -0.001, 0.0]))[0], 6)
     Array([0.9, 1.1, 1. ], dtype=float64, device='cpu')
     """
-    _check("lion: lr", lr)
-    _check("lion: b1", b1, 1)
-    _check("lion: b2", b2, 1)
-    _check("lion: weight_decay", weight_decay)
+    _check_in_range("lion: lr", lr)
+    _check_in_range("lion: b1", b1, 1)
+    _check_in_range("lion: b2", b2, 1)
+    _check_in_range("lion: weight_decay", weight_decay)
 
-    def coefficients(step: Any) -> Sequence[Any]:
+    def coefficients(step: Scalar) -> Scalars:
         rate = rate_at(lr, step)
         return rate, b1, b2, 1 - b1, 1 - b2, 1 - rate * weight_decay
 
-    def rule(xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+    def rule(
+        xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+    ) -> Sequence[Value]:
         rate, b1, b2, b1_rest, b2_rest, kept = coefficients
         new_p, new_m = out
         fresh = xp.multiply(g, b1_rest, new_p)
@@ -304,7 +324,9 @@ def lion(lr: Rate, b1: Any = 0.9, b2: Any = 0.99, weight_decay: Any = 0.0) -> Op
     return elementwise("lion", LionState, (_zeros,), coefficients, rule)
 
 
-def adagrad(lr: Rate, initial_accumulator_value: float = 0.0, eps: Any = 1e-10) -> Optimizer:
+def adagrad(
+    lr: Rate, initial_accumulator_value: float = 0.0, eps: Scalar = 1e-10
+) -> Optimizer[AdagradState]:
     """Returns Adagrad: ``a <- a + g^2``, ``p <- p - lr g / (sqrt(a) + eps)``.
 
     Args:
@@ -329,17 +351,19 @@ def adagrad(lr: Rate, initial_accumulator_value: float = 0.0, eps: Any = 1e-10) 
     >>> np.round(x, 6), state.total
     (Array([-0.8], dtype=float64, device='cpu'), Array([25.], dtype=float64, device='cpu'))
     """
-    _check("adagrad: lr", lr)
-    _check("adagrad: initial_accumulator_value", initial_accumulator_value)
-    _check("adagrad: eps", eps)
+    _check_in_range("adagrad: lr", lr)
+    _check_in_range("adagrad: initial_accumulator_value", initial_accumulator_value)
+    _check_in_range("adagrad: eps", eps)
 
-    def start(p: Any) -> Any:
+    def start(p: Value) -> Value:
         return full_like(p, initial_accumulator_value, _real_dtype(p))
 
-    def coefficients(step: Any) -> Sequence[Any]:
+    def coefficients(step: Scalar) -> Scalars:
         return rate_at(lr, step), eps
 
-    def rule(xp: Any, p: Any, g: Any, slots: Any, coefficients: Any, out: Any) -> Sequence[Any]:
+    def rule(
+        xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+    ) -> Sequence[Value]:
         rate, floor = coefficients
         a = xp.add(slots[0], xp.square_abs(g, out[0]), out[1])
         ratio = xp.divide(g, xp.add(xp.sqrt(a, out[0]), floor, out[0]), out[0])
@@ -348,23 +372,23 @@ def adagrad(lr: Rate, initial_accumulator_value: float = 0.0, eps: Any = 1e-10) 
     return elementwise("adagrad", AdagradState, (start,), coefficients, rule)
 
 
-def _zeros(p: Any) -> Any:
+def _zeros(p: Value) -> Value:
     """Returns zeros of a parameter's shape and dtype, where it is."""
     return full_like(p, 0)
 
 
-def _real_zeros(p: Any) -> Any:
+def _real_zeros(p: Value) -> Value:
     """Returns zeros of a parameter's shape, real ones for a complex parameter."""
     return full_like(p, 0, _real_dtype(p))
 
 
-def _real_dtype(p: Any) -> np.dtype[Any]:
+def _real_dtype(p: Value) -> DType:
     """Returns the dtype of a parameter's absolute value."""
     dtype = shape_dtype(p).dtype
     return finfo(dtype).dtype if dtype.kind == "c" else dtype
 
 
-def _check(name: str, value: Any, below: float = float("inf")) -> None:
+def _check_in_range(name: str, value: Rate, below: float = float("inf")) -> None:
     """Checks a number that is given as one of Python's."""
     if isinstance(value, int | float) and not 0 <= value < below:
         limit = "" if below == float("inf") else f" and below {below}"

@@ -8,15 +8,16 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from ..primitives.core.annotations import Value
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.errors import user_line
 from ..programs.staged_tracers import StagedTracer
 from ..transforms.taken_gradients import TakenGradients, taken_gradients
 
-__all__ = ["Order"]
+__all__ = ["ArgumentOrder"]
 
 
-class Order:
+class ArgumentOrder:
     """Knows parameters by who was given or made them, and gradients by who made them.
 
     An array that `init` saw, or that `update` returned as the first parameter, is a parameter. A
@@ -34,13 +35,13 @@ class Order:
         self._made: WeakValueDictionary[int, Any] = WeakValueDictionary()
         TakenGradients.watched = True
 
-    def begin(self, leaves: Sequence[Any]) -> None:
+    def begin(self, leaves: Sequence[Value]) -> None:
         """Remembers parameters, as long as somebody holds them."""
         for leaf in leaves:
             if type(leaf) is Array or type(leaf) is np.ndarray:
                 self._begun[id(leaf)] = leaf
 
-    def made(self, params: Sequence[Any]) -> None:
+    def made(self, params: Sequence[Value | None]) -> None:
         """Remembers parameters that an update returned, as long as somebody holds them."""
         if params and type(params[0]) is Array:
             self._made[id(params[0])] = params[0]
@@ -51,7 +52,9 @@ class Order:
     def _is_begun(self, x: Any) -> bool:
         return self._begun.get(id(x)) is x
 
-    def check(self, name: str, step: Any, params: Sequence[Any], grads: Sequence[Any]) -> None:
+    def check(
+        self, name: str, step: float | Array, params: Sequence[Value], grads: Sequence[Value]
+    ) -> None:
         """Checks what an update was given.
 
         Raises:

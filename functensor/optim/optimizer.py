@@ -3,36 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
+from ..backends.annotations import Buffer, DType
 from ..backends.errors.public_functions import check_function, entry, guarded
 from ..backends.protocol import loaded
+from ..primitives.core.annotations import Value
+from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import wrap
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import GradientInputError, ShapeError, describe, message
-from ..primitives.core.registry import registry as ops
 from ..primitives.core.shape_dtype import INEXACT, REAL, finfo, result_type, shape_dtype
 from ..primitives.core.trace import slot
 from ..transforms.grad import differentiated
 from ..tree import containers as tree
-from .argument_order import Order
+from .argument_order import ArgumentOrder
 
 __all__ = ["Optimizer", "Rate", "elementwise", "rate_at"]
 
+# A tree of parameters, or one that matches it.
+Tree = TypeVar("Tree")
+State = TypeVar("State", bound="OptimizerState")
+# A number: one of Python's, or a traced one.
+Scalar: TypeAlias = float | Array
 # A learning rate: a number, or a function of how many updates were made before.
-Rate = Any
+Rate: TypeAlias = Scalar | Callable[[Any], Scalar]
+# Takes arithmetic, a parameter, its gradient, slots, numbers, and places for the results; returns
+# the new parameter and slots.
+Rule: TypeAlias = Callable[
+    [Any, Value, Value, Sequence[Value], Sequence[Scalar], Sequence[Any]], Sequence[Any]
+]
 
 # What ufuncs can be told to write about.
-KNOWN = (np.ndarray, np.floating)
+UFUNC_OPERANDS = (np.ndarray, np.floating)
 
-new = object.__new__
+new_array = object.__new__
 
 
-class Optimizer:
+class OptimizerState(Protocol):
+    """A named tuple of how many updates were made, the last loss, and trees of slots."""
+
+    @property
+    def step(self) -> Array: ...
+    @property
+    def loss(self) -> Array: ...
+    def _replace(self, *, loss: Array = ...) -> Self: ...
+    def __getitem__(self, slots: slice, /) -> tuple[Any, ...]: ...
+
+
+class Update(Protocol[State]):
+    """Makes one update of parameters and of a state."""
+
+    def __call__(self, params: Tree, state: State, grads: Tree) -> tuple[Tree, State]: ...
+
+
+class Optimizer(Generic[State]):
     """An optimizer as pure functions of trees: nothing is hidden, nothing is changed in place.
 
     Attributes:
@@ -60,14 +89,14 @@ class Optimizer:
     def __init__(
         self,
         name: str,
-        init: Callable[[Any], Any],
-        update: Callable[[Any, Any, Any], tuple[Any, Any]],
+        init: Callable[[Any], State],
+        update: Callable[[Any, State, Any], tuple[Any, State]],
     ) -> None:
         check_function("Optimizer", init, "init")
         check_function("Optimizer", update, "update")
         self.name = name
-        self.init = entry(init, "Optimizer.init")
-        self.update = entry(update, "Optimizer.update")
+        self.init: Callable[[Any], State] = entry(init, "Optimizer.init")
+        self.update: Update[State] = entry(update, "Optimizer.update")
 
     def minimize(self, loss: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
         """Returns a function that makes one step towards the minimum of a loss.
@@ -122,7 +151,7 @@ class Buffers:
     sqrt = np.sqrt
 
     @staticmethod
-    def square_abs(x: Any, out: Any) -> Any:
+    def square_abs(x: Buffer, out: Buffer | None) -> Buffer:
         """Returns the square of the absolute value."""
         return np.multiply(x, x, out)
 
@@ -131,37 +160,37 @@ class Primitives:
     """Arithmetic of rules inside transformations: primitives, which never write."""
 
     @staticmethod
-    def add(x: Any, y: Any, out: Any) -> Any:
+    def add(x: Value, y: Value, out: None) -> Array:
         """Returns the sum."""
         return ops.add(x, y)
 
     @staticmethod
-    def subtract(x: Any, y: Any, out: Any) -> Any:
+    def subtract(x: Value, y: Value, out: None) -> Array:
         """Returns the difference."""
         return ops.subtract(x, y)
 
     @staticmethod
-    def multiply(x: Any, y: Any, out: Any) -> Any:
+    def multiply(x: Value, y: Value, out: None) -> Array:
         """Returns the product."""
         return ops.multiply(x, y)
 
     @staticmethod
-    def divide(x: Any, y: Any, out: Any) -> Any:
+    def divide(x: Value, y: Value, out: None) -> Array:
         """Returns the quotient."""
         return ops.divide(x, y)
 
     @staticmethod
-    def sign(x: Any, out: Any) -> Any:
+    def sign(x: Value, out: None) -> Array:
         """Returns the sign, x over its absolute value where it is complex."""
         return ops.sign(x)
 
     @staticmethod
-    def sqrt(x: Any, out: Any) -> Any:
+    def sqrt(x: Value, out: None) -> Array:
         """Returns the square root."""
         return ops.sqrt(x)
 
     @staticmethod
-    def square_abs(x: Any, out: Any) -> Any:
+    def square_abs(x: Value, out: None) -> Array:
         """Returns the square of the absolute value."""
         if shape_dtype(x).dtype.kind == "c":
             return ops.real(ops.multiply(x, ops.conj(x)))
@@ -170,13 +199,13 @@ class Primitives:
 
 def elementwise(
     name: str,
-    state_type: Callable[..., Any],
-    starts: Sequence[Callable[[Any], Any]],
-    coefficients: Callable[[Any], Sequence[Any]],
-    rule: Callable[..., Sequence[Any]],
+    state_type: Callable[..., State],
+    starts: Sequence[Callable[[Value], Value]],
+    coefficients: Callable[[Scalar], Sequence[Scalar]],
+    rule: Rule,
     *,
     kernel: str = "",
-) -> Optimizer:
+) -> Optimizer[State]:
     """Returns the optimizer that updates every parameter by itself, element by element.
 
     A backend may have the rule in its ``updates``: then it updates all parameters at once.
@@ -193,9 +222,10 @@ def elementwise(
         kernel: the rule's name among a backend's updates, where it is not the algorithm's.
     """
 
-    order = Order()
+    order = ArgumentOrder()
+    wanted: Any = state_type
 
-    def init(params: Any) -> Any:
+    def init(params: Any) -> State:
         leaves, treedef = tree.flatten(params)
         order.begin(leaves)
         dtypes: list[Any] = [np.float32]
@@ -215,21 +245,21 @@ def elementwise(
         trees = [treedef.unflatten([wrap(start(leaf)) for leaf in leaves]) for start in starts]
         return state_type(wrap(np.int64(0)), wrap(loss), *trees)
 
-    def update(params: Any, state: Any, grads: Any) -> tuple[Any, Any]:
-        if type(state) is not state_type:
+    def update(params: Tree, state: State, grads: Tree) -> tuple[Tree, State]:
+        if type(state) is not wanted:
             raise TypeError(
                 message(
                     f"{name}: the state is {article(type(state).__name__)}, "
-                    f"not {article(state_type.__name__)}",
+                    f"not {article(wanted.__name__)}",
                     fix="state = opt.init(params) is the first one, and update returns the next",
                     number=None,
                 )
             )
         leaves, treedef = tree.flatten(params)
         columns = [_column(name, params, treedef, t) for t in (grads, *state[2:])]
-        step = _number(state.step)
+        step = _python_scalar(state.step)
         order.check(name, step, leaves, columns[0])
-        numbers = [_number(c) for c in coefficients(step)]
+        numbers = [_python_scalar(c) for c in coefficients(step)]
         columns = [leaves, *columns]
         held = [[x._data if type(x) is Array else x for x in column] for column in columns]
         shapes, given = (list(map(shape_of, column)) for column in held[:2])
@@ -244,7 +274,7 @@ def elementwise(
                 )
             )
         known = slot.trace is None and not any(isinstance(c, Array) for c in numbers)
-        made = known and _together(kernel or name, held, numbers)
+        made = _together(kernel or name, held, numbers) if known else None
         if not made:
             rows = zip(*columns, strict=True)
             given_numbers = _Numbers(numbers)
@@ -266,7 +296,9 @@ def elementwise(
     return Optimizer(name, init, update)
 
 
-def _together(kernel: str, columns: Sequence[list[Any]], numbers: Sequence[Any]) -> Any:
+def _together(
+    kernel: str, columns: Sequence[list[Value]], numbers: Sequence[Scalar]
+) -> list[Any] | None:
     """Returns parameters with their slots after an update that backends make of many at once.
 
     Args:
@@ -278,7 +310,7 @@ def _together(kernel: str, columns: Sequence[list[Any]], numbers: Sequence[Any])
         A column of new values and one for each slot, with None for parameters that are left to the
         rule; None if all are.
     """
-    made: list[list[Any]] = [[None] * len(columns[0]) for _ in columns[1:]]
+    made: list[Any] = [[None] * len(columns[0]) for _ in columns[1:]]
     for kind in set(map(type, columns[0])):
         backend = loaded(kind)
         if backend is None or kernel not in backend.updates:
@@ -290,7 +322,7 @@ def _together(kernel: str, columns: Sequence[list[Any]], numbers: Sequence[Any])
             if not members:
                 continue
         part = columns if whole else [[column[i] for i in members] for column in columns]
-        after = [_wrapped(column) for column in backend.updates[kernel](part, numbers)]
+        after = [_as_arrays(column) for column in backend.updates[kernel](part, numbers)]
         if whole:
             return after
         for column, own in zip(made, after, strict=True):
@@ -299,19 +331,19 @@ def _together(kernel: str, columns: Sequence[list[Any]], numbers: Sequence[Any])
     return made if any(x is not None for x in made[0]) else None
 
 
-def _wrapped(buffers: Sequence[Any]) -> list[Any]:
+def _as_arrays(buffers: Sequence[Buffer | None]) -> list[Array | None]:
     """Returns a backend's buffers as arrays, and None as it is."""
     out: list[Any] = []
     for buffer in buffers:
         array = None
         if buffer is not None:
-            array = new(Array)
+            array = new_array(Array)
             array._data = buffer
         out.append(array)
     return out
 
 
-def is_float(dtype: np.dtype[Any]) -> bool:
+def is_float(dtype: DType) -> bool:
     """Says whether elements are real or complex floats, of 16 bits too."""
     return dtype.kind in INEXACT or dtype.name == "bfloat16"
 
@@ -325,11 +357,11 @@ class _Numbers:
         given: Python scalars, which decide no dtype, and tracers.
     """
 
-    def __init__(self, given: Sequence[Any]) -> None:
+    def __init__(self, given: Sequence[Scalar]) -> None:
         self.given = given
-        self._made: dict[Any, Sequence[Any]] = {}
+        self._made: dict[DType, Sequence[Scalar]] = {}
 
-    def of(self, dtype: np.dtype[Any]) -> Sequence[Any]:
+    def of(self, dtype: DType) -> Sequence[Scalar]:
         """Returns the numbers for parameters of a dtype; made once."""
         if dtype not in self._made:
             real = finfo(dtype).dtype if dtype.kind == "c" else dtype
@@ -341,12 +373,12 @@ class _Numbers:
 
 
 def _updated(
-    rule: Callable[..., Any], p: Any, g: Any, slots: Sequence[Any], numbers: _Numbers, known: bool
+    rule: Rule, p: Value, g: Value, slots: Sequence[Value], numbers: _Numbers, known: bool
 ) -> Sequence[Any]:
     """Returns one parameter and its slots after an update."""
     if known:
-        buffers = [x._data if type(x) is Array else x for x in (p, g, *slots)]
-        if all(isinstance(b, KNOWN) and b.dtype.kind in REAL for b in buffers):
+        buffers: list[Any] = [x._data if type(x) is Array else x for x in (p, g, *slots)]
+        if all(isinstance(b, UFUNC_OPERANDS) and b.dtype.kind in REAL for b in buffers):
             if buffers[0].dtype.itemsize == 2:
                 # Half precision cannot hold the square of a small gradient.
                 single = [b.astype(np.float32) for b in buffers]
@@ -372,12 +404,13 @@ def _updated(
     return [x if x.dtype == d else ops.astype(x, d) for x, d in zip(made, kept, strict=True)]
 
 
-def _number(x: Any) -> Any:
+def _python_scalar(x: Any) -> Scalar:
     """Returns a number as a Python scalar, which decides no dtype, unless it is a tracer."""
-    return x if isinstance(x, Tracer) or type(x) in (int, float) else x.item()
+    number: Scalar = x if isinstance(x, Tracer) or type(x) in (int, float) else x.item()
+    return number
 
 
-def _column(name: str, params: Any, treedef: Any, other: Any) -> list[Any]:
+def _column(name: str, params: Any, treedef: tree.TreeDef, other: Any) -> list[Value]:
     """Returns the leaves of a tree that has the parameters' structure."""
     leaves, found = tree.flatten(other)
     if found != treedef:
@@ -398,6 +431,6 @@ def _path(params: Any, index: int) -> str:
     return f"params{tree.keystr(path)}"
 
 
-def rate_at(lr: Rate, step: Any) -> Any:
+def rate_at(lr: Rate, step: Scalar) -> Scalar:
     """Returns the learning rate of the update after ``step`` others."""
     return lr(step) if callable(lr) else lr

@@ -40,7 +40,7 @@ class StatefulOptimizer:
     """
 
     def __init__(
-        self, params: Iterable[Tensor], lr: Rate, make: Callable[[Rate], Optimizer]
+        self, params: Iterable[Tensor], lr: Rate, make: Callable[[Rate], Optimizer[Any]]
     ) -> None:
         self.params = [params] if isinstance(params, Tensor) else list(params)
         if not self.params:

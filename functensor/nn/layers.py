@@ -165,7 +165,7 @@ def _affine(
     return x
 
 
-def _over_axes(
+def _normalised_over_axes(
     x: Array, weight: ArrayLike | None, bias: ArrayLike | None, axis: Axis, params: dict[str, Any]
 ) -> Array:
     """Normalises over axes, which the primitives do for rows, and applies weight and bias."""
@@ -217,7 +217,7 @@ def layer_norm(
     >>> nn.layer_norm([1.0, 3.0], eps=0.0).tolist()
     [-1.0, 1.0]
     """
-    return _over_axes(asarray(x), weight, bias, axis, {"eps": eps, "center": True})
+    return _normalised_over_axes(asarray(x), weight, bias, axis, {"eps": eps, "center": True})
 
 
 def rms_norm(
@@ -240,7 +240,7 @@ def rms_norm(
     >>> nn.rms_norm([3.0, -3.0], eps=0.0).tolist()
     [1.0, -1.0]
     """
-    return _over_axes(asarray(x), weight, None, axis, {"eps": eps, "center": False})
+    return _normalised_over_axes(asarray(x), weight, None, axis, {"eps": eps, "center": False})
 
 
 def group_norm(

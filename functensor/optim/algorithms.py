@@ -29,7 +29,7 @@ __all__ = [
 
 Scalars: TypeAlias = Sequence[Scalar]
 # Where a rule may write the new parameter and slots; None where it makes new arrays.
-Places: TypeAlias = Sequence[Any]
+ResultPlaces: TypeAlias = Sequence[Any]
 
 
 class SgdState(NamedTuple):
@@ -101,7 +101,12 @@ def sgd(lr: Rate) -> Optimizer[SgdState]:
         return (rate_at(lr, step),)
 
     def rule(
-        xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+        xp: Any,
+        p: Value,
+        g: Value,
+        slots: Sequence[Value],
+        coefficients: Scalars,
+        out: ResultPlaces,
     ) -> Sequence[Value]:
         (rate,) = coefficients
         return (xp.subtract(p, xp.multiply(g, rate, out[0]), out[0]),)
@@ -142,7 +147,12 @@ def momentum(lr: Rate, momentum: Scalar = 0.9, nesterov: bool = False) -> Optimi
         return rate_at(lr, step), momentum
 
     def rule(
-        xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+        xp: Any,
+        p: Value,
+        g: Value,
+        slots: Sequence[Value],
+        coefficients: Scalars,
+        out: ResultPlaces,
     ) -> Sequence[Value]:
         rate, kept = coefficients
         v = xp.add(xp.multiply(slots[0], kept, out[1]), g, out[1])
@@ -233,7 +243,12 @@ def adamw(
         return *_adam_numbers(rate, step + 1, b1, b2, eps), 1 - rate * weight_decay
 
     def rule(
-        xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+        xp: Any,
+        p: Value,
+        g: Value,
+        slots: Sequence[Value],
+        coefficients: Scalars,
+        out: ResultPlaces,
     ) -> Sequence[Value]:
         *rest, kept = coefficients
         step, m, v = _adam_step(xp, g, slots, rest, out)
@@ -251,7 +266,7 @@ def _adam_numbers(rate: Scalar, t: Scalar, b1: Scalar, b2: Scalar, eps: Scalar) 
 
 
 def _adam_step(
-    xp: Any, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+    xp: Any, g: Value, slots: Sequence[Value], coefficients: Scalars, out: ResultPlaces
 ) -> Sequence[Value]:
     """Returns what Adam subtracts from a parameter, and the new means."""
     rate, floor, b1, b2, b1_rest, b2_rest = coefficients
@@ -265,7 +280,7 @@ def _adam_step(
 
 
 def _adam_rule(
-    xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+    xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: ResultPlaces
 ) -> Sequence[Value]:
     step, m, v = _adam_step(xp, g, slots, coefficients, out)
     return xp.subtract(p, step, out[0]), m, v
@@ -309,7 +324,12 @@ def lion(
         return rate, b1, b2, 1 - b1, 1 - b2, 1 - rate * weight_decay
 
     def rule(
-        xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+        xp: Any,
+        p: Value,
+        g: Value,
+        slots: Sequence[Value],
+        coefficients: Scalars,
+        out: ResultPlaces,
     ) -> Sequence[Value]:
         rate, b1, b2, b1_rest, b2_rest, kept = coefficients
         new_p, new_m = out
@@ -362,7 +382,12 @@ def adagrad(
         return rate_at(lr, step), eps
 
     def rule(
-        xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: Places
+        xp: Any,
+        p: Value,
+        g: Value,
+        slots: Sequence[Value],
+        coefficients: Scalars,
+        out: ResultPlaces,
     ) -> Sequence[Value]:
         rate, floor = coefficients
         a = xp.add(slots[0], xp.square_abs(g, out[0]), out[1])

@@ -34,7 +34,7 @@ Scalar: TypeAlias = float | Array
 Rate: TypeAlias = Scalar | Callable[[Any], Scalar]
 # Takes arithmetic, a parameter, its gradient, slots, numbers, and places for the results; returns
 # the new parameter and slots.
-Rule: TypeAlias = Callable[
+UpdateRule: TypeAlias = Callable[
     [Any, Value, Value, Sequence[Value], Sequence[Scalar], Sequence[Any]], Sequence[Any]
 ]
 
@@ -55,7 +55,7 @@ class OptimizerState(Protocol):
     def __getitem__(self, slots: slice, /) -> tuple[Any, ...]: ...
 
 
-class Update(Protocol[State]):
+class UpdateFunction(Protocol[State]):
     """Makes one update of parameters and of a state."""
 
     def __call__(self, params: Tree, state: State, grads: Tree) -> tuple[Tree, State]: ...
@@ -96,7 +96,7 @@ class Optimizer(Generic[State]):
         check_function("Optimizer", update, "update")
         self.name = name
         self.init: Callable[[Any], State] = entry(init, "Optimizer.init")
-        self.update: Update[State] = entry(update, "Optimizer.update")
+        self.update: UpdateFunction[State] = entry(update, "Optimizer.update")
 
     def minimize(self, loss: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
         """Returns a function that makes one step towards the minimum of a loss.
@@ -202,7 +202,7 @@ def elementwise(
     state_type: Callable[..., State],
     starts: Sequence[Callable[[Value], Value]],
     coefficients: Callable[[Scalar], Sequence[Scalar]],
-    rule: Rule,
+    rule: UpdateRule,
     *,
     kernel: str = "",
 ) -> Optimizer[State]:
@@ -373,7 +373,7 @@ class _Numbers:
 
 
 def _updated(
-    rule: Rule, p: Value, g: Value, slots: Sequence[Value], numbers: _Numbers, known: bool
+    rule: UpdateRule, p: Value, g: Value, slots: Sequence[Value], numbers: _Numbers, known: bool
 ) -> Sequence[Any]:
     """Returns one parameter and its slots after an update."""
     if known:

@@ -74,10 +74,10 @@ class KeyStream:
         self._key, self._position = state
 
     def __repr__(self) -> str:
-        return f"KeyStream({_shown(self._key)}, position={self._position})"
+        return f"KeyStream({_shown_key(self._key)}, position={self._position})"
 
 
-def _shown(key: RandomKey) -> str:
+def _shown_key(key: RandomKey) -> str:
     try:
         low, high = key.tolist()
     except TypeError:

@@ -28,7 +28,7 @@ __all__ = [
     "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
-F = TypeVar("F", bound=Callable[..., Array])
+Transform = TypeVar("Transform", bound=Callable[..., Array])
 
 # Transforms are fast for lengths without other prime factors; real ones do without the last two.
 FAST_FACTORS = (2, 3, 5, 7, 11)
@@ -41,13 +41,13 @@ TRANSFORM_TITLES = {
     "hfft": "the real spectrum of which x is half the signal",
     "ihfft": "half the signal of which x is the real spectrum",
 }
-ONE_AXIS = """n: how many points; None for x's.
+FOURIER_ONE_AXIS = """n: how many points; None for x's.
     axis: along which axis."""
-MANY_AXES = """s: how many points along each of the axes; None for x's.
+FOURIER_MANY_AXES = """s: how many points along each of the axes; None for x's.
     axes: along which axes; {}."""
 
 
-def _document_of(name: str, places: str, example: str) -> str:
+def _fourier_document(name: str, places: str, example: str) -> str:
     root = name.rstrip("2n")
     several = "" if root == name else ", along several axes"
     call = f"[{example}]" if several else example
@@ -74,7 +74,7 @@ Source: `functensor.numpy.fft` has the formulas.
 """
 
 
-def _documented(function: F, name: str, doc: str) -> F:
+def _documented(function: Transform, name: str, doc: str) -> Transform:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
@@ -85,7 +85,7 @@ def _without_plan(name: str, plan: None) -> None:
         raise NotImplementedError(f"{name}: there are no plans to pass: leave plan= out")
 
 
-def _along_one_axis(name: str, shape: str) -> Callable[..., Array]:
+def _one_axis_transform(name: str, shape: str) -> Callable[..., Array]:
     """Returns a transform along one axis."""
 
     def transform(
@@ -102,7 +102,8 @@ def _along_one_axis(name: str, shape: str) -> Callable[..., Array]:
         out: Array = getattr(numpy_fft, name)(x, n, axis, norm)
         return out
 
-    return _documented(transform, name, _document_of(name, ONE_AXIS, "[1.0, 2.0]") + shape + "\n")
+    document = _fourier_document(name, FOURIER_ONE_AXIS, "[1.0, 2.0]")
+    return _documented(transform, name, document + shape + "\n")
 
 
 def _hermitian_transform(
@@ -120,7 +121,7 @@ def _hermitian_transform(
     return numpy_fft.irfftn(ops.conj(as_inexact(x)), s, axes, scale)
 
 
-def _over_axes(
+def _over_named_axes(
     name: str,
     plan: None,
     x: ArrayLike,
@@ -142,7 +143,7 @@ def _over_axes(
     return out
 
 
-def _along_several_axes(name: str, shape: str) -> Callable[..., Array]:
+def _several_axes_transform(name: str, shape: str) -> Callable[..., Array]:
     """Returns a transform along several axes."""
 
     def transform(
@@ -155,13 +156,14 @@ def _along_several_axes(name: str, shape: str) -> Callable[..., Array]:
         *,
         plan: None = None,
     ) -> Array:
-        return _over_axes(name, plan, x, s, axes, norm)
+        return _over_named_axes(name, plan, x, s, axes, norm)
 
-    places = MANY_AXES.format("None for all, or the last ones, as many as s has")
-    return _documented(transform, name, _document_of(name, places, "[1.0, 2.0]") + shape + "\n")
+    places = FOURIER_MANY_AXES.format("None for all, or the last ones, as many as s has")
+    document = _fourier_document(name, places, "[1.0, 2.0]")
+    return _documented(transform, name, document + shape + "\n")
 
 
-def _along_two_axes(name: str, shape: str) -> Callable[..., Array]:
+def _two_axes_transform(name: str, shape: str) -> Callable[..., Array]:
     """Returns a transform along two axes."""
 
     def transform(
@@ -174,30 +176,31 @@ def _along_two_axes(name: str, shape: str) -> Callable[..., Array]:
         *,
         plan: None = None,
     ) -> Array:
-        return _over_axes(name, plan, x, s, axes, norm)
+        return _over_named_axes(name, plan, x, s, axes, norm)
 
-    places = MANY_AXES.format("the last two")
-    return _documented(transform, name, _document_of(name, places, "[1.0, 2.0]") + shape + "\n")
+    places = FOURIER_MANY_AXES.format("the last two")
+    document = _fourier_document(name, places, "[1.0, 2.0]")
+    return _documented(transform, name, document + shape + "\n")
 
 
-fft = _along_one_axis("fft", "(2,)")
-ifft = _along_one_axis("ifft", "(2,)")
-rfft = _along_one_axis("rfft", "(2,)")
-irfft = _along_one_axis("irfft", "(2,)")
-hfft = _along_one_axis("hfft", "(2,)")
-ihfft = _along_one_axis("ihfft", "(2,)")
-fftn = _along_several_axes("fftn", "(1, 2)")
-ifftn = _along_several_axes("ifftn", "(1, 2)")
-rfftn = _along_several_axes("rfftn", "(1, 2)")
-irfftn = _along_several_axes("irfftn", "(1, 2)")
-hfftn = _along_several_axes("hfftn", "(1, 2)")
-ihfftn = _along_several_axes("ihfftn", "(1, 2)")
-fft2 = _along_two_axes("fft2", "(1, 2)")
-ifft2 = _along_two_axes("ifft2", "(1, 2)")
-rfft2 = _along_two_axes("rfft2", "(1, 2)")
-irfft2 = _along_two_axes("irfft2", "(1, 2)")
-hfft2 = _along_two_axes("hfft2", "(1, 2)")
-ihfft2 = _along_two_axes("ihfft2", "(1, 2)")
+fft = _one_axis_transform("fft", "(2,)")
+ifft = _one_axis_transform("ifft", "(2,)")
+rfft = _one_axis_transform("rfft", "(2,)")
+irfft = _one_axis_transform("irfft", "(2,)")
+hfft = _one_axis_transform("hfft", "(2,)")
+ihfft = _one_axis_transform("ihfft", "(2,)")
+fftn = _several_axes_transform("fftn", "(1, 2)")
+ifftn = _several_axes_transform("ifftn", "(1, 2)")
+rfftn = _several_axes_transform("rfftn", "(1, 2)")
+irfftn = _several_axes_transform("irfftn", "(1, 2)")
+hfftn = _several_axes_transform("hfftn", "(1, 2)")
+ihfftn = _several_axes_transform("ihfftn", "(1, 2)")
+fft2 = _two_axes_transform("fft2", "(1, 2)")
+ifft2 = _two_axes_transform("ifft2", "(1, 2)")
+rfft2 = _two_axes_transform("rfft2", "(1, 2)")
+irfft2 = _two_axes_transform("irfft2", "(1, 2)")
+hfft2 = _two_axes_transform("hfft2", "(1, 2)")
+ihfft2 = _two_axes_transform("ihfft2", "(1, 2)")
 
 
 def _is_fast(n: int, factors: tuple[int, ...]) -> bool:

@@ -35,7 +35,7 @@ from .axis_slices import cut_last
 
 __all__ = ["dct", "dctn", "dst", "dstn", "idct", "idctn", "idst", "idstn"]
 
-F = TypeVar("F", bound=Callable[..., Array])
+RealTransform = TypeVar("RealTransform", bound=Callable[..., Array])
 
 # Which type undoes a type.
 OPPOSITE = {1: 1, 2: 3, 3: 2, 4: 4}
@@ -205,7 +205,7 @@ def _transformed_along(
 # -- the public functions
 
 
-def _along_one_axis(name: str, undone: str, result: str) -> Callable[..., Array]:
+def _one_axis_cosine(name: str, undone: str, result: str) -> Callable[..., Array]:
     """Returns a transform along one axis."""
 
     def transform(
@@ -221,11 +221,11 @@ def _along_one_axis(name: str, undone: str, result: str) -> Callable[..., Array]
         axis = canonical_axis(axis, len(as_inexact(x).shape))
         return _transformed_along(name, x, type, (n,), (axis,), norm, orthogonalize)
 
-    transform.__doc__ = _document_of(name, undone, ONE_AXIS, result)
-    return _with_name(transform, name)
+    transform.__doc__ = _cosine_document(name, undone, COSINE_ONE_AXIS, result)
+    return _under_name(transform, name)
 
 
-def _along_several_axes(name: str, undone: str, result: str) -> Callable[..., Array]:
+def _several_axes_cosine(name: str, undone: str, result: str) -> Callable[..., Array]:
     """Returns a transform along several axes."""
 
     def transform(
@@ -252,22 +252,22 @@ def _along_several_axes(name: str, undone: str, result: str) -> Callable[..., Ar
             )
         return _transformed_along(name, x, type, lengths, axes, norm, orthogonalize)
 
-    transform.__doc__ = _document_of(name, undone, MANY_AXES, result)
-    return _with_name(transform, name)
+    transform.__doc__ = _cosine_document(name, undone, COSINE_MANY_AXES, result)
+    return _under_name(transform, name)
 
 
-def _with_name(function: F, name: str) -> F:
+def _under_name(function: RealTransform, name: str) -> RealTransform:
     function.__name__ = function.__qualname__ = name
     return function
 
 
-ONE_AXIS = """n: how many points, to which x is cut or filled up with zeros; None for all.
+COSINE_ONE_AXIS = """n: how many points, to which x is cut or filled up with zeros; None for all.
     axis: along which axis."""
-MANY_AXES = """s: how many points along each of the axes; None for all.
+COSINE_MANY_AXES = """s: how many points along each of the axes; None for all.
     axes: along which axes; None for all, or the last ones, as many as s has."""
 
 
-def _document_of(name: str, undone: str, places: str, result: str) -> str:
+def _cosine_document(name: str, undone: str, places: str, result: str) -> str:
     word = "cosine" if "c" in name else "sine"
     function = name.lstrip("i").rstrip("n")
     call = f"fft.{name}([1.0, 2.0])" if name[-1] != "n" else f"fft.{name}([[1.0, 2.0]])"
@@ -301,11 +301,11 @@ Source: `functensor.scipy.fft_cosine_sine` has the formulas of ``{function}``.
 
 THE_SAME = "type 3 is the inverse of type 2, but for a factor"
 OTHER = "that of the transform to undo"
-dct = _along_one_axis("dct", THE_SAME, "[6.0, -1.414214]")
-idct = _along_one_axis("idct", OTHER, "[0.957107, -0.457107]")
-dst = _along_one_axis("dst", THE_SAME, "[4.242641, -2.0]")
-idst = _along_one_axis("idst", OTHER, "[0.853553, -0.146447]")
-dctn = _along_several_axes("dctn", THE_SAME, "[[12.0, -2.828427]]")
-idctn = _along_several_axes("idctn", OTHER, "[[0.478553, -0.228553]]")
-dstn = _along_several_axes("dstn", THE_SAME, "[[8.485281, -4.0]]")
-idstn = _along_several_axes("idstn", OTHER, "[[0.426777, -0.073223]]")
+dct = _one_axis_cosine("dct", THE_SAME, "[6.0, -1.414214]")
+idct = _one_axis_cosine("idct", OTHER, "[0.957107, -0.457107]")
+dst = _one_axis_cosine("dst", THE_SAME, "[4.242641, -2.0]")
+idst = _one_axis_cosine("idst", OTHER, "[0.853553, -0.146447]")
+dctn = _several_axes_cosine("dctn", THE_SAME, "[[12.0, -2.828427]]")
+idctn = _several_axes_cosine("idctn", OTHER, "[[0.478553, -0.228553]]")
+dstn = _several_axes_cosine("dstn", THE_SAME, "[[8.485281, -4.0]]")
+idstn = _several_axes_cosine("idstn", OTHER, "[[0.426777, -0.073223]]")

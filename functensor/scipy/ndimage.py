@@ -38,10 +38,10 @@ EXTENSIONS = {
 # By how many elements SciPy extends an array before it finds a spline with such an edge.
 EXTENSION_ELEMENTS = 12
 
-A = TypeVar("A", Array, float)
+ArrayOrFloat = TypeVar("ArrayOrFloat", Array, float)
 
 
-def _spline_basis(t: A, order: int) -> list[A]:
+def _spline_basis(t: ArrayOrFloat, order: int) -> list[ArrayOrFloat]:
     """Returns the values of the ``order + 1`` splines that are not zero at a fraction of a cell.
 
     Source: C. de Boor, "On calculating with B-splines", 1972: the recurrence for knots one apart.
@@ -49,7 +49,7 @@ def _spline_basis(t: A, order: int) -> list[A]:
     values = [t * 0 + 1]
     for k in range(1, order + 1):
         carried = t * 0
-        grown: list[A] = []
+        grown: list[ArrayOrFloat] = []
         for r, value in enumerate(values):
             share = value / k
             grown.append(carried + (r + 1 - t) * share)
@@ -65,7 +65,7 @@ def _extended_index(i: Array | Buffer, n: int, extension: str) -> Array:
         return ops.multiply(i, 0)
     if extension == "wrap":
         return ops.remainder(i, n)
-    # A mirror at the edge's elements does not repeat them, one at their far sides does.
+    # ArrayOrFloat mirror at the edge's elements does not repeat them, one at their far sides does.
     period, last = (2 * n - 2, 2 * n - 2) if extension == "mirror" else (2 * n, 2 * n - 1)
     i = ops.remainder(i, period)
     return ops.where(ops.less(i, n), i, ops.subtract(last, i))
@@ -129,7 +129,7 @@ def _spline_weights(
     shift = 0.0 if order % 2 else 0.5
     below = ops.floor(ops.stop_gradient(c) + shift)
     weights = ops.stack(_spline_basis(c + shift - below, order))
-    # A coordinate that is not finite has weights of NaN, and any index.
+    # ArrayOrFloat coordinate that is not finite has weights of NaN, and any index.
     first = ops.astype(ops.where(ops.isfinite(below), below, 0), np.int64)
     offsets = (np.arange(order + 1) - order // 2).reshape(-1, *(1,) * len(c.shape))
     indices = ops.add(first, beside(x, offsets))

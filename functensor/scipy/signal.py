@@ -35,7 +35,7 @@ __all__ = [
 # Axes of one operand, and those of the other that go with them.
 AxisPairs: TypeAlias = tuple[Sequence[int], Sequence[int]]
 
-CONVOLUTION_MODES = ("full", "same", "valid")
+RESULT_MODES = ("full", "same", "valid")
 CONVOLUTION_METHODS = ("auto", "direct", "fft")
 # What an image is continued by, and the mode of padding that does it.
 BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
@@ -50,7 +50,7 @@ def _signals_to_convolve(
     name: str, in1: ArrayLike, in2: ArrayLike, mode: str
 ) -> tuple[Array, Array]:
     """Returns both operands as arrays, checked."""
-    if mode not in CONVOLUTION_MODES:
+    if mode not in RESULT_MODES:
         raise ValueError(f"{name}: mode={mode!r}: acceptable modes are 'full', 'same' and 'valid'")
     in1, in2 = asarray(in1), asarray(in2)
     if len(in1.shape) != len(in2.shape):
@@ -102,7 +102,7 @@ def _convolved_along(
 ) -> Array:
     """Returns the convolution over some axes, summed over pairs of others."""
     in1, in2 = asarray(in1), asarray(in2)
-    if mode not in CONVOLUTION_MODES:
+    if mode not in RESULT_MODES:
         raise ValueError(f"convolve: mode={mode!r} is none of 'full', 'same' and 'valid'")
     parts = []
     for x, along, summed in zip((in1, in2), axes, dot_axes or ((), ()), strict=True):

@@ -90,7 +90,7 @@ def _products(c: Array, x: Array, start: int, stop: int) -> Array:
     return cut_last(whole, start, stop)
 
 
-def _filtered(b: Array, a: Array, x: Array, zi: Array) -> tuple[Array, Array]:
+def _filtered_with_state(b: Array, a: Array, x: Array, zi: Array) -> tuple[Array, Array]:
     """Filters along the last axis from an initial state; returns the final state too.
 
     A state is what the samples so far contribute to the numerator's side of the samples to come.
@@ -148,7 +148,7 @@ def lfilter(
     if len(zi.shape) == len(x.shape):
         zi = ops.moveaxis(zi, axis, -1)
     zi = _state("lfilter", zi, (*moved.shape[:-1], count))
-    out, last = _filtered(b, a, moved, zi)
+    out, last = _filtered_with_state(b, a, moved, zi)
     return ops.moveaxis(out, -1, axis), ops.moveaxis(last, -1, axis)
 
 
@@ -263,7 +263,7 @@ def filtfilt(
     zi = lfilter_zi(b, a)
 
     def run(z: Array, first: Array) -> Array:
-        return _filtered(b, a, z, zi * first)[0]
+        return _filtered_with_state(b, a, z, zi * first)[0]
 
     return ops.moveaxis(_back_and_forth(ext, edge, run), -1, axis)
 
@@ -285,7 +285,7 @@ def _cascade(sos: Array, x: Array, zi: Array | None) -> tuple[Array, list[Array]
         if zi is None:
             x = linear_filter.bind((b, a, x), {})
         else:
-            x, state = _filtered(b, a, x, ops.index(zi, i))
+            x, state = _filtered_with_state(b, a, x, ops.index(zi, i))
             states.append(state)
     return x, states
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf, nan
 
 from ..backends.restoring import quiet
 from ..numpy.arguments import as_inexact
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
-from .special_probabilities import together
+from .special_probabilities import in_one_dtype
 
 __all__ = ["boxcox", "boxcox1p", "exprel", "inv_boxcox", "inv_boxcox1p"]
 
-INF, NAN = float("inf"), float("nan")
 # The exponential of less than this is 0 in all dtypes.
-LOWEST = -1000.0
+LEAST_LOG_OF_POWER = -1000.0
 # Closer to 0 than these, quotients and their derivatives are those of a series, which ends where
 # its terms and those of two derivatives vanish.
 NEAR_EXP, EXP_TERMS = 0.5, 18
@@ -29,7 +29,7 @@ def _exprel(u: Array) -> Array:
     series: Array | float = 1.0
     for k in range(EXP_TERMS, 1, -1):
         series = 1.0 + small * series / k
-    infinite = ops.equal(far, INF)
+    infinite = ops.equal(far, inf)
     usual = ops.expm1(far) / ops.where(infinite, 1.0, far)
     return ops.where(near, series, usual)
 
@@ -70,14 +70,14 @@ def _box_cox(level: Array, none: Array, lmbda: Array) -> Array:
     """
     above, below = ops.greater(lmbda, 0), ops.less(lmbda, 0)
     limit = -1.0 / ops.where(ops.logical_or(above, below), lmbda, 1.0)
-    endless = ops.equal(level, INF)
+    endless = ops.equal(level, inf)
     value = ops.where(endless, 0.0, level)
     power = lmbda * value
     # So small a power is none, whatever its logarithm.
-    gone = ops.less(power, LOWEST)
+    gone = ops.less(power, LEAST_LOG_OF_POWER)
     value = ops.where(gone, limit, value * _exprel(ops.where(gone, 0.0, power)))
-    value = ops.where(endless, ops.where(below, limit, INF), value)
-    value = ops.where(none, ops.where(above, limit, -INF), value)
+    value = ops.where(endless, ops.where(below, limit, inf), value)
+    value = ops.where(none, ops.where(above, limit, -inf), value)
     return ops.where(ops.isnan(lmbda), lmbda, value)
 
 
@@ -98,7 +98,7 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     >>> special.boxcox([1.0, 4.0], 0.5).tolist()
     [0.0, 2.0]
     """
-    x, lmbda = together(x, lmbda)
+    x, lmbda = in_one_dtype(x, lmbda)
     none = ops.equal(x, 0)
     with quiet():
         return _box_cox(ops.log(ops.where(none, 1.0, x)), none, lmbda)
@@ -120,7 +120,7 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     >>> special.boxcox1p([0.0, 3.0], 0.5).tolist()
     [0.0, 2.0]
     """
-    x, lmbda = together(x, lmbda)
+    x, lmbda = in_one_dtype(x, lmbda)
     none = ops.equal(x, -1)
     with quiet():
         return _box_cox(ops.log1p(ops.where(none, 0.0, x)), none, lmbda)
@@ -138,20 +138,20 @@ def _powered(y: Array, lmbda: Array, exponential: Callable[[Array], Array], leas
     none = ops.logical_and(ops.equal(lmbda, 0), ops.isinf(y))
     u = ops.where(none, 0.0, lmbda * ops.where(none, 1.0, y))
     # What overflows is the product of two large numbers; 1 beside it is nothing.
-    huge = ops.equal(u, INF)
+    huge = ops.equal(u, inf)
     beyond = ops.logical_and(huge, ops.isfinite(lmbda))
     size = ops.log(ops.abs(ops.where(beyond, lmbda, 1.0))) + ops.log(
         ops.abs(ops.where(beyond, y, 1.0))
     )
     far = size / ops.where(beyond, lmbda, 1.0)
-    edge = ops.logical_or(ops.equal(u, -1), ops.equal(ops.abs(u), INF))
+    edge = ops.logical_or(ops.equal(u, -1), ops.equal(ops.abs(u), inf))
     level = ops.where(edge, 0.0, y) * _logrel(ops.where(edge, 0.0, u))
     value = exponential(ops.where(beyond, far, level))
     # Powers of 0: by a negative one they are infinite.
     zero = ops.equal(u, -1)
-    value = ops.where(zero, INF, value)
+    value = ops.where(zero, inf, value)
     value = ops.where(ops.logical_and(zero, ops.greater(lmbda, 0)), least, value)
-    value = ops.where(ops.equal(u, -INF), NAN, value)
+    value = ops.where(ops.equal(u, -inf), nan, value)
     # An infinite power of what is infinite at most leaves 1.
     endless = ops.logical_and(huge, ops.isinf(lmbda))
     return ops.where(endless, exponential(ops.zeros_like(value)), value)
@@ -173,7 +173,7 @@ def inv_boxcox(y: ArrayLike, lmbda: ArrayLike) -> Array:
     >>> special.inv_boxcox([0.0, 2.0], 0.5).round(12).tolist()
     [1.0, 4.0]
     """
-    y, lmbda = together(y, lmbda)
+    y, lmbda = in_one_dtype(y, lmbda)
     with quiet():
         return _powered(y, lmbda, ops.exp, 0.0)
 
@@ -194,6 +194,6 @@ def inv_boxcox1p(y: ArrayLike, lmbda: ArrayLike) -> Array:
     >>> special.inv_boxcox1p([0.0, 2.0], 0.5).round(12).tolist()
     [0.0, 3.0]
     """
-    y, lmbda = together(y, lmbda)
+    y, lmbda = in_one_dtype(y, lmbda)
     with quiet():
         return _powered(y, lmbda, ops.expm1, -1.0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,14 @@ __all__ = [
     "gdtrc", "gdtrix", "nbdtr", "nbdtrc", "nbdtri", "pdtr", "pdtrc", "pdtri", "stdtr", "stdtrit",
 ]  # fmt: skip
 
-PLAIN = (float, int, bool)
-NAN, INF = float("nan"), float("inf")
-DLMF = "NIST Digital Library of Mathematical Functions, "
+WEAK_CLASSES = (float, int, bool)
+HANDBOOK = "NIST Digital Library of Mathematical Functions, "
 
 
-def together(*operands: ArrayLike) -> list[Array]:
+def in_one_dtype(*operands: ArrayLike) -> list[Array]:
     """Returns operands as arrays of one floating dtype, Python's numbers deciding none."""
     arrays = arrays_together(operands)
-    strong = [x.dtype for x, given in zip(arrays, operands) if type(given) not in PLAIN]
+    strong = [x.dtype for x, given in zip(arrays, operands) if type(given) not in WEAK_CLASSES]
     dtype = result_type(*strong) if strong else np.dtype(np.float64)
     dtype = dtype if dtype.kind in INEXACT else np.dtype(np.float64)
     return [x if x.dtype == dtype else ops.astype(x, dtype) for x in arrays]
@@ -55,7 +55,7 @@ def _declared(
             operands = signature.bind(*operands, **named).args
         # Infinite values are no reason to warn.
         with quiet():
-            return compute(*together(*operands))
+            return compute(*in_one_dtype(*operands))
 
     signature = inspect.signature(compute)
     function.__signature__ = signature  # type: ignore[attr-defined]
@@ -78,16 +78,16 @@ def _defined(*conditions: Array) -> Array:
     return out
 
 
-def _probability(p: Array) -> Array:
+def _checked_probability(p: Array) -> Array:
     return _defined(ops.greater_equal(p, 0), ops.less_equal(p, 1))
 
 
 def _only(condition: Array, value: Array) -> Array:
     """Returns a value where a condition holds, else NaN."""
-    return ops.where(condition, value, NAN)
+    return ops.where(condition, value, nan)
 
 
-def _counted(k: Array) -> Array:
+def _whole_count(k: Array) -> Array:
     """Returns a whole number below a count, by which there is no derivative."""
     return ops.floor(ops.stop_gradient(k))
 
@@ -101,16 +101,16 @@ def _safe(condition: Array, x: Array, stand_in: float) -> Array:
 
 def _gamma_tail(kind: Callable[..., Array], a: Array, x: Array) -> Array:
     """Returns an incomplete gamma function, which is constant for infinite x."""
-    ordinary = _defined(ops.greater_equal(x, 0), ops.less(x, INF))
+    ordinary = _defined(ops.greater_equal(x, 0), ops.less(x, inf))
     value = kind(a, _safe(ordinary, x, 1.0))
     end = 1.0 if kind is ops.gammainc else 0.0
-    value = ops.where(ops.equal(x, INF), end, value)
+    value = ops.where(ops.equal(x, inf), end, value)
     return _only(_defined(ops.greater_equal(a, 0), ops.greater_equal(x, 0)), value)
 
 
-def _ratio(dfn: Array, dfd: Array, x: Array) -> tuple[Array, Array]:
+def _f_shares(dfn: Array, dfd: Array, x: Array) -> tuple[Array, Array]:
     """Returns ``dfn x / (dfd + dfn x)`` and 1 minus that, each precise where it is small."""
-    ordinary = ops.less(x, INF)
+    ordinary = ops.less(x, inf)
     part = dfn * _safe(ordinary, x, 1.0)
     total = dfd + part
     return ops.where(ordinary, part / total, 1.0), ops.where(ordinary, dfd / total, 0.0)
@@ -119,7 +119,7 @@ def _ratio(dfn: Array, dfd: Array, x: Array) -> tuple[Array, Array]:
 def _f_tail(dfn: Array, dfd: Array, x: Array, upper: bool) -> Array:
     right = _defined(ops.greater(dfn, 0), ops.greater(dfd, 0), ops.greater_equal(x, 0))
     m, n, x = (_safe(right, z, 1.0) for z in (dfn, dfd, x))
-    w, v = _ratio(m, n, x)
+    w, v = _f_shares(m, n, x)
     low = ops.less(w, 0.5)
     by_w = ops.betaincc if upper else ops.betainc
     by_v = ops.betainc if upper else ops.betaincc
@@ -132,12 +132,12 @@ def _f_tail(dfn: Array, dfd: Array, x: Array, upper: bool) -> Array:
 
 
 def _f_quantile(dfn: Array, dfd: Array, p: Array) -> Array:
-    right = _defined(ops.greater(dfn, 0), ops.greater(dfd, 0), _probability(p))
+    right = _defined(ops.greater(dfn, 0), ops.greater(dfd, 0), _checked_probability(p))
     inside = _defined(right, ops.greater(p, 0), ops.less(p, 1))
     m, n = (_safe(right, z, 1.0) for z in (dfn, dfd))
     q = _safe(inside, p, 0.5)
     w, v = ops.betaincinv(m / 2, n / 2, q), ops.betainccinv(n / 2, m / 2, q)
-    value = ops.where(inside, n * w / (m * v), INF)
+    value = ops.where(inside, n * w / (m * v), inf)
     return _only(right, ops.where(ops.equal(p, 0), 0.0, value))
 
 
@@ -149,7 +149,7 @@ chdtr = _declared(
     "Returns the probability of at most x in the chi-squared distribution.",
     V_X,
     "special.chdtr(2.0, 0.0) -> 0.0",
-    DLMF + "8.2.4",
+    HANDBOOK + "8.2.4",
 )
 chdtrc = _declared(
     "chdtrc",
@@ -157,19 +157,19 @@ chdtrc = _declared(
     "Returns the probability of more than x in the chi-squared distribution.",
     V_X,
     "special.chdtrc(2.0, 0.0) -> 1.0",
-    DLMF + "8.2.4",
+    HANDBOOK + "8.2.4",
 )
 chdtri = _declared(
     "chdtri",
     lambda v, p: _only(
-        _probability(p), 2 * ops.gammainccinv(v / 2, _safe(_probability(p), p, 0.5))
+        _checked_probability(p), 2 * ops.gammainccinv(v / 2, _safe(_checked_probability(p), p, 0.5))
     ),
     "Returns that x for which ``chdtrc(v, x)`` is p.",
     V_P,
     "special.chdtri(2.0, 1.0) -> 0.0",
-    DLMF + "8.2.4",
+    HANDBOOK + "8.2.4",
 )
-A_B_X = {
+BETA_TAIL_ARGUMENTS = {
     "a": "the rate, positive: the factor of x.",
     "b": "the shape, positive.",
     "x": "where, an array or a number.",
@@ -178,25 +178,25 @@ gdtr = _declared(
     "gdtr",
     lambda a, b, x: _gamma_tail(ops.gammainc, b, a * x),
     "Returns the probability of at most x in the gamma distribution.",
-    A_B_X,
+    BETA_TAIL_ARGUMENTS,
     "special.gdtr(1.0, 1.0, 0.0) -> 0.0",
-    DLMF + "8.2.4",
+    HANDBOOK + "8.2.4",
 )
 gdtrc = _declared(
     "gdtrc",
     lambda a, b, x: _gamma_tail(ops.gammaincc, b, a * x),
     "Returns the probability of more than x in the gamma distribution.",
-    A_B_X,
+    BETA_TAIL_ARGUMENTS,
     "special.gdtrc(1.0, 1.0, 0.0) -> 1.0",
-    DLMF + "8.2.4",
+    HANDBOOK + "8.2.4",
 )
 gdtrix = _declared(
     "gdtrix",
     lambda a, b, p: ops.gammaincinv(b, p) / a,
     "Returns that x for which ``gdtr(a, b, x)`` is p.",
-    {"a": A_B_X["a"], "b": A_B_X["b"], "p": "a probability."},
+    {"a": BETA_TAIL_ARGUMENTS["a"], "b": BETA_TAIL_ARGUMENTS["b"], "p": "a probability."},
     "special.gdtrix(1.0, 1.0, 0.0) -> 0.0",
-    DLMF + "8.2.4",
+    HANDBOOK + "8.2.4",
 )
 DF_X = {"dfn, dfd": "the degrees of freedom, positive.", "x": "where, from 0 up."}
 fdtr = _declared(
@@ -205,7 +205,7 @@ fdtr = _declared(
     "Returns the probability of at most x in the F distribution.",
     DF_X,
     "special.fdtr(2.0, 2.0, 1.0) -> 0.5",
-    DLMF + "8.17.2",
+    HANDBOOK + "8.17.2",
 )
 fdtrc = _declared(
     "fdtrc",
@@ -213,7 +213,7 @@ fdtrc = _declared(
     "Returns the probability of more than x in the F distribution.",
     DF_X,
     "special.fdtrc(2.0, 2.0, 1.0) -> 0.5",
-    DLMF + "8.17.2",
+    HANDBOOK + "8.17.2",
 )
 fdtri = _declared(
     "fdtri",
@@ -221,7 +221,7 @@ fdtri = _declared(
     "Returns that x for which ``fdtr(dfn, dfd, x)`` is p.",
     {"dfn, dfd": DF_X["dfn, dfd"], "p": "a probability."},
     "special.fdtri(2.0, 2.0, 0.5).round(12) -> 1.0",
-    DLMF + "8.17.2",
+    HANDBOOK + "8.17.2",
 )
 
 # -- Student's t
@@ -229,18 +229,18 @@ fdtri = _declared(
 
 def _student(df: Array, t: Array) -> Array:
     right = _defined(ops.greater(df, 0), ops.equal(t, t))
-    ordinary = ops.less(ops.abs(t), INF)
+    ordinary = ops.less(ops.abs(t), inf)
     value = t_cdf(_safe(ordinary, t, 0.0), _safe(ops.greater(df, 0), df, 1.0))
-    value = ops.where(ops.equal(t, INF), 1.0, ops.where(ops.equal(t, -INF), 0.0, value))
+    value = ops.where(ops.equal(t, inf), 1.0, ops.where(ops.equal(t, -inf), 0.0, value))
     return _only(right, value)
 
 
 def _student_quantile(df: Array, p: Array) -> Array:
-    right = _defined(ops.greater(df, 0), _probability(p))
+    right = _defined(ops.greater(df, 0), _checked_probability(p))
     inside = _defined(ops.greater(p, 0), ops.less(p, 1))
     value = t_ppf(_safe(inside, p, 0.5), _safe(ops.greater(df, 0), df, 1.0))
-    value = ops.where(inside, value, INF)
-    return _only(right, ops.where(ops.equal(p, 0), -INF, value))
+    value = ops.where(inside, value, inf)
+    return _only(right, ops.where(ops.equal(p, 0), -inf, value))
 
 
 stdtr = _declared(
@@ -249,7 +249,7 @@ stdtr = _declared(
     "Returns the probability of at most t in Student's distribution.",
     {"df": "the degrees of freedom, positive, also infinite.", "t": "where."},
     "special.stdtr(3.0, 0.0) -> 0.5",
-    DLMF + "8.17.2",
+    HANDBOOK + "8.17.2",
 )
 stdtrit = _declared(
     "stdtrit",
@@ -257,16 +257,16 @@ stdtrit = _declared(
     "Returns that t for which ``stdtr(df, t)`` is p.",
     {"df": "the degrees of freedom, positive, also infinite.", "p": "a probability."},
     "special.stdtrit(3.0, [0.0, 1.0]) -> [-inf, inf]",
-    DLMF + "8.17.2",
+    HANDBOOK + "8.17.2",
 )
 
 # -- counts
 
 
 def _binomial_tail(k: Array, n: Array, p: Array, upper: bool) -> Array:
-    k, n = _counted(k), _counted(n)
+    k, n = _whole_count(k), _whole_count(n)
     below = ops.less(k, 0)
-    right = _defined(ops.less_equal(k, n), _probability(p))
+    right = _defined(ops.less_equal(k, n), _checked_probability(p))
     right = right if upper else _defined(right, ops.logical_not(below))
     inside = _defined(right, ops.logical_not(below), ops.less(k, n))
     k, n, q = _safe(inside, k, 0.0), _safe(inside, n, 1.0), _safe(inside, p, 0.5)
@@ -277,20 +277,20 @@ def _binomial_tail(k: Array, n: Array, p: Array, upper: bool) -> Array:
 
 
 def _binomial_inverse(k: Array, n: Array, y: Array) -> Array:
-    k, n = _counted(k), _counted(n)
-    right = _defined(ops.greater_equal(k, 0), ops.less(k, n), _probability(y))
+    k, n = _whole_count(k), _whole_count(n)
+    right = _defined(ops.greater_equal(k, 0), ops.less(k, n), _checked_probability(y))
     k, n, q = _safe(right, k, 0.0), _safe(right, n, 1.0), _safe(right, y, 0.5)
     return _only(right, ops.betainccinv(k + 1, n - k, q))
 
 
-def _negative(kind: Callable[..., Array], k: Array, n: Array, p: Array) -> Array:
-    k, n = _counted(k), _counted(n)
-    right = _defined(ops.greater_equal(k, 0), ops.greater(n, 0), _probability(p))
+def _negative_binomial_tail(kind: Callable[..., Array], k: Array, n: Array, p: Array) -> Array:
+    k, n = _whole_count(k), _whole_count(n)
+    right = _defined(ops.greater_equal(k, 0), ops.greater(n, 0), _checked_probability(p))
     return _only(right, kind(_safe(right, n, 1.0), _safe(right, k, 0.0) + 1, _safe(right, p, 0.5)))
 
 
-def _poisson(kind: Callable[..., Array], k: Array, m: Array, top: float) -> Array:
-    k = _counted(k)
+def _poisson_tail(kind: Callable[..., Array], k: Array, m: Array, top: float) -> Array:
+    k = _whole_count(k)
     right = _defined(ops.greater_equal(k, 0), ops.greater_equal(m, 0), ops.less_equal(m, top))
     return _only(right, kind(_safe(right, k, 0.0) + 1, _safe(right, m, 0.5)))
 
@@ -303,7 +303,7 @@ bdtr = _declared(
     "Returns the probability of at most k successes in n trials.",
     K_N_P,
     "special.bdtr(0, 1, 0.25) -> 0.75",
-    DLMF + "8.17.5",
+    HANDBOOK + "8.17.5",
 )
 bdtrc = _declared(
     "bdtrc",
@@ -311,7 +311,7 @@ bdtrc = _declared(
     "Returns the probability of more than k successes in n trials.",
     K_N_P,
     "special.bdtrc(0, 1, 0.25) -> 0.25",
-    DLMF + "8.17.5",
+    HANDBOOK + "8.17.5",
 )
 bdtri = _declared(
     "bdtri",
@@ -319,54 +319,54 @@ bdtri = _declared(
     "Returns that p for which ``bdtr(k, n, p)`` is y.",
     K_N_Y,
     "special.bdtri(0, 1, 0.75).round(12) -> 0.25",
-    DLMF + "8.17.5",
+    HANDBOOK + "8.17.5",
 )
 FAILURES = {"k": "how many failures.", "n": "before how many successes."}
 nbdtr = _declared(
     "nbdtr",
-    lambda k, n, p: _negative(ops.betainc, k, n, p),
+    lambda k, n, p: _negative_binomial_tail(ops.betainc, k, n, p),
     "Returns the probability of at most k failures before the n-th success.",
     {**FAILURES, "p": "the probability of a success."},
     "special.nbdtr(0, 1, 0.25) -> 0.25",
-    DLMF + "8.17.2",
+    HANDBOOK + "8.17.2",
 )
 nbdtrc = _declared(
     "nbdtrc",
-    lambda k, n, p: _negative(ops.betaincc, k, n, p),
+    lambda k, n, p: _negative_binomial_tail(ops.betaincc, k, n, p),
     "Returns the probability of more than k failures before the n-th success.",
     {**FAILURES, "p": "the probability of a success."},
     "special.nbdtrc(0, 1, 0.25) -> 0.75",
-    DLMF + "8.17.2",
+    HANDBOOK + "8.17.2",
 )
 nbdtri = _declared(
     "nbdtri",
-    lambda k, n, y: _negative(ops.betaincinv, k, n, y),
+    lambda k, n, y: _negative_binomial_tail(ops.betaincinv, k, n, y),
     "Returns that p for which ``nbdtr(k, n, p)`` is y.",
     {**FAILURES, "y": "a probability."},
     "special.nbdtri(0, 1, 0.25) -> 0.25",
-    DLMF + "8.17.2",
+    HANDBOOK + "8.17.2",
 )
 pdtr = _declared(
     "pdtr",
-    lambda k, m: _poisson(ops.gammaincc, k, m, INF),
+    lambda k, m: _poisson_tail(ops.gammaincc, k, m, inf),
     "Returns the probability of at most k events in the Poisson distribution.",
     {"k": "how many at most.", "m": "the expected number, from 0 up."},
     "special.pdtr(0, 0.0) -> 1.0",
-    DLMF + "8.4.9",
+    HANDBOOK + "8.4.9",
 )
 pdtrc = _declared(
     "pdtrc",
-    lambda k, m: _poisson(ops.gammainc, k, m, INF),
+    lambda k, m: _poisson_tail(ops.gammainc, k, m, inf),
     "Returns the probability of more than k events in the Poisson distribution.",
     {"k": "how many at most.", "m": "the expected number, from 0 up."},
     "special.pdtrc(0, 0.0) -> 0.0",
-    DLMF + "8.4.9",
+    HANDBOOK + "8.4.9",
 )
 pdtri = _declared(
     "pdtri",
-    lambda k, y: _poisson(ops.gammainccinv, k, y, 1.0),
+    lambda k, y: _poisson_tail(ops.gammainccinv, k, y, 1.0),
     "Returns that m for which ``pdtr(k, m)`` is y.",
     {"k": "how many at most.", "y": "a probability."},
     "special.pdtri(0, 1.0) -> 0.0",
-    DLMF + "8.4.9",
+    HANDBOOK + "8.4.9",
 )

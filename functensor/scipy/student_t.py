@@ -20,7 +20,7 @@ __all__ = ["t_cdf", "t_logpdf", "t_ppf"]
 RATIO = (31 / 18432, -17 / 14336, 1 / 640, -1 / 192, 1 / 8)
 
 
-def _log_ratio(b: Array) -> Array:
+def _log_gamma_ratio(b: Array) -> Array:
     """Returns ``log(gamma(b + 1/2) / gamma(b)) - log(b) / 2``, which vanishes as b grows.
 
     From the asymptotic series of log(gamma) (NIST Digital Library of Mathematical Functions,
@@ -43,11 +43,11 @@ NORMAL = 1e15
 def t_logpdf(x: Array, df: Array) -> Array:
     """Returns the logarithm of the density of the standard form."""
     df = ops.minimum(df, NORMAL)
-    height = _log_ratio(0.5 * df) - 0.5 * log(2 * pi)
+    height = _log_gamma_ratio(0.5 * df) - 0.5 * log(2 * pi)
     return height - 0.5 * (df + 1) * ops.log1p(x * x / df)
 
 
-TERMS = 16
+SERIES_TERMS_OF_CDF = 16
 
 
 def _central(x: Array, v: Array, b: Array) -> Array:
@@ -57,9 +57,9 @@ def _central(x: Array, v: Array, b: Array) -> Array:
     Mathematical Functions, 8.17.8. Here the root of v has x's sign, so that nothing has a kink.
     """
     series: Array | float = 1.0
-    for k in reversed(range(TERMS)):
+    for k in reversed(range(SERIES_TERMS_OF_CDF)):
         series = 1.0 + series * (v * ((b + (k + 0.5)) / (k + 1.5)))
-    height = _log_ratio(b) - 0.5 * log(pi)
+    height = _log_gamma_ratio(b) - 0.5 * log(pi)
     root = x * ops.sqrt(b / (2 * b + x * x))
     return root * ops.exp(b * ops.log1p(-v) + height) * series
 

@@ -146,7 +146,7 @@ def elementwise(o: Operands) -> Dependence:
     return o.joined([o.spread(part, shape) for part, shape in known])
 
 
-def reduced(o: Operands) -> Dependence:
+def summed_over_axes(o: Operands) -> Dependence:
     """Every element depends on all along the axes, which are gone or have length 1."""
     part = o.values[0]
     if part is None:
@@ -167,9 +167,9 @@ def mixed_along_axes(o: Operands) -> Dependence:
     parts = []
     for part, shape in zip(o.values, o.shapes):
         if part is not None:
-            reduced = {a % len(shape) for a in axes}
-            kept = tuple(1 if i in reduced else n for i, n in enumerate(shape))
-            parts.append(o.spread(_collapsed(part, shape, reduced, prod(kept)), kept))
+            summed_over_axes = {a % len(shape) for a in axes}
+            kept = tuple(1 if i in summed_over_axes else n for i, n in enumerate(shape))
+            parts.append(o.spread(_collapsed(part, shape, summed_over_axes, prod(kept)), kept))
     return o.joined(parts)
 
 
@@ -311,7 +311,7 @@ def mixed(parts: Sequence[Dependence], count: int) -> Dependence:
 
 FAMILY_RULES: dict[str, Callable[[Operands], Dependence]] = {
     "elementwise": elementwise,
-    "reduction": reduced,
+    "reduction": summed_over_axes,
     "along": mixed_along_axes,
 }
 MOVERS = ("reshape", "transpose", "broadcast_to", "flip", "roll", "tril", "triu", "pad")
@@ -326,7 +326,7 @@ PRIMITIVE_RULES: dict[str, Callable[[Operands], Dependence]] = {
     "matmul": matrix_multiplied,
     "scatter_add": scatter_added,
     "to_device": elementwise,
-    "var": reduced,
+    "var": summed_over_axes,
 }
 
 

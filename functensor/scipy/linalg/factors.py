@@ -20,7 +20,6 @@ from ...primitives.linalg import triangular
 from ...primitives.linalg.stacks import conjugate, unpacked
 
 __all__ = [
-    "as_given",
     "cho_factor",
     "cho_solve",
     "cholesky",
@@ -29,6 +28,7 @@ __all__ = [
     "lu_solve",
     "solved_by_triangle",
     "system",
+    "vector_as_given",
 ]
 
 TRANSPOSITIONS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
@@ -39,7 +39,7 @@ def system(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array, bool]:
     return right_hand_side(name, as_matrices(name, a, square=True), b)
 
 
-def as_given(x: Array, vector: bool) -> Array:
+def vector_as_given(x: Array, vector: bool) -> Array:
     """Returns a solution as a vector where the right-hand side was one."""
     return ops.index(x, (Ellipsis, 0)) if vector else x
 
@@ -143,7 +143,7 @@ def cho_solve(
     c, lower = _factor_pair("cho_solve", c_and_lower, "cho_factor(a)")
     c, b, vector = system("cho_solve", c, b)
     inner = solved_by_triangle(c, b, 0 if lower else 2, lower, False)
-    return as_given(solved_by_triangle(c, inner, 2 if lower else 0, lower, False), vector)
+    return vector_as_given(solved_by_triangle(c, inner, 2 if lower else 0, lower, False), vector)
 
 
 def _factorised(name: str, a: ArrayLike) -> tuple[Array, Array]:
@@ -267,7 +267,7 @@ def lu_solve(
     else:
         inner = solved_by_triangle(both, _rows_in_order(b, order), 0, True, True)
         x = solved_by_triangle(both, inner, 0, False, False)
-    return as_given(x, vector)
+    return vector_as_given(x, vector)
 
 
 def _rows_in_order(x: Array, order: Array) -> Array:

@@ -20,7 +20,7 @@ from ...primitives.core.shape_dtype import finfo
 from ...primitives.linalg import matrix_functions, solving
 from ...primitives.linalg.banded import banded_solve
 from ...primitives.linalg.stacks import adjoint, conjugate
-from .factors import as_given, cho_factor, cho_solve, solved_by_triangle, system
+from .factors import cho_factor, cho_solve, solved_by_triangle, system, vector_as_given
 
 __all__ = [
     "det",
@@ -81,7 +81,7 @@ def solve_triangular(
     [1.0, 2.0]
     """
     a, b, vector = system("solve_triangular", a, b)
-    return as_given(solved_by_triangle(a, b, trans, lower, unit_diagonal), vector)
+    return vector_as_given(solved_by_triangle(a, b, trans, lower, unit_diagonal), vector)
 
 
 def solve_banded(
@@ -121,7 +121,7 @@ def solve_banded(
         what = f"solve_banded: l_and_u={(lower, upper)}, but ab has shape {ab.shape}"
         fix = "ab has l + u + 1 rows, the diagonals, uppermost first"
         raise ShapeError(message(what, fix=fix, number=16))
-    return as_given(banded_solve.bind((ab, b), {"lower": lower, "upper": upper}), vector)
+    return vector_as_given(banded_solve.bind((ab, b), {"lower": lower, "upper": upper}), vector)
 
 
 def solve(
@@ -164,7 +164,7 @@ def solve(
     if transposed:
         structure = TRANSPOSED.get(structure, structure)
         a, lower = a.mT, not lower
-    return as_given(_solve_with(structure, a, b, lower), vector)
+    return vector_as_given(_solve_with(structure, a, b, lower), vector)
 
 
 def _structure(name: str, assume_a: str | None) -> str:

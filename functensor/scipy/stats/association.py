@@ -29,7 +29,7 @@ __all__ = [
     "LinregressResult", "PearsonRResult", "linregress", "pearsonr", "rankdata", "spearmanr",
 ]  # fmt: skip
 
-RANKS = ("average", "min", "max", "dense", "ordinal")
+RANKING_METHODS = ("average", "min", "max", "dense", "ordinal")
 
 
 class PearsonRResult(tuple):  # type: ignore[type-arg]
@@ -100,7 +100,7 @@ register(
 )
 
 
-def _centred(x: Array) -> Array:
+def _minus_mean(x: Array) -> Array:
     return x - ops.mean(x, axis=-1, keepdims=True)
 
 
@@ -177,7 +177,7 @@ def pearsonr(
             r = ops.sign(a) * ops.sign(b)
             r = ops.where(ops.equal(r, 0), np.nan, r)
             return PearsonRResult(r, ops.where(ops.isnan(r), r, 1.0), alternative, n)
-        r = _correlation(_centred(a), _centred(b))
+        r = _correlation(_minus_mean(a), _minus_mean(b))
         return PearsonRResult(r, _pearson_pvalue(name, alternative, r, n), alternative, n)
 
 
@@ -238,7 +238,7 @@ def rankdata(
     >>> stats.rankdata([0.0, 2.0, 3.0, 2.0]).tolist()
     [1.0, 2.5, 4.0, 2.5]
     """
-    checked_word("rankdata", "method", method, RANKS)
+    checked_word("rankdata", "method", method, RANKING_METHODS)
     x = ops.asarray(a)
     checked_word("rankdata", "nan_policy", nan_policy, POLICIES)
     if nan_policy == "raise":
@@ -308,7 +308,7 @@ def spearmanr(
         none = np.nan if rows.shape[0] == 2 else np.full((rows.shape[0],) * 2, np.nan)
         return SignificanceResult(ops.asarray(none), ops.asarray(none))
     bad = ops.any(ops.isnan(rows))
-    ranks = _centred(ops.astype(_ranks(rows, "average"), rows.dtype))
+    ranks = _minus_mean(ops.astype(_ranks(rows, "average"), rows.dtype))
     if rows.shape[0] == 2:
         pairs = ops.index(ranks, 0), ops.index(ranks, 1)
     else:
@@ -395,7 +395,7 @@ def linregress(
         raise ValueError(
             f"{name}: x and y have {n} and {b.shape[-1]} samples: give as many, at least two"
         )
-    u, v = _centred(a), _centred(b)
+    u, v = _minus_mean(a), _minus_mean(b)
     mean = ops.mean(a, axis=-1)
     sxx, sxy, syy = (ops.mean(p * q, axis=-1) for p, q in ((u, u), (u, v), (v, v)))
     with quiet():

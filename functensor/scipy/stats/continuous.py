@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, pi
+from math import inf, log, pi
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from .. import special
-from .distribution import INF, Continuous, Parameter, log1mexp
+from .distribution import LOG_2, Continuous, Parameter, log1mexp
 
 __all__ = [
     "cauchy",
@@ -32,9 +32,8 @@ __all__ = [
     "weibull_min",
 ]
 
-LOG_2 = log(2.0)
 LOG_ROOT_2PI = 0.5 * log(2 * pi)
-POSITIVE_AXIS: dict[str, Any] = {"support": (0.0, INF), "inner": 1.0}
+POSITIVE_AXIS: dict[str, Any] = {"support": (0.0, inf), "inner": 1.0}
 
 # -- the normal distribution and what is made of it
 
@@ -112,7 +111,7 @@ def _log_normal_mass(a: Parameter, b: Parameter) -> Array:
     some = ops.logical_and(narrow, ops.logical_not(empty))
     near = _log_narrow_mass(ops.where(some, a, 0.0), ops.where(some, b, 1.0))
     wide = _log_wide_mass(ops.where(narrow, -1.0, a), ops.where(narrow, 1.0, b))
-    return ops.where(empty, -INF, ops.where(narrow, near, wide))
+    return ops.where(empty, -inf, ops.where(narrow, near, wide))
 
 
 def _log_wide_mass(a: Parameter, b: Parameter) -> Array:
@@ -318,7 +317,7 @@ pareto = Continuous(
     "pareto",
     "Pareto",
     {"b": "positive"},
-    support=(1.0, INF),
+    support=(1.0, inf),
     inner=2.0,
     logpdf=lambda z, b: ops.log(b) - (b + 1) * ops.log(z),
     cdf=lambda z, b: -ops.expm1(-b * ops.log(z)),
@@ -366,7 +365,7 @@ weibull_min = Continuous(
 
 # -- on the circle
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+VON_MISES_NODES, VON_MISES_WEIGHTS = np.polynomial.legendre.leggauss(48)
 # Further out than where the density has fallen by this exponent nothing is left.
 VANISHED = 40.0
 
@@ -377,8 +376,8 @@ def _circular_tail(x: Array, kappa: Parameter) -> Array:
     start = -ops.stop_gradient(ops.arccos(ops.clip(start, -1.0, 1.0)))
     width = x - start
     number = width.dtype.type
-    places = beside(width, (0.5 * (NODES + 1)).astype(number))
-    weights = beside(width, (0.5 * WEIGHTS).astype(number))
+    places = beside(width, (0.5 * (VON_MISES_NODES + 1)).astype(number))
+    weights = beside(width, (0.5 * VON_MISES_WEIGHTS).astype(number))
     angles = ops.expand_dims(start, -1) + ops.expand_dims(width, -1) * places
     density = ops.exp(-2 * ops.expand_dims(kappa, -1) * ops.sin(0.5 * angles) ** 2)
     mass = width * ops.sum(density * weights, axis=-1)

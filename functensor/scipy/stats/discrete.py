@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import e, lgamma, log, pi
+from math import e, inf, lgamma, log, pi
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from .. import special
-from .distribution import INF, Discrete, Parameter
+from .distribution import Discrete, Parameter
 
 __all__ = ["bernoulli", "binom", "geom", "nbinom", "poisson"]
 
-COUNTS: dict[str, Any] = {"support": (0.0, INF), "inner": 0.0}
+COUNTS: dict[str, Any] = {"support": (0.0, inf), "inner": 0.0}
 # Where a binomial coefficient is beyond it, a power of zero is zero in any case.
 LARGEST_EXPONENT = 80.0
 LOG_2_PI_E = log(2 * pi * e)
@@ -45,7 +45,7 @@ def _fails(k: Array, p: Parameter) -> Array:
     return ops.where(certain, ops.power(1 - ops.where(certain, p, 1.0), k), usual)
 
 
-def _reached(level: Array, p: Parameter) -> Array:
+def _geometric_quantile(level: Array, p: Parameter) -> Array:
     """Returns 1 where a level is above a probability, else 0, of which nothing has a derivative."""
     above = ops.greater(ops.stop_gradient(level), ops.stop_gradient(p))
     return ops.astype(above, p.dtype)
@@ -62,8 +62,8 @@ bernoulli = Discrete(
     pmf=lambda k, p: k * p + (1 - k) * (1 - p),
     cdf=lambda k, p: 1 - p + 0 * k,
     sf=lambda k, p: p + 0 * k,
-    ppf=lambda q, p: _reached(q, 1 - p),
-    isf=lambda q, p: _reached(p, q),
+    ppf=lambda q, p: _geometric_quantile(q, 1 - p),
+    isf=lambda q, p: _geometric_quantile(p, q),
     entropy=lambda p: special.entr(p) + special.entr(1 - p),
     example="pmf([0, 1], 0.25) -> Array([0.75, 0.25], dtype=float64, device='cpu')",
 )
@@ -97,7 +97,7 @@ geom = Discrete(
     "geom",
     "geometric",
     {"p": "chance"},
-    support=(1.0, INF),
+    support=(1.0, inf),
     inner=1.0,
     logpmf=lambda k, p: special.xlog1py(k - 1, -p) + ops.log(p),
     pmf=lambda k, p: p * _fails(k - 1, p),
@@ -116,7 +116,7 @@ def _geometric_cdf(k: Array, p: Parameter) -> Array:
 
 def _geometric_logsf(k: Array, p: Parameter) -> Array:
     certain = ops.equal(p, 1)
-    return ops.where(certain, -INF * k, special.xlog1py(k, -ops.where(certain, 0.5, p)))
+    return ops.where(certain, -inf * k, special.xlog1py(k, -ops.where(certain, 0.5, p)))
 
 
 def _log_orders(k: Array, n: Parameter) -> Array:
@@ -150,7 +150,7 @@ def _poisson_pmf(k: Array | Buffer, mu: Parameter) -> Array:
 
 # From this rate on, the entropy of a Poisson distribution is an asymptotic series in 1 / mu, the
 # error of which is less than 1e-13 there. Below it, what lies beyond so many events is less.
-FEW, EVENTS = 60.0, 200
+LARGEST_SUMMED_RATE, SUMMED_EVENTS = 60.0, 200
 POISSON_ENTROPY = (
     1 / 12, 1 / 24, 19 / 360, 9 / 80, 863 / 2520, 1375 / 1008, 33953 / 5040, 57281 / 1440
 )  # fmt: skip
@@ -162,9 +162,9 @@ def _poisson_entropy(mu: Parameter) -> Array:
     Source: R. J. Evans, J. Boersma, N. M. Blachman and A. A. Jagers, "The entropy of a Poisson
     distribution", SIAM Review 30 (1988).
     """
-    few = ops.less(mu, FEW)
-    rate, inverse = ops.where(few, mu, 1.0), 1 / ops.where(few, FEW, mu)
-    k = np.arange(EVENTS)
+    few = ops.less(mu, LARGEST_SUMMED_RATE)
+    rate, inverse = ops.where(few, mu, 1.0), 1 / ops.where(few, LARGEST_SUMMED_RATE, mu)
+    k = np.arange(SUMMED_EVENTS)
     logs = np.array([lgamma(n + 1) for n in k])
     column = ops.expand_dims(rate, -1)
     masses = _poisson_pmf(beside(mu, k.astype(mu.dtype)), column)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from math import inf, nan
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,8 +39,9 @@ Formula: TypeAlias = Callable[..., Array]
 Real: TypeAlias = Array | float
 # What formulas get: numbers in the dtype of the arrays.
 Parameter: TypeAlias = Array | np.floating[Any]
-INF = float("inf")
-NAN = float("nan")
+
+
+LOG_2 = 0.6931471805599453
 
 
 class ParameterDomain:
@@ -76,13 +78,13 @@ class ParameterDomain:
 
 
 DOMAINS = {
-    "positive": ParameterDomain(0, INF, "()", "positive"),
-    "endless": ParameterDomain(0, INF, "(]", "positive, also infinite"),
-    "nonnegative": ParameterDomain(0, INF, "[)", "not negative"),
+    "positive": ParameterDomain(0, inf, "()", "positive"),
+    "endless": ParameterDomain(0, inf, "(]", "positive, also infinite"),
+    "nonnegative": ParameterDomain(0, inf, "[)", "not negative"),
     "probability": ParameterDomain(0, 1, "[]", "a probability"),
     "chance": ParameterDomain(0, 1, "(]", "a probability above 0"),
-    "count": ParameterDomain(0, INF, "[)", "a whole number", whole=True),
-    "real": ParameterDomain(-INF, INF, "[]", "a number"),
+    "count": ParameterDomain(0, inf, "[)", "a whole number", whole=True),
+    "real": ParameterDomain(-inf, inf, "[]", "a number"),
 }
 
 # The kinds of location and scale.
@@ -104,7 +106,7 @@ OF_PARAMETERS = {"entropy": "the entropy, in nats,"}
 # A probability, its logarithm, and the probability of the opposite.
 PROBABILITIES = ("cdf", "logcdf", "sf"), ("sf", "logsf", "cdf")
 # What a function of probability is below and above the support.
-ENDS = {"cdf": (0.0, 1.0), "logcdf": (-INF, 0.0), "sf": (1.0, 0.0), "logsf": (0.0, -INF)}
+ENDS = {"cdf": (0.0, 1.0), "logcdf": (-inf, 0.0), "sf": (1.0, 0.0), "logsf": (0.0, -inf)}
 
 
 def floating(*operands: ArrayLike) -> list[Real]:
@@ -127,16 +129,16 @@ def log1mexp(d: Array) -> Array:
     Source: M. Mächler, "Accurately computing log(1 - exp(-abs(a)))", 2012.
     """
     zero = ops.less_equal(d, 0)
-    small = ops.less(d, 0.6931471805599453)
+    small = ops.less(d, LOG_2)
     near = ops.log(-ops.expm1(-ops.where(ops.logical_and(small, ops.greater(d, 0)), d, 0.5)))
     value = ops.where(small, near, ops.log1p(-ops.exp(-ops.where(small, 1.0, d))))
-    return ops.where(zero, -INF, value)
+    return ops.where(zero, -inf, value)
 
 
 def log_or_minus_inf(p: Array) -> Array:
     """Returns the logarithm of a probability, without a derivative where it is zero."""
     zero = ops.equal(p, 0)
-    return ops.where(zero, -INF, ops.log(ops.where(zero, 1.0, p)))
+    return ops.where(zero, -inf, ops.log(ops.where(zero, 1.0, p)))
 
 
 HOME = "functensor.scipy.stats"
@@ -175,7 +177,7 @@ class Law:
         title: str,
         parameters: dict[str, str] | None = None,
         *,
-        support: tuple[float | Formula, float | Formula] = (-INF, INF),
+        support: tuple[float | Formula, float | Formula] = (-inf, inf),
         inner: float | Formula = 0.0,
         open_support: bool = False,
         vanishes: Formula | None = None,
@@ -280,7 +282,7 @@ class Law:
             valid.append(self._valid(*parameters))
         out = compute(z, parameters, *safe[count:])
         for fits in valid:
-            out = ops.where(fits, out, NAN)
+            out = ops.where(fits, out, nan)
         return out
 
     # -- what it is made of
@@ -300,9 +302,9 @@ class Law:
         below, above = ENDS[kind]
         # A logarithm has no derivative where it becomes infinite.
         closed = self._open or _infinite(low)
-        reaches = ops.less_equal if below == -INF or closed else ops.less
+        reaches = ops.less_equal if below == -inf or closed else ops.less
         under = reaches(x, low)
-        reaches = ops.greater_equal if above == -INF or _infinite(high) else ops.greater
+        reaches = ops.greater_equal if above == -inf or _infinite(high) else ops.greater
         over = reaches(x, high)
         value = formula(ops.where(ops.logical_or(under, over), inner, x), *parameters)
         return ops.where(under, below, ops.where(over, above, value))
@@ -356,7 +358,7 @@ class Law:
 
 
 def _infinite(end: Real) -> bool:
-    return type(end) is float and end in (INF, -INF)
+    return type(end) is float and end in (inf, -inf)
 
 
 def _log_of(formula: Formula, complement: Formula | None) -> Formula:
@@ -411,7 +413,7 @@ class Continuous(Law):
         value = self._formulas["logpdf"](ops.where(outside, inner, z), *parameters)
         if not (type(scale) is float and scale == 1.0):
             value = ops.subtract(value, ops.log(scale))
-        return ops.where(outside, -INF, value)
+        return ops.where(outside, -inf, value)
 
     def _pdf(self, x: Array, parameters: Sequence[Parameter], loc: Real, scale: Real) -> Array:
         # Declared only where the support is infinite, and the formula vanishes there.
@@ -437,7 +439,7 @@ class Continuous(Law):
                     end = _located(end, loc, scale)
                 value = ops.where(at, end, value)
             known = ops.logical_or(inside, ops.logical_or(none, all_of_it))
-            return ops.where(known, value, NAN)
+            return ops.where(known, value, nan)
 
         return compute
 
@@ -468,7 +470,7 @@ class Discrete(Law):
     def _derived(self) -> dict[str, Formula]:
         given = dict(self._formulas)
         made: dict[str, Formula] = {
-            "logpmf": self._mass("logpmf", -INF),
+            "logpmf": self._mass("logpmf", -inf),
             "pmf": self._mass("pmf", 0.0),
         }
         for plain, log, opposite in PROBABILITIES:
@@ -492,7 +494,7 @@ class Discrete(Law):
             value = formula(ops.where(inside, q, 0.5), *parameters)
             value = ops.where(ops.equal(q, 0), none, ops.where(ops.equal(q, 1), all_of_it, value))
             known = ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))
-            return ops.where(known, _located(value, loc, 1.0), NAN)
+            return ops.where(known, _located(value, loc, 1.0), nan)
 
         return compute
 
@@ -503,7 +505,7 @@ class Discrete(Law):
             k = ops.stop_gradient(_standard(k, loc, 1.0))
             low, high, inner = self._ends(parameters)
             outside = ops.logical_or(ops.less(k, low), ops.greater(k, high))
-            between = ops.logical_or(ops.not_equal(k, ops.floor(k)), ops.equal(ops.abs(k), INF))
+            between = ops.logical_or(ops.not_equal(k, ops.floor(k)), ops.equal(ops.abs(k), inf))
             # NaN differs from its own floor and yet is to stay.
             outside = ops.logical_and(ops.logical_or(outside, between), ops.equal(k, k))
             value = formula(ops.where(outside, inner, k), *parameters)

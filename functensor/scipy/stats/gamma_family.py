@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from math import log
+from math import inf
 
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from .. import special
 from ..student_t import t_cdf, t_logpdf, t_ppf
-from .distribution import INF, Continuous, Parameter
+from .distribution import LOG_2, Continuous, Parameter
 
 __all__ = ["beta", "chi2", "gamma", "invgamma", "t"]
 
-LOG_2 = log(2.0)
 
 
 def _gamma_logpdf(z: Array, a: Parameter) -> Array:
@@ -23,7 +22,7 @@ gamma = Continuous(
     "gamma",
     "gamma",
     {"a": "positive"},
-    support=(0.0, INF),
+    support=(0.0, inf),
     inner=1.0,
     vanishes=lambda z, a: ops.logical_and(ops.equal(z, 0), ops.greater(a, 1)),
     logpdf=_gamma_logpdf,
@@ -37,7 +36,7 @@ chi2 = Continuous(
     "chi2",
     "chi-squared",
     {"df": "positive"},
-    support=(0.0, INF),
+    support=(0.0, inf),
     inner=1.0,
     vanishes=lambda z, df: ops.logical_and(ops.equal(z, 0), ops.greater(df, 2)),
     logpdf=lambda z, df: _gamma_logpdf(0.5 * z, 0.5 * df) - LOG_2,
@@ -51,7 +50,7 @@ invgamma = Continuous(
     "invgamma",
     "inverse gamma",
     {"a": "positive"},
-    support=(0.0, INF),
+    support=(0.0, inf),
     inner=1.0,
     open_support=True,
     logpdf=lambda z, a: -(a + 1) * ops.log(z) - special.gammaln(a) - 1 / z,

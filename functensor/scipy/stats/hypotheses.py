@@ -14,7 +14,7 @@ from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...tree import register
 from .. import special
-from ..special_probabilities import together
+from ..special_probabilities import in_one_dtype
 from .means import trim_mean
 from .sample_axes import Samples, checked_word, mean_of_samples, student_pvalue
 
@@ -321,7 +321,7 @@ def ttest_ind_from_stats(
     >>> stats.ttest_ind_from_stats(2.0, 1.0, 2, 5.0, 1.0, 2).statistic.tolist()
     -3.0
     """
-    m1, s1, n1, m2, s2, n2 = together(mean1, std1, nobs1, mean2, std2, nobs2)
+    m1, s1, n1, m2, s2, n2 = in_one_dtype(mean1, std1, nobs1, mean2, std2, nobs2)
     error, df = _error_of_difference(s1**2, n1, s2**2, n2, equal_var)
     with quiet():
         t = (m1 - m2) / error

@@ -208,16 +208,16 @@ def kstat(
     m2 = central(x, 2)
     with quiet():
         if n == 2:
-            value = m2 * _quotient(count, count - 1)
+            value = m2 * _quotient_or_nan(count, count - 1)
         elif n == 3:
-            value = central(x, 3) * _quotient(count**2, (count - 1) * (count - 2))
+            value = central(x, 3) * _quotient_or_nan(count**2, (count - 1) * (count - 2))
         else:
             top = (count + 1) * central(x, 4) - 3 * (count - 1) * m2 * m2
-            value = top * _quotient(count**2, (count - 1) * (count - 2) * (count - 3))
+            value = top * _quotient_or_nan(count**2, (count - 1) * (count - 2) * (count - 3))
     return rows.restored(value, keepdims)
 
 
-def _quotient(a: float, b: float) -> float:
+def _quotient_or_nan(a: float, b: float) -> float:
     return a / b if b else float("nan")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, pi
+from math import inf, log, nan, pi
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ...primitives.core.errors import ShapeError, message
 from ...primitives.core.shape_dtype import finfo
 from .. import special
 from ..linalg import solve_triangular
-from .distribution import INF, NAN, floating, named
+from .distribution import floating, named
 
 __all__ = ["dirichlet", "multinomial", "multivariate_normal"]
 
@@ -103,7 +103,7 @@ class MultivariateNormal(Multivariate):
         away = ops.subtract(x, mean)
         with quiet():
             if len(cov.shape) < 2:
-                value = _diagonal(away, ops.broadcast_to(cov, (n,)))
+                value = _diagonal_form(away, ops.broadcast_to(cov, (n,)))
             elif allow_singular:
                 value = _singular(away, cov)
             else:
@@ -148,7 +148,7 @@ class MultivariateNormal(Multivariate):
         return 0.5 * logdet + 0.5 * n * (log(2 * pi) + 1)
 
 
-def _diagonal(away: Array, variances: Array) -> Array:
+def _diagonal_form(away: Array, variances: Array) -> Array:
     """Returns -2 logpdf for independent components."""
     terms = away * away / variances + ops.log(variances) + log(2 * pi)
     return ops.sum(terms, axis=-1)
@@ -186,7 +186,7 @@ def _singular(away: Array, cov: Array) -> Array:
     inside = ops.less_equal(ops.max(ops.abs(beside), axis=-1), bound)
     rank = ops.sum(ops.astype(known, values.dtype), axis=-1)
     total = ops.sum(square + ops.log(safe), axis=-1) + rank * log(2 * pi)
-    return ops.where(inside, total, INF)
+    return ops.where(inside, total, inf)
 
 
 class Dirichlet(Multivariate):
@@ -236,7 +236,7 @@ class Dirichlet(Multivariate):
             column = ops.reshape(alpha, (k,) + (1,) * (len(x.shape) - 1))
             height = special.gammaln(ops.sum(alpha)) - ops.sum(special.gammaln(alpha))
             value = height + ops.sum(special.xlogy(column - 1, x), axis=0)
-            return ops.where(valid, ops.where(inside, value, -INF), NAN)
+            return ops.where(valid, ops.where(inside, value, -inf), nan)
 
     def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Array:
         """Returns the density of the Dirichlet distribution.
@@ -298,7 +298,7 @@ class Multinomial(Multivariate):
             terms = special.xlogy(x, p) - special.gammaln(x + 1)
             # Where no count of a category is wanted, its probability may be zero.
             value = special.gammaln(ops.where(draws, n, 1.0) + 1) + ops.sum(terms, axis=-1)
-            return ops.where(valid, ops.where(inside, value, -INF), NAN)
+            return ops.where(valid, ops.where(inside, value, -inf), nan)
 
     def pmf(self, x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
         """Returns the probability of counts.

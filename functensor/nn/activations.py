@@ -1,4 +1,4 @@
-"""Activation functions beside those that are primitives, and labels as vectors."""
+"""Activation functions that are made of primitives, and labels as vectors."""
 
 from __future__ import annotations
 

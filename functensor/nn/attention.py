@@ -85,7 +85,7 @@ def attention(
     width = shapes[0][-1]
     if scale is None:
         scale = 1 / sqrt(width) if width else 1.0
-    # Whether somebody may ask for the mask's derivative, which takes the memory of all scores.
+    # The derivative of a traced mask may be asked for, which takes the memory of all scores.
     learned = isinstance(mask, Tracer)
     return attend.bind(
         operands, {"causal": bool(causal), "scale": float(scale), "learned": learned}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -79,9 +79,9 @@ def conv(
     w: ArrayLike,
     b: ArrayLike | None = None,
     *,
-    stride: ArrayLike = 1,
-    padding: ArrayLike = 0,
-    dilation: ArrayLike = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | str | Sequence[int | tuple[int, int]] = 0,
+    dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Array:
     """Convolves images with kernels (correlates, as neural networks have it) and adds a bias.

@@ -1,4 +1,4 @@
-"""The algorithms: each is a rule for one parameter, and the numbers that one step needs."""
+"""The algorithms of optimizers: each has a rule for one parameter, and the numbers of a step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..numpy.zeros_ones import full_like
 from ..primitives.core.annotations import Value
 from ..primitives.core.array import Array
 from ..primitives.core.shape_dtype import finfo, shape_dtype
-from .optimizer import Optimizer, Rate, Scalar, elementwise, rate_at
+from .optimizer import Arithmetic, Optimizer, Rate, Scalar, elementwise, rate_at
 
 __all__ = [
     "AdagradState",
@@ -28,7 +28,7 @@ __all__ = [
 
 
 Scalars: TypeAlias = Sequence[Scalar]
-# Where a rule may write the new parameter and slots; None where it makes new arrays.
+# Memory for the new parameter and slots; None where a rule makes new arrays.
 ResultPlaces: TypeAlias = Sequence[Any]
 
 
@@ -101,7 +101,7 @@ def sgd(lr: Rate) -> Optimizer[SgdState]:
         return (rate_at(lr, step),)
 
     def rule(
-        xp: Any,
+        xp: Arithmetic,
         p: Value,
         g: Value,
         slots: Sequence[Value],
@@ -147,7 +147,7 @@ def momentum(lr: Rate, momentum: Scalar = 0.9, nesterov: bool = False) -> Optimi
         return rate_at(lr, step), momentum
 
     def rule(
-        xp: Any,
+        xp: Arithmetic,
         p: Value,
         g: Value,
         slots: Sequence[Value],
@@ -243,7 +243,7 @@ def adamw(
         return *_adam_numbers(rate, step + 1, b1, b2, eps), 1 - rate * weight_decay
 
     def rule(
-        xp: Any,
+        xp: Arithmetic,
         p: Value,
         g: Value,
         slots: Sequence[Value],
@@ -266,7 +266,7 @@ def _adam_numbers(rate: Scalar, t: Scalar, b1: Scalar, b2: Scalar, eps: Scalar) 
 
 
 def _adam_step(
-    xp: Any, g: Value, slots: Sequence[Value], coefficients: Scalars, out: ResultPlaces
+    xp: Arithmetic, g: Value, slots: Sequence[Value], coefficients: Scalars, out: ResultPlaces
 ) -> Sequence[Value]:
     """Returns what Adam subtracts from a parameter, and the new means."""
     rate, floor, b1, b2, b1_rest, b2_rest = coefficients
@@ -280,7 +280,12 @@ def _adam_step(
 
 
 def _adam_rule(
-    xp: Any, p: Value, g: Value, slots: Sequence[Value], coefficients: Scalars, out: ResultPlaces
+    xp: Arithmetic,
+    p: Value,
+    g: Value,
+    slots: Sequence[Value],
+    coefficients: Scalars,
+    out: ResultPlaces,
 ) -> Sequence[Value]:
     step, m, v = _adam_step(xp, g, slots, coefficients, out)
     return xp.subtract(p, step, out[0]), m, v
@@ -324,7 +329,7 @@ def lion(
         return rate, b1, b2, 1 - b1, 1 - b2, 1 - rate * weight_decay
 
     def rule(
-        xp: Any,
+        xp: Arithmetic,
         p: Value,
         g: Value,
         slots: Sequence[Value],
@@ -382,7 +387,7 @@ def adagrad(
         return rate_at(lr, step), eps
 
     def rule(
-        xp: Any,
+        xp: Arithmetic,
         p: Value,
         g: Value,
         slots: Sequence[Value],

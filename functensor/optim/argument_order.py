@@ -1,4 +1,4 @@
-"""Gradients and parameters in Optax's order, which an update would take for each other."""
+"""Finds gradients in the place of parameters, where Optax has them, before an update mixes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizers: rules for one parameter, made rules for a tree of them."""
+"""Optimizers of trees of parameters, made of rules for one parameter."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ UpdateRule: TypeAlias = Callable[
     [Any, Value, Value, Sequence[Value], Sequence[Scalar], Sequence[Any]], Sequence[Any]
 ]
 
-# What ufuncs can be told to write about.
+# Operands of ufuncs that may be told where to write.
 UFUNC_OPERANDS = (np.ndarray, np.floating)
 
 new_array = object.__new__
@@ -53,6 +53,15 @@ class OptimizerState(Protocol):
     def loss(self) -> Array: ...
     def _replace(self, *, loss: Array = ...) -> Self: ...
     def __getitem__(self, slots: slice, /) -> tuple[Any, ...]: ...
+
+
+class Arithmetic(Protocol):
+    """The functions that rules compute with; each may write into its last argument.
+
+    They are add, subtract, multiply, divide, sign, sqrt and square_abs.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Value]: ...
 
 
 class UpdateFunction(Protocol[State]):

@@ -1,4 +1,4 @@
-"""Optimizers that change tensors in place; all they compute is the pure optimizers' work."""
+"""Optimizers that change tensors in place; the pure optimizers compute for them."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def truncated_normal(
     start = normal_probability(ops.where(tail, -1.0, below))
     end = normal_probability(ops.where(tail, 1.0, above))
     x = normal_quantile(ops.add(start, ops.multiply(unit, ops.subtract(end, start))))
-    # Where the bounds are seen, what is not needed is not computed.
+    # The tail is computed only where the bounds need it, or are not known.
     if not is_at_hand(tail) or ops.any(tail):
         near = ops.where(tail, -above, TAIL_BEGINS)
         far = ops.where(tail, -below, 2 * TAIL_BEGINS)

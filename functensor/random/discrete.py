@@ -121,7 +121,7 @@ def randint(
         return ops.astype(ops.add(drawn, low), dtype)
     least, last = _within(dtype, minval, 0), _within(dtype, maxval, 1)
     width = ops.subtract(ops.astype(last, np.uint64), ops.astype(least, np.uint64))
-    # Where there is nothing between them, minval; a count of 0 stands for all 2**64 words.
+    # Bounds with nothing between them give minval; a count of 0 stands for all 2**64 words.
     width = ops.where(ops.less(last, least), np.uint64(0), width)
     count = ops.add(width, np.uint64(1))
     endless = ops.equal(count, 0)

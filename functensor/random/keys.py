@@ -46,7 +46,7 @@ __all__ = [
     "words",
 ]
 
-# What functions take for a key; those that make one return an Array.
+# Functions take these for a key; functions that make a key return an Array.
 RandomKey: TypeAlias = Array | Buffer
 
 DRAWN, SPLIT, FOLDED, STREAMED = 0, 1, 2, 3
@@ -54,7 +54,7 @@ KEY_BITS = 128
 KEY_WORD_VALUES = 2**64
 
 
-def key(seed: ArrayLike) -> Array:
+def key(seed: Array | Buffer | np.generic | int) -> Array:
     """Returns the key that belongs to a seed.
 
     Args:

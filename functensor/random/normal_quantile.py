@@ -168,7 +168,7 @@ def tail_quantile(unit: Array, near: Array, far: Array) -> Array:
     """
     far = ops.where(ops.greater(far - near, REACH), near + REACH, far)
     log_near = _log_mills(near)
-    # What lies above b, as a share of what lies above a.
+    # The probability above b, as a share of that above a.
     drop = -0.5 * (far - near) * (far + near)
     beyond = ops.exp(drop + ops.log(near / far) + _log_mills(far) - log_near)
     share = ops.log(beyond + unit * (1.0 - beyond))

@@ -1,4 +1,4 @@
-"""Bounds and constraints of what is looked for."""
+"""Bounds and constraints of `functensor.scipy.optimize`, as SciPy's solvers take them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Bounds", "constraints_of", "free_gradient", "limits_of", "scipy_cons
 # Takes and returns leaves.
 LeavesFunction: TypeAlias = Callable[[Values], Values]
 
-# How close to a bound, in relation to it, a variable counts as held there.
+# A variable this close to a bound, in relation to it, counts as held there.
 HELD_AT_BOUND_RTOL = 1e-7
 
 

@@ -37,7 +37,7 @@ __all__ = ["dct", "dctn", "dst", "dstn", "idct", "idctn", "idst", "idstn"]
 
 RealTransform = TypeVar("RealTransform", bound=Callable[..., Array])
 
-# Which type undoes a type.
+# The types that undo types.
 OPPOSITE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 

@@ -1,4 +1,4 @@
-"""SciPy's ``interpolate``: piecewise cubics through points, differentiable by all there is.
+"""SciPy's ``interpolate``: piecewise cubics through points, with derivatives by all arguments.
 
 An interpolant is a tree of arrays: it goes through ``jit``, ``vmap`` and derivatives. Its values
 have derivatives by where it is evaluated, by the points' places and by their values.

@@ -28,7 +28,7 @@ BOUNDARY_MODES = (
     "wrap",
     "grid-wrap",
 )
-# How the array goes on beyond its edges where the spline is defined; by default as in a mirror.
+# Extensions of the array beyond its edges, where the spline is defined; by default a mirror's.
 EXTENSIONS = {
     "nearest": "reflect",
     "reflect": "reflect",

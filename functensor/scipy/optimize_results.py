@@ -1,4 +1,4 @@
-"""Solutions of SciPy's solvers, as trees with derivatives of their own."""
+"""Results of SciPy's solvers as trees, whose solutions have derivatives; `optimize` uses them."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def integrate(
     solution = xp.empty((len(times), *y.shape), y.dtype)
     solution[0] = y
     stages = xp.empty((7, y.size), y.dtype)
-    # What a trial step meets, and a shorter one will not, is no concern of the user's.
+    # A trial step may overflow where a shorter one does not: users see no warning of it.
     with quiet():
         _fill(f, xp.array(y), np.asarray(times, np.float64), options, norm, solution, stages)
     return solution

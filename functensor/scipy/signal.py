@@ -1,6 +1,6 @@
 """SciPy's ``signal``: convolution, correlation, filters, resampling and trends.
 
-Recursive filters are in `filters`, what smooths and resamples in `smoothing`.
+`signal_filters` has recursive filters, `signal_smoothing` smoothing and resampling.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AxisPairs: TypeAlias = tuple[Sequence[int], Sequence[int]]
 
 RESULT_MODES = ("full", "same", "valid")
 CONVOLUTION_METHODS = ("auto", "direct", "fft")
-# What an image is continued by, and the mode of padding that does it.
+# The words for how an image is continued, and the modes of padding that do it.
 BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 # A multiplication of the direct sum costs about as much as a tenth of an element's share in one
@@ -432,7 +432,7 @@ def detrend(
     data: ArrayLike,
     axis: int = -1,
     type: str = "linear",
-    bp: ArrayLike = 0,
+    bp: int | Sequence[int] = 0,
     overwrite_data: bool = False,
 ) -> Array:
     """Returns data without its trend along an axis.

@@ -244,7 +244,9 @@ def hilbert(x: ArrayLike, N: int | None = None, axis: int = -1) -> Array:
     return fft.ifft(fft.fft(x, n, axis) * _one_sided(n, 1, x, axis), axis=axis)
 
 
-def hilbert2(x: ArrayLike, N: ArrayLike | None = None, axes: Sequence[int] = (-2, -1)) -> Array:
+def hilbert2(
+    x: ArrayLike, N: int | Sequence[int] | None = None, axes: Sequence[int] = (-2, -1)
+) -> Array:
     """Returns the analytic signal of an image: a quarter of its frequencies, four times.
 
     Args:

@@ -383,8 +383,8 @@ def logsumexp(
     if weights is None:
         top = _finite_maximum(ops.real(a), axes)
     else:
-        # What has no weight does not count, though it may be infinite or NaN; it has a derivative
-        # by its weight, where that is a number.
+        # An element without weight does not count, though it may be infinite or NaN. The result has
+        # a derivative by its weight, where that is a number.
         absent = ops.equal(weights, 0)
         top = _finite_maximum(ops.where(absent, -np.inf, ops.real(a)), axes)
         small = ops.less_equal(ops.real(a) - top, LARGEST_USED_EXPONENT)

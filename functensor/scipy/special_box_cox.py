@@ -1,4 +1,4 @@
-"""Box and Cox's transformations of `functensor.scipy.special`, and what they are made of."""
+"""Box and Cox's transformations of `functensor.scipy.special`, their inverses, and ``exprel``."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _powered(y: Array, lmbda: Array, exponential: Callable[[Array], Array], leas
     # No power of anything is a product without a limit: there is none of 0 and an infinity.
     none = ops.logical_and(ops.equal(lmbda, 0), ops.isinf(y))
     u = ops.where(none, 0.0, lmbda * ops.where(none, 1.0, y))
-    # What overflows is the product of two large numbers; 1 beside it is nothing.
+    # The product of two large numbers overflows; 1 beside it is nothing.
     huge = ops.equal(u, inf)
     beyond = ops.logical_and(huge, ops.isfinite(lmbda))
     size = ops.log(ops.abs(ops.where(beyond, lmbda, 1.0))) + ops.log(

@@ -50,7 +50,7 @@ def _declared(
 ) -> Callable[..., Array]:
     """Returns a function of operands that broadcast, which are made arrays of one dtype."""
 
-    def function(*operands: Array, **named: Any) -> Array:
+    def function(*operands: ArrayLike, **named: Any) -> Array:
         if named or len(operands) != len(signature.parameters):
             operands = signature.bind(*operands, **named).args
         # Infinite values are no reason to warn.

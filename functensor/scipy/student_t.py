@@ -1,4 +1,4 @@
-"""Student's t distribution, of which both `special` and `stats` have functions."""
+"""Student's t distribution, for functions of both `special` and `stats`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def t_cdf(x: Array, df: Array) -> Array:
     b = 0.5 * df
     square = x * x
     v = square / (df + square)
-    # Where terms of the series fall by ten; elsewhere x is not zero.
+    # Here terms of the series fall by ten; elsewhere x is not zero.
     near = ops.logical_and(ops.less(v, 0.1), ops.less(v * (b + 0.5), 0.15))
     small = ops.where(near, x, 0.0)
     middle = 0.5 + _central(small, ops.where(near, v, 0.0), b)

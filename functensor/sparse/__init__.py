@@ -1,4 +1,4 @@
-"""Sparse Jacobians and Hessians: which elements can differ from zero is read off the program.
+"""Sparse Jacobians and Hessians, whose nonzero elements are read off the program.
 
 The function is staged, and for every element of every value the program tells which inputs it
 depends on. Columns that meet in no row then share a colour, and one directional derivative gives

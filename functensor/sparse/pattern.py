@@ -1,10 +1,10 @@
 """The inputs on which every element of a program's values depends.
 
-What is kept for a value is a ``Dependence``: pairs of an element of it and an input. An equation
-either moves elements about, which running it on their numbers shows; or computes element by
-element; or mixes along axes. Of what is none of these, every element is taken to depend on all
-that the operands depend on: too much, never too little. Derivatives count: what is compared or
-rounded carries none, and of a function with a rule of its own, it is the rule that tells.
+A ``Dependence`` of a value holds pairs of an element and an input. An equation moves elements
+about, which running it on their numbers shows; or it computes element by element; or it mixes along
+axes. Elements of all other equations are taken to depend on all that the operands depend on: too
+much, never too little. Derivatives count: comparing and rounding carry none, and the rule of a
+function with a rule of its own is looked into.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..transforms.jvp import jvp
 
 __all__ = ["Dependence", "dependence_of"]
 
-# How deep rules may call functions with rules on tangents: one may call itself, if it is linear.
+# Rules call functions with rules on tangents at most this deep: a linear one may call itself.
 DEEPEST_RULES = 4
 
 

@@ -1,4 +1,4 @@
-"""Functions of matrices."""
+"""Exponentials, logarithms, roots, sines and polar factors of matrices."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def sinm(A: ArrayLike) -> Array:
     return ops.imag(forth) if back is None else -0.5j * (forth - back)
 
 
-def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Array:
+def fractional_matrix_power(A: ArrayLike, t: float) -> Array:
     """Returns the principal powers of matrices.
 
     Args:

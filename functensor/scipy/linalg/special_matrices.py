@@ -1,4 +1,4 @@
-"""Matrices of a special form."""
+"""Matrices of a special form: Toeplitz, Hankel, circulant, companion, block diagonal."""
 
 from __future__ import annotations
 

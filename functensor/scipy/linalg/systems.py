@@ -300,7 +300,7 @@ def pinv(
 def lstsq(
     a: ArrayLike,
     b: ArrayLike,
-    cond: ArrayLike | None = None,
+    cond: float | None = None,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,

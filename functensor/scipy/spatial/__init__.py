@@ -1,4 +1,4 @@
-"""SciPy's ``spatial``, of which there is ``distance``."""
+"""SciPy's ``spatial``: its module ``distance``."""
 
 from __future__ import annotations
 

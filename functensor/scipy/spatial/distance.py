@@ -139,7 +139,7 @@ METRICS: dict[str, Callable[..., Array]] = {
     "seuclidean": _seuclidean,
     "sqeuclidean": lambda u, v, w: _sum_of_terms((u - v) ** 2, w),
 }
-# What a metric takes beside weights.
+# The arguments of metrics beside weights.
 METRIC_OPTIONS = {
     "jensenshannon": ("base",),
     "mahalanobis": ("VI",),

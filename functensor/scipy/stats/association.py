@@ -62,7 +62,7 @@ class PearsonRResult(tuple):  # type: ignore[type-arg]
         return f"PearsonRResult(statistic={self.statistic}, pvalue={self.pvalue})"
 
     def confidence_interval(
-        self, confidence_level: float = 0.95, method: Any = None
+        self, confidence_level: float = 0.95, method: None = None
     ) -> ConfidenceInterval:
         """Returns between what the correlation lies, by Fisher's transformation.
 
@@ -134,7 +134,7 @@ def pearsonr(
     y: ArrayLike,
     *,
     alternative: str = "two-sided",
-    method: Any = None,
+    method: None = None,
     axis: Axis = 0,
 ) -> PearsonRResult:
     """Returns Pearson's coefficient of correlation, and its p-value.

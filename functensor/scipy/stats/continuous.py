@@ -44,7 +44,7 @@ def _normal_logpdf(z: Array) -> Array:
 
 def _half_logsf(z: Array) -> Array:
     near = ops.less(z, 0.5)
-    # Where hardly anything lies below, the logarithm is that of nearly 1.
+    # The logarithm is that of nearly 1 where hardly anything lies below.
     middle = ops.log1p(-special.erf(ops.where(near, z, 0.0) * 0.5**0.5))
     return ops.where(near, middle, LOG_2 + special.log_ndtr(-z))
 
@@ -139,7 +139,7 @@ def _truncated_logsf(z: Array, a: Parameter, b: Parameter) -> Array:
     whole = _log_normal_mass(a, b)
     below = _log_normal_mass(a, z) - whole
     small = ops.less(below, -LOG_2)
-    # Where hardly anything lies below, the logarithm is that of nearly 1.
+    # The logarithm is that of nearly 1 where hardly anything lies below.
     near = log1mexp(-ops.where(small, below, -1.0))
     return ops.where(small, near, _log_normal_mass(ops.where(small, _half(a, b), z), b) - whole)
 

@@ -17,7 +17,7 @@ from .distribution import Discrete, Parameter
 __all__ = ["bernoulli", "binom", "geom", "nbinom", "poisson"]
 
 COUNTS: dict[str, Any] = {"support": (0.0, inf), "inner": 0.0}
-# Where a binomial coefficient is beyond it, a power of zero is zero in any case.
+# A power of zero is zero in any case where a binomial coefficient is beyond this.
 LARGEST_EXPONENT = 80.0
 LOG_2_PI_E = log(2 * pi * e)
 
@@ -75,7 +75,7 @@ def _log_ways(k: Array, n: Parameter) -> Array:
 
 
 def _some(rest: Array) -> Array:
-    """Returns how many are left: where there is none, something else is the result."""
+    """Returns how many are left, and 1 where none is: another formula holds there."""
     return ops.where(ops.greater(rest, 0), rest, 1.0)
 
 
@@ -169,7 +169,7 @@ def _poisson_entropy(mu: Parameter) -> Array:
     column = ops.expand_dims(rate, -1)
     masses = _poisson_pmf(beside(mu, k.astype(mu.dtype)), column)
     logs = beside(mu, logs.astype(mu.dtype))
-    # Where log(mu) is finite, sums of small terms keep more digits than two large ones.
+    # Sums of small terms keep more digits than two large ones, if log(mu) is finite.
     low = ops.less(rate, 1)
     inside = ops.where(ops.expand_dims(low, -1), 1.0, column)
     levels = logs - special.xlogy(beside(mu, k.astype(mu.dtype)), inside) + inside

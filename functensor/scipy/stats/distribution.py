@@ -22,6 +22,7 @@ from ...primitives.core.annotations import ArrayLike
 from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.shape_dtype import INEXACT, result_type
+from .parameter_domains import DOMAINS
 
 __all__ = [
     "Continuous",
@@ -37,56 +38,11 @@ __all__ = [
 Formula: TypeAlias = Callable[..., Array]
 # A number is one of Python's, whose dtype gives way to those of arrays.
 Real: TypeAlias = Array | float
-# What formulas get: numbers in the dtype of the arrays.
+# Formulas get numbers in the dtype of the arrays.
 Parameter: TypeAlias = Array | np.floating[Any]
 
 
 LOG_2 = 0.6931471805599453
-
-
-class ParameterDomain:
-    """The domain of a parameter: real numbers between bounds.
-
-    Args:
-        low, high: the bounds.
-        ends: whether each bound belongs to it, "[" and "]", or not, "(" and ")".
-        whole: whether it is a whole number.
-        word: what documents call it.
-    """
-
-    def __init__(self, low: float, high: float, ends: str, word: str, whole: bool = False) -> None:
-        self.low = low
-        self.high = high
-        self.closed = ends[0] == "[", ends[1] == "]"
-        self.word = word
-        self.whole = whole
-        # What stands in for a parameter that is none.
-        self.replacement = 0.5 if high == 1 else 1.0
-
-    def admits(self, p: float) -> bool:
-        """Says whether a plain number is such a parameter."""
-        above = self.low <= p if self.closed[0] else self.low < p
-        below = p <= self.high if self.closed[1] else p < self.high
-        return above and below and (not self.whole or p == np.floor(p))
-
-    def tests(self, p: Array) -> Array:
-        """Returns where an array has such parameters."""
-        above = (ops.less_equal if self.closed[0] else ops.less)(self.low, p)
-        below = (ops.less_equal if self.closed[1] else ops.less)(p, self.high)
-        fits = ops.logical_and(above, below)
-        return ops.logical_and(fits, ops.equal(p, ops.floor(p))) if self.whole else fits
-
-
-DOMAINS = {
-    "positive": ParameterDomain(0, inf, "()", "positive"),
-    "endless": ParameterDomain(0, inf, "(]", "positive, also infinite"),
-    "nonnegative": ParameterDomain(0, inf, "[)", "not negative"),
-    "probability": ParameterDomain(0, 1, "[]", "a probability"),
-    "chance": ParameterDomain(0, 1, "(]", "a probability above 0"),
-    "count": ParameterDomain(0, inf, "[)", "a whole number", whole=True),
-    "real": ParameterDomain(-inf, inf, "[]", "a number"),
-}
-
 # The kinds of location and scale.
 PLACED = "real", "positive"
 METHOD_WORDS = {
@@ -101,11 +57,11 @@ METHOD_WORDS = {
     "ppf": "the quantile, below which lies the probability q",
     "isf": "the quantile above which lies the probability q",
 }
-# What depends on the parameters alone.
+# These functions depend on the parameters alone.
 OF_PARAMETERS = {"entropy": "the entropy, in nats,"}
 # A probability, its logarithm, and the probability of the opposite.
 PROBABILITIES = ("cdf", "logcdf", "sf"), ("sf", "logsf", "cdf")
-# What a function of probability is below and above the support.
+# The values of functions of probability below and above the support.
 ENDS = {"cdf": (0.0, 1.0), "logcdf": (-inf, 0.0), "sf": (1.0, 0.0), "logsf": (0.0, -inf)}
 
 
@@ -366,7 +322,7 @@ def _log_of(formula: Formula, complement: Formula | None) -> Formula:
     if complement is None:
         return lambda *args: log_or_minus_inf(formula(*args))
 
-    def logarithm(*args: Any) -> Array:
+    def logarithm(*args: Array) -> Array:
         p = formula(*args)
         likely = ops.greater(p, 0.5)
         rest = ops.where(likely, complement(*args), 0.0)

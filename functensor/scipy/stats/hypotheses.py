@@ -256,7 +256,7 @@ def ttest_ind(
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
     trim: float = 0,
-    method: Any = None,
+    method: None = None,
     keepdims: bool = False,
 ) -> TtestResult:
     """Returns Student's test of whether two independent samples have the same mean, or Welch's.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ def central(x: Array, order: int) -> Array:
 
 def moment(
     a: ArrayLike,
-    order: ArrayLike = 1,
+    order: int | Sequence[int] = 1,
     axis: Axis = 0,
     nan_policy: str = "propagate",
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, log, nan, pi
 from typing import Any
 
@@ -42,7 +43,7 @@ class Multivariate:
     def __repr__(self) -> str:
         return f"<functensor.scipy.stats.{self.name}>"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
         return named, (self.name,)
 
 
@@ -296,7 +297,7 @@ class Multinomial(Multivariate):
             x = ops.where(counts, x, 0.0)
             p = ops.where(right, p, 1.0)
             terms = special.xlogy(x, p) - special.gammaln(x + 1)
-            # Where no count of a category is wanted, its probability may be zero.
+            # A category that is counted zero times may have the probability zero.
             value = special.gammaln(ops.where(draws, n, 1.0) + 1) + ops.sum(terms, axis=-1)
             return ops.where(valid, ops.where(inside, value, -inf), nan)
 

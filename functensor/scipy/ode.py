@@ -171,7 +171,7 @@ class OdeCall(CustomCall):
         last = times.shape[0] - 1
         adjoint = self.at(gs, last)
         by_args = [zeros_like(args[i]) for i in known]
-        by_times = []
+        by_times: list[Value] = []
         for i in range(last, 0, -1):
             state = self.at(solution, i)
             by_times.append(_time_cotangent(self.at(gs, i), self.func(state, times[i], args)))

@@ -27,14 +27,15 @@ __all__ = [
     "gdtrc", "gdtrix", "nbdtr", "nbdtrc", "nbdtri", "pdtr", "pdtrc", "pdtri", "stdtr", "stdtrit",
 ]  # fmt: skip
 
-WEAK_CLASSES = (float, int, bool)
+CLASSES_WITHOUT_DTYPE = (float, int, bool)
 HANDBOOK = "NIST Digital Library of Mathematical Functions, "
 
 
 def in_one_dtype(*operands: ArrayLike) -> list[Array]:
     """Returns operands as arrays of one floating dtype, Python's numbers deciding none."""
     arrays = arrays_together(operands)
-    strong = [x.dtype for x, given in zip(arrays, operands) if type(given) not in WEAK_CLASSES]
+    given = zip(arrays, operands)
+    strong = [x.dtype for x, operand in given if type(operand) not in CLASSES_WITHOUT_DTYPE]
     dtype = result_type(*strong) if strong else np.dtype(np.float64)
     dtype = dtype if dtype.kind in INEXACT else np.dtype(np.float64)
     return [x if x.dtype == dtype else ops.astype(x, dtype) for x in arrays]

@@ -101,7 +101,7 @@ def element_numbers(shape: Shape) -> Buffer:
 # -- what the equations do: the operands' dependences, None for constants, become the output's
 
 
-class Operands:
+class EquationOperands:
     """An equation's operands, as the rules want them.
 
     Attributes:
@@ -140,13 +140,13 @@ class Operands:
         return [np.asarray(to_host(to_buffer(x))) for x in given]
 
 
-def elementwise(o: Operands) -> Dependence:
+def elementwise(o: EquationOperands) -> Dependence:
     """Every element depends on the operands' elements at its place."""
     known = [(part, shape) for part, shape in zip(o.values, o.shapes) if part is not None]
     return o.joined([o.spread(part, shape) for part, shape in known])
 
 
-def summed_over_axes(o: Operands) -> Dependence:
+def summed_over_axes(o: EquationOperands) -> Dependence:
     """Every element depends on all along the axes, which are gone or have length 1."""
     part = o.values[0]
     if part is None:
@@ -160,7 +160,7 @@ def _collapsed(part: Dependence, shape: Shape, axes: Collection[int], count: int
     return part.grouped(groups, count)
 
 
-def mixed_along_axes(o: Operands) -> Dependence:
+def mixed_along_axes(o: EquationOperands) -> Dependence:
     """Every element depends on all along the axes, which stay."""
     axis = o.params.get("axis", -1)
     axes = axis if isinstance(axis, tuple) else (axis,)
@@ -173,7 +173,7 @@ def mixed_along_axes(o: Operands) -> Dependence:
     return o.joined(parts)
 
 
-def normalized(o: Operands) -> Dependence:
+def normalized(o: EquationOperands) -> Dependence:
     """Rows as ``mixed_along_axes`` has them; every element depends on its own weight and bias."""
     x, *affine = o.values
     rank = len(o.shape)
@@ -187,7 +187,7 @@ def normalized(o: Operands) -> Dependence:
     return o.joined(parts)
 
 
-def moved(o: Operands) -> Dependence:
+def moved(o: EquationOperands) -> Dependence:
     """Every element is one of an operand's: the primitive itself, on their numbers, says which."""
     parts = []
     for i, (part, shape) in enumerate(zip(o.values, o.shapes)):
@@ -203,7 +203,7 @@ def _numbers_computed(equation: Equation, operands: Sequence[Buffer]) -> Buffer:
     return np.asarray(equation.primitive.impl(*operands, **equation.params))
 
 
-def indexed(o: Operands) -> Dependence:
+def indexed(o: EquationOperands) -> Dependence:
     """Elements are taken at a key."""
     indices, before = o.indices(1), o.values[0]
     if indices is None or before is None:
@@ -211,7 +211,7 @@ def indexed(o: Operands) -> Dependence:
     return before.taken(element_numbers(o.shapes[0])[o.params["key"].fill(indices)])
 
 
-def scatter_added(o: Operands) -> Dependence:
+def scatter_added(o: EquationOperands) -> Dependence:
     """Values are added into zeros at their keys."""
     keys = o.params["keys"]
     indices = o.indices(len(keys))
@@ -225,7 +225,7 @@ def scatter_added(o: Operands) -> Dependence:
     return o.joined(parts)
 
 
-def index_updated(o: Operands) -> Dependence:
+def index_updated(o: EquationOperands) -> Dependence:
     """Elements at a key are combined with values."""
     indices = o.indices(2)
     if indices is None:
@@ -244,7 +244,7 @@ def index_updated(o: Operands) -> Dependence:
     return o.joined(parts)
 
 
-def matrix_multiplied(o: Operands) -> Dependence:
+def matrix_multiplied(o: EquationOperands) -> Dependence:
     """Rows meet columns, on stacks that broadcast."""
     parts = []
     for i, (part, shape) in enumerate(zip(o.values, o.shapes)):
@@ -262,7 +262,7 @@ def matrix_multiplied(o: Operands) -> Dependence:
     return o.joined(parts)
 
 
-def contracted(o: Operands) -> Dependence:
+def contracted(o: EquationOperands) -> Dependence:
     """Letters that the output lacks are summed over; the others say which element is whose."""
     terms, _, out = o.params["subscripts"].partition("->")
     parts = [
@@ -298,7 +298,7 @@ def _numbered(
     return numbers
 
 
-def everything(o: Operands) -> Dependence:
+def everything(o: EquationOperands) -> Dependence:
     """Every element depends on all that the operands depend on."""
     return mixed([part for part in o.values if part is not None], prod(o.shape))
 
@@ -309,13 +309,13 @@ def mixed(parts: Sequence[Dependence], count: int) -> Dependence:
     return Dependence(np.repeat(np.arange(count), inputs.size), np.tile(inputs, count), count)
 
 
-FAMILY_RULES: dict[str, Callable[[Operands], Dependence]] = {
+FAMILY_RULES: dict[str, Callable[[EquationOperands], Dependence]] = {
     "elementwise": elementwise,
     "reduction": summed_over_axes,
     "along": mixed_along_axes,
 }
 MOVERS = ("reshape", "transpose", "broadcast_to", "flip", "roll", "tril", "triu", "pad")
-PRIMITIVE_RULES: dict[str, Callable[[Operands], Dependence]] = {
+PRIMITIVE_RULES: dict[str, Callable[[EquationOperands], Dependence]] = {
     **dict.fromkeys((*MOVERS, "concatenate", "stack"), moved),
     **dict.fromkeys(("index_set", "index_add", "index_multiply"), index_updated),
     **dict.fromkeys(("index_min", "index_max"), index_updated),
@@ -367,7 +367,7 @@ def _output_dependences(
     if primitive.constant or out.dtype.kind not in INEXACT:
         return [nothing(prod(out.shape))]
     rule = PRIMITIVE_RULES.get(primitive.name) or FAMILY_RULES.get(primitive.family, everything)
-    return [rule(Operands(equation, parts))]
+    return [rule(EquationOperands(equation, parts))]
 
 
 def _of_call(equation: Equation, parts: list[Dependence | None], depth: int) -> list[Dependence]:

@@ -11,7 +11,7 @@ from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from .. import special
-from .distribution import LOG_2, Continuous, Parameter, log1mexp
+from .distribution import LOG_2, Continuous, LawParameter, log1mexp
 
 __all__ = [
     "cauchy",
@@ -93,7 +93,7 @@ lognorm = Continuous(
 FEW_NODES, FEW_WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
-def _log_narrow_mass(a: Parameter, b: Parameter) -> Array:
+def _log_narrow_mass(a: LawParameter, b: LawParameter) -> Array:
     """Returns what `_log_mass` does for ends that are close to each other, by quadrature."""
     width, middle = b - a, 0.5 * (a + b)
     number = width.dtype.type
@@ -104,7 +104,7 @@ def _log_narrow_mass(a: Parameter, b: Parameter) -> Array:
     return ops.log(width) + ops.log(mean) - 0.5 * middle * middle - LOG_ROOT_2PI
 
 
-def _log_normal_mass(a: Parameter, b: Parameter) -> Array:
+def _log_normal_mass(a: LawParameter, b: LawParameter) -> Array:
     """Returns the logarithm of the normal distribution's probability between a and b."""
     empty = ops.less_equal(b, a)
     narrow = ops.less((b - a) * (ops.abs(a) + ops.abs(b) + 1), 1)
@@ -114,7 +114,7 @@ def _log_normal_mass(a: Parameter, b: Parameter) -> Array:
     return ops.where(empty, -inf, ops.where(narrow, near, wide))
 
 
-def _log_wide_mass(a: Parameter, b: Parameter) -> Array:
+def _log_wide_mass(a: LawParameter, b: LawParameter) -> Array:
     """Returns what `_log_mass` does, by the difference of two probabilities."""
     # The distribution function is precise in the lower tail, so that an interval that lies above
     # zero is looked at in its mirror image.
@@ -124,7 +124,7 @@ def _log_wide_mass(a: Parameter, b: Parameter) -> Array:
     return top + log1mexp(top - special.log_ndtr(low))
 
 
-def _truncated_quantile(q: Array, a: Parameter, b: Parameter) -> Array:
+def _truncated_quantile(q: Array, a: LawParameter, b: LawParameter) -> Array:
     mirrored = ops.greater(a + b, 0)
     low, high = ops.where(mirrored, -b, a), ops.where(mirrored, -a, b)
     share = ops.where(mirrored, 1 - q, q)
@@ -135,7 +135,7 @@ def _truncated_quantile(q: Array, a: Parameter, b: Parameter) -> Array:
     return ops.where(mirrored, -z, z)
 
 
-def _truncated_logsf(z: Array, a: Parameter, b: Parameter) -> Array:
+def _truncated_logsf(z: Array, a: LawParameter, b: LawParameter) -> Array:
     whole = _log_normal_mass(a, b)
     below = _log_normal_mass(a, z) - whole
     small = ops.less(below, -LOG_2)
@@ -144,7 +144,7 @@ def _truncated_logsf(z: Array, a: Parameter, b: Parameter) -> Array:
     return ops.where(small, near, _log_normal_mass(ops.where(small, _half(a, b), z), b) - whole)
 
 
-def _truncated_logcdf(z: Array, a: Parameter, b: Parameter) -> Array:
+def _truncated_logcdf(z: Array, a: LawParameter, b: LawParameter) -> Array:
     whole = _log_normal_mass(a, b)
     above = _log_normal_mass(z, b) - whole
     small = ops.less(above, -LOG_2)
@@ -152,7 +152,7 @@ def _truncated_logcdf(z: Array, a: Parameter, b: Parameter) -> Array:
     return ops.where(small, near, _log_normal_mass(a, ops.where(small, _half(a, b), z)) - whole)
 
 
-def _half(a: Parameter, b: Parameter) -> Array:
+def _half(a: LawParameter, b: LawParameter) -> Array:
     """Returns a value well inside of an interval, whose ends may be infinite."""
     low, high = ops.maximum(a, ops.minimum(b, 0) - 1), ops.minimum(b, ops.maximum(a, 0) + 1)
     return 0.5 * (low + high)
@@ -342,7 +342,7 @@ rayleigh = Continuous(
 )
 
 
-def _power_of_positive(z: Array, c: Parameter) -> Array:
+def _power_of_positive(z: Array, c: LawParameter) -> Array:
     """Returns ``z**c`` for z from 0 up and positive c, without a derivative at 0."""
     zero = ops.equal(z, 0)
     return ops.where(zero, 0.0, ops.exp(c * ops.log(ops.where(zero, 1.0, z))))
@@ -370,7 +370,7 @@ VON_MISES_NODES, VON_MISES_WEIGHTS = np.polynomial.legendre.leggauss(48)
 VANISHED = 40.0
 
 
-def _circular_tail(x: Array, kappa: Parameter) -> Array:
+def _circular_tail(x: Array, kappa: LawParameter) -> Array:
     """Integrates the density from -pi to x, which is not positive, by Gauss and Legendre."""
     start = ops.cos(x) - VANISHED / ops.maximum(kappa, 0.5 * VANISHED)
     start = -ops.stop_gradient(ops.arccos(ops.clip(start, -1.0, 1.0)))
@@ -384,7 +384,7 @@ def _circular_tail(x: Array, kappa: Parameter) -> Array:
     return ops.divide(mass, 2 * pi * special.i0e(kappa))
 
 
-def _circular_cdf(x: Array, kappa: Parameter) -> Array:
+def _circular_cdf(x: Array, kappa: LawParameter) -> Array:
     turns = ops.stop_gradient(ops.round(x / (2 * pi)))
     angle = x - 2 * pi * turns
     lower = ops.less(angle, 0)

@@ -12,7 +12,7 @@ from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from .. import special
-from .distribution import Discrete, Parameter
+from .distribution import Discrete, LawParameter
 
 __all__ = ["bernoulli", "binom", "geom", "nbinom", "poisson"]
 
@@ -22,12 +22,12 @@ LARGEST_EXPONENT = 80.0
 LOG_2_PI_E = log(2 * pi * e)
 
 
-def _certain(p: Parameter) -> Array:
+def _certain(p: LawParameter) -> Array:
     """Says where a probability is 0 or 1, so that logarithms are infinite."""
     return ops.logical_or(ops.equal(p, 0), ops.equal(p, 1))
 
 
-def _mass_of(log_ways: Array, p: Parameter, successes: Array, failures: Array) -> Array:
+def _mass_of(log_ways: Array, p: LawParameter, successes: Array, failures: Array) -> Array:
     """Returns exp(log_ways) p**successes (1 - p)**failures, with derivatives at 0 and 1 too."""
     certain = _certain(p)
     inside = ops.where(certain, 0.5, p)
@@ -38,14 +38,14 @@ def _mass_of(log_ways: Array, p: Parameter, successes: Array, failures: Array) -
     return ops.where(certain, ways * powers, ops.exp(usual))
 
 
-def _fails(k: Array, p: Parameter) -> Array:
+def _fails(k: Array, p: LawParameter) -> Array:
     """Returns (1 - p)**k, with derivatives at 1 too."""
     certain = ops.equal(p, 1)
     usual = ops.exp(special.xlog1py(k, -ops.where(certain, 0.5, p)))
     return ops.where(certain, ops.power(1 - ops.where(certain, p, 1.0), k), usual)
 
 
-def _geometric_quantile(level: Array, p: Parameter) -> Array:
+def _geometric_quantile(level: Array, p: LawParameter) -> Array:
     """Returns 1 where a level is above a probability, else 0, of which nothing has a derivative."""
     above = ops.greater(ops.stop_gradient(level), ops.stop_gradient(p))
     return ops.astype(above, p.dtype)
@@ -69,7 +69,7 @@ bernoulli = Discrete(
 )
 
 
-def _log_ways(k: Array, n: Parameter) -> Array:
+def _log_ways(k: Array, n: LawParameter) -> Array:
     """Returns the logarithm of the binomial coefficient, which is one over a beta function."""
     return -ops.log1p(n) - special.betaln(k + 1, n - k + 1)
 
@@ -108,18 +108,18 @@ geom = Discrete(
 )
 
 
-def _geometric_cdf(k: Array, p: Parameter) -> Array:
+def _geometric_cdf(k: Array, p: LawParameter) -> Array:
     certain = ops.equal(p, 1)
     usual = -ops.expm1(special.xlog1py(k, -ops.where(certain, 0.5, p)))
     return ops.where(certain, 1 - _fails(k, p), usual)
 
 
-def _geometric_logsf(k: Array, p: Parameter) -> Array:
+def _geometric_logsf(k: Array, p: LawParameter) -> Array:
     certain = ops.equal(p, 1)
     return ops.where(certain, -inf * k, special.xlog1py(k, -ops.where(certain, 0.5, p)))
 
 
-def _log_orders(k: Array, n: Parameter) -> Array:
+def _log_orders(k: Array, n: LawParameter) -> Array:
     """Returns the logarithm of in how many orders k failures come before the n-th success."""
     return -ops.log(n + k) - special.betaln(n, k + 1)
 
@@ -137,11 +137,11 @@ nbinom = Discrete(
 )
 
 
-def _poisson_logpmf(k: Array | Buffer, mu: Parameter) -> Array:
+def _poisson_logpmf(k: Array | Buffer, mu: LawParameter) -> Array:
     return special.xlogy(k, mu) - special.gammaln(k + 1) - mu
 
 
-def _poisson_pmf(k: Array | Buffer, mu: Parameter) -> Array:
+def _poisson_pmf(k: Array | Buffer, mu: LawParameter) -> Array:
     none = ops.equal(mu, 0)
     usual = ops.exp(_poisson_logpmf(k, ops.where(none, 1.0, mu)))
     rate = ops.where(none, mu, 0.0)
@@ -156,7 +156,7 @@ POISSON_ENTROPY = (
 )  # fmt: skip
 
 
-def _poisson_entropy(mu: Parameter) -> Array:
+def _poisson_entropy(mu: LawParameter) -> Array:
     """Returns the expectation of ``mu - k log(mu) + log(k!)``, or the series.
 
     Source: R. J. Evans, J. Boersma, N. M. Blachman and A. A. Jagers, "The entropy of a Poisson

@@ -28,7 +28,7 @@ __all__ = [
     "Continuous",
     "Discrete",
     "Law",
-    "Parameter",
+    "LawParameter",
     "floating",
     "log1mexp",
     "log_or_minus_inf",
@@ -39,7 +39,7 @@ Formula: TypeAlias = Callable[..., Array]
 # A number is one of Python's, whose dtype gives way to those of arrays.
 Real: TypeAlias = Array | float
 # Formulas get numbers in the dtype of the arrays.
-Parameter: TypeAlias = Array | np.floating[Any]
+LawParameter: TypeAlias = Array | np.floating[Any]
 
 
 LOG_2 = 0.6931471805599453
@@ -243,7 +243,7 @@ class Law:
 
     # -- what it is made of
 
-    def _ends(self, parameters: Sequence[Parameter]) -> tuple[Real, Real, Real]:
+    def _ends(self, parameters: Sequence[LawParameter]) -> tuple[Real, Real, Real]:
         """Returns the least, the greatest and an inner value of the support."""
         low, high, inner = (
             end(*parameters) if callable(end) else end for end in (*self._support, self._inner)
@@ -251,7 +251,7 @@ class Law:
         return low, high, inner
 
     def _inside(
-        self, formula: Formula, x: Array, parameters: Sequence[Parameter], kind: str
+        self, formula: Formula, x: Array, parameters: Sequence[LawParameter], kind: str
     ) -> Array:
         """Computes a function of probability, which is constant beyond the support."""
         low, high, inner = self._ends(parameters)
@@ -357,7 +357,9 @@ class Continuous(Law):
                 made[kind] = self._quantile(kind, given[kind])
         return made
 
-    def _logpdf(self, x: Array, parameters: Sequence[Parameter], loc: Real, scale: Real) -> Array:
+    def _logpdf(
+        self, x: Array, parameters: Sequence[LawParameter], loc: Real, scale: Real
+    ) -> Array:
         z = _standard(x, loc, scale)
         low, high, inner = self._ends(parameters)
         reaches = ops.less_equal if self._open or _infinite(low) else ops.less
@@ -371,18 +373,18 @@ class Continuous(Law):
             value = ops.subtract(value, ops.log(scale))
         return ops.where(outside, -inf, value)
 
-    def _pdf(self, x: Array, parameters: Sequence[Parameter], loc: Real, scale: Real) -> Array:
+    def _pdf(self, x: Array, parameters: Sequence[LawParameter], loc: Real, scale: Real) -> Array:
         # Declared only where the support is infinite, and the formula vanishes there.
         return self._formulas["pdf"](_standard(x, loc, scale), *parameters) / scale
 
     def _probability(self, kind: str, formula: Formula) -> Formula:
-        def compute(x: Array, parameters: Sequence[Parameter], loc: Real, scale: Real) -> Array:
+        def compute(x: Array, parameters: Sequence[LawParameter], loc: Real, scale: Real) -> Array:
             return self._inside(formula, _standard(x, loc, scale), parameters, kind)
 
         return compute
 
     def _quantile(self, kind: str, formula: Formula) -> Formula:
-        def compute(q: Array, parameters: Sequence[Parameter], loc: Real, scale: Real) -> Array:
+        def compute(q: Array, parameters: Sequence[LawParameter], loc: Real, scale: Real) -> Array:
             low, high, _ = self._ends(parameters)
             first, last = (low, high) if kind == "ppf" else (high, low)
             none, all_of_it = ops.equal(q, 0), ops.equal(q, 1)
@@ -442,7 +444,7 @@ class Discrete(Law):
         return made
 
     def _quantile(self, kind: str, formula: Formula) -> Formula:
-        def compute(q: Array, parameters: Sequence[Parameter], loc: Real) -> Array:
+        def compute(q: Array, parameters: Sequence[LawParameter], loc: Real) -> Array:
             low, high, _ = self._ends(parameters)
             # Before the first number lies nothing.
             none, all_of_it = (low - 1, high) if kind == "ppf" else (high, low - 1)
@@ -457,7 +459,7 @@ class Discrete(Law):
     def _mass(self, kind: str, beside: float) -> Formula:
         formula = self._formulas[kind]
 
-        def compute(k: Array, parameters: Sequence[Parameter], loc: Real) -> Array:
+        def compute(k: Array, parameters: Sequence[LawParameter], loc: Real) -> Array:
             k = ops.stop_gradient(_standard(k, loc, 1.0))
             low, high, inner = self._ends(parameters)
             outside = ops.logical_or(ops.less(k, low), ops.greater(k, high))
@@ -470,7 +472,7 @@ class Discrete(Law):
         return compute
 
     def _probability(self, kind: str, formula: Formula) -> Formula:
-        def compute(k: Array, parameters: Sequence[Parameter], loc: Real) -> Array:
+        def compute(k: Array, parameters: Sequence[LawParameter], loc: Real) -> Array:
             k = ops.floor(ops.stop_gradient(_standard(k, loc, 1.0)))
             low, high, inner = self._ends(parameters)
             below, above = ENDS[kind]

@@ -8,13 +8,13 @@ from ...primitives.core.annotations import operations as ops
 from ...primitives.core.array import Array
 from .. import special
 from ..student_t import t_cdf, t_logpdf, t_ppf
-from .distribution import LOG_2, Continuous, Parameter
+from .distribution import LOG_2, Continuous, LawParameter
 
 __all__ = ["beta", "chi2", "gamma", "invgamma", "t"]
 
 
 
-def _gamma_logpdf(z: Array, a: Parameter) -> Array:
+def _gamma_logpdf(z: Array, a: LawParameter) -> Array:
     return special.xlogy(a - 1, z) - z - special.gammaln(a)
 
 

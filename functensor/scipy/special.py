@@ -8,6 +8,7 @@ polygamma, by which they raise ``MissingRuleError``.
 from __future__ import annotations
 
 import math
+from typing import Literal, overload
 
 import numpy as np
 
@@ -338,6 +339,25 @@ def sici(x: ArrayLike) -> tuple[Array, Array]:
 # -- sums of exponentials
 
 
+@overload
+def logsumexp(
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: Literal[False] = False,
+    where: ArrayLike | None = None,
+) -> Array: ...
+@overload
+def logsumexp(
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    *,
+    return_sign: Literal[True],
+    where: ArrayLike | None = None,
+) -> tuple[Array, Array]: ...
 def logsumexp(
     a: ArrayLike,
     axis: Axis = None,

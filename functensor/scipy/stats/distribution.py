@@ -165,7 +165,7 @@ class Law:
     def __reduce__(self) -> tuple[Callable[[str], Law], tuple[str]]:
         return named, (self.name,)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Formula:
         if name in METHOD_WORDS or name in OF_PARAMETERS:
             raise AttributeError(
                 f"{self.name} has no {name} here; it has {', '.join(self.methods)}"

@@ -46,7 +46,7 @@ class KeptMemory:
         return name in self.buffers or name in self.views
 
     def slot(self, size: int) -> KeptSlot:
-        """Returns a new slot of so many bytes."""
+        """Returns a new slot of a size in bytes."""
         self.slots.append(size)
         return KeptSlot(len(self.slots) - 1, size)
 

@@ -1,4 +1,4 @@
-"""The legend of a plan: what the names of its text stand for, as comments behind the code."""
+"""The legend of a plan: the values of the names in its text, as comments behind the code."""
 
 from __future__ import annotations
 

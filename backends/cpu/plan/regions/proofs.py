@@ -108,10 +108,10 @@ def _steps_fit(inputs: Iterable[BlockValue], steps: Sequence[BlockStep]) -> None
     for step in steps:
         values = [x for x in step.operands if type(x) is BlockValue]
         if not there.issuperset(map(id, values)):
-            raise PlanError(f"{step.form} needs what is not there yet")
+            raise PlanError(f"{step.form} needs a value that no step before makes")
         taken = step.made.slot if step.made is not None and step.kind == "apart" else None
         if any(x.slot is not None and (holds[x.slot] is not x or x.slot == taken) for x in values):
-            raise PlanError(f"{step.form} needs what is overwritten")
+            raise PlanError(f"{step.form} needs a value that is overwritten")
         made = step.made
         if made is None:
             continue

@@ -45,8 +45,8 @@ def thread_count() -> int:
     return cores()
 
 
-# A caller looks so many times if helpers have ended. It adds these numbers up in between, which
-# takes 3 microseconds.
+# The number of times that a caller looks if helpers have ended. It adds these numbers up in
+# between, which takes 3 microseconds.
 WAITING_ROUNDS = 50
 WAITING_WORK = np.zeros(1 << 14, np.float32)
 
@@ -111,7 +111,7 @@ class Pool:
         self._caller = -1
 
     def grow(self, helpers: int) -> None:
-        """Starts threads until there are so many."""
+        """Starts threads until there is that number of helpers."""
         with self.lock:
             while self.started < helpers:
                 self.started += 1
@@ -260,7 +260,7 @@ thread_arena = Arena()
 
 
 def arena(size: int) -> Any:
-    """Returns so many bytes without values; the next call of the thread takes them again."""
+    """Returns a number of bytes without values; the next call of the thread takes them again."""
     if thread_arena.memory.size < size:
         # 64 bytes more, to begin at a cache line.
         memory = np.empty(size + 64, np.uint8)

@@ -1,4 +1,4 @@
-"""Marks on a function's values: a name for policies, an order for what is staged."""
+"""Marks on a function's values: a name for policies, and a barrier for passes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The second run of a checkpointed function with a policy: nothing is computed that is not needed.
+"""The second run of a checkpointed function with a policy computes only values that are asked for.
 
-The function runs on values of which the shape and dtype are known. What was saved is there; all
-else is computed when a rule of a derivative, or Python, asks for it.
+The function runs on values of known shape and dtype. Saved values are there; all others are
+computed when a rule of a derivative, or Python, asks for them.
 """
 
 from __future__ import annotations

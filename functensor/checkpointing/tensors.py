@@ -1,8 +1,8 @@
-"""Checkpointed functions of tensors: what they leave behind is cut off, and made again.
+"""Checkpointed functions of tensors: their nodes are dropped, and recorded again on the way back.
 
 Tensors record outside of all transformations, also those that a function closes over. So the
-function records as always; what it recorded is then replaced by one node, whose parents are the
-nodes from before that were met.
+function records as always. One node then replaces all that it recorded; the node's parents are
+the earlier nodes that the function met.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ __all__ = ["StagedCheckpoint"]
 
 
 class StagedCheckpoint(CheckpointCall):
-    """A checkpointed function within a program: what it does is a program too.
+    """A checkpointed function within a program, with a program of its own.
 
     Args:
         call: the call.

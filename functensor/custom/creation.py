@@ -1,4 +1,4 @@
-"""Large arrays that are made of numbers alone: while a function is staged, every run makes them."""
+"""Large arrays made of numbers alone, which every run of a program makes anew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that are differentiated by running through what they do."""
+"""Calls without rules, whose derivatives are those of their functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["InlinedCall"]
 
 
 class InlinedCall(CustomCall):
-    """A call without a rule of its own: its derivatives are those of what its function does."""
+    """A call without a rule of its own: its function is differentiated as it runs."""
 
     def reverse(
         self, level: Trace, values: Values, wanted: Sequence[bool]

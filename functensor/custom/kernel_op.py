@@ -140,7 +140,7 @@ class OpCall(NumpyCall):
     def evaluated(self, xp: Any, buffers: Sequence[Any], batch: int) -> Any:
         """Returns the packed outputs for operands with so many batch axes in front."""
         function = self.function
-        arrays = placed_outputs(buffers)
+        arrays = placed_operands(buffers)
         outputs = self.outputs(examples(arrays, batch))
         lengths = arrays[0].shape[:batch] if batch else ()
         shapes = [lengths + t.shape for t in outputs.types]
@@ -189,7 +189,7 @@ class OpCall(NumpyCall):
         return [np.array(v) if isinstance(v, np.ndarray | np.generic) else v for v in found]
 
 
-def placed_outputs(buffers: Sequence[Any]) -> list[Any]:
+def placed_operands(buffers: Sequence[Any]) -> list[Any]:
     """Returns operands as arrays: numbers go to where the first array is."""
     first = next((b for b in buffers if not isinstance(b, NUMBER_TYPES)), None)
     if first is None or isinstance(first, np.ndarray):

@@ -1,7 +1,7 @@
 """Functions that only know plain NumPy arrays, made into ones that every transformation knows.
 
-All of them are one primitive, whose parameter ``call`` says which. What has several outputs packs
-them into one, along one axis, and takes that apart again where the user sees it.
+All of them are one primitive, whose parameter ``call`` says which. Several outputs are packed into
+one array, along one axis, and taken apart again where the user sees them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Outputs:
 
     @classmethod
     def of(cls, declared: ShapeDtype | Sequence[ShapeDtype]) -> Outputs:
-        """Returns what was declared by a ``ShapeDtype``, or by a tuple or list of them."""
+        """Returns the outputs that a ``ShapeDtype``, or a tuple or list of them, declares."""
         if isinstance(declared, tuple | list):
             return cls([shape_dtype(d).strong() for d in declared], False)
         return cls([shape_dtype(declared).strong()], True)
@@ -203,7 +203,7 @@ class NumpyRule:
             change = changes if self.forward or not single else changes[0]
             found = self.fun(change, answers[0] if single else answers, *operands, **static)
             likes = answers if self.forward else operands
-            kept = checked_by_rule(self.function, self.name, found, likes)
+            kept = checked_rule_result(self.function, self.name, found, likes)
             return tuple(fitting(kept[i], likes[i]) for i in places)
 
         rule = NumpyFunction(
@@ -225,7 +225,7 @@ def fitting(change: Any, like: Any) -> Any:
     return np.asarray(change if like.dtype.kind == "c" else np.real(change), like.dtype)
 
 
-def checked_by_rule(
+def checked_rule_result(
     function: NumpyFunction, rule: str, found: Sequence[Any], likes: Sequence[Any]
 ) -> Values:
     """Returns what a rule returned as a list with something, or None, for each of some arrays."""
@@ -382,7 +382,7 @@ class NumpyCall:
                 raise function.missing("vjp", function.fix or NO_VJP)
             else:
                 found = self.transposed_jvp(gs[0], answer, operands, outputs, places)
-            found = checked_by_rule(function, "vjp", found, operands)
+            found = checked_rule_result(function, "vjp", found, operands)
             return [zeros_like(operands[i]) if found[i] is None else found[i] for i in places]
 
         for _ in range(batch):
@@ -406,7 +406,7 @@ class NumpyCall:
                 raise function.missing("jvp", function.fix or NO_JVP)
             else:
                 return [self.transposed_vjp(tangents, answers[0], operands, outputs, places)]
-            return [outputs.pack(checked_by_rule(function, "jvp", found, likes))]
+            return [outputs.pack(checked_rule_result(function, "jvp", found, likes))]
 
         for _ in range(batch):
             rule = map_over(rule)
@@ -422,7 +422,7 @@ class NumpyCall:
             for i, t in zip(places, tangents, strict=True):
                 filled[i] = t
             found = self.function.jvp(tuple(filled), answer, *operands, **self.static)
-            return outputs.pack(checked_by_rule(self.function, "jvp", found, outputs.unpack(g)))
+            return outputs.pack(checked_rule_result(self.function, "jvp", found, outputs.unpack(g)))
 
         _, pull = pull_of(forward, *(zeros_like(operands[i]) for i in places))
         found = dict(zip(places, pull(g), strict=True))
@@ -437,7 +437,7 @@ class NumpyCall:
         def backward(g: Value) -> Values:
             g = outputs.shown(outputs.unpack(g, cotangents=True))
             found = self.function.vjp(g, answer, *operands, **self.static)
-            found = checked_by_rule(self.function, "vjp", found, operands)
+            found = checked_rule_result(self.function, "vjp", found, operands)
             return [
                 zeros_like(operands[i]) if found[i] is None else cast(found[i], operands[i].dtype)
                 for i in places

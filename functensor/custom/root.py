@@ -1,6 +1,6 @@
 """Solutions of equations, differentiated by the implicit function theorem.
 
-What a solver does on its way is of no concern: the derivative of a solution x of f(x, p) = 0 is
+A solver's own steps have no part in it: the derivative of a solution x of f(x, p) = 0 is
 that of the equation, ``-(df/dx)^-1 df/dp``, in both modes and to any order.
 """
 

@@ -1,4 +1,4 @@
-"""Small elementwise operations that do not depend on each other become one."""
+"""Computes many small elementwise operations by one operation on a stack of their operands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RUNNING = {"axis": 0, "dtype": None, "reverse": False, "exclusive": False}
 
 
 def stacked_groups(program: Program) -> Program:
-    """Returns a program in which small elementwise operations that belong together are one.
+    """Returns a program that computes groups of small elementwise operations at once.
 
     What a function does in a loop of Python leaves many of them, each of which costs more to start
     than to compute:
@@ -85,7 +85,7 @@ def stacked_groups(program: Program) -> Program:
 
 
 class Rows:
-    """The new equations, and which variables are rows of what.
+    """The new equations, and the stacks whose rows are known as variables.
 
     Attributes:
         equations: the old ones.
@@ -127,7 +127,7 @@ class Rows:
             self._rows[equation.outputs[0]] = taken[0], taken[2]
 
     def take_out(self, xs: Iterable[Any]) -> None:
-        """Sees to it that rows among variables have been taken out."""
+        """Takes rows among variables out of their stacks, where that was not done yet."""
         for x in xs:
             found = self._inside.pop(x, None) if type(x) is Variable else None
             if found is not None:
@@ -218,7 +218,7 @@ class Rows:
 
 
 def write_group(rows: Rows, group: Group) -> None:
-    """Adds what computes all of a group."""
+    """Adds the equations that compute a group."""
     members = [rows.equations[i] for i in group.members]
     first = members[0]
     operands = []
@@ -247,7 +247,7 @@ def write_chain(rows: Rows, chain: Chain) -> None:
 
 
 def write_sums(rows: Rows, sums: GroupSums) -> None:
-    """Adds what computes a sum, and notes what stands for it."""
+    """Adds the equations of a sum, and notes the variable that stands for it."""
     of = rows.equations[sums.root]
     found = sums.terms
     if sums.products:
@@ -281,7 +281,7 @@ GROUP_WRITERS: dict[type, Any] = {Group: write_group, Chain: write_chain, GroupS
 def written_group(
     program: Program, order: ProgramOrder, found: Sequence[GroupSums | Group | Chain]
 ) -> Program:
-    """Returns the program in which what was found stands in the place of its members."""
+    """Returns the program with groups, chains and sums in the place of their members."""
     rows = Rows(program.equations)
     things: list[tuple[Any, Any]] = [(thing.place, thing) for thing in found]
     things += [

@@ -1,4 +1,4 @@
-"""Groups of small elementwise operations that can be computed together."""
+"""Finds the small elementwise operations that `batch_elementwise` computes together."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def _is_product(order: ProgramOrder, x: Variable) -> bool:
 def _terms(
     order: ProgramOrder, root: int, inner: dict[Variable, int]
 ) -> tuple[list[Any], list[int]]:
-    """Returns what a chain of additions adds up, and the additions."""
+    """Returns the terms of a chain of additions, and the additions."""
     terms: list[Any] = []
     members = [root]
     waiting = [*order.equations[root].operands]
@@ -337,7 +337,7 @@ def groups_of(order: ProgramOrder, candidates: Sequence[int]) -> list[Group]:
 
 
 def _apart(equations: list[Equation]) -> bool:
-    """Says whether operands are of the results' shape, or the same for all."""
+    """Says whether every operand has the results' shape, or is the same for all."""
     shape = equations[0].outputs[0].type.shape
     columns = 0
     for column in zip(*(e.operands for e in equations), strict=True):

@@ -1,4 +1,4 @@
-"""Many small products become one."""
+"""Joins many small matrix products into one product."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OVER_ROWS = {"axis": (0,), "keepdims": False, "dtype": None}
 
 
 def joined_products(program: Program) -> Program:
-    """Returns a program in which small matrix products that belong together are one.
+    """Returns a program that computes small matrix products of one sum or one array at once.
 
     What a function does in a loop of Python leaves many of them, each of which costs more to start
     than to compute:
@@ -206,7 +206,7 @@ def _summands(equation: Equation) -> list[Variable] | None:
 
 
 def _transpose_source(sweep: Sweep, x: Any) -> Operand | None:
-    """Returns what an operand is the transpose of; None if that would have to be computed."""
+    """Returns the operand's transpose, if it is there already; None elsewhere."""
     if type(x) is not Variable:
         return wrap(constant_buffer(x).T)
     source = sweep.maker(x, "transpose")

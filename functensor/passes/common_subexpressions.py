@@ -1,4 +1,4 @@
-"""Equations that compute the same become one."""
+"""Removes equations that repeat an earlier one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INTEGERS = frozenset({int})
 
 
 def common_subexpressions(program: Program) -> Program:
-    """Returns a program in which equations that compute the same are one.
+    """Returns a program without the equations that repeat an earlier one.
 
     They have the same primitive, the same parameters and the same operands: variables, numbers of
     one type, one value and one sign, arrays. Random primitives take part, since they are functions

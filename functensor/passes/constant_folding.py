@@ -1,4 +1,4 @@
-"""Equations that depend on no input are computed once, when the program is made."""
+"""Computes equations of constants once, while the program is made."""
 
 from __future__ import annotations
 

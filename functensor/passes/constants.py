@@ -1,4 +1,4 @@
-"""Constants, as passes see them: whether two are the same, and whether one is a number."""
+"""Compares constants of programs, and finds those that are one number repeated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def constant_buffer(x: Value) -> Any:
 
 
 def constant_key(x: Any) -> Hashable:
-    """Returns what two operands have in common if they are the same, and only then.
+    """Returns a key that two operands share if they are the same, and only then.
 
     Zeros of different signs differ and NaN is the same as NaN. Arrays that are not small are told
     apart by their identity.

@@ -1,4 +1,4 @@
-"""Sums of products of several operands become products of two matrices, in a good order."""
+"""Splits sums of products of several operands into matrix products, in a cheap order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equations on which no output depends are left out."""
+"""Removes equations that no output depends on."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def broadcast_place(
 def row_place(
     equation: Equation, source: Place, grid: tuple[int, ...], known: dict[Variable, Place]
 ) -> Place | None:
-    """Returns where the result lies of what has to see rows whole."""
+    """Returns the place of the result of an equation that needs whole rows."""
     name, first = equation.primitive.name, equation.operands[0]
     if source != identity(type_of(first).shape) or lengths(type_of(first).shape) != grid:
         return None

@@ -1,4 +1,4 @@
-"""Elementwise chains with their reductions become regions, which run block by block."""
+"""Joins elementwise chains and their reductions into regions, which plans run block by block."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ class Clusters:
 
 
 def _main(equation: Equation) -> Any:
-    """Returns the operand over whose elements something goes that is not elementwise."""
+    """Returns the operand that a reduction or a product goes over."""
     if equation.primitive.name == "matmul":
         return max(equation.operands, key=lambda x: len(type_of(x).shape))
     return equation.operands[0]
@@ -403,7 +403,7 @@ def _without_unused(equations: list[Equation], outputs: Sequence[Operand]) -> li
 
 
 class _Builder:
-    """Makes regions of clusters."""
+    """Builds the regions that stand in the place of clusters."""
 
     def __init__(self, program: Program, clusters: Clusters) -> None:
         self.program = program

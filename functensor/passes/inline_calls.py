@@ -1,4 +1,4 @@
-"""Calls give way to what they do."""
+"""Replaces calls by the equations of their programs."""
 
 from __future__ import annotations
 

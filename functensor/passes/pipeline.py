@@ -30,7 +30,7 @@ MOST_SIMPLIFYING_ROUNDS = 3
 
 
 def optimized(program: Program) -> Program:
-    """Returns a program that computes the same with less: what is going to be run.
+    """Returns the program that is run: it computes the same with fewer or cheaper equations.
 
     Custom derivative rules are lost, so that it is not to be differentiated.
 

@@ -1,4 +1,4 @@
-"""One walk over a program, on which equations are rewritten one by one."""
+"""Walks over a program once, and rewrites its equations by the rules of passes."""
 
 from __future__ import annotations
 

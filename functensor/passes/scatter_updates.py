@@ -1,4 +1,4 @@
-"""Sums of an array and of values at its places are updates of the array."""
+"""Adds values at some places to an array itself, in the place of a sum with an array of zeros."""
 
 from __future__ import annotations
 

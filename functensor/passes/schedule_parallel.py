@@ -1,4 +1,4 @@
-"""Large independent equations come one after the other, so that threads share all of them."""
+"""Moves large independent equations beside each other, so that threads share all of them."""
 
 from __future__ import annotations
 

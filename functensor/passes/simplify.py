@@ -1,4 +1,4 @@
-"""Equations that simpler ones compute as well."""
+"""Replaces equations by simpler ones with the same results."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _multiply_negated(sweep: Sweep, equation: Equation) -> Rewritten:
 
 
 def _negated(sweep: Sweep, x: Any, out: ShapeDtype) -> Operand | None:
-    """Returns what an operand is the negative of, if no promotion follows; None if of nothing."""
+    """Returns the operand whose negative this one is, if no promotion follows; None without one."""
     negative = sweep.maker(x, "negative")
     return negative.operands[0] if negative is not None and x.type.dtype == out.dtype else None
 

@@ -1,4 +1,4 @@
-"""The rules of `algebra` that are about shapes: what moves elements, and what reduces them."""
+"""The rules of `algebra` for primitives that move elements or reduce them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _reshape_of(equation: Equation, x: Operand) -> Equation:
 
 
 def sliced(equation: Equation) -> tuple[Variable, int, int] | None:
-    """Returns of what variable, on which axis, an equation takes which place; None if else."""
+    """Returns the variable, axis and place that an equation takes a slice of; None elsewhere."""
     x = equation.operands[0] if equation.primitive.name == "index" else None
     if type(x) is not Variable or equation.params["key"].arrays:
         return None

@@ -1,4 +1,4 @@
-"""Broadcasts and transposes move towards the end, where they cost less or nothing."""
+"""Moves broadcasts and transposes towards the end, where they cost less or nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUNK_REDUCTIONS = ("sum", "mean", "max", "min", "prod", "any", "all", "count_non
 
 
 def sinking(program: Program) -> Program:
-    """Returns a program in which broadcasts and transposes come after what is elementwise.
+    """Returns a program whose broadcasts and transposes come after elementwise equations.
 
     Elementwise equations of which all operands are broadcast work on what was broadcast, of which
     there is less, and the result is broadcast. Those of which all operands but numbers are

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backends.cpu.plan import Loop
 from ..backends.devices import resolved
-from ..jitting.compile import loop_plan
+from ..jitting.compile import plan_of_loop
 from ..jitting.program_call import ProgramCall
 from ..jitting.program_derivatives import Pulled, is_differentiable, pulled_program, pushed_program
 from ..primitives.core.annotations import Values
@@ -125,7 +125,7 @@ class ScanCall(ControlCall):
 
         def made() -> Callable[..., Any] | None:
             loop = Loop(self.carries, self.slices, self.sums, backwards=self.backwards)
-            return loop_plan(self.body, loop)
+            return plan_of_loop(self.body, loop)
 
         return self.once("plan", made)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends.cpu.plan import Loop
-from ..jitting.compile import loop_plan
+from ..jitting.compile import plan_of_loop
 from ..jitting.program_call import ProgramCall
 from ..jitting.program_derivatives import is_differentiable, pushed_program
 from ..primitives.core.annotations import Values
@@ -96,7 +96,7 @@ class WhileCall(ControlCall):
         def made() -> Callable[..., Any] | None:
             like = [Variable(x.type, x.device) for x in self.inputs]
             both = program_of(self.name, like, step)
-            return loop_plan(both, Loop(self.carries, tested=True))
+            return plan_of_loop(both, Loop(self.carries, tested=True))
 
         return self.once("plan", made)
 

@@ -156,7 +156,7 @@ class OpCall(NumpyCall):
             return [part.reshape(s) for part, s in zip(parts, shapes)]
 
         kernel = function.kernel(kind_of_module(xp.__name__))
-        operands = aligned_operands(arrays, batch)
+        operands = aligned_behind_batch(arrays, batch)
         if function.writable:
             operands = [xp.array(x, order="C") for x in operands]
         made = call_kernel(kernel, xp, operands, written, function.launch, self.static)
@@ -198,7 +198,7 @@ def placed_operands(buffers: Sequence[Any]) -> list[Any]:
     return [on_device(b, device) for b in buffers]
 
 
-def aligned_operands(arrays: Sequence[Any], batch: int) -> list[Any]:
+def aligned_behind_batch(arrays: Sequence[Any], batch: int) -> list[Any]:
     """Returns operands with batch axes in front whose other axes broadcast against each other."""
     rank = max((x.ndim for x in arrays), default=0)
     if not batch or all(x.ndim == rank for x in arrays):

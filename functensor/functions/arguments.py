@@ -33,7 +33,7 @@ def check_argnums(name: str, argnums: Any, argnames: Any = None) -> None:
     several = argnums if type(argnums) in (tuple, list, range) else (argnums,)
     for each in several if argnums is not None else ():
         if type(each) is not int and (isinstance(each, Array) or not hasattr(each, "__index__")):
-            raise _wrong_choice(
+            raise _wrong_argument_choice(
                 name,
                 "argnums",
                 each,
@@ -44,10 +44,10 @@ def check_argnums(name: str, argnums: Any, argnames: Any = None) -> None:
     for each in known if argnames is not None else ():
         if not isinstance(each, str):
             words = "name of an argument: a string, or several"
-            raise _wrong_choice(name, "argnames", each, words, f'{name}(f, argnames="x")')
+            raise _wrong_argument_choice(name, "argnames", each, words, f'{name}(f, argnames="x")')
 
 
-def _wrong_choice(name: str, option: str, given: Any, words: str, fix: str) -> TypeError:
+def _wrong_argument_choice(name: str, option: str, given: Any, words: str, fix: str) -> TypeError:
     from ..backends.errors.words import shown  # which only messages need
 
     what = f"{name}: {option}={shown(given)} is no {words}"

@@ -18,7 +18,7 @@ from ..primitives.core.trace import under
 from ..programs.costs import Cost, cost_of
 from ..programs.program import Program
 
-__all__ = ["Compiled", "Lowered", "compiled", "loop_plan", "prepared_program"]
+__all__ = ["Compiled", "Lowered", "compiled", "plan_of_loop", "prepared_program"]
 
 # With the passes, so that no first call waits for it.
 import_module("..backends.cpu.plan", __package__)
@@ -80,7 +80,7 @@ def is_planned(program: Program) -> bool:
     )
 
 
-def loop_plan(program: Program, loop: Any) -> Callable[..., Any] | None:
+def plan_of_loop(program: Program, loop: Any) -> Callable[..., Any] | None:
     """Returns the plan of a loop with a body; None where that runs operation by operation.
 
     Args:

@@ -187,9 +187,7 @@ class Jitted(Generic[P, R]):
         outs = ProgramCall(entry.program).bind([*leaves, *entry.captured])
         return entry.program.out_tree.unflatten(outs)
 
-    def _entry(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[StagedEntry, Values]:
+    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[StagedEntry, Values]:
         """Returns what a call's kind of arguments leads to, and its leaves."""
         signature = self._signature
         dynamic, static = signature.split(args, kwargs)

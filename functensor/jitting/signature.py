@@ -22,7 +22,7 @@ class StaticArgumentError(TypeError):
     """A static argument cannot be hashed (docs/errors.md#error-11)."""
 
 
-class Constant:
+class StaticConstant:
     """A static argument, as a part of what a function is staged for.
 
     Equal to what is of the same type and equals it, all the way down: neither is 1 True, nor 0.0
@@ -46,7 +46,7 @@ class Constant:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Constant):
+        if not isinstance(other, StaticConstant):
             return NotImplemented
         try:
             return self.value is other.value or bool(self._exact == other._exact)
@@ -210,7 +210,7 @@ class Signature:
         if not self._static:
             return (args, kwargs), ()
         positional, named = list(args), dict(kwargs)
-        static: list[tuple[int | str, Constant]] = []
+        static: list[tuple[int | str, StaticConstant]] = []
         for place in self.static_places(len(args)):
             given: Any = named if isinstance(place, str) else positional
             if place in named if isinstance(place, str) else place < len(positional):
@@ -236,9 +236,9 @@ class Signature:
         positional = tuple([over(i, x) for i, x in enumerate(args)])
         return positional, {name: over(name, x) for name, x in kwargs.items()}
 
-    def _constant(self, place: int | str, value: Any) -> Constant:
+    def _constant(self, place: int | str, value: Any) -> StaticConstant:
         try:
-            return Constant(value)
+            return StaticConstant(value)
         except Exception as error:
             name = place
             if isinstance(place, int) and place < len(self._positional):

@@ -95,7 +95,7 @@ def cost_of(program: Program) -> Cost:
     ``max_steps`` allows, or a single one where there is no limit. A branch is taken for the most
     expensive one, of operations, of bytes and of memory each.
     """
-    live = sum(bytes_of(x.type) for x in program.inputs)
+    live = sum(array_bytes(x.type) for x in program.inputs)
     given = live
     costs = []
     mine: set[Any] = set()
@@ -116,7 +116,7 @@ def cost_of(program: Program) -> Cost:
             moved = trips * taken([c.bytes for c in inner])
             peak = max(c.peak for c in inner) if trips else 0
         costs.append(EquationCost(equation, flops, moved, live + peak))
-        live -= sum(bytes_of(x.type) for x in last if x in mine)
+        live -= sum(array_bytes(x.type) for x in last if x in mine)
     return Cost(program.name, costs, given)
 
 
@@ -125,20 +125,20 @@ def trips_of(call: PrimitiveLike) -> int:
     return 1 if call.trips is None else call.trips
 
 
-def bytes_of(known: ShapeDtype) -> int:
+def array_bytes(known: ShapeDtype) -> int:
     """Returns the bytes of an array."""
     return known.size * known.dtype.itemsize
 
 
 def _output_bytes(equation: Equation) -> int:
-    return sum(bytes_of(x.type) for x in equation.outputs)
+    return sum(array_bytes(x.type) for x in equation.outputs)
 
 
 def _moved_bytes(equation: Equation) -> int:
     if equation.primitive.name in VIEWING:
         return 0
     return _output_bytes(equation) + sum(
-        bytes_of(x.type) for x in dict.fromkeys(used(equation.operands))
+        array_bytes(x.type) for x in dict.fromkeys(used(equation.operands))
     )
 
 

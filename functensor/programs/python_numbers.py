@@ -16,7 +16,7 @@ from ..primitives.core.operators import Operators
 from ..primitives.core.python_numbers import as_python_number
 from ..primitives.core.trace import slot
 
-__all__ = ["NumberOperators", "as_numbers", "python_type_of"]
+__all__ = ["TracedNumberOperators", "as_numbers", "python_type_of"]
 
 # What takes booleans for whole numbers. Of others Python's results are NumPy's.
 COUNTING_OPERATORS = frozenset(
@@ -34,12 +34,12 @@ def python_type_of(x: Any) -> type | None:
     """Returns which of Python's numbers an operand is; None for arrays."""
     if type(x) in WEAK_TYPES:
         return type(as_python_number(x))
-    if isinstance(x, NumberOperators):
+    if isinstance(x, TracedNumberOperators):
         return getattr(x, "variable").type.weak  # type: ignore[no-any-return]  # noqa: B009
     return None
 
 
-def computed_number(name: str, operands: tuple[Any, ...]) -> Any:
+def computed_of_numbers(name: str, operands: tuple[Any, ...]) -> Any:
     """Returns what an operator gives of numbers: one again.
 
     The trace in the slot computes it, which need not be that of the operands: the body of a loop
@@ -47,7 +47,7 @@ def computed_number(name: str, operands: tuple[Any, ...]) -> Any:
     """
     if name in COUNTING_OPERATORS and all(python_type_of(x) is bool for x in operands):
         first = operands[0]
-        first = int(first) if type(first) is bool else computed_number("add", (first, 0))
+        first = int(first) if type(first) is bool else computed_of_numbers("add", (first, 0))
         operands = (first, *operands[1:])
     return as_numbers(registered_primitives[name], *operands)
 
@@ -72,7 +72,7 @@ def binary(name: str, reflected: bool = False) -> OperatorMethod:
         operands = (other, self) if reflected else (self, other)
         try:
             if self.variable.type.weak is not None and python_type_of(other) is not None:
-                return computed_number(name, operands)
+                return computed_of_numbers(name, operands)
             return registered_primitives[name](*operands)
         except OperandError:
             return NotImplemented
@@ -80,18 +80,18 @@ def binary(name: str, reflected: bool = False) -> OperatorMethod:
     return operator
 
 
-def number_operator(name: str, otherwise: OperatorMethod) -> OperatorMethod:
+def operator_of_numbers(name: str, otherwise: OperatorMethod) -> OperatorMethod:
     """Returns an operator that does something else where an operand is not a number."""
 
     def operator(self: Any, *other: Any) -> Any:
         if self.variable.type.weak is None or not all(map(python_type_of, other)):
             return otherwise(self, *other)
-        return computed_number(name, (self, *other))
+        return computed_of_numbers(name, (self, *other))
 
     return operator
 
 
-class NumberOperators(Operators):
+class TracedNumberOperators(Operators):
     """The operators of what may stand for a number of Python's."""
 
     __slots__ = ()
@@ -109,12 +109,12 @@ class NumberOperators(Operators):
     __rshift__, __rrshift__ = binary("right_shift"), binary("right_shift", True)
     __lt__, __le__ = binary("less"), binary("less_equal")
     __gt__, __ge__ = binary("greater"), binary("greater_equal")
-    __eq__ = number_operator("equal", Operators.__eq__)
-    __ne__ = number_operator("not_equal", Operators.__ne__)
-    __pow__, __rpow__ = number_operator("power", Operators.__pow__), binary("power", True)
-    __neg__ = number_operator("negative", Operators.__neg__)
-    __pos__ = number_operator("positive", Operators.__pos__)
-    __abs__ = number_operator("abs", Operators.__abs__)
-    __invert__ = number_operator("invert", Operators.__invert__)
+    __eq__ = operator_of_numbers("equal", Operators.__eq__)
+    __ne__ = operator_of_numbers("not_equal", Operators.__ne__)
+    __pow__, __rpow__ = operator_of_numbers("power", Operators.__pow__), binary("power", True)
+    __neg__ = operator_of_numbers("negative", Operators.__neg__)
+    __pos__ = operator_of_numbers("positive", Operators.__pos__)
+    __abs__ = operator_of_numbers("abs", Operators.__abs__)
+    __invert__ = operator_of_numbers("invert", Operators.__invert__)
 
     __hash__ = None

@@ -20,7 +20,7 @@ from ..primitives.core.shape_dtype import ShapeDtype, are_small_constants
 from ..primitives.core.trace import RAW, Trace, under
 from ..traces.forward import depends_on
 from .program import Equation, Variable, used
-from .python_numbers import NumberOperators
+from .python_numbers import TracedNumberOperators
 from .staging_warnings import warn_of_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ __all__ = [
 CHEAP_VIEWS = frozenset({"broadcast_to", "flip", "transpose"})
 
 
-class StagedTracer(NumberOperators, Tracer):
+class StagedTracer(TracedNumberOperators, Tracer):
     """A value of which only the shape and dtype are known."""
 
     __slots__ = ("owner", "variable")

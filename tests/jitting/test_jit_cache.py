@@ -16,7 +16,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor.jitting.guard import unguarded
 from functensor.jitting.history import History, RetraceWarning
-from functensor.jitting.signature import Constant
+from functensor.jitting.signature import StaticConstant
 
 X = np.linspace(-1.0, 2.0, 6)
 Pair = namedtuple("Pair", "a b")
@@ -117,20 +117,22 @@ def test_a_warm_function_can_be_run_as_it_was_written():
 @pytest.mark.parametrize("make", [Point, lambda x: Pair(x, 0), lambda x: (Point((x,)),)])
 def test_static_arguments_are_looked_into(make):
     values = [1, 1.0, True, 1 + 0j, 0.0, -0.0, 0, False, float("nan")]
-    constants = [Constant(make(value)) for value in values]
+    constants = [StaticConstant(make(value)) for value in values]
     assert len(set(constants)) == len(values)
-    assert set(constants) == {Constant(make(value)) for value in [*values, float("nan")]}
+    assert set(constants) == {StaticConstant(make(value)) for value in [*values, float("nan")]}
 
 
 def test_named_tuples_differ_by_class():
-    assert len({Constant(Pair(1, 2)), Constant((1, 2)), Constant(Point(1, 2))}) == 3
+    assert (
+        len({StaticConstant(Pair(1, 2)), StaticConstant((1, 2)), StaticConstant(Point(1, 2))}) == 3
+    )
 
 
 def test_dataclasses_keep_the_equality_and_the_hash_that_they_were_given():
-    assert Constant(Own(np.array([1.0, 2.0]))) == Constant(Own(np.array([2.0, 1.0])))
-    assert Constant(Noted(1, [2])) == Constant(Noted(1, [2]))
-    assert Constant(Noted(1, [2])) != Constant(Noted(1.0, [2]))
-    assert Constant(Noted(1, [2])) != Constant(Noted(1, [2.5]))
+    assert StaticConstant(Own(np.array([1.0, 2.0]))) == StaticConstant(Own(np.array([2.0, 1.0])))
+    assert StaticConstant(Noted(1, [2])) == StaticConstant(Noted(1, [2]))
+    assert StaticConstant(Noted(1, [2])) != StaticConstant(Noted(1.0, [2]))
+    assert StaticConstant(Noted(1, [2])) != StaticConstant(Noted(1, [2.5]))
     f = ft.jit(lambda x, p: x * p.a, static_argnums=1)
     assert f(np.arange(3), Point(2)).dtype == np.int64
     assert f(np.arange(3), Point(2.0)).dtype == np.float64

@@ -18,11 +18,12 @@ from .core.annotations import operations as ops
 from .core.array import Array
 from .core.buffers import beside, device_of
 from .core.derivative_rules import shape_of
-from .core.families import batch_along, infer_like_first
+from .core.families import batch_along
 from .core.primitive import Primitive
 from .core.shape_dtype import ShapeDtype, shape_dtype
 from .core.test_samples import DISTINCT, INTEGER, REAL, Domain, Operand, Sample
 from .core.trace import slot
+from .identities import infer_like_first
 
 __all__ = [
     "Collective",

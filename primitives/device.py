@@ -6,9 +6,10 @@ from ..backends.annotations import ArrayModule, Buffer
 from ..backends.devices import on_device, resolved
 from .core.annotations import operations as ops
 from .core.buffers import device_of
-from .core.families import batch_filled, infer_like_first
+from .core.families import batch_filled
 from .core.primitive import Primitive
 from .core.test_samples import Sample
+from .identities import infer_like_first
 
 __all__ = ["to_device"]
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from ..backends.annotations import ArrayModule, Buffer
 from .core.annotations import Value
-from .core.families import batch_filled, infer_like_first, unary
+from .core.families import batch_filled, unary
 from .core.primitive import Primitive
+from .core.shape_dtype import ShapeDtype
 from .core.test_samples import Sample
 
-__all__ = ["checkpoint_name", "optimization_barrier"]
+__all__ = ["checkpoint_name", "infer_like_first", "optimization_barrier"]
 
 # No rule: the derivative is zero, so that every mode treats the result as a constant.
 stop_gradient = unary(
@@ -21,6 +22,13 @@ stop_gradient = unary(
     dtypes="fdD",
     doc="Returns its argument as a constant.",
 )
+
+
+def infer_like_first(
+    primitive: Primitive, x: ShapeDtype, *others: ShapeDtype, **params: Any
+) -> ShapeDtype:
+    """Infers the shape and dtype of the first operand, which is no weak number any longer."""
+    return x.strong()
 
 
 def _first_operand(xp: ArrayModule, x: Buffer, *others: Buffer, **params: Any) -> Buffer:

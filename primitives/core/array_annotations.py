@@ -16,6 +16,7 @@ __all__ = [
     "A",
     "AnyArray",
     "AnyOperand",
+    "ArrayAttributes",
     "B",
     "BinaryOperator",
     "Casting",
@@ -52,6 +53,36 @@ class AnyArray(Protocol):
 
     def __array__(self) -> Buffer:
         """Returns the elements as a NumPy array."""
+
+
+class ArrayAttributes:
+    """Attributes of an array, for the classes that it is made of: their base for type checkers."""
+
+    _data: Any
+
+    @property
+    def shape(self) -> Shape:
+        """The length of every axis."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements."""
+        raise NotImplementedError
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        raise NotImplementedError
+
+    @property
+    def device(self) -> str:
+        """The device's name."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Returns dtype and shape."""
+        raise NotImplementedError
 
 
 class TracedArray(AnyArray, Protocol):

@@ -52,7 +52,7 @@ __all__ = [
     "wrap",
 ]
 
-Constant = TypeVar("Constant")
+Placed = TypeVar("Placed")
 # Makes an array, or a tracer, without a call of ``__init__``.
 new_object = object.__new__
 # Tuples, which are many times faster to ask for than unions of types.
@@ -190,7 +190,7 @@ def device_of(x: ArrayLike) -> str:
     return x.device if isinstance(x, Array) else buffer_device(x)
 
 
-def beside(x: ArrayLike, constant: Constant) -> Constant:
+def beside(x: ArrayLike, constant: Placed) -> Placed:
     """Returns a NumPy constant where it can meet an array: on the same device.
 
     Rules and functions that bring constants of their own, like the identity matrix, put them

@@ -31,7 +31,6 @@ __all__ = [
     "along",
     "binary",
     "elementwise",
-    "infer_like_first",
     "linear",
     "reduction",
     "selecting",
@@ -39,13 +38,6 @@ __all__ = [
     "unary",
 ]
 
-
-
-def infer_like_first(
-    primitive: Primitive, x: ShapeDtype, *others: ShapeDtype, **params: Any
-) -> ShapeDtype:
-    """Infers the shape and dtype of the first operand, which is no weak number any longer."""
-    return x.strong()
 
 
 # -- elementwise: every element of the output depends on the operands' elements at its place
@@ -166,7 +158,13 @@ def elementwise(
         vjps: for every operand the derivative as a rule; it serves both modes. No rule at all
             declares the derivative to be zero everywhere (comparisons, ``sign``, ``floor``).
         kind: the class to instantiate.
-        declared: what `_elementwise_declaration` takes.
+        declared: ``arity``, where that is not the number of rules; ``jvp``, the rules of forward
+            mode, where the function is not holomorphic; ``domains``, where tests draw operands
+            from, one for all or one each; ``params``, the static parameters with which it is
+            tested; ``dtypes``, for which it is tested, of ``fdD``; and what else ``Primitive``
+            takes. ``doc`` may be one sentence, to which the family adds the rest, with an
+            ``example``, a ``source``, the ``arguments`` where they are not x, y and z, and the
+            ``options`` where there are any (see ``document``).
     """
     return kind(name, **_elementwise_declaration(*vjps, **declared))
 
@@ -180,19 +178,7 @@ def _elementwise_declaration(
     dtypes: str = "fd",
     **declared: Any,
 ) -> dict[str, Any]:
-    """Returns what ``Primitive`` takes, from what is particular to an elementwise primitive.
-
-    Args:
-        vjps: as for `elementwise`.
-        arity: how many operands, where that is not the number of rules.
-        jvp: rules of forward mode, where the function is not holomorphic.
-        domains: where operands are drawn from in tests, one for all or one each.
-        params: the static parameters with which it is tested.
-        dtypes: the dtypes for which it is tested, of ``fdD``.
-        declared: what else ``Primitive`` takes. ``doc`` may be one sentence, to which the family
-            adds the rest, with an ``example``, a ``source``, the ``arguments`` where they are not
-            x, y and z, and the ``options`` where there are any (see ``document``).
-    """
+    """Returns what ``Primitive`` takes for what `elementwise` is given."""
     arity = arity or len(vjps)
     domains = [domains] * arity if isinstance(domains, Domain) else list(domains)
     return dict(

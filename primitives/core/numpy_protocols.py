@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...backends.annotations import Buffer, DType, DTypeLike, Shape
+from ...backends.annotations import Buffer, DTypeLike
 from ...backends.errors.tracebacks import tidy
 from .errors import (
     DeviceError,
@@ -24,7 +24,9 @@ from .registry import registry as ops
 from .ufunc_methods import UFUNC_METHODS
 
 if TYPE_CHECKING:
-    from .array_annotations import AnyArray, TracedArray
+    from .array_annotations import AnyArray, ArrayAttributes, TracedArray
+else:
+    ArrayAttributes = object
 
 __all__ = ["NumpyProtocols", "has_own"]
 
@@ -87,29 +89,11 @@ class Asked:
     watch: Callable[[], None] = staticmethod(lambda: None)
 
 
-class NumpyProtocols:
+class NumpyProtocols(ArrayAttributes):
     """The protocols that an array speaks; ``_data`` is its buffer, a tracer has none."""
 
     __slots__ = ()
     __array_priority__ = 1000
-
-    if TYPE_CHECKING:
-        # The array has these, which is made of this class.
-        _data: Any
-
-        @property
-        def shape(self) -> Shape: ...
-
-        @property
-        def dtype(self) -> DType: ...
-
-        @property
-        def ndim(self) -> int: ...
-
-        @property
-        def device(self) -> str: ...
-
-        def describe(self) -> str: ...
 
     @property
     def __pandas_priority__(self) -> int:

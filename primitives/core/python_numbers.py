@@ -22,9 +22,9 @@ __all__ = [
     "INT64_MAX",
     "INT64_MIN",
     "Complex",
+    "ComputingNumber",
     "Float",
     "Int",
-    "NumberOperators",
     "as_number",
     "as_python_number",
 ]
@@ -65,13 +65,13 @@ def quick_operators(
             return Int(out)
         return computed_number(name, x, y)
 
-    def applied(self: NumberOperators, other: Any) -> Any:
+    def applied(self: ComputingNumber, other: Any) -> Any:
         kind = type(other)
         if kind not in PYTHON_NUMBERS and kind not in BASES:
             return NotImplemented
         return found(as_python_number(self), as_python_number(other))
 
-    def reflected(self: NumberOperators, other: Any) -> Any:
+    def reflected(self: ComputingNumber, other: Any) -> Any:
         kind = type(other)
         if kind not in PYTHON_NUMBERS and kind not in BASES:
             return NotImplemented
@@ -80,7 +80,7 @@ def quick_operators(
     return applied, reflected
 
 
-def quotient(x: Any, y: Any) -> float | None:
+def float_quotient(x: Any, y: Any) -> float | None:
     """Returns a quotient of two real numbers as floats; None where NumPy is to be asked."""
     if type(x) is complex or type(y) is complex or not y:
         return None
@@ -90,8 +90,8 @@ def quotient(x: Any, y: Any) -> float | None:
 def number_operator(name: str) -> NumberOperation:
     """Returns an operator of numbers, which leaves all else to the other operand's class."""
 
-    def operator(self: NumberOperators, other: Any) -> Any:
-        if type(other) not in PYTHON_NUMBERS and not isinstance(other, NumberOperators):
+    def operator(self: ComputingNumber, other: Any) -> Any:
+        if type(other) not in PYTHON_NUMBERS and not isinstance(other, ComputingNumber):
             return NotImplemented
         return computed_number(name, as_python_number(self), as_python_number(other))
 
@@ -101,8 +101,8 @@ def number_operator(name: str) -> NumberOperation:
 def reflected_operator(name: str) -> NumberOperation:
     """Returns the same for a number that stands behind the operator."""
 
-    def operator(self: NumberOperators, other: Any) -> Any:
-        if type(other) not in PYTHON_NUMBERS and not isinstance(other, NumberOperators):
+    def operator(self: ComputingNumber, other: Any) -> Any:
+        if type(other) not in PYTHON_NUMBERS and not isinstance(other, ComputingNumber):
             return NotImplemented
         return computed_number(name, as_python_number(other), as_python_number(self))
 
@@ -112,13 +112,13 @@ def reflected_operator(name: str) -> NumberOperation:
 def unary_number_operator(name: str) -> Callable[[Any], Any]:
     """Returns an operator of one number."""
 
-    def operator(self: NumberOperators) -> Any:
+    def operator(self: ComputingNumber) -> Any:
         return computed_number(name, as_python_number(self))
 
     return operator
 
 
-class NumberOperators:
+class ComputingNumber:
     """The operators that all classes of numbers have."""
 
     __slots__ = ()
@@ -126,7 +126,7 @@ class NumberOperators:
     __add__, __radd__ = quick_operators("add", operator.add)
     __sub__, __rsub__ = quick_operators("subtract", operator.sub)
     __mul__, __rmul__ = quick_operators("multiply", operator.mul)
-    __truediv__, __rtruediv__ = quick_operators("divide", quotient)
+    __truediv__, __rtruediv__ = quick_operators("divide", float_quotient)
     __floordiv__ = number_operator("floor_divide")
     __rfloordiv__ = reflected_operator("floor_divide")
     __mod__, __rmod__ = number_operator("remainder"), reflected_operator("remainder")
@@ -167,7 +167,7 @@ class NumberOperators:
 power, powered = number_operator("power"), reflected_operator("power")
 
 
-class Int(NumberOperators, int):
+class Int(ComputingNumber, int):
     """An integer that wraps around at 64 bits."""
 
     __slots__ = ()
@@ -180,13 +180,13 @@ class Int(NumberOperators, int):
     __invert__ = unary_number_operator("invert")
 
 
-class Float(NumberOperators, float):
+class Float(ComputingNumber, float):
     """A float whose division by zero gives infinity or NaN."""
 
     __slots__ = ()
 
 
-class Complex(NumberOperators, complex):
+class Complex(ComputingNumber, complex):
     """A complex number whose division by zero gives infinity or NaN."""
 
     __slots__ = ()

@@ -99,7 +99,7 @@ SMALLEST_ACCURATE_SIDE = {"e": 2.0**-8, "f": 2.0**-60, "d": 2.0**-500}
 SMALL_SIDE_SCALE = {"e": 2.0**12, "f": 2.0**84, "d": 2.0**560}
 
 
-def _nonzero(r: Array) -> Array:
+def _safe_divisor(r: Array) -> Array:
     return ops.where(r == 0, 1, r)
 
 
@@ -116,7 +116,7 @@ def _side_ratio(xp: ArrayModule, x: Buffer, y: Buffer) -> Any:
 
 def _side_ratio_grad(first: Array, second: Array, x: Array, y: Array) -> Array:
     # Divided before it is multiplied: the product of two small ratios may vanish.
-    return first * (second / _nonzero(ops.hypot(x, y)))
+    return first * (second / _safe_divisor(ops.hypot(x, y)))
 
 
 # Derivatives are products of such ratios, in which nothing cancels.
@@ -139,8 +139,8 @@ hypot = binary(
 )
 arctan2 = binary(
     "arctan2",
-    lambda g, x, y: g * (ops.side_ratio(y, x) / _nonzero(ops.hypot(x, y))),
-    lambda g, x, y: -g * (ops.side_ratio(x, y) / _nonzero(ops.hypot(x, y))),
+    lambda g, x, y: g * (ops.side_ratio(y, x) / _safe_divisor(ops.hypot(x, y))),
+    lambda g, x, y: -g * (ops.side_ratio(x, y) / _safe_divisor(ops.hypot(x, y))),
     domains=NONZERO,
     doc="Returns the angle in radians, from -pi to pi, whose tangent is ``x / y``.",
     arguments={"x, y": "ordinates and abscissas: arrays whose shapes broadcast, or numbers."},

@@ -186,7 +186,7 @@ count_nonzero = reduction(
 # -- sums of exponentials
 
 
-def _weights(x: Array, ans: Array, axis: Axes) -> Array:
+def _exponential_weights(x: Array, ans: Array, axis: Axes) -> Array:
     """Returns exp(x) over the sum of exponentials whose logarithm ``ans`` is."""
     return ops.exp(ops.log_ratio(x, spread_over_axes(ans, shape_of(x), axis)))
 
@@ -198,8 +198,14 @@ def _logsumexp_reference(x: Buffer, axis: Axis, keepdims: bool) -> Any:
 
 logsumexp = reduction(
     "logsumexp",
-    lambda g, ans, x, *, axis: spread_over_axes(g, shape_of(x), axis) * _weights(x, ans, axis),
-    jvp=(lambda t, ans, x, *, axis, keepdims: _sum_of(t * _weights(x, ans, axis), axis, keepdims),),
+    lambda g, ans, x, *, axis: (
+        spread_over_axes(g, shape_of(x), axis) * _exponential_weights(x, ans, axis)
+    ),
+    jvp=(
+        lambda t, ans, x, *, axis, keepdims: _sum_of(
+            t * _exponential_weights(x, ans, axis), axis, keepdims
+        ),
+    ),
     prepare=_count_arguments,
     reference=_logsumexp_reference,
     empty=False,

@@ -142,7 +142,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     return ops.transpose.bind((a,), {"axes": tuple(order)})
 
 
-def _extended(arrays: tuple[Any, ...], extend: Callable[[Any, tuple[int, ...]], Any]) -> Any:
+def _with_axes_added(arrays: tuple[Any, ...], extend: Callable[[Any, tuple[int, ...]], Any]) -> Any:
     """Returns the array, or the tuple of arrays, extended."""
     out = tuple([extend(a, shape_of(a)) for a in map(operand, arrays)])
     return out[0] if len(out) == 1 else out
@@ -156,7 +156,7 @@ def atleast_1d(*arys: ArrayLike) -> Any:
     >>> np.atleast_1d(2.0)
     Array([2.], dtype=float64, device='cpu')
     """
-    return _extended(arys, lambda a, shape: ops.reshape(a, shape or (1,)))
+    return _with_axes_added(arys, lambda a, shape: ops.reshape(a, shape or (1,)))
 
 
 @registry.add_function
@@ -167,7 +167,7 @@ def atleast_2d(*arys: ArrayLike) -> Any:
     >>> np.atleast_2d(np.ones(3)).shape
     (1, 3)
     """
-    return _extended(arys, lambda a, shape: ops.reshape(a, (1,) * (2 - len(shape)) + shape))
+    return _with_axes_added(arys, lambda a, shape: ops.reshape(a, (1,) * (2 - len(shape)) + shape))
 
 
 @registry.add_function
@@ -183,7 +183,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
         in_front = (1,) * (2 - len(shape))
         return ops.reshape(a, shape if len(shape) > 2 else (*in_front, *shape, 1))
 
-    return _extended(arys, extend)
+    return _with_axes_added(arys, extend)
 
 
 @registry.add_function

@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 from support.long_forms import sized
 
 from functensor import scipy
+from functensor.primitives.core.primitive import RETURN_OPERAND, Unary
 from functensor.primitives.core.registry import registry
 from functensor.primitives.core.test_samples import Operand
 
@@ -130,3 +131,8 @@ def test_reduction(name, data):
     # The mean of nothing is NaN and has no derivative.
     if not np.isnan(wanted).any():
         run_checks(primitive, sample, "derivatives")
+
+
+def test_all_unary_primitives_of_the_library_but_the_listed_take_the_short_way():
+    ours = (p for p in registry if isinstance(p, Unary) and p.module.startswith("functensor."))
+    assert {p.name for p in ours if p.passes} == RETURN_OPERAND

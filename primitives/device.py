@@ -25,7 +25,7 @@ to_device = Primitive(
     compute=_move,
     infer=infer_like_first,
     batch=batch_filled,
-    # Where the cotangent has to go back to is all that is kept.
+    # Only the device is kept, to which the cotangent goes back.
     keep=lambda ans, xs: (None, device_of(xs[0])),
     vjp=(lambda g, x, *, device: ops.to_device(g, x),),
     linear=True,

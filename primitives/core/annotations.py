@@ -21,11 +21,11 @@ __all__ = [
     "operations",
 ]
 
-# What functions of arrays take: arrays of ours and of others, numbers, and nested lists of them.
+# An argument of a function of arrays: an array of ours or another's, a number, or nested lists.
 ArrayLike: TypeAlias = Array | Buffer | np.generic | Number | Sequence[Any]
-# What a primitive's ``prepare`` makes of a call: its operands and its static parameters.
+# A call as a primitive's ``prepare`` returns it: its operands and its static parameters.
 Prepared: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
-# What a trace works on: an array at its parent's level, at the bottom a buffer or a number.
+# A value that a trace works on: an array of its parent's level, at the bottom a buffer or a number.
 Value: TypeAlias = Array | Buffer | np.generic | Number
 # A flat list of what calls take and give: values, None where one is missing, and residuals.
 Values: TypeAlias = list[Any]

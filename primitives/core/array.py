@@ -200,7 +200,7 @@ class Array(Operators, Methods, NumpyProtocols, ForeignNames):
     def __iter__(self) -> Iterator[Self]:
         try:
             if not self.shape:
-                # What NumPy cannot index by, since it is not known, it goes over.
+                # NumPy iterates over an index that it cannot read, since its value is not known.
                 if self.dtype.kind in "iu" and is_numpys(sys._getframe(1)):
                     concrete(self, AN_INDEX)
                 raise without_axes("iteration over", self)
@@ -311,9 +311,9 @@ class Tracer(Array):
     owner: Any
     value: Any
 
-    # Whether the value behind it is that of the caller, so that Python may branch on it.
+    # True where the caller's value is behind it, so that Python may branch on it.
     concrete = True
-    # Whether it is computed only once it is asked for; there is then no derivative to lose.
+    # True where the value is computed once it is asked for; it then has no derivative to lose.
     lazy = False
 
     @property
@@ -385,9 +385,9 @@ def is_unknown(x: Any) -> bool:
     return unknown_behind(x) is not None
 
 
-# What our own functions ask of arguments that have to be known.
+# Conversions by which our own functions ask for arguments that have to be known.
 LOGIC = ("bool()", "float()", "int()")
-# What asks for a number, unless the user's code tells.
+# The name of the request for a number, unless the user's code gives a better one.
 AN_INDEX = "an index"
 
 

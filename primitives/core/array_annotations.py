@@ -102,22 +102,22 @@ class TracedArray(AnyArray, Protocol):
         """Returns an integer, or raises where it is not known."""
 
 
-# What operators and methods take beside their array.
+# An operand that operators and methods take beside their array.
 AnyOperand: TypeAlias = AnyArray | Buffer | np.generic | Number | Sequence[Any]
 
-# How far elements may be cast.
+# NumPy's rules for how far elements may be cast.
 Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 
 
 class ReductionOptions(TypedDict, total=False):
-    """What reductions take beside their axes."""
+    """Options of reductions beside their axes."""
 
     out: None
     keepdims: bool
 
 
 class SelectionOptions(ReductionOptions, total=False):
-    """What reductions take that may leave elements out."""
+    """Options of reductions that may leave elements out."""
 
     initial: AnyOperand | None
     where: AnyOperand | None

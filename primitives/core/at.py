@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["UPDATING_LIBRARY", "At", "result_is_dropped"]
 
 UPDATE_OPTIONS = ("indices_are_sorted", "unique_indices", "mode", "wrap_negative_indices")
-# Of so many indices that are not known any may repeat: as many updates are made in turn.
+# Any of several unknown indices may repeat, so that there are as many updates in turn, at most
+# this many.
 MOST_TURNS = 8
 
-# Where array_api_extra updates arrays by index; libraries carry it within.
+# The module of array_api_extra that updates arrays by index; libraries carry a copy of it.
 UPDATING_LIBRARY = "array_api_extra._lib._at"
 
 ArrayT = TypeVar("ArrayT", bound="AnyArray")
@@ -334,7 +335,7 @@ def _is_index(item: Any) -> bool:
 def _index_in_bounds(index: Any, length: int, mode: str | None, wraps: bool) -> Any:
     if isinstance(index, int):
         if index < 0:
-            # What does not count from the end is as far out as what lies behind it.
+            # An index that does not count from the end is as far out as one behind the end.
             index = index + length if wraps else (0 if mode == "clip" else length)
         if mode == "clip":
             return min(max(index, 0), length - 1)

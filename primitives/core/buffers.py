@@ -62,7 +62,7 @@ SEQUENCES = (list, tuple)
 # Python's scalars: as operands they are weak and do not decide a promotion.
 WEAK_TYPES = frozenset({float, int, bool, complex, *BASES})
 
-# What may stand as a raw buffer: arrays, NumPy's scalars, and Python's (which stay weak). Backends
+# The classes of raw buffers: arrays, NumPy's scalars, and Python's (which stay weak). Backends
 # beside NumPy's, whose classes of buffers are those of devices, enter when they are loaded.
 DEVICE_TYPES = BY_BUFFER.keys()
 ARRAY_TYPES: set[type] = {np.ndarray}
@@ -294,7 +294,7 @@ def is_changeable(x: Any) -> bool:
         if x.flags.writeable:
             return True
         x = x.base
-    # Of bytes, and of a file that was opened for reading, all is read.
+    # Bytes, and a file that was opened for reading, do not change.
     return not (x is None or type(x) is bytes or type(x).__name__ == "mmap")
 
 

@@ -36,7 +36,7 @@ DeclaredRules: TypeAlias = Sequence[DerivativeRule | None] | DerivativeRule | No
 RuleCall: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 OPERAND_LETTERS = "xyz"
-# What the rule of an operand without a derivative is made of.
+# The code of a rule that declares no derivative.
 _NOTHING = (lambda g: None).__code__
 SHAPE_LETTERS = tuple(f"{operand}_shape" for operand in OPERAND_LETTERS)
 RULE_LETTERS = ("ans", "xs", "i", *OPERAND_LETTERS, *SHAPE_LETTERS)
@@ -53,7 +53,7 @@ def shape_of(x: Any) -> tuple[int, ...]:
     return shape
 
 
-# What generated functions see; messages tell by the module's name that they are not the user's.
+# The globals of generated functions; messages tell by the module's name that they are ours.
 GENERATED_GLOBALS = {"__name__": __name__, "shape_of": shape_of}
 
 

@@ -25,7 +25,7 @@ from .registry import registry
 
 __all__ = ["ADDERS", "dispatching"]
 
-# What computes a primitive on buffers.
+# A function that computes a primitive on buffers.
 Implementation: TypeAlias = Callable[..., Buffer]
 
 
@@ -39,7 +39,7 @@ class Dispatched(Protocol):
     creates: bool
     arity: int
 
-# What adds to a buffer in its place, by the class of buffers, where that is quicker than ``+=``.
+# Functions that add to a buffer in its place, by its class, where that is quicker than ``+=``.
 ADDERS: dict[type, Callable[[Any, Any], Any]] = {}
 
 
@@ -119,7 +119,7 @@ def choosing(primitive: Dispatched, backend: Backend, otherwise: Implementation)
     own: Implementation = backend.adopt(primitive, function)
     buffer_type, host = backend.buffer_type, np.ndarray
     quick = function if len(backend.devices()) == 1 else own
-    # What has no parameters, the short way.
+    # A primitive without parameters goes the short way.
     arity = primitive.arity
     if arity and not primitive.creates:
         choosing_by = choosing_by_operand if arity == 1 else choosing_by_operands

@@ -34,7 +34,7 @@ class _Gone:
 
     __slots__ = ("to",)
 
-    # What the array is shown as.
+    # The word by which the array is shown.
     shown = "donated"
 
     def __init__(self, to: str) -> None:

@@ -71,7 +71,7 @@ def _promotion(
     weak = None
     if isinstance(primitive, Unary | Binary) and all(x.weak for x in operands):
         weak = type(dtype.type(0).item())
-        # What has a dtype that no Python number has decides promotions.
+        # A dtype that no Python number has decides promotions.
         weak = weak if np.asarray(weak()).dtype == dtype else None
     return dtype, weak
 
@@ -415,7 +415,7 @@ def reduction(
     if empty:
         shapes.append(((2, 0), 1, False))
     samples = [
-        # Of the operand, only its shape matters for the parameters.
+        # Only the operand's shape matters for the parameters.
         Sample(Operand(shape, domain), **prepare(shape, axis, keepdims=keepdims)[1])
         for shape, axis, keepdims in shapes
     ]

@@ -11,7 +11,7 @@ from ...backends.annotations import Buffer
 
 __all__ = ["is_overwriting", "sealed"]
 
-# Those that ask on behalf of compiled code, and how far the function is that was called.
+# Libraries that ask on behalf of compiled code, and how many frames away the called function is.
 COMPILED = ("functensor.", "numpy.", "scipy.")
 FRAMES = 5
 
@@ -35,7 +35,7 @@ def is_overwriting(frame: FrameType | None) -> bool:
             named.append(dict(zip(names, known["args"], strict=False)))
         for names in named:
             for key, x in names.items():
-                # Whatever else is given may be true, and a copy is never wrong.
+                # Any other value may be true, and a copy is never wrong.
                 if x is not False and x is not None and str(key).startswith("overwrite_"):
                     return True
         frame = frame.f_back

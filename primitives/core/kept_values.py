@@ -30,7 +30,7 @@ class Differentiable(Protocol):
 
 
 class Keepers(dict[int, Any]):
-    """For every set of operands, as bits, the function that saves what their rules need.
+    """A table of functions that save what rules need, by the set of operands as bits.
 
     An entry is made when it is first looked up; it is None where there is no derivative.
 

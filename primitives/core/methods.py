@@ -323,7 +323,7 @@ def _without_derivative(x: Any) -> None:
         x.__array__()
 
 
-# What tensors, which are not immutable, have in place of NumPy's methods.
+# Assignments that tensors, which are not immutable, have in place of NumPy's methods.
 WRITES = {
     "fill(value)": "x[...] = value",
     "put(i, values)": "x[i] = values",

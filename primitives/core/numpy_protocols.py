@@ -30,7 +30,7 @@ else:
 
 __all__ = ["NumpyProtocols", "has_own"]
 
-# What depends on shapes and dtypes alone, so that a tracer can answer as an array does.
+# Functions of shapes and dtypes alone: a tracer can answer them as an array does.
 SHAPE_FUNCTIONS = {"can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
 SHAPE_FUNCTIONS |= {"empty_like", "full_like", "ones_like", "zeros_like"}
 # NumPy's functions that write into their first argument, and what does that here.
@@ -42,7 +42,7 @@ WRITING_FUNCTIONS = {
     "put_along_axis": "x = functensor.numpy.put_along_axis(x, i, values, axis, inplace=False)",
     "putmask": "x = np.where(mask, values, x)",
 }
-# What has no labels, beside our arrays.
+# Classes without labels, beside our arrays.
 UNLABELLED = {np.ndarray, bool, int, float, complex, list, tuple}
 UNLABELLED |= {np.dtype(c).type for c in np.typecodes["All"] if c not in "mM"}
 # Editions of the array API standard that the namespace can be asked for.
@@ -54,12 +54,12 @@ PLAIN_VALUE_LIBRARIES = ("matplotlib.", "mpl_toolkits.", "pandas.", "scipy.")
 LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.", "array_api_compat.")
 # NumPy's functions that were asked for once, with ours.
 COUNTERPARTS: dict[Any, Callable[..., Any]] = {}
-# Where SciPy and scikit-learn keep array_api_extra's updates by index.
+# The modules of array_api_extra, SciPy and scikit-learn that update arrays by index.
 UPDATE_MODULES = [
     f"{place}array_api_extra._lib._at" for place in ("", "scipy._lib.", "sklearn.externals.")
 ]
 
-# What array classes say that are more than their numbers, where they do not know ufuncs.
+# The priority of array classes that are more than their numbers and do not know ufuncs.
 PRIORITY = 1000
 # Above pandas' own, the highest of which is 4000, that of a data frame.
 FIRST_IN_PANDAS = 5000
@@ -78,7 +78,7 @@ def has_own(kind: Any, method: str) -> bool:
 
 
 class Bottom:
-    """Whether what runs now works on raw buffers; the core, which knows, puts its answer here."""
+    """Tells whether raw buffers are worked on now; ``trace.py`` knows, and puts its answer here."""
 
     reached: Callable[[], bool] = staticmethod(lambda: False)
 
@@ -212,7 +212,7 @@ class NumpyProtocols(ArrayAttributes):
         for name in UPDATE_MODULES:
             if name in sys.modules:
                 introduce(sys.modules[name])
-        # Only then: augmented assignments of those who call no library cost nothing more.
+        # Programs that call no library pay nothing for augmented assignments.
         Asked.watch()
         return sys.modules["functensor.numpy"]
 

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 PYTHON_NUMBERS = frozenset({bool, int, float, complex})
-# What takes truth values for whole numbers, as Python does. NumPy's functions do not.
+# Operations that take truth values for whole numbers, as Python does. NumPy's functions do not.
 INTEGER_OPERATIONS = frozenset(
     {"add", "subtract", "multiply", "floor_divide", "remainder", "power"}
 )

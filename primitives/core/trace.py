@@ -119,7 +119,7 @@ class Trace:
     interceptor = False
     # A standing trace never ends: its tracers are used outside of any run (the facade's tensors).
     standing = False
-    # Whether it writes a program, and computes nothing.
+    # True where it writes a program and computes nothing.
     staging = False
 
     def __init__(

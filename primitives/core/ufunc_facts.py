@@ -24,11 +24,11 @@ __all__ = [
     *("checked_axes", "loop_of"),
 ]
 
-# What NumPy's ufuncs take for a loop: a text such as ``"dd->d"``, or dtypes; None is not fixed.
+# The loop of a NumPy ufunc: a text such as ``"dd->d"``, or dtypes, of which None is not fixed.
 LoopSignature: TypeAlias = str | tuple[DTypeLike | None, ...] | None
 # Python's numbers, whose dtypes are weak.
 PYTHON_TYPES = (int, float, complex)
-# What NumPy's ufuncs tell of themselves.
+# Attributes that NumPy's ufuncs have.
 FACTS = ("identity", "nargs", "nin", "nout", "ntypes", "signature", "types")
 
 
@@ -216,7 +216,7 @@ class Ufunc:
 
 
 class BinaryMethods(Ufunc):
-    """The methods of NumPy's ufuncs of two operands, as far as they have a meaning."""
+    """The methods of NumPy's ufuncs of two operands that have a meaning for immutable arrays."""
 
     def reduce(self, x: ArrayLike, /, axis: Axis = 0, **options: Any) -> Array:
         """Returns what is left when neighbours along axes are put together, until one is left.

@@ -127,7 +127,7 @@ def reduced(
         total: Any = ops.astype(ops.broadcast_to(ops.asarray(start), rest), first)
     elif name in ASSOCIATIVE:
         x = x if x.dtype == first else ops.astype(x, first)
-        # What has no identity gives the same when the initial value comes several times.
+        # A ufunc without identity gives the same when the initial value comes several times.
         identity = start_of(name, MISSING)
         neutral = start if identity is None else identity
         x = ops.where(where, x, ops.astype(ops.asarray(neutral), first)) if masked else x
@@ -139,7 +139,7 @@ def reduced(
         else:
             total = halved(function, axes_in_front(x, axes, rest))
         if reduction is None and start is not None:
-            # Of one element as well: of a negative one `gcd` and `hypot` change the sign.
+            # One element needs it as well: `gcd` and `hypot` change a negative one's sign.
             initial, given = start, True
         if given:
             total = function(
@@ -149,13 +149,13 @@ def reduced(
         total = ops.astype(ops.asarray(start), first) if given or masked else None
         steps = axes_in_front(x, axes, rest)
         masks = axes_in_front(where, axes, rest) if masked else None
-        # What does not count is no reason for NaN, nor for an error.
+        # Elements that do not count must give neither NaN nor an error.
         steps = ops.where(masks, steps, ops.ones_like(steps)) if masked else steps
         total = steps_folded(function, steps, masks, total, first, then)[-1]
     total = total if total.shape == rest else ops.broadcast_to(total, rest)
     if keepdims and axes:
         total = ops.reshape(total, tuple([1 if i in axes else n for i, n in enumerate(shape)]))
-    # What is computed along an axis has its dtype, and is no number of Python's that yields to
+    # A result along an axis has its dtype, and is no number of Python's that yields to
     # others.
     return total if axes and total.dtype == first else ops.astype(total, first)
 

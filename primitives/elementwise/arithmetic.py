@@ -183,7 +183,7 @@ def _angle_change(g: Array, x: Array) -> Array:
     return ops.imag(g) / ops.where(radius == 0, 1, radius)
 
 
-# Of a complex number only the angle counts, x / |x|.
+# Only the angle of a complex number counts, x / |x|.
 complex_sign = unary(
     "complex_sign",
     lambda g, ans, x: _angle_change(g * ans, x) * ops.conj(ans) * 1j,

@@ -28,7 +28,7 @@ __all__ = [
     "signbit",
 ]
 
-# How far bits may be shifted.
+# The distances by which tests shift bits.
 SHIFT = Domain(0, 5, kind="i")
 
 equal = binary(

@@ -35,7 +35,7 @@ logistic_density = unary(
 
 
 def _compute_logistic_loss(xp: ArrayModule, x: Buffer, y: Buffer) -> Any:
-    # What is left of large x and y x is exact before the exponential is added.
+    # The difference of large x and y x is exact before the exponential is added.
     return (xp.maximum(x, 0) - x * y) + ops.softplus.impl(-abs(x))
 
 

@@ -119,7 +119,7 @@ def _sum_of(x: Array, axis: Axes, keepdims: bool, dtype: DTypeLike | None = None
     return sum.bind((x,), {"axis": axis, "keepdims": keepdims, "dtype": dtype})
 
 
-# What a count is divided by before it may overflow.
+# The largest count by which a cotangent is divided at once; float16 may not hold larger ones.
 LARGEST_UNSCALED_COUNT = 1 << 15
 
 
@@ -239,7 +239,7 @@ def _prod_jvp(t: Array, x: Array, axis: Axes, keepdims: bool) -> Array:
     if not axis:
         return t
     others = _others_product(x, axis)
-    # What does not change adds nothing, however large the product of the others is.
+    # An element that does not change adds nothing, however large the product of the others is.
     idle = ops.logical_and(ops.isinf(others), t == 0)
     return _sum_of(ops.where(idle, 0, t * ops.where(idle, 1, others)), axis, keepdims)
 

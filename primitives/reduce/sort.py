@@ -61,7 +61,7 @@ def _argsort_samples() -> list[Sample]:
     ]
 
 
-# What both say of their arguments.
+# The arguments of both functions, for their documentation.
 SORT_ARGUMENTS = """
     Args:
         a: an array.

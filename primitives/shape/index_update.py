@@ -115,7 +115,7 @@ def _computing(ufunc: str | None) -> Callable[..., Any]:
     return compute
 
 
-# What an update does to every element, where a mask says afterwards which it was meant for.
+# The updates done to every element; a mask says afterwards which elements keep theirs.
 UPDATE_OF_ALL: dict[str, Callable[[Any, Any], Any]] = {
     "index_set": lambda x, v: v,
     "index_add": lambda x, v: ops.add(x, v),

@@ -431,7 +431,7 @@ def repeat(
     if not isinstance(repeats, int | np.integer):
         repeats = ops.asarray(repeats)
     if shape_of(repeats):
-        # How long the result is depends on their values.
+        # The length of the result depends on their values.
         known = np.asarray(to_host(concrete(repeats, "np.repeat", REPEAT_FIX)))
         return ops.take(a, np.repeat(np.arange(shape[axis]), known), axis)
     if isinstance(repeats, Array):

@@ -34,7 +34,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     try:
         lengths = iter(shape)
     except TypeError:
-        # What is wrong with a length is said below, where this is not the context of it.
+        # Errors about lengths are raised below, where this one is not their context.
         lengths = iter((shape,))
     return tuple(map(operator.index, lengths))
 

@@ -170,7 +170,7 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 def as_list(x: Any) -> list[Any]:
     """Returns one thing, or several, as a list; an array without axes is one.
 
-    >>> listed(3), listed((1, 2))
+    >>> as_list(3), as_list((1, 2))
     ([3], [1, 2])
     """
     one = not hasattr(type(x), "__iter__") or getattr(x, "shape", None) == ()

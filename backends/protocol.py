@@ -23,14 +23,14 @@ __all__ = [
     "BackendUnavailable",
     "DeviceError",
     "Plan",
-    "apart",
     "get",
     "info",
     "loaded",
     "no_device",
+    "operands_apart",
+    "operands_on_one_device",
     "register",
     "to_host",
-    "together",
     "when_registered",
 ]
 
@@ -75,7 +75,7 @@ def no_device(name: object, there: list[str]) -> DeviceError:
 
 
 # What a backend has no kernels, no rules and no updates in.
-EMPTY: Mapping[str, Any] = MappingProxyType({})
+NO_ENTRIES: Mapping[str, Any] = MappingProxyType({})
 
 
 class Backend(Protocol):
@@ -120,15 +120,15 @@ class Backend(Protocol):
     xp: ArrayModule
     buffer_type: type
     lacks: tuple[type[Exception], ...] = ()
-    kernels: Mapping[str, Callable[..., Any]] = EMPTY
+    kernels: Mapping[str, Callable[..., Any]] = NO_ENTRIES
     fresh: frozenset[str] = frozenset()
-    ahead: Mapping[str, Callable[..., tuple[Any, Any]]] = EMPTY
-    slopes: Mapping[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]] = EMPTY
+    ahead: Mapping[str, Callable[..., tuple[Any, Any]]] = NO_ENTRIES
+    slopes: Mapping[str, tuple[Callable[[Any, Any, Any], Any] | None, ...]] = NO_ENTRIES
     accumulating: frozenset[str] = frozenset()
     takes_bfloat16: frozenset[str] = frozenset()
     mixes_bfloat16: frozenset[str] = frozenset()
     add_into: Callable[[Any, Any], Any] | None = None
-    updates: Mapping[str, Callable[..., list[Any]]] = EMPTY
+    updates: Mapping[str, Callable[..., list[Any]]] = NO_ENTRIES
 
     def asarray(self, values: Any, dtype: DTypeLike | None = None) -> Buffer:
         """Returns a buffer that holds the values, without a copy where that is possible."""
@@ -188,7 +188,7 @@ class Backend(Protocol):
         def implementation(*buffers: Any, **params: Any) -> Any:
             for buffer in buffers:
                 if type(buffer) is ndarray:
-                    buffers = together(self, buffers, movable, hosted)
+                    buffers = operands_on_one_device(self, buffers, movable, hosted)
                     break
             return function(*buffers, **params)
 
@@ -221,7 +221,7 @@ class Backend(Protocol):
         return {"devices": self.devices()}
 
 
-def together(
+def operands_on_one_device(
     backend: Backend, buffers: tuple[Any, ...], movable: slice, hosted: bool
 ) -> tuple[Any, ...]:
     """Returns operands with indices brought from the host; keys of random numbers stay.
@@ -244,7 +244,7 @@ def together(
         elif i in free:
             out.append(buffer if hosted else backend.put(buffer, device))
         elif buffer.ndim:
-            raise apart(backend, buffers)
+            raise operands_apart(backend, buffers)
         else:
             out.append(buffer[()])
     return tuple(out)
@@ -256,7 +256,7 @@ def without_plans(name: str) -> NotImplementedError:
     return NotImplementedError(f"there are no plans for {name}: run the program itself")
 
 
-def apart(backend: Backend, buffers: tuple[Any, ...]) -> DeviceError:
+def operands_apart(backend: Backend, buffers: tuple[Any, ...]) -> DeviceError:
     """Returns the error for operands on several devices."""
     places = [
         "cpu" if isinstance(b, np.ndarray) and b.ndim else

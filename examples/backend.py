@@ -2,8 +2,8 @@
 
     python examples/backend.py
 
-The library's `Buffer` gives a tensor what NumPy's arrays have, and its `NumpyLike` promotes as
-NumPy does. Here is what PyTorch calls or does otherwise; what it lacks is refused by name.
+The library's `ForeignBuffer` gives a tensor what NumPy's arrays have, and its `NumpyLike` promotes
+as NumPy does. Here is what PyTorch calls or does otherwise; what it lacks is refused by name.
 """
 
 from functools import reduce
@@ -13,7 +13,7 @@ import torch
 
 import functensor as ft
 from functensor import backends
-from functensor.backends.arrays.numpy_like import Buffer, NumpyLike
+from functensor.backends.arrays.numpy_like import ForeignBuffer, NumpyLike
 from functensor.backends.arrays.portable import portable
 
 special = torch.special
@@ -26,7 +26,7 @@ DTYPES = {
 }
 
 
-class TorchBuffer(Buffer):
+class TorchBuffer(ForeignBuffer):
     """A buffer over a tensor."""
 
     __slots__ = ()

@@ -1,7 +1,7 @@
 """Gives the arrays of another module what the floors above ask of buffers: NumPy's interface.
 
-CuPy's arrays have it by themselves. Those of other modules are put into a `Buffer`, and their
-functions are called through a `NumpyLike`, under NumPy's names and with NumPy's promotion. A
+CuPy's arrays have it by themselves. Those of other modules are put into a `ForeignBuffer`, and
+their functions are called through a `NumpyLike`, under NumPy's names and with NumPy's promotion. A
 backend for such a module subclasses both; ``examples/backend.py`` does.
 """
 
@@ -19,7 +19,7 @@ from ..devices import device_of
 from ..dtypes import result_type
 from ..protocol import DeviceError, loaded
 
-__all__ = ["Buffer", "Lacking", "NumpyLike"]
+__all__ = ["ForeignBuffer", "Lacking", "NumpyLike"]
 
 
 class Lacking(NotImplementedError, AttributeError):
@@ -27,8 +27,7 @@ class Lacking(NotImplementedError, AttributeError):
 
 
 # Python's numbers whose classes ufuncs resolve to dtypes by themselves.
-WEAK = frozenset({int, float, complex})
-EMPTY = slice(0, 0)
+RESOLVED_NUMBERS = frozenset({int, float, complex})
 # Functions that compute in the dtype of their result, as NumPy's do.
 SUMMING = frozenset({"cumprod", "cumsum", "mean", "prod", "sum", "add.reduce"})
 # Functions that take any axes, of which other modules' take one.
@@ -44,7 +43,7 @@ JOINING = {"concatenate": 0, "einsum": 1, "stack": 0}
 MAKING = frozenset({"empty", "full", "ones", "zeros"})
 
 
-class Buffer(np.lib.mixins.NDArrayOperatorsMixin):
+class ForeignBuffer(np.lib.mixins.NDArrayOperatorsMixin):
     """An array of another module, with the operators, attributes and methods of NumPy's.
 
     Attributes:
@@ -179,14 +178,14 @@ class NumpyLike:
 
     __name__ = "another"
 
-    def __init__(self, buffer: type[Buffer], dtypes: Mapping[DType, Any]) -> None:
+    def __init__(self, buffer: type[ForeignBuffer], dtypes: Mapping[DType, Any]) -> None:
         self.ndarray = buffer
         self.dtypes = dtypes
         self.named = {dtype.name: theirs for dtype, theirs in dtypes.items()}
         self.numpys = {theirs: ours for ours, theirs in dtypes.items()}
         buffer.xp = self
-        self.linalg, self.fft = Names(self, "linalg"), Names(self, "fft")
-        self.scipy = Names(self, "scipy")
+        self.linalg, self.fft = Namespace(self, "linalg"), Namespace(self, "fft")
+        self.scipy = Namespace(self, "scipy")
 
     # -- what a subclass says
 
@@ -234,7 +233,7 @@ class NumpyLike:
 
     def dtype_of(self, array: Any) -> Any:
         """Returns NumPy's dtype of an array of the other module's; a weak number's class."""
-        if type(array) in WEAK:
+        if type(array) in RESOLVED_NUMBERS:
             return type(array)
         return self.numpys[array.dtype] if hasattr(array, "dtype") else np.asarray(array).dtype
 
@@ -246,7 +245,7 @@ class NumpyLike:
 
     def together(self, *arrays: Any) -> list[Any]:
         """Returns arrays of the other module's, and numbers, in the dtype to which they promote."""
-        kinds = [x if type(x) in WEAK else self.dtype_of(x) for x in arrays]
+        kinds = [x if type(x) in RESOLVED_NUMBERS else self.dtype_of(x) for x in arrays]
         return [self.to(x, result_type(*kinds)) for x in arrays]
 
     def place(self, array: Any, key: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -269,10 +268,11 @@ class NumpyLike:
                 out += [slice(None)] * rest
                 axis += rest
                 continue
-            if type(k) is slice and (k.step or 1) < 0:
+            if type(k) is slice and k.step is not None and k.step < 0:
                 length, places = array.shape[axis], range(array.shape[axis])[k]
                 array = self.flip(self.ndarray(array), axis).array
-                k = slice(length - 1 - places[0], length - places[-1], -k.step) if places else EMPTY
+                start, stop = (places[0], places[-1]) if places else (length - 1, length)
+                k = slice(length - 1 - start, length - stop, -k.step)
             elif beside and isinstance(k, int):
                 k = self.from_host(np.array([k]))
             out.append(k)
@@ -321,7 +321,7 @@ class NumpyLike:
         """Calls a function of elements with operands and results in the dtypes of NumPy's."""
         arrays = [self.unwrap(x) for x in args]
         kinds = [np.dtype(dtype) if dtype else self.dtype_of(x) for x in arrays]
-        if all(kind in WEAK for kind in kinds):
+        if all(kind in RESOLVED_NUMBERS for kind in kinds):
             kinds = [np.dtype(kind) for kind in kinds]
         loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
         out = function(*map(self.to, arrays, loop))
@@ -424,7 +424,7 @@ class Elementwise:
         return self.xp.function(f"{self.ufunc.__name__}.{name}")
 
 
-class Names:
+class Namespace:
     """A namespace of a `NumpyLike`, like ``linalg`` or ``scipy.special``."""
 
     def __init__(self, xp: NumpyLike, name: str) -> None:
@@ -432,4 +432,4 @@ class Names:
 
     def __getattr__(self, name: str) -> Any:
         full = f"{self.name}.{name}"
-        return Names(self.xp, full) if self.name == "scipy" else self.xp.function(full)
+        return Namespace(self.xp, full) if self.name == "scipy" else self.xp.function(full)

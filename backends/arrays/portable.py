@@ -17,67 +17,68 @@ from .portable_windows import WINDOW_KERNELS
 __all__ = ["portable"]
 
 ROOT_OF_TWO_PI = math.sqrt(2 * math.pi)
-CUBIC = 0.044715
+GELU_CUBIC_COEFFICIENT = 0.044715
 # Further out the slope of silu is 0 or 1 in all dtypes.
 SILU_SLOPE_VANISHES = 800.0
 
 
-def _relu(xp: ArrayModule, x: Buffer) -> Buffer:
+def _portable_relu(xp: ArrayModule, x: Buffer) -> Buffer:
     return xp.maximum(x, 0)
 
 
-def _sigmoid(xp: ArrayModule, x: Buffer) -> Buffer:
+def _portable_sigmoid(xp: ArrayModule, x: Buffer) -> Buffer:
     with quiet():
         return xp.reciprocal(1.0 + xp.exp(-x))
 
 
-def _silu(xp: ArrayModule, x: Buffer) -> Buffer:
+def _portable_silu(xp: ArrayModule, x: Buffer) -> Buffer:
     with quiet():
         return x / (1.0 + xp.exp(-x))
 
 
-def _silu_derivative(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
+def _portable_silu_derivative(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     weak = not hasattr(y, "dtype") and x.dtype.kind == "f"
     y = xp.asarray(y, x.dtype if weak else None)
     y = xp.clip(y, -SILU_SLOPE_VANISHES, SILU_SLOPE_VANISHES)
-    s = _sigmoid(xp, y)
+    s = _portable_sigmoid(xp, y)
     return s * (1.0 + y * (1.0 - s)) * x
 
 
-def _softplus(xp: ArrayModule, x: Buffer) -> Buffer:
+def _portable_softplus(xp: ArrayModule, x: Buffer) -> Buffer:
     return xp.logaddexp(x, 0)
 
 
 def _cubic(x: Buffer) -> Buffer:
     """Returns what gelu's approximation is x times the sigmoid of."""
-    return 2.0 * math.sqrt(2.0 / math.pi) * (x + CUBIC * (x * x * x))
+    return 2.0 * math.sqrt(2.0 / math.pi) * (x + GELU_CUBIC_COEFFICIENT * (x * x * x))
 
 
 def _normal_probability(xp: ArrayModule, x: Buffer) -> Buffer:
     return 0.5 * xp.erfc(x * -math.sqrt(0.5))
 
 
-def _gelu(xp: ArrayModule, x: Buffer, *, approximate: bool) -> Buffer:
+def _portable_gelu(xp: ArrayModule, x: Buffer, *, approximate: bool) -> Buffer:
     x = 1.0 * x
-    return x * (_sigmoid(xp, _cubic(x)) if approximate else _normal_probability(xp, x))
+    return x * (_portable_sigmoid(xp, _cubic(x)) if approximate else _normal_probability(xp, x))
 
 
-def _gelu_slope(xp: ArrayModule, x: Buffer, *, approximate: bool) -> Buffer:
+def _portable_gelu_slope(xp: ArrayModule, x: Buffer, *, approximate: bool) -> Buffer:
     x = 1.0 * x
     if not approximate:
         return _normal_probability(xp, x) + x * xp.exp(-0.5 * x * x) / ROOT_OF_TWO_PI
-    s = _sigmoid(xp, _cubic(x))
-    return s + x * (s * (1.0 - s)) * (2.0 * math.sqrt(2.0 / math.pi) * (1.0 + 3.0 * CUBIC * x * x))
+    s = _portable_sigmoid(xp, _cubic(x))
+    rise = 2.0 * math.sqrt(2.0 / math.pi) * (1.0 + 3.0 * GELU_CUBIC_COEFFICIENT * x * x)
+    return s + x * (s * (1.0 - s)) * rise
 
 
-def _log_ratio(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
+def _portable_log_ratio(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     with quiet():
         difference = xp.subtract(x, y)
     lower = xp.minimum(x, 0).astype(difference.dtype)
     return xp.where(xp.equal(x, y) & xp.isinf(y), lower, difference)
 
 
-def _logsumexp(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool) -> Buffer:
+def _portable_logsumexp(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool) -> Buffer:
     x = 1.0 * x
     if not all(x.shape[a] for a in axis):
         return xp.log(xp.sum(x, axis=axis, keepdims=keepdims))
@@ -87,15 +88,15 @@ def _logsumexp(xp: ArrayModule, x: Buffer, *, axis: Axes, keepdims: bool) -> Buf
     return total + (highest if keepdims else xp.reshape(highest, total.shape))
 
 
-def _log_softmax(xp: ArrayModule, x: Buffer, *, axis: Axes) -> Buffer:
-    return x - _logsumexp(xp, x, axis=axis, keepdims=True)
+def _portable_log_softmax(xp: ArrayModule, x: Buffer, *, axis: Axes) -> Buffer:
+    return x - _portable_logsumexp(xp, x, axis=axis, keepdims=True)
 
 
-def _softmax(xp: ArrayModule, x: Buffer, *, axis: Axes) -> Buffer:
-    return xp.exp(_log_softmax(xp, x, axis=axis))
+def _portable_softmax(xp: ArrayModule, x: Buffer, *, axis: Axes) -> Buffer:
+    return xp.exp(_portable_log_softmax(xp, x, axis=axis))
 
 
-def _softmax_derivative(xp: ArrayModule, x: Buffer, y: Buffer, *, axis: Axes) -> Buffer:
+def _portable_softmax_derivative(xp: ArrayModule, x: Buffer, y: Buffer, *, axis: Axes) -> Buffer:
     return xp.multiply(y, x - xp.sum(x * y, axis=axis, keepdims=True))
 
 
@@ -103,14 +104,14 @@ def _onehot(xp: ArrayModule, x: Buffer, labels: Buffer) -> Buffer:
     return xp.equal(xp.arange(x.shape[-1]), labels[..., None])
 
 
-def _cross_entropy(xp: ArrayModule, x: Buffer, labels: Buffer) -> Buffer:
+def _portable_cross_entropy(xp: ArrayModule, x: Buffer, labels: Buffer) -> Buffer:
     if ((labels < 0) | (labels >= x.shape[-1])).any():
         raise IndexError(f"a label is none of the {x.shape[-1]} classes")
     picked = xp.sum(xp.where(_onehot(xp, x, labels), x, 0), axis=(x.ndim - 1,))
-    return _logsumexp(xp, x, axis=(x.ndim - 1,), keepdims=False) - picked
+    return _portable_logsumexp(xp, x, axis=(x.ndim - 1,), keepdims=False) - picked
 
 
-def _cross_entropy_slope(
+def _portable_cross_entropy_slope(
     xp: ArrayModule, x: Buffer, loss: Buffer, g: Buffer, labels: Buffer
 ) -> Buffer:
     onehot = _onehot(xp, x, labels)
@@ -127,12 +128,12 @@ def _inverse_spread(xp: ArrayModule, x: Buffer, eps: float) -> Buffer:
     return xp.reciprocal(xp.sqrt(xp.mean(x * x, axis=(x.ndim - 1,), keepdims=True) + eps))
 
 
-def _normalize(xp: ArrayModule, x: Buffer, *, eps: float, center: bool) -> Buffer:
+def _portable_normalize(xp: ArrayModule, x: Buffer, *, eps: float, center: bool) -> Buffer:
     x = _centered(xp, x, center)
     return x * _inverse_spread(xp, x, eps)
 
 
-def _normalize_slope(
+def _portable_normalize_slope(
     xp: ArrayModule, g: Buffer, x: Buffer, *, eps: float, center: bool
 ) -> Buffer:
     scale = _inverse_spread(xp, _centered(xp, x, center), eps)
@@ -141,15 +142,15 @@ def _normalize_slope(
     return xp.multiply(_centered(xp, g, center) - y * along, scale)
 
 
-def _affine_normalize(
+def _portable_affine_normalize(
     xp: ArrayModule, x: Buffer, weight: Buffer, *bias: Buffer, eps: float, center: bool
 ) -> Buffer:
     shape = (*weight.shape[:-1], *(1,) * (x.ndim - weight.ndim), weight.shape[-1])
-    out = _normalize(xp, x, eps=eps, center=center) * xp.reshape(weight, shape)
+    out = _portable_normalize(xp, x, eps=eps, center=center) * xp.reshape(weight, shape)
     return out + xp.reshape(bias[0], shape) if bias else out
 
 
-def _affine_normalize_slope(
+def _portable_affine_normalize_slope(
     xp: ArrayModule,
     g: Buffer,
     x: Buffer,
@@ -162,13 +163,13 @@ def _affine_normalize_slope(
     groups = x.shape[: weight.ndim - 1]
     rows = (*groups, math.prod(x.shape[weight.ndim - 1 : -1]), x.shape[-1])
     g, x = xp.reshape(g, rows), xp.reshape(x, rows)
-    parts = [_normalize_slope(xp, g * weight[..., None, :], x, eps=eps, center=center)]
-    totals = [g * _normalize(xp, x, eps=eps, center=center), *([g] if bias else [])]
+    parts = [_portable_normalize_slope(xp, g * weight[..., None, :], x, eps=eps, center=center)]
+    totals = [g * _portable_normalize(xp, x, eps=eps, center=center), *([g] if bias else [])]
     parts += [xp.sum(total, axis=(total.ndim - 2,), keepdims=True) for total in totals]
     return xp.concatenate(parts, axis=len(rows) - 2)
 
 
-def _scatter_add(xp: ArrayModule, *operands: Any, shape: Shape, keys: Any) -> Buffer:
+def _portable_scatter_add(xp: ArrayModule, *operands: Any, shape: Shape, keys: Any) -> Buffer:
     out = xp.zeros(shape, operands[0].dtype)
     add: Any = xp.add
     start = len(keys)
@@ -181,27 +182,28 @@ def _scatter_add(xp: ArrayModule, *operands: Any, shape: Shape, keys: Any) -> Bu
 
 def portable(xp: ArrayModule) -> dict[str, Callable[..., Buffer]]:
     """Returns the kernels over an array module, by the primitives' names."""
-    return {name: partial(kernel, xp) for name, kernel in (KERNELS | WINDOW_KERNELS).items()}
+    kernels = PORTABLE_KERNELS | WINDOW_KERNELS
+    return {name: partial(kernel, xp) for name, kernel in kernels.items()}
 
 
-KERNELS: dict[str, Callable[..., Buffer]] = {
-    "affine_normalize": _affine_normalize,
-    "affine_normalize_slope": _affine_normalize_slope,
-    "cross_entropy": _cross_entropy,
-    "cross_entropy_slope": _cross_entropy_slope,
-    "gelu": _gelu,
-    "gelu_slope": _gelu_slope,
-    "log_ratio": _log_ratio,
-    "log_softmax": _log_softmax,
-    "logsumexp": _logsumexp,
-    "normalize": _normalize,
-    "normalize_slope": _normalize_slope,
-    "relu": _relu,
-    "scatter_add": _scatter_add,
-    "sigmoid": _sigmoid,
-    "silu": _silu,
-    "silu_derivative": _silu_derivative,
-    "softmax": _softmax,
-    "softmax_derivative": _softmax_derivative,
-    "softplus": _softplus,
+PORTABLE_KERNELS: dict[str, Callable[..., Buffer]] = {
+    "affine_normalize": _portable_affine_normalize,
+    "affine_normalize_slope": _portable_affine_normalize_slope,
+    "cross_entropy": _portable_cross_entropy,
+    "cross_entropy_slope": _portable_cross_entropy_slope,
+    "gelu": _portable_gelu,
+    "gelu_slope": _portable_gelu_slope,
+    "log_ratio": _portable_log_ratio,
+    "log_softmax": _portable_log_softmax,
+    "logsumexp": _portable_logsumexp,
+    "normalize": _portable_normalize,
+    "normalize_slope": _portable_normalize_slope,
+    "relu": _portable_relu,
+    "scatter_add": _portable_scatter_add,
+    "sigmoid": _portable_sigmoid,
+    "silu": _portable_silu,
+    "silu_derivative": _portable_silu_derivative,
+    "softmax": _portable_softmax,
+    "softmax_derivative": _portable_softmax_derivative,
+    "softplus": _portable_softplus,
 }

@@ -17,7 +17,7 @@ from ..restoring import quiet
 __all__ = ["WINDOW_KERNELS"]
 
 
-class Grid:
+class WindowGrid:
     """The places of windows over padded axes, known on the host.
 
     Attributes:
@@ -70,8 +70,8 @@ class Grid:
         return xp.reshape(g, (*g.shape[:2], prod(self.counts)))
 
 
-def _grid(spatial: Shape, kernel: Shape, geometry: Any) -> Grid:
-    return Grid(spatial, kernel, geometry.stride, geometry.padding, geometry.dilation)
+def _grid(spatial: Shape, kernel: Shape, geometry: Any) -> WindowGrid:
+    return WindowGrid(spatial, kernel, geometry.stride, geometry.padding, geometry.dilation)
 
 
 def _by_groups(xp: ArrayModule, x: Buffer, axis: int, groups: int) -> Buffer:
@@ -86,14 +86,14 @@ def _kernel_taps(xp: ArrayModule, w: Buffer, groups: int) -> Buffer:
     return _by_groups(xp, xp.reshape(w, (*w.shape[:2], prod(w.shape[2:]))), 0, groups)
 
 
-def _conv(xp: ArrayModule, x: Buffer, w: Buffer, *, geometry: Any) -> Buffer:
+def _portable_conv(xp: ArrayModule, x: Buffer, w: Buffer, *, geometry: Any) -> Buffer:
     grid = _grid(x.shape[2:], w.shape[2:], geometry)
     windows = _by_groups(xp, grid.gathered(xp, x), 1, geometry.groups)
     out = xp.einsum("ngcpt,goct->ngop", windows, _kernel_taps(xp, w, geometry.groups))
     return xp.reshape(out, (len(x), len(w), *grid.counts))
 
 
-def _conv_kernel_grad(
+def _portable_conv_kernel_grad(
     xp: ArrayModule, x: Buffer, g: Buffer, *, kernel: Shape, geometry: Any
 ) -> Buffer:
     grid = _grid(x.shape[2:], kernel, geometry)
@@ -103,7 +103,7 @@ def _conv_kernel_grad(
     return xp.reshape(out, (g.shape[1], x.shape[1] // geometry.groups, *kernel))
 
 
-def _conv_input_grad(
+def _portable_conv_input_grad(
     xp: ArrayModule, g: Buffer, w: Buffer, *, spatial: Shape, geometry: Any
 ) -> Buffer:
     grid = _grid(spatial, w.shape[2:], geometry)
@@ -113,41 +113,43 @@ def _conv_input_grad(
     return grid.spread(xp, xp.reshape(windows, (len(g), channels, *windows.shape[3:])))
 
 
-def _pool_grid(spatial: Shape, windows: Any) -> Grid:
+def _pool_grid(spatial: Shape, windows: Any) -> WindowGrid:
     dense = (1,) * len(spatial)
-    return Grid(spatial, windows.window, windows.stride, windows.padding, dense)
+    return WindowGrid(spatial, windows.window, windows.stride, windows.padding, dense)
 
 
-def _max_pool(xp: ArrayModule, x: Buffer, *, windows: Any) -> Buffer:
+def _portable_max_pool(xp: ArrayModule, x: Buffer, *, windows: Any) -> Buffer:
     grid = _pool_grid(x.shape[2:], windows)
     return grid.laid_out(xp, xp.max(grid.gathered(xp, x, -inf), axis=(3,)))
 
 
-def _max_pool_argmax(xp: ArrayModule, x: Buffer, *, windows: Any) -> Buffer:
+def _portable_max_pool_argmax(xp: ArrayModule, x: Buffer, *, windows: Any) -> Buffer:
     grid = _pool_grid(x.shape[2:], windows)
     return grid.laid_out(xp, xp.argmax(grid.gathered(xp, x, -inf), axis=3)).astype(np.int8)
 
 
-def _wins(xp: ArrayModule, winner: Buffer, grid: Grid) -> Buffer:
+def _wins(xp: ArrayModule, winner: Buffer, grid: WindowGrid) -> Buffer:
     """Returns whether each place in each window wins."""
     taps = xp.asarray(np.arange(grid.places.shape[1]))
     return xp.equal(grid.flat(xp, winner)[..., None], taps)
 
 
-def _pool_take(xp: ArrayModule, x: Buffer, winner: Buffer, *, windows: Any) -> Buffer:
+def _portable_pool_take(xp: ArrayModule, x: Buffer, winner: Buffer, *, windows: Any) -> Buffer:
     grid = _pool_grid(x.shape[2:], windows)
     taken = xp.where(_wins(xp, winner, grid), grid.gathered(xp, x), 0)
     return grid.laid_out(xp, xp.sum(taken, axis=(3,)))
 
 
-def _pool_scatter(
+def _portable_pool_scatter(
     xp: ArrayModule, g: Buffer, winner: Buffer, *, spatial: Shape, windows: Any
 ) -> Buffer:
     grid = _pool_grid(spatial, windows)
     return grid.spread(xp, xp.where(_wins(xp, winner, grid), grid.flat(xp, g)[..., None], 0))
 
 
-def _divisors(xp: ArrayModule, grid: Grid, spatial: Shape, dtype: Any, padding: bool) -> Buffer:
+def _divisors(
+    xp: ArrayModule, grid: WindowGrid, spatial: Shape, dtype: Any, padding: bool
+) -> Buffer:
     """Returns how many elements of each window its mean is over."""
     if padding:
         return xp.full((prod(grid.counts),), grid.places.shape[1], dtype)
@@ -156,13 +158,15 @@ def _divisors(xp: ArrayModule, grid: Grid, spatial: Shape, dtype: Any, padding: 
     return xp.asarray(np.asarray(inside.reshape(-1)[grid.places].sum(1), dtype))
 
 
-def _avg_pool(xp: ArrayModule, x: Buffer, *, windows: Any, count_include_pad: bool) -> Buffer:
+def _portable_avg_pool(
+    xp: ArrayModule, x: Buffer, *, windows: Any, count_include_pad: bool
+) -> Buffer:
     grid = _pool_grid(x.shape[2:], windows)
     divisors = _divisors(xp, grid, x.shape[2:], x.dtype, count_include_pad)
     return grid.laid_out(xp, xp.sum(grid.gathered(xp, x), axis=(3,)) / divisors)
 
 
-def _avg_pool_grad(
+def _portable_avg_pool_grad(
     xp: ArrayModule, g: Buffer, *, spatial: Shape, windows: Any, count_include_pad: bool
 ) -> Buffer:
     grid = _pool_grid(spatial, windows)
@@ -171,7 +175,7 @@ def _avg_pool_grad(
     return grid.spread(xp, xp.broadcast_to(shares[..., None], shape))
 
 
-def _weights(
+def _attention_weights(
     xp: ArrayModule, q: Buffer, k: Buffer, mask: Sequence[Buffer], *, causal: bool, scale: float
 ) -> Buffer:
     """Returns the share of every key in every query; 0 where a query sees no key."""
@@ -189,17 +193,17 @@ def _weights(
     return powers / xp.where(total > 0, total, 1)
 
 
-def _attention(
+def _portable_attention(
     xp: ArrayModule, q: Buffer, k: Buffer, v: Buffer, *mask: Buffer, learned: bool, **params: Any
 ) -> Buffer:
-    return xp.matmul(_weights(xp, q, k, mask, **params), v)
+    return xp.matmul(_attention_weights(xp, q, k, mask, **params), v)
 
 
-def _attention_grad(
+def _portable_attention_grad(
     xp: ArrayModule, g: Buffer, out: Buffer, q: Buffer, k: Buffer, v: Buffer, *mask: Buffer,
     causal: bool, scale: float,
 ) -> Buffer:  # fmt: skip
-    weights = _weights(xp, q, k, mask, causal=causal, scale=scale)
+    weights = _attention_weights(xp, q, k, mask, causal=causal, scale=scale)
     along = xp.sum(g * out, axis=(g.ndim - 1,), keepdims=True)
     slope = weights * (xp.matmul(g, xp.swapaxes(v, -1, -2)) - along) * scale
     parts = (
@@ -215,15 +219,15 @@ def _attention_grad(
 
 
 WINDOW_KERNELS: dict[str, Callable[..., Buffer]] = {
-    "attention": _attention,
-    "attention_grad": _attention_grad,
-    "avg_pool": _avg_pool,
-    "avg_pool_grad": _avg_pool_grad,
-    "conv": _conv,
-    "conv_input_grad": _conv_input_grad,
-    "conv_kernel_grad": _conv_kernel_grad,
-    "max_pool": _max_pool,
-    "max_pool_argmax": _max_pool_argmax,
-    "pool_scatter": _pool_scatter,
-    "pool_take": _pool_take,
+    "attention": _portable_attention,
+    "attention_grad": _portable_attention_grad,
+    "avg_pool": _portable_avg_pool,
+    "avg_pool_grad": _portable_avg_pool_grad,
+    "conv": _portable_conv,
+    "conv_input_grad": _portable_conv_input_grad,
+    "conv_kernel_grad": _portable_conv_kernel_grad,
+    "max_pool": _portable_max_pool,
+    "max_pool_argmax": _portable_max_pool_argmax,
+    "pool_scatter": _portable_pool_scatter,
+    "pool_take": _portable_pool_take,
 }

@@ -165,13 +165,13 @@ class CupyBackend(protocol.Backend):
         def implementation(*buffers: Any, **params: Any) -> Any:
             for buffer in buffers:
                 if type(buffer) is ndarray:
-                    buffers = protocol.together(self, buffers, movable, hosted)
+                    buffers = protocol.operands_on_one_device(self, buffers, movable, hosted)
                     break
             if alone:
                 return function(*buffers, **params)
             places = {b.data.device_id for b in buffers if type(b) is buffer_type}
             if len(places) > 1:
-                raise protocol.apart(self, buffers)
+                raise protocol.operands_apart(self, buffers)
             if not places:
                 return function(*buffers, **params)
             with self.xp.cuda.Device(*places):

@@ -88,10 +88,15 @@ def test_blocks_are_found_by_language():
 
 
 def test_contributing_declares_a_primitive_that_passes_its_tests():
-    (source,) = blocks((ROOT / "CONTRIBUTING.md").read_text(), "python")
+    source, _ = blocks((ROOT / "CONTRIBUTING.md").read_text(), "python")
     with own_primitives_removed():
         exec(compile(source, "contributing", "exec"), {"__name__": "contributing"})
         primitive = registry["gudermannian"]
         registry_cases.check_reference(primitive)
         for check in registry_cases.SAMPLE_CHECKS.values():
             registry_cases.run_check(check, primitive)
+
+
+def test_contributing_shows_the_backend_of_the_example():
+    _, source = blocks((ROOT / "CONTRIBUTING.md").read_text(), "python")
+    assert source in (ROOT / "examples" / "backend.py").read_text()

@@ -274,11 +274,11 @@ operation = Primitive(
 
 
 def custom_op(
-    kernel: Callable[..., Any] | dict[str, Callable[..., Any]],
+    kernel: Any,
     *,
     abstract: Declared,
-    vjp: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
-    jvp: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
+    vjp: Any = None,
+    jvp: Any = None,
     batch: bool | Callable[..., Any] | None = None,
     name: str | None = None,
     launch: Callable[..., Any] | None = None,

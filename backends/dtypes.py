@@ -9,6 +9,7 @@ nothing until the first bfloat16 is met.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -188,4 +189,4 @@ def computed_in_single(
             return out.astype(narrow)
         return out
 
-    return compute
+    return update_wrapper(compute, function)

@@ -105,6 +105,9 @@ def minimize(
     >>> print(result.success, np.round(result.x["w"], 4))
     True [3. 3.]
     """
+    for name, function in (("hess", hess), ("hessp", hessp)):
+        if function is not None:
+            check_function("scipy.optimize.minimize", function, name)
     unknown, arguments = Unknown("minimize", x0), Arguments(args)
     if not any(known.size for known in unknown.types):
         raise ValueError("minimize: x0 has no elements: give it at least one number to look for")

@@ -19,7 +19,7 @@ from ..primitives.core.augmented_assignment import watch
 from ..primitives.core.errors import ImmutableArrayError, message
 from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, Trace, slot
-from ..programs.program import argument_type
+from ..programs.program import argument_type, twin
 from ..transforms.tensor_entrance import entrance
 from .tape import TapeTrace
 from .views import is_basic
@@ -203,7 +203,7 @@ def copying(method: Callable[..., Any]) -> Callable[..., Any]:
         out = method(self, *args, **options)
         if out is not self or slot.aliases is None:
             return out
-        return self.twin() if isinstance(self, Tracer) else ops.copy(self)
+        return twin(self) if isinstance(self, Tracer) else ops.copy(self)
 
     return copied
 

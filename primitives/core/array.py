@@ -331,15 +331,6 @@ class Tracer(Array):
         value = self.value
         return value.device if isinstance(value, Array) else buffer_device(value)
 
-    def twin(self) -> Tracer:
-        """Returns another tracer that stands for the same."""
-        out: Tracer = object.__new__(type(self))
-        for cls in type(self).__mro__:
-            for name in getattr(cls, "__slots__", ()):
-                if name != "__weakref__" and hasattr(self, name):
-                    setattr(out, name, getattr(self, name))
-        return out
-
     def origin(self) -> str:
         """Returns what made the tracer, for messages."""
         return "made by a transformation"

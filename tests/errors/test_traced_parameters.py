@@ -35,8 +35,13 @@ WIDER = {
     *("correction", "offset", "decimals", "ndmin", "source", "destination", "sections", "dims"),
     "d",
 }
-# What is an array, or nothing but None, under such a name.
+# What is an array, a word, a path, names, or nothing but None, under such a name.
 OTHERS = {
+    ("functensor.numpy.convolve", "mode"),
+    ("functensor.numpy.correlate", "mode"),
+    ("functensor.numpy.einsum_path", "optimize"),
+    ("functensor.numpy.vectorize", "excluded"),
+    ("functensor.scipy.linalg.sqrtm", "blocksize"),
     ("functensor.scipy.signal.resample", "window"),
     ("functensor.scipy.signal.filtfilt", "irlen"),
 }

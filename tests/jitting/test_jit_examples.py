@@ -20,7 +20,7 @@ TRAINERS = {
     "train_digits": ["value_and_grad"],
 }
 # What is differentiated there is not the point, or the step is no function of arrays.
-OTHERS = {"digits", "gradient_clipping_hook", "tensor_digits"}
+OTHERS = {"backend", "digits", "gradient_clipping_hook", "tensor_digits"}
 # These are jitted themselves.
 JITTED = {"rnn"}
 PROGRAMS = {

@@ -123,6 +123,9 @@ def test_the_page_lists_what_modules_remember():
                 module, original = (path, name) if name in assigned(tree) else imported.get(
                     name, (None, name)
                 )
+                # Another name for the registry, whose `add` is a primitive.
+                if original == "operations":
+                    continue
                 if module in TREES and original in assigned(TREES[module]):
                     found.add((original, str(module)))
     assert found

@@ -8,7 +8,7 @@ from functensor.passes.fusion import fusion
 # By module what is set: regions of a few elements in several blocks, shared among threads; copies
 # of rows; sums in short runs; products in parts; memory that is kept or made anew.
 LIMITS = {
-    "passes.fusion": {"SHARED": 1},
+    "passes.fusion": {"FEWEST_SMALLEST_REGIONS_TO_SHARE": 1},
     "passes.fused_region": {"TALL": 1, "UNCACHED": 1},
     "passes.schedule_parallel": {"PRODUCT": 1},
     "backends.cpu.plan.regions.block_source": {

@@ -70,36 +70,36 @@ class ArrayModule(Protocol):
     def __getattr__(self, name: str) -> Callable[..., Buffer]: ...
 
 
-class WindowsLike(Protocol):
-    """The windows of pooling: a length, a stride and a padding for each spatial axis."""
+if TYPE_CHECKING:
 
-    window: Shape
-    stride: Shape
-    padding: Padding
+    class WindowsLike(Protocol):
+        """The windows of pooling: a length, a stride and a padding for each spatial axis."""
 
+        window: Shape
+        stride: Shape
+        padding: Padding
 
-class GeometryLike(Protocol):
-    """The places of a convolution's kernel: a stride, a padding and a dilation for each axis."""
+    class GeometryLike(Protocol):
+        """The places of a convolution's kernel: strides, paddings and dilations by axis."""
 
-    stride: Shape
-    padding: Padding
-    dilation: Shape
-    groups: int
+        stride: Shape
+        padding: Padding
+        dilation: Shape
+        groups: int
 
+    class KeyLike(Protocol):
+        """A key of ``x[key]``, apart from its index arrays.
 
-class KeyLike(Protocol):
-    """A key of ``x[key]``, apart from its index arrays.
+        Attributes:
+            native: the key as NumPy takes it, with a mark for each index array.
+            arrays: the number of index arrays.
+        """
 
-    Attributes:
-        native: the key as NumPy takes it, with a mark for each index array.
-        arrays: the number of index arrays.
-    """
+        native: tuple[Any, ...]
+        arrays: int
 
-    native: tuple[Any, ...]
-    arrays: int
+        def fill(self, indices: Sequence[Any]) -> tuple[Any, ...]:
+            """Returns the key with index arrays in their places."""
 
-    def fill(self, indices: Sequence[Any]) -> tuple[Any, ...]:
-        """Returns the key with index arrays in their places."""
-
-    def shape(self, x: Buffer, indices: Sequence[Any]) -> Shape:
-        """Returns the shape of ``x[key]``."""
+        def shape(self, x: Buffer, indices: Sequence[Any]) -> Shape:
+            """Returns the shape of ``x[key]``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -31,24 +31,25 @@ Value: TypeAlias = Array | Buffer | np.generic | Number
 Values: TypeAlias = list[Any]
 
 
-class RegisteredFunction(Protocol):
-    """A primitive, or a function that is made of primitives."""
+if TYPE_CHECKING:
 
-    impl: Callable[..., Buffer]
+    class RegisteredFunction(Protocol):
+        """A primitive, or a function that is made of primitives."""
 
-    def __call__(self, *operands: Any, **params: Any) -> Array:
-        """Applies it."""
+        impl: Callable[..., Buffer]
 
-    def bind(self, args: Sequence[Any], params: dict[str, Any]) -> Array:
-        """Applies a primitive to operands and parameters that are prepared already."""
+        def __call__(self, *operands: Any, **params: Any) -> Array:
+            """Applies it."""
+
+        def bind(self, args: Sequence[Any], params: dict[str, Any]) -> Array:
+            """Applies a primitive to operands and parameters that are prepared already."""
+
+    class Operations(Protocol):
+        """The primitives and functions of the registry, which return arrays."""
+
+        def __getattr__(self, name: str) -> RegisteredFunction: ...
+
+        def __getitem__(self, name: str) -> Any: ...
 
 
-class Operations(Protocol):
-    """The primitives and functions of the registry, which return arrays."""
-
-    def __getattr__(self, name: str) -> RegisteredFunction: ...
-
-    def __getitem__(self, name: str) -> Any: ...
-
-
-operations = cast(Operations, registry)
+operations = cast("Operations", registry)

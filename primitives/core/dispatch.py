@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
@@ -29,15 +29,18 @@ __all__ = ["ADDERS", "dispatching"]
 Implementation: TypeAlias = Callable[..., Buffer]
 
 
-class Dispatched(Protocol):
-    """A primitive, as far as the choice of its implementation knows it."""
+if TYPE_CHECKING:
 
-    name: str
-    compute: str | Callable[..., Any]
-    impl: Implementation
-    ahead: Callable[..., tuple[Any, Any]] | None
-    creates: bool
-    arity: int
+    class Dispatched(Protocol):
+        """A primitive, as far as the choice of its implementation knows it."""
+
+        name: str
+        compute: str | Callable[..., Any]
+        impl: Implementation
+        ahead: Callable[..., tuple[Any, Any]] | None
+        creates: bool
+        arity: int
+
 
 # Functions that add to a buffer in its place, by its class, where that is quicker than ``+=``.
 ADDERS: dict[type, Callable[[Any, Any], Any]] = {}

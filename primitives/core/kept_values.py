@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .derivative_rules import DeclaredRules, keeper, letters_of_rules, no_derivative
 from .errors import missing_rule
@@ -11,22 +11,24 @@ from .errors import missing_rule
 __all__ = ["Keepers"]
 
 
-class Differentiable(Protocol):
-    """A primitive with rules of reverse mode.
+if TYPE_CHECKING:
 
-    Attributes:
-        name: its name.
-        constant: whether its derivative is zero.
-        vjp: the rules as they are declared, by the letters of which it is known what they read.
-    """
+    class Differentiable(Protocol):
+        """A primitive with rules of reverse mode.
 
-    name: str
-    constant: bool
-    vjp: DeclaredRules
+        Attributes:
+            name: its name.
+            constant: whether its derivative is zero.
+            vjp: the rules as they are declared, by the letters of which it is known what they read.
+        """
 
-    @property
-    def vjps(self) -> Any:
-        """The rules, ready to be called: one for each operand, or None."""
+        name: str
+        constant: bool
+        vjp: DeclaredRules
+
+        @property
+        def vjps(self) -> Any:
+            """The rules, ready to be called: one for each operand, or None."""
 
 
 class Keepers(dict[int, Any]):

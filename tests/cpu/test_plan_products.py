@@ -64,6 +64,25 @@ def test_products_of_plans(x, y, everything_shared):
     np.testing.assert_allclose(got, x @ y, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("wrapped", [np.asarray, fnp.asarray])
+@pytest.mark.parametrize("shape", [(4,), (4, 3)])
+def test_products_with_what_a_function_closes_over(shape, wrapped):
+    matrix = np.sin(np.arange(16.0)).reshape(4, 4)
+    spread = np.broadcast_to(np.arange(4.0), (4, 4))
+    x, weight = np.cos(np.arange(float(np.prod(shape)))).reshape(shape), wrapped(matrix)
+    plan = ft.jit(lambda x: fnp.tanh(fnp.matmul(weight, x)))
+    np.testing.assert_allclose(plan(x), np.tanh(matrix @ x), rtol=1e-12)
+    # Vectors go to BLAS by the shortest way, matrices into kept memory.
+    text = plan.lower(x).source
+    assert (".dot(" if x.ndim == 1 else "np_matmul(") in text
+    np.testing.assert_allclose(ft.jit(lambda x: spread @ x)(x), spread @ x, rtol=1e-12)
+    looped = ft.jit(lambda x: ft.fori_loop(0, 3, lambda i, c: fnp.tanh(weight @ c), x))
+    wanted = x
+    for _ in range(3):
+        wanted = np.tanh(matrix @ wanted)
+    np.testing.assert_allclose(looped(x), wanted, rtol=1e-12)
+
+
 def test_products_of_transposed_and_broadcast_operands(everything_shared):
     x, y = normal(20, 30), normal(20, 40, seed=1)
     np.testing.assert_allclose(ft.jit(lambda x, y: x.T @ y)(x, y), x.T @ y, rtol=1e-5, atol=1e-5)

@@ -125,25 +125,25 @@ def _write_sum(writer: Writer, number: int, equation: EquationLike) -> str | Non
 def _write_matmul(writer: Writer, number: int, equation: EquationLike) -> str | None:
     if not is_blas_product(writer, equation):
         return None
-    x, y = equation.operands
+    x, y = map(form_of, equation.operands)
     shared = is_shared_product(equation)
     if shared:
         from .threads.matmul import threaded_matmul  # loads the pool of threads
-    operands = [writer.source.shown(x), writer.source.shown(y)]
-    if shared and x.type.ndim > 2 and y.type.ndim == 2:
+    operands = list(map(writer.source.shown, equation.operands))
+    if shared and x.ndim > 2 and y.ndim == 2:
         shape = equation.outputs[0].type.shape
         product = writer.source.bind(threaded_matmul, "threaded_matmul")
-        rows = f"{operands[0]}.reshape(-1, {x.type.shape[-1]})"
+        rows = f"{operands[0]}.reshape(-1, {x.shape[-1]})"
         writer.shares = True
         return f"{product}({rows}, {operands[1]}).reshape({shape!r})"
-    if not shared and min(x.type.ndim, y.type.ndim) == 1 and is_small_by_vector(equation):
+    if not shared and min(x.ndim, y.ndim) == 1 and is_small_by_vector(equation):
         # ``dot`` makes the same call of BLAS as ``matmul``, in a third of the time.
-        into = writer.buffer_for(equation.outputs[0]) if x.type.ndim + y.type.ndim > 2 else ""
+        into = writer.buffer_for(equation.outputs[0]) if x.ndim + y.ndim > 2 else ""
         return f"{operands[0]}.dot({operands[1]}{into and ', '}{into})"
     if not has_equal_stacks(equation):
         return None
     # The primitive's function widens columns and rows first.
-    if not shared and (x.type.ndim != 2 or y.type.ndim != 2 or x.type.shape[-1] == 1):
+    if not shared and (x.ndim != 2 or y.ndim != 2 or x.shape[-1] == 1):
         return None
     into = writer.buffer_for(equation.outputs[0])
     given = ", ".join([*operands, into] if into else operands)
@@ -151,29 +151,35 @@ def _write_matmul(writer: Writer, number: int, equation: EquationLike) -> str | 
         writer.shares = True
         return f"{writer.source.bind(threaded_matmul, 'threaded_matmul')}({given})"
     # BLAS would use threads of its own for this size, and wait for them.
-    writer.shares |= work_of(x.type.shape, y.type.shape) >= SMALLEST_BLAS_THREADED_WORK
+    writer.shares |= work_of(x.shape, y.shape) >= SMALLEST_BLAS_THREADED_WORK
     return f"np.matmul({given})"
 
 
 def is_blas_product(writer: Writer, equation: EquationLike) -> bool:
     """Says whether an equation is a product that BLAS computes."""
-    x, y = equation.operands
-    if not (is_variable(x) and is_variable(y) and x.type.shape and y.type.shape):
+    x, y = map(form_of, equation.operands)
+    if not (getattr(x, "shape", ()) and getattr(y, "shape", ())):
         return False
-    dtype = x.type.dtype
-    if dtype.char not in "fdFD" or not dtype == y.type.dtype == equation.outputs[0].type.dtype:
+    dtype = x.dtype
+    if dtype.char not in "fdFD" or not dtype == y.dtype == equation.outputs[0].type.dtype:
         return False
     # BLAS takes no strides of zero. The primitive's function copies such arrays.
-    if x in writer.spread or y in writer.spread:
-        return False
-    if x.type.shape[-1] > 1:
+    for operand, form in zip(equation.operands, (x, y), strict=True):
+        if operand in writer.spread if is_variable(operand) else 0 in form.strides:
+            return False
+    if x.shape[-1] > 1:
         return True
-    return bool(min(x.type.ndim, y.type.ndim) > 1) and is_widened(x.type.shape, y.type.shape, dtype)
+    return bool(min(x.ndim, y.ndim) > 1) and is_widened(x.shape, y.shape, dtype)
+
+
+def form_of(operand: Any) -> Any:
+    """Returns a variable's type, or a constant's buffer: both have the shape and the dtype."""
+    return operand.type if is_variable(operand) else getattr(operand, "_data", operand)
 
 
 def is_shared_product(equation: EquationLike) -> bool:
     """Says whether a product is large enough to be shared among threads."""
-    x, y = [v.type.shape for v in equation.operands]
+    x, y = [form_of(v).shape for v in equation.operands]
     if len(x) == 1 or len(y) == 1:
         work = READING_WORK * max(prod(x), prod(y))
     else:
@@ -183,21 +189,23 @@ def is_shared_product(equation: EquationLike) -> bool:
 
 def is_small_by_vector(equation: EquationLike) -> bool:
     """Says whether a product with a vector is too small for BLAS to share it."""
-    x, y = [v.type.shape for v in equation.operands]
+    x, y = [form_of(v).shape for v in equation.operands]
     return len(x) + len(y) <= 3 and max(prod(x), prod(y)) < SHORTEST_BLAS_THREADED_VECTOR
 
 
 def has_equal_stacks(equation: EquationLike) -> bool:
     """Says whether a product is one of two matrices, or of two stacks of one shape."""
-    x, y = equation.operands
-    return bool(x.type.shape[:-2] == y.type.shape[:-2] if y.type.ndim > 2 else x.type.ndim <= 2)
+    x, y = map(form_of, equation.operands)
+    return bool(x.shape[:-2] == y.shape[:-2] if y.ndim > 2 else x.ndim <= 2)
 
 
 def product_beside(writer: Writer, equation: EquationLike) -> Any:
     """Returns the run of a large product among other large work; None for other equations."""
-    if equation.primitive.name != "matmul" or not is_blas_product(writer, equation):
+    x, y = equation.operands[0], equation.operands[-1]
+    if equation.primitive.name != "matmul" or not (is_variable(x) and is_variable(y)):
         return None
-    x, y = equation.operands
+    if not is_blas_product(writer, equation):
+        return None
     rows = x.type.ndim > 2 and y.type.ndim == 2
     if min(x.type.ndim, y.type.ndim) < 2 or not is_shared_product(equation):
         return None

@@ -45,7 +45,7 @@ def joined_types(old: ShapeDtype, new: ShapeDtype) -> ShapeDtype | None:
 
     Python scalars are weak: they take the type of an array. Arrays must agree.
 
-    >>> joined(ShapeDtype((), float, float), ShapeDtype((), "float32"))
+    >>> joined_types(ShapeDtype((), float, float), ShapeDtype((), "float32"))
     float32[]
     """
     if old.shape != new.shape:

@@ -57,7 +57,7 @@ def stacked_groups(program: Program) -> Program:
     >>> program = ft.make_program(lambda x: [np.sin(np.exp(x[i])) for i in range(8)])(
     ...     np.ones((8, 3))
     ... )
-    >>> for line in str(dead_code(stacked(program))).splitlines()[:4]:
+    >>> for line in str(dead_code(stacked_groups(program))).splitlines()[:4]:
     ...     print(line)
     <lambda>(a: float64[8,3]):
         b: float64[8,3] = exp(a)

@@ -24,7 +24,7 @@ def scatter_updates(program: Program) -> Program:
     >>> def cotangent(sum, x):
     ...     return sum + ft.grad(lambda x: x[1] ** 2)(x)
     >>> program = ft.make_program(cotangent)(np.ones(3), np.ones(3))
-    >>> scattered(program).equations[-1].primitive
+    >>> scatter_updates(program).equations[-1].primitive
     <primitive index_add>
     """
     uses = Counter(x for equation in program.equations for x in used(equation.operands))

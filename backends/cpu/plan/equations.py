@@ -158,7 +158,7 @@ def _write_matmul(writer: Writer, number: int, equation: EquationLike) -> str | 
 def is_blas_product(writer: Writer, equation: EquationLike) -> bool:
     """Says whether an equation is a product that BLAS computes."""
     x, y = map(form_of, equation.operands)
-    if not (getattr(x, "shape", ()) and getattr(y, "shape", ())):
+    if x is None or y is None or not (x.shape and y.shape):
         return False
     dtype = x.dtype
     if dtype.char not in "fdFD" or not dtype == y.dtype == equation.outputs[0].type.dtype:
@@ -173,8 +173,14 @@ def is_blas_product(writer: Writer, equation: EquationLike) -> bool:
 
 
 def form_of(operand: Any) -> Any:
-    """Returns a variable's type, or a constant's buffer: both have the shape and the dtype."""
-    return operand.type if is_variable(operand) else getattr(operand, "_data", operand)
+    """Returns a variable's type, or a constant array of NumPy's: both have the shape and the dtype.
+
+    Other constants give None.
+    """
+    if is_variable(operand):
+        return operand.type
+    buffer = getattr(operand, "_data", operand)
+    return buffer if type(buffer) is np.ndarray else None
 
 
 def is_shared_product(equation: EquationLike) -> bool:
@@ -201,10 +207,10 @@ def has_equal_stacks(equation: EquationLike) -> bool:
 
 def product_beside(writer: Writer, equation: EquationLike) -> Any:
     """Returns the run of a large product among other large work; None for other equations."""
-    x, y = equation.operands[0], equation.operands[-1]
-    if equation.primitive.name != "matmul" or not (is_variable(x) and is_variable(y)):
+    if equation.primitive.name != "matmul" or not is_blas_product(writer, equation):
         return None
-    if not is_blas_product(writer, equation):
+    x, y = equation.operands
+    if not (is_variable(x) and is_variable(y)):
         return None
     rows = x.type.ndim > 2 and y.type.ndim == 2
     if min(x.type.ndim, y.type.ndim) < 2 or not is_shared_product(equation):

@@ -147,6 +147,7 @@ class Backend(Protocol):
 
     def synchronize(self) -> None:
         """Waits until all work that was queued is done."""
+        return
 
     def devices(self) -> list[str]:
         """Returns the names of the devices that are present."""

@@ -196,7 +196,8 @@ class Jitted(Generic[P, R]):
         kinds = tuple([leaf_kind(leaf) for leaf in leaves])
         # Of tensors, some statements mean something else.
         classes = entrance.classes
-        tensors = slot.aliases is not None or any(isinstance(leaf, classes) for leaf in leaves)
+        inside = slot.aliases is not None
+        tensors = inside or any(isinstance(leaf, classes) for leaf in leaves)
         key = treedef, kinds, static, context, named_axes(), "tensors" if tensors else "arrays"
         entry = known = self._entries.get(key)
         if entry is None:

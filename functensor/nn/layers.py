@@ -335,11 +335,13 @@ def batch_norm(
         mean, variance = statistics
     else:
         mean, variance = ops.mean(x, axis=others), ops.var(x, axis=others)
+        old_mean: ArrayLike
+        old_variance: ArrayLike
         if statistics is None:
             zeros, ones = np.zeros(channels, x.dtype), np.ones(channels, x.dtype)
-            before: tuple[ArrayLike, ArrayLike] = beside(x, zeros), beside(x, ones)
+            old_mean, old_variance = beside(x, zeros), beside(x, ones)
         else:
-            before = statistics
+            old_mean, old_variance = statistics
         count = prod([x.shape[i] for i in others])
         unbiased = ops.multiply(variance, count / max(count - 1, 1))
 
@@ -347,7 +349,7 @@ def batch_norm(
             sums = ops.add(ops.multiply(old, 1 - momentum), ops.multiply(new, momentum))
             return ops.stop_gradient(sums)
 
-        statistics = followed(before[0], mean), followed(before[1], unbiased)
+        statistics = followed(old_mean, mean), followed(old_variance, unbiased)
     out = _normalised(x, ops.reshape(mean, shape), ops.reshape(variance, shape), eps)
     return _affine(out, weight, bias, shape), statistics
 

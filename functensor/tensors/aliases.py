@@ -9,18 +9,22 @@ statement raises. So the traced values that would be views are remembered while 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import update_wrapper
 from typing import Any
 from weakref import ref
 
+from ..backends.errors.tracebacks import tidy
+from ..backends.errors.words import WRAPPER_CODES
 from ..primitives.core.array import Array, Tracer
-from ..primitives.core.augmented_assignment import watch
+from ..primitives.core.augmented_assignment import SYMBOLS, watch
 from ..primitives.core.errors import ImmutableArrayError, message
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.trace import RAW, Trace, slot
+from ..primitives.core.trace import RAW, base_trace, slot
 from ..programs.program import argument_type, twin
 from ..transforms.tensor_entrance import entrance
+from .in_place import InPlace
 from .tape import TapeTrace
 from .views import is_basic
 
@@ -42,19 +46,15 @@ COPYING_METHODS = ("astype", "copy")
 
 
 class Aliases:
-    """The traced values that would share memory, in groups, while tensors are inside.
+    """The traced values that would share memory, in groups, while tensors are inside."""
 
-    Args:
-        until: the transformation with which it ends, by a weak reference; None where its caller
-            ends it.
-    """
+    __slots__ = ("_entered", "_groups", "_most")
 
-    __slots__ = ("_groups", "_most", "until")
-
-    def __init__(self, until: Any = None) -> None:
+    def __init__(self) -> None:
         self._groups: dict[int, tuple[Any, list[Any]]] = {}
+        # How many were entered since those that are gone were left out, and when that is next.
+        self._entered = 0
         self._most = 64
-        self.until = until
 
     def note(self, base: Any, view: Any) -> None:
         """Remembers that a value is a view of another, and of all that share memory with it."""
@@ -70,21 +70,22 @@ class Aliases:
         group = self._group(x)
         return group is not None and any(y() is not None and y() is not x for y in group)
 
-    def refusal(self, x: Array, symbol: str, held: int) -> ImmutableArrayError | None:
+    def refusal(self, x: Array, symbol: str, y: Any, held: int) -> ImmutableArrayError | None:
         """Returns the error of an augmented assignment that would lose what it writes.
 
         Args:
             x: what is on the left.
             symbol: its operator.
-            held: how often x is referred to.
+            y: what is on the right.
+            held: how often x is referred to; 0 where the caller is no such statement.
         """
-        if self.until is not None and self.until() is not (outermost() or self):
-            slot.aliases = None
+        if symbol not in WRITING:
             return None
         # Python's numbers do not change, and are no tensors where they are traced.
         if argument_type(x).weak is not None:
             return None
-        if held <= REFERENCES_OF_ONE_NAME and not self.sees_others(x):
+        alone = REFERENCES_OF_BOTH if x is y else REFERENCES_OF_ONE_NAME
+        if 0 < held <= alone and not self.sees_others(x):
             return None
         return ImmutableArrayError(
             message(
@@ -105,20 +106,13 @@ class Aliases:
         reference = ref(x)
         group.append(reference)
         self._groups[id(x)] = reference, group
-        if len(self._groups) > self._most:
+        self._entered += 1
+        if self._entered > self._most:
             self._groups = {i: known for i, known in self._groups.items() if known[0]() is not None}
             for kept in {id(kept): kept for _, kept in self._groups.values()}.values():
                 kept[:] = [y for y in kept if y() is not None]
-            self._most = 2 * len(self._groups) + 64
+            self._entered, self._most = 0, 2 * len(self._groups) + 64
         return group
-
-
-def outermost() -> Trace | None:
-    """Returns the trace of the transformation that was begun first, of those that run."""
-    trace, found = slot.trace, None
-    while trace is not None and trace is not RAW:
-        trace, found = trace.parent, trace
-    return found
 
 
 def admitting(call: Callable[..., Any], *args: Any) -> Any:
@@ -126,21 +120,20 @@ def admitting(call: Callable[..., Any], *args: Any) -> Any:
     before = slot.aliases
     install()
     try:
-        # One that ends with a transformation may have ended already.
-        slot.aliases = Aliases() if before is None or before.until is not None else before
+        slot.aliases = Aliases() if before is None else before
         return call(*args)
     finally:
         slot.aliases = before
 
 
 def admitted() -> None:
-    """Notes that the transformation that runs has met a tensor which it was not given."""
-    aliases, trace = slot.aliases, outermost()
-    if trace is None or (aliases is not None and aliases.until is None):
-        return
-    if aliases is None or aliases.until() is not trace:
+    """Notes that the transformations that run have met a tensor which they were not given.
+
+    It ends with the outermost of them.
+    """
+    if slot.aliases is None and base_trace() is not RAW:
         install()
-        slot.aliases = Aliases(ref(trace))
+        slot.aliases = Aliases()
 
 
 class Probe:
@@ -150,14 +143,25 @@ class Probe:
         return sys.getrefcount(self)
 
 
-def references_of_one_name() -> int:
-    """Returns how often an object is referred to there where nobody else holds it."""
+def references(both: bool) -> int:
+    """Returns how often an object with one name is referred to where it is assigned to.
+
+    Args:
+        both: whether it is the operand on the right too.
+    """
     x: Any = Probe()
-    x += 1
+    if both:
+        x += x
+    else:
+        x += 1
     return int(x)
 
 
-REFERENCES_OF_ONE_NAME = references_of_one_name()
+REFERENCES_OF_ONE_NAME = references(both=False)
+REFERENCES_OF_BOTH = references(both=True)
+# The operators by which tensors write into their memory.
+WRITING = {symbol for name, symbol in SYMBOLS.items() if f"__{name}__" in vars(InPlace)}
+installing = threading.Lock()
 
 
 def install() -> None:
@@ -165,72 +169,86 @@ def install() -> None:
 
     Programs without tensors meet no such method, and their indexing costs what it did.
     """
-    watch()
-    if getattr(Array.__getitem__, "__wrapped__", None) is not None:
-        return
-    array: Any = Array
-    for name in VIEWING_METHODS:
-        if hasattr(array, name):
-            setattr(array, name, noting(getattr(array, name)))
-    for name in PROPERTIES:
-        found = getattr(array, name)
-        setattr(array, name, property(noting(found.fget), doc=found.__doc__))
-    for name in COPYING_METHODS:
-        setattr(array, name, copying(getattr(array, name)))
-    array.__iter__ = noting_all(array.__iter__)
-    array.__getitem__ = noting_part(array.__getitem__)
+    with installing:
+        watch()
+        if hasattr(Array.__getitem__, "__wrapped__"):
+            return
+        array: Any = Array
+        for name in VIEWING_METHODS:
+            if hasattr(array, name):
+                setattr(array, name, noting(getattr(array, name)))
+        for name in PROPERTIES:
+            found = getattr(array, name)
+            made: Any = property(noting(found.fget), doc=found.__doc__)
+            made.__set_name__(array, name)
+            setattr(array, name, made)
+        for name in COPYING_METHODS:
+            setattr(array, name, copying(getattr(array, name)))
+        array.__iter__ = noting_all(array.__iter__)
+        # Last, since it tells that all are there.
+        array.__getitem__ = noting_part(array.__getitem__)
 
 
-def noting(method: Callable[..., Any]) -> Callable[..., Any]:
+def standing_for_method(wrapper: Any, method: Callable[..., Any]) -> Any:
+    """Returns a method's wrapper, of which messages and tracebacks say nothing."""
+    WRAPPER_CODES.add(wrapper.__code__)
+    return update_wrapper(wrapper, method)
+
+
+def noting(method: Callable[..., Any]) -> Any:
     """Returns a method whose result is remembered as a view."""
 
-    @wraps(method)
     def noted(self: Any, *args: Any, **options: Any) -> Any:
-        out = method(self, *args, **options)
+        try:
+            out = method(self, *args, **options)
+        except Exception as error:
+            tidy(error)
+            raise
         aliases = slot.aliases
         if aliases is not None:
             aliases.note(self, out)
         return out
 
-    return noted
+    return standing_for_method(noted, method)
 
 
-def copying(method: Callable[..., Any]) -> Callable[..., Any]:
+def copying(method: Callable[..., Any]) -> Any:
     """Returns a method whose result is another object, also where the value is the same."""
 
-    @wraps(method)
     def copied(self: Any, *args: Any, **options: Any) -> Any:
         out = method(self, *args, **options)
         if out is not self or slot.aliases is None:
             return out
         return twin(self) if isinstance(self, Tracer) else ops.copy(self)
 
-    return copied
+    return standing_for_method(copied, method)
 
 
-def noting_part(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def noting_part(method: Callable[[Any, Any], Any]) -> Any:
     """Returns ``__getitem__``, whose result is remembered as a view where the index is basic."""
 
-    @wraps(method)
     def noted(self: Any, key: Any) -> Any:
-        out = method(self, key)
+        try:
+            out = method(self, key)
+        except Exception as error:
+            tidy(error)
+            raise
         aliases = slot.aliases
         if aliases is not None and is_basic(key):
             aliases.note(self, out)
         return out
 
-    return noted
+    return standing_for_method(noted, method)
 
 
-def noting_all(method: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
+def noting_all(method: Callable[[Any], Iterator[Any]]) -> Any:
     """Returns ``__iter__``, whose items are remembered as views."""
 
-    @wraps(method)
     def noted(self: Any) -> Iterator[Any]:
         items = method(self)
         return items if slot.aliases is None else each_noted(self, items)
 
-    return noted
+    return standing_for_method(noted, method)
 
 
 def each_noted(base: Any, items: Iterator[Any]) -> Iterator[Any]:

@@ -31,6 +31,8 @@ SYMBOLS = {
     "imatmul": "@=", "ipow": "**=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=",
     "irshift": ">>=",
 }  # fmt: skip
+# The instruction of augmented assignments, among others.
+ASSIGNING = dis.opmap["BINARY_OP"]
 # How many steps are taken to find out whether two views meet; beyond, they count as doing so.
 MOST_WORK: Any = 10_000
 # Attributes that a write does not change.
@@ -60,7 +62,10 @@ def _augmented(symbol: str) -> Callable[[Any, Any], Any]:
         aliases = slot.aliases
         if aliases is not None:
             held = sys.getrefcount(self)
-            error = aliases.refusal(self, symbol, held)
+            frame = sys._getframe(1)
+            # ``operator.iadd`` gives no name to what it returns.
+            held = held if frame.f_code.co_code[frame.f_lasti] == ASSIGNING else 0
+            error = aliases.refusal(self, symbol, other, held)
             if error is not None:
                 tidy(error)
                 raise error

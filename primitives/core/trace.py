@@ -331,6 +331,9 @@ def run(
         trace.alive = False
         if before is not None and before.interceptor:
             slot.trace = without_ended_interceptors(before)
+        if slot.aliases is not None and base_trace() is RAW:
+            # What the transformations met ends with the outermost of them.
+            slot.aliases = None
     # Raised within the block it would have NumPy's as its context, which holds what was traced.
     raise asked
 

@@ -75,7 +75,7 @@ def run_checks(primitive, sample, *names):
 
 def is_special(name):
     """Says whether a primitive is a special function, whose values and references are slow."""
-    return registry[name].module.startswith("functensor.primitives.special_")
+    return registry[name].module.startswith("functensor.primitives.special.")
 
 
 @pytest.mark.parametrize("name", [x for x in of_family("elementwise") if not is_special(x)])

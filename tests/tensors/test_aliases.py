@@ -2,6 +2,9 @@
 
 import gc
 import math
+import operator
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -14,6 +17,8 @@ from support.long_forms import sized
 import functensor as ft
 import functensor.numpy as np
 from functensor.errors import ImmutableArrayError
+from functensor.primitives.core.trace import slot
+from functensor.tensors.aliases import Aliases
 
 X = numpy.array([1.0, 2.0, 3.0])
 # A tensor that functions close over.
@@ -310,6 +315,155 @@ def test_what_is_remembered_keeps_nothing_alive():
         assert [x() for x in seen] == [None, None]
     finally:
         gc.enable()
+
+
+def closing(x):
+    return (CLOSED[0] * x).sum()
+
+
+MEETING = {
+    "grad": lambda: ft.grad(closing)(np.asarray(X)),
+    "jit": lambda: ft.jit(closing)(np.asarray(X)),
+    "vmap": lambda: ft.vmap(lambda x: CLOSED[0] * x)(np.ones((2, 3))),
+    "jvp": lambda: ft.jvp(closing, (np.asarray(X),), (np.asarray(X),)),
+    "linearize": lambda: ft.linearize(closing, np.asarray(X)),
+    "hessian": lambda: ft.hessian(closing)(np.asarray(X)),
+    "scan": lambda: ft.scan(lambda c, x: (c + CLOSED[0][0] * x, c), 0.0, np.asarray(X)),
+    "make_program": lambda: ft.make_program(closing)(np.asarray(X)),
+    "a hook": lambda: hooked(ft.grad(closing)),
+    "an error": lambda: failed(np.asarray(X)),
+    "a tensor": lambda: ft.grad(closing)(ft.Tensor(X)),
+    "an error of a tensor": lambda: failed(ft.Tensor(X)),
+}
+
+
+def failing(x):
+    closing(x)
+    raise KeyError
+
+
+def failed(x):
+    with pytest.raises(KeyError):
+        ft.grad(failing)(x)
+
+
+def hooked(f):
+    with ft.hooks.use(ft.hooks.FnHook(forward=lambda op, inputs, output: None)):
+        return f(np.asarray(X))
+
+
+@pytest.mark.parametrize("name", MEETING)
+def test_nothing_is_left_of_a_tensor_that_was_met(name):
+    MEETING[name]()
+    assert slot.aliases is None
+    assert float(ft.jit(a_view)(np.asarray(X))) == 12.0
+
+
+def test_a_function_that_closes_over_a_tensor_is_staged_once():
+    runs = []
+
+    @ft.jit
+    def f(x):
+        runs.append(x)
+        y = x * 1
+        v = y[1:]
+        v = v * 3
+        return (y * CLOSED[0]).sum()
+
+    for _ in range(4):
+        assert float(f(np.asarray(X))) == 14.0
+    assert len(runs) == 1
+
+
+def test_a_tensor_that_is_met_within_an_inner_transformation_counts_for_the_outer_one():
+    def f(x):
+        y = ft.vmap(lambda z: z * CLOSED[0][0])(x)
+        v = y
+        v *= 3
+        return y.sum()
+
+    with pytest.raises(ImmutableArrayError):
+        ft.grad(f)(np.asarray(X))
+
+
+def test_many_views_are_not_remembered_once_they_are_gone():
+    aliases = Aliases()
+    base = np.asarray(X)
+    for _ in range(10_000):
+        aliases.note(base, base[1:])
+    assert len(aliases._groups) < 200
+    assert len(aliases._group(base)) < 200
+
+
+def test_an_operand_may_be_the_same():
+    def f(x):
+        y = x * 2
+        y += y
+        return y.sum()
+
+    assert float(ft.jit(f)(ft.Tensor(X))) == 24.0
+
+
+@pytest.mark.parametrize("call", [operator.iadd, lambda y, z: y.__iadd__(z)])
+def test_what_is_no_statement_raises(call):
+    def f(x):
+        y = x * 2
+        call(y, 1)
+        return y.sum()
+
+    with pytest.raises(ImmutableArrayError):
+        ft.jit(f)(ft.Tensor(X))
+
+
+@pytest.mark.parametrize("symbol", ["+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^="])
+def test_operators_that_write_raise_and_others_do_not(symbol):
+    space = {}
+    exec(f"def f(x):\n    y = x * 2\n    v = y[1:]\n    v {symbol} 2\n    return y.sum()", space)
+    f = space["f"]
+    whole = numpy.array([1, 2, 3])
+    x = ft.Tensor(whole if symbol in ("&=", "|=", "^=") else X)
+    try:
+        f(x)
+    except (AttributeError, TypeError):
+        return
+    with pytest.raises(ImmutableArrayError):
+        ft.jit(f)(x)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda y: y.ravel(), lambda y: y.flatten(), lambda y: y.squeeze(), lambda y: y.transpose(),
+     lambda y: y.swapaxes(0, 0), lambda y: y.mT[0] if y.ndim > 1 else y.T, lambda y: y.flat],
+)  # fmt: skip
+def test_every_method_that_views_counts(view):
+    def f(x):
+        y = x * 2
+        v = view(y)
+        v *= 3
+        return y.sum()
+
+    with pytest.raises(ImmutableArrayError):
+        ft.value_and_grad(f)(ft.Tensor(X))
+
+
+def test_threads_that_come_together_wrap_methods_once():
+    script = (
+        "import threading, functensor as ft\n"
+        "from functensor.primitives.core.array import Array\n"
+        "gate = threading.Barrier(8)\n"
+        "def work():\n"
+        "    gate.wait()\n"
+        "    ft.jit(lambda x: x.sum())(ft.Tensor([1.0]))\n"
+        "threads = [threading.Thread(target=work) for _ in range(8)]\n"
+        "[t.start() for t in threads], [t.join() for t in threads]\n"
+        "method, names = Array.reshape, []\n"
+        "while hasattr(method, '__wrapped__'):\n"
+        "    names.append(method.__code__.co_name)\n"
+        "    method = method.__wrapped__\n"
+        "print(names.count('noted'))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "1", done.stderr
 
 
 NAMES = "abc"

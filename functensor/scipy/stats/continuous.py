@@ -94,7 +94,7 @@ FEW_NODES, FEW_WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
 def _log_narrow_mass(a: LawParameter, b: LawParameter) -> Array:
-    """Returns what `_log_mass` does for ends that are close to each other, by quadrature."""
+    """Returns what `_log_normal_mass` does for ends that are close to each other, by quadrature."""
     width, middle = b - a, 0.5 * (a + b)
     number = width.dtype.type
     s = ops.expand_dims(width, -1) * beside(width, (0.5 * FEW_NODES).astype(number))
@@ -115,7 +115,7 @@ def _log_normal_mass(a: LawParameter, b: LawParameter) -> Array:
 
 
 def _log_wide_mass(a: LawParameter, b: LawParameter) -> Array:
-    """Returns what `_log_mass` does, by the difference of two probabilities."""
+    """Returns what `_log_normal_mass` does, by the difference of two probabilities."""
     # The distribution function is precise in the lower tail, so that an interval that lies above
     # zero is looked at in its mirror image.
     mirrored = ops.greater(a + b, 0)

@@ -1,9 +1,9 @@
 """Sums of a block, along its rows, its columns or both.
 
 BLAS adds up many times as fast as NumPy's reductions do. It is called by ``numpy.dot``, which lets
-other threads run meanwhile, as ``numpy.matmul`` does not; and only where it can be kept to the
-thread that calls it, as regions see to. Of what it adds up one after the other there are no more
-than ``RUN`` terms in each of the lanes of its registers, which bounds the rounding error.
+other threads run meanwhile, as ``numpy.matmul`` does not; and only where regions keep it to the
+thread that calls it. Each of the lanes of its registers adds up at most ``LONGEST_BLAS_RUN`` terms
+one after the other, which bounds the rounding error.
 """
 
 from __future__ import annotations

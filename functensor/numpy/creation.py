@@ -36,6 +36,7 @@ from ..primitives.core.shape_dtype import (
     number_dtype,
 )
 from ..primitives.core.trace import is_staged, slot
+from ..programs.program import twin
 
 if TYPE_CHECKING:
 
@@ -140,7 +141,11 @@ def asarray(
                 return a if type(a) is Array else without_weakness(a)
             if isinstance(a, Tracer):
                 # A tensor can change in place, though not its memory; other tracers cannot.
-                return ops.index(a, ...) if a.owner.standing else without_weakness(a)
+                if a.owner.standing:
+                    return ops.index(a, ...)
+                known = without_weakness(a)
+                # Of what came of tensors it matters which variables see the same value.
+                return known if slot.aliases is None else twin(known)
             # Only the memory that an array shares with a plain array can change.
             out: Array = wrap(a._data.copy())
             return out

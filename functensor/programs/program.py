@@ -261,14 +261,14 @@ def as_weak(value: Value, kind: type) -> Any:
 
 def standing_for(tracer: Tracer, value: Value) -> Tracer:
     """Returns a tracer that is like another one, which others may hold, but of another value."""
-    out = twin(tracer)
+    out: Tracer = twin(tracer)
     out.value = value
     return out
 
 
-def twin(tracer: Tracer) -> Tracer:
+def twin(tracer: Any) -> Any:
     """Returns another tracer that stands for the same."""
-    out: Tracer = object.__new__(type(tracer))
+    out = object.__new__(type(tracer))
     for cls in type(tracer).__mro__:
         for name in getattr(cls, "__slots__", ()):
             if name != "__weakref__" and hasattr(tracer, name):

@@ -42,7 +42,7 @@ VIEWING_METHODS = (
     "view",
 )
 PROPERTIES = ("T", "flat", "imag", "mT", "real")
-COPYING_METHODS = ("astype", "copy")
+COPYING_METHODS = ("__copy__", "__deepcopy__", "astype", "copy")
 
 
 class Aliases:

@@ -314,7 +314,8 @@ class Primitive(PrimitiveLike):
         """The public signature, for ``help`` and ``inspect``."""
         import inspect  # costs milliseconds
 
-        return inspect.signature(self.prepare or self.form)
+        # What `prepare` returns is no result.
+        return inspect.signature(self.prepare or self.form).replace(return_annotation="Array")
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"

@@ -104,7 +104,7 @@ class _Clip(Primitive):
     def __signature__(self) -> Signature:
         import inspect  # costs milliseconds
 
-        return inspect.signature(clip_arguments)
+        return inspect.signature(clip_arguments).replace(return_annotation="Array")
 
 
 def clip_arguments(

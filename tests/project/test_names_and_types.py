@@ -2,13 +2,16 @@
 
 import ast
 import importlib
+import inspect
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 
 import functensor
+from functensor.primitives.core.primitive import Primitive
 from functensor.primitives.core.registry import registry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,6 +148,23 @@ def test_planted_any_is_found():
     )
     # Of the annotations TypeAlias, Any, int, list[Any], Value and str.
     assert part_of_any([module]) == 2 / 6
+
+
+def test_public_signatures_tell_results():
+    told = 0
+    for face in FACES:
+        try:
+            module = importlib.import_module(f"functensor.{face}" if face else "functensor")
+        except ImportError:
+            continue
+        for name in getattr(module, "__all__", ()):
+            function = getattr(module, name)
+            if isinstance(function, FunctionType | Primitive):
+                told += 1
+                # That of `prepare` is a call's operands and parameters.
+                result = str(inspect.signature(function).return_annotation)
+                assert result not in ("Prepared", "tuple[Any, ...]"), f"{face}.{name}"
+    assert told > 500
 
 
 # Docstrings

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,11 +21,16 @@ OTHERS = {
 OWNERS = {"ctypes", "gc", "linecache", "np", "os", "sys", "threading", "warnings"}
 VARIABLE = re.compile(r"[A-Z]+(_[A-Z]+)+_?")
 FUNCTIONS = (ast.FunctionDef, ast.Lambda)
-TREES = {
-    path.relative_to(ROOT): ast.parse(path.read_text())
-    for floor in FLOORS
-    for path in sorted((ROOT / floor).rglob("*.py"))
-}
+
+
+@cache
+def trees():
+    """Returns the syntax trees of all modules, by their paths."""
+    return {
+        path.relative_to(ROOT): ast.parse(path.read_text())
+        for floor in FLOORS
+        for path in sorted((ROOT / floor).rglob("*.py"))
+    }
 
 
 def listed(heading):
@@ -80,7 +86,7 @@ def mutated(function):
 def test_the_page_lists_what_belongs_to_a_thread():
     found = {
         (node.name, str(path))
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
         and {"threading.local", "local"} & {*map(ast.unparse, node.bases)}
@@ -91,7 +97,7 @@ def test_the_page_lists_what_belongs_to_a_thread():
 
 def test_the_page_lists_the_variables_of_the_environment():
     found = set()
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
         if any(ast.unparse(node) in ("os.environ", "os.getenv") for node in nodes):
             strings = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
@@ -103,7 +109,7 @@ def test_the_page_lists_the_variables_of_the_environment():
 
 def test_the_page_lists_what_of_others_is_changed():
     found = set()
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr in OTHERS:
                 root = ast.unparse(node.value)
@@ -117,7 +123,7 @@ def test_the_page_lists_what_of_others_is_changed():
 
 def test_the_page_lists_what_modules_remember():
     found = set()
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         imported = imports(path, tree)
         for function in (node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)):
             for name in mutated(function):
@@ -127,7 +133,7 @@ def test_the_page_lists_what_modules_remember():
                 # Another name for the registry, whose `add` is a primitive.
                 if original == "operations":
                     continue
-                if module in TREES and original in assigned(TREES[module]):
+                if module in trees() and original in assigned(trees()[module]):
                     found.add((original, str(module)))
     assert found
     assert listed("Modules") == found

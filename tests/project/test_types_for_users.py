@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from support.long_forms import only_long
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".mypy_cache" / "user"
@@ -106,7 +107,10 @@ def as_installed(tree: Path) -> Path:
     return tree
 
 
+@only_long
+@pytest.mark.long
 def test_mypy_tells_users_what_goes_in_and_comes_out(tmp_path):
+    pytest.importorskip("mypy")
     tree = as_installed(CACHE / "installed")
     command = [sys.executable, "-m", "mypy", "--config-file=", "--cache-dir", CACHE / "cache"]
     told = run([*command, "--strict", "script.py"], tmp_path, {"MYPYPATH": str(tree)})

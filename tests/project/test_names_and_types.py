@@ -10,9 +10,15 @@ from functools import cache
 from pathlib import Path
 from types import FunctionType
 
+import pytest
+from support.long_forms import only_long
+
 import functensor
 from functensor.primitives.core.primitive import Primitive
 from functensor.primitives.core.registry import registry
+
+# They read the whole house, which takes seconds.
+pytestmark = [only_long, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOORS = ("backends", "primitives", "functensor")

@@ -5,6 +5,12 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+from support.long_forms import only_long
+
+# They read the whole house, which takes seconds.
+pytestmark = [only_long, pytest.mark.long]
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "process_state.md"
 FLOORS = ("backends", "primitives", "functensor")
